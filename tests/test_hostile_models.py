@@ -199,7 +199,7 @@ def change_inner(file, name, **fields):
         ({"sequence_length": 16}, "sequence_length=null.*Received: 16"),
         ({"sequence_length": 10**9}, "sequence_length=null"),
         ({"sequence_length": "x"}, "sequence_length=null"),
-        ({"dtype": "string"}, "a dtype of whole numbers. Received: 'string'"),
+        ({"dtype": "string"}, "an integer dtype. Received: 'string'"),
         ({"split": False}, "split=true"),
     ],
 )

@@ -147,7 +147,7 @@ def test_other_settings_do_not_go_on_with_it(tmp_path):
 def test_a_file_that_is_there_is_not_written_over(tmp_path):
     path = tmp_path / "out.tsv"
     path.write_text("mine")
-    with pytest.raises(UsageError, match="is there already"):
+    with pytest.raises(UsageError, match="already exists"):
         write(path)
     assert path.read_text() == "mine"
 
@@ -155,7 +155,9 @@ def test_a_file_that_is_there_is_not_written_over(tmp_path):
 def test_a_full_disk_leaves_no_file_under_the_final_name(tmp_path):
     path = tmp_path / "out.tsv"
     full = OSError(errno.ENOSPC, "No space left on device")
-    with pytest.raises(RunError, match=r"No space left.*1 of 3 rows are kept"):
+    with pytest.raises(
+        RunError, match=r"No space left.*1 of 3 examples are written"
+    ):
         write(path, FakeAugmenter(2, full))
     assert not path.exists()
     noted = json.loads((tmp_path / ".out.tsv.json").read_text())
@@ -179,7 +181,9 @@ def test_a_file_without_a_note_is_taken_as_it_is(tmp_path):
     path = tmp_path / "out.tsv"
     path.write_text("source_row\tcolumn\tcopy\tfirst\tsecond\n")
     assert not require_fingerprint(path, PAIRS, {})
-    with pytest.raises(UsageError, match=r"there is no out\.tsv\.json"):
+    with pytest.raises(
+        UsageError, match=r"cannot check how .*Expected out\.tsv\.json"
+    ):
         require_fingerprint(path, PAIRS, {"seed": 0})
 
 
@@ -263,7 +267,7 @@ def test_parts_of_two_numbers_of_parts_are_not_joined(tmp_path):
     path = tmp_path / "joined.tsv"
     for count in (2, 3):
         write(path, part=(0, count))
-    with pytest.raises(UsageError, match="parts of 2 and of 3"):
+    with pytest.raises(UsageError, match="Received: 2 and 3"):
         join_parts(PAIRS, path, {"seed": 0})
 
 

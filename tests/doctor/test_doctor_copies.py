@@ -25,7 +25,7 @@ def test_copies_of_other_rows_ruin_the_run():
     train = [(f"une phrase {number + 1000}",) for number in range(50)]
     _, finding = doctor.augmented_copies(copies, train, set())
     assert finding.outcome == RUINS
-    assert "0 % of the words" in finding.found
+    assert "0 % of their source rows' words" in finding.found
 
 
 def test_copies_that_stand_in_dev_are_counted():
@@ -54,13 +54,13 @@ def test_copies_of_texts_without_blanks_are_compared_by_signs(number, copy):
     other = [(number, CHINESE[1 - number])]
     _, finding = doctor.augmented_copies(other, CHINESE, set())
     assert finding.outcome == RUINS
-    assert "0 % of the words" in finding.found
+    assert "0 % of their source rows' words" in finding.found
 
 
 def test_signs_with_blanks_around_them_are_compared_too():
     copies = [(0, ("我 恨 你 啊",))]
     _, finding = doctor.augmented_copies(copies, [("我 爱 你 啊",)], set())
-    assert "75.0 % of the words" in finding.found
+    assert "75.0 % of their source rows' words" in finding.found
 
 
 def test_copies_of_one_word_tell_nothing():
@@ -68,7 +68,7 @@ def test_copies_of_one_word_tell_nothing():
     copies = [(0, ("good",)), (1, ("bad",)), (2, ("不错",))]
     _, finding = doctor.augmented_copies(copies, train, set())
     assert finding.outcome == NOTE
-    assert "All 3 copies are of rows of one word" in finding.found
+    assert "All 3 copies are of rows with one word" in finding.found
     copies.append((3, ("a good film",)))
     _, finding = doctor.augmented_copies(copies, train, set())
     assert finding.outcome == OK

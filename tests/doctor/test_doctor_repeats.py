@@ -101,7 +101,7 @@ def test_texts_within_quotation_marks_are_a_warning(quoted, outcome):
         assert (finding is None) == (outcome == OK)
         if finding is not None:
             assert finding.outcome == outcome
-            assert f'{place} stands within "…" in 195 of 200' in finding.found
+            assert f'{place} is within "…" in 195 of 200' in finding.found
             assert "without quoting" in finding.advice
 
 

@@ -90,7 +90,7 @@ PLACES = {
         shutil.move(hub_folder(path / "hub").parent.parent, path / "one")
         and f"Use {path / 'one' / 'snapshots' / HASH}."
     ),
-    "the hub's cache": lambda path: f"example, {hub_folder(path)}",
+    "the hub's cache": lambda path: f"example {hub_folder(path)}",
     "pytorch_model.bin": file_of_weights("pytorch_model.bin"),
     "sharded bin": file_of_weights("pytorch_model-00001-of-00002.bin"),
     "tf_model.h5": file_of_weights("tf_model.h5"),

@@ -60,7 +60,7 @@ def outline(text):
 
 
 def test_report_of_no_run_is_refused(tmp_path):
-    with pytest.raises(UsageError, match="no run directory"):
+    with pytest.raises(UsageError, match="not a run directory"):
         write_report(tmp_path)
     assert list(tmp_path.iterdir()) == []
 

@@ -190,7 +190,7 @@ def test_an_untrained_head_is_told_first(make_run):
     run.log("run_finished", seconds=1.0, best={"student": best})
     assert verdict(read_run(run.run_dir)).startswith(
         "The student's head was never trained (bert/logits): no stage reads "
-        "its logits, so its answers are chance; the student reaches 49.0 %"
+        "its logits, so its answers are random; the student reaches 49.0 %"
     )
 
 

@@ -281,7 +281,7 @@ def test_replace_results_refuses_a_file_without_place(tmp_path, text, received):
 
 
 def test_replace_results_refuses_a_missing_file(tmp_path):
-    with pytest.raises(UsageError, match="is no file"):
+    with pytest.raises(UsageError, match="is not a file"):
         replace_results(tmp_path / "README.md", "new")
 
 

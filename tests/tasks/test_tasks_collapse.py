@@ -55,8 +55,9 @@ def test_the_reason_is_in_numbers(rng):
     coin = rng.integers(2, size=ROWS)
     text = SingleLabel(("no", "yes")).collapse(labels, one_hot(coin))
     right = 100 * np.mean(labels == coin)
-    assert f"right in {right:.1f} %, the commonest answer alone in 75.0 %" in (
-        text
+    assert (
+        f"right in {right:.1f} %, the most frequent answer alone in 75.0 %"
+        in (text)
     )
     assert "on 400)" in text
 

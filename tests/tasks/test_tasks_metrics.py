@@ -95,7 +95,7 @@ def test_metrics_refuse_shapes_that_do_not_fit(labels, shape):
 
 def test_metrics_refuse_logits_that_are_not_finite():
     logits = np.array([[0.0, np.nan], [1.0, 0.0]])
-    with pytest.raises(RunError, match="1 of 2 rows"):
+    with pytest.raises(RunError, match="1 of 2 examples"):
         TASKS["sst2"].compute_metrics([0, 1], logits)
 
 

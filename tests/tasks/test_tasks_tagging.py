@@ -118,7 +118,7 @@ def test_tags_refuse_logits_of_other_rows_or_not_finite():
     labels = [np.array([0, 1])]
     with pytest.raises(UsageError, match="logits of shape"):
         Tagging(TAGS).compute_metrics(SPANS, labels, logits_of([[0]]))
-    with pytest.raises(RunError, match="1 of 2 rows"):
+    with pytest.raises(RunError, match="1 of 2 examples"):
         Tagging(TAGS).compute_metrics(
             SPANS, labels, logits_of([[0, 1]]) * [[1], [np.nan]]
         )

@@ -68,16 +68,16 @@ def test_what_will_be_asked_for_is_written_beside(tmp_path, teacher):
     cache = make(tmp_path, teacher, says)
     first, later = Entry("hidden_states", 1), Entry("logits")
     cache.outputs(rows(9), [first], additional=[later, first])
-    assert says[-1].startswith(f"{tmp_path}: running the teacher over 9 rows")
+    assert says[-1].startswith(f"{tmp_path}: running the teacher on 9 examples")
     cache.outputs(rows(9), [later], additional=[Entry("hidden_states", 2)])
     # The teacher does not run for additional entries only.
-    assert says[-1].endswith("outputs for all 9 rows are there.")
+    assert says[-1].endswith("outputs for all 9 examples are cached.")
     # New rows: the requested and the additional entries.
     both = joined(rows(9), rows(5, seed=1))
     cache.outputs(both, [later], additional=[first])
-    assert says[-1].startswith(f"{tmp_path}: running the teacher over 5 rows")
+    assert says[-1].startswith(f"{tmp_path}: running the teacher on 5 examples")
     cache.outputs(both, [first, later])
-    assert says[-1].endswith("outputs for all 14 rows are there.")
+    assert says[-1].endswith("outputs for all 14 examples are cached.")
 
 
 @pytest.mark.parametrize(
@@ -151,19 +151,19 @@ def test_rows_are_known_by_their_tokens(tmp_path, teacher):
     first, more = rows(8), rows(5, seed=1)
     cache = make(tmp_path, teacher, says)
     before = cache.outputs(first, entries)(np.arange(8), LENGTH)
-    assert "running the teacher over 8 rows" in says[-1]
+    assert "running the teacher on 8 examples" in says[-1]
     # In another order, twice, and with others among them.
     cached = cache.outputs(joined(more, first, first), entries)
-    assert "running the teacher over 5 rows" in says[-1]
+    assert "running the teacher on 5 examples" in says[-1]
     for place in (5, 13):
         after = cached(np.arange(place, place + 8), LENGTH)
         for name, values in before.items():
             np.testing.assert_array_equal(after[name], values)
     again = make(tmp_path, teacher, says)
     again.outputs(joined(first, more), entries)
-    assert "outputs for all 13 rows are there" in says[-1]
+    assert "outputs for all 13 examples are cached" in says[-1]
     again.outputs(first, [*entries, Entry("hidden_states", 1)])
-    assert "running the teacher over 8 rows" in says[-1]
+    assert "running the teacher on 8 examples" in says[-1]
 
 
 @given(
@@ -261,5 +261,7 @@ def test_what_compares_padding_is_not_learned_from_a_cache(
         if parity is None:
             distiller.fit(batches, shuffle=False, verbose=0)
             continue
-        with pytest.raises(UsageError, match="padding too, of which a cache"):
+        with pytest.raises(
+            UsageError, match="padded positions, which the teacher cache"
+        ):
             distiller.fit(batches, shuffle=False, verbose=0)

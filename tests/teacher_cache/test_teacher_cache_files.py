@@ -36,9 +36,9 @@ def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):
     path.write_bytes(path.read_bytes()[:-9])
     says = Says()
     again = make(tmp_path, teacher, says)
-    assert "1 damaged files left out" in says[0]
+    assert "1 damaged files removed" in says[0]
     cached = again.outputs(joined(rows(8), rows(5, seed=1)), entries)
-    assert "running the teacher on 8 rows" in says[-1]
+    assert "running the teacher on 8 examples" in says[-1]
     found = cached(np.arange(8), LENGTH)
     np.testing.assert_array_equal(found["logits"], expected["logits"])
 
@@ -164,7 +164,9 @@ def test_logits_of_an_exported_file_are_what_the_file_says(tmp_path, file):
 
 def test_an_exported_file_has_nothing_but_logits(tmp_path, file):
     entries = [Entry("logits"), Entry("hidden_states", 1)]
-    with pytest.raises(UsageError, match=r"alone. Received: hidden_states/1"):
+    with pytest.raises(
+        UsageError, match=r"only returns logits. Received: hidden_states/1"
+    ):
         make(tmp_path, file).outputs(rows(3), entries)
 
 
@@ -228,7 +230,7 @@ def test_a_damaged_file_of_the_whole_is_run_again_by_a_part(tmp_path, teacher):
         for which in range(2):
             part = make(tmp_path, teacher, says, part=(which, 2))
             part.outputs(encoded, entries)
-        assert "1 damaged files left out" in says[0]
+        assert "1 damaged files removed" in says[0]
         found = make(tmp_path, teacher).outputs(encoded, entries)
         found = found(np.arange(12), LENGTH)
         np.testing.assert_allclose(
@@ -276,7 +278,7 @@ def test_a_stopped_pass_keeps_what_it_wrote(tmp_path, teacher, stopped_after):
     says = Says()
     make(tmp_path, teacher, says).outputs(encoded, [Entry("logits")])
     # A batch of 64 rows is kept; two of the rows are the same.
-    assert "running the teacher on 85 rows" in says[-1]
+    assert "running the teacher on 85 examples" in says[-1]
 
 
 def test_a_stopped_pass_over_questions_keeps_all_of_their_entries(
@@ -296,7 +298,7 @@ def test_a_stopped_pass_over_questions_keeps_all_of_their_entries(
     says = Says()
     make(tmp_path, model, says).outputs(encoded, entries)
     left = 150 - kept["logits"]
-    assert f"running the teacher on {left} rows" in says[-1]
+    assert f"running the teacher on {left} examples" in says[-1]
 
 
 class Gossip:
@@ -357,7 +359,7 @@ def test_two_writers_do_not_lose_each_others_rows(tmp_path, teacher):
     says = Says()
     both = joined(rows(6, seed=1), rows(6, seed=2))
     make(tmp_path, teacher, says).outputs(both, [Entry("logits")])
-    assert "outputs for all 12 rows are there" in says[-1]
+    assert "outputs for all 12 examples are cached" in says[-1]
     assert len(make(tmp_path, teacher).describe()["shards"]) == 2
 
 
@@ -380,14 +382,14 @@ def test_parts_of_several_processes_are_what_one_keeps(tmp_path, teacher):
     joined = make(tmp_path / "parts", teacher, says, precision="int8")
     found = joined.outputs(encoded, entries)(np.arange(13), LENGTH)
     assert any("merged" in line for line in says)
-    assert "are there" in says[-1]
+    assert "are cached" in says[-1]
     assert not list((tmp_path / "parts").glob("part_*/*.arrow"))
     # What one of them finds there is no work for it.
     part = make(
         tmp_path / "parts", teacher, says, precision="int8", part=(1, 3)
     )
     part.outputs(encoded, entries)
-    assert "are there" in says[-1]
+    assert "are cached" in says[-1]
     assert not part.describe()["shards"]
     for entry in entries:
         np.testing.assert_allclose(

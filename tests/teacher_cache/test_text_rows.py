@@ -153,7 +153,9 @@ def test_what_an_encoder_reads_is_not_kept(tap, teacher, tmp_path):
     for beside in (False, True):
         asked = [[Entry("logits")], [Entry(tap, 1)]]
         entries, others = asked if beside else asked[::-1]
-        with pytest.raises(UsageError, match=f"Received: {tap}/1, of what"):
+        with pytest.raises(
+            UsageError, match=f"Received: {tap}/1, which need the encoder"
+        ):
             make(tmp_path, teacher).outputs(rows, entries, others)
 
 
