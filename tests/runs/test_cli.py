@@ -332,11 +332,11 @@ def test_report_writes_results_between_markers(exported, tmp_path):
 
 
 def test_config_of_a_run_runs_again(finished_run, tmp_path, capsys):
-    config = finished_run / "config.json"
-    command = ["distill", "tinybert", "--config", str(config)]
+    run = shutil.copytree(finished_run, tmp_path / "finished")
+    command = ["distill", "tinybert", "--config", str(run / "config.json")]
     clash = [*command, "--teacher", "x", "--run-dir", str(tmp_path / "run")]
     assert main(clash) == 2
     assert "--teacher cannot stand beside --config" in capsys.readouterr().err
     # Same directory, same settings: it is finished.
-    assert main([*command, "--run-dir", str(finished_run)]) == 0
+    assert main([*command, "--run-dir", str(run)]) == 0
     assert "is finished" in capsys.readouterr().out
