@@ -1,1 +1,1 @@
-"""The command line: verbs, nothing else."""
+"""The command line: its parser and one module per verb."""

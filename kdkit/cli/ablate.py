@@ -1,13 +1,13 @@
 """Runs the arms of a paper's ablation table, with one teacher and its seeds.
 
-Each arm is a run of its own in DIR/ARM/seed_N, which kdkit report reads; an arm
-that is finished is not run again. The table has the paper's row beside the
-measured one; the last line is a JSON object.
+Each arm and seed is a run in DIR/ARM/seed_N, which kdkit report reads. The same
+command continues and skips finished runs. The table shows the paper's numbers
+next to the measured ones; the last line is a JSON object.
 
-With --model gpt2 or mass, where all is text, the teachers are made once, with
-the options of kdkit distill, and arms share what they have in common. Those of
-mass are compared by the BLEU of what they write of the pairs held out, as kdkit
-evaluate RUN measures it.
+With --model gpt2 or mass, all data is text: the options of kdkit distill
+describe the teachers, which are trained once, and arms share the steps that
+they have in common. Arms of mass are compared by BLEU on the held-out pairs, as
+kdkit evaluate RUN measures it.
 
 example:
   kdkit ablate tinybert --over layer_map --task mrpc --data-dir glue \\
@@ -72,15 +72,15 @@ class Options(DistillationOptions, DecoderOptions, ForceOptions, RunOptions):
     """arms"""
 
     over: str | None = option(
-        "what the arms differ in",
+        "the part of the recipe that the arms differ in",
         required=True,
         choices=("layer_map", "objectives", "stages"),
     )
     arms: list[str] | None = option(
-        "only these arms of the table. Defaults to all of them.", metavar="ARM"
+        "only these arms of the table. Defaults to all arms.", metavar="ARM"
     )
     seeds: list[Seed] = option(
-        "every arm is run with each of them. Defaults to 0.", default=[0]
+        "the seeds that every arm is run with. Defaults to 0.", default=[0]
     )
     strategy: str | None = ONE_MACHINE
     seed: None = None
@@ -102,22 +102,24 @@ def run_ablation(options) -> None:
         options: the parsed options of `kdkit ablate`.
 
     Raises:
-        UsageError: if the recipe has no such arms or a setting is wrong,
-            before anything is run.
+        UsageError: before any run, if the recipe has no such arms or a setting
+            is wrong.
     """
     ablation = get_ablation(options.recipe, options.over, options.arms)
     settings = distill_settings(options)
     check_one_process(settings)
     if not pathlib.Path(options.run_dir).exists():
         check_sources(settings)
-    # All of them first, so that a mistake in one is told before the others run.
+    # All settings first, so that every mistake is reported before the first
+    # run.
     arms = []
     for arm in ablation.arms:
         changed = _settings_of(arm, settings)
         if changed is None:
             print(
-                f"{arm.name}: left out, since the other arms do without it "
-                "too. Pass --general and --augment for it.",
+                f"{arm.name}: skipped, because it would be the same as "
+                "another arm without the general run or the augmented "
+                "examples. Pass --general and --augment to include it.",
                 flush=True,
             )
             continue
@@ -127,8 +129,9 @@ def run_ablation(options) -> None:
         )
     if not arms:
         raise UsageError(
-            "Nothing is left to run: each of the arms does without what is "
-            "not given. Pass --general and --augment, or name other --arms."
+            "No arm is left to run: each needs the general run or the "
+            "augmented examples. Pass --general and --augment, or name other "
+            "--arms."
         )
     task = get_task(settings.data.task)
     rows, examples = [], None
@@ -151,7 +154,7 @@ def run_ablation(options) -> None:
 
 
 def _settings_of(arm, settings):
-    """The settings of an arm; `None` if it leaves out what is not there."""
+    """An arm's settings; `None` if it removes a part that the run lacks."""
     changes = {"stages": arm.change(settings.stages)}
     if "augment" in arm.without:
         if settings.augmented is None:
@@ -165,7 +168,7 @@ def _settings_of(arm, settings):
     if not any(
         stage.objectives for stage in changes["stages"] if stage.data == "task"
     ):
-        # What only a teacher on the task has a use for.
+        # Settings that only a teacher on the task uses.
         changes |= {
             "cache": None,
             "unlabeled": None,
@@ -176,7 +179,7 @@ def _settings_of(arm, settings):
 
 
 def _general_model(settings):
-    """The sizes of the student that general distillation made, if it did."""
+    """The sizes of the student of general distillation, if there is one."""
     if settings.general is not None:
         return settings.general.model
     place = settings.student.checkpoint
@@ -193,14 +196,14 @@ PRETRAINING, FINE_TUNING = "pretraining", "fine_tuning"
 
 @dataclasses.dataclass(frozen=True)
 class Chain:
-    """The runs of the student, of one arm and seed.
+    """The student's runs for one arm and seed.
 
     Args:
-        general: `PretrainSettings` or `None`. The student on general text.
-        kind: string or `None`. `"kd"` or `"labels"`: what it learns from
-            there. Arms of the same seed and kind have that run in common.
-        student: `PretrainSettings`. It goes on with the task's text; its model
-            is where the run before will be.
+        general: `PretrainSettings` or `None`. The run on general text.
+        kind: string or `None`. `"kd"` or `"labels"`: the source of the
+            general run's targets. Arms of the same seed and kind share it.
+        student: `PretrainSettings`. The run on the task's text. Its model is
+            the place of the general run's result.
     """
 
     general: PretrainSettings | None
@@ -211,22 +214,23 @@ class Chain:
 def run_text_ablation(options) -> None:
     """Runs every arm with every seed, and prints the table.
 
-    The teachers are made once, in DIR/pretrained_run and, where an arm learns
-    from it, DIR/teacher_run, and what an arm's student learns from general
-    text in DIR/general_kd/seed_N or DIR/general_labels/seed_N.
+    The teachers are trained once, in DIR/pretrained_run and, if an arm learns
+    from it, DIR/teacher_run. The students' runs on general text are in
+    DIR/general_kd/seed_N and DIR/general_labels/seed_N.
 
     Args:
         options: the parsed options of `kdkit ablate` with `--model`.
 
     Raises:
-        UsageError: if the recipe has no such arms or a setting is wrong,
-            before anything is run.
+        UsageError: before any run, if the recipe has no such arms or a setting
+            is wrong.
     """
     ablation = get_ablation(options.recipe, options.over, options.arms)
     if options.over != "stages" or options.general is not None:
         raise UsageError(
-            f"--model {options.model}: the arms are over stages, and what the "
-            "student learns in pretraining differs between them. Received: "
+            f"--model {options.model}: the arms are over stages, and differ "
+            "in the student's pretraining. Expected --over stages without "
+            "--general. Received: "
             f"--over {options.over}, --general {options.general}."
         )
     recipe = get_recipe(options.recipe)
@@ -306,7 +310,7 @@ def chain(arm, settings, options) -> Chain:
 
 
 def _learning(settings, stage, model, pretrained):
-    """The settings with a stage; without its teacher where it has no use."""
+    """The settings with a stage, and a teacher only if the stage uses it."""
     changes = {"stages": (stage,), "model": model}
     if not stage.objectives:
         changes |= {"teacher": None, "recipe": None, "cache": None}
@@ -322,7 +326,7 @@ def _general_place(options, kind, seed):
 
 
 def _run(arm, seed, of_seed, options, findings):
-    """Runs what is not done yet of an arm; returns its run directory."""
+    """Runs the missing steps of an arm and returns its run directory."""
     if of_seed.general is not None:
         place = _general_place(options, of_seed.kind, seed)
         Pipeline(of_seed.general, place).run(findings=findings)
@@ -342,7 +346,7 @@ def place_of_arm(options, name: str, seed: int) -> pathlib.Path:
 
 
 def best_metrics(path: pathlib.Path) -> dict:
-    """Returns the metrics on dev, or on what is held out, of a finished run.
+    """Returns a finished run's metrics on dev or on its held-out text.
 
     Args:
         path: path of a run with one trained model, or a student.
@@ -354,13 +358,13 @@ def best_metrics(path: pathlib.Path) -> dict:
 
 
 def num_examples(path: pathlib.Path) -> int | None:
-    """Returns how many examples a finished run was measured on.
+    """Returns the number of examples that a finished run was measured on.
 
     Args:
         path: as in `best_metrics`.
 
     Returns:
-        Int, `None` where the run's log does not have it.
+        Int, or `None` if the run's log does not have it.
     """
     run = RunDirectory(path)
     found = [event.examples for event in run.events(Evaluation)]
@@ -368,10 +372,10 @@ def num_examples(path: pathlib.Path) -> int | None:
 
 
 def written_metrics(path: pathlib.Path) -> dict:
-    """Returns what `kdkit evaluate RUN` finds of a run's encoder-decoder.
+    """Returns the metrics of `kdkit evaluate RUN` for an encoder-decoder's run.
 
-    It is measured by what it writes of the pairs that the run held out, and
-    that is noted in the run; what is noted there is not measured again.
+    The model writes targets for the held-out pairs. The result is logged in
+    the run, and a logged result is not measured again.
 
     Args:
         path: path of a finished run on pairs.
@@ -404,8 +408,8 @@ def row_of_arm(arm, values: list[float], of_paper: str) -> dict:
 
     Args:
         arm: `AblationArm`.
-        values: list of floats, one a seed.
-        of_paper: string. Which of the paper's figures is the arm's.
+        values: list of floats, one per seed.
+        of_paper: string. The paper's figure for the arm.
     """
     return {
         "arm": arm.name,
@@ -427,20 +431,20 @@ def show_arms(
     signature=None,
     examples=None,
 ) -> None:
-    """Prints the table and, last, one line of JSON.
+    """Prints the table, and then one line of JSON.
 
     Arms within two standard errors of the first arm are marked.
 
     Args:
         options: the parsed options of `kdkit ablate`.
         ablation: `Ablation`.
-        about: dict with one entry, what the arms were run on.
-        metric: string. What is compared.
+        about: dict with one entry, the task or the text of the runs.
+        metric: string. The metric that is compared.
         rows: list of dicts as `row_of_arm` returns them.
-        signature: string or `None`. sacrebleu's, of the metric. Defaults to
-            `None`.
-        examples: int or `None`. How many examples the metric was measured on.
+        signature: string or `None`. sacrebleu's signature for the metric.
             Defaults to `None`.
+        examples: int or `None`. The number of examples that the metric was
+            measured on. Defaults to `None`.
     """
     shown = metric_format(metric)
     first = rows[0]
@@ -452,7 +456,7 @@ def show_arms(
         }
         for row in rows
     ]
-    where = "dev" if "task" in about else "what is held out"
+    where = "dev" if "task" in about else "held-out text"
     (subject,) = about.values()
 
     def cells(row):

@@ -1,10 +1,10 @@
-"""Writes copies of a task's training rows in which words are replaced.
+"""Writes augmented examples for a task: copies with some words replaced.
 
-TinyBERT's augmentation (algorithm 1): a word of one piece is replaced by one of
-the words that a masked-language model finds likeliest there, a word of several
-pieces by one of those with the nearest vectors. The same command goes on with
-a file that was stopped. Several processes share the work with --shard 1/4 to
-4/4; the same command without it then puts their files together.
+This is TinyBERT's augmentation (algorithm 1). A masked language model proposes
+replacements for a word of one piece, and the nearest word vectors for a word of
+several pieces. The same command continues a stopped file. Several processes can
+share the work with --shard 1/4 to 4/4; the same command without --shard then
+joins their files.
 
 example:
   kdkit augment --task sst2 --data-dir glue --model runs/pretrained \\
@@ -29,45 +29,47 @@ class Options(TaskOptions, ShardOptions):
 
     task: str | None = changed(TaskOptions, "task", required=True)
     model: Model | None = option(
-        "a masked-language model. A run of kdkit pretrain, or a Hugging Face "
-        "checkpoint with its head, such as BertForMaskedLM's.",
+        "the masked language model that proposes words. A run of kdkit "
+        "pretrain, or a Hugging Face checkpoint with its head, such as "
+        "BertForMaskedLM.",
         required=True,
     )
     word_vectors: File | None = option(
-        "the text file of vectors, such as glove.6B.300d.txt. Its first "
-        "100,000 are used; words that it lacks, or all without it, have "
-        "neighbours in the model's own embeddings."
+        "a text file of word vectors, such as glove.6B.300d.txt. The first "
+        "100,000 are used. Words without a vector, or all words by default, "
+        "have their neighbours in the model's own embeddings."
     )
     output: str | None = option(
-        "where to write", required=True, metavar="FILE.tsv"
+        "the file to write", required=True, metavar="FILE.tsv"
     )
     copies: int | None = option(
-        "augmented examples of each text. Defaults to 20, with --parity to the "
-        "task's."
+        "augmented examples per text. Defaults to 20, or with --parity to "
+        "the authors' number for the task."
     )
     probability: float = option(
-        "of each word to be replaced. Defaults to 0.4.",
+        "the probability that a word is replaced. Defaults to 0.4.",
         default=0.4,
         metavar="P",
     )
     candidates: int = option(
-        "words that one may become. Defaults to 15.", default=15, metavar="M"
+        "candidates for each word. Defaults to 15.", default=15, metavar="M"
     )
     sequential: bool = option(
-        "predict from the copy so far, not from the original text. As the "
-        "algorithm has it word for word.",
+        "predict from the copy so far, not from the original text. This is "
+        "the literal reading of the paper's algorithm.",
         default=False,
     )
     parity: str | None = option(
-        "the authors' code. Copies by task, the model also reads the unmasked "
-        "text and texts up to its last position, the second text of a pair is "
-        "next to the last copy of the first.",
+        "follow the authors' code. The number of copies depends on the task; "
+        "the model also reads the unmasked text, up to its last position; "
+        "and the second text of a pair follows the last copy of the first.",
         choices=("tinybert",),
     )
     stop_words: File | None = option(
-        "words that stay, one a line. Defaults to scikit-learn's English ones."
+        "words that are never replaced, one per line. Defaults to "
+        "scikit-learn's English stop words."
     )
-    seed: Seed = option("Defaults to 0.", default=0)
+    seed: Seed = option("the random seed. Defaults to 0.", default=0)
 
 
 def run(options):

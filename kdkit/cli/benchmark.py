@@ -1,11 +1,11 @@
 """Measures the latency of LiteRT and ONNX files on this machine.
 
-Several files are measured in turn in one process, so that their ratios
-hold. RUN means its exported files, the fp32 files of its teacher's run and
-the teacher's int8 file that kdkit export wrote. The last line is a JSON object
-with a result for each. Results for files of a run are noted in it. Of a
-decoder's file the time is that of one token, of an encoder-decoder's that of
-one sentence, read and written (25 tokens unless --sequence-length says it).
+Several files are measured in turn in one process, so their ratios are
+comparable. RUN means the run's exported files, the fp32 files of its teacher's
+run, and the teacher's int8 file from kdkit export. For a decoder, the time is
+for one token; for an encoder-decoder, it is for reading and writing one
+sentence (25 tokens by default, see --sequence-length). Results for a run's
+files are logged in the run. The last line is a JSON object with all results.
 
 example:
   kdkit benchmark runs/tinybert
@@ -47,14 +47,14 @@ class Options:
         metavar="FILE|RUN",
     )
     sequence_length: Length | None = option(
-        "for files that take any length. Defaults to 128; for a sentence of an "
-        "encoder-decoder to 25."
+        "tokens per sequence, for files that take any length. Defaults to "
+        "128, or 25 for an encoder-decoder."
     )
-    batch_size: int = option("Defaults to 1.", default=1)
-    threads: int = option("Defaults to 1.", default=1)
-    runs: int = option("timed runs a file. Defaults to 50.", default=50)
+    batch_size: int = option("sequences per call. Defaults to 1.", default=1)
+    threads: int = option("CPU threads. Defaults to 1.", default=1)
+    runs: int = option("timed calls per file. Defaults to 50.", default=50)
     warmup: int = option(
-        "runs before that are not timed. Defaults to 5.", default=5
+        "calls before the timed ones. Defaults to 5.", default=5
     )
 
 
@@ -72,18 +72,18 @@ JSON_FIELDS = (
     "size_bytes",
     "parameters",
 )
-TEXT = 512  # tokens of a text, as LightPAFF's table 4 has them
+TEXT = 512  # tokens per text, as in LightPAFF's table 4
 
 
 def benchmark_files(options) -> None:
-    """Measures files in turn and prints, last, one line of JSON.
+    """Measures files in turn, and then prints one line of JSON.
 
     Args:
         options: the parsed options of `kdkit benchmark`.
 
     Raises:
-        UsageError: if a file is missing or not an exported file, the shape does
-            not fit it, or a run has no files.
+        UsageError: if a file is missing or not an exported file, if the shape
+            does not fit it, or if a run has no files.
     """
     files = [file for name in options.files for file in _files(name)]
     files = list(dict.fromkeys(files))
@@ -111,9 +111,10 @@ def benchmark_files(options) -> None:
     rooms = sorted({report.room for report in reports if report.room})
     if len(rooms) > 1:
         print(
-            "These files have room for different numbers of tokens of source "
-            f"and target, {', '.join(map(str, rooms))}, with all of which they "
-            "compute. To compare them, export them with one --sequence-length.",
+            "These files have different context lengths of source and "
+            f"target, {', '.join(map(str, rooms))}, and always compute with "
+            "all of it. To compare them, export them with the same "
+            "--sequence-length.",
             file=sys.stderr,
         )
     for file, place, report in zip(files, places, reports, strict=True):
@@ -134,7 +135,7 @@ def benchmark_files(options) -> None:
 
 
 def _files(name):
-    """A file, or those of a run and of its teacher that a report compares."""
+    """A file, or the files of a run and its teacher that a report compares."""
     path = pathlib.Path(name)
     if not is_run(path):
         return [path]
@@ -156,7 +157,7 @@ def _timed_exporters():
 
 
 def _timed_files(folder, stem):
-    """The exported files in a folder, format by format."""
+    """The exported files in a folder, sorted by format."""
     return [
         file
         for exporter in _timed_exporters()
@@ -171,7 +172,7 @@ def _table(reports):
     if decoders:
         columns.append(f"{TEXT} tokens, s")
     rows = []
-    slowest = {}  # of files that take the same work
+    slowest = {}  # among files with the same work
     for report in reports:
         work = _work(report)
         slowest[work] = max(report.median_ms, slowest.get(work, 0.0))
@@ -183,7 +184,7 @@ def _table(reports):
             Setting.of(report).length,
             f"{report.size_bytes / 1e6:.2f}",
         ]
-        if decoders:  # every token costs a step, wherever it stands
+        if decoders:  # every token costs the same step
             seconds = TEXT * report.median_ms / 1000
             cells.append(f"{seconds:.2f}" if report.reads_tokens else "–")
         rows.append(Row(report.file, tuple(cells)))
@@ -197,5 +198,5 @@ def _table(reports):
 
 
 def _work(report):
-    """What a time is of: the setting, and whether a row or one more token."""
+    """The work of a timed call: its settings, and one sequence or one token."""
     return Setting.of(report), report.reads_tokens

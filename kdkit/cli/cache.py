@@ -1,11 +1,11 @@
-"""Runs a teacher over all rows of a task, and keeps what a recipe reads of it.
+"""Runs a teacher on all examples of a task and caches its outputs.
 
-With --cache, kdkit distill does this by itself; this verb does it beforehand.
-The outputs are known by the tokens of their rows, so all runs with this teacher
-share them: other seeds, stages, arms and selections of rows. Several processes
-share the work with --shard 1/4 to 4/4; the same command without it, or a run,
-then takes in what they wrote. The last line is a JSON object with the error of
-each output that was kept in fewer bits and, of a --teacher-file, with its
+kdkit distill --cache also does this; this verb does it in advance. Outputs are
+found by the tokens of their example, so all runs with this teacher share them:
+other seeds, stages, arms and selections of examples. Several processes can
+share the work with --shard 1/4 to 4/4; the same command without --shard, or a
+run, then reads their files. The last line is a JSON object with the error of
+each output that was saved in fewer bits and, for --teacher-file, the file's
 agreement with the teacher on dev.
 
 example:
@@ -49,7 +49,7 @@ def run(options):
 
     if options.cache is None:
         raise UsageError(
-            "Missing: --cache, the directory to keep the outputs in."
+            "Missing: --cache, the directory to save the outputs in."
         )
     settings = resolving.distill_settings(options)
     first_checks.check_sources(settings)

@@ -1,4 +1,4 @@
-"""What the options choose: stages, students, pretrained encoders."""
+"""Settings chosen by options: stages, students, pretrained encoders, data."""
 
 import dataclasses
 import pathlib
@@ -37,15 +37,15 @@ from kdkit.training.data_settings import with_one_length
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 
-# What presets and Hugging Face checkpoints call the number of layers.
+# Names for the number of layers in presets and Hugging Face checkpoints.
 DEPTHS = ("num_layers", "num_hidden_layers", "n_layers")
 
 
 def wanted_stages(options, recipe):
-    """The stages of a recipe, or those of them that the options name."""
+    """Returns the stages that the options name, by default all stages."""
     stages = recipe.stages_for(get_task(options.task), options.parity)
     if options.general is not None:
-        # The general run has them behind it.
+        # The general run has finished the stages on text.
         stages = tuple(stage for stage in stages if stage.data == "task")
     if options.stages is None:
         return stages
@@ -60,7 +60,7 @@ def wanted_stages(options, recipe):
 
 
 def student_settings(options, recipe) -> ModelSettings:
-    """The recipe's student, or the one that the options name."""
+    """Returns the student that the options name, by default the recipe's."""
     copies = options.student is None and isinstance(
         recipe.student, CopiedBlocks
     )
@@ -76,7 +76,7 @@ def student_settings(options, recipe) -> ModelSettings:
 
 
 def pretrained_encoder(options, recipe, stages):
-    """Where the pretrained encoder is, if the run has a use for it."""
+    """Returns the place of the pretrained encoder, if the run uses one."""
     copies = options.student is None and isinstance(
         recipe.student, CopiedBlocks
     )
@@ -87,8 +87,8 @@ def pretrained_encoder(options, recipe, stages):
         return _pretrained_place(options, may_be_fine_tuned=not reads_text)
     if options.pretrained is not None:
         raise UsageError(
-            f"--pretrained: recipe {recipe.name!r} has no use for it here: the "
-            "student does not start from an encoder's blocks. Leave it out."
+            f"--pretrained is not used by recipe {recipe.name!r} here: the "
+            "student does not start from an encoder's layers. Remove it."
         )
     return None
 
@@ -96,12 +96,12 @@ def pretrained_encoder(options, recipe, stages):
 def print_start(settings, options) -> None:
     """Prints that a student starts from its fine-tuned teacher, and why.
 
-    Nothing is printed where `--pretrained` names the encoder, and where the
-    teacher is an encoder without a head, which the run refuses.
+    Prints nothing if `--pretrained` names the encoder, or if the teacher is an
+    encoder without a head, which the run rejects.
 
     Args:
         settings: `DistillSettings`.
-        options: the parsed options that they were made from.
+        options: the parsed options of these settings.
     """
     place = settings.pretrained
     if (
@@ -120,28 +120,29 @@ def print_start(settings, options) -> None:
 
 
 def general_distillation(options, recipe):
-    """The run that the student starts from, and how it is made.
+    """Returns the student of general distillation and the run that makes it.
 
     Returns:
-        Tuple of `ModelSettings` of the student, and `PretrainSettings` or
-        `None` where there is nothing to make.
+        Tuple of the student's `ModelSettings`, and the run's
+        `PretrainSettings`, or `None` if the run exists.
     """
     place = located(options.general)
     clashing = given_flags(options, ("num_layers", "word_vectors"))
     if clashing:
         raise UsageError(
-            f"{' and '.join(clashing)} cannot stand beside --general, whose "
-            "student is whole. Leave one of them out."
+            f"{' and '.join(clashing)} clashes with --general, which is a "
+            "complete student. Remove one of them."
         )
-    recipe.stages_on_text(options.parity)  # refuses recipes without
+    recipe.stages_on_text(options.parity)  # rejects recipes without any
     student = ModelSettings(checkpoint=place)
     corpus = corpus_settings(options, recipe)
     if corpus is None:
         given = given_flags(options, ("student", "pretrained"))
         if given:
             raise UsageError(
-                f"{' and '.join(given)} is of how {options.general} is made, "
-                "which needs --corpus too. Received: no corpus."
+                f"{' and '.join(given)} describes how to make "
+                f"{options.general}, which also needs --corpus. Received: no "
+                "corpus."
             )
         return student, None
     teacher = _pretrained_place(options)
@@ -150,8 +151,9 @@ def general_distillation(options, recipe):
     if learns_masks and not models.has_language_model(teacher):
         raise UsageError(
             f"--general: recipe {recipe.name!r} learns masked tokens there, "
-            f"and {teacher} has no head for them. Make one with: kdkit "
-            f"pretrain --model {teacher} --corpus FILE --run-dir RUN"
+            f"and {teacher} has no masked-language-modelling head. Train one "
+            f"with: kdkit pretrain --model {teacher} --corpus FILE --run-dir "
+            "RUN"
         )
     return student, PretrainSettings(
         corpus=corpus,
@@ -163,7 +165,7 @@ def general_distillation(options, recipe):
 
 
 def recipe_on_text(recipe, options):
-    """The recipe as it is for the family of --teacher, and its stages.
+    """Returns the recipe for the family of --teacher, and its stages on text.
 
     Returns:
         Tuple of a `Recipe` and a tuple of `Stage`.
@@ -172,8 +174,8 @@ def recipe_on_text(recipe, options):
     if family is None:
         if options.stage is not None:
             raise UsageError(
-                "--stage is of recipes for decoders and encoder-decoders. "
-                f"Received: a teacher that is a {title}. Leave it out."
+                "--stage is for recipes for decoders and encoder-decoders. "
+                f"Received: a teacher that is a {title}. Remove it."
             )
         return recipe, recipe.stages_on_text(options.parity)
     if family not in recipe.for_families:
@@ -185,8 +187,8 @@ def recipe_on_text(recipe, options):
     recipe = recipe.for_families[family]
     stages = recipe.stages_on_text(options.parity)
     names = [stage.name for stage in stages]
-    # Pairs are what an encoder-decoder is fine-tuned on, by the last of them,
-    # and what kdkit sweep --paper looks for is of that one, too.
+    # Fine-tuning on pairs is the last stage, and the search of kdkit sweep
+    # --paper is also for the last stage.
     is_last = options.pairs or getattr(options, "paper", False)
     name = options.stage or names[-1 if is_last else 0]
     if name not in names:
@@ -198,7 +200,7 @@ def recipe_on_text(recipe, options):
 
 
 def _family_of_teacher(place):
-    """What people call it, and its key in a recipe's `for_families`."""
+    """The family's title, and its key in a recipe's `for_families`."""
     if models.has_encoder_decoder(place):
         return "MASS", "mass"
     backbone = _sizes_of(place)
@@ -207,11 +209,11 @@ def _family_of_teacher(place):
 
 
 def model_to_pretrain(options, recipe=None) -> ModelSettings:
-    """The encoder to go on with, or the student to begin with."""
+    """Returns the model of kdkit pretrain: a checkpoint, or a new student."""
     if options.model is not None and options.student is not None:
         raise UsageError(
-            "Expected one of --model, a model to go on with, and --student, "
-            "a preset to begin with. Received: both."
+            "Expected one of --model, a model to continue, and --student, "
+            "a preset with random weights. Received: both."
         )
     if options.model is not None:
         return ModelSettings(checkpoint=absolute(options.model))
@@ -221,14 +223,14 @@ def model_to_pretrain(options, recipe=None) -> ModelSettings:
         )
     if options.student is None:
         raise UsageError(
-            "Expected one of --model, a model to go on with, and --student, "
-            "a preset to begin with. Received: neither."
+            "Expected one of --model, a model to continue, and --student, "
+            "a preset with random weights. Received: neither."
         )
     return _preset(options.student)
 
 
 def _student_on_text(student, recipe, teacher):
-    """A preset, the recipe's own, or blocks of its teacher."""
+    """A preset, the recipe's preset, or layers of its teacher."""
     if student is not None:
         return _preset(student)
     if isinstance(recipe.student, str):
@@ -248,32 +250,32 @@ def _preset(name):
     if name not in PRESETS:
         raise UsageError(
             f"--student: expected one of {sorted(PRESETS)}. Received: "
-            f"{name!r}. Go on with a checkpoint by --model."
+            f"{name!r}. For a checkpoint, use --model."
         )
     return model_settings(name)
 
 
 def _with_num_layers(settings, options):
-    """The recipe's own student of another depth."""
+    """The recipe's student with another number of layers."""
     if options.student is not None:
         raise UsageError(
-            "--num-layers cannot stand beside --student, which is a whole "
-            "model. Leave one of them out."
+            "--num-layers clashes with --student, which is a complete model. "
+            "Remove one of them."
         )
     if settings.bilstm is not None:
         raise UsageError(
             "--num-layers: the recipe's student is a BiLSTM of one layer. "
-            "Leave it out."
+            "Remove it."
         )
     return dataclasses.replace(settings, num_layers=options.num_layers)
 
 
 def _with_word_vectors(settings, options):
-    """A BiLSTM whose embeddings are those of a file, and as wide."""
+    """A BiLSTM with a file's word vectors and their size as embeddings."""
     if settings.bilstm is None:
         raise UsageError(
-            "--word-vectors: only a BiLSTM starts from word vectors. Leave it "
-            "out, or pass --student distilled_bilstm_en_uncased."
+            "--word-vectors: only a BiLSTM starts from word vectors. Remove "
+            "it, or pass --student distilled_bilstm_en_uncased."
         )
     file = absolute(options.word_vectors)
     return ModelSettings(
@@ -286,7 +288,7 @@ def _with_word_vectors(settings, options):
 
 
 def _copied_blocks(options, plan) -> ModelSettings:
-    """The blocks of the encoder that a plan means, by number."""
+    """The layers of the encoder that a plan chooses, by number."""
     if plan.source == "pretrained" or options.encoder is not None:
         place = _pretrained_place(options, may_be_fine_tuned=True)
     else:
@@ -310,14 +312,14 @@ def _sizes_of(place):
 
 
 def _pretrained_place(options, may_be_fine_tuned=False):
-    """Where the encoder before fine-tuning is.
+    """The place of the encoder before fine-tuning.
 
     Args:
         options: the parsed options.
-        may_be_fine_tuned: bool. Whether the teacher's own encoder serves where
-            the checkpoint that it was fine-tuned from is unknown or gone: a
-            student may start from its layers, but stages on text need the head
-            of a pretrained one.
+        may_be_fine_tuned: bool. Whether to return the teacher itself if the
+            checkpoint that it was fine-tuned from is unknown or missing. A
+            student may start from its layers, but stages on text need a
+            pretrained encoder's head.
     """
     place = absolute(options.pretrained or options.encoder)
     if place is not None:
@@ -340,7 +342,7 @@ def _is_gone(place):
 
 
 def _why_unknown(place):
-    return "is not recorded" if place is None else f"is gone ({place})"
+    return "is not recorded" if place is None else f"is missing ({place})"
 
 
 def _encoder_behind(teacher):
@@ -350,17 +352,17 @@ def _encoder_behind(teacher):
         model = read_config(teacher).get("model", {})
     place = model.get("checkpoint")
     if place == PRETRAINED:
-        # Made in the run that made the teacher.
+        # Trained in the same run as the teacher.
         return str(pathlib.Path(teacher).parent / "pretrained_run")
     return place
 
 
 def corpus_settings(options, recipe=None) -> CorpusSettings | None:
-    """The corpus that the options name; `None` where they name none.
+    """Returns the corpus that the options name, or `None`.
 
     Args:
         options: the parsed options.
-        recipe: `Recipe` whose stages are on it, or `None`. Defaults to `None`.
+        recipe: `Recipe` whose stages read it, or `None`. Defaults to `None`.
     """
     if options.corpus is None:
         reject_beside(
@@ -381,26 +383,26 @@ def corpus_settings(options, recipe=None) -> CorpusSettings | None:
 
 
 def corpus_of(options, recipe, stages):
-    """The corpus of stages that need one."""
+    """Returns the corpus for stages that need one, `None` if none does."""
     corpus = corpus_settings(options, recipe)
     if any(stage.data == "corpus" for stage in stages):
         if corpus is None:
             names = [stage.name for stage in stages if stage.data == "corpus"]
             raise UsageError(
                 f"Recipe {recipe.name!r} needs running text for "
-                f"{', '.join(names)}. Pass --corpus FILE, or leave that out "
-                "with --stages."
+                f"{', '.join(names)}. Pass --corpus FILE, or omit these "
+                "stages with --stages."
             )
     elif corpus is not None:
         raise UsageError(
             f"--corpus: no stage of recipe {recipe.name!r} here trains on "
-            "running text. Leave it out."
+            "running text. Remove it."
         )
     return corpus
 
 
 def unlabeled_settings(options) -> UnlabeledSettings | None:
-    """The unlabelled text that the options name; `None` for none."""
+    """Returns the unlabelled text that the options name, or `None`."""
     if options.unlabeled is None:
         return None
     per_labeled = options.unlabeled_per_labeled
@@ -412,7 +414,7 @@ def unlabeled_settings(options) -> UnlabeledSettings | None:
 
 
 def augment_settings(options) -> AugmentSettings:
-    """The settings of `kdkit augment`, or all that is wrong with them."""
+    """Returns the settings of `kdkit augment`, or raises all their mistakes."""
     settings = AugmentSettings(
         task=options.task,
         data_dir=absolute(options.data_dir),
@@ -435,7 +437,7 @@ def augment_settings(options) -> AugmentSettings:
                 sequential=options.sequential,
             )
         if augmentation is None:
-            # What else is wrong is told with it.
+            # Reported together with the other mistakes.
             with check():
                 load_parts(settings, options.output)
         else:
@@ -445,7 +447,7 @@ def augment_settings(options) -> AugmentSettings:
 
 
 def augmented_settings(options) -> AugmentedSettings | None:
-    """The copies that a distillation trains on; `None` for none."""
+    """Returns the augmented examples of a distillation, or `None`."""
     if options.augment is None:
         return None
     made_by = None
@@ -470,11 +472,12 @@ POSITIONS = "max_sequence_length"
 
 
 def with_rows_that_fit(settings: PretrainSettings, assignments):
-    """The settings with rows that each model has positions for, unless set.
+    """Returns settings whose default sequences fit the models' positions.
 
     Args:
         settings: `PretrainSettings`.
-        assignments: list of `dotted.field=value`, what was set.
+        assignments: list of `dotted.field=value`. A length set by the user
+            does not change.
     """
     if any(field.startswith(f"{FIELD}=") for field in assignments):
         return settings
@@ -483,8 +486,9 @@ def with_rows_that_fit(settings: PretrainSettings, assignments):
     if longest <= min(known, default=longest):
         return settings
     print(
-        f"Rows have {min(known)} tokens at most, as many as there are "
-        f"positions, not {longest}. Set others by --set {FIELD}=N.",
+        f"Sequences have at most {min(known)} tokens, the model's number of "
+        f"positions, not {longest}. Choose another length with --set "
+        f"{FIELD}=N.",
         flush=True,
     )
     corpus = dataclasses.replace(settings.corpus, sequence_length=min(known))
@@ -492,11 +496,12 @@ def with_rows_that_fit(settings: PretrainSettings, assignments):
 
 
 def with_batches_that_fit(settings: DistillSettings, assignments):
-    """The settings with batches of one length for losses that count padding.
+    """Returns settings with one batch length if a loss counts padding.
 
     Args:
         settings: `DistillSettings`.
-        assignments: list of `dotted.field=value`, what was set.
+        assignments: list of `dotted.field=value`. A number of lengths set by
+            the user does not change.
     """
     if any(field.startswith(f"{BUCKETS}=") for field in assignments):
         return settings
@@ -505,15 +510,15 @@ def with_batches_that_fit(settings: DistillSettings, assignments):
         return settings
     print(
         f"Every batch is padded to {settings.data.sequence_length} tokens, "
-        f"since {', '.join(names)} count padding. Set another number of "
-        f"lengths by --set {BUCKETS}=N.",
+        f"because {', '.join(names)} count padding. Choose another number of "
+        f"lengths with --set {BUCKETS}=N.",
         flush=True,
     )
     return with_one_length(settings)
 
 
 def _positions(settings):
-    """Those of the model and of its teacher, `None` where they do not show."""
+    """The positions of the model and its teacher, `None` for unknown ones."""
     model = settings.model
     yield model.num_positions
     for place in (model.checkpoint, model.copy_from, settings.teacher):
@@ -522,15 +527,15 @@ def _positions(settings):
 
 
 def saved_size(place, *names) -> int | None:
-    """Returns a size of the model in a directory from its `config.json`.
+    """Returns a size from the `config.json` in a model's directory.
 
     Args:
-        place: string. Where the model is.
-        names: strings. What the size is called: in keras-hub, in Hugging Face
+        place: string. The model's directory.
+        names: strings. The size's names in keras-hub and in Hugging Face
             checkpoints.
 
-    Returns:
-        Int, `None` where the file does not have it.
+        Returns:
+            Int, or `None` if the file does not have it.
     """
     file = config_file(place)
     if file is None:

@@ -1,4 +1,4 @@
-"""What XLA compiles of a run, where nobody chose it."""
+"""Chooses what XLA compiles, for runs whose user did not choose it."""
 
 import dataclasses
 import math
@@ -13,24 +13,26 @@ from kdkit.tasks import get_task
 from kdkit.training.model_settings import UPDATE
 
 SETTING = "jit_compile"
-# Devices of NVIDIA's and AMD's drivers on Linux. Without them TensorFlow, which
-# takes seconds to import, need not be asked for GPUs.
+# Devices of NVIDIA's and AMD's drivers on Linux. Without them there is no need
+# to import TensorFlow, which takes seconds, to look for GPUs.
 DRIVERS = (pathlib.Path("/dev/nvidiactl"), pathlib.Path("/dev/kfd"))
-# Updates of a stage below which a CPU compiles a step longer than it saves. For
-# TinyBERT's student of 4×312, a teacher of 6×384 and batches of 32 rows, XLA
-# takes 16 to 20 s of CPU for the first step of each length, the update alone 9
-# to 10 s; the steps after it take 0.9 s (32 tokens) and 1.4 s (48) either way.
+# With fewer updates per stage, compiling the step on a CPU takes more time than
+# it saves. For TinyBERT's student of 4×312, a teacher of 6×384 and batches of
+# 32 examples, XLA takes 16 to 20 s of CPU for the first step of each length,
+# and 9 to 10 s for the update alone; later steps take 0.9 s (32 tokens) and 1.4
+# s (48) in both cases.
 SHORT = 1000
 
 
 def with_quick_compilation(settings, run_dir):
     """Returns settings that compile the update alone, if the run is short.
 
-    A run is short if its stages on the task have fewer than 1,000 updates each
-    on average. XLA compiles the whole step once for each length of the batches
-    in every stage. Runs with GPUs, a strategy, augmented copies or unlabelled
-    rows stay as they are, and so do those whose rows cannot be counted at a
-    glance: by the lines of a table. What a run was begun with holds on.
+    A run is short if its stages on the task have fewer than 1,000 updates each,
+    on average. XLA compiles the whole step once for each batch length in every
+    stage. Settings do not change for runs with GPUs, a strategy, augmented or
+    unlabelled examples, and for runs whose examples cannot be counted quickly
+    by the lines of a table. A run that has begun continues with its own
+    settings.
 
     Args:
         settings: `TeacherSettings` or `DistillSettings`.
@@ -47,7 +49,7 @@ def with_quick_compilation(settings, run_dir):
 
 
 def _begun_with(run_dir):
-    """What a run directory was begun with, `None` for a new one."""
+    """The `jit_compile` that a run began with, `None` for a new run."""
     if run_dir is None or not pathlib.Path(run_dir, CONFIG).is_file():
         return None
     return read_config(run_dir).get(SETTING)
@@ -76,7 +78,7 @@ def _is_short(settings):
 
 
 def _count_rows(settings):
-    """About how many rows are trained on, `None` where that is not known."""
+    """The approximate number of training examples, `None` if unknown."""
     task = get_task(settings.task)
     if settings.data_dir is None or not isinstance(
         task.layout, data.TableLayout

@@ -1,10 +1,10 @@
-"""Shows the whole path in a few minutes, without data, network or download.
+"""Runs every step from teacher to report in minutes, without data or network.
 
-Generated English sentences about films, whose feeling hangs on negation and
-contrast; a transformer teacher trained on the spot; TinyBERT with a control
-arm; LiteRT files in fp32, fp16 and int8, of the teacher too; their latency; a
-report. The code is that of the other verbs, with the settings in
-kdkit/recipes/smoke.py.
+The demo generates English sentences about films, whose sentiment depends on
+negation and contrast. It trains a transformer teacher, distils it with TinyBERT
+and a control, exports LiteRT files in fp32, fp16 and int8, also of the teacher,
+measures their latency, and writes a report. It runs the other verbs, with the
+settings in kdkit/runs/smoke.py.
 
 example:
   kdkit demo --run-dir runs/demo

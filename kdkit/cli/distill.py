@@ -1,7 +1,7 @@
-"""Trains a student from a fine-tuned teacher by a recipe.
+"""Distils a fine-tuned teacher into a student, following a recipe.
 
-The student is left in RUN/student/, a keras-hub preset directory. The same
-command goes on with a run that was stopped.
+The student is saved in RUN/student/, a keras-hub preset directory. The same
+command continues a stopped run.
 
 example:
   kdkit distill tinybert --task sst2 --data-dir glue \\
@@ -49,7 +49,7 @@ class Options(DistillationOptions, DecoderOptions, ForceOptions, RunOptions):
     recipe: str | None = changed(
         DistillationOptions,
         "recipe",
-        help="a name in kdkit list, or a file of kdkit init",
+        help="a name from kdkit list, or a file from kdkit init",
         required=False,
         metavar="RECIPE|CONFIG.toml",
         config_file=True,
@@ -88,14 +88,14 @@ def pipeline_of(options) -> Pipeline:
 
 
 def complete(options) -> None:
-    """Takes the recipe from `--config` where none is named.
+    """Takes the recipe from `--config` if none is named.
 
     Args:
-        options: the parsed options of `kdkit distill` or `kdkit doctor`;
-            gets the recipe.
+        options: the parsed options of `kdkit distill` or `kdkit doctor`. The
+            recipe is set in them.
 
     Raises:
-        UsageError: if there is no `--config`, or it is of another verb.
+        UsageError: if there is no `--config`, or it is from another verb.
     """
     if options.config is None:
         validate_distillation(options)

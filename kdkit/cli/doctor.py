@@ -1,9 +1,10 @@
-"""Says what would ruin a distillation, before it is run.
+"""Checks a distillation for mistakes before it runs.
 
-Takes the options of kdkit distill, trains nothing and writes nothing. Each
-check is a row of a table: ok, a note, a warning, or what ruins the run. The
-exit status is 1 where one does. kdkit distill does the same checks first, on
-fewer rows, and goes on in spite of them with --force; see docs/doctor.md.
+This verb takes the options of kdkit distill, trains nothing and writes nothing.
+Each check is a row of the table: ok, a note, a warning, or an error that would
+ruin the run. The exit status is 1 if there is an error. kdkit distill makes the
+same checks first, on fewer examples, and continues in spite of errors with
+--force. See docs/doctor.md.
 
 example:
   kdkit doctor tinybert --task sst2 --data-dir glue --teacher runs/teacher
@@ -49,18 +50,17 @@ def run(options):
     return FAILED if findings.ruinous else None
 
 
-UNNAMED = "run of kdkit doctor"  # in the place of --run-dir
+UNNAMED = "run of kdkit doctor"  # replaces --run-dir
 
 
 def diagnosis(options):
-    """Returns what is found of the distillation that the options ask for.
+    """Returns the findings about the distillation that the options describe.
 
     Args:
         options: the parsed options of `kdkit doctor`.
 
     Raises:
-        UsageError: for options that clash or are missing, and models that do
-            not exist.
+        UsageError: for clashing or missing options, and for missing models.
     """
     if options.run_dir is None:
         options.run_dir = str(pathlib.Path.cwd() / UNNAMED)

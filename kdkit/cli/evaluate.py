@@ -1,19 +1,21 @@
-"""Evaluates a model on a split of a task, or on running text.
+"""Measures a model on a split of a task, or on text.
 
 MODEL is a run directory, a preset directory, a .keras file or an exported
 file. The last line is a JSON object with task, split, examples and metrics.
-With --corpus MODEL is a run of kdkit pretrain, measured by perplexity and
-accuracy: an encoder at masked tokens, a decoder at every token, and by
-perplexity over words. A run's text is masked as it was in training, which is
-said; presets and what lies in a run, such as RUN/encoder, are measured with
-BERT's masks. With
---pairs MODEL is a run with an encoder-decoder, measured by BLEU and chrF of
-what it writes (by sacrebleu, whose signatures are in the last line) and by the
-perplexity of the targets, from their own sources and from those of other
-targets, which a model that reads does not know them by; with --corpus by the
-perplexity of hidden spans.
-Without any of these such a run is measured on what it held out. What is
-measured of a run directory is noted in it, for kdkit report.
+Metrics of a model in a run directory are logged in the run, for kdkit report.
+
+With --corpus, MODEL is a run of kdkit pretrain. An encoder is measured by
+perplexity and accuracy at masked tokens, a decoder at every token and by its
+perplexity per word, an encoder-decoder by the perplexity of hidden spans. A run
+is masked as in its training, and the masks are printed; presets and models
+inside a run, such as RUN/encoder, are measured with BERT's masks.
+
+With --pairs, MODEL is a run with an encoder-decoder. It is measured by BLEU and
+chrF (from sacrebleu, whose signatures are in the last line), and by the
+perplexity of the targets given their own sources and given other sources: if
+these are near each other, the model does not read its source.
+
+A run on text needs none of these options: its held-out text is the default.
 
 example:
   kdkit evaluate runs/tinybert/exports/student-int8.tflite \\
@@ -76,13 +78,13 @@ def run(options):
 
 
 def measure_and_note(options) -> dict:
-    """Measures a model and notes in its run, if it is of one, what was found.
+    """Measures a model, and logs the metrics in its run if it has one.
 
     Args:
         options: the parsed options of `kdkit evaluate`.
 
     Returns:
-        A dict of JSON data: what it was measured on, and `metrics`.
+        A dict of JSON data: the data that was measured on, and `metrics`.
 
     Raises:
         UsageError: as `open_measurable` does.
@@ -98,14 +100,14 @@ def measure_and_note(options) -> dict:
             noted["file"] = pathlib.Path(options.model).name
         try:
             model.run.log(Measurement(**noted))
-        except (OSError, RunError) as error:  # a disk that is full, for one
-            print(f"Not noted in the run: {error}.", file=sys.stderr)
+        except (OSError, RunError) as error:  # such as a full disk
+            print(f"Not logged in the run: {error}.", file=sys.stderr)
     return result
 
 
 @contextlib.contextmanager
 def open_measurable(options):
-    """Opens a model with a split of its task, or with running text.
+    """Opens a model with a split of its task, or with text.
 
     Args:
         options: the parsed options of `kdkit evaluate`.
@@ -114,9 +116,9 @@ def open_measurable(options):
         A `Measurable`.
 
     Raises:
-        UsageError: for a model, a split, a file or an option that does not fit.
+        UsageError: for a model, split, file or option that does not fit.
     """
-    locate(options.model, options.arm)  # a missing model comes first
+    locate(options.model, options.arm)  # report a missing model first
     if is_about_sentences(options):
         yield open_on_sentences(options)
     elif is_about_text(options):
@@ -154,7 +156,7 @@ def _open_on_task(options):
         "data_digest": inputs.rows_digest(encoded),
         "sequence_length": opened.sequence_length,
     }
-    # As they are read, whatever the model's tokenizer makes of them.
+    # The checksum of the examples as read, which no tokenizer changes.
     rows = {"rows": inputs.rows_digest(examples)}
     return Measurable(
         about, content, measure, opened.model, place.run, place.arm, rows

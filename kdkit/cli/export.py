@@ -1,12 +1,12 @@
 """Writes a model as verified LiteRT (.tflite) or ONNX files, or a SavedModel.
 
-kdkit compares each file with the Keras model on real rows of the task
-(generated ones for a model without a known task) before the file gets its name;
-a file that differs is not written. For models of a run, kdkit also measures
-accuracy on dev and notes it in the run. With the format litert, a run's teacher
-is exported too, once, in int8, to RUN/exports/teacher, so that the report
-separates what distillation gained from what quantisation gained. Models that
-have collapsed, or whose head was never trained, are reported.
+kdkit compares each file with the Keras model on examples of the task, or on
+generated ones if the task is unknown. A file that differs is not written. For a
+run's model, kdkit also measures the file's metrics on dev and logs them in the
+run. With --format litert, a run's teacher is also exported, once, in int8, to
+RUN/exports/teacher: the report then separates the gain from distillation from
+the gain from quantisation. Models that have collapsed, or whose head was never
+trained, are reported.
 
 A LiteRT file of a decoder reads one token at a time, up to --sequence-length
 tokens; kdkit compares it with the Keras model on text that the run held out. A
@@ -62,22 +62,23 @@ class Options(ModelChoiceOptions, TaskOptions):
         required=True,
     )
     format: str = option(
-        "litert, onnx, saved_model, or one of your own. Defaults to litert.",
+        "litert, onnx, saved_model, or a registered exporter. Defaults to "
+        "litert.",
         default="litert",
     )
     precision: list[str] | None = option(
-        "of the weights: fp32, fp16 or int8. Defaults to all that the format "
-        "has.",
+        "the weights' precision: fp32, fp16 or int8. Defaults to all "
+        "precisions of the format.",
         metavar="P",
     )
     dynamic_length: bool = option(
-        "let a LiteRT file take any length. By default it takes the one of "
-        "--sequence-length, or of the run, preset or task.",
+        "write a LiteRT file that takes any length. By default it takes one "
+        "length: --sequence-length, or the length of the run, preset or task.",
         default=False,
     )
     output: str | None = option(
-        "where to write. Defaults to RUN/exports for models of a run, else to "
-        "exports.",
+        "the folder for the files. Defaults to RUN/exports for a run's "
+        "models, otherwise to exports.",
         metavar="DIR",
     )
     teacher: bool = option(
@@ -103,8 +104,8 @@ def export_model(options) -> None:
         options: the parsed options of `kdkit export`.
 
     Raises:
-        UsageError: if the model is no Keras model or a file exists.
-        RunError: if a file does not do what the model does.
+        UsageError: if the model is not a Keras model, or a file exists.
+        RunError: if a file's outputs differ from the model's.
     """
     place = locate(options.model, options.arm)
     if export.exporter_of(place.path) is not None:
@@ -119,9 +120,9 @@ def export_model(options) -> None:
 
 
 def _export_place(place, options, **noted):
-    """Writes the files of a model; `noted` goes into each one's event.
+    """Writes a model's files; `noted` is added to each file's event.
 
-    Returns whether the answers of a file have collapsed.
+    Returns whether a file's predictions have collapsed.
     """
     exporter = export.get_exporter(options.format)
     targets = _targets(place, exporter, options)
@@ -146,15 +147,15 @@ def _export_place(place, options, **noted):
 
 @dataclasses.dataclass(frozen=True)
 class _Read:
-    """A model, and the data that its files are verified and measured on.
+    """A model, with the data for verifying and measuring its files.
 
     Args:
         model: `keras.Model`.
         sequence_length: int or `None`. The length to export with.
         verification_data: as in `kdkit.export.to_litert`.
         opened: `Opened` for a model of a task, otherwise `None`.
-        encoded: encoded rows to measure files on, or `None`.
-        noted: dict. The task and the split of the metrics.
+        encoded: encoded examples to measure files on, or `None`.
+        noted: dict. The task and the split that the metrics are from.
     """
 
     model: object
@@ -166,7 +167,7 @@ class _Read:
 
 
 def _read(place, exporter, options):
-    """Loads the model, refusing first what its kind cannot use."""
+    """Loads the model, after rejecting options that its kind cannot use."""
     for has_one, kind, read in (
         (models.has_decoder, "decoder", _read_decoder),
         (
@@ -194,9 +195,9 @@ def _read_classifier(place, exporter, options):
         batches = data.BatchStream(some_rows, data.Buckets(16)).evaluation()
     else:
         print(
-            "No data directory is known, so the files are compared on "
-            "generated rows and their accuracy is not measured. Pass "
-            "--data-dir for both."
+            "The data directory is unknown, so files are compared on "
+            "generated examples and their metrics are not measured. Pass "
+            "--data-dir."
         )
     _warn_of_untrained_head(opened)
     has_fixed_length = (
@@ -207,19 +208,20 @@ def _read_classifier(place, exporter, options):
 
 
 def _warn_of_untrained_head(opened):
-    """Prints that a head was never trained, where its bias shows it."""
+    """Warns about a head that was never trained, if its bias shows it."""
     layers = models.untrained_head(opened.model)
     if layers and opened.task.head.kind != "multiple_choice":
         print(
-            f"The head was never trained ({', '.join(layers)}): its answers "
-            "are chance. Train a stage whose objectives or labels reach the "
+            f"The head was never trained ({', '.join(layers)}), so its "
+            "predictions are random. Train a stage whose objectives or "
+            "labels reach the "
             "logits.",
             flush=True,
         )
 
 
 def _has_teacher_to_export(place, options):
-    """Whether the model is what a run made from a teacher."""
+    """Whether the model was distilled from a teacher in its run."""
     return (
         options.teacher
         and options.format == "litert"
@@ -230,10 +232,10 @@ def _has_teacher_to_export(place, options):
 
 
 def _export_teacher(place, options):
-    """Writes the teacher of a run in 8 bits, unless that file is there.
+    """Exports a run's teacher in int8, unless that file exists.
 
-    What the report compares the student's file with. A teacher that is gone, or
-    that cannot be exported, is reported and is no error.
+    The report compares the student's files with it. A teacher that is missing
+    or cannot be exported is reported without an error.
     """
     options = copy.copy(options)
     options.precision, options.overwrite = ["int8"], True
@@ -248,20 +250,20 @@ def _export_teacher(place, options):
         }
         file = _file_of_teacher(place, made_from)
         if file is not None:
-            print(f"{file}: there already, of the same teacher.", flush=True)
+            print(f"{file}: exists already, from the same teacher.", flush=True)
             return False
         return _export_place(teacher, options, made_from=made_from)
     except (UsageError, RunError) as error:
         print(
-            f"The run's teacher was not exported in int8, so the report does "
-            f"not compare with that: {error}",
+            "The run's teacher was not exported in int8, so the report will "
+            f"not contain that file: {error}",
             flush=True,
         )
         return False
 
 
 def _teacher_of(place):
-    """The teacher's `Place`, as a model of the run."""
+    """The teacher's `Place`, as one of the run's models."""
     source = place.config["teacher"]
     if isinstance(source, dict):
         source = place.run.path / "teacher_run"
@@ -272,7 +274,7 @@ def _teacher_of(place):
 
 
 def _file_of_teacher(place, made_from):
-    """The file that was exported from the same, `None` if it has changed."""
+    """The teacher's exported file, `None` if the teacher has changed since."""
     events = [
         event
         for event in place.run.events(Export)
@@ -286,21 +288,21 @@ def _file_of_teacher(place, made_from):
 
 
 def _split(place, opened):
-    """The split that the epochs of the model's run were chosen by."""
+    """The split that chose the best epoch in the model's run."""
     is_of_run = opened.task.name == place.data_setting("task", None)
     return (is_of_run and place.data_setting("dev_split", None)) or "dev"
 
 
 def _read_decoder(place, exporter, options):
-    """A decoder, with text that its run held out."""
+    """A decoder, with its run's held-out text."""
     model = models.load_language_model(place.path).model
     length = options.sequence_length
     if length is None and exporter.in_steps:
         length = models.num_positions(model)
         if length is None:
             raise UsageError(
-                f"{place.path} reads texts of any length, and a file's cache "
-                "has one. Pass --sequence-length N."
+                f"{place.path} reads texts of any length, but a file needs a "
+                "fixed one. Pass --sequence-length N."
             )
     texts = None
     if place.run is not None:
@@ -309,7 +311,7 @@ def _read_decoder(place, exporter, options):
 
 
 def _read_encoder_decoder(place, exporter, options):
-    """An encoder-decoder, with pairs that its run held out."""
+    """An encoder-decoder, with its run's held-out pairs."""
     loaded = models.load_language_model(place.path)
     text = text_of_run(place)
     length = options.sequence_length
@@ -322,7 +324,7 @@ def _read_encoder_decoder(place, exporter, options):
 
 
 def _held_out_pairs(text, tokenizer, length):
-    """Some pairs that a run held out, `None` if its files are gone."""
+    """Some of a run's held-out pairs, `None` if their files are missing."""
     try:
         found = text_data.load_sentences(
             dataclasses.replace(text, sequence_length=length),
@@ -348,7 +350,7 @@ def _reject_options_of_classifiers(options):
 
 
 def _held_out(directory, length):
-    """Some rows of the text that a run held out, `None` without any."""
+    """Some sequences of a run's held-out text, `None` if there are none."""
     rows = data.open_packed(directory)
     if rows is None:
         return None
@@ -358,9 +360,9 @@ def _held_out(directory, length):
 
 
 def _note(place, report, metrics=None, **noted):
-    """Prints what came of a file, and notes it in the run.
+    """Prints the result for a file and logs it in the run.
 
-    `noted` has the task and the split that the metrics are of, and more.
+    `noted` contains the task and the split of the metrics, and more.
     """
     event = {**dataclasses.asdict(report), "metrics": metrics, **noted}
     _print(event)
@@ -379,7 +381,7 @@ def _output_directory(place, options):
 
 
 def _targets(place, exporter, options):
-    """Path by precision; refuses wrong precisions and existing files first."""
+    """Paths by precision. Rejects wrong precisions and existing files."""
     exporter.require_packages()
     precisions = options.precision or exporter.precisions
     wrong = [name for name in precisions if name not in exporter.precisions]
@@ -397,8 +399,8 @@ def _targets(place, exporter, options):
     existing = [str(path) for path in targets.values() if path.exists()]
     if existing and not options.overwrite:
         raise UsageError(
-            f"Already there: {', '.join(existing)}. Pass --overwrite to "
-            "replace, or --output for another directory."
+            f"These files exist already: {', '.join(existing)}. Pass "
+            "--overwrite to replace them, or --output for another folder."
         )
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
@@ -406,7 +408,7 @@ def _targets(place, exporter, options):
 
 
 def _measured(opened, path, encoded):
-    """The metrics of an exported file, and why it has collapsed if it has."""
+    """The metrics of an exported file, and how it collapsed if it did."""
     if encoded is None:
         return {"metrics": None, "collapsed": None}
     logits = predict_logits(export.open_file(path), encoded)
@@ -431,6 +433,6 @@ def _print(event):
     print(
         f"{event['file']}: {event['size_bytes'] / 1e6:.2f} MB, largest "
         f"difference {event['max_abs_difference']:.2g} on "
-        f"{event['examples']} rows{agreement}{measured}",
+        f"{event['examples']} examples{agreement}{measured}",
         flush=True,
     )

@@ -1,13 +1,14 @@
-"""Continues a text with a decoder, or writes one of another.
+"""Writes text with a decoder or an encoder-decoder.
 
-MODEL is a run of kdkit pretrain with a decoder, a preset directory, or the
-.tflite file of a decoder. The text begins at a document's beginning and ends at
-its end, or after --max-tokens more tokens. An encoder-decoder writes what its
-pairs were: a translation, a summary. It writes of --prompt, or of each line of
---input a line of --output, going on where it was stopped. The beams of a
-teacher are what sequence-level distillation (Kim and Rush, 2016) learns from,
-by kdkit pretrain --pairs; --kept-input leaves out lines that it writes nothing
-of.
+MODEL is a run of kdkit pretrain, a preset directory or a .tflite file. A
+decoder continues --prompt, as the beginning of a document, until the document's
+end or --max-tokens.
+
+An encoder-decoder writes the target for a source, for example a translation. It
+reads --prompt, or each line of --input, and writes one line of --output for
+each. The same command continues a stopped file. For sequence-level distillation
+(Kim and Rush, 2016), a student learns from a teacher's beams with kdkit
+pretrain --pairs; --kept-input then drops the lines whose output is empty.
 
 example:
   kdkit generate runs/gpt2 --prompt "the company said"
@@ -68,43 +69,45 @@ class Options(BeamOptions):
         required=True,
     )
     prompt: str = option(
-        "what the text begins with. Defaults to nothing. For an "
-        "encoder-decoder, the source.",
+        "the beginning of the text, or an encoder-decoder's source. Defaults "
+        "to an empty text.",
         default="",
         metavar="TEXT",
     )
     max_tokens: int | None = option(
-        "tokens to add at most. Defaults to 64. For an encoder-decoder, tokens "
-        "to read and to write at most; defaults to as many as in its run."
+        "the largest number of new tokens. Defaults to 64. For an "
+        "encoder-decoder, the largest number of tokens to read and to write; "
+        "defaults to its run's."
     )
     sampler: str = option(
-        "keras-hub's sampler. With its own settings by default. Defaults to "
-        "greedy; beam is for Keras models, and for files of encoder-decoders.",
+        "keras-hub's sampler, with its default settings. Defaults to greedy. "
+        "beam is for Keras models and for encoder-decoders' files.",
         default="greedy",
         choices=SAMPLERS,
     )
     num_beams: int | None = changed(BeamOptions, "num_beams", pages=(*PAGES,))
     temperature: float | None = option(
-        "for random, top_k and top_p", metavar="T"
+        "for random, top_k and top_p: the temperature", metavar="T"
     )
-    top_k: int | None = option("for top_k", metavar="K")
-    top_p: float | None = option("for top_p", metavar="P")
-    seed: Seed | None = option("for random, top_k and top_p. Defaults to 0.")
+    top_k: int | None = option("for top_k: the number of tokens", metavar="K")
+    top_p: float | None = option("for top_p: the probability", metavar="P")
+    seed: Seed | None = option(
+        "for random, top_k and top_p: the random seed. Defaults to 0."
+    )
     languages: list[str] | None = option(
-        "the language that is read and the one that is written. Defaults to "
-        "those of the run.",
+        "the languages of source and target. Defaults to the run's.",
         pages=("mass",),
     )
-    input: File | None = option("texts to read, one a line", pages=("mass",))
+    input: File | None = option("texts to read, one per line", pages=("mass",))
     output: str | None = option(
-        "for --input: where the texts are written, one a line",
+        "for --input: the file to write, one text per line",
         metavar="FILE",
         pages=("mass",),
     )
     kept_input: str | None = option(
-        "for --input: a file for its lines that --output has a text for. Lines "
-        "without one are in neither, and the two files are the --pairs of "
-        "kdkit pretrain.",
+        "for --input: also write the lines whose output is not empty. Lines "
+        "with an empty output are then in neither file, and the two files "
+        "fit kdkit pretrain --pairs.",
         metavar="FILE",
         pages=("mass",),
     )
@@ -126,7 +129,7 @@ ARGUMENTS = {
     "num_beams": "num_beams",
     "seed": "seed",
 }
-# Of `keras_hub.samplers`.
+# From `keras_hub.samplers`.
 SAMPLER_CLASSES = {
     "greedy": ("GreedySampler", ()),
     "random": ("RandomSampler", ("temperature", "seed")),
@@ -143,16 +146,16 @@ SAMPLER_CLASSES = {
 
 
 def print_text(options) -> None:
-    """Prints the prompt and what a decoder adds to it, or what is made of it.
+    """Prints the prompt with a decoder's continuation, or a target for it.
 
     Args:
         options: the parsed options of `kdkit generate`.
 
     Raises:
-        UsageError: if there is no decoder, no tokenizer, or no room, or an
-            option is not the sampler's.
+        UsageError: if the model is not a decoder, has no tokenizer or too
+            short a context, or an option does not belong to the sampler.
     """
-    locate(options.model)  # a missing model comes first
+    locate(options.model)  # report a missing model first
     if is_writer(options.model):
         print_written(options)
         return
@@ -165,8 +168,8 @@ def print_text(options) -> None:
     )
     if given:
         raise UsageError(
-            f"{', '.join(given)}: of an encoder-decoder, and {options.model} "
-            "is none. Leave it out."
+            f"{', '.join(given)} is for encoder-decoders. Received: "
+            f"{options.model}, which is not one. Remove it."
         )
     sampler = _sampler(options)
     decoder, tokenizer = _open(options)
@@ -189,8 +192,8 @@ def _sampler(options):
     )
     if foreign:
         raise UsageError(
-            f"{', '.join(foreign)}: not of the sampler {options.sampler!r}. "
-            "Leave it out, or choose another --sampler."
+            f"{', '.join(foreign)} is not an option of the sampler "
+            f"{options.sampler!r}. Remove it, or choose another --sampler."
         )
     arguments = {
         ARGUMENTS[name]: getattr(options, name)
@@ -226,40 +229,41 @@ def _open(options):
     if options.tokenizer is not None:
         raise UsageError(
             "--tokenizer is for exported files. Received: "
-            f"{place.path}, which has its own. Leave it out."
+            f"{place.path}, which has its own. Remove it."
         )
     if not models.has_decoder(place.path):
         raise UsageError(
-            f"{options.model} is no decoder. Expected a run of kdkit pretrain "
-            "with a decoder, its preset directory, or a .tflite file of it."
+            f"{options.model} is not a decoder. Expected a run of kdkit "
+            "pretrain with a decoder, its preset directory, or its .tflite "
+            "file."
         )
     loaded = models.load_language_model(place.path)
     return loaded.model, loaded.tokenizer
 
 
-# Lines that are written before they are kept.
+# Lines that are written before they are saved.
 LINES_AT_ONCE = 500
-# Options of `kdkit generate` that are not of encoder-decoders.
+# Options of `kdkit generate` that encoder-decoders do not have.
 OF_DECODERS = ("temperature", "top_k", "top_p", "seed")
 
 
 def print_written(options) -> None:
-    """Prints what an encoder-decoder writes of a text, or writes a file.
+    """Prints an encoder-decoder's target for a text, or writes a file of them.
 
     Args:
         options: the parsed options of `kdkit generate`.
 
     Raises:
-        UsageError: if an option is not of encoder-decoders, a file is missing
-            or there already, or a language has no token.
+        UsageError: if an option is not for encoder-decoders, a file is missing
+            or exists already, or a language has no token.
     """
     beams = _beams(options)
     lines = [options.prompt] if options.input is None else _read(options)
     alone = given_flags(options, ("output", "kept_input"))
     if options.input is None and (alone or not options.prompt):
         raise UsageError(
-            "An encoder-decoder writes of a text. Expected one in --prompt, or "
-            "a file of them in --input with --output. Received: "
+            "An encoder-decoder needs a source. Expected --prompt TEXT, or "
+            "--input FILE with --output FILE. Received: "
             f"{', '.join(alone) or 'none'}{' alone' * bool(alone)}."
         )
     place = locate(options.model)
@@ -283,27 +287,30 @@ def print_written(options) -> None:
         }
         _write(writer, lines, _outputs(options), made_from)
     for count, what in (
-        (writer.num_truncated, "were cut: they have more tokens than are read"),
-        (writer.num_unfinished, "were written without an end: no room"),
+        (
+            writer.num_truncated,
+            "were truncated before reading: too many tokens",
+        ),
+        (writer.num_unfinished, "have no end: too many tokens"),
     ):
         if count:
             print(f"{count} texts {what}.", file=sys.stderr)
 
 
 def show(text: str) -> None:
-    """Prints what a model wrote: as it is, but to a terminal as `printable`."""
+    """Prints a model's text; on a terminal, only printable characters."""
     print(printable(text) if sys.stdout.isatty() else text)
 
 
 def _beams(options):
-    """The beams of --sampler, which is of an encoder-decoder or refused."""
+    """The beams for --sampler, after rejecting samplers for decoders."""
     foreign = given_flags(options, OF_DECODERS)
     if options.sampler not in ("greedy", "beam"):
         foreign.append(f"--sampler {options.sampler}")
     if foreign:
         raise UsageError(
-            f"{', '.join(foreign)}: not of an encoder-decoder, which writes "
-            "what is likeliest. Leave it out."
+            f"{', '.join(foreign)} is not for encoder-decoders, which search "
+            "for the most likely text. Remove it."
         )
     if options.sampler == "beam":
         return beams_of(options)
@@ -316,7 +323,7 @@ def _beams(options):
 
 
 def _outputs(options):
-    """Where texts go, and the lines they are of, if that is asked for."""
+    """The files for the outputs and, with --kept-input, for their sources."""
     outputs = [pathlib.Path(options.output)]
     if options.kept_input is not None:
         outputs.append(pathlib.Path(options.kept_input))
@@ -324,26 +331,26 @@ def _outputs(options):
 
 
 def _write(writer, lines, outputs, made_from):
-    """Writes a line for each, beside the final name until all are there.
+    """Writes a line for each source, to a temporary file until all are written.
 
-    What was written before a stop is kept, where it was made from the same.
+    Lines from a stopped call are reused if they were made from the same inputs.
     """
     output, *kept_input = outputs
     for path in outputs:
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
     with alone_with(output, "--output"):
-        _check_is_new(output)  # another may just have finished it
+        _check_is_new(output)  # another process may have finished it just now
         _write_locked(writer, lines, output, kept_input, made_from)
 
 
 def _write_locked(writer, lines, output, kept_input, made_from):
-    """Writes the lines while no other process does."""
+    """Writes the lines, with the file locked."""
     begun = BegunTexts(output, made_from)
     written = begun.lines()
     if written:
-        print(f"Going on after {len(written)} texts.", flush=True)
-    kept = "What was written is kept beside it, and the same command goes on."
+        print(f"Continuing after {len(written)} texts.", flush=True)
+    kept = "The finished lines are saved, and the same command continues."
     with writing(output, kept), begun.going_on(written) as add:
         for begin in range(len(written), len(lines), LINES_AT_ONCE):
             some = writer(lines[begin : begin + LINES_AT_ONCE])
@@ -353,7 +360,7 @@ def _write_locked(writer, lines, output, kept_input, made_from):
     has_texts = list(map(has_text, written))
     with writing(output, kept):
         for path in kept_input:
-            # Of a call that is stopped from here on, the file is its own.
+            # If the call is stopped from here on, the file belongs to it.
             begun.write_note(**{KEPT: str(path)})
             write_text(path, text_of(itertools.compress(lines, has_texts)))
             written = list(itertools.compress(written, has_texts))
@@ -362,9 +369,9 @@ def _write_locked(writer, lines, output, kept_input, made_from):
     if not all(has_texts):
         number = has_texts.index(False) + 1
         rest = (
-            "left out, with what they are of"
+            "dropped, with their sources"
             if kept_input
-            else "to be left out of pairs, as --kept-input does"
+            else "drop them from pairs, as --kept-input does"
         )
         print(
             f"{has_texts.count(False)} texts are empty, the first in line "
@@ -375,11 +382,11 @@ def _write_locked(writer, lines, output, kept_input, made_from):
 
 def _check_is_new(path, option="--output"):
     if path.exists():
-        raise UsageError(f"{path} is there already. Name another {option}.")
+        raise UsageError(f"{path} exists already. Name another {option}.")
 
 
 def _read(options):
-    """The lines to write of, once it is sure that what is written has a place.
+    """The source lines, after checking that the output files are free.
 
     Each line has a text.
     """
@@ -387,7 +394,7 @@ def _read(options):
         raise UsageError("--input needs --output FILE. Received: none.")
     if options.prompt:
         raise UsageError(
-            "--prompt and --input are both what is read. Leave one of them out."
+            "--prompt and --input are both sources. Remove one of them."
         )
     output, *kept_input = _outputs(options)
     begun = BegunTexts(output, {})
@@ -400,8 +407,8 @@ def _read(options):
     for kept in kept_input:
         if kept.resolve() in [other.resolve() for other in (path, output)]:
             raise UsageError(
-                f"--kept-input is a file of its own. Received: {kept}, which "
-                "is --input or --output."
+                f"--kept-input needs its own file. Received: {kept}, which is "
+                "also --input or --output."
             )
         if begun.kept_input != str(kept):
             _check_is_new(kept, "--kept-input")
@@ -409,7 +416,7 @@ def _read(options):
 
 
 def _lines(path):
-    """The lines of a file, each of which has a text."""
+    """The lines of a file. Empty lines are an error."""
     lines = []
     for number, line in numbered_lines(path):
         if not has_text(line):
@@ -420,5 +427,5 @@ def _lines(path):
         lines.append(line.strip())
     if not lines:
         raise UsageError(f"{path}: expected texts. Received: an empty file.")
-    refuse_table(path, lines, "Write its column of texts to a file alone")
+    refuse_table(path, lines, "Write its column of texts to a separate file")
     return lines

@@ -1,4 +1,4 @@
-"""Options that several verbs share, each once, in groups."""
+"""Groups of options that several verbs share. Each option is declared once."""
 
 import dataclasses
 import typing
@@ -9,12 +9,12 @@ from kdkit.cli.parser import changed
 from kdkit.cli.parser import option
 from kdkit.errors import shortened
 
-LONGEST = 65536  # tokens of a row; models of the known families read far fewer
-TASK, TEXT = ("bert",), ("gpt2", "mass")  # pages of models on tasks, on text
+LONGEST = 65536  # tokens; the known families' models read far fewer
+TASK, TEXT = ("bert",), ("gpt2", "mass")  # help pages: on tasks, on text
 
 
 def a_seed(text: str) -> int:
-    """Returns the seed that a text stands for."""
+    """Converts a text to a seed."""
     from kdkit.training.model_settings import LARGEST_SEED
     from kdkit.training.model_settings import check_seed
 
@@ -29,7 +29,7 @@ def a_seed(text: str) -> int:
 
 
 def a_length(text: str) -> int:
-    """Returns the length in tokens that a text stands for."""
+    """Converts a text to a length in tokens."""
     try:
         length = int(text)
     except ValueError:
@@ -53,13 +53,14 @@ class TaskOptions:
     PAGES = TASK
 
     task: str | None = option(
-        "cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli, sentiment "
-        "(generated), race, polyphone, ... See kdkit list.",
+        "the task: cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli, race, "
+        "polyphone, sentiment (generated data), or a TOML file. See kdkit "
+        "list.",
         metavar="TASK",
     )
     data_dir: File | None = option(
-        "the folder with SST-2/, MRPC/, RACE/ as they come. Defaults to "
-        "TensorFlow Datasets, which has GLUE.",
+        "the folder with the task's data, such as SST-2/, MRPC/ or RACE/. "
+        "Defaults to TensorFlow Datasets, which has GLUE.",
         metavar="DIR",
     )
 
@@ -69,12 +70,12 @@ class TextOptions:
     """running text"""
 
     corpus: list[File] | None = option(
-        "running text, one text a line. Or tables with a header (then with "
-        "--column). For encoder-decoders sentences, a file for each of "
+        "running text, one text per line. Or tables with a header, with "
+        "--column. For encoder-decoders, sentences: one file for each of "
         "--languages."
     )
     column: str | None = option(
-        "the column of tab-separated tables that holds the texts", rare=True
+        "the column with the texts in tab-separated tables", rare=True
     )
 
 
@@ -84,7 +85,7 @@ class CorpusOptions(TextOptions):
 
     held_out: list[File] | None = option(
         "text to measure on. Defaults to every 100th text of --corpus, which "
-        "is then not trained on.",
+        "is then not used for training.",
         rare=True,
     )
 
@@ -96,11 +97,11 @@ class BenchmarkTextOptions:
     PAGES = ("gpt2",)
 
     one_document: bool | None = option(
-        "the lines of a file follow each other. As those of WikiText and Penn "
-        "Treebank do."
+        "read each file as one document, not one text per line. For WikiText "
+        "and Penn Treebank."
     )
     detokenizer: str | None = option(
-        "make running text of a benchmark's words first",
+        "first turn a benchmark's tokens back into running text",
         choices=("ptb", "wikitext"),
     )
 
@@ -112,16 +113,18 @@ class SentenceOptions:
     PAGES = ("mass",)
 
     pairs: list[File] | None = option(
-        "texts and what is to be written for them. Two files whose lines "
-        "belong together, or tables with a header or tfds:NAME:SPLIT of "
-        "TensorFlow Datasets (then with --pair-columns)."
+        "pairs of source and target. Two files whose lines belong together; "
+        "or, with --pair-columns, tables with a header or tfds:NAME:SPLIT "
+        "from TensorFlow Datasets."
     )
     pair_columns: list[str] | None = option(
-        "the columns or features of these", count=2, metavar="SOURCE TARGET"
+        "the columns or features with source and target",
+        count=2,
+        metavar="SOURCE TARGET",
     )
     languages: list[str] | None = option(
-        "the languages, such as en de. One for each file of --corpus, or for "
-        "the two sides of --pairs. With both, the source's first, then the "
+        "the languages, such as en de. One for each file of --corpus, or "
+        "source and target of --pairs. With both options: the source's, the "
         "target's, then those of further files."
     )
 
@@ -131,13 +134,13 @@ class BeamOptions:
     """beam search"""
 
     num_beams: int | None = option(
-        "texts that a beam search keeps open. Defaults to 4 for "
-        "encoder-decoders; 1 is greedy.",
+        "the number of beams in beam search. Defaults to 4 for "
+        "encoder-decoders. 1 is greedy search.",
         pages=TEXT,
     )
     length_penalty: float | None = option(
-        "a text's score is its log probability over its length to this power. "
-        "Defaults to 1.",
+        "the exponent of the length penalty. A beam's score is its log "
+        "probability divided by its length to this power. Defaults to 1.",
         metavar="P",
         pages=("mass",),
     )
@@ -151,28 +154,27 @@ class TransferOptions:
     RARE = True
 
     unlabeled: list[File] | None = option(
-        "text for the teacher to label. Files of one text a line, or tables "
-        "with a header (then with --unlabeled-columns); rows of dev and test "
-        "are left out."
+        "text for the teacher to label. Files with one text per line, or "
+        "tables with a header, with --unlabeled-columns. Examples of dev and "
+        "test are left out."
     )
     unlabeled_columns: list[str] | None = option(
-        "the columns of these tables that hold the text, two for pairs"
+        "the columns with the text in these tables, two for pairs"
     )
     unlabeled_per_labeled: float | None = option(
-        "unlabelled rows for each labelled one in an epoch. Defaults to 1.",
+        "unlabelled examples per labelled one in an epoch. Defaults to 1.",
         metavar="R",
     )
     augment: str | None = option(
-        "train on these augmented examples too. The file is as kdkit augment "
-        "writes it.",
+        "also train on these augmented examples, a file from kdkit augment",
         metavar="FILE.tsv",
     )
     augment_model: Model | None = option(
-        "make that file if it is missing, with this masked-language model. A "
-        "run of kdkit pretrain."
+        "make that file if it is missing, with this masked language model. "
+        "See kdkit augment --model."
     )
     augment_vectors: File | None = option(
-        "and these word vectors, as kdkit augment --word-vectors"
+        "and with these word vectors. See kdkit augment --word-vectors."
     )
 
 
@@ -181,13 +183,13 @@ class CacheOptions:
     """teacher cache"""
 
     cache: str | None = option(
-        "save the teacher's outputs there for later runs. The "
-        "teacher runs only over rows that the cache lacks; runs with the same "
-        "teacher share it.",
+        "cache the teacher's outputs in this folder, for all runs with this "
+        "teacher. The teacher then runs only on examples that the cache "
+        "lacks.",
         metavar="DIR",
     )
     cache_precision: str | None = option(
-        "how they are saved. Defaults to fp32.",
+        "the precision of the cached outputs. Defaults to fp32.",
         rare=True,
         choices=("fp32", "bf16", "int8"),
     )
@@ -198,8 +200,8 @@ class TeacherFileOptions:
     """exported teacher"""
 
     teacher_file: File | None = option(
-        "fill the cache with the logits of an exported file of the teacher. "
-        "It is .tflite, .onnx or a SavedModel. Its agreement with the teacher "
+        "fill the cache with the logits of the teacher's exported file. A "
+        ".tflite, .onnx or SavedModel file. Its agreement with the teacher "
         "is measured first and saved with the cache.",
         rare=True,
         pages=TASK,
@@ -211,9 +213,9 @@ class SettingOptions:
     """settings"""
 
     set: list[str] = option(
-        "change any setting. The same as field.path=value alone, such as "
-        "stages.prediction_layer.epochs=3 or stages.0.epochs=3; may be "
-        "repeated.",
+        "change any setting, for example stages.prediction_layer.epochs=3 or "
+        "stages.0.epochs=3. The same as field.path=value without --set. May "
+        "be repeated.",
         default=[],
         metavar="FIELD=VALUE",
         assignments=True,
@@ -226,16 +228,17 @@ class StageOptions(SettingOptions):
     """training"""
 
     epochs: int | None = option(
-        "epochs of the stage. Where there are several stages, "
-        "stages.NAME.epochs=N, as for --batch-size and --learning-rate."
+        "epochs of the stage. For several stages, use stages.NAME.epochs=N. "
+        "The same holds for --batch-size and --learning-rate."
     )
-    batch_size: int | None = option("rows per update")
+    batch_size: int | None = option("examples per update")
     learning_rate: float | None = option(
-        "the highest learning rate", metavar="RATE"
+        "the peak learning rate", metavar="RATE"
     )
     max_length: Length | None = option(
-        "longest sequence in tokens. Longer ones are cut. The same as "
-        "data.sequence_length=N, for models on text corpus.sequence_length=N."
+        "the largest sequence length in tokens. Longer sequences are "
+        "truncated. The same as data.sequence_length=N, or "
+        "corpus.sequence_length=N for models on text."
     )
 
 
@@ -244,39 +247,42 @@ class RunOptions(StageOptions):
     """run"""
 
     run_dir: str | None = option(
-        "where the run is saved, or continues", required=True, metavar="RUN"
+        "the run's directory. An existing run continues.",
+        required=True,
+        metavar="RUN",
     )
     seed: Seed | None = option(
-        "seed of weights, dropout and order. Defaults to 0."
+        "the seed for weights, dropout and order. Defaults to 0."
     )
     smoke: bool = option(
-        "tiny models on generated sentences, in under a minute", default=False
+        "try it with tiny models and generated data, in under a minute",
+        default=False,
     )
     config: File | None = option(
-        "begin with the settings in a run's config.json"
+        "start from the settings in a run's config.json"
     )
     mixed_precision: str | None = option(
-        "the precision that training computes in. Models are measured and "
-        "saved in float32 (on CPUs with AMX faster with jit_compile=false).",
+        "the precision of training. Models are measured and saved in "
+        "float32. On CPUs with AMX, jit_compile=false makes it faster.",
         rare=True,
         choices=("bfloat16", "float16"),
     )
     strategy: str | None = option(
-        "train on several devices, which share each batch. mirrored for all "
-        "GPUs of this machine, or else the logical CPUs of --devices; "
-        "multi_worker for those of several machines, one process on each, "
-        "started by srun or with TF_CONFIG; sets jit_compile=false.",
+        "train on several devices, which share each batch. mirrored: all "
+        "GPUs of this machine, or the logical CPUs of --devices. "
+        "multi_worker: the devices of several machines, with one process on "
+        "each, started by srun or with TF_CONFIG. Sets jit_compile=false.",
         rare=True,
         choices=("mirrored", "multi_worker"),
     )
     devices: int | None = option(
-        "with --strategy: the first N GPUs. Without GPUs, the CPU as N logical "
-        "devices. Defaults to all GPUs.",
+        "for --strategy: use the first N GPUs. Without GPUs, use the CPU as "
+        "N logical devices. Defaults to all GPUs.",
         rare=True,
     )
 
 
-# Of the verbs that many runs are made by.
+# For verbs that make many runs.
 ONE_MACHINE = changed(RunOptions, "strategy", choices=("mirrored",))
 
 
@@ -285,8 +291,7 @@ class ForceOptions:
     """checks"""
 
     force: bool = option(
-        "go on where the first checks find that the run would be ruined. See "
-        "kdkit doctor.",
+        "continue in spite of errors in the first checks. See kdkit doctor.",
         default=False,
         rare=True,
     )
@@ -297,8 +302,8 @@ class ShardOptions:
     """parts"""
 
     shard: str | None = option(
-        "do part I of N, counted from 1, which N processes share. launcher for "
-        "the part that TF_CONFIG, srun or torchrun gives.",
+        "do part I, from 1, of the N parts that N processes share. launcher: "
+        "the part from TF_CONFIG, srun or torchrun.",
         metavar="I/N",
     )
 
@@ -308,15 +313,15 @@ class ModelChoiceOptions:
     """model"""
 
     arm: str | None = option(
-        "which model of a run directory. Defaults to the student.",
+        "the model of a run directory. Defaults to the student.",
         choices=("student", "teacher", "control"),
     )
     tokenizer: Model | None = option(
-        "where the tokenizer is, for a file outside a run"
+        "the tokenizer's place, for a file outside a run"
     )
     sequence_length: Length | None = option(
-        "longest sequence in tokens. Defaults to that of the run, the preset "
-        "or the task."
+        "the largest sequence length in tokens. Defaults to the length of "
+        "the run, the preset or the task."
     )
 
 
@@ -331,10 +336,13 @@ class MeasuredOptions(
 ):
     """measurement"""
 
-    split: str | None = option("Defaults to dev.", metavar="SPLIT")
+    split: str | None = option(
+        "the task's split. Defaults to dev.", metavar="SPLIT"
+    )
     stride: int | None = option(
-        "begin each row so many tokens after the last one. More context "
-        "precedes what is predicted. Defaults to a whole row.",
+        "start each sequence so many tokens after the one before. A smaller "
+        "stride gives more context to each prediction. Defaults to the "
+        "sequence length.",
         pages=("gpt2",),
     )
 
@@ -344,43 +352,41 @@ class PretrainedModelOptions:
     """model and recipe"""
 
     model: Model | None = option(
-        "the model to go on with: a preset, a directory or a run. An encoder "
+        "the model to continue: a preset, a directory or a run. An encoder "
         "without a head gets a new one."
     )
     student: str | None = option(
-        "in place of --model: a student preset (see kdkit list). Its weights "
-        "are random.",
+        "instead of --model: a student preset with random weights. See kdkit "
+        "list.",
         metavar="PRESET",
     )
     tokenizer: Model | None = option(
-        "where the tokenizer of --student is. A run, a preset directory or a "
-        "vocabulary file: of one piece a line (.txt), or of byte pairs with "
-        "the merges next to it (vocab.json, encoder.json)."
+        "the place of the tokenizer for --student. A run, a preset directory "
+        "or a vocabulary file: word pieces, one per line (.txt), or byte "
+        "pairs with the merges next to it (vocab.json, encoder.json)."
     )
     vocabulary_size: int | None = option(
-        "in place of --tokenizer: train one of N tokens on the text. For "
-        "decoders and encoder-decoders, of byte pairs.",
+        "instead of --tokenizer: train a byte-pair tokenizer of N tokens on "
+        "the text. For decoders and encoder-decoders.",
         pages=TEXT,
     )
     separate_vocabularies: bool | None = option(
-        "train a tokenizer of so many tokens on each side of --pairs. In place "
-        "of a joint one.",
+        "train one tokenizer on the sources of --pairs and one on the "
+        "targets. By default, one tokenizer is trained on both.",
         pages=("mass",),
     )
     recipe: str | None = option(
-        "learn from --teacher as a recipe does (see kdkit list)",
+        "learn from --teacher with a recipe's stages on text. See kdkit list.",
         metavar="RECIPE",
     )
-    teacher: Model | None = option(
-        "for --recipe: the model to learn from, trained on such text"
-    )
+    teacher: Model | None = option("for --recipe: the model to learn from")
     stage: str | None = option(
-        "which of the recipe's stages. Defaults to the first, with --pairs to "
-        "the last.",
+        "for --recipe: the stage to run. Defaults to the first, or with "
+        "--pairs to the last.",
         pages=TEXT,
     )
     parity: str | None = option(
-        "for --recipe: a variant of it, see kdkit show RECIPE", rare=True
+        "for --recipe: the variant. See kdkit show RECIPE.", rare=True
     )
 
 
@@ -389,16 +395,18 @@ class RecipeOptions:
     """recipe"""
 
     recipe: str | None = option(
-        "a name in kdkit list",
+        "a name from kdkit list",
         positional=True,
         required=True,
         metavar="RECIPE",
     )
     stages: list[str] | None = option(
-        "only these stages of the recipe", rare=True, pages=TASK
+        "run only these stages of the recipe", rare=True, pages=TASK
     )
     parity: str | None = option(
-        "a variant of the recipe, see kdkit show RECIPE", rare=True, pages=TASK
+        "the variant of the recipe. See kdkit show RECIPE.",
+        rare=True,
+        pages=TASK,
     )
 
 
@@ -407,26 +415,28 @@ class TeacherOptions:
     """teacher"""
 
     teacher: list[Model] | None = option(
-        "the teacher, or several with one tokenizer. A run of train-teacher, a "
-        "preset directory of a classifier, or a .keras file. With --model, a "
-        "model trained on the task's text."
+        "the teacher, or several with the same tokenizer. A run of kdkit "
+        "train-teacher, a preset directory of a classifier, or a .keras "
+        "file. With --model, a model trained on the task's text."
     )
     encoder: Model | None = option(
-        "in place of --teacher: fine-tune this encoder first. In "
-        "RUN/teacher_run; and where the recipe learns from it on --corpus, it "
-        "is pretrained there before, in RUN/pretrained_run. Both have seed 0, "
-        "and change with teacher.field=value and pretrained.field=value.",
+        "instead of --teacher: fine-tune this encoder first. The teacher is "
+        "in RUN/teacher_run. If the recipe learns from the encoder on "
+        "--corpus, the encoder is pretrained before, in RUN/pretrained_run. "
+        "Both runs have seed 0. Change them with teacher.field=value and "
+        "pretrained.field=value.",
         pages=TASK,
     )
     teacher_weights: list[float] | None = option(
-        "how much each of several teachers counts. Defaults to the same.",
+        "one weight for each of several teachers. Defaults to equal weights.",
         rare=True,
         metavar="W",
         pages=TASK,
     )
     pretrained: Model | None = option(
-        "the teacher on --corpus, whose layers a student is made of. Defaults "
-        "to the encoder that the teacher was fine-tuned from.",
+        "the pretrained encoder: the teacher on --corpus, and the source of "
+        "a student's layers. Defaults to the encoder that the teacher was "
+        "fine-tuned from.",
         rare=True,
     )
 
@@ -437,28 +447,28 @@ class StudentOptions:
 
     student: Model | None = option(
         "a student preset, or a checkpoint to start from. See kdkit list. "
-        "Defaults to the recipe's."
+        "Defaults to the recipe's student."
     )
     num_layers: int | None = option(
-        "layers of a student made of an encoder's own. Defaults to half of "
-        "them.",
+        "layers of a student that starts from an encoder's layers. Defaults "
+        "to half of the encoder's.",
         pages=TASK,
     )
     control: bool = option(
-        "also train the student on the labels alone. For the same number of "
-        "updates.",
+        "also train the student on the labels alone, to compare. It has the "
+        "same number of updates.",
         default=False,
         pages=TASK,
     )
     word_vectors: File | None = option(
-        "the vectors that the embeddings of a BiLSTM start from. A text file "
-        "such as glove.6B.300d.txt. Defaults to random ones.",
+        "word vectors for a BiLSTM's embeddings. A text file such as "
+        "glove.6B.300d.txt. Defaults to random embeddings.",
         rare=True,
         pages=TASK,
     )
     general: str | None = option(
-        "a run of kdkit pretrain --recipe to start from. With --corpus it is "
-        "made there if it is not finished.",
+        "start from the student in this run of kdkit pretrain --recipe. With "
+        "--corpus, the run is made there if it is not finished.",
         metavar="RUN",
     )
 
@@ -474,12 +484,12 @@ class DistillationOptions(
     CacheOptions,
     TeacherFileOptions,
 ):
-    """what is distilled from what, by which recipe"""
+    """teacher, student, recipe and data of a distillation"""
 
 
 @dataclasses.dataclass
 class OnTasksAlone:
-    """The options of models on text, for verbs that do not have them."""
+    """Constants in place of the options for text, for verbs on tasks alone."""
 
     model: str = "bert"
     one_document: None = None
@@ -494,29 +504,30 @@ class DecoderOptions(BenchmarkTextOptions, SentenceOptions):
     """models on text (--model gpt2, llama3 or mass)"""
 
     model: str = option(
-        "bert (default), gpt2, llama3 or mass. bert is for encoders.",
+        "the models' family: bert (default), gpt2, llama3 or mass. bert "
+        "means encoders on a task.",
         default="bert",
         metavar="FAMILY",
     )
     decoder: Model | None = option(
         "the teacher to pretrain. A preset with random weights (see kdkit "
-        "list), or a model to go on with.",
+        "list), or a model to continue.",
         pages=TEXT,
     )
     tokenizer: Model | None = option(
-        "where the tokenizer of a --decoder with random weights is. A run, a "
-        "preset directory or, for GPT-2, a vocabulary of byte pairs "
+        "the place of the tokenizer for a --decoder with random weights. A "
+        "run, a preset directory or, for GPT-2, a vocabulary of byte pairs "
         "(vocab.json, encoder.json).",
         pages=TEXT,
     )
     vocabulary_size: int | None = option(
-        "in place of --tokenizer: train one of N tokens on --corpus", pages=TEXT
+        "instead of --tokenizer: train one of N tokens on --corpus", pages=TEXT
     )
     task_text: list[File] | None = option(
-        "the text that the student is to be good at", pages=("gpt2",)
+        "the task's text, which the student is trained for", pages=("gpt2",)
     )
     task_held_out: list[File] | None = option(
-        "text or pairs to measure that on. Defaults to every 100th of "
-        "--task-text or --pairs.",
+        "the task's text or pairs to measure on. Defaults to every 100th "
+        "text of --task-text or --pairs.",
         pages=TEXT,
     )

@@ -1,9 +1,8 @@
-"""Help pages of verbs: the usual one, all options, and one a family.
+"""Help pages of verbs: the short page, all options, and one page per family.
 
 `--help` shows the options that most runs need, each with the first sentence of
-its help. `--help-all` shows all of them in their groups. Where families of
-models need other options, each family has a page: `--help gpt2`, or `--model
-gpt2 --help`.
+its help. `--help-all` shows all options in groups. If families of models need
+other options, each family has a page: `--help gpt2`, or `--model gpt2 --help`.
 """
 
 import inspect
@@ -18,12 +17,12 @@ from kdkit.cli.parser import PAGES
 from kdkit.cli.parser import Option
 from kdkit.cli.parser import Parser
 
-WIDTH, COLUMN = 80, 26  # at most, and that of the texts of options
+WIDTH, COLUMN = 80, 26  # the largest width, and the column of the helps
 USUAL = "bert"
 
 
 def wanted_page(parser: Parser, words: Sequence[str]) -> str | None:
-    """Returns the help page that words ask for; `None` if they do not.
+    """Returns the help page that the words request, or `None`.
 
     Args:
         parser: `Parser` of the verb.
@@ -51,11 +50,11 @@ def help_page(
 
     Args:
         parser: `Parser` of the verb.
-        page: string, a key of `PAGES`, or `None` for the usual one: that of
-            encoders, or with `everything` of all families. Defaults to
+        page: string, a key of `PAGES`, or `None` for the default page: the page
+            for encoders, or with `everything` for all families. Defaults to
             `None`.
-        everything: bool. Whether all options are shown, in their groups and
-            with all of their help. Defaults to `False`.
+        everything: bool. Whether to show all options in groups, with their
+            whole help. Defaults to `False`.
     """
     width = min(shutil.get_terminal_size().columns, WIDTH)
     is_whole = everything and page is None
@@ -96,7 +95,7 @@ def help_page(
 
 
 def _pages(parser):
-    """The families whose options differ."""
+    """The families with their own page."""
     pages = {USUAL}
     for one in parser.options.values():
         if len(one.pages) < len(PAGES):
@@ -117,7 +116,7 @@ def _other_pages(parser, page, everything) -> Iterator[str]:
 
 
 def _is_on(parser, example, page):
-    """Whether a page has the options in an example, and it is of that page."""
+    """Whether an example belongs to a page and uses only its options."""
     flags = set(re.findall(r"--[a-z][a-z-]*", example))
     used = [one for one in parser.options.values() if one.label in flags]
     return all(page in one.pages for one in used) and (
@@ -153,7 +152,7 @@ def _entry(declared, width, everything):
 
 
 def _values(words, flag):
-    """The values of a flag in words, however they are written."""
+    """The values of a flag in words, in any of its forms."""
     for word, following in zip(words, [*words[1:], ""], strict=True):
         if word == flag:
             yield following

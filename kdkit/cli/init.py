@@ -1,10 +1,11 @@
-"""Writes a commented TOML file of a recipe, which kdkit distill runs.
+"""Writes a recipe as a TOML file with comments, which kdkit distill runs.
 
-The first lines are what the recipe needs: replace their values. All other
-lines are comments with the defaults: remove a # to change one. Paths in the
-file are relative to the directory that kdkit runs in, as on the command line.
-Options of the command line, and field.path=value, overrule the file. A table
-[set.corpus] has the fields of corpus, which is also an option's name.
+The first lines are the recipe's required options: replace their values. The
+other lines are comments with the defaults: remove a # to change one. Paths are
+relative to the directory that kdkit runs in, as on the command line. Options on
+the command line, and field.path=value, override the file. The table
+[set.corpus] has the fields of the setting corpus, because [corpus] would be the
+option.
 
 example:
   kdkit init tinybert --task sst2 --output my.toml
@@ -41,7 +42,7 @@ from kdkit.training.data_settings import DataSettings
 from kdkit.training.data_settings import counting_padding
 
 WIDTH = 79
-# What a recipe on text needs, by the family of its models.
+# The required options of a recipe on text, by family.
 NEEDED_ON_TEXT = {
     "gpt2": {
         "decoder": "gpt2_medium_en",
@@ -63,9 +64,9 @@ NEEDED_ON_TEXT["llama3"] = {
     **NEEDED_ON_TEXT["gpt2"],
     "decoder": "lightpaff_llama3_4_layer_en",
 }
-# Options that tables have fields for, or that a file has no use for.
+# Options that tables have fields for, or that are useless in a file.
 LEFT_OUT = ("recipe", "config", "smoke", "stages", "model")
-# Fields that make a stage another one.
+# Fields that would turn a stage into another one.
 FIXED = ("name", "data", "objectives", "optimizer", "task", "data_dir", "files")
 OF_OBJECTIVES = ("weight", "layer_map", "projection")
 
@@ -75,16 +76,18 @@ class Options:
     """recipe"""
 
     recipe: str | None = changed(DistillationOptions, "recipe")
-    task: str = option("epochs differ by task. Defaults to sst2.", "sst2")
+    task: str = option(
+        "the task, which decides the epochs. Defaults to sst2.", "sst2"
+    )
     model: Model = option(
-        "bert (default), gpt2, llama3 or mass",
+        "the models' family: bert (default), gpt2, llama3 or mass",
         "bert",
         metavar="FAMILY",
     )
-    parity: str | None = option("a variant of the recipe")
+    parity: str | None = option("the variant of the recipe")
     output: str | None = option(
-        "the file to write. An existing file is never replaced. Defaults to "
-        "printing.",
+        "the file to write. Defaults to printing the file. Existing files "
+        "are never replaced.",
         metavar="FILE.toml",
     )
 
@@ -97,8 +100,8 @@ def run(options):
     path = pathlib.Path(options.output)
     if path.exists():
         raise UsageError(
-            f"{path} exists already, and kdkit init replaces no file. Pass "
-            "another --output, or remove it."
+            f"{path} exists already, and kdkit init never replaces a file. "
+            "Pass another --output, or remove the file."
         )
     write_text(path, text)
     print(
@@ -114,7 +117,7 @@ def toml(options) -> str:
         options: the options of `kdkit init`.
 
     Raises:
-        UsageError: if there is no such recipe, task, variant or family.
+        UsageError: for an unknown recipe, task, variant or family.
     """
     recipe = get_recipe(options.recipe)
     needed = {"recipe": recipe.name}
@@ -158,7 +161,7 @@ def toml(options) -> str:
 
 
 def _task_groups(recipe, options, needed):
-    """The tables of a run on a task; adds what it needs to a dict."""
+    """The tables of a run on a task. Adds its required options to a dict."""
     task = get_task(options.task)
     stages = recipe.stages_for(task, options.parity)
     needed["task"] = task.name
@@ -187,7 +190,7 @@ def _task_groups(recipe, options, needed):
 
 
 def _text_groups(recipe, options, needed):
-    """The tables of four steps on text; adds what they need to a dict."""
+    """The tables of four steps on text. Adds required options to a dict."""
     needed["model"] = options.model
     needed.update(NEEDED_ON_TEXT.get(options.model, {}))
     pipeline = text_pipeline(
@@ -205,7 +208,7 @@ def _text_groups(recipe, options, needed):
 
 
 def _stage_groups(path, stage, reads_sentences=False):
-    """The tables of a stage: its own fields, its optimiser, its objectives."""
+    """The tables of a stage: its fields, its optimiser, its objectives."""
     values = to_dict(stage)
     own = _changeable(values)
     del own["batch_size" if reads_sentences else "batch_tokens"]
@@ -235,7 +238,7 @@ def _changeable(values):
 
 
 def _documentation(kind) -> dict[str, str]:
-    """What a class' docstring has about its arguments, by name."""
+    """The descriptions of arguments in a class's docstring, by name."""
     text = (inspect.getdoc(kind) or "").partition("Args:\n")[2]
     text = re.split(r"\n\n", text)[0]
     found = {}
@@ -257,7 +260,7 @@ def _comment(text):
 
 
 def _example(declared, student):
-    """What may stand for an option that is not set, or its default."""
+    """A TOML line's value for an option: its default, or an example."""
     default = getattr(distill.Options, declared.name, None)
     if default is not None:
         return _value(default)
@@ -270,7 +273,7 @@ def _example(declared, student):
 
 
 def _value(value):
-    """A value as TOML spells it."""
+    """A value in TOML's syntax."""
     if isinstance(value, dict):
         entries = (f"{json.dumps(k)} = {_value(v)}" for k, v in value.items())
         return f"{{{', '.join(entries)}}}"

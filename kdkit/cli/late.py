@@ -1,8 +1,8 @@
-"""Packages that the command line imports when a name of them is first used.
+"""Late imports: a package's code runs when one of its names is first used.
 
-TensorFlow and Keras take seconds to import. A mistake in the options, in a
-path or in a file is reported before that: modules import `keras` at their top
-as ever, and the package itself is loaded when a name of it is used.
+TensorFlow and Keras take seconds to import, and a mistake in options, paths or
+files is reported before that. Modules still write `import keras` at their top;
+within `imports()`, Keras is loaded when one of its names is used.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 TENSORFLOW = ("tensorflow", "keras", "keras.ops", "keras_hub")
 LATE = (
     *TENSORFLOW,
-    # Of kdkit, what defines layers, losses and optimisers.
+    # kdkit's packages that define layers, losses and optimisers.
     "kdkit.generation",
     "kdkit.distillation.distiller",
     "kdkit.export",
@@ -54,7 +54,7 @@ class _Late(types.ModuleType):
     """A module whose code has not run yet."""
 
     def __getattr__(self, name):
-        # Dunder names are read by inspection. The code defines one of them.
+        # Python's inspection reads dunder names. The package may define them.
         if name.startswith("__") and name != "__version__":
             raise AttributeError(
                 f"module {self.__name__!r} has no attribute {name!r} yet"
@@ -66,7 +66,7 @@ class _Late(types.ModuleType):
 
 
 class _Loader(importlib.abc.Loader):
-    """Makes a `_Late` module, and runs its code with the loader it has."""
+    """Creates a `_Late` module, and runs its code with the original loader."""
 
     def __init__(self, loader, imports):
         self._loader = loader
@@ -81,7 +81,7 @@ class _Loader(importlib.abc.Loader):
 
     def run(self, module):
         self._imports.before(module.__name__)
-        if module.__class__ is not _Late:  # the step before ran it
+        if module.__class__ is not _Late:  # loading TensorFlow ran it
             return
         self._imports.pending.remove(module)
         module.__class__ = types.ModuleType
@@ -117,36 +117,37 @@ class _Imports(importlib.abc.MetaPathFinder):
             return
         load, self._load_tensorflow = self._load_tensorflow, None
         load()
-        # Threads may read data from here on, and two may not import together.
-        # The packages of kdkit run when they are used: one may run just now.
+        # From here on threads may read data, and two threads must not import at
+        # the same time. kdkit's own packages still run when they are used,
+        # because one may be running now.
         for module in list(self.pending):
             if not module.__name__.startswith("kdkit."):
                 run(module)
 
     def stop(self):
-        """Imports at once from here on."""
+        """Ends late imports: packages run when they are imported."""
         self._load_tensorflow = None
 
 
 def run(module) -> None:
-    """Runs the code of a module if it has not run yet."""
+    """Runs the code of a late module, unless it has run."""
     if isinstance(module, _Late):
         module.__spec__.loader.run(module)
 
 
 def is_loaded(name: str) -> bool:
-    """Whether a package is imported and its code has run."""
+    """Returns whether a package is imported and its code has run."""
     return name in sys.modules and not isinstance(sys.modules[name], _Late)
 
 
 @contextlib.contextmanager
 def imports(load_tensorflow: Callable[[], None]) -> Iterator[None]:
-    """Imports the packages in `LATE` late, in the block.
+    """Delays the imports of the packages in `LATE` within the block.
 
     Args:
-        load_tensorflow: callable. Imports TensorFlow. Called once, before the
-            first name of TensorFlow, Keras or keras-hub is used; never where
-            Keras is loaded already.
+        load_tensorflow: callable that imports TensorFlow. Called once, before
+            the first name of TensorFlow, Keras or keras-hub is used. Not
+            called if Keras is loaded already.
     """
     if is_loaded("keras"):
         yield

@@ -45,7 +45,7 @@ def run(options):
     console = Console()
     for table in (recipes, presets, tasks):
         names, *others = table.columns
-        names.no_wrap = True  # they are copied from here
+        names.no_wrap = True  # so that users can copy them
         for column in others:
             column.overflow = "fold"
         console.print(table)

@@ -36,29 +36,29 @@ from kdkit.version import __version__
 
 DONE, FAILED, MISTAKE = 0, 1, 2
 
-# Verb to module and one line of help. Modules of verbs import what computes
-# only when they run, so that help comes at once.
+# From verb to module and one line of help. A verb's module imports TensorFlow
+# only when it runs, so the help is shown at once.
 VERBS = {
-    "list": ("list_recipes", "recipes, student presets and tasks"),
-    "show": ("show", "a recipe's stages and settings"),
-    "init": ("init", "a commented TOML of a recipe, for kdkit distill"),
-    "demo": ("demo", "the whole path in minutes, without data or network"),
+    "list": ("list_recipes", "list recipes, student presets and tasks"),
+    "show": ("show", "show a recipe's stages and settings"),
+    "init": ("init", "write a recipe as TOML with comments, for distill"),
+    "demo": ("demo", "teacher to report in minutes, without data or network"),
     "train-teacher": ("train_teacher", "fine-tune a teacher on a task"),
     "pretrain": ("pretrain", "train a language model on text or pairs"),
-    "augment": ("augment", "write copies of training rows, words replaced"),
-    "cache": ("cache", "keep a teacher's outputs, for many runs"),
+    "augment": ("augment", "write augmented examples, with words replaced"),
+    "cache": ("cache", "cache a teacher's outputs, for many runs"),
     "distill": ("distill", "train a student from a teacher by a recipe"),
-    "doctor": ("doctor", "what would ruin a distillation, before it runs"),
-    "sweep": ("sweep", "a recipe for each choice of settings, best on dev"),
-    "ablate": ("ablate", "a recipe's arms beside the paper's table"),
-    "evaluate": ("evaluate", "a model's metrics on a task"),
+    "doctor": ("doctor", "check a distillation for mistakes before it runs"),
+    "sweep": ("sweep", "run a recipe for each choice of settings, best on dev"),
+    "ablate": ("ablate", "compare a recipe's arms with the paper's table"),
+    "evaluate": ("evaluate", "measure a model on a task or on text"),
     "export": ("export", "write verified LiteRT, ONNX or SavedModel files"),
-    "benchmark": ("benchmark", "latency of exported files on this machine"),
-    "generate": ("generate", "text from a decoder, or one of another"),
-    "report": ("report", "one page and one table about a run"),
+    "benchmark": ("benchmark", "measure the latency of exported files here"),
+    "generate": ("generate", "write text with a decoder or an encoder-decoder"),
+    "report": ("report", "write a page and a table about runs"),
 }
 
-# Those that, stopped and given again, do only what is not done.
+# Verbs that continue when the same command is given again.
 GO_ON = (
     "demo", "train-teacher", "pretrain", "augment", "cache", "distill", "sweep",
     "ablate",
@@ -77,9 +77,9 @@ def run_script(module, arguments=None, goes_on: bool = False) -> int:
     Args:
         module: the script's module. Its docstring is the help; it has
             `Options` and `run(options)`.
-        arguments: list of strings or `None`. Defaults to those of the process.
-        goes_on: bool. Whether the script, stopped and started again, does only
-            what is missing. Defaults to `False`.
+        arguments: list of strings or `None`. Defaults to the process's own.
+        goes_on: bool. Whether the script continues when it is started again.
+            Defaults to `False`.
     """
     with open_streams():
         _set_defaults()
@@ -113,7 +113,7 @@ def _main(arguments):
         functools.partial(_module, verb),
         words,
         again=f"kdkit {shlex.join(arguments)}" if verb in GO_ON else None,
-        computes=verb != "report",  # which needs matplotlib only
+        computes=verb != "report",  # report needs matplotlib only
     )
 
 
@@ -152,7 +152,9 @@ def _command(name, find, words, again=None, computes=True):
     except STOPS as stop:
         line = f"{name}: stopped."
         if again is not None:
-            line += f" The same command goes on from what is saved:\n  {again}"
+            line += (
+                f" The same command continues from the saved files:\n  {again}"
+            )
         print(f"\n{line}", file=sys.stderr)
         return TERMINATED if isinstance(stop, Terminated) else INTERRUPTED
     except Exception as error:
@@ -163,14 +165,14 @@ def _command(name, find, words, again=None, computes=True):
 
 
 def _parsed(parser, module, words):
-    """The options, or all that is wrong with them as one error."""
+    """The options, or one error with all their mistakes."""
     options, problems = parser.parse(words)
     if problems:
         problems = [parser.joined(problems)]
     problems += missing_places(parser, options)
     if not problems:
         return options
-    # What the verb finds wrong with the other options is told with it.
+    # Reported together with the mistakes that the verb finds.
     if hasattr(module, "validate"):
         try:
             module.validate(options, checks_fields=True)
@@ -180,15 +182,15 @@ def _parsed(parser, module, words):
 
 
 def _of_a_file(error):
-    """What the system says of a file, where nothing nearer to it did.
+    """A message for a file's error that no code nearer to the file described.
 
-    A library writes by itself, as TensorBoard's writer does, or a name is none
-    that a file can have. `None` for other errors.
+    Some libraries write files themselves, such as TensorBoard's writer, and
+    some names are impossible for files. `None` for other errors.
     """
     if isinstance(error, ValueError) and "embedded null" in str(error):
         return (
-            "A path has a zero byte, which no file's name has. Take it out of "
-            "the options, or of the settings of the run."
+            "A path contains a zero byte, which no file's name can have. "
+            "Remove it from the options or from the run's settings."
         )
     number = disk_problem(error)
     place = getattr(error, "filename", None)
@@ -196,23 +198,23 @@ def _of_a_file(error):
         number = error.errno
     if number is None:
         return None
-    kept = "What was finished is kept."
+    kept = "Finished work is saved."
     return describe(place, number, kept, "written or read")
 
 
 def _say(name, what, status):
-    """Prints what is wrong; returns the exit status."""
+    """Prints an error and returns the exit status."""
     print(f"{name}: {printable(str(what))}", file=sys.stderr)
     return status
 
 
 def make_verb_parser(verb: str) -> Parser:
-    """Returns the parser of the options of a verb."""
+    """Returns the parser for a verb's options."""
     return make_command_parser(f"kdkit {verb}", _module(verb))
 
 
 def make_command_parser(name: str, module) -> Parser:
-    """Returns the parser of the options of a verb's or a script's module."""
+    """Returns the parser for the options of a verb's or a script's module."""
     return Parser(name, module.Options, module.__doc__)
 
 
@@ -235,14 +237,14 @@ def _help():
 
 
 class _Pipe(io.FileIO):
-    """Writes to a pipe, and to nowhere when its reader is gone."""
+    """Writes to a pipe, and discards the output once its reader is gone."""
 
     def write(self, data):
         try:
             return super().write(data)
         except BrokenPipeError:
             nowhere = os.open(os.devnull, os.O_WRONLY)
-            # What C++ writes goes nowhere, too, and so does the last flush.
+            # Output of C++ code and the last flush are discarded, too.
             os.dup2(nowhere, self.fileno())
             os.close(nowhere)
             return len(data)
@@ -252,9 +254,9 @@ class _Pipe(io.FileIO):
 def open_streams() -> Iterator[None]:
     """Keeps standard output and error usable in the block.
 
-    A run of hours does not stop since the reader of its output did. Where
-    standard error is closed, what belongs there goes to standard output.
-    Streams that a program put in their place are left as they are.
+    A run of hours does not stop because the reader of its output stopped. If
+    standard error is closed, its output goes to standard output. Streams that
+    a program has replaced are not changed.
     """
     _occupy()
     if sys.stdout is None:  # closed
@@ -288,7 +290,7 @@ def _as_pipe(stream):
 
 
 def _occupy():
-    """Opens what is closed of descriptors 0 to 2, or files would get them."""
+    """Opens closed descriptors from 0 to 2, which files would get otherwise."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -296,7 +298,7 @@ def _occupy():
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number
 
 
-NVIDIA = pathlib.Path("/dev/nvidiactl")  # there where its driver is
+NVIDIA = pathlib.Path("/dev/nvidiactl")  # exists where the driver is loaded
 
 
 def is_asked() -> bool:
@@ -305,9 +307,9 @@ def is_asked() -> bool:
 
 
 def silence_loggers() -> None:
-    """Lets Python's loggers of libraries print errors alone.
+    """Makes the libraries' Python loggers print errors only.
 
-    Those of TensorFlow Datasets warn of each missing folder and each try.
+    TensorFlow Datasets warns about each missing folder and each attempt.
     """
     if is_asked():
         return
@@ -322,7 +324,7 @@ def check_backend() -> None:
     """Checks that Keras will run on TensorFlow, without importing either.
 
     Raises:
-        UsageError: if Keras is to run on another backend, or TensorFlow is not
+        UsageError: if another backend is configured, or TensorFlow is not
             installed.
     """
     backend = os.environ["KERAS_BACKEND"]
@@ -340,18 +342,18 @@ def check_backend() -> None:
 
 
 def import_tensorflow(name: str, options) -> None:
-    """Imports TensorFlow and wakes its devices, without its notices.
+    """Imports TensorFlow and initialises its devices, without its notices.
 
-    Its C++ parts write notices (no CUDA driver, oneDNN is on) to the file
-    descriptor before any log level applies. If the import fails, what was
-    written is shown. `TF_CPP_MIN_LOG_LEVEL=0` shows all of it.
+    Its C++ code writes notices (no CUDA driver, oneDNN is on) to the file
+    descriptor before any log level applies. If the import fails, these notices
+    are shown. `TF_CPP_MIN_LOG_LEVEL=0` always shows them.
 
     Args:
         name: string. The command, such as `"kdkit distill"`.
         options: its parsed options, which may choose devices.
 
     Raises:
-        UsageError: if these devices are not there.
+        UsageError: if these devices do not exist.
     """
     if not late.is_loaded("tensorflow"):
         what = _subject(options)
@@ -376,11 +378,11 @@ def import_tensorflow(name: str, options) -> None:
 
 
 def _wake(options):
-    """Imports TensorFlow and does what it writes a notice about, once."""
+    """Imports TensorFlow and triggers the notices that it writes once."""
     import tensorflow
 
     prepare(options)
-    # On a CPU without AVX-512 oneDNN has no such operation, which it reports.
+    # Without AVX-512, oneDNN lacks this operation and writes a notice.
     tensorflow.transpose(tensorflow.zeros((1, 2), "int64"))
     is_wanted = os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1")
     found = tensorflow.config.list_physical_devices("GPU")
@@ -393,7 +395,7 @@ def _wake(options):
 
 
 def _subject(options):
-    """What a verb works on, and where it writes, as the options name them."""
+    """A verb's input and output, as the options name them."""
     words = []
     for name in ("recipe", "model", "models", "files"):
         given = getattr(options, name, None)
@@ -409,7 +411,7 @@ def _subject(options):
 
 @contextlib.contextmanager
 def one_line_warnings(name: str):
-    """Prints kdkit's warnings without the place in the code that gave them.
+    """Prints kdkit's warnings on one line, without their place in the code.
 
     Args:
         name: string. The command, which begins the line.
@@ -448,24 +450,24 @@ def _chooses_devices(options):
 
 
 def _check_devices(options):
-    """Refuses --devices that need no file of settings to be found wrong."""
+    """Rejects --devices that are wrong whatever the settings are."""
     number = getattr(options, "devices", None)
     if number is not None and getattr(options, "config", None) is None:
         _check_number(number, getattr(options, "strategy", None))
 
 
 def prepare(options) -> None:
-    """Splits or chooses the devices that a run trains on, as its options say.
+    """Splits or chooses the devices that a run trains on, by its options.
 
-    With `--config` alone they are as many as that run had. Where nothing is
-    trained, options that clash are refused and no device is touched.
+    `--config` alone means that run's number of devices. If the verb does not
+    train, clashing options are rejected and devices are not touched.
 
     Args:
         options: the parsed options of a verb.
 
     Raises:
-        UsageError: if these devices or processes are not there.
-        RunError: if not all processes came.
+        UsageError: if these devices or processes do not exist.
+        RunError: if a process is missing.
     """
     strategy = getattr(options, "strategy", None)
     config = getattr(options, "config", None)
@@ -490,7 +492,7 @@ def prepare(options) -> None:
     if config is not None:
         noted = read_replicas(config) if number is None else None
     if noted is not None and strategy == MIRRORED:
-        print(f"{config} is of a run on {noted} devices, as is this one.")
+        print(f"{config} is from a run on {noted} devices, and so is this run.")
         number = noted
     if number is not None:
         use_devices(number, splits_cpu=strategy != MULTI_WORKER)
@@ -498,17 +500,17 @@ def prepare(options) -> None:
         total = open_distribution(strategy).shares.total
         if noted not in (None, total):
             print(
-                f"{config} is of a run with {noted} replicas, and {total} "
-                "train here. Where there is dropout, the numbers differ."
+                f"{config} is from a run with {noted} replicas, and this run "
+                f"has {total}. Results differ where there is dropout."
             )
 
 
 def _check_number(number, strategy):
-    """What no machine has, or no run takes."""
+    """Rejects numbers that no machine has or no run accepts."""
     if strategy is None:
         raise UsageError(
-            "--devices is how many devices --strategy trains on. Received: "
-            "--devices alone. Add --strategy mirrored, or omit --devices."
+            "--devices is the number of devices for --strategy. Received: "
+            "--devices alone. Add --strategy mirrored, or remove --devices."
         )
     if number < 1:
         raise UsageError(

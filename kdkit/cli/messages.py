@@ -1,8 +1,8 @@
-"""The messages of kdkit's loggers, on the command line's standard output.
+"""Handlers that print the messages of kdkit's loggers on standard output.
 
-The library reports by `logging` alone, to loggers below `"kdkit"`. On a
-terminal the messages go through rich, with a bar for the epoch below them.
-Otherwise each message is a line, and each epoch has one.
+The library reports with `logging` alone, to loggers below `"kdkit"`. On a
+terminal, rich prints the messages above a progress bar for the epoch.
+Otherwise each message is a line, with one line per epoch.
 """
 
 import contextlib
@@ -18,14 +18,14 @@ def shown_messages() -> Iterator[None]:
     """Shows the messages of kdkit's loggers while the block runs."""
     logger = logging.getLogger("kdkit")
     if any(isinstance(one, _Lines | _Terminal) for one in logger.handlers):
-        yield  # a verb within another one
+        yield  # a verb that runs inside another verb
         return
     before = logger.level, logger.propagate
     is_terminal = sys.stdout.isatty()
     handler = _Terminal() if is_terminal else _Lines()
     logger.addHandler(handler)
     logger.setLevel(logging.DEBUG if is_terminal else logging.INFO)
-    logger.propagate = False  # handlers of other libraries repeat it
+    logger.propagate = False  # or other libraries' handlers repeat the messages
     try:
         yield
     finally:
@@ -35,14 +35,14 @@ def shown_messages() -> Iterator[None]:
 
 
 class _Lines(logging.Handler):
-    """One line a message, on the standard output of that moment."""
+    """Prints one line per message, on the current standard output."""
 
     def emit(self, record):
         print(self.format(record), flush=True)
 
 
 class _Terminal(logging.Handler):
-    """Messages in colour, tables as wide as the terminal, and a bar."""
+    """Prints coloured messages, tables of the terminal's width, and a bar."""
 
     def __init__(self):
         from rich.console import Console
@@ -62,7 +62,7 @@ class _Terminal(logging.Handler):
             if hasattr(record, "renderable"):
                 self._console.print(record.renderable)
             else:
-                # Not wrapped, or paths could not be copied.
+                # Not wrapped, so that users can copy paths.
                 style = STYLES.get(record.levelno, "")
                 text = Text(self.format(record), style)
                 self._console.print(text, soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What a MODEL on the command line is: a run, a preset, a file."""
+"""Finds and opens a MODEL of the command line: a run, a preset or a file."""
 
 import dataclasses
 import pathlib
@@ -32,14 +32,14 @@ ARMS = (
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a MODEL was found.
+    """The place of a MODEL.
 
     Args:
-        path: path of the preset directory or file; of the name, if it is a
-            preset's name.
-        run: `RunDirectory` that it belongs to, or `None`.
-        arm: string or `None`. Which model of the run it is.
-        config: dict. The settings of that run; empty without one.
+        path: path of the preset directory or file, or a preset's name as a
+            path.
+        run: `RunDirectory` that the model belongs to, or `None`.
+        arm: string or `None`. The model's name in the run.
+        config: dict. The run's settings; empty without a run.
     """
 
     path: pathlib.Path
@@ -48,14 +48,14 @@ class Place:
     config: dict
 
     def data_setting(self, name, given):
-        """What the user gave, or else what the run was made with."""
+        """Returns a setting of the data: the user's value, or the run's."""
         if given is not None:
             return given
         return self.config.get("data", {}).get(name)
 
     @property
     def label(self) -> str:
-        """The arm, or the name of the file or directory without suffix."""
+        """The arm, or the name of the file or directory without its suffix."""
         return self.arm or self.path.resolve().stem
 
 
@@ -65,11 +65,11 @@ def locate(model: str, arm: str | None = None) -> Place:
     Args:
         model: string. A run directory, a preset directory, a file, or the name
             of a keras-hub preset.
-        arm: string or `None`. Of a run directory with several models, which.
+        arm: string or `None`. The model, for a run directory with several.
 
     Raises:
-        UsageError: if a file is missing, a run has no such model, or links to
-            what lies outside of it.
+        UsageError: if a file is missing, or a run has no such model or links to
+            files outside of it.
     """
     path = pathlib.Path(model)
     if is_path(model) and not path.exists():
@@ -87,7 +87,7 @@ def locate(model: str, arm: str | None = None) -> Place:
                 "not in a run directory."
             )
         return Place(path, None, None, {})
-    check_links(run_path)  # what is measured is noted in it
+    check_links(run_path)  # because metrics are logged in the run
     run, config = RunDirectory(run_path), read_config(run_path)
     if path.resolve() != run_path:
         found = arm or _arm_of(path, run_path)
@@ -102,15 +102,15 @@ def locate(model: str, arm: str | None = None) -> Place:
     arm = arm or next((n for n in ARMS if n in available or n in lost), None)
     if arm in lost:
         raise UsageError(
-            f"The run in {path} was finished, but its model {arm!r} is gone. "
-            f"Available: {[*available] or 'none'}. Give the command of the run "
-            "again, which makes it again from its teachers, data and "
+            f"The run in {path} was finished, but its model {arm!r} is "
+            f"missing. Available: {[*available] or 'none'}. Run its command "
+            "again, which makes the model again from its teachers, data and "
             "checkpoints."
         )
     if arm is None:
         raise UsageError(
-            f"The run in {path} has no model: it is not finished. Give its "
-            "command again to go on with it."
+            f"The run in {path} has no model, because it is not finished. Run "
+            "its command again to continue it."
         )
     if arm not in available:
         raise UsageError(
@@ -125,14 +125,14 @@ def _find_run(path):
     if not path.exists():
         return None
     path = path.resolve()
-    for candidate in (path, *path.parents[:3]):  # of a teacher's file
+    for candidate in (path, *path.parents[:3]):  # 3 for a teacher's file
         if (candidate / EVENTS).is_file() and (candidate / CONFIG).is_file():
             return candidate
     return None
 
 
 def _arm_of(path, run_path):
-    """The arm that a path inside a run tells of, by its first word."""
+    """The arm in the name of a path inside a run, its first word."""
     first = path.resolve().relative_to(run_path).parts
     words = {first[0].split(".")[0], path.name.split("-")[0]}
     found = [arm for arm in ARMS if arm in words]
@@ -148,8 +148,8 @@ class Opened:
         predict: callable from a dict batch to logits.
         model: `keras.Model`, or `None` for an exported file.
         tokenizer: a keras-hub tokenizer, or `None`.
-        data_dir: string or `None`. Where the task's files are.
-        sequence_length: int. Longest sequence in tokens.
+        data_dir: string or `None`. The folder of the task's files.
+        sequence_length: int. The largest sequence length in tokens.
     """
 
     task: Task
@@ -160,19 +160,19 @@ class Opened:
     sequence_length: int
 
     def read(self, split):
-        """Returns a split of the task as it stands in its files."""
+        """Returns a split of the task as in its files, not encoded."""
         return self.task.load(split, self.data_dir)
 
     def encode(self, split, max_rows=None):
-        """Returns a split of the task, or some rows of it, encoded."""
+        """Returns a split of the task, or some of its examples, encoded."""
         return self.encode_rows(self.read(split), max_rows)
 
     def encode_rows(self, examples, max_rows=None):
-        """Returns rows that were read, or some of them, encoded."""
+        """Returns examples, or some of them, encoded."""
         if self.tokenizer is None:
             raise UsageError(
-                "This file brings no tokenizer. Pass --tokenizer MODEL, a run "
-                "or preset directory with the tokenizer it was trained with."
+                "This file contains no tokenizer. Pass --tokenizer MODEL, a "
+                "run or preset directory with the model's tokenizer."
             )
         if max_rows is not None:
             rows = np.random.default_rng(0).permutation(len(examples))
@@ -189,14 +189,14 @@ def open_model(place, options) -> Opened:
             `tokenizer`.
 
     Raises:
-        UsageError: if no task is known, or the model does not fit it or reads
-            less than `sequence_length`.
+        UsageError: if the task is unknown, the model does not fit it, or
+            `sequence_length` is longer than the model's context.
     """
     task_name = place.data_setting("task", options.task)
     if task_name is None:
         raise UsageError(
-            f"Missing: --task, since {place.path} is not in a run directory "
-            "that tells it."
+            f"Missing: --task, because {place.path} is not in a run "
+            "directory, whose settings name the task."
         )
     task = tasks.get_task(task_name)
     same_task = task_name == place.config.get("data", {}).get("task")
@@ -214,8 +214,8 @@ def open_model(place, options) -> Opened:
     models.require_num_classes(loaded.num_other_classes, task.head, place.path)
     if not loaded.has_trained_head:
         raise UsageError(
-            f"{place.path} is an encoder without a trained head, so it cannot "
-            f"do task {task.name!r}. Fine-tune it with kdkit train-teacher."
+            f"{place.path} is an encoder without a trained head for task "
+            f"{task.name!r}. Fine-tune it with kdkit train-teacher."
         )
     length = _length(
         place,
@@ -235,9 +235,10 @@ def open_model(place, options) -> Opened:
 
 
 def _length(place, options, task, most, own=None):
-    """The longest row: what is given, or else what the model was made with.
+    """The sequence length: the user's, or the length of the model's training.
 
-    `most` is what it reads at most, or `None`; `own` is what its files tell.
+    `most` is the model's largest length, or `None`; `own` is the length in its
+    files.
     """
     if options.sequence_length is not None:
         check_positions(options.sequence_length, most, "--sequence-length ")
@@ -248,25 +249,25 @@ def _length(place, options, task, most, own=None):
 
 
 def file_tokenizer(place, options):
-    """As `tokenizer_for`, for a file that is of no use without one.
+    """Returns the tokenizer for a file, as `tokenizer_for`, or raises.
 
     Raises:
-        UsageError: if there is none.
+        UsageError: if the tokenizer is unknown.
     """
     tokenizer = tokenizer_for(place, options)
     if tokenizer is None:
         raise UsageError(
-            f"The tokenizer of {place.path} is not known, since it is not in a "
-            "run directory. Pass --tokenizer MODEL."
+            f"The tokenizer of {place.path} is unknown, because the file is "
+            "not in a run directory. Pass --tokenizer MODEL."
         )
     return tokenizer
 
 
 def tokenizer_for(place, options):
-    """The tokenizer of --tokenizer, or of the run that a file belongs to.
+    """Returns the tokenizer of --tokenizer, or of the file's run.
 
     Raises:
-        UsageError: if it is of two vocabularies and the file has one.
+        UsageError: if it has two vocabularies, and the file has one.
     """
     source = options.tokenizer
     if source is None and place.run is not None:
@@ -277,7 +278,7 @@ def tokenizer_for(place, options):
     is_pair = isinstance(tokenizer, models.TokenizerPair)
     if is_pair and not export.reads_sources(place.path):
         raise UsageError(
-            f"{source} has two vocabularies, those of an encoder-decoder. "
+            f"{source} has the two vocabularies of an encoder-decoder. "
             f"Received: {place.path}, which has one. Name another --tokenizer."
         )
     return tokenizer

@@ -1,4 +1,4 @@
-"""What options mean, and which of them go together."""
+"""Validates combinations of options, and converts them to settings."""
 
 import contextlib
 import dataclasses
@@ -38,7 +38,7 @@ from kdkit.training.data_settings import CacheSettings
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 
-# What --config and --smoke decide already.
+# Options that --config and --smoke decide already.
 ON_TASKS = (
     TaskOptions, TeacherOptions, StudentOptions, TextOptions, CorpusOptions,
     TransferOptions,
@@ -47,7 +47,7 @@ SENTENCES = (BenchmarkTextOptions, SentenceOptions)
 OF_TEXT = (TextOptions, CorpusOptions, *SENTENCES, PretrainedModelOptions)
 
 
-# Options that mean nothing without another, the first.
+# Groups of options that need the first one.
 NEEDED = (
     ("unlabeled", "unlabeled_columns", "unlabeled_per_labeled"),
     ("augment", "augment_model", "augment_vectors"),
@@ -57,15 +57,15 @@ NEEDED = (
 
 
 def validate_teacher(options, checks_fields: bool = False) -> None:
-    """Refuses options of `kdkit train-teacher`, without a look at files.
+    """Validates the options of `kdkit train-teacher`, without reading files.
 
     Args:
         options: the parsed options.
-        checks_fields: bool. Whether the fields that are set are checked where
-            nothing else is wrong. Defaults to `False`.
+        checks_fields: bool. Whether to check the fields of `--set` if nothing
+            else is wrong. Defaults to `False`.
 
     Raises:
-        UsageError: with all that is wrong.
+        UsageError: with all mistakes.
     """
     stand_in = functools.partial(_same, smoke.TEACHER)
     with _together(options, stand_in, checks_fields) as check:
@@ -78,13 +78,13 @@ def validate_teacher(options, checks_fields: bool = False) -> None:
 
 
 def validate_pretraining(options, checks_fields: bool = False) -> None:
-    """Refuses options of `kdkit pretrain`, without a look at files.
+    """Validates the options of `kdkit pretrain`, without reading files.
 
     Args:
         options, checks_fields: as for `validate_teacher`.
 
     Raises:
-        UsageError: with all that is wrong.
+        UsageError: with all mistakes.
     """
     stand_in = functools.partial(_same, smoke.PRETRAINING)
     with _together(options, stand_in, checks_fields) as check:
@@ -111,13 +111,13 @@ def validate_pretraining(options, checks_fields: bool = False) -> None:
 
 
 def validate_distillation(options, checks_fields: bool = False) -> None:
-    """Refuses options of `kdkit distill`, without a look at files.
+    """Validates the options of `kdkit distill`, without reading files.
 
     Args:
         options, checks_fields: as for `validate_teacher`.
 
     Raises:
-        UsageError: with all that is wrong.
+        UsageError: with all mistakes.
     """
     stand_in = functools.partial(_smoke_settings, options)
     is_new = not (options.config or options.smoke)
@@ -155,9 +155,9 @@ def _require_task(name):
 
 @contextlib.contextmanager
 def _together(options, stand_in, checks_fields):
-    """Collects mistakes; if there are any, those in fields that are set, too.
+    """Collects mistakes and, if there are any, also mistakes in `--set`.
 
-    The settings of a run may not be there yet: `stand_in` returns some with
+    The settings of the run may not exist yet: `stand_in` returns settings with
     the same fields, or `None`.
     """
     problems = []
@@ -183,7 +183,7 @@ def _same(settings):
 
 
 def _smoke_settings(options):
-    """Those of a recipe's smoke run, with the stages of the run."""
+    """The settings of a recipe's smoke run, with the run's stages."""
     is_on_task = options.model == "bert" and not options.config
     if options.recipe not in RECIPES or not is_on_task:
         return None
@@ -201,7 +201,7 @@ def _smoke_settings(options):
 
 
 def _fields_of(kind, assignments):
-    """The assignments whose fields do not depend on what a run is given."""
+    """The assignments whose fields exist whatever the run's models are."""
     known = {field.name for field in dataclasses.fields(kind)}
     found = []
     for one in assignments:
@@ -215,14 +215,14 @@ SHORT = ("epochs", "batch_size", "learning_rate")
 
 
 def all_assignments(settings, options) -> list[str]:
-    """The `dotted.field=value` texts of short flags, then those of `--set`.
+    """Returns the `dotted.field=value` texts of short flags and then `--set`.
 
     Args:
-        settings: those of a run, whose stages the flags are for.
+        settings: the settings of a run, whose stages the flags are for.
         options: the parsed options.
 
     Raises:
-        UsageError: if a flag may mean several fields, with their names.
+        UsageError: if a flag matches several fields, with their names.
     """
     return [*_short(settings, options), *options.set]
 
@@ -248,8 +248,8 @@ def _short(settings, options):
         else:
             (flag,) = given_flags(options, (name,))
             problems.append(
-                f"{flag} has {len(fields)} meanings in this run. Expected one "
-                f"of {', '.join(fields)}. Received: {flag} {value}."
+                f"{flag} matches {len(fields)} fields of this run. Expected "
+                f"one of {', '.join(fields)}. Received: {flag} {value}."
             )
     if problems:
         raise UsageError("\n".join(problems))
@@ -257,18 +257,18 @@ def _short(settings, options):
 
 
 def for_steps(options):
-    """Returns options with their short flags as settings of steps on text.
+    """Returns options whose short flags are settings of the steps on text.
 
     Args:
         options: the parsed options of a verb with `--model`.
 
     Raises:
-        UsageError: for flags that each step has a field for.
+        UsageError: for flags that match a field of each step.
     """
     problems = [
-        f"{flag} has 4 meanings in this run, one for each step. Expected "
+        f"{flag} matches 4 fields of this run, one for each step. Expected "
         f"student.stages.0.{name}={getattr(options, name)}, or pretrained, "
-        f"teacher or general in place of student."
+        "teacher or general instead of student."
         for name in SHORT
         for flag in given_flags(options, (name,))
     ]
@@ -281,7 +281,7 @@ def for_steps(options):
 
 
 def reject_beside(options, needed, *names):
-    """Refuses options that mean nothing without another."""
+    """Rejects options that need another one."""
     given = given_flags(options, names)
     if given:
         raise UsageError(
@@ -290,7 +290,7 @@ def reject_beside(options, needed, *names):
 
 
 def reject_text_options(options) -> None:
-    """Refuses what only models on text are told.
+    """Rejects options for models on text.
 
     Raises:
         UsageError: with the flags.
@@ -302,13 +302,13 @@ def reject_text_options(options) -> None:
     )
     if given:
         raise UsageError(
-            f"{', '.join(given)}: for decoders and encoder-decoders. Pass "
-            "--model gpt2, --model llama3 or --model mass too, or remove it."
+            f"{', '.join(given)}: for decoders and encoder-decoders. Also "
+            "pass --model gpt2, --model llama3 or --model mass, or remove it."
         )
 
 
 def check_one_source(options) -> None:
-    """Refuses what --encoder decides, beside it.
+    """Rejects options that clash with --encoder.
 
     Raises:
         UsageError: with the flags that clash.
@@ -319,8 +319,8 @@ def check_one_source(options) -> None:
     )
     if options.encoder is not None and given:
         raise UsageError(
-            "--encoder makes the teachers in this run, and "
-            f"{', '.join(given)} is of teachers that are there. Leave one of "
+            "--encoder trains the teachers in this run, and "
+            f"{', '.join(given)} is for existing teachers. Remove one of "
             "them out."
         )
 
@@ -329,12 +329,12 @@ def get_recipe(name):
     """Returns a recipe.
 
     Raises:
-        UsageError: if there is none of this name.
+        UsageError: if there is no recipe with this name.
     """
     if name is None:
         raise UsageError(
             "Missing: RECIPE (see kdkit list), or --config, the config.json of "
-            "a run to make again."
+            "a run to repeat."
         )
     if name not in RECIPES:
         raise UsageError(
@@ -345,7 +345,7 @@ def get_recipe(name):
 
 
 def _reject_clashes(options, groups, *names):
-    """Refuses options that --config or --smoke would silently overrule."""
+    """Rejects options that --config or --smoke would silently override."""
     source = "--config" if options.config else "--smoke"
     names = [*names_in(*groups), *names]
     if options.config and hasattr(options, "parity"):
@@ -357,8 +357,8 @@ def _reject_clashes(options, groups, *names):
         given.append("--smoke")
     if given and (options.config or options.smoke):
         raise UsageError(
-            f"{', '.join(given)} cannot stand beside {source}, which decides "
-            "that already. Leave it out, or change settings with --set."
+            f"{', '.join(given)} clashes with {source}, which decides that "
+            "already. Remove it, or change settings with --set."
         )
 
 
@@ -378,13 +378,13 @@ def _require(options, *names):
 
 
 def cache_settings(options) -> CacheSettings | None:
-    """Returns where the teacher's outputs are to be kept, if anywhere.
+    """Returns the settings of the teacher's cache, or `None`.
 
     Args:
         options: the parsed options of a verb with `--cache`.
 
     Raises:
-        UsageError: if something is said of a cache and there is none.
+        UsageError: for options of a cache without `--cache`.
     """
     if options.cache is not None:
         return CacheSettings(
@@ -394,16 +394,16 @@ def cache_settings(options) -> CacheSettings | None:
         )
     if given := given_flags(options, ("cache_precision", "teacher_file")):
         raise UsageError(
-            f"{' and '.join(given)} needs --cache beside it. Received: none."
+            f"{' and '.join(given)} needs --cache. Received: none."
         )
     return None
 
 
 def part_of(shard):
-    """The part of the work that `--shard` names: i, from 0, and n; or `None`.
+    """Returns the part of `--shard`: i, from 0, and n; or `None`.
 
     Raises:
-        UsageError: if it names none.
+        UsageError: if the text is not a part.
     """
     from kdkit.training.cluster import part_of_launcher
 
@@ -418,26 +418,26 @@ def part_of(shard):
         and 1 <= int(which) <= int(count)
     ):
         raise UsageError(
-            "--shard is a part of as many, such as 1/4 to 4/4, or launcher. "
+            "--shard must be a part, such as 1/4 to 4/4, or launcher. "
             f"Received: {shard!r}."
         )
     return int(which) - 1, int(count)
 
 
 def absolute(place):
-    """An existing path made absolute; other names (presets) as they are."""
+    """Makes an existing path absolute; returns other names unchanged."""
     if place is None or not pathlib.Path(place).exists():
         return place
     return str(pathlib.Path(place).resolve())
 
 
 def located(place):
-    """A path made absolute, whether something is there yet or not."""
+    """Makes a path absolute, whether it exists or not."""
     return str(pathlib.Path(place).resolve())
 
 
 def require_labels(encoded, split):
-    """Refuses a split without labels, such as GLUE's test sets."""
+    """Requires that a split has labels, unlike GLUE's test sets."""
     if encoded.labels is None:
         raise UsageError(
             f"Split {split!r} has no labels, so it has no metrics. Use "
@@ -445,12 +445,12 @@ def require_labels(encoded, split):
         )
 
 
-# Of texts that are no sentences.
+# Options for running text.
 FOR_OTHERS = ("one_document", "detokenizer")
 
 
 def trains_encoder_decoder(options) -> bool:
-    """Whether what `kdkit pretrain` trains is an encoder-decoder."""
+    """Returns whether `kdkit pretrain` trains an encoder-decoder."""
     if options.pairs is not None or options.languages is not None:
         return True
     if options.student in PRESETS:
@@ -460,10 +460,10 @@ def trains_encoder_decoder(options) -> bool:
 
 
 def sentence_settings(options) -> SentenceSettings | PairSettings:
-    """The sentences, or the pairs, to learn from.
+    """Returns the settings of the sentences, or of the pairs.
 
     Raises:
-        UsageError: if both are named, or options of running text are.
+        UsageError: if both are named, or options for running text are passed.
     """
     if (options.pairs is None) == (options.corpus is None):
         raise UsageError(
@@ -477,8 +477,8 @@ def sentence_settings(options) -> SentenceSettings | PairSettings:
     foreign = given_flags(options, (*FOR_OTHERS, unread))
     if foreign:
         raise UsageError(
-            f"{', '.join(foreign)}: not of the {text} of an encoder-decoder. "
-            "Leave it out."
+            f"{', '.join(foreign)} is not for an encoder-decoder's {text}. "
+            "Remove it."
         )
     same = {
         "languages": tuple(options.languages or ()),
@@ -495,7 +495,7 @@ def sentence_settings(options) -> SentenceSettings | PairSettings:
 
 
 def check_sides(options, sides) -> None:
-    """Refuses a side of --pairs that is in another language in --corpus.
+    """Rejects a side of --pairs that is in another language in --corpus.
 
     Args:
         options: the parsed options of a verb that takes both.
@@ -513,10 +513,10 @@ def check_sides(options, sides) -> None:
         language = known.get(located(file), side)
         if language != side:
             raise UsageError(
-                "--languages begin with that of the source and have that of "
-                f"the target next. Received: {' '.join(options.languages)}, by "
-                f"which {file} is {language!r} in --corpus and {side!r} in "
-                "--pairs. Name the files of --corpus in that order."
+                "--languages must begin with the languages of source and "
+                f"target. Received: {' '.join(options.languages)}, so {file} "
+                f"is {language!r} in --corpus and {side!r} in --pairs. Pass "
+                "the files of --corpus in that order."
             )
 
 
@@ -533,21 +533,21 @@ def settings_of(kind, config):
         config: string or path of the file, or of the run directory.
 
     Raises:
-        UsageError: if another verb made the run, or as `read_settings`.
+        UsageError: if another verb made the run, or as in `read_settings`.
     """
     check_verb(config, kind.verb)
     return read_settings(config, kind)
 
 
 def check_verb(config, expected: str) -> None:
-    """Refuses the settings of a run that another verb made.
+    """Rejects the settings of another verb's run.
 
     Args:
         config: string or path, as for `settings_of`.
-        expected: string. The verb that it should be of.
+        expected: string. The verb of the run.
 
     Raises:
-        UsageError: with the verb that takes them.
+        UsageError: with the verb that the settings belong to.
     """
     verb = read_config(config).get("verb", expected)
     if verb == expected:
@@ -555,28 +555,28 @@ def check_verb(config, expected: str) -> None:
     if verb not in VERBS:
         raise UsageError(
             f"{config}: expected the config.json of a run of kdkit {expected}. "
-            f"Received one with the verb {shortened(verb)}."
+            f"Received: the verb {shortened(verb)}."
         )
     what = f"a run of kdkit {verb}"
     if is_on_text(config):
         verb, what = "distill", "the steps of a recipe on text"
     wanted = "one on a task" if verb == expected else f"one of kdkit {expected}"
     raise UsageError(
-        f"{config} holds {what}. Expected {wanted}. It is made again by: kdkit "
+        f"{config} holds {what}. Expected {wanted}. To repeat it, run: kdkit "
         f"{verb} --config {config} --run-dir RUN"
     )
 
 
 def is_on_text(config) -> bool:
-    """Whether settings are of the last step of a recipe on text alone."""
+    """Returns whether settings are the last step of a recipe on text alone."""
     return bool(read_config(config).get("steps_before"))
 
 
 def pretrained_beside(config) -> str:
-    """Returns where the encoder is that the run of a distillation began with.
+    """Returns the place of the encoder that a distillation's run began with.
 
     Args:
-        config: string or path, as for `settings_of`, of a teacher's run.
+        config: string or path of a teacher's run, as for `settings_of`.
     """
     path = pathlib.Path(config).resolve()
     run = path if path.is_dir() else path.parent

@@ -1,8 +1,8 @@
 """Parsers generated from dataclasses of options.
 
-A verb's options are one dataclass. The type of a field decides how words become
-its value, and `option` holds its help, which is written nowhere else. The
-dataclasses that it inherits from are its groups.
+A verb's options are one dataclass. A field's type decides how words are
+converted to its value, and its `option` has the help. The base classes of the
+dataclass are the groups of options.
 """
 
 import collections
@@ -24,7 +24,7 @@ from kdkit.errors import shortened
 from kdkit.errors import suggestion
 from kdkit.io.reading import read_json
 
-# Families of models that options are for, by the value of --model.
+# Families of models with their own help page, by the value of --model.
 PAGES = {
     "bert": "encoders",
     "gpt2": "decoders",
@@ -45,8 +45,8 @@ def option(help: str, default=None, **details):
     """Declares an option, as the default of a dataclass' field.
 
     Args:
-        help: string. Its first sentence is on the page of `--help`, all of it
-            on that of `--help-all`.
+        help: string. `--help` shows its first sentence, `--help-all` shows all
+            of it.
         default: any value. Defaults to `None`.
         **details: fields of `Option` other than `name`, `help`, `kind` and
             `group`.
@@ -60,12 +60,12 @@ def option(help: str, default=None, **details):
 
 
 def changed(group: type, name: str, **changes):
-    """Declares an option of a group again, with other details.
+    """Declares a group's option again, with some details changed.
 
     Args:
         group: dataclass that has the option.
         name: string. The field.
-        **changes: as `option` takes them.
+        **changes: as in `option`.
     """
     (field,) = (one for one in dataclasses.fields(group) if one.name == name)
     details = {"default": field.default, **field.metadata, **changes}
@@ -79,23 +79,23 @@ class Option:
     Args:
         name: string. The dataclass' field.
         help: string.
-        kind: type, from the field: `bool`, `int`, `float`, `str`, or one
-            annotated with a function from a text to its value.
+        kind: type, from the field: `bool`, `int`, `float`, `str`, or a type
+            annotated with a function from a text to a value.
         group: type. The dataclass that declares it.
-        is_list: bool. Whether it takes one value or more.
+        is_list: bool. Whether it takes several values.
         flag: string. Defaults to the name as a flag.
-        metavar: string. What its value is called. Defaults to a word for the
-            kind.
-        choices: tuple. The only values that it takes.
+        metavar: string. The value's name in help pages. Defaults to a word for
+            the kind.
+        choices: tuple. The allowed values.
         required: bool.
         positional: bool. Whether it has no flag.
-        rare: bool. Whether `--help` leaves it to `--help-all`. Defaults to
-            `RARE` of the group, or `False`.
-        count: int. How many values a list has.
+        rare: bool. Whether only `--help-all` shows it. Defaults to `RARE` of
+            the group, or `False`.
+        count: int. The number of values in a list.
         pages: tuple of strings, keys of `PAGES`. The families of models that
-            it is for. Defaults to `PAGES` of the group, or all.
-        assignments: bool. Whether its values are `field=value` themselves.
-        config_file: bool. Whether a TOML or JSON file may stand in its place.
+            the option is for. Defaults to `PAGES` of the group, or all.
+        assignments: bool. Whether its values have the form `field=value`.
+        config_file: bool. Whether a TOML or JSON file may replace its value.
     """
 
     name: str
@@ -116,14 +116,14 @@ class Option:
 
     @property
     def label(self) -> str:
-        """What the user types: the flag, or the name of the value."""
+        """The flag, or the name of a positional value."""
         if self.positional:
             return self.metavar or self.name.upper()
         return self.flag or f"--{self.name.replace('_', '-')}"
 
     @property
     def usage(self) -> str:
-        """The flag and its values, as a help page shows them."""
+        """The flag and its values, as in help pages."""
         if self.positional or self.kind is bool:
             return self.label
         value = self.metavar or self._value_name()
@@ -140,17 +140,17 @@ class Option:
 
     @property
     def place(self) -> str | None:
-        """`"file"` or `"model"` where its values are paths."""
+        """`"file"` or `"model"` if its values are paths, otherwise `None`."""
         marks = getattr(self.kind, "__metadata__", (None,))
         return marks[0] if marks[0] in (FILE, MODEL) else None
 
     def value(self, text: str, problems: list[str]):
-        """Returns the value that a text stands for.
+        """Converts a text to a value.
 
         Args:
             text: string.
-            problems: list of strings. Gets what is wrong with the text; then
-                `None` is returned.
+            problems: list of strings. A mistake is appended to it, and `None`
+                is returned.
         """
         convert = self.kind
         if hasattr(convert, "__metadata__"):
@@ -176,7 +176,8 @@ class Option:
 def options_of(kind: type) -> dict[str, Option]:
     """Returns the options that a dataclass declares, by name.
 
-    Positional ones come first, then its own, then those of its groups.
+    Positional options come first, then the dataclass's own options, then those
+    of its groups.
 
     Args:
         kind: dataclass, whose fields with `option` are options.
@@ -185,7 +186,7 @@ def options_of(kind: type) -> dict[str, Option]:
     groups = {}
     for group in kind.__mro__:
         for name in inspect.get_annotations(group):
-            groups[name] = group  # the last one declares it first
+            groups[name] = group  # the last group is the first to declare it
     order = {group: place for place, group in enumerate(kind.__mro__)}
     fields = {
         field.name: field
@@ -224,7 +225,7 @@ def _option(field, hint, group):
 
 
 def given_flags(options, names) -> list[str]:
-    """Those of the named options that were given, as they are typed."""
+    """Returns the flags of the named options that the user passed."""
     return [
         f"--{name.replace('_', '-')}"
         for name in names
@@ -233,7 +234,7 @@ def given_flags(options, names) -> list[str]:
 
 
 def names_in(*groups: type) -> list[str]:
-    """Returns the names of the options that groups declare themselves."""
+    """Returns the names of the options that groups declare."""
     return [
         name
         for group in groups
@@ -243,10 +244,11 @@ def names_in(*groups: type) -> list[str]:
 
 
 class Parser:
-    """Turns words into the dataclass of a verb's options.
+    """Converts words to the dataclass of a verb's options.
 
     Args:
-        name: string. What is typed before the options, as `"kdkit distill"`.
+        name: string. The command before the options, such as
+            `"kdkit distill"`.
         kind: dataclass of the options.
         text: string. The docstring of the verb's module.
     """
@@ -258,10 +260,10 @@ class Parser:
         self.options = options_of(kind)
 
     def parse_args(self, words: Sequence[str]):
-        """Returns the options that words stand for.
+        """Converts words to options.
 
         Raises:
-            UsageError: with everything that is wrong.
+            UsageError: with all mistakes.
         """
         options, problems = self.parse(words)
         if problems:
@@ -269,7 +271,7 @@ class Parser:
         return options
 
     def parse(self, words: Sequence[str]) -> tuple[object, list[str]]:
-        """Returns the options and all that is wrong with the words.
+        """Converts words to options, and returns all mistakes in the words.
 
         Args:
             words: sequence of strings, without the verb.
@@ -308,12 +310,12 @@ class Parser:
         return self.kind(**values), problems
 
     def joined(self, problems: list[str]) -> str:
-        """Returns problems as one message, with where the help is."""
+        """Returns the mistakes as one message with a hint to the help."""
         hint = f"See {self.name} --help."
         return "\n".join([*problems[:-1], f"{problems[-1]} {hint}"])
 
     def _split(self, words, problems):
-        """The texts of each option, and the words that belong to none."""
+        """The texts for each option, and the words that belong to no option."""
         given, positional = {}, []
         queue = collections.deque(words)
         while queue:
@@ -346,7 +348,7 @@ class Parser:
         return given, positional
 
     def _find(self, flag, problems):
-        """The option of a flag, which may be the beginning of one."""
+        """The option for a flag or for the beginning of a flag."""
         flags = {
             one.label: one
             for one in self.options.values()
@@ -364,7 +366,7 @@ class Parser:
         return None
 
     def _take(self, declared, queue):
-        """Takes the words that are an option's values."""
+        """Takes an option's values from the queue of words."""
         if declared.kind is bool:
             return []
         is_many = declared.is_list and declared.name != "set"
@@ -385,9 +387,9 @@ class Parser:
         )
 
     def _parse_file(self, name, words):
-        """What a file of settings and the words after it come to.
+        """Converts a file of settings, and the words after it, to words.
 
-        A file is words: its entries are options, its tables assignments.
+        The file's entries become options, and its tables become assignments.
         """
         at = list(words).index(name)
         before, after = list(words[:at]), list(words[at + 1 :])
@@ -410,7 +412,7 @@ class Parser:
                 if close and not _is_table(value):
                     problems.append(f"{name}: unknown key {key!r}.{close}")
                     continue
-                # [set.corpus] is [corpus], where that is an option's name, too.
+                # [set.corpus] replaces [corpus], if that is also an option.
                 path = "" if key == "set" else key
                 for assignment in _assignments(path, value):
                     flags += ["--set", assignment]
@@ -424,10 +426,10 @@ class Parser:
 
 
 def missing_places(parser: Parser, options) -> list[str]:
-    """Returns what is wrong with the paths in options, as texts.
+    """Returns a text for each path in options that does not exist.
 
-    They are told together and first, so that advice about other options never
-    hides a mistyped path.
+    They are reported first, and together, so that no other error hides a
+    mistyped path.
 
     Args:
         parser: `Parser` of the options.
@@ -448,20 +450,20 @@ def missing_places(parser: Parser, options) -> list[str]:
 
 
 def is_path(model: str) -> bool:
-    """Whether the name of a model is a path, and not that of a preset.
+    """Returns whether a model's name is a path, and not a preset.
 
     Args:
-        model: string. Handles such as `hf://USER/NAME` are no paths.
+        model: string. Handles such as `hf://USER/NAME` are not paths.
     """
     path = pathlib.Path(model)
-    # Names of presets may have dots too, as qwen2.5_0.5b_en.
+    # Names of presets may also have dots, such as qwen2.5_0.5b_en.
     is_file = path.suffix[1:].isalpha()
     has_folder = any(mark in str(model) for mark in {"/", os.sep})
     return is_file or (has_folder and "://" not in str(model))
 
 
 def _missing(place):
-    """That a path does not exist, and where a similar name does."""
+    """A message about a missing path, with a similar name that exists."""
     path = pathlib.Path(place)
     text = f"{place} does not exist."
     missing = next(
@@ -490,7 +492,7 @@ def _is_flag(word):
 
 
 def _number(declared):
-    """How many values an option takes, in words."""
+    """The number of values that an option takes, in words."""
     if declared.kind is bool:
         return "no value"
     if declared.count:
@@ -517,15 +519,15 @@ def _text(value):
 
 
 def _is_table(value):
-    """Whether an entry has fields of settings, and is no option."""
+    """Whether a TOML entry is a table of settings instead of an option."""
     entries = value if isinstance(value, list) else [value]
     return any(isinstance(entry, dict) for entry in entries)
 
 
 def _assignments(path, value) -> Iterator[str]:
-    """The `dotted.field=value` texts of an entry.
+    """Yields the `dotted.field=value` texts for a TOML entry.
 
-    A table of numbers to numbers is a value: a layer map.
+    A table from numbers to numbers is one value: a layer map.
     """
     is_map = isinstance(value, dict) and all(
         key.isdigit() and isinstance(entry, int) for key, entry in value.items()

@@ -1,18 +1,17 @@
 """Trains a language model on text.
 
-An encoder learns masked tokens and is saved in RUN/encoder/; a decoder learns
-the next token and is saved in RUN/decoder/; an encoder-decoder learns to write
-the hidden part of a sentence, or from --pairs one text from another, and is
-saved in RUN/encoder_decoder/. All are keras-hub preset directories. Perplexity
-and accuracy are of text that is held out. The same command continues a run that
-was stopped.
+An encoder learns to predict masked tokens and is saved in RUN/encoder/. A
+decoder learns to predict the next token and is saved in RUN/decoder/. An
+encoder-decoder learns to write the hidden span of a sentence, or with --pairs
+the target for a source, and is saved in RUN/encoder_decoder/. All are keras-hub
+preset directories. Perplexity and accuracy are measured on held-out text. The
+same command continues a stopped run.
 
-With --recipe and --teacher a student learns from a teacher by the recipe's
+With --recipe and --teacher, a student learns from a teacher with the recipe's
 stages on text, such as TinyBERT's general distillation or DistilBERT's
-pretraining, and is saved in RUN/student/. kdkit distill takes the run by
---general. With --cache what the
-teacher says is kept, of text that is the same in every epoch: running text for
-decoders or as it stands, and pairs.
+pretraining, and is saved in RUN/student/. kdkit distill --general RUN continues
+from it. --cache is for text that is the same in every epoch: the text of
+decoders, pairs, and text without masks.
 
 example:
   kdkit pretrain --corpus wiki.txt --model bert_base_en_uncased \\
@@ -58,7 +57,7 @@ class Options(
 ):
     """options"""
 
-    teacher_file: None = None  # of tasks
+    teacher_file: None = None  # only for tasks
 
 
 validate = validate_pretraining

@@ -1,15 +1,15 @@
 """Writes RUN/report.html, one self-contained page, and prints its table.
 
-RUN is a run directory, or a file of records, which --keep writes: what runs and
-their teachers recorded, one run a line, without weights and without the places
-of their data, small enough for version control. Records of the same name are
-replaced. The pages of runs from such a file are written with --pages, and
---only chooses among them.
+RUN is a run directory or a file of records. --keep writes such a file: one line
+per run with the logs of the run and its teacher, without weights and without
+places of data, small enough for version control. A record with the same name is
+replaced. For a file of records, --only chooses runs and --pages writes their
+pages.
 
-With --markdown it writes the tables of all runs, those that differ only in
-their seed taken together, between the markers <!-- kdkit:results:start --> and
-<!-- kdkit:results:end --> of a file; with --overview one table with a line for
-each of them but the arms of kdkit ablate.
+--markdown writes the tables of all runs into a file, between the markers
+<!-- kdkit:results:start --> and <!-- kdkit:results:end -->. Runs that differ
+only in their seed share a row. --overview writes one table there, without the
+arms of kdkit ablate.
 
 example:
   kdkit report runs/tinybert
@@ -38,33 +38,31 @@ class Options:
         metavar="RUN",
     )
     only: list[str] = option(
-        "the runs of a file of records to report, in this order. * and ? match "
-        "as in a shell.",
+        "report only these runs of a file of records, in this order. * and ? "
+        "match as in a shell.",
         default=[],
     )
     pages: str | None = option(
-        "write the pages to DIR/NAME.html, not to the run directories",
+        "write the pages to DIR/NAME.html instead of the run directories",
         metavar="DIR",
     )
     markdown: str | None = option(
-        "also write the results of all runs into this file", metavar="FILE"
+        "also write the tables of all runs into this file", metavar="FILE"
     )
     overview: str | None = option(
         "also write one table of all runs into this file", metavar="FILE"
     )
     curves: str | None = option(
-        "also draw the students' metric over the epochs, on training data and "
-        "dev",
+        "also plot the students' metric per epoch, on training data and dev",
         metavar="FILE.svg",
     )
     trade_off: str | None = option(
-        "also draw the students' and teachers' metric against parameters. And, "
-        "where files were timed, against latency.",
+        "also plot the models' metric against parameters. If files were "
+        "timed, also against latency.",
         metavar="FILE.svg",
     )
     keep: str | None = option(
-        "also add what the runs and their teachers recorded to this file of "
-        "records",
+        "also add the runs to this file of records",
         metavar="FILE",
     )
 
@@ -92,8 +90,9 @@ def run(options):
     files = [place for place in options.runs if os.path.isfile(place)]
     if options.only and not files:
         raise UsageError(
-            "--only chooses runs of a file of records. Received: "
-            f"{', '.join(options.runs)}. Name the runs alone, without --only."
+            "--only chooses runs from a file of records. Received: "
+            f"{', '.join(options.runs)}. Remove --only, and name only the "
+            "runs to report."
         )
     for place in options.runs:
         is_file = place in files
@@ -111,7 +110,7 @@ def run(options):
             "--pages needs a name for each run. Received: runs whose "
             "directories have the same name. Rename one of them."
         )
-    if options.keep:  # first: if it refuses, no other file has changed
+    if options.keep:  # first: if it fails, no other file has changed
         kept = keep_records(all_records, options.keep)
         for name, outcome in kept.items():
             print(f"{name}: {outcome}")

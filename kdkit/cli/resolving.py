@@ -1,4 +1,4 @@
-"""From options to settings: defaults, `--config`, `--set`, all checked."""
+"""Converts options to validated settings: defaults, `--config`, `--set`."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ from kdkit.training.model_settings import ModelSettings
 
 
 def teacher_settings(options) -> TeacherSettings:
-    """The settings of `kdkit train-teacher`."""
+    """Returns the settings of `kdkit train-teacher`."""
     validate_teacher(options)
     if options.config:
         settings = settings_of(TeacherSettings, options.config)
@@ -62,7 +62,7 @@ def teacher_settings(options) -> TeacherSettings:
 
 
 def distill_settings(options) -> DistillSettings:
-    """The settings of `kdkit distill`."""
+    """Returns the settings of `kdkit distill`."""
     validate_distillation(options)
     recipe = get_recipe(options.recipe)
     if options.config:
@@ -70,8 +70,8 @@ def distill_settings(options) -> DistillSettings:
         if settings.recipe != recipe.name:
             raise UsageError(
                 f"{options.config} holds a run of recipe {settings.recipe!r}. "
-                f"Received: {recipe.name!r}. Name {settings.recipe}, or leave "
-                "--config out."
+                f"Received: {recipe.name!r}. Name {settings.recipe}, or remove "
+                "--config."
             )
     elif options.smoke:
         settings = smoke.distillation(recipe, options.parity)
@@ -117,7 +117,7 @@ def distill_settings(options) -> DistillSettings:
     except UsageError as error:
         problems = [str(error)]
     if of_control or (options.control and not settings.control):
-        # After --set, so that the control has as many updates.
+        # After --set, so that the control has the same number of updates.
         control = same_number_of_updates(settings.stages)
         try:
             settings = override(
@@ -130,7 +130,7 @@ def distill_settings(options) -> DistillSettings:
     if not options.config:
         settings = with_batches_that_fit(settings, assignments)
     if options.encoder is not None:
-        # Settings of the run apply to the teachers that it makes first, too.
+        # The run's settings also apply to the teachers that it trains first.
         settings = override(with_same_settings(settings), assignments)
     if cache := cache_settings(options):
         settings = dataclasses.replace(settings, cache=cache)
@@ -140,7 +140,7 @@ def distill_settings(options) -> DistillSettings:
 
 
 def _check_control(options, recipe, stages):
-    """Refuses a control of what has no teacher in its stages."""
+    """Rejects a control for stages without a teacher."""
     if options.control and not any(stage.objectives for stage in stages):
         raise UsageError(
             f"Recipe {recipe!r} trains the student on the labels alone, as a "
@@ -149,7 +149,7 @@ def _check_control(options, recipe, stages):
 
 
 def _split_control(settings, options, assignments):
-    """The assignments to a control that is not made yet, and the others.
+    """Splits the assignments to the control, which does not exist yet, off.
 
     Raises:
         UsageError: if `--control` or its settings do not fit the run.
@@ -166,7 +166,7 @@ def _split_control(settings, options, assignments):
 
 
 def pretrain_settings(options) -> PretrainSettings:
-    """The settings of `kdkit pretrain`."""
+    """Returns the settings of `kdkit pretrain`."""
     validate_pretraining(options)
     if options.config:
         settings = settings_of(PretrainSettings, options.config)
@@ -216,7 +216,7 @@ def _data_settings(options):
 def _finish(settings, options, assignments=None):
     """Applies `--seed`, `--mixed-precision`, `--strategy` and `--set`.
 
-    `assignments` are those to apply, `None` for all of the options.
+    `assignments` replace those of the options, unless they are `None`.
     """
     if assignments is None:
         assignments = all_assignments(settings, options)
@@ -240,7 +240,7 @@ def _finish(settings, options, assignments=None):
 
 
 def with_strategy(settings, strategy: str):
-    """Returns a run's settings for several devices, with the runs in it.
+    """Returns the settings of a run and its inner runs for several devices.
 
     Args:
         settings: settings of a run.
@@ -255,15 +255,15 @@ def with_strategy(settings, strategy: str):
 
 
 def refuse_sizes_not_read(settings, assignments: Sequence[str]) -> None:
-    """Refuses the size of a batch that a run does not read.
+    """Rejects a batch size in a unit that the run does not use.
 
     Args:
-        settings: those of a run.
-        assignments: sequence of `dotted.field=value`, what `--set` was given.
+        settings: the settings of a run.
+        assignments: sequence of `dotted.field=value`, as in `--set`.
 
     Raises:
-        UsageError: if one sets rows where batches are counted in tokens, or
-            tokens where they are counted in rows.
+        UsageError: for a number of examples if the run counts tokens, or a
+            number of tokens if it counts examples.
     """
     of_tokens = getattr(settings, "reads_sentences", False)
     read, unread = "batch_size", "batch_tokens"
@@ -273,25 +273,25 @@ def refuse_sizes_not_read(settings, assignments: Sequence[str]) -> None:
     found = [field for field in fields if field.split(".")[-1] == unread]
     if found:
         raise UsageError(
-            f"--set: {', '.join(found)} would not be read. Batches of this "
-            f"run are counted in {'tokens' if of_tokens else 'rows'}: set "
-            f"{read} in its place."
+            f"--set: {', '.join(found)} would not be used. Batches of this "
+            f"run are counted in {'tokens' if of_tokens else 'examples'}. Set "
+            f"{read} instead."
         )
 
 
 def teachers_of_encoder(options, data, stages, corpus):
-    """What is trained before a recipe, where only an encoder is there.
+    """Returns the runs that train a recipe's teachers from `--encoder`.
 
     Args:
         options: the parsed options of `kdkit distill`, with `encoder`.
         data: `DataSettings` of the task.
-        stages: tuple of `Stage` that will be run.
+        stages: tuple of `Stage` that the run has.
         corpus: `CorpusSettings` or `None`.
 
     Returns:
-        Tuple of `TeacherSettings`, and what the run's pretrained encoder is: a
-        `PretrainSettings` where stages on the corpus learn from a head that
-        the encoder has not, else its place.
+        Tuple of `TeacherSettings` and the run's pretrained encoder:
+        `PretrainSettings` if stages on the corpus need a head that the encoder
+        does not have, otherwise its place.
     """
     encoder = absolute(options.encoder)
     learned_from = any(
@@ -315,10 +315,10 @@ def teachers_of_encoder(options, data, stages, corpus):
 
 
 def with_same_settings(settings):
-    """Gives the teachers that a run makes its own data, text and so on.
+    """Returns settings whose teachers have the run's data, text and so on.
 
     Args:
-        settings: `DistillSettings` with those of its teachers.
+        settings: `DistillSettings` that contain the teachers' settings.
     """
     same = {
         "jit_compile": settings.jit_compile,

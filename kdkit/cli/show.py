@@ -14,12 +14,15 @@ class Options:
     """recipe"""
 
     recipe: str = option(
-        "see kdkit list", positional=True, required=True, metavar="RECIPE"
+        "a name from kdkit list",
+        positional=True,
+        required=True,
+        metavar="RECIPE",
     )
     task: str = option(
-        "epochs differ by task. Defaults to sst2.", default="sst2"
+        "the task, which decides the epochs. Defaults to sst2.", default="sst2"
     )
-    parity: str | None = option("a variant of the recipe")
+    parity: str | None = option("the variant of the recipe")
 
 
 def run(options):
@@ -40,7 +43,7 @@ def run(options):
     if names := counting_padding(stages):
         print(
             "data.num_buckets: null, every batch padded to its full length, "
-            f"since {', '.join(names)} count padding"
+            f"because {', '.join(names)} count padding"
         )
     for prefix, group in (("general.", general), ("", stages)):
         for stage in group:

@@ -1,16 +1,15 @@
-"""Runs a recipe for each choice of some settings, and shows the best on dev.
+"""Runs a recipe for each choice of some settings, and ranks the runs on dev.
 
-Each choice is a run of its own in DIR/trials/, which kdkit report reads; a
-sweep that was stopped goes on when the same command is given again. A setting
-is named as --set does (stages.0.learning_rate, with an index or the stage's
-name), or by the end of its path. tensorboard --logdir
-DIR/tensorboard shows the choices in its hparams view. The last line is a JSON
-object. Nothing is ever chosen on a test split.
+Each choice is a run in DIR/trials/, which kdkit report reads. The same command
+continues a stopped sweep. Name a setting as in --set (stages.0.learning_rate,
+with an index or the stage's name), or by the end of its path. tensorboard
+--logdir DIR/tensorboard shows the choices in its hparams view. The last line is
+a JSON object. A sweep never uses a test split.
 
-With --corpus or --pairs and without --task the runs are those of kdkit
-pretrain: a recipe's stages on running text, compared by the perplexity of what
-is held out. Settings that decide which tokens that is of, such as masks, the
-vocabulary or the length of rows, are refused.
+With --corpus or --pairs, and without --task, the runs are runs of kdkit
+pretrain: a recipe's stages on text, ranked by the perplexity on held-out text.
+Settings that decide which tokens are measured, such as masks, the vocabulary or
+the sequence length, cannot be varied.
 
 example:
   kdkit sweep vanilla_kd --task mrpc --data-dir glue --teacher runs/teacher \\
@@ -75,25 +74,25 @@ class Options(
     """search"""
 
     over: list[str] | None = option(
-        "a setting and the values that it is tried with",
+        "a setting and the values to try",
         metavar="FIELD=V1,V2",
         assignments=True,
     )
     paper: bool = option(
-        "in place of --over: the search that the recipe's paper describes",
+        "instead of --over: the search that the recipe's paper describes",
         default=False,
     )
     random: int | None = option(
-        "try N different choices drawn at random by --seed. Not all "
-        "combinations in their order."
+        "try N different choices, drawn at random with --seed. Defaults to "
+        "all combinations."
     )
     stage: str | None = option(
-        "which stage of a recipe on running text alone. As kdkit pretrain "
-        "--stage; with --paper the default is the last.",
+        "for a recipe on text alone: the stage to run. As in kdkit pretrain "
+        "--stage. With --paper, defaults to the last.",
         pages=TEXT,
     )
     curves: str | None = option(
-        "also draw the metric over the values of the one setting",
+        "also plot the metric over one setting's values",
         metavar="FILE.svg",
     )
     strategy: str | None = ONE_MACHINE
@@ -106,7 +105,7 @@ def run(options):
     sweep(options)
 
 
-# Options of kdkit distill that a run on text alone does not have.
+# Options of kdkit distill that runs on text alone do not have.
 FOR_TASKS = (
     "data_dir", "teacher_weights", "num_layers", "pretrained", "word_vectors",
     "general", "unlabeled", "unlabeled_columns", "unlabeled_per_labeled",
@@ -116,7 +115,7 @@ FOR_TASKS = (
 
 
 def sweep(options) -> None:
-    """Runs the steps of a search, each with what the earlier ones fixed.
+    """Runs the steps of a search. Each uses the best values of earlier steps.
 
     Args:
         options: the parsed options of `kdkit sweep`.
@@ -168,7 +167,7 @@ def sweep(options) -> None:
 
 
 def _resolved(options, step, fixed):
-    """The settings of a step and its axes, with what earlier steps fixed."""
+    """A step's settings and axes, with the values fixed by earlier steps."""
     options = argparse.Namespace(**{**vars(options), "recipe": step.recipe})
     settings = (
         _settings_on_text(options)
@@ -194,7 +193,7 @@ def _settings_on_task(options):
     if given:
         raise UsageError(
             f"{' and '.join(given)} is for models on running text alone. "
-            "Received: --task. Leave one of them out."
+            "Received: --task. Remove one of them."
         )
     return distill_settings(options)
 
@@ -203,16 +202,17 @@ def _settings_on_text(options):
     given = given_flags(options, FOR_TASKS)
     if given:
         raise UsageError(
-            f"{', '.join(given)} needs --task, without which the runs are on "
-            "running text alone. Received: none."
+            f"{', '.join(given)} needs --task. Received: none, which means "
+            "runs on running text alone."
         )
     teachers = options.teacher or ()
     if len(teachers) != 1:
         raise UsageError(
-            "Runs on running text have one --teacher. "
+            "Runs on running text need one --teacher. "
             f"Received: {' '.join(teachers) or 'none'}."
         )
-    # kdkit distill has one option for presets and checkpoints, pretrain two.
+    # kdkit distill has one option for presets and checkpoints; pretrain has
+    # two.
     student = options.student
     is_preset = student is None or student in PRESETS
     return pretrain_settings(
@@ -231,7 +231,7 @@ def _settings_on_text(options):
 
 
 def _check_drawable(axes):
-    """Refuses what has no x axis."""
+    """Requires one setting with numbers, for the x axis."""
     fields = [axis.field for axis in axes]
     numbers = all(
         isinstance(value, int | float) and not isinstance(value, bool)
@@ -240,7 +240,7 @@ def _check_drawable(axes):
     )
     if len(axes) != 1 or not numbers:
         raise UsageError(
-            "--curves draws a metric over the numbers of one setting. "
+            "--curves plots a metric over the numbers of one setting. "
             f"Received: {', '.join(fields)}."
         )
 
@@ -268,7 +268,7 @@ def _steps(options):
         )
     if options.paper == (options.over is not None):
         raise UsageError(
-            "Expected one of --over, settings and their values, and --paper. "
+            "Expected one of --over FIELD=V1,V2 and --paper. "
             f"Received: {'both' if options.paper else 'neither'}."
         )
     if options.paper:
@@ -287,10 +287,10 @@ def _steps(options):
 
 
 def split_values(text: str) -> list[str]:
-    """Returns the texts between commas, but for those in brackets and quotes.
+    """Splits a text at commas outside of brackets and quotes.
 
     Args:
-        text: string. The values of an axis, as `--over` takes them.
+        text: string. The values of an axis, as in `--over`.
 
     >>> split_values('{"1": 2, "2": 4},uniform')
     ['{"1": 2, "2": 4}', 'uniform']
@@ -305,7 +305,7 @@ def split_values(text: str) -> list[str]:
             parts.append("")
         else:
             parts[-1] += character
-    # Texts in which they do not match are no JSON.
+    # If brackets or quotes do not match, the text is not JSON.
     return text.split(",") if depth or is_quoted else parts
 
 

@@ -1,4 +1,4 @@
-"""Language models that can be measured on running text."""
+"""Opens language models with the text that they are measured on."""
 
 import contextlib
 import dataclasses
@@ -38,13 +38,13 @@ from kdkit.training.sources import SentenceSource
 from kdkit.training.sources import token_metrics
 from kdkit.training.task_data import make_forward
 
-# Options of how text is read, which a run's own text has been read by.
+# Options for reading text, which a run's own text has settings for.
 HOW_READ = ("column", "one_document", "detokenizer")
 READING = (*HOW_READ, "sequence_length", "stride")
 
 
 def is_about_text(options) -> bool:
-    """Whether a model is to be measured on text and not on a task."""
+    """Returns whether the options measure a model on text, not on a task."""
     return options.corpus is not None or _verb(options.model) == "pretrain"
 
 
@@ -52,19 +52,19 @@ def is_about_text(options) -> bool:
 def open_on_text(options):
     """Opens a language model with the text that it is measured on.
 
-    An encoder by masking it, a decoder by the tokens that follow.
+    An encoder is measured at masked tokens, a decoder at every next token.
 
     Args:
-        options: the parsed options of `kdkit evaluate`. Without `corpus` the
-            text is what the run of the model held out.
+        options: the parsed options of `kdkit evaluate`. `corpus` defaults to
+            the held-out text of the model's run.
 
     Yields:
-        A `Measurable` about `corpus`, how it is read, `examples` (rows of
-        text) and, for an encoder, `masking`.
+        A `Measurable` about `corpus`, the options for reading it, `examples`
+        (sequences of text) and, for an encoder, `masking`.
 
     Raises:
-        UsageError: if a task is named too, the model has no trained head, or a
-            file is missing.
+        UsageError: if a task is also named, the model has no trained head, or
+            a file is missing.
     """
     _reject_what_is_for_tasks(options)
     settings = {}
@@ -76,7 +76,8 @@ def open_on_text(options):
         length = settings.get("sequence_length", 128)
     text = None
     if options.corpus is not None:
-        # All of it is measured on: what is held out of what is no matter.
+        # The whole text is measured, so the settings for holding out are
+        # unused.
         text = CorpusSettings(
             files=tuple(options.corpus),
             held_out=tuple(options.corpus),
@@ -88,8 +89,8 @@ def open_on_text(options):
     loaded = models.load_language_model(options.model)
     if not loaded.has_trained_head:
         raise UsageError(
-            f"{options.model} has no trained head for masked tokens. Expected "
-            "a run of kdkit pretrain."
+            f"{options.model} has no trained masked-language-modelling head. "
+            "Expected a run of kdkit pretrain."
         )
     check_length(length, loaded.model, "--sequence-length ")
     of_run = {name: settings.get(name) for name in HOW_READ}
@@ -98,8 +99,8 @@ def open_on_text(options):
         how_read = {name: getattr(text, name) for name in HOW_READ}
     if settings and how_read != of_run:
         print(
-            f"This text is read with {_in_words(how_read)}; that of "
-            f"{options.model} was with {_in_words(of_run)}.",
+            f"This text is read with {_in_words(how_read)}, but "
+            f"{options.model} was trained with {_in_words(of_run)}.",
             flush=True,
         )
     with tempfile.TemporaryDirectory() as folder:
@@ -111,8 +112,8 @@ def open_on_text(options):
             rows = open_packed(directory)
             if rows is None:
                 raise UsageError(
-                    f"The text that {options.model} held out is not there any "
-                    "more. Pass --corpus FILE."
+                    f"The held-out text of {options.model} is missing. Pass "
+                    "--corpus FILE."
                 )
         forward = make_forward(loaded.model)
         source = text_data.packed_source(
@@ -146,7 +147,7 @@ def _in_words(how_read):
 
 
 def _held_out_text(settings):
-    """What says which text the run of a corpus' settings held out."""
+    """The settings that decide which text a run held out."""
     names = ["held_out", *HOW_READ]
     if not settings.get("held_out"):
         names += ["files", "held_out_every", "max_texts"]
@@ -154,7 +155,7 @@ def _held_out_text(settings):
 
 
 def _pack(text, loaded, length, folder, stride):
-    """The rows of all of the text, as a model reads them."""
+    """The whole text as sequences for a model."""
     if models.is_causal(loaded.model):
         return pack_stream(
             text.texts(held_out=True),
@@ -168,20 +169,20 @@ def _pack(text, loaded, length, folder, stride):
     if stride is not None or text.one_document:
         raise UsageError(
             "--stride and --one-document are for decoders, which read from the "
-            "left. Received: an encoder. Leave them out."
+            "left. Received: an encoder. Remove them."
         )
     return pack(text.texts(held_out=True), loaded.tokenizer, length, folder)
 
 
 def _reject_what_is_for_tasks(options):
     names = ["task", "data_dir", "split", "arm", "tokenizer"]
-    if options.corpus is None:  # the run's own held-out rows
+    if options.corpus is None:  # the run's own held-out text
         names += READING
     given = given_flags(options, names)
     if given:
         raise UsageError(
             "A model is measured on a task or on running text. Received: "
-            f"{', '.join(given)} for text. Leave it out."
+            f"{', '.join(given)} for text. Remove it."
         )
 
 
@@ -193,22 +194,20 @@ def _verb(model):
 
 @dataclasses.dataclass(frozen=True)
 class Measurable:
-    """A model that can be measured, more than once.
+    """A model with data to measure it on, as often as needed.
 
     Args:
-        about: dict. What it is measured on, as JSON data.
-        content: dict. What tells that from other data of the same name, as JSON
-            data: `data_digest`, of what is in it, and `sequence_length`, unless
-            that is in `about`.
-        measure: callable without arguments. Returns the metrics of the weights
-            that the model has then, the main one first.
+        about: dict. A description of the data, as JSON data.
+        content: dict. The checksum that identifies the data, as JSON data:
+            `data_digest` and `sequence_length`, unless that is in `about`.
+        measure: callable without arguments. Returns the metrics with the
+            model's current weights, the main one first.
         model: `keras.Model`, or `None` for an exported file.
-        run: `kdkit.runs.directory.RunDirectory` that the model is of,
-            or `None`.
-        arm: string or `None`. Which model of the run it is.
-        origin: dict or `None`. What tells it from other data of the same
-            name whatever the model's tokenizer is, as JSON data: of a task its
-            rows; where it is what the model's own run held out, of what text.
+        run: the model's `kdkit.runs.directory.RunDirectory`, or `None`.
+        arm: string or `None`. The model's name in the run.
+        origin: dict or `None`. Identifies the data before encoding, so for
+            every tokenizer, as JSON data: the checksum of a task's examples, or
+            the text that the model's run held out a part of.
     """
 
     about: dict
@@ -220,11 +219,11 @@ class Measurable:
     origin: dict | None = None
 
 
-# Options of encoder-decoders alone.
+# Options only for encoder-decoders.
 OWN = ("pairs", "pair_columns", "languages", "num_beams", "length_penalty")
-# Of the perplexity from other sources over that from a target's own.
+# The smallest ratio of the perplexity with other sources to that with the own.
 LEAST_EFFECT = 1.05
-# Options of tasks and of running text.
+# Options for tasks and running text.
 FOREIGN = (
     *("task", "data_dir", "split", "arm", "stride"),
     *FOR_OTHERS,
@@ -232,19 +231,19 @@ FOREIGN = (
 
 
 def is_about_sentences(options) -> bool:
-    """Whether a model is to be measured as an encoder-decoder is."""
+    """Returns whether a model is measured as an encoder-decoder."""
     return bool(given_flags(options, OWN)) or is_writer(options.model)
 
 
 def open_on_sentences(options) -> Measurable:
-    """Opens an encoder-decoder with what it is measured on.
+    """Opens an encoder-decoder with the text that it is measured on.
 
-    With pairs it writes the target of each source, and is measured by that as
-    well as by the perplexity of the true one.
+    With pairs, the model writes a target for each source. Both this text and
+    the perplexity of the true target are measured.
 
     Args:
         options: the parsed options of `kdkit evaluate`. Without `pairs` and
-            `corpus` the text is what the run of the model held out.
+            `corpus`, the text is the held-out text of the model's run.
 
     Raises:
         UsageError: if an option or the model does not fit, or a file is missing
@@ -253,12 +252,13 @@ def open_on_sentences(options) -> Measurable:
     foreign = given_flags(options, FOREIGN)
     if foreign:
         raise UsageError(
-            f"{', '.join(foreign)}: not of an encoder-decoder, which is "
-            "measured on --pairs or the sentences of --corpus. Leave it out."
+            f"{', '.join(foreign)} is not for encoder-decoders, which are "
+            "measured on --pairs or on the sentences of --corpus. Remove it."
         )
     if not is_writer(options.model):
         raise UsageError(
-            f"{options.model} is no encoder-decoder. Expected a run of kdkit "
+            f"{options.model} is not an encoder-decoder. Expected a run of "
+            "kdkit "
             "pretrain with a MASS, its preset directory, or a .tflite file of "
             "it."
         )
@@ -274,7 +274,8 @@ def open_on_sentences(options) -> Measurable:
     source = SentenceSource(None, held_out)
     if held_out.num_truncated:
         print(
-            f"{held_out.num_truncated} texts are cut to {text.sequence_length} "
+            f"{held_out.num_truncated} texts are truncated to "
+            f"{text.sequence_length} "
             "tokens.",
             file=sys.stderr,
         )
@@ -336,34 +337,34 @@ def open_on_sentences(options) -> Measurable:
 
 
 def _reading(forward, source, perplexity):
-    """How much worse targets are predicted from the sources of others."""
+    """The perplexity of targets with other targets' sources, as a metric."""
     mixed_up = token_metrics(
         forward, text_data.other_sources(source.held_out_batches)
     )
     others = mixed_up["perplexity"]
     if others < LEAST_EFFECT * perplexity:
         print(
-            "The model writes without reading: from the sources of other "
-            f"targets its perplexity is {others:.4g}, from their own "
-            f"{perplexity:.4g}. Train it for more updates or, where it stays "
-            "so, with a smaller learning_rate.",
+            f"The model ignores its source: its perplexity is {others:.4g} "
+            f"with other sources and {perplexity:.4g} with the right ones. "
+            "Train it for more updates or, if that does not help, with a "
+            "smaller learning_rate.",
             file=sys.stderr,
         )
     return {"perplexity_of_other_sources": others}
 
 
 def _check_combination(options):
-    """Refuses options that mean nothing together."""
+    """Rejects options that clash or need another one."""
     if options.pairs is not None and options.corpus is not None:
         raise UsageError(
             "An encoder-decoder is measured on --pairs or on the sentences of "
-            "--corpus. Received: both. Leave one of them out."
+            "--corpus. Received: both. Remove one of them."
         )
     if options.corpus is None and given_flags(options, ("column",)):
         raise UsageError("--column needs --corpus FILE. Received: none.")
     if options.pairs is None:
         needed = ["pair_columns"]
-        if options.corpus is None:  # what the run held out is read as it was
+        if options.corpus is None:  # held-out text is read as in the run
             needed += ["languages", "sequence_length"]
         else:
             needed += ["num_beams", "length_penalty"]
@@ -376,26 +377,27 @@ def _check_combination(options):
 
 
 def _check_text(text, options, opened):
-    """Refuses text that the model cannot read, and files what they cannot."""
+    """Rejects text that the model or the exported file cannot use."""
     text_data.require_vocabulary(text, opened.tokenizer)
     if not opened.is_file:
         check_length(text.sequence_length, opened.model, "--sequence-length ")
     elif isinstance(text, SentenceSettings):
         raise UsageError(
-            "A file is measured by what it writes. Expected --pairs. Received: "
-            "sentences, of which a span is predicted."
+            "An exported file is measured by the targets that it writes. "
+            "Expected --pairs. Received: sentences with hidden spans."
         )
     if isinstance(text, SentenceSettings):
         given = given_flags(options, ("num_beams", "length_penalty"))
         if given:
             raise UsageError(
-                f"{', '.join(given)}: nothing is written of sentences with a "
-                "hidden span. Leave it out, or pass --pairs."
+                f"{', '.join(given)} is for --pairs: sentences with a hidden "
+                "span are measured without beam search. Remove it, or pass "
+                "--pairs."
             )
 
 
 def _text(options, opened):
-    """What is measured on: all of the files named, or what a run held out."""
+    """The text to measure on: the named files, or the run's held-out text."""
     own = opened.text
     length = options.sequence_length
     if length is None:
@@ -421,8 +423,8 @@ def _text(options, opened):
                 languages = own.languages
             if options.column != own.column:
                 print(
-                    f"This text is read with column {options.column}; that of "
-                    f"{options.model} was with column {own.column}.",
+                    f"This text is read with column {options.column}, but "
+                    f"{options.model} was trained with column {own.column}.",
                     file=sys.stderr,
                 )
         return SentenceSettings(
@@ -435,7 +437,7 @@ def _text(options, opened):
         )
     if own is None:
         raise UsageError(
-            f"{options.model} is not a run that held out text. Pass --pairs "
+            f"{options.model} is not a run with held-out text. Pass --pairs "
             "SOURCE TARGET, or --corpus FILE."
         )
     return dataclasses.replace(own, sequence_length=length)

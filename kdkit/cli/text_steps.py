@@ -25,7 +25,7 @@ from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 
-# The options of these families, and of no other.
+# Options for only these families.
 OF_GPT2 = ("task_text", "one_document", "detokenizer")
 OF_MASS = ("pairs", "pair_columns", "languages")
 OPTIONS = (
@@ -59,7 +59,7 @@ def text_pipeline(recipe, options) -> Pipeline:
         options: the parsed options of `kdkit distill`.
 
     Raises:
-        UsageError: if an option is missing, or of another family.
+        UsageError: if an option is missing, or is for another family.
     """
     _reject(recipe, options)
     run_dir = located(options.run_dir)
@@ -112,14 +112,14 @@ def repeated_pipeline(options) -> Pipeline:
             `config`.
 
     Raises:
-        UsageError: for options that clash, and if a setting is unknown or of
-            the wrong type.
+        UsageError: for clashing options, and for settings that are unknown or
+            of a wrong type.
     """
     given = given_flags(options, OVERRULED)
     if given:
         raise UsageError(
-            f"{', '.join(given)} cannot stand beside --config, which decides "
-            "that already. Leave it out, or change settings with --set."
+            f"{', '.join(given)} clashes with --config, which decides that "
+            "already. Remove it, or change settings with --set."
         )
     options = for_steps(options)
     settings = settings_of(PretrainSettings, options.config)
@@ -136,9 +136,9 @@ def repeated_pipeline(options) -> Pipeline:
 
 
 def _caches(options):
-    """Where each step keeps the outputs of its teacher, which differ.
+    """The caches of the steps. Each step has another teacher.
 
-    Hidden spans are drawn anew in every epoch.
+    Hidden spans cannot be cached, because they differ in every epoch.
     """
     cache = cache_settings(options)
     if cache is None:
@@ -153,21 +153,21 @@ def _caches(options):
 
 
 def _running_text(options):
-    """The text of the task and the general one, of a decoder."""
+    """The task's text and the general text for a decoder."""
     text = CorpusSettings(
         files=tuple(map(absolute, options.task_text)),
         held_out=tuple(map(absolute, options.task_held_out or ())),
         one_document=bool(options.one_document),
         detokenizer=options.detokenizer,
     )
-    # How lines are read is said of the task's text.
+    # The options for reading lines are for the task's text.
     plain = {"one_document": None, "detokenizer": None}
     corpus = argparse.Namespace(**{**vars(options), **plain})
     return text, corpus_settings(corpus) if options.corpus else None
 
 
 def _pairs(options):
-    """The pairs and the sentences of an encoder-decoder."""
+    """The pairs and the sentences for an encoder-decoder."""
     of_pairs = {
         "corpus": None,
         "column": None,
@@ -178,8 +178,8 @@ def _pairs(options):
         argparse.Namespace(**{**vars(options), **changes})
         for changes in (of_pairs, of_sentences)
     )
-    # A language may have several files, and --corpus more than the two of a
-    # pair, which come first.
+    # A language may have several files, and --corpus may have more languages
+    # than the pairs, whose two languages come first.
     sides = list(dict.fromkeys(options.languages or ()))
     text.languages = (sides[:2] if options.corpus else sides) or None
     check_sides(options, text.languages)
@@ -194,7 +194,7 @@ def _task_option(options):
 
 
 def _decoder(place):
-    """The teacher before anything: a preset's sizes, or a checkpoint."""
+    """The first step's model: a preset with random weights, or a checkpoint."""
     if place in PRESETS:
         return model_settings(place)
     return ModelSettings(checkpoint=absolute(place))
@@ -203,8 +203,8 @@ def _decoder(place):
 def _with_settings(pipeline, options):
     """Applies `--set`, `--seed`, `--mixed-precision` and `--strategy`.
 
-    What they set in the last run holds for the others, unless `--set` names
-    the step.
+    Settings of the last run also apply to the other steps, unless `--set`
+    names the step.
     """
     last = pipeline.settings
     refuse_sizes_not_read(last, options.set)
@@ -238,25 +238,27 @@ def _reject(recipe, options):
         wrong.append("a second --teacher")
     if wrong:
         raise UsageError(
-            f"{', '.join(wrong)}: not of --model {options.model}, which learns "
-            f"from --corpus and {_task_option(options)} alone. Leave it out."
+            f"{', '.join(wrong)} is not for --model {options.model}, which "
+            f"learns from --corpus and {_task_option(options)} alone. Remove "
+            "it."
         )
     given = given_flags(options, BESIDE_SMOKE) if options.smoke else []
     if given:
         raise UsageError(
-            f"{', '.join(given)} cannot stand beside --smoke, which decides "
-            "that already. Leave it out, or change settings with --set."
+            f"{', '.join(given)} clashes with --smoke, which decides that "
+            "already. Remove it, or change settings with --set."
         )
 
 
 def _require(options, made):
-    """Refuses a command that lacks what its steps need."""
+    """Requires the options that the steps need."""
     missing = []
     if (options.pairs or options.task_text) is None:
-        missing.append(f"{_task_option(options)}, the text to be good at")
+        missing.append(f"{_task_option(options)}, the task's text")
     if made["pretrained"] and options.decoder is None:
         missing.append(
-            "--decoder, the teacher to pretrain, or --pretrained, one that is"
+            "--decoder, the teacher to pretrain, or --pretrained, an "
+            "existing one"
         )
     needs_corpus = made["pretrained"] or made["general"]
     if needs_corpus and options.corpus is None:
@@ -277,6 +279,6 @@ def _require(options, made):
         unused += given_flags(options, ("student",))
     if unused:
         raise UsageError(
-            f"{', '.join(unused)}: of a step that a checkpoint stands for. "
-            "Leave it out."
+            f"{', '.join(unused)} has no effect, because another option "
+            "already provides that step. Remove it."
         )

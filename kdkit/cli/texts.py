@@ -1,4 +1,4 @@
-"""What encoder-decoders write of texts, as the options of verbs say."""
+"""Opens encoder-decoders for writing texts, and continues stopped files."""
 
 import contextlib
 import dataclasses
@@ -25,7 +25,7 @@ from kdkit.training.sentence_settings import SentenceSettings
 
 
 def beams_of(options) -> "generation.Beams":
-    """The beams that the options say, those of `Beams` unless they do.
+    """Returns the beam search of the options, by default that of `Beams`.
 
     Raises:
         UsageError: for a beam of 0 or a negative penalty.
@@ -42,17 +42,18 @@ def beams_of(options) -> "generation.Beams":
 
 @dataclasses.dataclass(frozen=True)
 class OpenedWriter:
-    """An encoder-decoder or its file, and what is known of it.
+    """An encoder-decoder or its file, with its tokenizer and its run's text.
 
     Args:
         model: `kdkit.models.MassSeq2SeqLM` or `kdkit.export.LiteRTSeq2Seq`.
         tokenizer: `kdkit.models.MassTokenizer` or
             `kdkit.models.TokenizerPair`.
-        text: `SentenceSettings` or `PairSettings` of the run that it is of, or
+        text: `SentenceSettings` or `PairSettings` of the model's run, or
             `None`.
-        languages: tuple of two strings or `None`s. What it reads and writes.
-        trained_length: int or `None`. How many tokens of a text it was trained
-            on at most, where that is known.
+        languages: tuple of two strings or `None`s. The languages of source and
+            target.
+        trained_length: int or `None`. The largest number of tokens in its
+            training, if known.
     """
 
     model: object
@@ -67,9 +68,9 @@ class OpenedWriter:
 
     @property
     def room(self) -> int:
-        """How many tokens are read and written unless it is said.
+        """The default number of tokens to read and to write.
 
-        Positions behind those of training are still what they were at random.
+        Positions beyond those of training still have random embeddings.
         """
         positions = (
             self.model.room
@@ -80,7 +81,7 @@ class OpenedWriter:
 
 
 def is_writer(model: str) -> bool:
-    """Whether a MODEL is an encoder-decoder, or a file of one."""
+    """Returns whether a MODEL is an encoder-decoder or its file."""
     return models.has_encoder_decoder(model) or export.reads_sources(model)
 
 
@@ -92,7 +93,8 @@ def open_writer(place, options) -> OpenedWriter:
         options: the parsed options, with `tokenizer`.
 
     Raises:
-        UsageError: if a file's tokenizer is not known, or a model is told one.
+        UsageError: if a file's tokenizer is unknown, or `tokenizer` is set for
+            a model.
     """
     text = text_of_run(place)
     if export.exporter_of(place.path) is not None:
@@ -107,7 +109,7 @@ def open_writer(place, options) -> OpenedWriter:
     if options.tokenizer is not None:
         raise UsageError(
             "--tokenizer is for exported files. Received: "
-            f"{place.path}, which has its own. Leave it out."
+            f"{place.path}, which has its own. Remove it."
         )
     loaded = models.load_language_model(place.path)
     return OpenedWriter(
@@ -120,29 +122,29 @@ def open_writer(place, options) -> OpenedWriter:
 
 
 def text_of_run(place) -> SentenceSettings | PairSettings | None:
-    """What the run of an encoder-decoder learned from, if it is of one."""
+    """Returns the text that an encoder-decoder was trained on, or `None`."""
     if place.config.get("verb") != "pretrain":
         return None
     return from_dict(PretrainSettings, place.config).corpus
 
 
 def languages_of(options, opened) -> tuple[str | None, str | None]:
-    """The languages that are read and written: given, or the model's own.
+    """Returns the languages of source and target: the user's or the model's.
 
     Raises:
-        UsageError: if they are not two, or not known.
+        UsageError: if they are not two, or unknown.
     """
     if options.languages is not None:
         if len(options.languages) != 2:
             raise UsageError(
-                "--languages are the one that is read and the one that is "
-                f"written. Received: {' '.join(options.languages)}."
+                "--languages needs two languages, of source and target. "
+                f"Received: {' '.join(options.languages)}."
             )
         return tuple(options.languages)
     known = models.languages_of(opened.tokenizer)
     if known and None in opened.languages:
         raise UsageError(
-            "The model knows several languages. Expected --languages SOURCE "
+            "The model has several languages. Expected --languages SOURCE "
             f"TARGET, two of {', '.join(known)}. Received: none."
         )
     return opened.languages
@@ -152,11 +154,11 @@ KEPT, WRITTEN = "kept_input", "written"
 
 
 class BegunTexts:
-    """What is written beside a file's name until all of it is there.
+    """A temporary file of texts, next to the final file, and its note.
 
     Args:
-        output: `pathlib.Path`. The final name.
-        made_from: dict, as JSON has it, of what decides the texts.
+        output: `pathlib.Path`. The final file.
+        made_from: dict of JSON data. Everything that decides the texts.
     """
 
     def __init__(self, output: pathlib.Path, made_from: dict):
@@ -168,10 +170,10 @@ class BegunTexts:
         self._num_bytes = 0
 
     def lines(self) -> list[str]:
-        """Returns the whole lines that an earlier call left.
+        """Returns the complete lines of an earlier call.
 
         Raises:
-            UsageError: if they are of something else, or not what was written.
+            UsageError: if they were made from other inputs, or are damaged.
         """
         if not (self.partial.is_file() and self.note.is_file()):
             return []
@@ -184,12 +186,12 @@ class BegunTexts:
         return self._lines(written)
 
     def _lines(self, written):
-        """The whole lines that are what was noted as written."""
+        """The complete lines, after comparing them with the note."""
         texts = self.partial.read_bytes()
-        if written is not None:  # versions before noted nothing of it
+        if written is not None:  # earlier versions did not note it
             texts = texts[: written["bytes"]]
             if hashlib.sha256(texts).hexdigest() != written.get("sha256"):
-                raise self._damaged(f"what {self.note.name} says was written")
+                raise self._damaged(f"the bytes noted in {self.note.name}")
         whole, _, _ = texts.rpartition(b"\n")
         try:
             return whole.decode().split("\n") if whole else []
@@ -199,20 +201,20 @@ class BegunTexts:
     def _damaged(self, expected):
         return UsageError(
             f"{self.partial} is damaged: expected {expected}. Received: other "
-            "bytes. Remove it to begin anew."
+            "bytes. Remove it to start again."
         )
 
     @contextlib.contextmanager
     def going_on(self, lines: list[str]):
-        """Yields a function that keeps further lines, on the disk.
+        """Yields a function that appends lines and flushes them to the disk.
 
         Args:
-            lines: list of strings. Those that are kept so far.
+            lines: list of strings. The lines saved so far.
         """
         kept = text_of(lines).encode()
         self._content.update(kept)
         self._num_bytes = len(kept)
-        # The note of nothing first: texts without one would not be known.
+        # First a note of no lines: lines without a note are of unknown origin.
         if not lines:
             self.write_note()
         write_text(self.partial, text_of(lines))
@@ -230,10 +232,10 @@ class BegunTexts:
             yield add
 
     def write_note(self, **more: str) -> None:
-        """Notes what the texts are of, and how far they are.
+        """Writes the note: the inputs of the texts and the number of bytes.
 
         Args:
-            more: further fields, such as the file that the end writes, too.
+            more: further fields, such as the second file that the end writes.
         """
         written = {
             "bytes": self._num_bytes,
@@ -243,14 +245,14 @@ class BegunTexts:
         write_text(self.note, json.dumps(noted))
 
     def are_done(self, sources: list[str], input_digest: str | None) -> bool:
-        """Whether a stopped call had written all that its end writes.
+        """Returns whether a stopped call had written its final files.
 
-        So that what is beside it is of no use any more. Files of the same names
-        with anything else in them are no end.
+        The temporary files are useless then. Files with the same names and
+        other contents are not final files.
 
         Args:
             sources: list of strings. The lines of the input.
-            input_digest: string. The digest of the input.
+            input_digest: string. The checksum of the input.
         """
         if not self.partial.exists():  # no text is lost with the note
             return True
@@ -259,7 +261,7 @@ class BegunTexts:
         try:
             made_from, kept, written = _noted(self.note)
             texts = self._lines(written)
-        except UsageError:  # damaged, so what was to be written is not known
+        except UsageError:  # damaged, so the final content is unknown
             return False
         is_whole = len(texts) == len(sources)
         if made_from.get("input") != input_digest or not is_whole:
@@ -274,28 +276,28 @@ class BegunTexts:
         return all(_is_file_of(path, lines) for path, lines in ends.items())
 
     def forget(self) -> None:
-        """Removes both, of texts that have their name."""
+        """Removes the temporary file and its note, after the final write."""
         for path in (self.partial, self.note):
             path.unlink(missing_ok=True)
 
     @property
     def are_there(self) -> bool:
-        """Whether an earlier call left something."""
+        """Returns whether an earlier call left temporary files."""
         return self.partial.exists() or self.note.exists()
 
     @property
     def kept_input(self) -> str | None:
-        """The file that the end of an earlier call was writing, too."""
+        """The second file that the end of an earlier call was writing."""
         return _noted(self.note)[1] if self.note.is_file() else None
 
 
 def text_of(lines) -> str:
-    """Returns the text of a file with these lines."""
+    """Returns the content of a file with these lines."""
     return "".join(f"{line}\n" for line in lines)
 
 
 def _is_file_of(path, lines):
-    """Whether a file has these lines and nothing else."""
+    """Whether a file contains exactly these lines."""
     content = text_of(lines).encode()
     return (
         path.is_file()
@@ -305,13 +307,13 @@ def _is_file_of(path, lines):
 
 
 def _noted(note):
-    """What texts were begun from, the file of their end, how far they are."""
+    """The fields of a note: the texts' inputs, the second file, the bytes."""
     noted = read_json(note, "a note of kdkit generate", _of_note)
     return noted, noted.pop(KEPT, None), noted.pop(WRITTEN, None)
 
 
 def _of_note(noted):
-    """What is wrong with a note."""
+    """A mistake in a note, or `None`."""
     written = noted.get(WRITTEN, {"bytes": 0})
     num_bytes = written.get("bytes") if isinstance(written, dict) else None
     if type(num_bytes) is not int or num_bytes < 0:

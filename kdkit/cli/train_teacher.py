@@ -1,7 +1,7 @@
-"""Fine-tunes a classifier on a task and keeps its best epoch on dev.
+"""Fine-tunes a classifier on a task and saves its best epoch on dev.
 
 The model is a keras-hub preset's name, a preset directory or a Hugging Face
-checkpoint directory. The teacher is left in RUN/teacher/.
+checkpoint directory. The teacher is saved in RUN/teacher/.
 
 example:
   kdkit train-teacher --task sst2 --data-dir glue \\

@@ -1,4 +1,4 @@
-"""Files of augmented rows, made from settings or found made from them."""
+"""Writes a run's file of augmented examples, or reuses a complete one."""
 
 import logging
 import pathlib
@@ -37,15 +37,15 @@ _log = logging.getLogger(__name__)
 
 MOST_VECTORS = 100_000  # as in the code of TinyBERT's authors
 SECONDS_BETWEEN_LINES = 15
-# In notes of files. Until 0.1 "tinybert" was a reading with the word itself
-# among its nearest words, whose copies are not those of today.
+# As noted in the files. In 0.1 "tinybert" counted a word among its own nearest
+# words, so its augmented examples differ from today's.
 READINGS = {"tinybert": "tinybert, nearest words without the word itself"}
 
 
 def augment(
     settings: AugmentSettings, output, part: tuple[int, int] | None = None
 ) -> None:
-    """Augments the training rows of a task, or joins what parts there are.
+    """Augments a task's training examples, or joins the finished parts.
 
     Args:
         settings: `AugmentSettings`.
@@ -97,7 +97,7 @@ def augment(
 
 
 def load_parts(settings: AugmentSettings, output):
-    """Loads what makes the copies, and checks that there are none yet.
+    """Loads the model and the words for augmentation; the file must be new.
 
     Returns:
         Tuple of the `kdkit.tasks.Task`, the `LoadedModel`, the stop words and
@@ -124,35 +124,35 @@ def load_parts(settings: AugmentSettings, output):
 
 
 def check_augmentation(settings: AugmentedSettings, task) -> None:
-    """Checks that a run's copies are there, or can be made.
+    """Requires that a run's augmented examples exist or can be made.
 
     Raises:
-        UsageError: (a `ValueError`) with what is missing or impossible.
+        UsageError: (a `ValueError`) for a missing file or model.
     """
     _check_task(task)
     if pathlib.Path(settings.file).exists():
         check_augmented(settings.file, task.num_texts)
     elif settings.made_by is None:
         raise UsageError(
-            f"There is no file {settings.file}. Expected the copies of a "
-            "task's rows. Make them with kdkit augment, or say with which "
-            "model: --augment-model MODEL."
+            f"There is no file {settings.file}. Expected the task's "
+            "augmented examples. Make the file with kdkit augment, or let "
+            "this run make it: --augment-model MODEL."
         )
     else:
         load_parts(settings.made_by, settings.file)
 
 
 def prepare_augmented(settings: AugmentedSettings, examples) -> None:
-    """Makes the file of a run's copies, or checks the one that is there.
+    """Writes a run's file of augmented examples, or validates the existing one.
 
     Args:
         settings: `AugmentedSettings`.
-        examples: `kdkit.data.Examples`. All training rows of the task.
+        examples: `kdkit.data.Examples`. All training examples of the task.
 
     Raises:
-        UsageError: (a `ValueError`) if it was made of other rows, or in
-            another way than said.
-        RunError: if it cannot be written.
+        UsageError: (a `ValueError`) if the existing file was made from other
+            examples or with other settings.
+        RunError: if the file cannot be written.
     """
     file = pathlib.Path(settings.file)
     if file.exists():
@@ -169,11 +169,11 @@ def prepare_augmented(settings: AugmentedSettings, examples) -> None:
 
 
 def prepare_part(settings: AugmentedSettings, part: tuple[int, int]) -> None:
-    """Makes a part of the file of a run's copies, where one is needed.
+    """Writes one part of a run's file of augmented examples, if it is needed.
 
-    `prepare_augmented` joins all of them. None is needed where the file is
-    there, or this part of it, or parts of another number, of which
-    `prepare_augmented` makes the file or tells what is missing.
+    `prepare_augmented` joins the parts. No part is needed if the file or this
+    part exists, or if there are parts of a division into another number:
+    `prepare_augmented` joins those, or reports which are missing.
 
     Args:
         settings: `AugmentedSettings`.
@@ -195,10 +195,11 @@ def prepare_copies(
     data_dir,
     distribution: Distribution = ONE_DEVICE,
 ) -> None:
-    """Makes a run's file of augmented examples, or finds it made.
+    """Writes a run's file of augmented examples, or reuses a complete one.
 
-    Of several processes each makes a part, which the chief joins; where they do
-    not see one folder, each makes all of it. Other processes wait.
+    Each of several processes writes a part, and the chief joins the parts. If
+    the processes do not share the folder, each writes the whole file. A process
+    waits while another one writes.
 
     Args:
         settings: `AugmentedSettings`.
@@ -221,14 +222,14 @@ def prepare_copies(
         with writing(file):
             file.parent.mkdir(parents=True, exist_ok=True)
         turn = file.with_name(f".{file.name}.turn.lock")
-        waiting = f"Another process makes {file}: waiting for it."
+        waiting = f"Another process is writing {file}: waiting for it."
         with locked(turn, waiting=waiting):
             prepare_augmented(settings, train)
             turn.unlink(missing_ok=True)
 
 
 def _prepare_parts(settings, distribution):
-    """Makes the parts of a file that is not there, where all find them."""
+    """Writes the parts of a missing file, if all processes share the folder."""
     file = pathlib.Path(settings.file)
     if distribution.any_of_all(not file.exists()) and is_one_folder(
         distribution, file.parent
@@ -238,17 +239,17 @@ def _prepare_parts(settings, distribution):
 
 
 def is_one_folder(distribution: Distribution, folder) -> bool:
-    """Returns whether all processes see one folder, as on a shared disk.
+    """Returns whether all processes see the same folder, as on a shared disk.
 
-    Each makes a folder in it, and looks for those of the others. All of them
-    come here, and get the same answer.
+    Each process makes a folder in it and looks for the others' folders. All
+    processes must call this function, and all get the same result.
 
     Args:
         distribution: `Distribution`.
         folder: string or path. Made if needed.
 
     Raises:
-        RunError: where nothing can be written to it.
+        RunError: if the folder is not writable.
     """
     folder = pathlib.Path(folder)
     with writing(folder):
@@ -256,18 +257,19 @@ def is_one_folder(distribution: Distribution, folder) -> bool:
         with tempfile.TemporaryDirectory(dir=folder, prefix=".seen-") as own:
             names = distribution.texts_of_all(pathlib.Path(own).name)
             unseen = not all((folder / name).is_dir() for name in names)
-            # Theirs stay until all have looked.
+            # No process removes its folder before all have looked.
             return not distribution.any_of_all(unseen)
 
 
 def _say_finished(output, progress):
     _log.info(
-        f"{output}: {progress.copies} copies, up to row {progress.rows}.",
+        f"{output}: {progress.copies} augmented examples, from "
+        f"{progress.rows} examples.",
     )
 
 
 class _Lines:
-    """Tells how far the work is, now and then."""
+    """Reports the progress at intervals."""
 
     def __init__(self, num_rows):
         self._num_rows = num_rows
@@ -277,7 +279,7 @@ class _Lines:
     def __call__(self, progress):
         now = time.monotonic()
         if self._first is None:
-            self._first = progress.rows  # what compiling took is not counted
+            self._first = progress.rows  # the time for compiling is not counted
             self._start = now
         if now - self._last < SECONDS_BETWEEN_LINES:
             return
@@ -295,7 +297,7 @@ class _Lines:
 
 
 def _fingerprint(settings):
-    """What decides the copies, beside the rows."""
+    """Everything that decides the augmented examples, except the examples."""
     files = models.model_files(settings.model)
     return {
         "model": settings.model if files is None else digest(files),
@@ -312,17 +314,17 @@ def _digest_of(file):
         return None
     if not pathlib.Path(file).is_file():
         raise UsageError(
-            f"Cannot read {file}: there is no such file. Expected what the "
-            "copies were made with."
+            f"Cannot read {file}: there is no such file. Expected the file "
+            "that the augmented examples were made with."
         )
     return digest(pathlib.Path(file))
 
 
 def _check_task(task):
-    # Not its head, which needs the classes that may be in the data.
+    # Without the head, whose classes may have to be read from the data.
     if task.kind.head_kind != "sequence":
         raise UsageError(
-            "Augmentation is for tasks on sentences and pairs. Received: task "
+            "Augmentation is for tasks with sentences or pairs. Received: task "
             f"{task.name!r}, {task.kind.title}."
         )
 

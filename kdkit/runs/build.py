@@ -1,4 +1,4 @@
-"""What a run is made of, each part built once.
+"""The parts of a run: models, teachers, data and caches, each built once.
 
 The runner calls the methods of `Parts` in their order, for every kind of run.
 """
@@ -23,12 +23,12 @@ class Leg:
     Args:
         model: the `keras.Model` that is trained.
         teachers: a `keras.Model`, a list of several, or `None`.
-        source: what the stages train on.
+        source: the data source that the stages train on.
         stages: tuple of `Stage`.
         teacher_weights: as in `kdkit.Distiller`. Defaults to `None`.
         caches: `TeacherCaches` or `None`. Defaults to `None`.
-        on_text: bool. Whether the model learns from text, from which a pooler
-            gets no gradient. Defaults to `False`.
+        on_text: bool. Whether the model learns from text, where a pooler gets
+            no gradient. Defaults to `False`.
     """
 
     model: keras.Model
@@ -43,17 +43,19 @@ class Leg:
 class Parts:
     """The parts of a run.
 
-    The runner calls the methods here, which do nothing where a kind of run has
-    nothing to do, and in this order those that every kind of run has:
+    Every kind of run has these methods, which the runner calls in this order:
 
-    - `inputs()` returns what the run is made from, by content;
-    - `build()` makes the models, and refuses all that does not fit together;
-    - `examine(run, force)` returns the doctor's findings, `None` if they were
-      logged before;
+    - `inputs()` returns the checksums of the run's inputs;
+    - `build()` makes the models and rejects parts that do not fit together;
+    - `examine(run, force)` returns the doctor's findings, or `None` if they
+      were logged before;
     - `load(run)` reads the data;
     - `arms` has the names of the models to train;
     - `legs(run, name)` returns how a model is trained, and logs its size;
     - `save(run, name, model)` saves a trained model.
+
+    The methods defined here do nothing by default. A kind of run overrides
+    those that it needs.
 
     Args:
         settings: settings of the run.
@@ -72,34 +74,34 @@ class Parts:
         self.distribution = ONE_DEVICE
 
     def needs(self, step: str) -> bool:
-        """Returns whether `build` reads what an earlier step makes.
+        """Returns whether `build` reads the result of an earlier step.
 
         Args:
-            step: string. Its name.
+            step: string. The step's name.
         """
         return True
 
     def check(self, run, force: bool, has_steps: bool) -> Findings | None:
-        """Checks what needs no model of the run, before everything else.
+        """Runs the first checks, which need no model of the run.
 
         Args:
             run: `RunDirectory`.
-            force: bool. Whether to continue where the run would be ruined.
-            has_steps: bool. Whether other runs make its models first.
+            force: bool. Whether to continue if a check reports an error.
+            has_steps: bool. Whether earlier steps make the run's models.
 
         Returns:
             `Findings` about all steps, or `None`.
         """
 
     def open_caches(self) -> None:
-        """Opens the caches of the teachers' outputs, after `examine`."""
+        """Opens the teachers' caches. Called after `examine`."""
 
     def measure(self, run) -> None:
-        """Logs what is measured before training, after `load`."""
+        """Measures models before training and logs it. Called after `load`."""
 
 
 def check_objectives(stages, teacher, student) -> None:
-    """Builds what stages on text will build, so that misfits are reported.
+    """Validates that stages on text fit the teacher and the student.
 
     Args:
         stages: iterable of `Stage` with objectives.
@@ -107,7 +109,7 @@ def check_objectives(stages, teacher, student) -> None:
         student: `keras.Model`.
 
     Raises:
-        UsageError: with all that does not fit.
+        UsageError: with every mismatch.
     """
     with all_mistakes() as check:
         for stage in stages:

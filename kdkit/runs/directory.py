@@ -48,20 +48,20 @@ CONFIG, LOCK = "config.json", ".lock"
 EVENTS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
 PROVENANCE = "provenance"
 BLOCK = 1 << 20  # bytes
-# Beside the settings, where there are several: what devices were there.
+# Saved with the settings if the run has several replicas.
 REPLICAS = "replicas"
 
 
 class RunDirectory:
-    """A directory that holds all of one run.
+    """The directory of one run: configuration, log, checkpoints and models.
 
     Use `open_run` to get one that is locked.
 
     Args:
         path: `pathlib.Path` of an existing directory.
-        is_read_only: bool. Whether another process writes: nothing is written
-            then. Defaults to `False`.
-        replicas: int. How many replicas of its models train. Defaults to `1`.
+        is_read_only: bool. Whether this process must not write, because another
+            one does. Defaults to `False`.
+        replicas: int. The number of replicas that train. Defaults to `1`.
     """
 
     def __init__(self, path, is_read_only=False, replicas=1):
@@ -70,11 +70,11 @@ class RunDirectory:
         self.replicas = replicas
 
     def write_config(self, settings: dict, provenance: dict) -> None:
-        """Writes `config.json` unless it is there, from an earlier sitting.
+        """Writes `config.json`, unless an earlier start of the run wrote it.
 
         Args:
             settings: dict. The resolved settings of the run.
-            provenance: dict. What made the run: command, commit, versions.
+            provenance: dict. The command, commit and versions behind the run.
         """
         if self.is_read_only or (self.path / CONFIG).exists():
             return
@@ -84,7 +84,7 @@ class RunDirectory:
         )
 
     def log(self, event: Event) -> None:
-        """Appends an event to `metrics.jsonl`, on the disk."""
+        """Appends an event to `metrics.jsonl` and flushes it to the disk."""
         if self.is_read_only:
             return
         now = time.time()
@@ -101,8 +101,8 @@ class RunDirectory:
         path = self.path / EVENTS
         if not path.exists():
             return []
-        # A line that was cut off by a crash is not an event, nor is one that
-        # lacks what an event of its kind has.
+        # A line that a crash cut off, or that lacks a field of its kind, is not
+        # an event.
         return [
             event
             for _, event in _numbered_events(path)
@@ -110,10 +110,10 @@ class RunDirectory:
         ]
 
     def check_events(self) -> None:
-        """Refuses a log with lines that are no events.
+        """Requires that every line of the log is an event.
 
         Raises:
-            UsageError: with the first of such lines.
+            UsageError: with the first line that is not one.
         """
         path = self.path / EVENTS
         if not path.exists():
@@ -122,20 +122,20 @@ class RunDirectory:
             if event is None:
                 raise UsageError(
                     f"{path}, line {number}: expected an event of the run. "
-                    "Received: a line that is damaged. Restore the file from a "
-                    "copy. Without one remove the line: what the run cannot go "
-                    "on without is then named."
+                    "Received: a damaged line. Restore the file from a copy, "
+                    "or remove the line: kdkit then reports if the run cannot "
+                    "go on without it."
                 )
 
     def keep_events(self, wanted) -> None:
-        """Leaves out of the log the events for which not `wanted(event)`.
+        """Removes the events from the log for which `wanted(event)` is false.
 
-        All other lines stay as they stand, also those that are no events.
+        All other lines stay unchanged, including damaged ones.
         """
         path = self.path / EVENTS
         if self.is_read_only or not path.exists():
             return
-        with appending(path):  # other commands add to it, too
+        with appending(path):  # other commands append to the log, too
             left_out = {
                 number
                 for number, event in _numbered_events(path)
@@ -154,7 +154,7 @@ class RunDirectory:
                     )
 
     def mend(self) -> None:
-        """Removes what a killed process left: folders, half of a line."""
+        """Removes leftovers of a killed process: folders and half of a line."""
         remove_left_over(self.path)
         log = self.path / EVENTS
         if log.exists():
@@ -163,12 +163,12 @@ class RunDirectory:
 
     @property
     def is_finished(self) -> bool:
-        """Whether its log says so, and the models that it made are there."""
+        """Whether the log has the end of the run and all its models exist."""
         return self.has_ended and not self.lost_arms
 
     @property
     def made_arms(self) -> dict[str, Best]:
-        """The arms that a run ended with and whose models are there."""
+        """The finished arms whose models exist."""
         return {
             arm: best
             for arm, best in self._ended_arms.items()
@@ -177,7 +177,7 @@ class RunDirectory:
 
     @property
     def lost_arms(self) -> list[str]:
-        """The arms that a run ended with and whose models are gone."""
+        """The finished arms whose models were removed."""
         return [arm for arm in self._ended_arms if not self._has_model(arm)]
 
     @property
@@ -189,7 +189,7 @@ class RunDirectory:
         return {arm: best for arm, best in ended.items() if arm in known}
 
     def _has_model(self, arm):
-        """Whether what is left of an arm is there, whole or not."""
+        """Whether an arm's model exists, complete or not."""
         file = self.path / f"{arm}.keras"
         tokenizer = self.path / models.TOKENIZER_DIRECTORY
         return (self.path / arm).is_dir() or (
@@ -198,11 +198,11 @@ class RunDirectory:
 
     @property
     def has_ended(self) -> bool:
-        """Whether its log has the end of the run."""
+        """Whether the log has the end of the run."""
         return bool(self.events(RunFinished))
 
     def require_own_version(self) -> None:
-        """Refuses to continue a run that an earlier version of kdkit began.
+        """Rejects an incomplete run that an earlier version of kdkit began.
 
         Raises:
             UsageError: with the version.
@@ -211,25 +211,25 @@ class RunDirectory:
         if began.startswith("0.1."):
             raise UsageError(
                 f"The run in {self.path} was begun by kdkit {began} and is "
-                "not complete. Its checkpoints are not those of kdkit "
-                f"{__version__}. Complete it with kdkit {began}, or choose "
+                f"not complete. kdkit {__version__} cannot read its "
+                f"checkpoints. Complete it with kdkit {began}, or choose "
                 "another --run-dir."
             )
 
     @property
     def seconds(self) -> float:
-        """Time spent in finished epochs, over all sittings."""
+        """Seconds spent in finished epochs, over all starts of the run."""
         return sum(event.seconds for event in self.events(Epoch))
 
 
 def _numbered_events(log):
-    """Yields number and event of the lines of a log, `None` for no event."""
+    """Yields each line's number and its event, or `None` for a damaged line."""
     for number, line in json_lines(log):
         yield number, read_event(line) if line else None
 
 
 def _end_of_lines(log):
-    """How many bytes a file has up to its last line feed."""
+    """The number of bytes in a file up to its last line feed."""
     with open(log, "rb") as file:
         end = file.seek(0, os.SEEK_END)
         while end:
@@ -243,7 +243,7 @@ def _end_of_lines(log):
 
 
 def _was_made_for(path):
-    """Whether a path is a run that a later one beside it begins with."""
+    """Whether a path is the directory of a step inside a run directory."""
     return path.name.endswith("_run") and (path / CONFIG).exists()
 
 
@@ -251,26 +251,26 @@ def _was_made_for(path):
 def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
     """Opens a new or a started run directory and locks it.
 
-    Of several processes the chief does; the others read what it writes.
+    Only the chief of several processes writes; the others read its files.
 
     Args:
-        path: string or path of the directory, which is made if necessary.
+        path: string or path of the directory. Created if it does not exist.
         settings: dict. The resolved settings of the run.
-        kind: the dataclass of the settings, or `None`. Its defaults stand for
-            what the version that began the run did not know yet. Defaults to
-            `None`.
+        kind: the dataclass of the settings, or `None`. Its defaults are used
+            for settings that did not exist in the version that began the run.
+            Defaults to `None`.
         distribution: `Distribution`. Defaults to one device.
 
     Yields:
         A `RunDirectory`.
 
     Raises:
-        UsageError: if another process has the run, the directory holds
-            something else, links to what lies outside of it, or a run with
-            other settings, or one of several processes has others, whose
-            differences are then named. For a run that was begun with another
-            number of replicas, or whose log is damaged and which is not done.
-            Or on another backend of Keras than TensorFlow.
+        UsageError: if another process uses the run; if the directory holds
+            other files, links to files outside of it, or a run with other
+            settings (the message lists the differences); if the processes have
+            different settings; if the run began with another number of
+            replicas; if the run is incomplete and its log is damaged; or if
+            Keras does not run on TensorFlow.
     """
     need_tensorflow("A run in a directory")
     path = pathlib.Path(path)
@@ -308,15 +308,15 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
 
 
 def check_run(path, settings: dict, kind=None) -> None:
-    """Checks that a run can begin or go on in a directory; writes nothing.
+    """Requires that a run can begin or continue in a directory.
 
-    `open_run` checks it, too.
+    Writes nothing. `open_run` makes the same checks.
 
     Args:
         path, settings, kind: as in `open_run`.
 
     Raises:
-        UsageError: as `open_run`, but for locks and replicas.
+        UsageError: as `open_run`, except for locks and replicas.
     """
     path = pathlib.Path(path)
     _check_is_free(path)
@@ -326,7 +326,7 @@ def check_run(path, settings: dict, kind=None) -> None:
 
 
 def _check_is_free(path):
-    """Refuses a path that is a file, or a directory of something else."""
+    """Rejects a file, and a directory that holds other files."""
     if path.exists() and not path.is_dir():
         raise UsageError(
             f"The run directory {path} is a file. Expected a directory, or the "
@@ -337,7 +337,7 @@ def _check_is_free(path):
 
 
 def _check_empty(path):
-    """Refuses a directory without settings that holds something."""
+    """Rejects a directory without settings that is not empty."""
     strangers = sorted(
         item.name
         for item in path.iterdir()
@@ -348,32 +348,33 @@ def _check_empty(path):
     of_run = [name for name in (EVENTS, CHECKPOINTS) if name in strangers]
     if of_run:
         raise UsageError(
-            f"{path / CONFIG} is gone, the settings of the run that "
-            f"{' and '.join(of_run)} beside it are of. Restore it from a copy, "
-            "or choose another --run-dir."
+            f"{path / CONFIG} is missing. Expected the settings of the run, "
+            f"whose {' and '.join(of_run)} exist. Restore the file from a "
+            "copy, or choose another --run-dir."
         )
     if strangers:
         raise UsageError(
             f"{path} is not a run directory and not empty. Expected a new "
-            f"or empty directory. Received one with: {strangers[:5]}."
+            f"or empty directory. Received one with: {strangers[:5]}. Choose "
+            "another --run-dir."
         )
 
 
 def _remove_if_empty(path):
-    """Removes a run directory in which nothing was begun."""
-    with contextlib.suppress(OSError):  # another process came meanwhile
+    """Removes a run directory without settings, if it is empty."""
+    with contextlib.suppress(OSError):  # another process may use it by now
         if [item.name for item in path.iterdir()] == [LOCK]:
             (path / LOCK).unlink()
             path.rmdir()
 
 
 def is_finished(path) -> bool:
-    """Whether there is a finished run in a directory."""
+    """Returns whether a directory holds a finished run."""
     return RunDirectory(pathlib.Path(path)).is_finished
 
 
 def read_config(path) -> dict:
-    """Returns the settings in a run directory, or in a JSON file of them."""
+    """Returns the settings in a run directory or a JSON file, as a dict."""
     config = _read_config_file(path)
     config.pop(PROVENANCE, None)
     config.pop(REPLICAS, None)
@@ -381,16 +382,16 @@ def read_config(path) -> dict:
 
 
 def read_settings(path, kind):
-    """Returns the settings in a run directory, or in a JSON file of them.
+    """Returns the settings in a run directory or a JSON file, as a dataclass.
 
     Args:
         path: string or path of the run directory or the file.
-        kind: the dataclass of the settings. Those of earlier versions are
-            mapped to it.
+        kind: the dataclass of the settings. Settings of earlier versions are
+            converted to it.
 
     Raises:
-        UsageError: if a setting is unknown, missing or of another type; of
-            another version's run in one line that names the version.
+        UsageError: if a setting is unknown, missing or of another type. For a
+            run of another version, the message names the version.
     """
     try:
         return from_dict(kind, read_config(path))
@@ -401,13 +402,13 @@ def read_settings(path, kind):
         problem, *_ = str(error).splitlines()
         raise UsageError(
             f"{path} was made by kdkit {version}, and kdkit {__version__} "
-            f"cannot read its settings: {problem} Go on with kdkit {version}, "
-            "or begin a new run."
+            f"cannot read its settings: {problem} Continue with kdkit "
+            f"{version}, or begin a new run."
         ) from error
 
 
 def _other_version(path):
-    """The version that made a run, `None` if it is this one or unknown."""
+    """The version that made a run. `None` if it is this one or unknown."""
     made_by = _read_config_file(path).get(PROVENANCE)
     versions = made_by.get("versions") if isinstance(made_by, dict) else None
     found = versions.get("kdkit") if isinstance(versions, dict) else None
@@ -416,7 +417,7 @@ def _other_version(path):
 
 
 def read_replicas(path) -> int | None:
-    """Returns how many replicas a run has, or `None` where none are noted.
+    """Returns a run's number of replicas, or `None` if it has not noted one.
 
     Args:
         path: string or path of a run directory, or of its `config.json`.
@@ -441,12 +442,12 @@ def _read_config_file(path):
 
 
 def write_json(path: pathlib.Path, value) -> None:
-    """Writes JSON under a temporary name and renames it."""
+    """Writes a JSON file atomically."""
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
 def _check_settings(path, settings, kind, replicas=None):
-    """Refuses a directory of other settings, or replicas where known."""
+    """Rejects a directory with other settings or another number of replicas."""
     if not (path / CONFIG).exists():
         return
     run = RunDirectory(path)
@@ -460,27 +461,27 @@ def _check_settings(path, settings, kind, replicas=None):
             is_same_kind = there.get("verb") == settings.get("verb")
             if is_same_kind and _other_version(path) is not None:
                 raise
-            # The differences below name what is wrong.
+            # The differences below report the mistake.
     found = differences(without_free(there), without_free(settings))
     if found:
         listed = "\n".join(f"  {line}" for line in found)
         raise UsageError(
             f"The run in {path} was made with other settings (there -> here):\n"
-            f"{listed}\nGive the same settings to go on with it, or choose "
+            f"{listed}\nPass the same settings to continue it, or choose "
             "another --run-dir."
         )
     noted = read_replicas(path)
     if replicas is not None and noted not in (None, replicas):
         raise UsageError(
             f"The run in {path} was begun with {noted} replicas. Received: "
-            f"{replicas}. Give --devices {noted} to go on with it, on several "
-            f"machines as many processes and devices as make {noted}, or "
+            f"{replicas}. Pass --devices {noted} to continue it (on several "
+            f"machines: processes and devices that make {noted} replicas), or "
             "choose another --run-dir."
         )
 
 
 PACKAGES = ("keras", "keras-hub", "tensorflow", "numpy")
-# What changes the arithmetic of every run when it is set.
+# Environment variables that change the arithmetic of every run.
 VARIABLES = (
     "ONEDNN_DEFAULT_FPMATH_MODE",
     "TF_ENABLE_ONEDNN_OPTS",
@@ -489,7 +490,7 @@ VARIABLES = (
 
 
 def provenance() -> dict:
-    """Returns command, commit of kdkit, versions and machine, as JSON data."""
+    """Returns command, kdkit's commit, versions and machine as JSON data."""
     return {
         "command": _command(),
         "commit": _commit(),
@@ -503,7 +504,7 @@ def provenance() -> dict:
 
 
 def _machine():
-    """Processor and cores, and the accelerators that TensorFlow has."""
+    """The processor, its cores, and the accelerators that TensorFlow sees."""
     parts = [platform.machine(), f"{os.cpu_count()} cores"]
     for device in tf.config.list_physical_devices("GPU"):
         details = tf.config.experimental.get_device_details(device)
@@ -534,17 +535,17 @@ def _command():
 
 
 def _from_here(path):
-    """A path below the working directory as it is from there, others' name."""
+    """A path relative to the working directory; only the name if outside it."""
     path = pathlib.Path(path).absolute()
     here = pathlib.Path.cwd()
     return str(path.relative_to(here)) if here in path.parents else path.name
 
 
 def _commit():
-    """The commit of the checkout that runs, marked where files changed."""
+    """The commit of kdkit's checkout, with a note if files were changed."""
     directory, own = pathlib.Path(__file__).parent, pathlib.Path(__file__).name
     try:
-        # In an environment within another checkout it is not in it.
+        # An environment inside another project's checkout is not kdkit's.
         _git(directory, "ls-files", "--error-unmatch", own)
         commit = _git(directory, "rev-parse", "--short=12", "HEAD")
         changed = _git(directory, "status", "--porcelain", "--", ".")

@@ -23,7 +23,7 @@ from kdkit.errors import shortened
 from kdkit.settings import LARGEST_INT
 
 ARMS = ("teacher", "control", "student")
-# What a run on text calls the model that it trains.
+# Names of the model that a run on text trains.
 LANGUAGE_MODELS = ("encoder", "decoder", "encoder_decoder")
 
 LATEST = 253_402_300_799  # seconds; the end of the year 9999
@@ -37,7 +37,7 @@ _KINDS = {}
 
 
 class _Fields:
-    """An object that knows which fields it was made with."""
+    """An object that stores which fields it was made with."""
 
     _given = ()
 
@@ -106,7 +106,7 @@ def require_stage(event) -> None:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Inputs(Event, kind="inputs"):
-    """What the run is made from, by content.
+    """The checksums of the run's inputs.
 
     Args:
         digests: dict from the name of an input, such as `"teacher"`, to its
@@ -118,11 +118,11 @@ class Inputs(Event, kind="inputs"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Doctor(Event, kind="doctor"):
-    """The checks before the run.
+    """The findings of the checks before the run.
 
     Args:
         findings: tuple of dicts with the fields of `kdkit.doctor.Finding`.
-        forced: bool. Whether the run began although it would be ruined.
+        forced: bool. Whether the run began in spite of an error (`--force`).
     """
 
     findings: tuple[dict, ...]
@@ -133,7 +133,7 @@ class Doctor(Event, kind="doctor"):
             for name in ("check", "outcome"):
                 if not isinstance(finding.get(name), str):
                     raise UsageError(
-                        f"Expected a text as {name!r} of a finding. Got "
+                        f"Expected a text as a finding's {name!r}. Got "
                         f"{shortened(finding.get(name))}."
                     )
 
@@ -144,7 +144,7 @@ class Model(Event, kind="model"):
 
     Args:
         arm: string.
-        name: string. Such as `"BERT 4×312"`, or the checkpoint's name.
+        name: string. For example `"BERT 4×312"`, or the checkpoint's name.
         parameters: int.
         num_layers: int. An encoder-decoder has the next two instead.
         encoder_num_layers: int.
@@ -167,13 +167,14 @@ class Model(Event, kind="model"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Unlabeled(Event, kind="unlabeled"):
-    """The examples without labels, which the teacher labels.
+    """The counts of the unlabelled examples, which the teacher labels.
 
     Args:
         rows: int. Examples that were read.
-        dropped: int. Those left out, since they are in a split too.
-        compared_with: tuple of strings. The splits.
-        per_labeled: float. At most so many in an epoch for a labelled one.
+        dropped: int. Examples left out because a split contains them, too.
+        compared_with: tuple of strings. Those splits.
+        per_labeled: float. The largest number of unlabelled examples per
+            labelled one in an epoch.
     """
 
     rows: int
@@ -184,13 +185,14 @@ class Unlabeled(Event, kind="unlabeled"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Augmented(Event, kind="augmented"):
-    """The augmented examples of a run.
+    """The counts of the augmented examples.
 
     Args:
         rows: int. The task's examples.
-        copies: int. The augmented ones.
-        left_out: int. Augmented ones that are in dev or test too.
-        rows_of_epoch: int. Examples in an epoch.
+        copies: int. The augmented examples.
+        left_out: int. Augmented examples left out because dev or test
+            contains them.
+        rows_of_epoch: int. The number of examples in an epoch.
     """
 
     rows: int
@@ -201,7 +203,7 @@ class Augmented(Event, kind="augmented"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TeacherCache(Event, kind="teacher_cache"):
-    """How exactly cached teacher outputs were saved.
+    """The precision of the cached teacher outputs.
 
     Args:
         precision: string. Of the numbers in the cache.
@@ -223,7 +225,7 @@ class Epoch(Event, kind="epoch"):
         arm: string. One of `ARMS` or `LANGUAGE_MODELS`.
         stage: string.
         epoch: int. From 1 within the stage.
-        step: int. Updates of the stage until then.
+        step: int. The stage's updates until the end of the epoch.
         seconds: float.
         logs: dict of the losses, and of metrics and agreement on dev, whose
             names begin with `val_`.
@@ -251,13 +253,13 @@ class Epoch(Event, kind="epoch"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Evaluation(Event, kind="evaluation"):
-    """What was measured of an arm's model while it was trained.
+    """The metrics of an arm's model during training.
 
     Args:
-        arm: string. Other teachers than the first are `"teacher_2"` and so on.
+        arm: string. Further teachers are `"teacher_2"` and so on.
         stage: string or `None` for a teacher that is not trained.
-        epoch: int from 1 within the stage, or `None`: of a teacher, or of
-            the mean of `averaged_epochs`.
+        epoch: int from 1 within the stage. `None` for a teacher and for the
+            mean of `averaged_epochs`.
         averaged_epochs: tuple of ints.
         split: string. `"held_out"` for running text.
         examples: int.
@@ -294,13 +296,13 @@ class StageFinished(Event, kind="stage_finished"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Best(_Fields):
-    """The weights that an arm ended with, and what was measured of them.
+    """The final weights of an arm, and their metrics.
 
     Args:
         stage: string. The last stage.
-        epoch: int, or `None` for a mean.
-        averaged_epochs: tuple of ints. The epochs whose weights' mean it is.
-        split: string. Where it was measured.
+        epoch: int, or `None` for a mean of several epochs.
+        averaged_epochs: tuple of ints. The epochs whose weights were averaged.
+        split: string. The split of the metrics.
         metrics: dict.
         agreement: dict or `None`.
         collapsed: string or `None`. As in `Evaluation`.
@@ -350,16 +352,16 @@ class Export(Event, kind="export"):
         precision: string.
         size_bytes: int.
         sequence_length: int or `None` for any length.
-        max_abs_difference: float. To the outputs of the Keras model.
+        max_abs_difference: float. From the outputs of the Keras model.
         same_top_class: float or `None`.
         examples: int. Examples on which file and model were compared.
-        metrics: dict or `None`. What the file reaches.
-        split: string. Where it was measured. Since 0.2; 0.1 measured on dev.
-        task: string. The task it was measured on. Since 0.2.
+        metrics: dict or `None`. The metrics of the file.
+        split: string. The split of the metrics. Since 0.2; 0.1 measured on dev.
+        task: string. The task of the metrics. Since 0.2.
         collapsed: string. As in `Evaluation`. Since 0.2.
-        made_from: dict. What the file of a run's teacher was made from. Since
+        made_from: dict. The inputs of the file of a run's teacher. Since 0.2.
+        file_digest: string. The file's checksum; none for a directory. Since
             0.2.
-        file_digest: string. Of a file, not of a directory. Since 0.2.
     """
 
     arm: str
@@ -395,8 +397,8 @@ class Latency(Event, kind="latency"):
         runs: int. Timed calls.
         size_bytes: int.
         parameters: int or `None`.
-        reads_tokens: bool. Whether a time is that of one token.
-        reads_sources: bool. Whether a time is that of one sentence.
+        reads_tokens: bool. Whether one call is one token.
+        reads_sources: bool. Whether one call is one sentence.
         room: tuple of two ints or `None`. The context lengths of an
             encoder-decoder's file.
     """
@@ -418,7 +420,7 @@ class Latency(Event, kind="latency"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Measurement(Event, kind="measurement"):
-    """What `kdkit evaluate` measured of a model of the run.
+    """The metrics that `kdkit evaluate` measured for a model of the run.
 
     Args:
         arm: string. `None` for another model in the run's directory.
@@ -434,16 +436,16 @@ class Measurement(Event, kind="measurement"):
         one_document: bool.
         detokenizer: string.
         languages: tuple of strings, of source and target.
-        held_out_every: int. Of how many texts one was held out.
+        held_out_every: int. One in so many texts was held out.
         sequence_length: int.
-        stride: int. New tokens in a row.
+        stride: int. New tokens per sequence.
         masking: dict. How tokens were masked. Since 0.2.
         spans: dict. How spans were hidden. Since 0.2.
         beam_size: int.
         length_penalty: float.
         signatures: dict from metric to sacrebleu's signature.
-        data_digest: string. Of the encoded data. Since 0.2.
-        rows_digest: string. Of the data as it was read. Since 0.2.
+        data_digest: string. The checksum of the encoded data. Since 0.2.
+        rows_digest: string. The checksum of the data as read. Since 0.2.
         file: string. The exported file that was measured. Since 0.2.
     """
 
@@ -477,8 +479,8 @@ class TokensSeen(Event, kind="tokens_seen"):
     """How much of a text a model sees (experiments/difficulty.py).
 
     Args:
-        share: float. The tokens of a text that it sees when it predicts one,
-            in [0, 1].
+        share: float in [0, 1]. The share of a text's tokens that the model
+            sees when it predicts one.
     """
 
     share: float | None = None
@@ -523,7 +525,7 @@ def fits_64_bits(value) -> bool:
 
 @functools.cache
 def _hints(kind):
-    """The fields of a line: annotation and whether it is needed, by name."""
+    """A line's fields by name: the annotation and whether it is required."""
     hints = typing.get_type_hints(kind, include_extras=True)
     return {
         field.name: (hints[field.name], field.default is dataclasses.MISSING)
@@ -533,7 +535,7 @@ def _hints(kind):
 
 
 def _fields(kind, values):
-    """The arguments of a class from a JSON object with more or other keys."""
+    """The arguments of a class, from a JSON object that may have other keys."""
     found = {}
     for name, (hint, is_needed) in _hints(kind).items():
         if name in values:
@@ -544,7 +546,7 @@ def _fields(kind, values):
 
 
 def _converted(hint, value):
-    """A JSON value as an annotation has it.
+    """A JSON value converted to an annotation's type.
 
     Raises:
         UsageError: if the annotation does not allow it.

@@ -1,4 +1,4 @@
-"""All rows of a distillation: labelled, augmented, unlabelled, dev."""
+"""Loads a distillation's examples, and validates its stages on the task."""
 
 import dataclasses
 from collections.abc import Iterable
@@ -27,13 +27,13 @@ from kdkit.training.task_data import load_unlabeled
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LoadedRows:
-    """The encoded rows of a run.
+    """The encoded examples of a run.
 
     Args:
         train: `TrainingRows`.
         dev: `kdkit.data.EncodedExamples`.
         unlabeled: `kdkit.data.EncodedExamples` or `None`.
-        counts: dict of what was left out of `unlabeled`.
+        counts: dict with the numbers of examples left out of `unlabeled`.
         settings: `DistillSettings`.
     """
 
@@ -49,7 +49,7 @@ class LoadedRows:
         return 1.0 if unlabeled is None else unlabeled.per_labeled
 
     def source(self, evaluator: Evaluator) -> TaskSource:
-        """Returns what the stages train on."""
+        """Returns the source that the stages train on."""
         return TaskSource(
             self.train,
             evaluator,
@@ -59,9 +59,10 @@ class LoadedRows:
         )
 
     def control_source(self, evaluator: Evaluator) -> TaskSource:
-        """Returns the labelled rows alone, as many in an epoch as `source`.
+        """Returns a source of labelled examples alone, as many per epoch.
 
-        So a control without the unlabelled rows has as many updates.
+        A control without the unlabelled examples then has as many updates as
+        the student.
         """
         source = self.source(evaluator)
         if self.unlabeled is None:
@@ -72,7 +73,7 @@ class LoadedRows:
         return dataclasses.replace(source, unlabeled=None, num_rows=num_rows)
 
     def log(self, run: RunDirectory) -> None:
-        """Notes once how many rows there are beside the labelled ones."""
+        """Logs the counts of augmented and unlabelled examples, once."""
         if self.unlabeled is not None and not run.events(Unlabeled):
             run.log(Unlabeled(**self.counts))
         if self.train.augmented is not None and not run.events(Augmented):
@@ -82,16 +83,16 @@ class LoadedRows:
 def load_rows(
     settings: DistillSettings, task: Task, tokenizer, directory
 ) -> LoadedRows:
-    """Reads and encodes all rows of a run.
+    """Reads and encodes all examples of a run.
 
     Args:
         settings: `DistillSettings`.
         task: `kdkit.tasks.Task`.
         tokenizer: the teacher's tokenizer.
-        directory: path. Where tokens of augmented rows are kept.
+        directory: path. Where the tokens of augmented examples are cached.
 
     Raises:
-        UsageError: for files that cannot be read.
+        UsageError: for unreadable files.
     """
     train, dev = load_data(
         task,
@@ -112,15 +113,15 @@ def load_rows(
 def check_fit(
     settings: DistillSettings, student, teachers: list[LoadedModel]
 ) -> None:
-    """Builds what the stages on the task will build.
+    """Validates that all stages on the task fit the student and its teachers.
 
     Args:
         settings: `DistillSettings`.
-        student: a model of the student's sizes.
+        student: a model with the student's sizes.
         teachers: list of `kdkit.models.LoadedModel`.
 
     Raises:
-        UsageError: with all that does not fit.
+        UsageError: with every mismatch.
     """
     with all_mistakes() as check:
         for model in (student, *(teacher.model for teacher in teachers)):
@@ -132,7 +133,7 @@ def check_fit(
 
 
 def stages_with_teachers(settings: DistillSettings) -> tuple[Stage, ...]:
-    """Returns the stages on the task that learn from teachers."""
+    """Returns the stages on the task that have objectives."""
     return tuple(
         stage
         for stage in settings.stages
@@ -146,16 +147,16 @@ def check_stage(
     student,
     teachers: list[LoadedModel],
 ) -> None:
-    """Builds what a stage on the task will build.
+    """Validates that a stage on the task fits the student and its teachers.
 
     Args:
         settings: `DistillSettings`.
         stage: `Stage` with objectives.
-        student: a model of the student's sizes.
+        student: a model with the student's sizes.
         teachers: list of `kdkit.models.LoadedModel`.
 
     Raises:
-        UsageError: with all that does not fit.
+        UsageError: with every mismatch.
     """
     Distiller(
         [teacher.model for teacher in teachers],
@@ -168,14 +169,14 @@ def check_stage(
 
 
 def check_label_smoothing(stages: Iterable[Stage], task: Task) -> None:
-    """Refuses to smooth labels of a task that cannot be smoothed.
+    """Requires that the task's labels can be smoothed, if a stage smooths them.
 
     Args:
         stages: iterable of `Stage`.
         task: `kdkit.tasks.Task`.
 
     Raises:
-        UsageError: with all stages that would.
+        UsageError: with all stages that smooth labels, for other tasks.
     """
     with all_mistakes() as check:
         for stage in stages:
@@ -185,8 +186,8 @@ def check_label_smoothing(stages: Iterable[Stage], task: Task) -> None:
                     if task.head.candidates is not None:
                         raise UsageError(
                             f"Stage {stage.name!r}: label smoothing is for "
-                            "labels that may be any class. Received: "
+                            "tasks where a label may be any class. Received: "
                             f"label_smoothing={stage.label_smoothing}, and "
-                            f"{task.name!r}, where a token has few of them. "
-                            "Use label_smoothing=0."
+                            f"{task.name!r}, where each token has few "
+                            "possible labels. Use label_smoothing=0."
                         )

@@ -1,4 +1,4 @@
-"""What can be wrong with a run, found out before Keras is imported."""
+"""Checks of a run that finish before Keras is imported."""
 
 from collections.abc import Callable
 from collections.abc import Iterator
@@ -23,14 +23,14 @@ from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import check_data
 from kdkit.training.task_data import open_task
 
-# `copy_from` of models that the run itself has.
+# Values of `copy_from` that mean the run's own models.
 OF_RUN = (PRETRAINED, "pretrained", "teacher")
 
 
 def check_first(settings: RunSettings, run_dir) -> None:
-    """Checks the directory of a run, its files and the places of its models.
+    """Checks a run's directory, its files and the places of its models.
 
-    The run checks all of it again, when Keras is there. A finished run needs
+    The run repeats these checks once Keras is imported. A finished run needs
     its directory alone.
 
     Args:
@@ -38,8 +38,8 @@ def check_first(settings: RunSettings, run_dir) -> None:
         run_dir: string or path.
 
     Raises:
-        UsageError: (a `ValueError`) if the directory is not of this run, or
-            with all that is missing.
+        UsageError: (a `ValueError`) if the directory belongs to another run,
+            or with every missing file and model.
     """
     check_run(run_dir, to_dict(settings), type(settings))
     if is_finished(run_dir):
@@ -49,15 +49,15 @@ def check_first(settings: RunSettings, run_dir) -> None:
 
 
 def check_steps(pipeline: Pipeline, attempt: Callable) -> list[str]:
-    """Checks the steps of a chain on text, and the models that are given.
+    """Checks the steps of a chain on text, and the given models.
 
     Args:
         pipeline: `Pipeline` whose last run is on text.
-        attempt: callable from what is checked to a context manager, which
-            notes a mistake.
+        attempt: callable. Takes the name of a check and returns a context
+            manager that collects its mistake.
 
     Returns:
-        The names of the steps whose given models are of the right kind.
+        The names of the steps whose given models have the right kind.
     """
     runs = [step.settings for step in pipeline.steps]
     for step in pipeline.steps:
@@ -85,7 +85,7 @@ def check_steps(pipeline: Pipeline, attempt: Callable) -> list[str]:
                 )
             if not has_one(place):
                 raise UsageError(
-                    f"{place} is no {expected}. Expected a run of kdkit "
+                    f"{place} is not a {expected}. Expected a run of kdkit "
                     "pretrain with one, or its preset directory."
                 )
             right.append(name)
@@ -110,7 +110,7 @@ def _check_positions(name, settings):
     if positions is not None and length > positions:
         field = "mass." if settings.model.mass else ""
         raise UsageError(
-            f"Step {name!r}: rows of {length} tokens are longer than the "
+            f"Step {name!r}: sequences of {length} tokens are longer than the "
             f"model's {positions} positions. Use {CORPUS_LENGTH}{positions}, "
             f"or --set {name}.model.{field}max_sequence_length={length}."
         )
@@ -123,11 +123,11 @@ def check_sources(settings: RunSettings) -> None:
         settings: settings of the run.
 
     Raises:
-        UsageError: with all that is missing.
+        UsageError: with every missing file and model.
     """
     with all_mistakes() as check:
         if isinstance(settings, PretrainSettings):
-            # Pairs are read in full.
+            # Pairs are read completely.
             if not isinstance(settings.corpus, PairSettings):
                 with check():
                     settings.corpus.check()
@@ -149,7 +149,7 @@ def check_places(settings: RunSettings) -> None:
         settings: settings of the run.
 
     Raises:
-        UsageError: with all places that hold nothing.
+        UsageError: with every place that has no model.
     """
     with all_mistakes() as check:
         for place in _places(settings):
@@ -158,7 +158,7 @@ def check_places(settings: RunSettings) -> None:
 
 
 def _places(settings) -> Iterator[str]:
-    """Where the models are that a run begins with, and makes not itself."""
+    """Yields the places of the models that a run needs and does not make."""
     if isinstance(settings, DistillSettings):
         if isinstance(settings.teacher, TeacherSettings):
             yield from _places(settings.teacher)
@@ -167,7 +167,7 @@ def _places(settings) -> Iterator[str]:
         yield from settings.more_teachers
         if isinstance(settings.pretrained, str):
             yield settings.pretrained
-        if settings.general is not None:  # makes the student's checkpoint
+        if settings.general is not None:  # this run makes the checkpoint
             return
         model = settings.student
     else:

@@ -1,4 +1,4 @@
-"""What a run is made from, by content: the same or not the same."""
+"""Checksums of a run's inputs, to detect inputs that changed."""
 
 import dataclasses
 import hashlib
@@ -28,8 +28,8 @@ from kdkit.training.distribution import Distribution
 from kdkit.training.task_data import kept_apart
 
 _log = logging.getLogger(__name__)
-KEPT_APART = "set of splits that rows are kept apart from"
-# What people call the inputs. Others have a name that reads as it is.
+KEPT_APART = "set of splits whose examples are left out"
+# Titles of inputs. Other inputs are shown by their names.
 WORDS = {
     "train": "training examples",
     "dev": "dev examples",
@@ -44,9 +44,9 @@ WORDS = {
 
 
 def model_digest(place: str) -> str | None:
-    """Returns the digest of a model's files, or the name of a preset.
+    """Returns the checksum of a model's files, or the name of a preset.
 
-    `None` for a path where no model is any more; loading it tells that.
+    `None` if the path has no model any more; loading the model reports that.
     """
     try:
         files = models.model_files(place)
@@ -58,10 +58,10 @@ def model_digest(place: str) -> str | None:
 
 
 def rows_digest(rows) -> str:
-    """Returns the digest of all that is in the rows of a split.
+    """Returns the checksum of all values in a split's examples.
 
     Args:
-        rows: `kdkit.data.Examples`, or rows of another kind of task.
+        rows: `kdkit.data.Examples`, or the examples of another kind of task.
     """
     total = hashlib.sha256()
     _add(rows, total)
@@ -69,7 +69,7 @@ def rows_digest(rows) -> str:
 
 
 def _add(value, total):
-    """Adds numbers and texts within dataclasses, lists and tuples."""
+    """Adds the numbers and texts in dataclasses, lists and tuples."""
     if dataclasses.is_dataclass(value):
         for field in dataclasses.fields(value):
             _add(getattr(value, field.name), total)
@@ -84,9 +84,9 @@ def _add(value, total):
 
 
 def files_digest(places: Iterable[str]) -> str | None:
-    """Returns the digest of the contents of some files, in their order.
+    """Returns the checksum of the contents of files, in their order.
 
-    A folder counts with all that is in it. `None` if one is not there.
+    A folder counts with all files in it. `None` if a file is missing.
     """
     paths = list(map(pathlib.Path, places))
     if not all(path.exists() for path in paths):
@@ -95,11 +95,11 @@ def files_digest(places: Iterable[str]) -> str | None:
 
 
 def inputs_of(settings: DistillSettings, task: Task) -> dict[str, str | None]:
-    """Returns what a distillation is made from, by content.
+    """Returns the checksums of a distillation's inputs.
 
-    What is made within the run directory is not among it. The splits that are
-    not trained on are where they decide which rows are: of texts without labels
-    and of copies, those that stand there are left out.
+    Files that the run itself makes are not inputs. The splits for evaluation
+    are inputs if they decide which examples train: unlabelled texts and
+    augmented examples that such a split contains are left out.
     """
     inputs = data_inputs(task, settings.data)
     if settings.unlabeled is not None or settings.augmented is not None:
@@ -142,7 +142,7 @@ def inputs_of(settings: DistillSettings, task: Task) -> dict[str, str | None]:
 
 
 def data_inputs(task: Task, settings: DataSettings) -> dict[str, str]:
-    """Returns the digests of the rows to train and to choose on."""
+    """Returns the checksums of the examples to train on and to choose on."""
     return {
         split: rows_digest(task.load(split, settings.data_dir))
         for split in ("train", settings.dev_split)
@@ -150,7 +150,7 @@ def data_inputs(task: Task, settings: DataSettings) -> dict[str, str]:
 
 
 def text_inputs(settings: PretrainSettings) -> dict[str, str | None]:
-    """Returns what a run on text is made from, by content."""
+    """Returns the checksums of the inputs of a run on text."""
     inputs = {"corpus": files_digest(settings.corpus.all_files)}
     model = settings.model
     for name, place in (
@@ -175,21 +175,21 @@ def check_inputs(
     inputs: dict[str, str | None],
     distribution: Distribution,
 ) -> None:
-    """Compares what a run is made from with what was noted, if it was.
+    """Requires that a run's inputs are those that it began with.
 
-    And with what the other processes of the run have. What the version that
-    began the run did not note is not compared.
+    They are also compared between the run's processes. Inputs that the version
+    that began the run did not log are not compared.
 
     Args:
         run: `RunDirectory`.
-        inputs: dict from what it is, such as `"teacher"`, to its digest;
-            `None` for what is gone, which is not compared with what was noted.
+        inputs: dict from an input, such as `"teacher"`, to its checksum;
+            `None` for a missing input, which is not compared with the log.
         distribution: `Distribution` of the run.
 
     Raises:
-        UsageError: (a `ValueError`) if something is not what the run was begun
-            with, or what another process has, or if it trained already and
-            what it was begun with is not noted any more.
+        UsageError: (a `ValueError`) if an input differs from the one that the
+            run began with, or from another process's; or if the run has
+            trained already and its log has lost the inputs.
     """
     distribution.check_same("data and models, by content", inputs)
     noted = run.events(Inputs)
@@ -219,25 +219,25 @@ def check_inputs(
 
 
 def _in_words(name):
-    """What people call an input: `"word vectors"` for `"word_vectors"`."""
+    """An input's title: `"word vectors"` for `"word_vectors"`."""
     return WORDS.get(name, name.replace("_", " "))
 
 
 def _is_gone(before, now):
-    """Whether what had content is a bare name, as of a preset, by now."""
+    """Whether an input with a checksum has become a mere preset's name."""
     return bool(
         before and DIGEST.fullmatch(before) and not DIGEST.fullmatch(now)
     )
 
 
 def _check_not_trained(run):
-    """Refuses a run with checkpoints whose log has lost its inputs."""
+    """Rejects a run that has checkpoints, but no inputs in its log."""
     places = sorted((run.path / CHECKPOINTS).rglob(STATE))
     if places and not run.is_finished:
         raise UsageError(
-            f"{run.path / EVENTS} does not say what the run was begun with, "
-            f"but it was: there is {places[0]}. The line of the event 'inputs' "
-            "is gone. Restore the file from a copy, or choose another "
+            f"{run.path / EVENTS} has lost the line of the event 'inputs'. "
+            f"Expected one, because the run has begun: {places[0]} exists. "
+            "Restore the file from a copy, or choose another "
             "--run-dir."
         )
 
@@ -248,18 +248,18 @@ def is_finished_with(
     distribution: Distribution,
     needs_models: bool = True,
 ) -> bool:
-    """Whether a run is finished; says so if it is, or what of it is gone.
+    """Returns whether a run is finished, and prints that or its lost models.
 
     Args:
         run: `RunDirectory`.
-        find_inputs: callable without arguments. What the run is made from, as
-            for `check_inputs`. What cannot be read any more is not compared: a
-            finished run does not need it.
+        find_inputs: callable without arguments that returns the run's inputs,
+            as for `check_inputs`. Inputs that are not readable any more are
+            not compared, because a finished run does not need them.
         distribution: `Distribution` of the run.
         needs_models: bool, as in `says_finished`. Defaults to `True`.
 
     Raises:
-        UsageError: (a `ValueError`) if it was made from something else.
+        UsageError: (a `ValueError`) if the run was made from other inputs.
     """
     if not run.is_finished and (needs_models or not run.has_ended):
         return says_finished(run)
@@ -272,6 +272,6 @@ def is_finished_with(
 
 
 def log_inputs(run: RunDirectory, inputs: dict[str, str | None]) -> None:
-    """Notes what a run is made from, once."""
+    """Logs the run's inputs, once."""
     if not run.events(Inputs):
         run.log(Inputs(digests=inputs))

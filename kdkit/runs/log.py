@@ -1,4 +1,4 @@
-"""What every kind of run writes into its log, and says at its end."""
+"""The log entries and the final report that all kinds of runs share."""
 
 import contextlib
 import dataclasses
@@ -36,12 +36,12 @@ _log = logging.getLogger(__name__)
 
 
 def says_finished(run: RunDirectory, needs_models: bool = True) -> bool:
-    """Whether the run is finished; says so if it is, or what of it is gone.
+    """Returns whether a run is finished, and prints that or its lost models.
 
     Args:
         run: `RunDirectory`.
-        needs_models: bool. Whether it is not if a model that it made is gone.
-            Defaults to `True`.
+        needs_models: bool. Whether a run whose model was removed counts as not
+            finished. Defaults to `True`.
     """
     if run.is_finished or (not needs_models and run.has_ended):
         _log.info(f"The run in {run.path} is finished: nothing to do.")
@@ -50,19 +50,19 @@ def says_finished(run: RunDirectory, needs_models: bool = True) -> bool:
         run.require_own_version()
         _log.warning(
             f"The run in {run.path} was finished, but its model "
-            f"{' and '.join(run.lost_arms)} is gone: making it again.",
+            f"{' and '.join(run.lost_arms)} is missing: making it again.",
         )
     return False
 
 
 def log_model(run: RunDirectory, arm, model, settings=None) -> None:
-    """Logs the sizes of an arm's model, once.
+    """Logs the architecture of an arm's model, once.
 
     Args:
         run: `RunDirectory`.
         arm: string.
         model: the classifier or encoder.
-        settings: `ModelSettings` or `None`. What it was made from.
+        settings: `ModelSettings` or `None`. The settings of the model.
     """
     if [event for event in run.events(Model) if event.arm == arm]:
         return
@@ -73,14 +73,14 @@ def log_model(run: RunDirectory, arm, model, settings=None) -> None:
 
 
 def finish(run: RunDirectory, best: dict[str, Best]) -> None:
-    """Logs the end of a run, once, and prints its models and its outcome.
+    """Logs the end of a run, once, and prints its models and their metrics.
 
     Args:
         run: `RunDirectory`.
-        best: dict from arm to what `Arm.run` returned.
+        best: dict from arm to `Best`.
     """
     end = RunFinished(seconds=run.seconds, best=best)
-    # As JSON, where a metric that is no number equals itself.
+    # Compared as JSON, where NaN equals itself.
     known = [json.dumps(event.to_dict()) for event in run.events(RunFinished)]
     if not known or known[-1] != json.dumps(end.to_dict()):
         run.keep_events(lambda event: not isinstance(event, RunFinished))
@@ -96,32 +96,32 @@ def finish(run: RunDirectory, best: dict[str, Best]) -> None:
             f"{result.split.replace('_', '-')} ({place} of {result.stage}), in "
             f"{file if file.exists() else run.path / arm}",
         )
-    # The records of its teacher's run may be damaged: then reports say so.
+    # The log of the teacher's run may be damaged. Reports show that.
     with contextlib.suppress(UsageError):
         if not run.is_read_only:
             _log.info(verdict(read_run(run.path)))
 
 
 def format_metrics(metrics) -> str:
-    """Metrics in a line."""
+    """Returns metrics as one line of text."""
     return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
 
 
 def decide(findings: Findings, force: bool, printed=()) -> None:
-    """Logs findings before a run, and stops it if it would be ruined.
+    """Logs the findings before a run, and stops the run if one is an error.
 
-    The record's attribute `renderable` is the table, for handlers with rich.
+    The log record's attribute `renderable` is the table, for rich's handlers.
 
     Args:
         findings: `Findings`.
-        force: bool. Whether to go on in any case.
+        force: bool. Whether to continue in spite of errors.
         printed: sequence of `Finding`, as in `print_findings`. Defaults to
             none.
 
     Raises:
-        RunError: if the run would be ruined.
+        RunError: if a finding is an error and `force` is false.
     """
-    # What stops the run is printed in any case.
+    # Errors are always printed.
     printed = [one for one in printed if force or one.outcome != RUINS]
     table = findings_and_verdict(findings, False, printed)
     lines = io.StringIO()
@@ -136,11 +136,11 @@ def decide(findings: Findings, force: bool, printed=()) -> None:
             f"The run would be ruined: {named}, see above. Nothing was "
             "trained. Fix it, or continue with --force."
         )
-    _log.warning(f"doctor: going on in spite of {named}, by --force.")
+    _log.warning(f"doctor: continuing in spite of {named}, by --force.")
 
 
 def logged_findings(run: RunDirectory) -> Findings | None:
-    """Returns the findings that a run has logged, `None` if it has none.
+    """Returns the findings in a run's log, or `None` if it has none.
 
     Args:
         run: `RunDirectory`.
@@ -151,11 +151,11 @@ def logged_findings(run: RunDirectory) -> Findings | None:
 
 
 def log_findings(run, findings: Findings | None) -> None:
-    """Logs a `Doctor` event with all findings, if there are some.
+    """Logs a `Doctor` event with all findings, unless `findings` is `None`.
 
     Args:
         run: `RunDirectory`.
-        findings: what `examine_first` returned.
+        findings: `Findings` or `None`, as `examine_first` returns them.
     """
     if findings is not None and not run.events(Doctor):
         rows = tuple(dataclasses.asdict(one) for one in findings)
@@ -163,9 +163,9 @@ def log_findings(run, findings: Findings | None) -> None:
 
 
 def evaluate_teachers(run, task, teachers, forwards, dev, split):
-    """Evaluates teachers once and logs it; returns the students' evaluator.
+    """Evaluates the teachers once, and returns the students' evaluator.
 
-    Agreement is measured with the first of them. The others are logged as
+    Agreement is measured with the first teacher. The others are logged as
     `teacher_2` and so on. `forwards` are the teachers' forward passes.
     """
     all_logits = []
@@ -197,7 +197,7 @@ def evaluate_teachers(run, task, teachers, forwards, dev, split):
 
 
 def evaluate_other(run, arm, best, evaluator):
-    """Measures the weights with which an arm ended on another dev split."""
+    """Measures an arm's final weights on another dev split."""
     if run.is_read_only or _evaluated(run, arm.name, evaluator.split):
         return
     evaluation = evaluator(arm.forward)
@@ -222,7 +222,7 @@ def _evaluated(run, arm, split):
 def keep_model(
     run: RunDirectory, arm, model, tokenizer, sequence_length, head: Head
 ) -> None:
-    """Leaves an arm's model in its run directory, unless it is there.
+    """Saves an arm's model in the run directory, unless it exists.
 
     An encoder with a head becomes the preset directory `RUN/ARM/`, any other
     model the file `RUN/ARM.keras` with its tokenizer in `RUN/tokenizer/` and
@@ -233,7 +233,8 @@ def keep_model(
         arm: string.
         model: the classifier.
         tokenizer: a keras-hub tokenizer.
-        sequence_length: int. Length that the preprocessor pads and cuts to.
+        sequence_length: int. The length to which the preprocessor pads and
+            truncates.
         head: `kdkit.models.Head` of the task.
     """
     if run.is_read_only:
@@ -256,7 +257,7 @@ def keep_model(
     models.save_labels(head, run.path / models.LABELS_FILE)
     file = run.path / f"{arm}.keras"
     if not file.exists():
-        # A copy, since what is saved of a compiled model has its optimiser.
+        # A copy, because a compiled model is saved with its optimiser.
         with own_names():
             copy = keras.models.clone_model(model)
         copy.set_weights(model.get_weights())

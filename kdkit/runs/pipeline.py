@@ -1,7 +1,7 @@
-"""Chains of runs: each is made from those before it, or found complete.
+"""Chains of runs: each step trains on the steps before it, or is complete.
 
-The settings of the last run hold the whole chain, so that its `config.json` is
-enough to make all of it again:
+The settings of the last run contain the whole chain, so its `config.json` is
+enough to repeat all of it:
 
 - a distillation on a task: the pretrained encoder in `RUN/pretrained_run/`, the
   teacher in `RUN/teacher_run/`, the student's general distillation where its
@@ -63,13 +63,13 @@ class Step:
 class Pipeline:
     """A chain of runs that ends with a student.
 
-    A step that is complete is not made again. It is compared by content with
-    what it would be made from now, and refused if that differs.
+    A complete step does not run again. Its inputs are compared, by checksum,
+    with the inputs that it would have now, and a difference is an error.
 
     Args:
         settings: `DistillSettings`, `PretrainSettings` or `TeacherSettings` of
-            the last run. What these name by settings and not by a place is made
-            before it.
+            the last run. Models that these describe by settings instead of a
+            place are trained first.
         run_dir: string or path of the last run's directory.
 
     Example:
@@ -120,7 +120,7 @@ class Pipeline:
 
     @property
     def _before(self):
-        """Settings of what is made before the last run, by name."""
+        """The settings of the steps before the last run, by name."""
         found = getattr(self.settings, "steps_before", vars(self.settings))
         kinds = TeacherSettings | PretrainSettings | AugmentedSettings
         return {
@@ -131,7 +131,7 @@ class Pipeline:
 
     @property
     def _references(self):
-        """Where the last runs look for what the steps make, by name."""
+        """The places where the last run expects the steps' results, by name."""
         last = self.settings
         if isinstance(last, TeacherSettings):
             return {}
@@ -148,7 +148,7 @@ class Pipeline:
 
     @property
     def given(self) -> dict[str, str]:
-        """Places of the models that take the place of steps on text."""
+        """The places of the models that replace steps on text, by step."""
         return {
             name: place
             for name, place in self._references.items()
@@ -158,20 +158,20 @@ class Pipeline:
     def run(
         self, force: bool = False, findings=None, needs_models: bool = True
     ) -> None:
-        """Makes the steps that are not complete, in their order.
+        """Runs the steps that are not complete, in their order.
 
         Args:
-            force: bool. Whether to continue where a check before the runs
-                reports that one would be ruined. Defaults to `False`.
-            findings: `kdkit.doctor.Findings` of checks that were made before,
-                or `None` to make them. Defaults to `None`.
+            force: bool. Whether to continue if a check before the runs reports
+                an error. Defaults to `False`.
+            findings: `kdkit.doctor.Findings` of earlier checks, or `None` to
+                check now. Defaults to `None`.
             needs_models: bool. Whether a complete run whose model was removed
-                makes it again. Defaults to `True`.
+                trains again. Defaults to `True`.
 
         Raises:
             UsageError: (a `ValueError`) for the user's mistakes, before any
-                training, and if a step was made from something else.
-            RunError: if a run would be ruined, or a loss is not finite.
+                training, and if a step was made from other inputs.
+            RunError: if a check reports an error, or a loss is not finite.
         """
         if isinstance(self.settings, TeacherSettings):
             training.train_teacher(self.settings, self.run_dir, force=force)
@@ -186,7 +186,7 @@ class Pipeline:
         """Returns the same chain on text in another run directory.
 
         Args:
-            run_dir: string or path. Steps that the chain makes are in it.
+            run_dir: string or path. The chain's own steps are in it.
         """
         places = {
             str(step.place): str(place_of_step(run_dir, step.name))
@@ -207,15 +207,15 @@ class Pipeline:
         return Pipeline(last, run_dir)
 
     def with_values(self, assignments: Sequence[str]) -> "Pipeline":
-        """Returns the chain on text with other values of some settings.
+        """Returns the chain on text with some settings changed.
 
         Args:
             assignments: sequence of `dotted.field=value`, as
-                `kdkit.settings.override` takes them. Fields that begin with the
-                name of a step are that step's, others the last run's.
+                `kdkit.settings.override` takes them. A field that begins with a
+                step's name belongs to that step, others to the last run.
 
         Raises:
-            UsageError: with what is unknown or of the wrong type.
+            UsageError: with all unknown fields and values of a wrong type.
         """
         before = self.settings.steps_before
         fields = []
@@ -232,10 +232,10 @@ class Pipeline:
         return Pipeline(override(self.settings, fields), self.run_dir)
 
     def with_shared_settings(self) -> "Pipeline":
-        """Returns the chain on text with the last run's settings in all runs.
+        """Returns the chain on text with settings of the last run in all runs.
 
-        They share the length of rows, the precision, compilation, devices and
-        how checkpoints are saved; the student's runs share a seed.
+        All runs share the sequence length, precision, compilation, devices and
+        the saving of checkpoints. The student's runs share a seed.
         """
         last = self.settings
         same = {
@@ -259,17 +259,17 @@ class Pipeline:
 
 
 def place_of_step(run_dir, name: str) -> pathlib.Path:
-    """Returns where a step is that no settings place elsewhere.
+    """Returns the default directory of a step.
 
     Args:
         run_dir: string or path of the last run's directory.
-        name: string. The step's.
+        name: string. The step's name.
     """
     return pathlib.Path(run_dir, f"{name}_run")
 
 
 def known_sizes(settings: DistillSettings) -> ModelSettings:
-    """Returns the student, by its sizes until general distillation made it.
+    """Returns the student, by its sizes before general distillation has run.
 
     Args:
         settings: `DistillSettings`.
@@ -304,22 +304,23 @@ def language_model_pipeline(
         run_dir: string or path of the last run's directory.
         general_text: `CorpusSettings` or `SentenceSettings`.
         task_text: `CorpusSettings` or `PairSettings`.
-        teacher: `ModelSettings` that the first step begins with. Omit it where
+        teacher: `ModelSettings` that the first step begins with. Omit it if
             that step is given.
         student: `ModelSettings`. Defaults to the recipe's.
         given: mapping from `"pretrained"`, `"teacher"` or `"general"` to the
-            place of a model that takes the step's place. Optional.
+            place of a model that replaces the step. Optional.
         caches: mapping from `"general"` or `"student"` to `CacheSettings`.
             Optional.
-        first_stages: tuple of `Stage` of the first step. Defaults to those of
-            `kdkit pretrain`.
-        teacher_stages: tuple of `Stage` of the second step. Defaults to those
-            of `kdkit pretrain`, for decoders the recipe's without the teacher.
+        first_stages: tuple of `Stage` for the first step. Defaults to the
+            stages of `kdkit pretrain`.
+        teacher_stages: tuple of `Stage` for the second step. Defaults to the
+            stages of `kdkit pretrain`, or for decoders to the recipe's stages
+            without the teacher.
         **first: further settings of the first step, such as
-            `vocabulary_size`; `jit_compile` is for all steps.
+            `vocabulary_size`. `jit_compile` applies to all steps.
 
     Raises:
-        UsageError: if the settings do not fit each other.
+        UsageError: if the settings do not fit together.
     """
     given, caches = given or {}, caches or {}
     on_general, on_task = recipe.stages

@@ -1,4 +1,4 @@
-"""The one runner: from settings to a complete run directory."""
+"""Runs any kind of settings, from the first check to a complete directory."""
 
 import logging
 import tempfile
@@ -45,12 +45,13 @@ def train_teacher(
         run_dir: string or path of a new or a started run directory.
         pretrained: place of the encoder that the settings call `"pretrained"`,
             or `None`. Defaults to `None`.
-        force: bool, as in `distill`. Defaults to `False`.
+        force: as in `distill`. Defaults to `False`.
 
     Raises:
         UsageError: (a `ValueError`) for the user's mistakes, before any
             training.
-        RunError: if its data would ruin the run, or a loss is not finite.
+        RunError: if a check of the data reports an error, or a loss is not
+            finite.
     """
     _run(settings, run_dir, force, pretrained=pretrained)
 
@@ -64,22 +65,22 @@ def distill(
     """Runs a recipe and saves its student in `RUN/student/`.
 
     With a control, the same student trained without a teacher is saved in
-    `RUN/control/`. What the settings name by settings is made first, as
-    `kdkit.runs.Pipeline` describes it. The doctor examines first what the run
-    is made from, see docs/doctor.md.
+    `RUN/control/`. Models that the settings describe by settings are trained
+    first, see `kdkit.runs.Pipeline`. The doctor checks the run's inputs before
+    that, see docs/doctor.md.
 
     Args:
         settings: `DistillSettings`.
         run_dir: string or path of a new or a started run directory.
-        force: bool. Whether to continue where a check reports that the run
-            would be ruined. Defaults to `False`.
-        needs_models: bool. Whether a complete run whose model was removed makes
-            it again. Defaults to `True`.
+        force: bool. Whether to continue if a check reports an error. Defaults
+            to `False`.
+        needs_models: bool. Whether a complete run whose model was removed
+            trains again. Defaults to `True`.
 
     Raises:
         UsageError: (a `ValueError`) for the user's mistakes, before any
             training.
-        RunError: if the run would be ruined, or a loss is not finite.
+        RunError: if a check reports an error, or a loss is not finite.
     """
     _run(settings, run_dir, force, needs_models=needs_models)
 
@@ -101,15 +102,14 @@ def pretrain(
     Args:
         settings: `PretrainSettings`.
         run_dir: string or path of a new or a started run directory.
-        findings: `kdkit.doctor.Findings` of earlier checks, to be logged, or
-            `None`, with which unknown words are counted here. Defaults to
-            `None`.
+        findings: `kdkit.doctor.Findings` of earlier checks, which are logged,
+            or `None` to count unknown words here. Defaults to `None`.
         needs_models, force: as in `distill`.
 
     Raises:
         UsageError: (a `ValueError`) for the user's mistakes, before any
             training.
-        RunError: if half of the texts have unknown words, or a loss is not
+        RunError: if half of the texts contain unknown words, or a loss is not
             finite.
     """
     _run(settings, run_dir, force, findings, needs_models)
@@ -118,7 +118,7 @@ def pretrain(
 def _run(
     settings, run_dir, force, findings=None, needs_models=True, pretrained=None
 ):
-    """Makes the runs before this one, its parts, and trains its models."""
+    """Runs the steps before a run, builds its parts and trains its models."""
     parts = PARTS[type(settings)](settings, run_dir, pretrained)
     with (
         training_on(settings) as parts.distribution,
@@ -129,7 +129,7 @@ def _run(
         distribution = parts.distribution
         if is_finished_with(run, parts.inputs, distribution, needs_models):
             return
-        made = run.made_arms  # before, where another is gone
+        made = run.made_arms  # these models exist, when others were removed
         *before, last = Pipeline(settings, run_dir).steps
         needed = [step for step in before if parts.needs(step.name)]
         if findings is None:
@@ -148,9 +148,10 @@ def _run(
             _announce(last, before)
         inputs = parts.inputs()
         check_inputs(run, inputs, distribution)
-        with distribution.chief_first():  # they may be of other outputs
+        with distribution.chief_first():  # the caches may hold other outputs
             parts.open_caches()
-        # Before the data, so that what reading it leaves is a run's.
+        # Before reading the data: only a run directory may hold the files that
+        # reading writes.
         run.write_config(to_dict(settings), provenance())
         with distribution.chief_first():
             parts.load(run)
@@ -175,7 +176,7 @@ def _announce(step, before):
 
 
 def _make(step, before, parts, force, findings):
-    """Makes a step before the last, or finds it complete."""
+    """Runs a step before the last, unless it is complete."""
     _announce(step, before)
     if isinstance(step.settings, TeacherSettings):
         train_teacher(step.settings, step.place, parts.pretrained, force)
@@ -187,7 +188,7 @@ def _make(step, before, parts, force, findings):
 
 
 def _train(run, parts, name):
-    """Trains a model, measures and saves it; returns its best epoch."""
+    """Trains, measures and saves a model; returns its best epoch."""
     settings = parts.settings
     for leg in parts.legs(run, name):
         arm = Arm(
@@ -216,19 +217,19 @@ def _train(run, parts, name):
 def fill_cache(
     settings: DistillSettings, part: tuple[int, int] | None = None
 ) -> TeacherCaches:
-    """Runs the teachers over all rows that a distillation reads.
+    """Caches the teachers' outputs on all examples of a distillation.
 
     Args:
         settings: `DistillSettings` with `cache`.
-        part: tuple of ints i, n or `None`. Run them over part i, from 0, of n
-            parts of the rows alone. Defaults to `None`.
+        part: tuple of two ints `(i, n)` or `None`. Only part `i`, from 0, of
+            `n` parts of the examples. Defaults to `None`, all examples.
 
     Returns:
         The `TeacherCaches`.
 
     Raises:
         UsageError: (a `ValueError`) for the user's mistakes.
-        RunError: if the disk has too little room.
+        RunError: if the disk has too little free space.
     """
     with tempfile.TemporaryDirectory() as folder:
         parts = DistillParts(settings, folder)

@@ -1,4 +1,4 @@
-"""The settings of a run: all that decides its numbers."""
+"""The settings of runs: everything that decides a run's numbers."""
 
 import dataclasses
 import math
@@ -23,26 +23,28 @@ from kdkit.training.sentence_settings import SentenceSettings
 
 
 def check_kept_text(settings) -> None:
-    """Refuses to keep what is drawn anew, or what no one reads.
+    """Requires that a run on text can use a cache of the teacher's outputs.
 
     Args:
         settings: `PretrainSettings` with `cache`.
 
     Raises:
-        UsageError: with all that is wrong.
+        UsageError: with every mistake.
     """
     objectives = [
         objective for stage in settings.stages for objective in stage.objectives
     ]
     problems = settings.cache.problems(objectives, 1)
     if settings.teacher is None:
-        problems.append("it is of a teacher, and there is none")
+        problems.append(
+            "it caches a teacher's outputs, and there is no teacher"
+        )
     if settings.cache.teacher_file is not None:
-        problems.append("a teacher's exported file is for tasks")
+        problems.append("a teacher's exported file is only for tasks")
     if isinstance(settings.corpus, SentenceSettings):
         problems.append(
-            "hidden spans are drawn anew in every epoch; what a teacher "
-            "says of them cannot be kept"
+            "hidden spans are drawn again in every epoch, so the teacher's "
+            "outputs cannot be cached"
         )
     others = [
         f"{objective.name} ({objective.tap})"
@@ -51,21 +53,21 @@ def check_kept_text(settings) -> None:
     ]
     if others:
         problems.append(
-            "of pairs, what the decoder gives is kept, and "
-            f"{', '.join(others)} compare what the encoder reads"
+            "for pairs only the decoder's outputs are cached, and "
+            f"{', '.join(others)} compare the encoder's"
         )
     if problems:
         raise UsageError(f"--cache: {'; '.join(problems)}.")
 
 
 def check_tokenizer_source(settings) -> None:
-    """Refuses a tokenizer where the model, or a teacher, brings one.
+    """Requires exactly one source of a tokenizer, where one is needed.
 
     Args:
         settings: `PretrainSettings`.
 
     Raises:
-        UsageError: if there are several, or none is needed.
+        UsageError: if there are several, or the model has its own.
     """
     sources = {
         name: getattr(settings, name)
@@ -74,16 +76,16 @@ def check_tokenizer_source(settings) -> None:
     }
     if len(sources) > 1:
         raise UsageError(
-            "A tokenizer is read, trained, or a teacher's. Received: "
-            f"{sources}. Leave all but one out."
+            "A tokenizer is read, trained, or the teacher's. Received: "
+            f"{sources}. Remove all but one."
         )
     sources.pop("teacher", None)
     if sources and not settings.model.has_random_weights:
         raise UsageError(
             f"{' and '.join(sources)} is for a model with random weights; "
-            f"a checkpoint brings its own tokenizer. Received: {sources}. "
-            "Leave it out, or name a --student, which begins at random, in "
-            "place of the --model."
+            f"a checkpoint has its own tokenizer. Received: {sources}. "
+            "Remove it, or replace --model by --student, which begins with "
+            "random weights."
         )
     writes_text = (
         settings.model.mass is not None or settings.model.family in DECODERS
@@ -91,41 +93,41 @@ def check_tokenizer_source(settings) -> None:
     if settings.vocabulary_size is not None and not writes_text:
         raise UsageError(
             "A vocabulary is trained for decoders and encoder-decoders. "
-            f"Received: family={settings.model.family!r}. Name a tokenizer."
+            f"Received: family={settings.model.family!r}. Pass --tokenizer."
         )
     if not settings.separate_vocabularies:
         return
     if not isinstance(settings.corpus, PairSettings):
         raise UsageError(
-            "Two vocabularies are of the two sides of pairs. The words of "
-            "a hidden span stand on both sides, so that sentences need a "
-            "joint one. Received: separate_vocabularies=True, "
-            f"{type(settings.corpus).__name__}. Use --pairs, or leave it out."
+            "Separate vocabularies are for pairs. With sentences, a hidden "
+            "span's words are in the source and the target, which need a "
+            "joint vocabulary. Received: separate_vocabularies=True, "
+            f"{type(settings.corpus).__name__}. Use --pairs, or remove it."
         )
     if settings.vocabulary_size is None:
         raise UsageError(
-            "separate_vocabularies is of vocabularies that are trained, "
-            "each of so many tokens. Expected --vocabulary-size N. "
+            "separate_vocabularies is for vocabularies that are trained. "
+            "Expected --vocabulary-size N, the tokens of each. "
             "Received: none."
         )
 
 
-# Fields of settings that a run may go on with other values of, also those of
-# the runs in it.
+# Fields whose values may change when a run continues, also in the settings of
+# the runs inside it.
 FREE = ("checkpoint_minutes", "keep_checkpoints")
-# What stands there for the record: these runs have their own settings.
+# Fields that are only a record: these runs have their own settings.
 RECORDED = ("steps_before",)
 
 
 @dataclasses.dataclass(frozen=True)
 class Saving:
-    """When checkpoints are made, and which are kept.
+    """When checkpoints are saved, and how many are kept.
 
     Args:
         checkpoint_minutes: float, at least 0. The time between two checkpoints
             within an epoch; 0 for one after each step. Defaults to `10.0`.
-        keep_checkpoints: int, at least 1. How many of the last epochs are kept.
-            Defaults to `1`.
+        keep_checkpoints: int, at least 1. The number of last epochs whose
+            checkpoints are kept. Defaults to `1`.
 
     Raises:
         UsageError: (a `ValueError`) for other numbers.
@@ -148,15 +150,15 @@ class Saving:
 
     @classmethod
     def of(cls, settings) -> "Saving":
-        """Returns that of the settings of a run."""
+        """Returns the fields for saving from a run's settings."""
         return cls(*(getattr(settings, name) for name in FREE))
 
 
 def without_free(settings):
-    """Returns the settings of a run, as a dict, without what may differ.
+    """Returns a run's settings without the fields that may change.
 
     Args:
-        settings: dict, list or value, as `kdkit.settings.to_dict` makes them.
+        settings: dict, list or value, as `kdkit.settings.to_dict` returns.
     """
     if isinstance(settings, dict):
         return {
@@ -169,13 +171,13 @@ def without_free(settings):
     return settings
 
 
-# In the settings of a teacher that a run trains itself: the place of the run's
-# pretrained encoder.
+# In the settings of a teacher that a run trains: means the run's own pretrained
+# encoder.
 PRETRAINED = "pretrained"
 
 
 def _check_run(settings, *arms):
-    """Checks what settings of all runs have, and the stages of each arm."""
+    """Checks the settings that all runs have, and the stages of each arm."""
     check_seed(settings.seed)
     validate_policy(settings.dtype_policy)
     check_jit_compile(settings.jit_compile)
@@ -186,31 +188,31 @@ def _check_run(settings, *arms):
         names = [stage.name for stage in stages]
         if len(set(names)) < len(names):
             raise UsageError(
-                "Stages keep their checkpoints by their names, so each needs "
-                f"one of its own. Received: {names}."
+                "Each stage needs its own name, because checkpoints are saved "
+                f"by it. Received: {names}."
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class TeacherSettings:
-    """A run of `kdkit train-teacher`.
+    """The settings of a run of `kdkit train-teacher`.
 
     Args:
         data: `DataSettings`.
         model: `ModelSettings`. In a distillation its checkpoint may be
             `"pretrained"`, the run's pretrained encoder.
         stages: tuple of `Stage`, without objectives.
-        seed: int. Seed of weights, dropout and order.
-        jit_compile: bool or `"update"`. Whether XLA compiles the step, or only
-            the optimiser's update of the weights.
-        dtype_policy: string. What is trained computes in it: `"float32"`,
-            `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
-            float32.
+        seed: int. The seed for weights, dropout and order.
+        jit_compile: bool or `"update"`. Whether XLA compiles the whole step, or
+            only the optimiser's update of the weights.
+        dtype_policy: string. The precision of training: `"float32"`,
+            `"mixed_bfloat16"` or `"mixed_float16"`. Models are measured and
+            saved in float32.
         strategy: string or `None`. `"mirrored"` to train on all devices of
-            this machine, the rows of each batch divided among them;
-            `"multi_worker"` for those of several; `None` for one device.
-        checkpoint_minutes, keep_checkpoints: as in `Saving`. A run may go on
-            with others.
+            this machine, which share each batch; `"multi_worker"` for the
+            devices of several machines; `None` for one device.
+        checkpoint_minutes, keep_checkpoints: as in `Saving`. They may change
+            when a run continues.
         verb: string. `"train-teacher"`.
     """
 
@@ -232,48 +234,49 @@ class TeacherSettings:
             raise UsageError(
                 "A teacher learns from labels alone. Expected stages without "
                 f"objectives. Received: objectives in {', '.join(named)}. "
-                "Leave them out, or train a student with kdkit distill."
+                "Remove them, or train a student with kdkit distill."
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class PretrainSettings:
-    """A run of `kdkit pretrain`.
+    """The settings of a run of `kdkit pretrain`.
 
     Args:
-        corpus: `CorpusSettings`; for an encoder-decoder `SentenceSettings` of
-            masked sequence-to-sequence modelling, or `PairSettings`.
-        model: `ModelSettings`. A checkpoint keeps its masked-language-modelling
-            head, if it has one.
+        corpus: `CorpusSettings`; for an encoder-decoder `SentenceSettings`
+            (masked sequence-to-sequence training) or `PairSettings`.
+        model: `ModelSettings`. A checkpoint's masked-language-modelling head is
+            used, if it has one.
         stages: tuple of `Stage`, without objectives unless there is a teacher.
-        tokenizer: string or `None`. Where the tokenizer of a model with random
-            weights is, as `kdkit.models.load_tokenizer` takes it; `None` for
-            that of the generated sentences. With a teacher it is the
-            teacher's.
-        vocabulary_size: int or `None`. Of a decoder or an encoder-decoder with
-            random weights: a byte-pair tokenizer of so many tokens is trained
-            on the corpus, in `tokenizer/`.
-        separate_vocabularies: bool. Whether it is one of the sources and
-            another, as large, of the targets of pairs.
-        teacher: string or `None`. A pretrained encoder that the model learns
-            from, as `kdkit.models.load_language_model` takes it.
-        recipe: string or `None`. The recipe that the stages are of.
-        steps_before: dict from name to `PretrainSettings`. Of the last step of
-            a recipe on text alone: what was made before it, in `NAME_run/`.
-        cache: `CacheSettings` or `None`. Where the teacher's outputs are kept,
-            of rows that are the same in every epoch: those of decoders and of
-            pairs, and of encoders without a head.
-        seed: int. Seed of weights, dropout, order and masks.
-        jit_compile: bool or `"update"`. Whether XLA compiles the step, or only
-            the optimiser's update of the weights.
-        dtype_policy: string. What is trained computes in it: `"float32"`,
-            `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
-            float32.
+        tokenizer: string or `None`. For a model with random weights, the place
+            of its tokenizer, as `kdkit.models.load_tokenizer` takes it; `None`
+            for the tokenizer of the generated sentences. With a teacher, the
+            model uses the teacher's tokenizer.
+        vocabulary_size: int or `None`. For a decoder or an encoder-decoder with
+            random weights: the size of a byte-pair tokenizer that is trained
+            on the corpus and saved in `tokenizer/`.
+        separate_vocabularies: bool. Whether to train one tokenizer on the
+            sources and another, of the same size, on the targets of pairs.
+        teacher: string or `None`. The place of a pretrained language model that
+            the model learns from, as `kdkit.models.load_language_model` takes
+            it.
+        recipe: string or `None`. The name of the stages' recipe.
+        steps_before: dict from name to `PretrainSettings`. For the last step
+            of a recipe on text alone: the steps before it, in `NAME_run/`.
+        cache: `CacheSettings` or `None`. The cache of the teacher's outputs.
+            It needs data that is the same in every epoch: the text of
+            decoders, pairs, and the text of encoders without a head.
+        seed: int. The seed for weights, dropout, order and masks.
+        jit_compile: bool or `"update"`. Whether XLA compiles the whole step, or
+            only the optimiser's update of the weights.
+        dtype_policy: string. The precision of training: `"float32"`,
+            `"mixed_bfloat16"` or `"mixed_float16"`. Models are measured and
+            saved in float32.
         strategy: string or `None`. `"mirrored"` to train on all devices of
-            this machine, the rows of each batch divided among them;
-            `"multi_worker"` for those of several; `None` for one device.
-        checkpoint_minutes, keep_checkpoints: as in `Saving`. A run may go on
-            with others.
+            this machine, which share each batch; `"multi_worker"` for the
+            devices of several machines; `None` for one device.
+        checkpoint_minutes, keep_checkpoints: as in `Saving`. They may change
+            when a run continues.
         verb: string. `"pretrain"`.
     """
 
@@ -302,20 +305,20 @@ class PretrainSettings:
         has_sizes = self.model.has_random_weights
         if has_sizes and (self.model.mass is None) == self.reads_sentences:
             raise UsageError(
-                "Sentences and pairs are for a MASS, running text is for "
-                f"others. Received: {type(self.corpus).__name__}, and the "
+                "MASS trains on sentences and pairs, other models on running "
+                f"text. Received: {type(self.corpus).__name__}, and the "
                 f"sizes of a {'MASS' if self.model.mass else 'BERT or GPT-2'}."
             )
         if self.reads_sentences and self.jit_compile is True:
             raise UsageError(
-                "XLA compiles a step for every shape of a batch, and batches "
-                "of sentences have many. Received: jit_compile=True. Use "
+                "XLA compiles a step for each batch shape, and batches of "
+                "sentences have many shapes. Received: jit_compile=True. Use "
                 "jit_compile=update or jit_compile=false."
             )
         has_objectives = any(stage.objectives for stage in self.stages)
         if has_objectives != (self.teacher is not None):
             raise UsageError(
-                "Pretraining has objectives if and only if there is a teacher. "
+                "Pretraining needs objectives if and only if it has a teacher. "
                 f"Received: teacher={self.teacher!r}, "
                 f"{'' if has_objectives else 'no '}objectives."
             )
@@ -325,54 +328,54 @@ class PretrainSettings:
 
     @property
     def reads_sentences(self) -> bool:
-        """Whether the text is for an encoder-decoder."""
+        """Whether the corpus consists of sentences or pairs."""
         return not isinstance(self.corpus, CorpusSettings)
 
 
 @dataclasses.dataclass(frozen=True)
 class DistillSettings:
-    """A run of `kdkit distill`.
+    """The settings of a run of `kdkit distill`.
 
     Args:
         recipe: string. A key of `kdkit.recipes.RECIPES`.
         data: `DataSettings`.
-        teacher: string, where the teacher is, as
+        teacher: string, the place of the teacher as
             `kdkit.models.load_classifier` takes it; or `TeacherSettings` of a
-            teacher that is trained first, in `teacher_run/`. With several it
-            is the first: the one that agreement is measured with.
+            teacher that is trained first, in `teacher_run/`. The first of
+            several teachers: agreement is measured with it.
         student: `ModelSettings`.
         stages: tuple of `Stage`.
-        control: tuple of `Stage` without objectives for the same student
-            without a teacher; empty for no such arm.
+        control: tuple of `Stage` without objectives, for the same student
+            without a teacher; empty for no control.
         pretrained: string, `PretrainSettings` or `None`. The encoder before
-            fine-tuning: the student may start as its blocks, and it is the
+            fine-tuning. The student may start from its layers, and it is the
             teacher of stages on a corpus. Settings are run first, in
             `pretrained_run/`.
-        corpus: `CorpusSettings` or `None`. The text of stages on a corpus.
-        unlabeled: `UnlabeledSettings` or `None`. Further rows for stages with
-            objectives on the task.
-        augmented: `AugmentedSettings` or `None`. Copies of the training rows,
-            for all arms.
-        general: `PretrainSettings` or `None`. How the student's checkpoint, a
-            run of general distillation, is made where it is not finished.
-        cache: `CacheSettings` or `None`. Where the teachers' outputs on the
-            task are kept; `None` to run them in every epoch.
-        more_teachers: tuple of strings. Further teachers of stages on the
-            task, with the first one's token ids.
+        corpus: `CorpusSettings` or `None`. The text for stages on a corpus.
+        unlabeled: `UnlabeledSettings` or `None`. Unlabelled examples for
+            stages on the task with objectives.
+        augmented: `AugmentedSettings` or `None`. Augmented examples, for the
+            student and the control.
+        general: `PretrainSettings` or `None`. The run of general distillation
+            that makes the student's checkpoint, if that is not complete.
+        cache: `CacheSettings` or `None`. The cache of the teachers' outputs on
+            the task; `None` to run the teachers in every epoch.
+        more_teachers: tuple of strings. Further teachers for stages on the
+            task. They must have the first teacher's token ids.
         teacher_weights: tuple of floats, one per teacher, or empty for equal
-            ones. What counts is their ratio.
+            weights. Only their ratios matter.
         parity: string or `None`. The variant of the recipe.
-        seed: int. Seed of weights, dropout and order.
-        jit_compile: bool or `"update"`. Whether XLA compiles the step, or only
-            the optimiser's update of the weights.
-        dtype_policy: string. What is trained computes in it: `"float32"`,
-            `"mixed_bfloat16"` or `"mixed_float16"`. It is measured and kept in
-            float32.
+        seed: int. The seed for weights, dropout and order.
+        jit_compile: bool or `"update"`. Whether XLA compiles the whole step, or
+            only the optimiser's update of the weights.
+        dtype_policy: string. The precision of training: `"float32"`,
+            `"mixed_bfloat16"` or `"mixed_float16"`. Models are measured and
+            saved in float32.
         strategy: string or `None`. `"mirrored"` to train on all devices of
-            this machine, the rows of each batch divided among them;
-            `"multi_worker"` for those of several; `None` for one device.
-        checkpoint_minutes, keep_checkpoints: as in `Saving`. A run may go on
-            with others.
+            this machine, which share each batch; `"multi_worker"` for the
+            devices of several machines; `None` for one device.
+        checkpoint_minutes, keep_checkpoints: as in `Saving`. They may change
+            when a run continues.
         verb: string. `"distill"`.
     """
 
@@ -410,13 +413,11 @@ class DistillSettings:
         problems = []
         if not any(stage.data == "task" for stage in self.stages):
             problems.append(
-                "no stage is on the task, so there would be no student for "
-                "it. Keep one, or use kdkit pretrain"
+                "no stage trains on the task. Add one, or use kdkit pretrain"
             )
         if on_corpus and self.corpus is None:
             problems.append(
-                f"stage {on_corpus[0].name!r} trains on a corpus, and none is "
-                "given"
+                f"stage {on_corpus[0].name!r} needs a corpus, and none is given"
             )
         needs_encoder = self.student.copy_from == "pretrained" or any(
             stage.objectives for stage in on_corpus
@@ -437,7 +438,7 @@ class DistillSettings:
             raise UsageError(f"Recipe {self.recipe!r}: {'; '.join(problems)}.")
 
     def _teacher_problems(self):
-        """What is wrong with unlabelled rows, more teachers and a cache."""
+        """Mistakes in unlabelled examples, further teachers and the cache."""
         problems = []
         has_objectives = any(
             stage.objectives and stage.data == "task" for stage in self.stages
@@ -449,32 +450,32 @@ class DistillSettings:
         ]
         if given and not has_objectives:
             problems.append(
-                "no stage on the task learns from a teacher, so there is no "
-                f"use for {' and '.join(given)}"
+                "no stage on the task learns from a teacher, so "
+                f"{' and '.join(given)} would not be used"
             )
         count = 1 + len(self.more_teachers)
         if self.cache is not None:
             problems += self._cache_problems(count)
         if self.teacher_weights and len(self.teacher_weights) != count:
             problems.append(
-                f"teacher_weights are one for each of {count} teachers, "
-                f"received {list(self.teacher_weights)}"
+                f"teacher_weights needs one number for each of {count} "
+                f"teachers, received {list(self.teacher_weights)}"
             )
         elif self.teacher_weights and not (
             all(0 <= weight < math.inf for weight in self.teacher_weights)
             and any(self.teacher_weights)
         ):
             problems.append(
-                "teacher_weights are finite numbers of at least 0, not all 0, "
-                f"received {list(self.teacher_weights)}"
+                "teacher_weights must be finite numbers of at least 0, not "
+                f"all 0, received {list(self.teacher_weights)}"
             )
         return problems
 
     def _strategy_problems(self):
-        """Which of the runs in this one train on other devices."""
+        """The runs inside this one that have another strategy."""
         return [
-            f"the runs in a run share its strategy, received {name}.strategy="
-            f"{made.strategy!r} in one with {self.strategy!r}"
+            "all steps of a run need the same strategy, received "
+            f"{name}.strategy={made.strategy!r} in a run with {self.strategy!r}"
             for name in ("teacher", "pretrained", "general")
             if isinstance(
                 made := getattr(self, name), TeacherSettings | PretrainSettings
@@ -483,7 +484,7 @@ class DistillSettings:
         ]
 
     def _cache_problems(self, num_teachers):
-        """What cannot be learned from outputs that were kept."""
+        """Objectives that cannot use cached outputs."""
         problems = self.cache.problems(
             [
                 objective
@@ -495,12 +496,12 @@ class DistillSettings:
         )
         if isinstance(self.teacher, TeacherSettings):
             problems.append(
-                "a cache is of a teacher that is there, and this one is "
-                "trained within the run"
+                "a cache needs an existing teacher, and this one is trained "
+                "in the run"
             )
         return problems
 
     @property
     def arms(self) -> dict[str, tuple[Stage, ...]]:
-        """The stages of the student and of the control."""
+        """The stages of the student and the control."""
         return {"student": self.stages, "control": self.control}

@@ -29,7 +29,7 @@ from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 
 TASK = "sentiment"
-VOCABULARY_SIZES = {  # of models on text: the bytes and a few merges
+VOCABULARY_SIZES = {  # for models on text: the bytes and a few merges
     "decoder": 300,
     "encoder_decoder": 400,
 }
@@ -46,7 +46,7 @@ def _data(max_train_rows, num_buckets):
 
 
 def _model(num_layers, hidden_dim, **more):
-    # Without dropout, which models this small learn slowly with.
+    # Without dropout, because models this small learn slowly with it.
     return ModelSettings(
         num_layers=num_layers,
         hidden_dim=hidden_dim,
@@ -95,7 +95,8 @@ def _short(stages):
     )
 
 
-# One length of batches: a step is traced once, which takes most of the time.
+# One batch length: each length needs a trace of the step, which takes most of
+# the time.
 TEACHER = _teacher(_model(3, 32), _data(256, 1), 1, 1e-3)
 PRETRAINING = PretrainSettings(
     corpus=CorpusSettings(sequence_length=32, held_out_every=20, max_texts=800),
@@ -110,16 +111,16 @@ def _on_corpus(stages):
 
 
 def _pretrained(stages):
-    """A tiny pretrained encoder, where stages on a corpus learn from one."""
+    """A tiny pretrained encoder, if stages on a corpus learn from one."""
     if any(stage.objectives for stage in _on_corpus(stages)):
         return PRETRAINING
     return None
 
 
 def _student(recipe):
-    """A model of the preset's kind, or two of the tiny teacher's blocks.
+    """A tiny model like the recipe's preset, or two layers of the teacher.
 
-    There is no pretrained encoder behind a teacher from generated sentences.
+    A teacher trained on generated sentences has no pretrained encoder.
     """
     if isinstance(recipe.student, str):
         if model_settings(recipe.student).bilstm is not None:
@@ -130,7 +131,9 @@ def _student(recipe):
 
 
 def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
-    """A recipe with one short epoch a stage and a tiny teacher.
+    """Returns a recipe's settings with one short epoch per stage.
+
+    The teacher is tiny and trained in the run.
 
     Args:
         recipe: `Recipe`.
@@ -157,7 +160,7 @@ def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
 
 
 def on_text(recipe: Recipe, run_dir, caches=None) -> Pipeline:
-    """Returns a recipe on text alone, with one short epoch a stage.
+    """Returns a recipe on text alone, with one short epoch per stage.
 
     Args:
         recipe: `Recipe` of a decoder or an encoder-decoder, with two stages.
@@ -178,7 +181,8 @@ def on_text(recipe: Recipe, run_dir, caches=None) -> Pipeline:
         batch_tokens = 1024
     else:
         kind = "decoder"
-        # A byte pair is a few letters: as many rows as the encoders have.
+        # A byte-pair token is a few letters, so longer sequences give as many
+        # examples as the encoders have.
         general = task = dataclasses.replace(PRETRAINING.corpus, max_texts=200)
         teacher = _model(2, 32, family=sizes.family)
         student = _model(1, 16, family=sizes.family)
@@ -203,7 +207,7 @@ def on_text(recipe: Recipe, run_dir, caches=None) -> Pipeline:
 
 
 def _demo_stages():
-    """TinyBERT's stages, shortened and with rates for a model from scratch."""
+    """TinyBERT's stages, short and with learning rates for random weights."""
     epochs = {"intermediate_layer": 3, "prediction_layer": 3}
     return tuple(
         dataclasses.replace(

@@ -1,4 +1,4 @@
-"""Sweeps: one run for each choice of some settings, and the best of them."""
+"""Sweeps: one run per choice of some settings, ranked by a metric."""
 
 import contextlib
 import dataclasses
@@ -30,12 +30,12 @@ TRIALS = "trials"
 
 @dataclasses.dataclass(frozen=True)
 class Yardstick:
-    """What trials compare by.
+    """The metric that ranks the trials.
 
     Args:
         metric: string.
-        direction: string, `"max"` or `"min"`: what is better.
-        split: string. What it is measured on, never test data.
+        direction: string, `"max"` or `"min"`: the better end.
+        split: string. The split that it is measured on, never test data.
         what: string. The task, or `"text"`.
     """
 
@@ -46,11 +46,11 @@ class Yardstick:
 
     @property
     def where(self) -> str:
-        """What is measured on, in words."""
+        """The data that is measured on, in words."""
         return "text held out" if self.split == "held_out" else self.split
 
     def rank(self, trial: "Trial") -> float:
-        """A number that is least for the best trial."""
+        """Returns a number that is smallest for the best trial."""
         return -trial.metric if self.direction == "max" else trial.metric
 
 
@@ -61,8 +61,8 @@ class Trial:
     Args:
         values: dict from field to value.
         path: `pathlib.Path` of its run directory.
-        metric: float. The task's main metric on dev, or the perplexity of the
-            text that was held out.
+        metric: float. The task's main metric on dev, or the perplexity on the
+            held-out text.
     """
 
     values: dict
@@ -71,12 +71,12 @@ class Trial:
 
 
 def yardstick(settings: DistillSettings | PretrainSettings) -> Yardstick:
-    """Returns what runs with these settings compare by.
+    """Returns the metric that runs with these settings are ranked by.
 
     Raises:
-        UsageError: if they have no number in common: runs on text that learn
-            states of the teacher alone are measured by losses, which change
-            with their weights.
+        UsageError: if there is none. Runs on text that learn only the
+            teacher's hidden states have losses alone, which change with the
+            objectives' weights.
     """
     if isinstance(settings, DistillSettings):
         task = get_task(settings.data.task)
@@ -84,7 +84,7 @@ def yardstick(settings: DistillSettings | PretrainSettings) -> Yardstick:
     if not any(stage.trains_head for stage in settings.stages):
         raise UsageError(
             f"Runs of recipe {settings.recipe!r} on text predict no tokens, so "
-            "that they have no perplexity to compare by. Expected --task, or "
+            "a sweep cannot compare their perplexity. Expected --task, or "
             "another recipe."
         )
     return Yardstick("perplexity", "min", "held_out", "text")
@@ -93,13 +93,13 @@ def yardstick(settings: DistillSettings | PretrainSettings) -> Yardstick:
 def run_trial(
     settings, values: dict, directory, announce, force: bool = False
 ) -> Trial:
-    """Makes the run of a choice of values in `DIR/trials/`.
+    """Runs one choice of values in `DIR/trials/`.
 
     Args:
-        settings: `DistillSettings` or `PretrainSettings` of all trials.
+        settings: `DistillSettings` or `PretrainSettings` that the trials share.
         values: dict from dotted field to value.
         directory: path of the sweep.
-        announce: callable of a line that says where the run is.
+        announce: callable. Called with a line about the run's place.
         force: bool, as in `kdkit.training.distill`. Defaults to `False`.
     """
     chosen = with_values(settings, values)
@@ -115,7 +115,7 @@ def run_trial(
 
 
 def with_values(settings, values: dict):
-    """Returns settings with other values of some fields.
+    """Returns settings with some fields changed.
 
     Raises:
         UsageError: if a value is impossible.
@@ -127,28 +127,28 @@ def with_values(settings, values: dict):
 
 
 def trial_name(values: dict) -> str:
-    """The directory of a choice of values, such as `temperature=5`."""
+    """Returns the directory's name for some values, e.g. `temperature=5`."""
     return ",".join(
         f"{field.rsplit('.', 1)[-1]}={json.dumps(value)}".replace("/", "_")
         for field, value in values.items()
     )
 
 
-# What runs share, or have before them: no trial has its own.
+# Settings that all trials share, and settings of earlier steps.
 OTHER_MODELS = (
     "teacher.", "pretrained.", "control.", "general.", "augmented.made_by.",
 )  # fmt: skip
 SHARED = ("general.", "augmented.made_by.", "cache.")
-# Of runs on a task: what decides which rows they are measured on.
+# For runs on a task: the settings that decide which examples are measured.
 OF_DEV = ("data.task", "data.data_dir", "data.dev_split")
-# Of runs on text: what decides which tokens a perplexity is of.
+# For runs on text: the settings that decide which tokens a perplexity counts.
 MEASURED = (
     "corpus.masking", "corpus.spans", "corpus.held_out",
     "corpus.held_out_every", "corpus.sequence_length", "corpus.column",
     "corpus.columns", "corpus.detokenizer", "corpus.one_document", "tokenizer",
     "vocabulary_size", "separate_vocabularies",
 )  # fmt: skip
-# Likewise, where what is held out is of the files that are trained on.
+# The same, if the held-out text is from the training files.
 MEASURED_OF_FILES = ("corpus.files", "corpus.max_texts")
 
 
@@ -158,7 +158,7 @@ class Axis:
 
     Args:
         field: string. Dotted path in the settings, as `--set` takes it.
-        values: tuple. What it is tried with.
+        values: tuple. The values to try.
     """
 
     field: str
@@ -167,28 +167,28 @@ class Axis:
     def __post_init__(self):
         if len(set(map(json.dumps, self.values))) < len(self.values):
             raise UsageError(
-                f"{self.field} is tried twice with a value. Received: "
+                f"{self.field} has the same value twice. Received: "
                 f"{list(self.values)}."
             )
         if not self.values:
             raise UsageError(
-                f"{self.field} needs values to be tried with, such as 1,2. "
+                f"{self.field} needs values to try, such as 1,2. "
                 "Received: none."
             )
 
 
 def find_field(settings, name: str) -> str:
-    """Returns the dotted path of the one setting that a name means.
+    """Returns the dotted path of the setting with a name.
 
     Args:
         settings: a dataclass of settings.
         name: string. A path as `--set` takes it, such as
             `"stages.0.learning_rate"`, or the end of one, such as
-            `"temperature"`. Only a whole path means settings of another model
-            than the student.
+            `"temperature"`. The end of a path only matches the student's
+            settings; other models' settings need a whole path.
 
     Raises:
-        UsageError: if there is none or more than one.
+        UsageError: if no setting matches, or more than one.
     """
     if "." in name and (whole := canonical_path(settings, name)):
         return whole
@@ -204,11 +204,11 @@ def find_field(settings, name: str) -> str:
         return paths[0]
     if not paths:
         raise UsageError(
-            f"There is no setting {name!r}. Expected a dotted path as --set "
-            "takes it, or the end of one; kdkit show RECIPE lists them."
+            f"There is no setting {name!r}. Expected a dotted path as for "
+            "--set, or the end of one; kdkit show RECIPE lists them."
         )
     raise UsageError(
-        f"{name!r} may mean {' or '.join(paths)}. Give more of the path."
+        f"{name!r} matches {' and '.join(paths)}. Pass more of the path."
     )
 
 
@@ -220,27 +220,27 @@ def run_sweep(
     announce: Callable[[str], None] = print,
     force: bool = False,
 ) -> list[Trial]:
-    """Runs a recipe for each choice of values, best first.
+    """Runs a recipe for each choice of values and ranks the runs.
 
-    A choice is a run directory in `DIR/trials/`, so a sweep that was stopped
-    goes on where it was. Runs on a task are compared on dev alone, runs on
-    text by the perplexity of what they hold out.
+    Each choice has its own run directory in `DIR/trials/`, so a stopped sweep
+    continues. Runs on a task are ranked by dev alone, runs on text by the
+    perplexity on their held-out text.
 
     Args:
         settings: `DistillSettings` or `PretrainSettings`, the same for all but
             the axes.
         axes: tuple of `Axis`.
         directory: path of the sweep.
-        max_trials: int or `None`. The number of choices to draw at random by
-            the settings' seed, see `choices`. Defaults to `None`, all of them.
-        announce: callable of a line about the trial that begins.
+        max_trials: int or `None`. The number of choices to draw at random with
+            the settings' seed, see `choices`. Defaults to `None`, all choices.
+        announce: callable. Called with a line about each trial before it runs.
         force: bool, as in `kdkit.training.distill`. Defaults to `False`.
 
     Returns:
-        List of `Trial`, the best first.
+        List of `Trial`, best first.
 
     Raises:
-        UsageError: if a choice of values is impossible, before any run.
+        UsageError: before any run, if a choice of values is impossible.
     """
     directory = pathlib.Path(directory)
     check_axes(settings, axes)
@@ -260,8 +260,8 @@ def choices(
 ) -> list[dict]:
     """Returns the choices of values that a sweep tries, in their order.
 
-    All combinations, the last axis varying fastest as in `itertools.product`;
-    or some of them, different ones, in a random order that the seed decides.
+    These are all combinations, the last axis varying fastest as in
+    `itertools.product`, or a random sample without repetition.
 
     Args:
         axes: tuple of `Axis`.
@@ -286,7 +286,7 @@ def choices(
 
 
 def _choice(axes, number):
-    """The choice with a number, without a list of all combinations."""
+    """The choice with a number, computed without a list of all choices."""
     chosen = {}
     for axis in reversed(axes):
         number, place = divmod(number, len(axis.values))
@@ -297,11 +297,11 @@ def _choice(axes, number):
 def check_axes(
     settings: DistillSettings | PretrainSettings, axes: tuple[Axis, ...]
 ) -> None:
-    """Tries each value on its own, so that mistakes are told before any run.
+    """Validates each value before any run.
 
     Raises:
-        UsageError: if a value is impossible, the trials would not be measured
-            on the same, or several processes would make the runs.
+        UsageError: if a value is impossible, if the trials would be measured on
+            different data, or if several processes would make the runs.
     """
     check_one_process(settings)
     on_task = isinstance(settings, DistillSettings)
@@ -311,23 +311,24 @@ def check_axes(
             axis.field.startswith("teacher") and has_cache
         ):
             raise UsageError(
-                f"{axis.field} is of what the trials share. Expected a setting "
-                "of the distillation itself. Make a sweep for each value."
+                f"{axis.field} is a setting that the trials share. Expected a "
+                "setting of the distillation itself. Make a sweep for each "
+                "value."
             )
         if on_task and axis.field in OF_DEV:
             raise UsageError(
-                f"{axis.field} decides which rows are measured, so that the "
-                "trials would not compare. Expected a setting of the training "
+                f"{axis.field} decides which examples are measured, so the "
+                "trials could not be compared. Expected a setting of training "
                 f"alone. Received: {axis.field} with {list(axis.values)}. Make "
                 "a sweep for each value."
             )
         if not on_task and _is_measured(settings, axis.field):
             raise UsageError(
-                f"{axis.field} decides which tokens are measured, so that the "
-                "perplexities of the trials would not compare. Expected a "
-                f"setting of the training alone. Received: {axis.field} with "
-                f"{list(axis.values)}. Make a run of kdkit pretrain for each "
-                "value and measure their models alike: by kdkit evaluate "
+                f"{axis.field} decides which tokens are measured, so the "
+                "trials' perplexities could not be compared. Expected a "
+                f"setting of training alone. Received: {axis.field} with "
+                f"{list(axis.values)}. Run kdkit pretrain for each value and "
+                "measure the models in the same way: with kdkit evaluate "
                 "RUN/encoder (or RUN/decoder) --corpus FILE, on a task or on "
                 "pairs."
             )
@@ -337,7 +338,7 @@ def check_axes(
 
 
 def _is_measured(settings, field):
-    """Whether a setting of a run on text decides what is measured."""
+    """Whether a setting of a run on text decides which tokens are measured."""
     names = MEASURED
     if not settings.corpus.held_out:
         names += MEASURED_OF_FILES
@@ -345,7 +346,7 @@ def _is_measured(settings, field):
 
 
 def _write_hparams(directory, axes, trials, metric):
-    """Writes what TensorBoard's hparams view shows."""
+    """Writes the files for TensorBoard's hparams view."""
     logdir = directory / "tensorboard"
     with _one_file(logdir):
         hparams.hparams_config(
@@ -373,7 +374,7 @@ def _write_hparams(directory, axes, trials, metric):
 
 @contextlib.contextmanager
 def _one_file(folder):
-    """Writes a file for TensorBoard in the place of those that are there."""
+    """Writes a file for TensorBoard and removes the earlier ones."""
     before = list(folder.glob("*tfevents*"))
     writer = tf.summary.create_file_writer(str(folder))
     with writer.as_default():
@@ -384,7 +385,7 @@ def _one_file(folder):
 
 
 def _scalar(value):
-    """What TensorBoard takes: numbers and texts."""
+    """A value as TensorBoard takes it: a number or a text."""
     plain = isinstance(value, bool | int | float | str)
     return value if plain else json.dumps(value)
 
@@ -412,9 +413,9 @@ def _write_results(directory, trials: list[Trial], measure: Yardstick):
 
 
 def _leaves(values, path):
-    """Yields the dotted paths of all values that are no dicts or lists.
+    """Yields the dotted paths of all values except dicts and lists.
 
-    Entries of lists are named by their `name`, as `--set` takes them.
+    A list's entries are named by their `name`, as in `--set`.
     """
     if isinstance(values, dict) and values:
         entries = values.items()

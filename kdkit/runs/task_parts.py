@@ -142,14 +142,14 @@ class DistillParts(TaskParts):
         return inputs_of(self.settings, self.task)
 
     def needs(self, step):
-        # The student fits its teachers before the longest steps begin.
+        # To check that the student fits its teachers before the long steps.
         return step in ("pretrained", "teacher")
 
     def check(self, run, force, has_steps):
         settings = self.settings
         check_label_smoothing((*settings.stages, *settings.control), self.task)
         examine_memory_first(run, settings, force)
-        if has_steps:  # otherwise together with the mistakes in models
+        if has_steps:  # otherwise reported together with mistakes in models
             self._check_files()
         return
 
@@ -166,7 +166,7 @@ class DistillParts(TaskParts):
         """Loads the teachers and makes the student, once each.
 
         Args:
-            on_task_alone: bool. Whether stages on text are not run. Defaults
+            on_task_alone: bool. Whether to skip the stages on text. Defaults
                 to `False`.
         """
         self._on_task_alone = on_task_alone
@@ -184,7 +184,7 @@ class DistillParts(TaskParts):
         self.forwards = [make_forward(one.model) for one in self.teachers]
 
     def _make(self, name, sizes):
-        """A student: from the same random weights for every arm."""
+        """A student, with the same random weights for every arm."""
         keras.utils.set_random_seed(self.settings.seed)
         with self.distribution.scope(), own_names():
             model, tokenizer = make_model(
@@ -201,14 +201,14 @@ class DistillParts(TaskParts):
         return Student(name, model, tokenizer, language_model)
 
     def _stages(self, name, data):
-        """The stages of an arm on a kind of data."""
+        """An arm's stages on one kind of data."""
         stages = self.settings.arms[name]
         if data == "corpus" and self._on_task_alone:
             return ()
         return tuple(stage for stage in stages if stage.data == data)
 
     def _check_fit(self):
-        """Builds what the stages will build on the models."""
+        """Validates that the stages fit the models."""
         settings, student = self.settings, self._student
         self._text_teacher = None
         with all_mistakes() as check:
@@ -279,7 +279,8 @@ class DistillParts(TaskParts):
     def legs(self, run, name):
         settings, student = self.settings, self._student
         if student.name != name or self._sizes is not settings.student:
-            # The control, or what general distillation has made by now.
+            # The control, or a student whose checkpoint general distillation
+            # made after `build`.
             student = self._make(name, settings.student)
         log_model(run, name, student.model, settings.student)
         legs = []
@@ -311,7 +312,7 @@ class DistillParts(TaskParts):
         return [*legs, on_task]
 
     def fill_cache(self) -> None:
-        """Runs the teachers over all rows that the stages read."""
+        """Runs the teachers on all examples that the stages read."""
         settings = self.settings
         weights = settings.teacher_weights or None
         stages = stages_with_teachers(settings)
@@ -329,14 +330,14 @@ class DistillParts(TaskParts):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Student:
-    """A student, and its encoder under a head for masked tokens.
+    """A student, also with a masked-language-modelling head on its encoder.
 
     Args:
-        name: string. `"student"`, or `"control"` of one without a teacher.
+        name: string. `"student"`, or `"control"` for one without a teacher.
         model: `keras.Model`, a classifier.
         tokenizer: a keras-hub tokenizer.
         language_model: `keras_hub.models.MaskedLM` or `None`, for stages on
-            text. It has the encoder of `model`.
+            text. It shares the encoder of `model`.
     """
 
     name: str
@@ -346,14 +347,14 @@ class Student:
 
 
 def check_further_files(settings: DistillSettings, task: Task) -> None:
-    """Checks what is read besides a task's examples: augmented ones, text.
+    """Checks the files of augmented examples, unlabelled text and corpora.
 
     Args:
         settings: `DistillSettings`.
         task: `kdkit.tasks.Task`.
 
     Raises:
-        UsageError: with all that is missing, or cannot be made.
+        UsageError: with all files that are missing and cannot be made.
     """
     with all_mistakes() as check:
         if settings.augmented is not None:
@@ -380,19 +381,19 @@ def _check_there(files):
 
 
 def check_encoder(student) -> None:
-    """Refuses a student that cannot learn from text.
+    """Requires that a student has an encoder, to learn from text.
 
     Args:
         student: `keras.Model`, a classifier.
 
     Raises:
-        UsageError: if it has no encoder.
+        UsageError: for a BiLSTM.
     """
     if not models.has_encoder(student):
         raise UsageError(
-            "Stages on a corpus train an encoder with a head for masked "
-            "tokens. Received: a student without one, a BiLSTM. Leave these "
-            "stages out with --stages, or use a transformer."
+            "Stages on a corpus train an encoder with a masked-language-"
+            "modelling head. Received: a student without an encoder, a BiLSTM. "
+            "Remove these stages with --stages, or use a transformer."
         )
 
 
@@ -408,11 +409,11 @@ def check_corpus_stages(
         pretrained: place of the pretrained encoder, or `None`.
 
     Returns:
-        `LoadedModel` of a masked-language model, or `None` where no stage
-        learns from one.
+        `LoadedModel` of a masked language model, or `None` if no stage learns
+        from one.
 
     Raises:
-        UsageError: with all that does not fit.
+        UsageError: with every mismatch.
     """
     stages = [
         stage
@@ -435,12 +436,12 @@ def check_corpus_stages(
 
 
 def _load_text_teacher(source, tokenizer):
-    """Loads a masked-language model that shares the task's vocabulary."""
+    """Loads a masked language model with the task's vocabulary."""
     teacher = load_text_teacher(source, needs_head=True)
     if teacher.tokenizer.get_vocabulary() != tokenizer.get_vocabulary():
         raise UsageError(
-            f"The pretrained encoder in {source} and the task's teacher do not "
-            "share their vocabulary. Use the encoder that the teacher was "
+            f"The pretrained encoder in {source} and the task's teacher have "
+            "different vocabularies. Use the encoder that the teacher was "
             "fine-tuned from."
         )
     models.check_same_ids(teacher.tokenizer, tokenizer)

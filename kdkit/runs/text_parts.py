@@ -73,9 +73,10 @@ class PretrainParts(Parts):
                     teacher = load_text_teacher(
                         settings.teacher, self._has_head
                     )
-                # So that arms with and without a teacher begin as one: Keras
-                # draws the seeds of weights from this generator. TensorFlow's
-                # is not set again, which breaks SentencePiece tokenizers.
+                # So that models with and without a teacher begin with the same
+                # weights: Keras draws their seeds from this generator.
+                # TensorFlow's generator is not set again, because that breaks
+                # SentencePiece tokenizers.
                 random.seed(settings.seed)
                 loaded = self._make(teacher)
         length = settings.corpus.sequence_length
@@ -88,12 +89,12 @@ class PretrainParts(Parts):
         return loaded
 
     def _fitting_teacher(self, teacher, model):
-        """The teacher as the stages read it."""
+        """The teacher with the head that the stages need."""
         settings = self.settings
         if kind_of(teacher) != kind_of(model):
             raise UsageError(
-                "Encoders, decoders and encoder-decoders do not predict the "
-                f"same tokens. Received: a {type(teacher).__name__} as "
+                "The teacher and the student must both be encoders, decoders "
+                f"or encoder-decoders. Received: a {type(teacher).__name__} as "
                 f"teacher, a {type(model).__name__} as student. Use two of a "
                 "kind."
             )
@@ -102,15 +103,15 @@ class PretrainParts(Parts):
             teacher = teacher.backbone
         if settings.cache is not None and is_masked(settings.corpus, teacher):
             raise UsageError(
-                "--cache: masks are drawn anew in every epoch; what a teacher "
-                "says of masked tokens cannot be kept. Leave it out."
+                "--cache: masks are drawn again in every epoch, so the "
+                "teacher's outputs cannot be cached. Remove it."
             )
         stages = [stage for stage in settings.stages if stage.objectives]
         check_objectives(stages, teacher, model)
         return teacher
 
     def _make(self, teacher):
-        """Loads or builds the model, with its head if it needs one."""
+        """Loads or builds the model, with a head if the stages need one."""
         settings, model = self.settings, self.settings.model
         if model.checkpoint is not None:
             loaded = models.load_language_model(model.checkpoint)
@@ -210,7 +211,7 @@ class PretrainParts(Parts):
 
 
 def kind_of(model) -> str:
-    """Returns the name of a language model without a teacher, in its run."""
+    """Returns the name of a language model's directory in its run."""
     if models.is_encoder_decoder(model):
         return "encoder_decoder"
     return "decoder" if models.is_causal(model) else "encoder"

@@ -1,4 +1,4 @@
-"""The tokenizer of a model with random weights: read, or trained on text."""
+"""Loads or trains the tokenizer of a model with random weights."""
 
 from kdkit import data
 from kdkit import models
@@ -11,17 +11,18 @@ from kdkit.training.model_settings import ModelSettings
 
 
 def make_tokenizer(settings: PretrainSettings, directory):
-    """Reads the tokenizer, or trains it, or finds what was trained before.
+    """Loads the tokenizer, or trains it unless the run has trained it before.
 
     Args:
         settings: `PretrainSettings`.
-        directory: path. Where `keep_tokenizer` writes what was trained.
+        directory: path. Where `keep_tokenizer` saves a trained tokenizer.
 
     Returns:
         A keras-hub tokenizer, or a `kdkit.models.TokenizerPair`.
 
     Raises:
-        UsageError: if there is none, or the text does not have so many pieces.
+        UsageError: if no tokenizer is named, or the text is too short for the
+            vocabulary size.
     """
     if settings.tokenizer is not None:
         return models.load_tokenizer(settings.tokenizer)
@@ -34,8 +35,8 @@ def make_tokenizer(settings: PretrainSettings, directory):
         raise UsageError(
             "A model with random weights needs a tokenizer. Expected the place "
             "of one: a run, a preset directory or a vocabulary file. Pass "
-            "--tokenizer MODEL, or for a decoder or an encoder-decoder "
-            "--vocabulary-size N to train one on the text."
+            "--tokenizer MODEL. For a decoder or an encoder-decoder, you can "
+            "train one on the text: --vocabulary-size N."
         )
     return models.word_piece_tokenizer(
         data.sentiment_vocabulary(), lowercase=True
@@ -43,11 +44,11 @@ def make_tokenizer(settings: PretrainSettings, directory):
 
 
 def keep_tokenizer(tokenizer, directory) -> None:
-    """Writes what was trained, for when the run goes on.
+    """Saves a trained tokenizer, for when the run continues.
 
     Args:
         tokenizer: as `make_tokenizer` returns it.
-        directory: path. What is there stays as it is.
+        directory: path. An existing tokenizer is not replaced.
     """
     if not directory.is_dir():
         with staged(directory) as partial:
@@ -55,14 +56,14 @@ def keep_tokenizer(tokenizer, directory) -> None:
 
 
 def readable_tokenizer(model: ModelSettings, tokenizer):
-    """Returns a tokenizer as the class that goes with a model.
+    """Returns a tokenizer, converted to the class for a model's family.
 
     Args:
         model: `ModelSettings` with sizes.
         tokenizer: as `make_tokenizer` returns it.
 
     Raises:
-        UsageError: if the model does not read its tokens.
+        UsageError: if the model's family cannot use the tokenizer.
     """
     if model.mass is not None:
         models.require_sentence_pieces(tokenizer)
@@ -71,13 +72,13 @@ def readable_tokenizer(model: ModelSettings, tokenizer):
 
 
 def check_tokenizer(settings: PretrainSettings) -> None:
-    """Refuses a tokenizer that the model of a run does not read.
+    """Requires that the run's model can use its tokenizer.
 
     Args:
-        settings: `PretrainSettings`. Nothing is checked where none is named.
+        settings: `PretrainSettings`. Nothing is checked if none is named.
 
     Raises:
-        UsageError: if there is none in the place, or it does not fit.
+        UsageError: if the place has no tokenizer, or it does not fit.
     """
     if settings.tokenizer is None:
         return
@@ -99,7 +100,7 @@ def vocabulary_sizes(tokenizer) -> dict[str, int]:
 
 
 def _train(settings):
-    """One vocabulary of the text, or one for each side of its pairs."""
+    """Trains one tokenizer on the text, or one for each side of its pairs."""
     corpus, size = settings.corpus, settings.vocabulary_size
     if settings.separate_vocabularies:
         return models.TokenizerPair(

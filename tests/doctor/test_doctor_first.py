@@ -136,7 +136,7 @@ def test_force_goes_on_and_leaves_a_note(
     assert main([*words, "--run-dir", place]) == 1
     assert "Nothing was trained" in capsys.readouterr().err
     assert main([*words, "--run-dir", place, "--force"]) == 130
-    assert "going on in spite of rows kept apart" in capsys.readouterr().out
+    assert "continuing in spite of rows kept apart" in capsys.readouterr().out
     (event,) = read_events(tmp_path / "run", "doctor")
     assert event["forced"]
     notes = " ".join(run_notes(read_run(tmp_path / "run")))
@@ -163,7 +163,7 @@ def test_the_data_of_a_teacher_are_examined_too(
     monkeypatch.setattr(task_parts, "log_model", stop)
     with pytest.raises(KeyboardInterrupt):
         train_teacher(settings, tmp_path / "run", force=True)
-    assert "going on in spite of rows kept apart" in logged()
+    assert "continuing in spite of rows kept apart" in logged()
     (event,) = read_events(tmp_path / "run", "doctor")
     assert event["forced"]
     checks = {finding["check"] for finding in event["findings"]}

@@ -217,7 +217,7 @@ def test_arms_do_without_what_comes_before_the_stages(
     capsys.readouterr()
     assert main([*command, "--arms", "no_general"]) == 2
     said = capsys.readouterr().err
-    assert "Nothing is left" in said
+    assert "No arm is left" in said
     assert "Pass --general and --augment" in said
     ran.clear()
     command[-1] = str(tmp_path / "more")

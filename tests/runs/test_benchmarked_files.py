@@ -52,7 +52,7 @@ def test_unlike_rooms_are_told(rooms, shown, is_told, benchmark, capsys):
     benchmark(*({"reads_sources": True, "room": room} for room in rooms))
     captured = capsys.readouterr()
     assert shown in captured.out
-    assert ("one --sequence-length" in captured.err) == is_told
+    assert ("the same --sequence-length" in captured.err) == is_told
 
 
 def test_speed_ups_are_of_files_that_do_the_same_work(benchmark, capsys):

@@ -134,7 +134,7 @@ def test_list_and_show_print_recipes(capsys):
         (
             ["distill", "tinybert", "--smoke", "--task", "sst2"]
             + ["--run-dir", "RUN"],
-            "--task cannot stand beside --smoke",
+            "--task clashes with --smoke",
         ),
         (
             ["distill", "tinybert", "--task", "sst3", "--teacher", "x"]
@@ -282,7 +282,7 @@ def test_export_overwrites_only_when_told(exported, capsys):
     assert "--overwrite" in capsys.readouterr().err
     made = len(events_of(exported, "export", "teacher"))
     assert main([*command, "--overwrite"]) == 0
-    assert "there already, of the same teacher" in capsys.readouterr().out
+    assert "exists already, from the same teacher" in capsys.readouterr().out
     assert len(events_of(exported, "export", "teacher")) == made
 
 
@@ -336,7 +336,7 @@ def test_config_of_a_run_runs_again(finished_run, tmp_path, capsys):
     command = ["distill", "tinybert", "--config", str(run / "config.json")]
     clash = [*command, "--teacher", "x", "--run-dir", str(tmp_path / "run")]
     assert main(clash) == 2
-    assert "--teacher cannot stand beside --config" in capsys.readouterr().err
+    assert "--teacher clashes with --config" in capsys.readouterr().err
     # Same directory, same settings: it is finished.
     assert main([*command, "--run-dir", str(run)]) == 0
     assert "is finished" in capsys.readouterr().out

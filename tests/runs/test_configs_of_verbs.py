@@ -51,7 +51,7 @@ def test_settings_of_another_verb_name_the_verb_that_takes_them(
     told = refused(capsys, verb, "--config", file, "--run-dir", str(run))
     assert told == (
         f"kdkit {verb}: {file} holds a run of kdkit {made_by}. Expected one of "
-        f"kdkit {verb}. It is made again by: kdkit {made_by} --config "
+        f"kdkit {verb}. To repeat it, run: kdkit {made_by} --config "
         f"{file} --run-dir RUN\n"
     )
     assert not run.exists()
@@ -61,7 +61,7 @@ def test_steps_on_text_are_of_distill(config, tmp_path, capsys):
     file, run = config(to_dict(STEPS)), ["--run-dir", str(tmp_path / "run")]
     told = refused(capsys, "train-teacher", "--config", file, *run)
     assert "holds the steps of a recipe on text" in told
-    assert f"made again by: kdkit distill --config {file}" in told
+    assert f"To repeat it, run: kdkit distill --config {file}" in told
     told = refused(capsys, "sweep", "pkd", "--config", file, "--paper", *run)
     assert "Expected one on a task" in told
 
@@ -71,7 +71,7 @@ def test_settings_of_no_verb_are_told(verb, config, tmp_path, capsys):
     settings = {**to_dict(RUNS["distill"]), "verb": verb}
     words = ["--config", config(settings), "--run-dir", str(tmp_path / "run")]
     told = refused(capsys, "distill", *words)
-    assert f"Received one with the verb {verb!r}" in told
+    assert f"Received: the verb {verb!r}" in told
 
 
 @pytest.mark.parametrize("made_by", ["train-teacher", "pretrain"])

@@ -140,7 +140,7 @@ def test_a_file_elsewhere_needs_a_tokenizer(files, preset, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["generate", "RUN", "--top-k", "3"], "--top-k: not of the sampler"),
+        (["generate", "RUN", "--top-k", "3"], "--top-k is not an option of"),
         (["generate", "RUN", "--max-tokens", "99"], "capacity is 24 tokens"),
         (["generate", "RUN", "--max-tokens", "0"], "least one token to add"),
         (
@@ -151,7 +151,7 @@ def test_a_file_elsewhere_needs_a_tokenizer(files, preset, tmp_path, capsys):
             ["generate", "RUN", "--tokenizer", "x"],
             "--tokenizer is for exported",
         ),
-        (["generate", "ENCODER"], "is no decoder"),
+        (["generate", "ENCODER"], "is not a decoder"),
         (
             ["export", "RUN", "--format", "onyx"],
             "one of litert, onnx, saved_model",

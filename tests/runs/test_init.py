@@ -114,7 +114,7 @@ def test_a_file_runs_and_words_overrule_it(finished_run, folder, capsys):
 def test_no_file_is_replaced(folder, capsys):
     (folder / "my.toml").write_text("mine\n")
     assert main(["init", "pkd", "--output", "my.toml"]) == 2
-    assert "replaces no file" in capsys.readouterr().err
+    assert "never replaces a file" in capsys.readouterr().err
     assert (folder / "my.toml").read_text() == "mine\n"
 
 

@@ -36,7 +36,7 @@ def assert_made_again(make, run, logged, *models):
     make()
     output = logged()
     assert "was finished, but its model" in output
-    assert "is gone: making it again." in output
+    assert "is missing: making it again." in output
     assert "finished earlier, weights loaded" in output
     assert [digest(run / model) for model in models] == before
     assert (run / "metrics.jsonl").read_bytes() == log
@@ -125,9 +125,9 @@ def test_a_lost_model_is_told_with_what_helps(run, capsys):
     shutil.rmtree(run / "student")
     assert main(["evaluate", str(run)]) == 2
     told = capsys.readouterr().err
-    assert "was finished, but its model 'student' is gone" in told
+    assert "was finished, but its model 'student' is missing" in told
     assert "Available: ['control']" in told
-    assert "command of the run again, which makes it again" in told
+    assert "command again, which makes the model again" in told
     assert main(["evaluate", str(run), "--arm", "control"]) == 0
 
 
@@ -139,7 +139,7 @@ def test_a_run_that_is_not_finished_is_told_so(run, capsys):
     log.write_text("".join(line for line in lines if "run_fin" not in line))
     assert main(["evaluate", str(run)]) == 2
     told = capsys.readouterr().err
-    assert "has no model: it is not finished. Give its command again" in told
+    assert "has no model, because it is not finished. Run its command" in told
 
 
 def flip_a_bit(file):

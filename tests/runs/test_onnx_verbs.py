@@ -62,7 +62,7 @@ def test_files_of_both_formats_are_timed_alike_and_reported(
             ["export", "RUN", "--format", "onnx", "--precision", "fp16"],
             "ONNX files have fp32 or int8. Received: fp16",
         ),
-        (["export", "RUN", "--format", "onnx"], "Already there"),
+        (["export", "RUN", "--format", "onnx"], "exist already"),
         (["export", "FILE"], "is an exported file"),
         (["generate", "FILE", "--prompt", "a"], "a file of an encoder"),
     ],

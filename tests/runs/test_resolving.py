@@ -149,14 +149,14 @@ def test_bilstm_is_as_wide_as_its_word_vectors(finished_run, tmp_path):
         (
             "pkd",
             ["--student", "tinybert_4_layer_en_uncased", "--num-layers", "2"],
-            "--num-layers cannot stand beside --student",
+            "--num-layers clashes with --student",
         ),
         ("tinybert", ["--pretrained", "ENCODER"], "does not start from"),
         ("bert_small", [], "Pass --corpus FILE"),
         (
             "bert_small",
             ["--corpus", "a.txt", "--stages", "pretraining"],
-            "no stage is on the task",
+            "no stage trains on the task",
         ),
         ("tinybert", ["--corpus", "a.txt"], "trains on running text"),
         ("tinybert", ["--column", "text"], "--column needs --corpus"),
@@ -312,7 +312,7 @@ def test_rows_on_text_fit_the_model_unless_their_length_is_set(
     made = resolving.pretrain_settings(options)
     assert made.corpus.sequence_length == length
     said = capsys.readouterr().out
-    assert (f"Rows have {length} tokens at most" in said) == (length < 64)
+    assert (f"Sequences have at most {length} tokens" in said) == (length < 64)
 
 
 def test_pkd_starts_from_the_fine_tuned_teacher_where_no_other_is_known(

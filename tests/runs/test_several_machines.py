@@ -211,7 +211,7 @@ def test_a_run_whose_processes_get_sigterm_says_how_to_go_on_and_does(
     )
     assert status == [143, 143], outputs
     for output in outputs:
-        assert "The same command goes on from what is saved" in output
+        assert "The same command continues from the saved files" in output
     assert len(read_events(run, "epoch")) == 2
     status, outputs = run_settings(["train-teacher"], settings, run, [MAIN] * 2)
     assert status == [0, 0], outputs

@@ -69,7 +69,7 @@ def test_a_stage_is_no_path(name):
 )
 def test_stages_of_an_arm_have_names_of_their_own(settings, field):
     stage = (getattr(settings, field) or smoke.TEACHER.stages)[0]
-    with pytest.raises(UsageError, match="each needs one of its own"):
+    with pytest.raises(UsageError, match="Each stage needs its own name"):
         dataclasses.replace(settings, **{field: (stage, stage)})
 
 

@@ -145,7 +145,7 @@ def test_choices_are_all_combinations_in_order_or_some_by_seed():
         (["--paper"], "recipe 'vanilla_kd' has no search"),
         (["--over", "temperature"], "expected FIELD=V1,V2"),
         (["--over", "temprature=1,2"], "no setting 'temprature'"),
-        (["--over", "seed=1,1"], "tried twice"),
+        (["--over", "seed=1,1"], "has the same value twice"),
         (["--over", "temperature=1.0,0"], "above 0"),
         (["--over", "soft_label_weight=0.5,1.5"], "received 1.5"),
         (["--over", "temperature=1.0", "--random", "0"], "above 0"),
@@ -183,7 +183,7 @@ def test_what_trials_share_is_no_axis(finished_run, tmp_path, capsys):
             "--over", f"{field}={value}",
         )  # fmt: skip
         assert main(words) == 2
-        assert f"{field} is of what the trials share" in capsys.readouterr().err
+        assert f"{field} is a setting that the trials share" in capsys.readouterr().err
 
 
 def test_a_whole_path_is_no_end_of_another():
@@ -195,7 +195,7 @@ def test_a_whole_path_is_no_end_of_another():
 def test_what_is_measured_is_no_axis(field):
     settings = smoke.distillation(RECIPES["vanilla_kd"])
     assert find_field(settings, field) == field
-    with pytest.raises(UsageError, match=f"{field} decides which rows"):
+    with pytest.raises(UsageError, match=f"{field} decides which examples"):
         check_axes(settings, (Axis(field, ("sst2", "cola")),))
 
 

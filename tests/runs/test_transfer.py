@@ -229,5 +229,5 @@ def test_a_bilstm_has_no_stage_on_text(settings, tmp_path):
         teacher=settings.teacher,
         student=settings.student,
     )
-    with pytest.raises(UsageError, match="student without one, a BiLSTM"):
+    with pytest.raises(UsageError, match="student without an encoder"):
         distill(small, tmp_path / "run")

@@ -223,13 +223,13 @@ def test_mistakes_are_told_before_work(
         "--run-dir", str(tmp_path / "run"),
     ]  # fmt: skip
     message = refused([*distill, "--augment", "no.tsv"], capsys)
-    assert "no.tsv. Expected the copies of a task's rows" in message
+    assert "no.tsv. Expected the task's augmented examples" in message
     message = refused([*distill, "--augment-model", "x"], capsys)
     assert "--augment-model needs --augment" in message
     message = refused([*distill, "--general", str(tmp_path / "no")], capsys)
     assert "No model" in message
     words = [*distill, "--general", "x", "--num-layers", "2"]
-    assert "cannot stand beside --general" in refused(words, capsys)
+    assert "clashes with --general" in refused(words, capsys)
     words = [*distill[:1], "pkd", *distill[2:], "--general", "x"]
     assert "'pkd' has no stage on running text" in refused(words, capsys)
     pretrain = ["pretrain", "--corpus", str(place / "text.txt")]
@@ -241,5 +241,5 @@ def test_mistakes_are_told_before_work(
 
 def test_a_teacher_on_text_needs_objectives():
     settings = smoke.PRETRAINING
-    with pytest.raises(ValueError, match="if and only if there is a teacher"):
+    with pytest.raises(ValueError, match="if and only if it has a teacher"):
         override(settings, ["teacher=somewhere"])

@@ -31,7 +31,7 @@ def test_evaluate_measures_what_is_written(text, translator, tmp_path, capsys):
     result = json.loads(last)
     others = result["metrics"]["perplexity_of_other_sources"]
     hardly = others < LEAST_EFFECT * result["metrics"]["perplexity"]
-    assert ("writes without reading" in captured.err) == hardly
+    assert ("ignores its source" in captured.err) == hardly
     *_, evaluation = read_events(translator, "evaluation")
     assert result["metrics"]["perplexity"] == pytest.approx(
         evaluation["metrics"]["perplexity"]
@@ -149,7 +149,7 @@ def test_evaluate_tells_what_is_cut(text, translator, capsys):
         *("--num-beams", "1", "--sequence-length", "6"),
     ]
     assert main(arguments) == 0
-    assert "texts are cut to 6 tokens" in capsys.readouterr().err
+    assert "texts are truncated to 6 tokens" in capsys.readouterr().err
 
 
 def test_sentences_are_hidden_as_in_the_run(text, pretrained, capsys):
@@ -186,7 +186,7 @@ def test_what_a_run_held_out_is_named(pretrained, text):
         (["--pairs", "A", "B", "--corpus", "A"], "Received: both"),
         (["--corpus", "A", "--num-beams", "2"], "--num-beams needs --pairs"),
         (["--corpus", "A"], "none is named for the text"),
-        (["--task", "sst2"], "not of an encoder-decoder"),
+        (["--task", "sst2"], "is not for encoder-decoders"),
         (["--pairs", "A", "--languages", "en", "de"], "Received: 1 files"),
     ],
 )

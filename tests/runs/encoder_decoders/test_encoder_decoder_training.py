@@ -61,7 +61,7 @@ def test_hidden_spans_are_not_kept(text, pretrained, tmp_path, capsys):
         *("--cache", str(tmp_path / "cache"), "--run-dir", str(tmp_path / "a")),
     ]
     assert main(words) == 2
-    assert "spans are drawn anew" in capsys.readouterr().err
+    assert "spans are drawn again" in capsys.readouterr().err
     assert not (tmp_path / "cache").exists()
 
 
@@ -109,8 +109,8 @@ def test_the_size_of_a_batch_that_is_not_read_is_refused(
         words = [*command, "--run-dir", str(run), "--set", f"{field}=8"]
         assert main(words) == 2
         message = capsys.readouterr().err
-        assert f"{field} would not be read" in message
-        assert f"set {instead} in its place" in message
+        assert f"{field} would not be used" in message
+        assert f"Set {instead} instead" in message
     assert not run.exists()
 
 

@@ -34,9 +34,9 @@ def test_a_file_is_written_of_a_file_line_by_line(
     assert main(arguments) == 0
     assert len(output.read_text().splitlines()) == len(ENGLISH)
     # A student of a few updates does not know where a text ends.
-    assert "texts were written without an end" in capsys.readouterr().err
+    assert "texts have no end" in capsys.readouterr().err
     assert main(arguments) == 2
-    assert "is there already" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err
 
 
 def test_a_table_is_no_file_of_texts_to_write_of(translator, tmp_path, capsys):
@@ -46,7 +46,7 @@ def test_a_table_is_no_file_of_texts_to_write_of(translator, tmp_path, capsys):
     assert main([*arguments, "--output", str(output)]) == 2
     said = capsys.readouterr().err
     assert "Received: a table" in said
-    assert "Write its column of texts to a file alone" in said
+    assert "Write its column of texts to a separate file" in said
     assert not output.exists()
 
 
@@ -79,7 +79,7 @@ def test_what_is_written_is_paired_with_what_it_is_of(
     text, pretrained, written_pairs, tmp_path, capsys
 ):
     assert main(written_pairs) == 0
-    assert "left out, with what they are of" in capsys.readouterr().err
+    assert "dropped, with their sources" in capsys.readouterr().err
     check_written_pairs(tmp_path)
     # Sequence-level distillation: they are pairs as others are.
     words = [
@@ -177,8 +177,8 @@ def test_no_file_is_written_over_by_pairs(
     text, written_pairs, tmp_path, capsys
 ):
     for name, message in {
-        str(text / "dev.en"): "which is --input or --output",
-        "de": "which is --input or --output",
+        str(text / "dev.en"): "which is also --input or --output",
+        "de": "which is also --input or --output",
         "there": "Name another --kept-input",
     }.items():
         (tmp_path / "there").write_text("mine")
@@ -275,7 +275,7 @@ def test_a_run_whose_pairs_are_gone_is_exported(translator, tmp_path, capsys):
         (["--num-beams", "0", "--sampler", "beam"], "beam_size=0"),
         (["--sampler", "top_k"], "--sampler top_k"),
         (["--num-beams", "2"], "needs --sampler beam"),
-        (["--languages", "en"], "--languages are the one"),
+        (["--languages", "en"], "--languages needs two"),
         (["--languages", "en", "fr"], "no token for the language 'fr'"),
         (["--input", __file__], "needs --output"),
     ],
