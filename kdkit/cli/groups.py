@@ -183,8 +183,8 @@ class CacheOptions:
     """teacher cache"""
 
     cache: str | None = option(
-        "cache the teacher's outputs in this folder, for all runs with this "
-        "teacher. The teacher then runs only on examples that the cache "
+        "cache the teacher's outputs in this folder. Runs with the same "
+        "teacher share it. The teacher runs only on examples that the cache "
         "lacks.",
         metavar="DIR",
     )
@@ -255,7 +255,7 @@ class RunOptions(StageOptions):
         "the seed for weights, dropout and order. Defaults to 0."
     )
     smoke: bool = option(
-        "try it with tiny models and generated data, in under a minute",
+        "try tiny models on generated data, in under a minute",
         default=False,
     )
     config: File | None = option(
@@ -504,8 +504,8 @@ class DecoderOptions(BenchmarkTextOptions, SentenceOptions):
     """models on text (--model gpt2, llama3 or mass)"""
 
     model: str = option(
-        "the models' family: bert (default), gpt2, llama3 or mass. bert "
-        "means encoders on a task.",
+        "family: bert (default), gpt2, llama3 or mass. bert means encoders "
+        "on a task.",
         default="bert",
         metavar="FAMILY",
     )
@@ -515,13 +515,15 @@ class DecoderOptions(BenchmarkTextOptions, SentenceOptions):
         pages=TEXT,
     )
     tokenizer: Model | None = option(
-        "the place of the tokenizer for a --decoder with random weights. A "
-        "run, a preset directory or, for GPT-2, a vocabulary of byte pairs "
-        "(vocab.json, encoder.json).",
+        "for --decoder with random weights: its tokenizer. A run, a preset "
+        "directory or, for GPT-2, a vocabulary of byte pairs (vocab.json, "
+        "encoder.json).",
         pages=TEXT,
     )
     vocabulary_size: int | None = option(
-        "instead of --tokenizer: train one of N tokens on --corpus", pages=TEXT
+        "instead of --tokenizer: train one with N tokens. It is trained on "
+        "--corpus.",
+        pages=TEXT,
     )
     task_text: list[File] | None = option(
         "the task's text, which the student is trained for", pages=("gpt2",)

@@ -80,7 +80,7 @@ class Options:
         "the task, which decides the epochs. Defaults to sst2.", "sst2"
     )
     model: Model = option(
-        "the models' family: bert (default), gpt2, llama3 or mass",
+        "family: bert (default), gpt2, llama3 or mass",
         "bert",
         metavar="FAMILY",
     )

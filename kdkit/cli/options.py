@@ -321,7 +321,7 @@ def check_one_source(options) -> None:
         raise UsageError(
             "--encoder trains the teachers in this run, and "
             f"{', '.join(given)} is for existing teachers. Remove one of "
-            "them out."
+            "them."
         )
 
 

@@ -77,15 +77,15 @@ def check_steps(pipeline: Pipeline, attempt: Callable) -> list[str]:
     on_sentences = pipeline.settings.reads_sentences
     for name, place in pipeline.given.items():
         with attempt("model"):
-            has_one, expected = models.has_decoder, "decoder"
+            has_one, expected = models.has_decoder, "a decoder"
             if on_sentences:
                 has_one, expected = (
                     models.has_encoder_decoder,
-                    "encoder-decoder",
+                    "an encoder-decoder",
                 )
             if not has_one(place):
                 raise UsageError(
-                    f"{place} is not a {expected}. Expected a run of kdkit "
+                    f"{place} is not {expected}. Expected a run of kdkit "
                     "pretrain with one, or its preset directory."
                 )
             right.append(name)

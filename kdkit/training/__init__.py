@@ -1,7 +1,7 @@
-"""Training: settings, stages and the runner behind the command line.
+"""Training: settings, data sources, and the training of stages.
 
-Names are imported when they are first used: stages are data that know no files,
-and run where what the runner needs is not installed.
+Names are imported when they are first used, so that stages work without the
+packages that runs need.
 """
 
 from kdkit.late_names import late_names

@@ -1,4 +1,4 @@
-"""Running a recipe's stages on arrays, with Keras' own `fit`."""
+"""Runs a recipe's stages on arrays, with Keras' own `fit`."""
 
 import functools
 import math
@@ -28,31 +28,31 @@ def run_on_arrays(
     seed=0,
     jit_compile="auto",
 ):
-    """Trains a student by the stages of a recipe, from arrays in memory.
+    """Trains a student with a recipe's stages on arrays in memory.
 
-    On every backend of Keras that trains, without files, `tf.data` or a
-    tokenizer. `kdkit distill` is more: it reads a task, cuts padding, resumes,
-    logs, and measures as the task has it.
+    Works on every Keras backend that trains, without files, `tf.data` or a
+    tokenizer. `kdkit distill` does more: it reads a task, removes padding,
+    resumes, logs, and computes the task's metrics.
 
     Args:
         stages: tuple of `kdkit.recipes.Stage`, such as
-            `RECIPES["tinybert"].stages`. All of them on the task.
+            `RECIPES["tinybert"].stages`. All must be on the task.
         teacher: `keras.Model`, or a list of several.
         student: `keras.Model`. It is trained in place.
         x: dict of int arrays of shape `(num_rows, sequence_length)`, the inputs
             of both models.
-        y: array of labels of shape `(num_rows,)`, or `None` where no stage
-            counts them.
-        validation_data: tuple of such `x` and `y`, or `None`. Without it a
+        y: array of labels of shape `(num_rows,)`, or `None` if no stage uses
+            labels.
+        validation_data: tuple of such `x` and `y`, or `None`. Without it, a
             stage ends with the weights of its last epoch. Defaults to `None`.
         loss: `keras.losses.Loss` on the labels, or `None` for the sparse
             cross-entropy between labels and logits. Defaults to `None`.
         metrics: sequence of Keras metrics on the labels, or their names.
             Defaults to `("accuracy",)`.
-        monitor: string. The log by whose largest value a stage with `keep_best`
-            chooses its epoch. Defaults to `"val_accuracy"`.
-        seed: int. Seed of each stage's projections, dropout and order of rows.
-            Defaults to 0.
+        monitor: string. A stage with `keep_best` chooses the epoch with the
+            largest value of this log. Defaults to `"val_accuracy"`.
+        seed: int. The seed for each stage's projections, dropout and order of
+            examples. Defaults to 0.
         jit_compile: bool or `"auto"`, as in `keras.Model.compile`. Defaults to
             `"auto"`.
 
@@ -78,9 +78,10 @@ def run_on_arrays(
     on_text = [stage.name for stage in stages if stage.data != "task"]
     if on_text:
         raise UsageError(
-            f"Stages {on_text} are on running text. Expected stages on the "
-            "rows of a task, which arrays are. Run the others by `kdkit "
-            "pretrain --recipe`, and pass the rest of the recipe's stages."
+            f"Stages {on_text} are on running text. Expected stages on a "
+            "task's examples, because arrays hold these. Run the stages on "
+            "text with `kdkit pretrain --recipe`, and pass the rest of the "
+            "recipe's stages."
         )
     in_parts = [
         stage.name for stage in stages if stage.gradient_accumulation_steps > 1
@@ -88,8 +89,8 @@ def run_on_arrays(
     if in_parts:
         raise UsageError(
             f"Stages {in_parts} have gradient_accumulation_steps above 1, and "
-            "Keras' fit does not cut batches into parts. Set them to 1, with a "
-            "smaller batch_size where memory is short."
+            "Keras' fit does not split batches into parts. Set it to 1, with "
+            "a smaller batch_size if memory is short."
         )
     if loss is None:
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -100,7 +101,7 @@ def run_on_arrays(
         keras.utils.set_random_seed(seed)
         if stage.objectives:
             trainer, choose = _distiller(stage, teacher, student), dict
-        else:  # a keras-hub task itself would make a tf.data pipeline
+        else:  # because a keras-hub task would build a tf.data pipeline
             trainer = keras.Model(student.input, student.output)
             choose = functools.partial(select_inputs, trainer)
         trainer.compile(
@@ -132,7 +133,7 @@ def run_on_arrays(
 
 
 def _pad_token_id(x):
-    """The token at padded positions, `None` where there are none."""
+    """The token at padded positions, `None` if there are none."""
     if not {"token_ids", "padding_mask"} <= set(x):
         return None
     padding = np.asarray(x["token_ids"])[np.asarray(x["padding_mask"]) == 0]
@@ -150,12 +151,12 @@ def _distiller(stage, teacher, student):
 
 
 class _ChosenWeights(keras.callbacks.Callback):
-    """Ends a stage with the weights that it says: best, mean or last.
+    """Ends a stage with the weights that it asks for: best, mean or last.
 
     Args:
         student: `keras.Model`.
         stage: `kdkit.recipes.Stage`.
-        monitor: string, or `None` where there is nothing to choose by.
+        monitor: string, or `None` without validation data.
     """
 
     def __init__(self, student, stage, monitor):
@@ -179,8 +180,9 @@ class _ChosenWeights(keras.callbacks.Callback):
             return
         if self._monitor not in logs:
             raise UsageError(
-                f"A stage that keeps its best epoch chooses by monitor="
-                f"{self._monitor!r}. Expected one of {sorted(logs)}."
+                "A stage with keep_best needs a log to choose its epoch. "
+                f"Expected monitor as one of {sorted(logs)}. Received: "
+                f"{self._monitor!r}."
             )
         if logs[self._monitor] > self._best:
             self._best = logs[self._monitor]

@@ -1,4 +1,4 @@
-"""The teacher caches of a run, and the features that a stage reads."""
+"""A run's teacher caches, and the cached features for a stage's batches."""
 
 import dataclasses
 import json
@@ -30,25 +30,26 @@ from kdkit.training.task_data import predict_logits
 
 _log = logging.getLogger(__name__)
 
-READING = 2  # how checkpoints are read; increased when their outputs change
+READING = 2  # version of loading checkpoints; increased if outputs change
 
 
 class TeacherCaches:
     """The caches of all teachers of a run.
 
-    The cache of a single teacher is the directory itself; several are in it.
+    With one teacher, the directory is its cache. With several, each teacher's
+    cache is a folder in it.
 
     Args:
         settings: `CacheSettings`.
         teachers: list of `kdkit.models.LoadedModel`.
-        places: list of the paths that they were loaded from.
+        places: list of the paths that the teachers were loaded from.
         part: as in `kdkit.teacher_cache.TeacherCache`. Defaults to `None`.
         distribution: `Distribution`, whose processes share the examples that
             teachers run on. Defaults to one device.
 
     Raises:
-        UsageError: if a directory holds a cache of something else, or the
-            teacher's exported file cannot be opened.
+        UsageError: if the directory holds another cache, or the teacher's
+            exported file cannot be opened.
     """
 
     def __init__(
@@ -104,7 +105,7 @@ class TeacherCaches:
             self._parts = caches(distribution.part)
 
     def expect(self, stages, student, teacher_weights=None) -> None:
-        """Notes the stages that will read, so that teachers run only once.
+        """Registers the stages that will read, so that teachers run only once.
 
         Args:
             stages: iterable of `Stage`.
@@ -121,7 +122,7 @@ class TeacherCaches:
                 expected.update(entries)
 
     def features(self, stage: Stage, student, teacher_weights=None):
-        """Returns what adds the teachers' outputs to the batches of a stage.
+        """Returns a function for adding the teachers' outputs to batches.
 
         Args:
             stage: `Stage` with objectives.
@@ -129,10 +130,10 @@ class TeacherCaches:
             teacher_weights: as in `kdkit.Distiller`.
 
         Returns:
-            A callable from `kdkit.data.EncodedExamples`, as
-            a `DataSource` takes it. It runs the teachers on
-            the examples that are not cached. All processes call it: each fills
-            its part, the chief joins the parts, all read them.
+            A callable from `kdkit.data.EncodedExamples` to features, as a
+            `DataSource` takes it. It runs the teachers on the examples that are
+            not cached. All processes must call it: each fills its part, the
+            chief joins the parts, and all read them.
         """
         entries_of = self._entries(stage, student, teacher_weights)
         for read, entries in zip(self._read, entries_of, strict=True):
@@ -140,7 +141,7 @@ class TeacherCaches:
 
         def outputs(caches, encoded):
             asked = list(zip(caches, entries_of, self._expected, strict=True))
-            if len(asked) > 1:  # before the first one writes
+            if len(asked) > 1:  # before the first teacher writes
                 size = sum(
                     cache.needed(encoded, entries, expected)
                     for cache, entries, expected in asked
@@ -153,7 +154,7 @@ class TeacherCaches:
 
         def features(encoded):
             if self._parts:
-                # Outputs of earlier processes are not computed again.
+                # Outputs that earlier processes saved are not computed again.
                 with self._distribution.chief_first():
                     for cache in self._caches:
                         cache.merge_parts()
@@ -178,11 +179,11 @@ class TeacherCaches:
     def measure_file(self, evaluator: Evaluator) -> None:
         """Compares a teacher's exported file with the teacher, once.
 
-        The agreement is written to the index. Without a file nothing is done.
+        The agreement is saved in the index. Does nothing without a file.
 
         Args:
-            evaluator: `Evaluator` on dev, with the teacher's logits if they
-                are known.
+            evaluator: `Evaluator` on dev, with the teacher's logits if they are
+                computed already.
         """
         if self._file is None:
             return
@@ -210,18 +211,18 @@ class TeacherCaches:
 
     @property
     def agreement(self) -> dict | None:
-        """The agreement that `measure_file` found, `None` without a file."""
+        """The agreement from `measure_file`, `None` without a file."""
         return None if self._file is None else self._caches[0].agreement
 
     def relative_errors(self) -> list[dict]:
-        """The relative error of each output that was read, per teacher."""
+        """The relative error of each output that was read, for each teacher."""
         return [
             {name: cache.relative_error(name) for name in sorted(read)}
             for cache, read in zip(self._caches, self._read, strict=True)
         ]
 
     def log(self, run: RunDirectory) -> None:
-        """Logs once the precision and errors of the outputs that were read.
+        """Logs the precision and errors of the outputs that were read, once.
 
         Args:
             run: `RunDirectory`.
@@ -237,16 +238,16 @@ class TeacherCaches:
 
 
 def _reading(place):
-    """How a Hugging Face checkpoint is read: other outputs, another number.
+    """The version of loading a Hugging Face checkpoint, for the cache's key.
 
-    Version 0.1 used keras-hub's activation, whatever the checkpoint's was.
+    Version 0.1 used keras-hub's activation instead of the checkpoint's.
     """
     is_read = hugging_face_config(pathlib.Path(place)) is not None
     return {"checkpoint_reading": READING} if is_read else {}
 
 
 def _vocabulary_digest(tokenizer):
-    """The digest of a vocabulary with its rules, or of both of a pair."""
+    """The checksum of a vocabulary with its rules, or of a pair of them."""
     parts = []
     for side in dict.fromkeys(tokenizers_of_sides(tokenizer)):
         parts.append(list(side.get_vocabulary()))

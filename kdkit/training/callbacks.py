@@ -1,4 +1,4 @@
-"""Callbacks of a stage: progress, finite losses, what an epoch leaves."""
+"""Callbacks of a stage: progress, finite losses, checkpoints, curves."""
 
 import collections
 import logging
@@ -16,18 +16,18 @@ from kdkit.io.machine import duration
 
 _log = logging.getLogger(__name__)
 
-SEED_STATE = "seed_generator_state"  # of a `keras.random.SeedGenerator`
-STEPS_KEPT = 500  # whose time estimates that of the next ones
-COMPILED = 10  # how many times a step's own time its compilation takes
+SEED_STATE = "seed_generator_state"  # in a `keras.random.SeedGenerator`
+STEPS_KEPT = 500  # last steps whose times estimate the time left
+COMPILED = 10  # a step that takes so many times longer was compiled
 
 
 class StopAtNonFinite(keras.callbacks.Callback):
-    """Stops training when a loss is NaN or infinite, and says which.
+    """Stops training when a loss is NaN or infinite, and names the loss.
 
     Args:
         stage: string. Name of the stage.
-        first_step: int. Steps done before this sitting: updates, or parts of
-            their batches.
+        first_step: int. The number of steps done before this start of the run:
+            updates, or parts of their batches.
 
     Raises:
         RunError: from `fit`, naming objective, stage and step.
@@ -44,22 +44,23 @@ class StopAtNonFinite(keras.callbacks.Callback):
             name for name, value in logs.items() if not math.isfinite(value)
         ]
         if broken:
-            # The total is broken by its terms: name these where there are any.
+            # Name the terms that are not finite instead of the total.
             terms = [name for name in broken if name != "loss"] or broken
             raise RunError(
                 f"{', '.join(terms)} became {logs[terms[0]]} in stage "
-                f"{self._stage!r} at step {self._step}. The checkpoint before "
-                "it is kept. Try a smaller learning_rate."
+                f"{self._stage!r} at step {self._step}. The last checkpoint "
+                "is saved. Try a smaller learning_rate."
             )
 
 
 class SeedEpochs(keras.callbacks.Callback):
-    """Makes what is random in an epoch a function of its number alone.
+    """Makes an epoch's random numbers a function of its number and seeds.
 
-    Dropout so is the same whether a run was stopped before the epoch or not.
+    Dropout is then the same whether or not the run was stopped before the
+    epoch.
 
     Args:
-        seeds: ints. What else it is a function of.
+        seeds: ints. The seeds.
     """
 
     def __init__(self, *seeds):
@@ -81,19 +82,18 @@ class SeedEpochs(keras.callbacks.Callback):
 class Progress(keras.callbacks.Callback):
     """Logs each epoch and, at the level `DEBUG`, the steps within it.
 
-    A record of a step has an attribute `progress` for handlers that draw a
-    bar: a dict with a `title`, the steps that are `done` of the `total`, and a
-    text with the `rest`, time left and losses.
+    A step's log record has an attribute `progress` for handlers that draw a
+    bar: a dict with the `title`, the number of steps `done`, the `total`, and
+    the `rest`, a text with the time left and the losses.
 
-    Time left is estimated from the steps that were only computed, without
-    those in which the step was compiled too, as for every new length of a
-    batch, or a checkpoint was saved. See `seconds_of_step`.
+    The time left is estimated without the steps that were compiled, as for
+    every new batch length, or that saved a checkpoint. See `seconds_of_step`.
 
     Args:
-        title: string. Begins each line.
+        title: string. The beginning of each line.
         num_epochs: int. Epochs of the stage.
-        steps_per_epoch: int. Steps of an epoch, as of `StopAtNonFinite`.
-        seconds_between: float. Time between two records within an epoch.
+        steps_per_epoch: int. Steps per epoch, as in `StopAtNonFinite`.
+        seconds_between: float. Seconds between two records within an epoch.
             Defaults to `1.0`.
     """
 
@@ -156,16 +156,16 @@ def _in_words(logs):
 def seconds_of_step(seconds: Iterable[float]) -> float | None:
     """Returns the mean time of steps, without those that were compiled.
 
-    A step that takes more than ten times as long as the quickest quarter did
-    more than compute: batches of one run differ in length by less, and a
-    compilation takes seconds.
+    A step was compiled if it took more than ten times as long as the quickest
+    quarter of the steps: the batch lengths of a run differ by less than that,
+    and a compilation takes seconds.
 
     Args:
         seconds: iterable of floats, one per step.
 
     Returns:
-        Float, or `None` for fewer than two steps, of which the first is always
-        compiled.
+        Float, or `None` for fewer than two steps, because the first step is
+        always compiled.
 
     >>> round(seconds_of_step([20.0, 0.3, 18.0, 0.5, 0.4]), 3)
     0.4
@@ -179,22 +179,23 @@ def seconds_of_step(seconds: Iterable[float]) -> float | None:
 
 
 class Checkpointing(keras.callbacks.Callback):
-    """Saves now and then within an epoch and when a signal came; ends epochs.
+    """Saves at intervals within an epoch, on signals, and after each epoch.
 
     Args:
-        save_step: callable of the steps of the epoch that are done and the
-            seconds that they took.
-        finish_epoch: callable of the number of finished epochs, the logs (a
-            dict that may be added to, for the callbacks behind this one) and a
-            callable without arguments of the seconds that the epoch took.
-        minutes: float. The time between two saves within an epoch; `0.0` for
-            one after each step.
+        save_step: callable. Called with the number of the epoch's finished
+            steps and their seconds.
+        finish_epoch: callable. Called with the number of finished epochs, the
+            logs (a dict that it may extend, for later callbacks) and a
+            callable without arguments that returns the epoch's seconds.
+        minutes: float. The minutes between two saves within an epoch; `0.0`
+            to save after each step.
         stop: `StopSignals`.
-        seconds_before: float. What the first epoch took before this sitting.
+        seconds_before: float. The first epoch's seconds before this start of
+            the run.
 
     Raises:
-        KeyboardInterrupt: after a step or an epoch that was saved.
-        Terminated: likewise.
+        KeyboardInterrupt: after SIGINT, once the step or epoch is saved.
+        Terminated: after SIGTERM, once the step or epoch is saved.
     """
 
     def __init__(self, save_step, finish_epoch, minutes, stop, seconds_before):
@@ -230,17 +231,16 @@ BATCH, EPOCH = "batch_", "epoch_"
 
 
 class Curves(keras.callbacks.Callback):
-    """Writes losses and metrics into files that TensorBoard reads.
+    """Writes losses and metrics into files for TensorBoard.
 
-    Points of steps and epochs that will be done again are dropped when a run
-    goes on, and what was written by earlier sittings stands in the one file of
-    this sitting.
+    When a run continues, points of steps and epochs that it repeats are
+    dropped, and all earlier points are copied into one new file.
 
     Args:
-        directory: `pathlib.Path`. It gets the folders `train` and `validation`.
-        first_step: int. Steps of the stage that are done.
-        first_epoch: int. Epochs of it that are finished.
-        steps_between: int. From one point within an epoch to the next. Defaults
+        directory: `pathlib.Path`, for the folders `train` and `validation`.
+        first_step: int. The stage's finished steps.
+        first_epoch: int. The stage's finished epochs.
+        steps_between: int. Steps between two points within an epoch. Defaults
             to `100`.
     """
 
@@ -266,11 +266,11 @@ class Curves(keras.callbacks.Callback):
                 self._write("train", f"{BATCH}{name}", value, self._step)
 
     def write_epoch(self, epoch: int, logs: dict) -> None:
-        """Writes what an epoch gave.
+        """Writes the points of an epoch.
 
         Args:
             epoch: int. The number of finished epochs.
-            logs: dict of floats, those on dev with `val_` before their names.
+            logs: dict of floats. The names of logs on dev begin with `val_`.
         """
         for name, value in logs.items():
             part = "validation" if name.startswith("val_") else "train"
@@ -278,7 +278,7 @@ class Curves(keras.callbacks.Callback):
             self._write(part, f"{EPOCH}{name}", value, epoch - 1)
 
     def flush(self) -> None:
-        """Hands all points to the system, which a checkpoint follows."""
+        """Flushes all points. Called before each checkpoint."""
         for file in self._files.values():
             file.flush()
 
@@ -302,7 +302,7 @@ def read_points(directory: pathlib.Path) -> dict:
     """Returns the points in a folder, `tf.compat.v1.Event` by tag and step.
 
     Args:
-        directory: `pathlib.Path`, of files that may end in half a point.
+        directory: `pathlib.Path`. Its files may end in half a point.
     """
     points = {}
     for file in sorted(directory.glob("*tfevents*")):
@@ -312,13 +312,13 @@ def read_points(directory: pathlib.Path) -> dict:
                 event = tf.compat.v1.Event.FromString(record)
                 for value in event.summary.value:
                     points[value.tag, event.step] = event
-        except Exception:  # TensorFlow's and protobuf's kinds
-            continue  # its process was killed while it wrote
+        except Exception:  # TensorFlow's and protobuf's errors
+            continue  # the process was killed while it wrote
     return points
 
 
 def _open(directory, first_step, first_epoch):
-    """A file with the points so far in the place of all that were there."""
+    """Opens a new file with the earlier points, and removes the old files."""
     directory.mkdir(parents=True, exist_ok=True)
     old = sorted(directory.glob("*tfevents*"))
     points = read_points(directory)

@@ -1,4 +1,4 @@
-"""Checkpoints of a stage: its best and its last weights, and what is kept."""
+"""Checkpoints of a stage: saving, restoring and removing them."""
 
 import dataclasses
 import logging
@@ -37,14 +37,14 @@ STATE = "state.json"
 
 @dataclasses.dataclass(frozen=True)
 class Position:
-    """Where a stage can go on.
+    """A position from which a stage can continue.
 
     Args:
         epoch: int. The number of finished epochs.
-        step: int. Steps of the next one that are done. Defaults to `0`.
-        seconds: float. The time that they took. Defaults to `0.0`.
+        step: int. The finished steps of the next epoch. Defaults to `0`.
+        seconds: float. The seconds of these steps. Defaults to `0.0`.
         best_epoch: int or `None`. The epoch with the best dev metric so far.
-        best_value: float or `None`. That metric.
+        best_value: float or `None`. That metric's value.
     """
 
     epoch: int = 0
@@ -55,7 +55,7 @@ class Position:
 
     @property
     def name(self) -> str:
-        """The name of its checkpoint.
+        """The name of the position's checkpoint.
 
         >>> Position(2).name, Position(2, step=30).name
         ('epoch-2', 'epoch-2-step-30')
@@ -64,7 +64,7 @@ class Position:
         return f"epoch-{self.epoch}{within}"
 
     def __str__(self):
-        """As people say it.
+        """The position in words.
 
         >>> print(Position(2)), print(Position(2, step=30))
         after epoch 2
@@ -78,12 +78,12 @@ class Position:
 
 @dataclasses.dataclass(frozen=True)
 class StageState:
-    """What is kept of a stage. `state.json` is written last, so it is true.
+    """The checkpoints of a stage. `state.json` is written after their files.
 
     Args:
         kept: tuple of `Position`s with a checkpoint, the newest last.
-        digests: dict from the name of a checkpoint to the digest of its file.
-        is_finished: bool. Whether the stage is done.
+        digests: dict from the name of a checkpoint to its file's checksum.
+        is_finished: bool. Whether the stage is finished.
     """
 
     kept: tuple[Position, ...] = ()
@@ -92,53 +92,53 @@ class StageState:
 
     @property
     def newest(self) -> Position:
-        """Where the stage stands; at its beginning if nothing is kept."""
+        """The newest position; the stage's beginning without checkpoints."""
         return self.kept[-1] if self.kept else Position()
 
 
 def write_state(file: pathlib.Path, state: StageState) -> None:
-    """Writes a `state.json`, with its own digest.
+    """Writes a `state.json` that contains its own checksum.
 
     Args:
-        file: `pathlib.Path`. What is there is replaced.
+        file: `pathlib.Path`. An existing file is replaced.
         state: `StageState`.
 
     Raises:
-        RunError: where the disk does not take it.
+        RunError: if the disk is full or not writable.
     """
     write_json(file, with_own_digest(to_dict(state)))
 
 
 def read_state(file: pathlib.Path) -> StageState:
-    """Returns what is in a `state.json`.
+    """Reads a `state.json`.
 
-    One of a version that wrote no digest in it is read as it stands.
+    A file of an earlier version, without a checksum, is not verified.
 
     Args:
         file: `pathlib.Path`.
 
     Raises:
-        UsageError: (a `ValueError`) if it is none.
-        RunError: if it is not what was written.
+        UsageError: (a `ValueError`) if the file is not a `state.json`.
+        RunError: if the file does not match its checksum.
     """
     values = read_json(file, "the state of a stage", _of_state)
     if not fits_own_digest(values):
         raise RunError(
-            f"Cannot go on with {file}: its content is not what was written, "
-            f"by its own digest. {made_again(file.parent)}"
+            f"Cannot continue from {file}: its content does not match its "
+            f"checksum. {made_again(file.parent)}"
         )
     return from_dict(StageState, _state_alone(values))
 
 
 def made_again(folder: pathlib.Path) -> str:
-    """Says how a stage is made again, of whose files one is damaged.
+    """Returns how to repeat a stage that has a damaged file.
 
     Args:
         folder: `pathlib.Path` of its checkpoints.
     """
     return (
-        f"Remove the folder {folder}, and the same command makes this stage "
-        "again from its beginning."
+        f"Remove the folder {folder}, and the same command repeats this stage "
+        "from its beginning."
     )
 
 
@@ -147,7 +147,7 @@ def _state_alone(values):
 
 
 def _of_state(values):
-    """What is wrong with the state of a stage, or `None`."""
+    """A mistake in the state of a stage, or `None`."""
     rest = _state_alone(values)
     try:
         from_dict(StageState, rest)
@@ -156,7 +156,7 @@ def _of_state(values):
     return None
 
 
-GROUP = "kdkit_running_state"  # beside what Keras writes into a file of weights
+GROUP = "kdkit_running_state"  # added to Keras' own groups in a weights file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -164,15 +164,15 @@ class RunningState:
     """The metrics of an epoch so far, and the states of random generators.
 
     Args:
-        values: tuple of arrays, one for each variable, whose first axis are
-            the replicas.
+        values: tuple of arrays, one for each variable. The first axis is the
+            replica.
     """
 
     values: tuple[np.ndarray, ...]
 
     @classmethod
     def of(cls, trainer) -> "RunningState":
-        """Reads it from a compiled model that made a step."""
+        """Reads the state of a compiled model that has made a step."""
         return cls(
             tuple(
                 np.stack([part.numpy() for part in _parts(variable)])
@@ -181,9 +181,9 @@ class RunningState:
         )
 
     def restore(self, trainer) -> None:
-        """Gives it to a model whose variables are made.
+        """Assigns the state to a model that has its variables.
 
-        On another number of devices the first one gets the sums.
+        On another number of devices, the first device gets the sums.
 
         Raises:
             RunError: if the model has other variables.
@@ -193,9 +193,9 @@ class RunningState:
         expected = [tuple(variable.shape) for variable in variables]
         if shapes != expected:
             raise RunError(
-                "The checkpoint is of a model with other metrics or random "
+                "The checkpoint has a model with other metrics or random "
                 f"layers. Expected variables of shapes {expected}. Received: "
-                f"{shapes}. Go on with the version of kdkit and Keras that "
+                f"{shapes}. Continue with the version of kdkit and Keras that "
                 "wrote it."
             )
         for variable, values in zip(variables, self.values, strict=True):
@@ -206,7 +206,7 @@ class RunningState:
                 part.assign(value)
 
     def write(self, file) -> None:
-        """Adds it to a file of weights.
+        """Adds the state to a file of weights.
 
         Args:
             file: path of an HDF5 file.
@@ -218,10 +218,10 @@ class RunningState:
 
     @classmethod
     def read(cls, file) -> "RunningState":
-        """Returns what `write` added to a file.
+        """Reads the state that `write` added to a file.
 
         Raises:
-            RunError: if it is not there as it was written.
+            RunError: if the state is missing or damaged.
         """
         try:
             size = pathlib.Path(file).stat().st_size
@@ -230,28 +230,28 @@ class RunningState:
                 parts = [
                     _within(group, str(number)) for number in range(len(group))
                 ]
-                # What says that it is larger would take memory for nothing.
+                # A false size would only waste memory.
                 if sum(part.nbytes for part in parts) > size:
-                    raise ValueError("it says that it has more than its bytes")
+                    raise ValueError("its size does not match its bytes")
                 values = tuple(part[()] for part in parts)
             if not all(
                 isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
                 for value in values
             ):
-                raise ValueError("it has something else than numbers")
-        except Exception as error:  # h5py raises many kinds
+                raise ValueError("it contains other data than numbers")
+        except Exception as error:  # h5py raises many types of errors
             raise RunError(
-                f"Cannot go on with {file}: it has no state of metrics and "
+                f"Cannot continue from {file}: it has no state of metrics and "
                 f"random layers ({shortened(str(error))}). Remove it, and the "
-                "same command goes on from the one before."
+                "same command continues from the checkpoint before."
             ) from error
         return cls(values)
 
 
 def _within(group, name):
-    """A group or numbers that are in this file, and not in another one."""
+    """A group or an array in this file, never a link to another file."""
     if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-        raise ValueError(f"{name!r} is not in it, or a link to another place")
+        raise ValueError(f"{name!r} is missing, or a link to another place")
     found = group[name]
     if isinstance(found, h5py.Dataset) and (found.external or found.is_virtual):
         raise ValueError(f"{name!r} is a link to another place")
@@ -259,7 +259,7 @@ def _within(group, name):
 
 
 def _variables(trainer):
-    """Metrics first, then seeds, in an order that is always the same."""
+    """The variables of metrics, then the seeds, always in the same order."""
     return [
         *trainer.metrics_variables,
         *(variable for variable in trainer.variables if _is_seed(variable)),
@@ -280,7 +280,7 @@ def _parts(variable):
 
 
 def _divided(values, count, is_seed):
-    """The values of replicas for another number of them."""
+    """The replicas' values for another number of replicas."""
     if is_seed:
         return np.repeat(values[:1], count, axis=0)
     divided = np.zeros((count, *values.shape[1:]), values.dtype)
@@ -295,16 +295,17 @@ UNFINISHED = "unfinished"
 class StageCheckpoints:
     """Saves and restores the training of one stage.
 
-    Holds the last epochs and the last position within an epoch (student,
-    projections, optimiser, running state), and the student's weights of the
-    best epoch and of those to average. Never a teacher.
+    Checkpoints contain the student, projections, optimiser and running state
+    for the last epochs and the last position within an epoch, and the student's
+    weights for the best epoch and the epochs to average. They never contain a
+    teacher.
 
     Args:
-        directory: `pathlib.Path`, made when something is saved.
-        averaged_epochs: tuple of ints. The epochs whose mean is asked for.
-            Defaults to `()`.
-        keep: int. How many of the last epochs are kept. Above 1 these and the
-            best one stay when the stage is finished. Defaults to `1`.
+        directory: `pathlib.Path`. Created when a checkpoint is saved.
+        averaged_epochs: tuple of ints. The epochs to average. Defaults to `()`.
+        keep: int. The number of last epochs whose checkpoints are kept. Above
+            1, these and the best one stay after the stage is finished.
+            Defaults to `1`.
     """
 
     def __init__(
@@ -317,26 +318,26 @@ class StageCheckpoints:
         self._averaged_epochs = averaged_epochs
         self._keep = keep
         self.state = StageState()
-        self._written = set()  # names of files that this process made
+        self._written = set()  # names of files that this process wrote
         self._read_state()
         remember_optimizers()
 
     def _read_state(self):
-        """Sees what is kept; of several processes, one of them writes it."""
+        """Reads the state again, as another process may have written it."""
         if (self._directory / STATE).exists():
             self.state = read_state(self._directory / STATE)
 
     def begin(self) -> Position:
-        """Returns where to go on: after the newest checkpoint that is there.
+        """Returns the position of the newest checkpoint that exists.
 
         Raises:
-            RunError: if it is not as it was written.
+            RunError: if that checkpoint is damaged.
         """
         self._tell_of_lost_state()
         kept = list(self.state.kept)
         while kept and not self._file(kept[-1].name).exists():
             gone = self._file(kept.pop().name)
-            _log.warning(f"{gone} is not there: going on without it.")
+            _log.warning(f"{gone} is missing: continuing without it.")
         self.state = dataclasses.replace(self.state, kept=tuple(kept))
         if kept:
             self._check(kept[-1].name)
@@ -347,8 +348,8 @@ class StageCheckpoints:
         names = {path.name for path in self._directory.glob(f"*{SUFFIX}")}
         if names - {self._file(UNFINISHED).name} and not file.exists():
             _log.warning(
-                f"{file} is not there, which says what the checkpoints beside "
-                "it are: making this stage from its beginning, without them.",
+                f"{file} is missing, so the checkpoints in its folder cannot "
+                "be used. Repeating this stage from its beginning.",
             )
 
     def save_epoch(self, trainer, student, epoch, value, larger_is_better=True):
@@ -356,7 +357,7 @@ class StageCheckpoints:
 
         Args:
             trainer: the model that is trained, a `Distiller` or the student.
-            student: the student in it.
+            student: the student inside the trainer.
             epoch: int. The number of finished epochs.
             value: float. The dev metric after this epoch.
             larger_is_better: bool. Defaults to `True`.
@@ -368,8 +369,8 @@ class StageCheckpoints:
         )
         best = before.best_epoch, before.best_value
         if is_best:
-            # What is not a number (an undefined correlation, say) is no best
-            # value: the next epoch is the better one, whatever it has.
+            # NaN, as for an undefined correlation, is never the best value: the
+            # next epoch counts as better, whatever its value.
             best = epoch, value if math.isfinite(value) else None
         position = Position(epoch, best_epoch=best[0], best_value=best[1])
         digests = {}
@@ -386,9 +387,9 @@ class StageCheckpoints:
 
         Args:
             trainer: the model that is trained.
-            step: int. Steps of the epoch that are done.
-            seconds: float. The time that they took.
-            running: `RunningState` after them.
+            step: int. The finished steps of the epoch.
+            seconds: float. The seconds of these steps.
+            running: `RunningState` after these steps.
         """
         position = dataclasses.replace(
             self.state.newest, step=step, seconds=seconds
@@ -396,7 +397,7 @@ class StageCheckpoints:
         self._note(position, self._save(trainer, position.name, running))
 
     def restore(self, trainer) -> RunningState | None:
-        """Loads where the stage stands; returns its state within an epoch.
+        """Loads the newest checkpoint; returns its state within an epoch.
 
         Args:
             trainer: the model that is trained.
@@ -408,7 +409,7 @@ class StageCheckpoints:
         return RunningState.read(file) if position.step else None
 
     def load_mean(self, student):
-        """Gives the student the mean of its weights after `averaged_epochs`."""
+        """Assigns the mean of the weights after `averaged_epochs`."""
         self._read_state()
         model = _weights_only(student)
         sums = [0.0] * len(model.weights)
@@ -422,7 +423,7 @@ class StageCheckpoints:
         model.set_weights([total / num_epochs for total in sums])
 
     def finish(self, student, keep_best):
-        """Gives the student its final weights and marks the stage as done."""
+        """Assigns the final weights and marks the stage as finished."""
         if keep_best:
             best = f"best-{self.state.newest.best_epoch}"
             self._load(_weights_only(student), best)
@@ -431,7 +432,7 @@ class StageCheckpoints:
         self._write_state(digests)
 
     def restore_final(self, student):
-        """Loads the weights with which the stage ended."""
+        """Loads the weights at the end of the stage."""
         self._read_state()
         self._load(_weights_only(student), "final")
 
@@ -445,21 +446,21 @@ class StageCheckpoints:
     def _read(self, model, name):
         try:
             model.load_weights(self._file(name))
-        except Exception as error:  # h5py and Keras raise many kinds
+        except Exception as error:  # h5py and Keras raise many types of errors
             raise self._error(
                 name, f"it cannot be loaded ({shortened(str(error))})"
             ) from error
 
     def _check(self, name):
-        """Refuses a file that is not as it was written."""
+        """Requires that a file exists and matches its checksum."""
         file = self._file(name)
         known = self.state.digests.get(name)
         if not file.is_file():
             found = "there is no such file"
         elif known is None:
-            found = f"{STATE} has no digest of it"
+            found = f"{STATE} has no checksum for it"
         elif known != digest(file):
-            found = "its content is not what was written"
+            found = "its content does not match its checksum"
         elif name not in self._written and (problem := hdf5_problem(file)):
             found = f"it cannot be opened ({problem})"
         else:
@@ -468,10 +469,12 @@ class StageCheckpoints:
 
     def _error(self, name, found):
         file = self._file(name)
-        return RunError(f"Cannot go on with {file}: {found}. {self._way(name)}")
+        return RunError(
+            f"Cannot continue from {file}: {found}. {self._way(name)}"
+        )
 
     def _way(self, name):
-        """What to do about a file that is damaged."""
+        """The fix for a damaged file."""
         earlier = [
             position
             for position in self.state.kept[:-1]
@@ -479,18 +482,18 @@ class StageCheckpoints:
         ]
         if earlier and name == self.state.newest.name:
             return (
-                f"Remove it, and the same command goes on {earlier[-1]} of "
+                f"Remove it, and the same command continues {earlier[-1]} of "
                 "this stage."
             )
         return made_again(self._directory)
 
     def _save(self, model, name, running=None):
-        """Writes a file to the disk; returns its digest by its name."""
-        with writing(self._file(name), "The checkpoints before are kept."):
+        """Writes a file to the disk; returns its checksum by its name."""
+        with writing(self._file(name), "Earlier checkpoints are saved."):
             self._directory.mkdir(parents=True, exist_ok=True)
             temporary = self._file(UNFINISHED)
             temporary.unlink(missing_ok=True)
-            # HDF5 ends the process where the disk fills up.
+            # HDF5 ends the process if the disk is full.
             reserve(self._directory, stored_size(model))
             model.save_weights(temporary, overwrite=True)
             if running is not None:
@@ -502,7 +505,7 @@ class StageCheckpoints:
         return {name: found}
 
     def _note(self, position, digests):
-        """Makes a position the newest, and forgets what is not kept."""
+        """Makes a position the newest, and removes old positions."""
         kept = [old for old in self.state.kept if not old.step]
         if position.step:
             kept = [*kept[-self._keep :], position]
@@ -512,7 +515,7 @@ class StageCheckpoints:
         self._write_state(digests)
 
     def _write_state(self, digests):
-        """Writes the state with the digests of new files; removes old ones."""
+        """Writes the state with new files' checksums, and removes old files."""
         wanted = self._wanted()
         self.state = dataclasses.replace(
             self.state,
@@ -526,14 +529,14 @@ class StageCheckpoints:
         self.clean()
 
     def clean(self):
-        """Removes the files that the state does not speak of."""
+        """Removes the files that are not in the state."""
         wanted = self._wanted()
         for file in self._directory.glob(f"*{SUFFIX}"):
             if file.name.removesuffix(SUFFIX) not in wanted:
                 file.unlink()
 
     def _wanted(self):
-        """The names of the files that the state speaks of."""
+        """The names of the files in the state."""
         kept = {position.name for position in self.state.kept}
         best = {f"best-{position.best_epoch}" for position in self.state.kept}
         if not self.state.is_finished:
@@ -543,6 +546,7 @@ class StageCheckpoints:
 
 
 def _weights_only(model):
-    """The model's layers in a model that has no optimiser to be saved."""
-    # With a name, which is in the file: Keras' own has a number of the process.
+    """The model's layers in a model without an optimiser, for saving."""
+    # With a fixed name, because the name is in the file. Keras' default name
+    # contains a number of the process.
     return keras.Model(model.input, model.output, name="weights")

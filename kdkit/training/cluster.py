@@ -1,4 +1,4 @@
-"""The processes of a job: who they are, and a wait until all have started."""
+"""The processes of a job: their addresses, and a wait until all started."""
 
 import dataclasses
 import logging
@@ -18,7 +18,7 @@ EXAMPLE = (
     '{"cluster": {"worker": ["host1:2222", "host2:2222"]}, "task": {"type": '
     '"worker", "index": 0}}'
 )
-# Variables with the number of a process and the count of all processes.
+# Environment variables with a process's number and the number of processes.
 NUMBERED_BY = (
     ("SLURM_PROCID", "SLURM_STEP_NUM_TASKS"),
     ("RANK", "WORLD_SIZE"),
@@ -27,12 +27,12 @@ NUMBERED_BY = (
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """One process of a job that trains together.
+    """This process of a job, whose processes train together.
 
     Args:
-        rank: int. Its number, from 0, the chief.
-        addresses: tuple of strings `host:port`, by rank, where TensorFlow
-            connects the processes.
+        rank: int. Its number, from 0. Process 0 is the chief.
+        addresses: tuple of strings `host:port`, by rank. TensorFlow connects
+            the processes at these addresses.
     """
 
     rank: int
@@ -45,14 +45,14 @@ class Process:
 
 
 def process_of_launcher() -> Process:
-    """Returns which process this is, from the variables of its launcher.
+    """Returns this process, from the launcher's environment variables.
 
     TensorFlow's cluster resolvers read `TF_CONFIG` or, without it, the
     variables that `srun` sets.
 
     Raises:
-        UsageError: if there are no such variables, they are malformed, a
-            machine has several tasks of Slurm, or there is one process.
+        UsageError: if the variables are missing or malformed, a machine has
+            several Slurm tasks, or there is only one process.
     """
     if os.environ.get("TF_CONFIG"):
         process = _of_tf_config(os.environ["TF_CONFIG"])
@@ -69,20 +69,20 @@ def process_of_launcher() -> Process:
         )
     if process.size == 1:
         raise UsageError(
-            "Several processes make a job. Received: one. Start more, or "
-            "remove the option that is for several of them."
+            "A job needs at least 2 processes. Received: 1. Start more, or "
+            "remove the option for several processes."
         )
     return process
 
 
 def part_of_launcher() -> tuple[int, int]:
-    """Returns the part of shared work of this process: i, from 0, and n.
+    """Returns this process's part of shared work: i, from 0, and n.
 
     From `TF_CONFIG`, the variables of `srun`, or those of `torchrun` and of
     Kubernetes' PyTorchJob (`RANK`, `WORLD_SIZE`), in this order.
 
     Raises:
-        UsageError: if there are none, or they are malformed.
+        UsageError: if the variables are missing or malformed.
     """
     if os.environ.get("TF_CONFIG"):
         process = process_of_launcher()
@@ -95,11 +95,12 @@ def part_of_launcher() -> tuple[int, int]:
                 if rank < size:
                     return rank, size
             raise UsageError(
-                f"Expected a number and a larger one in {' and '.join(names)}. "
+                "Expected a number and a larger number in "
+                f"{' and '.join(names)}. "
                 f"Received: {' and '.join(map(repr, texts))}."
             )
     raise UsageError(
-        "Which part of the work is this process's? Expected TF_CONFIG, srun's "
+        "The part of this process is unknown. Expected TF_CONFIG, srun's "
         "variables, or RANK and WORLD_SIZE. Received: none of them."
     )
 
@@ -107,13 +108,13 @@ def part_of_launcher() -> tuple[int, int]:
 def wait_for_all(process: Process, seconds: float = START_SECONDS) -> None:
     """Waits until every process of a job has started.
 
-    Each listens at its address until it reaches all others; nothing that is
-    sent there is read. TensorFlow, which takes the address over, would wait
-    for a missing process without end, and would ignore signals meanwhile.
+    Each process listens at its address until it has reached all others. It
+    reads no data there. TensorFlow uses the address afterwards; it would wait
+    for a missing process forever, and would ignore signals while it waits.
 
     Args:
         process: `Process`.
-        seconds: float. How long to wait. Defaults to 300 s.
+        seconds: float. The longest wait. Defaults to 300 s.
 
     Raises:
         RunError: with the processes that are missing.
@@ -136,8 +137,9 @@ def wait_for_all(process: Process, seconds: float = START_SECONDS) -> None:
                 )
                 raise RunError(
                     f"Process {process.rank} of {process.size} waited "
-                    f"{seconds:.0f} s. Missing: process {names}. Start all of "
-                    "them with the same cluster, where they reach each other."
+                    f"{seconds:.0f} s. Missing: process {names}. Start all "
+                    "processes with the same cluster, on machines that can "
+                    "connect to each other."
                 )
             if missing:
                 time.sleep(0.2)
@@ -150,7 +152,7 @@ def _listen(address, process):
     except OSError as error:
         raise RunError(
             f"Process {process.rank} cannot use port {port}: {error.strerror}. "
-            "Is another job there? Choose another port."
+            "Another job may use it. Choose another port."
         ) from error
 
 
@@ -178,9 +180,9 @@ def _of_tf_config(text):
         if resolver.task_type == "worker":
             rank += len(chief)
         elif resolver.task_type != "chief" or not chief:
-            raise ValueError("the task is no chief or worker of the cluster")
+            raise ValueError("the task is not a chief or worker of the cluster")
         if jobs:
-            raise ValueError(f"{', '.join(jobs)} is no chief or worker")
+            raise ValueError(f"{', '.join(jobs)} is not a chief or worker")
         addresses[rank]  # noqa: B018
         list(map(_port, addresses))
     except (
@@ -199,12 +201,12 @@ def _of_tf_config(text):
 
 def _of_slurm():
     job = os.environ.get("SLURM_JOB_ID", "")
-    # A port of its own for each job, so that jobs may share machines.
+    # Each job has its own port, so that jobs may share machines.
     port = 20_000 + (int(job) if job.isdecimal() else 0) % 20_000
     try:
         resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
             port_base=port,
-            # One process a machine, whatever devices it has.
+            # One process per machine, whatever its devices are.
             gpus_per_node=1,
             gpus_per_task=1,
             auto_set_gpu=False,
@@ -212,8 +214,8 @@ def _of_slurm():
         addresses = tuple(resolver.cluster_spec().as_dict()["worker"])
     except (RuntimeError, ValueError, KeyError) as error:
         raise UsageError(
-            "A process trains on all devices of its machine. Expected srun's "
-            "variables with one task on each. Received: SLURM_STEP_NODELIST="
+            "A process trains on all devices of its machine. Expected one "
+            "Slurm task on each machine. Received: SLURM_STEP_NODELIST="
             f"{os.environ['SLURM_STEP_NODELIST']!r}, SLURM_STEP_TASKS_PER_NODE="
             f"{os.environ.get('SLURM_STEP_TASKS_PER_NODE')!r} ({error}). Use "
             "srun --ntasks-per-node 1."

@@ -1,4 +1,4 @@
-"""What a run on a task reads."""
+"""The settings of data: tasks, running text, augmentation, caches."""
 
 import dataclasses
 import itertools
@@ -21,19 +21,20 @@ LEAST = {"sequence_length": 3, "max_train_rows": 1, "num_buckets": 1}
 
 @dataclasses.dataclass(frozen=True)
 class DataSettings:
-    """What a run trains and evaluates on.
+    """The settings of a task's data.
 
     Args:
         task: string. A key of `kdkit.tasks.TASKS`.
-        data_dir: string or `None`. The root that holds `SST-2/`, `MRPC/`...;
+        data_dir: string or `None`. The folder with `SST-2/`, `MRPC/`...;
             `None` for TensorFlow Datasets.
-        sequence_length: int. Longest sequence in tokens; longer ones are cut.
-        max_train_rows: int or `None`. Train on so many rows, drawn with the
-            seed. `None` for all of them.
-        num_buckets: int or `None`. Number of different lengths that batches
-            are padded to, each of which XLA compiles once. `None` to pad every
+        sequence_length: int. The largest sequence length in tokens. Longer
+            sequences are truncated.
+        max_train_rows: int or `None`. Train on so many examples, drawn with
+            the seed. `None` for all examples.
+        num_buckets: int or `None`. The number of different lengths that batches
+            are padded to. XLA compiles each length once. `None` to pad every
             batch to `sequence_length`, for losses that count padding.
-        dev_split: string. The split by which epochs are chosen.
+        dev_split: string. The split that chooses the best epoch.
 
     Raises:
         UsageError: (a `ValueError`) if a number is impossible, or `dev_split`
@@ -58,7 +59,7 @@ class DataSettings:
             problems.append(
                 "Models are chosen on a dev split, never on test or training "
                 f"data. Received: dev_split={self.dev_split!r}. Use "
-                "dev_split=dev, and kdkit evaluate --split for the others."
+                "dev_split=dev, and kdkit evaluate --split for other splits."
             )
         if problems:
             raise UsageError("\n".join(problems))
@@ -94,24 +95,26 @@ def with_one_length(settings):
 
 @dataclasses.dataclass(frozen=True)
 class CorpusSettings:
-    """The text that a stage models.
+    """The settings of running text.
 
     Args:
-        files: tuple of strings. Files of one text a line, or tables. Empty for
-            the generated sentences of the smoke runs.
-        column: string or `None`. The column of tables that holds the texts.
-        held_out: tuple of strings. Files to measure on, likewise. Empty to
-            hold out texts of `files`.
-        held_out_every: int. Then every so many texts, the first one included,
-            is held out.
-        max_texts: int or `None`. Only so many of the first texts of `files`.
-            `None` for all of them.
-        sequence_length: int. Tokens of the rows that texts are packed to.
-        masking: `kdkit.data.Masking`, of encoders.
-        one_document: bool. For decoders: whether the lines of a file follow
-            each other as one document. Texts are then held out as files.
-        detokenizer: string or `None`. What makes running text of a benchmark's
-            words, a key of `kdkit.data.DETOKENIZERS`. `None` for text as it is.
+        files: tuple of strings. Files with one text per line, or tables. Empty
+            for the generated sentences of smoke runs.
+        column: string or `None`. The column with the texts, for tables.
+        held_out: tuple of strings. Files of the same form to measure on.
+            Empty to hold out texts from `files`.
+        held_out_every: int. Without `held_out`, one in so many texts is held
+            out, beginning with the first.
+        max_texts: int or `None`. Use only so many first texts of `files`.
+            `None` for all texts.
+        sequence_length: int. The length in tokens of the sequences that texts
+            are packed into.
+        masking: `kdkit.data.Masking`, for encoders.
+        one_document: bool. For decoders: whether each file is one document
+            instead of one text per line. Only whole files are then held out.
+        detokenizer: string or `None`. A key of `kdkit.data.DETOKENIZERS`, which
+            turns a benchmark's tokens back into running text. `None` for text
+            that is not tokenised.
     """
 
     files: tuple[str, ...] = ()
@@ -128,8 +131,8 @@ class CorpusSettings:
         check_text_numbers(self)
         if self.one_document and not self.held_out:
             raise UsageError(
-                "Of files that are one document each, nothing can be held out "
-                "but whole files. Received: held_out=(). Name some."
+                "With one_document, only whole files can be held out. "
+                "Received: held_out=(). Pass files to hold out."
             )
         if self.detokenizer is not None and self.detokenizer not in (
             DETOKENIZERS
@@ -149,16 +152,16 @@ class CorpusSettings:
         return (*self.files, *self.held_out)
 
     def check(self) -> None:
-        """Checks that the files are there.
+        """Requires that the files exist.
 
         Raises:
-            UsageError: with everything that is missing.
+            UsageError: with all missing files.
         """
         if self.files:
             self._corpus(self.all_files).check()
 
     def texts(self, held_out: bool):
-        """Yields the texts to measure on, or those to train on."""
+        """Yields the texts to measure on, or the texts to train on."""
         texts = self._texts(held_out)
         if self.detokenizer is None:
             return texts
@@ -167,7 +170,7 @@ class CorpusSettings:
     def num_words(self) -> int:
         """Counts the words to measure on, before any detokenizer.
 
-        As `kdkit.data.Corpus.num_words` does.
+        Counts as `kdkit.data.Corpus.num_words` does.
         """
         if self.held_out:
             return self._corpus(self.held_out).num_words()
@@ -194,16 +197,15 @@ class CorpusSettings:
 
 @dataclasses.dataclass(frozen=True)
 class UnlabeledSettings:
-    """Texts without labels, which the teacher labels.
+    """The settings of unlabelled text, which the teacher labels.
 
-    Rows that also stand in a split of the task that is not trained on are left
-    out.
+    Examples that a split for evaluation contains, too, are left out.
 
     Args:
-        files: tuple of strings. As `kdkit.data.read_unlabeled` takes them.
-        columns: tuple of strings. The headings of their columns of text; empty
-            where every line is one text.
-        per_labeled: float. Unlabelled rows of an epoch for each labelled one.
+        files: tuple of strings, as `kdkit.data.read_unlabeled` takes them.
+        columns: tuple of strings. The headings of the columns with text; empty
+            if every line is one text.
+        per_labeled: float. Unlabelled examples per labelled one in an epoch.
     """
 
     files: tuple[str, ...]
@@ -217,28 +219,28 @@ class UnlabeledSettings:
             )
         if not 0 < self.per_labeled < math.inf:
             raise UsageError(
-                "`per_labeled`, unlabelled rows for each labelled one, must "
+                "`per_labeled`, unlabelled examples per labelled one, must "
                 f"be above 0 and finite. Received: {self.per_labeled}."
             )
 
 
 @dataclasses.dataclass(frozen=True)
 class AugmentSettings:
-    """How a file of augmented rows is made.
+    """The settings for making a file of augmented examples.
 
     Args:
         task: string. A key of `kdkit.tasks.TASKS`.
         data_dir: string or `None`, as in `DataSettings`.
-        model: string. A masked-language model with a trained head, as
+        model: string. A masked language model with a trained head, as
             `kdkit.models.load_masked_lm` takes it.
-        word_vectors: string or `None`. A text file of vectors, as GloVe's are;
+        word_vectors: string or `None`. A text file of vectors, such as GloVe's;
             `None` for neighbours in the model's own embeddings.
-        stop_words: string or `None`. A file of words that stay, one a line;
-            `None` for scikit-learn's English ones.
+        stop_words: string or `None`. A file of words that are never replaced,
+            one per line; `None` for scikit-learn's English stop words.
         augmentation: `kdkit.augmentation.Augmentation`.
-        parity: string or `None`. `"tinybert"` for what the authors' code does
-            beyond the paper, see docs/fidelity.md.
-        seed: int. Seed of the draws.
+        parity: string or `None`. `"tinybert"` to follow the authors' code
+            where it differs from the paper, see docs/fidelity.md.
+        seed: int. The random seed.
     """
 
     task: str
@@ -261,14 +263,15 @@ class AugmentSettings:
 
 @dataclasses.dataclass(frozen=True)
 class AugmentedSettings:
-    """Augmented copies of the training rows, with the labels of these.
+    """The settings of augmented examples, which have their sources' labels.
 
     Args:
-        file: string. The copies, as `kdkit augment` writes them.
-        copies_per_epoch: int or `None`. So many copies of each row in an
-            epoch, drawn anew for each. `None` for all copies in every epoch.
-        made_by: `AugmentSettings` or `None`. How the file is made where it is
-            not there; `None` for a file that is there.
+        file: string. A file from `kdkit augment`.
+        copies_per_epoch: int or `None`. So many augmented examples of each
+            example in an epoch, drawn again for each epoch. `None` for all of
+            them in every epoch.
+        made_by: `AugmentSettings` or `None`. The settings for making a missing
+            file; `None` for a file that exists.
     """
 
     file: str
@@ -285,14 +288,14 @@ class AugmentedSettings:
 
 @dataclasses.dataclass(frozen=True)
 class CacheSettings:
-    """Where the teacher's outputs are kept, so that it is run only once.
+    """The settings of the cache of the teachers' outputs.
 
     Args:
-        directory: string. Shared by all runs with the same teachers.
+        directory: string. Runs with the same teachers may share it.
         precision: string. `"fp32"`, `"bf16"` or `"int8"`.
-        teacher_file: string or `None`. An exported file of the teacher
-            (`.tflite`, `.onnx` or a SavedModel), which is run in its place and
-            gives logits alone.
+        teacher_file: string or `None`. The teacher's exported file (`.tflite`,
+            `.onnx` or a SavedModel), which runs instead of the teacher and
+            has logits alone.
     """
 
     directory: str
@@ -303,19 +306,19 @@ class CacheSettings:
         validate_precision(self.precision)
 
     def check(self) -> None:
-        """Checks the place, before any work.
+        """Checks the directory, before any work.
 
         Raises:
-            UsageError: if there can be no cache.
+            UsageError: if a cache is impossible there.
         """
         require_cache_directory(self.directory)
 
     def problems(self, objectives, num_teachers: int) -> list[str]:
-        """Returns what cannot be learned from outputs that were kept.
+        """Returns the reasons why objectives cannot use the cache.
 
         Args:
             objectives: list of the `kdkit.Objective` that read the cache.
-            num_teachers: int. How many teachers the run has.
+            num_teachers: int. The number of teachers in the run.
         """
         problems = []
         counted = [
@@ -325,8 +328,8 @@ class CacheSettings:
         ]
         if counted:
             problems.append(
-                f"{', '.join(counted)} with parity 'tinybert' compare padding "
-                "too, of which a cache keeps nothing"
+                f"{', '.join(counted)} with parity 'tinybert' also compare "
+                "padding, which a cache never stores"
             )
         if self.teacher_file is None:
             return problems
@@ -342,8 +345,8 @@ class CacheSettings:
         ]
         if inside:
             problems.append(
-                "the teacher's exported file gives logits alone, and "
-                f"{', '.join(inside)} compare what is inside of it: leave the "
-                "file out, or choose --stages without them"
+                "the teacher's exported file has logits alone, and "
+                f"{', '.join(inside)} compare hidden layers: remove the file, "
+                "or choose --stages without them"
             )
         return problems

@@ -1,4 +1,4 @@
-"""What a run trains on: one device, several, or those of several machines."""
+"""The devices of a run: one, several, or the devices of several machines."""
 
 import contextlib
 import dataclasses
@@ -26,7 +26,7 @@ from kdkit.training.model_settings import MULTI_WORKER
 
 _log = logging.getLogger(__name__)
 
-# Of `tf.errors`: what a collective operation ends with when a process is lost.
+# In `tf.errors`: the errors of a collective operation when a process is lost.
 LOST = (
     "UnavailableError",
     "AbortedError",
@@ -35,10 +35,10 @@ LOST = (
     "FailedPreconditionError",
     "InternalError",
 )
-# Which are also what fails on this process alone.
+# These errors may also come from a failure of this process alone.
 MAY_BE_OWN = ("FailedPreconditionError", "InternalError")
-SAME_FIX = "Give the same command and the same files to all of them."
-# Of the collective operation between processes; strategies count theirs from 1.
+SAME_FIX = "Run the same command with the same files in all processes."
+# The key of collective operations between processes; strategies count from 1.
 GROUP_KEY = 1 << 20
 INSTANCE_KEYS = itertools.count()
 
@@ -48,9 +48,9 @@ class Distribution:
     """The replicas of a model that train together.
 
     Args:
-        strategy: `tf.distribute.Strategy`, or `None` for one device, where
-            Keras trains as it does. Defaults to `None`.
-        shares: `kdkit.data.Shares` of this process. Defaults to whole batches.
+        strategy: `tf.distribute.Strategy`, or `None` to train with Keras on one
+            device. Defaults to `None`.
+        shares: this process's `kdkit.data.Shares`. Defaults to whole batches.
         rank: int. The number of this process, from 0. Defaults to `0`.
         num_processes: int. Defaults to `1`.
     """
@@ -67,40 +67,40 @@ class Distribution:
 
     @property
     def part(self) -> tuple[int, int] | None:
-        """Its part of the work that processes share: part i, from 0, of n.
+        """This process's part of shared work: part i, from 0, of n.
 
-        `None` where one process does all.
+        `None` for a single process.
         """
         if self.num_processes == 1:
             return None
         return self.rank, self.num_processes
 
     def scope(self):
-        """Returns the context in which to make variables that are trained."""
+        """Returns the context for creating trained variables."""
         if self.strategy is None:
             return contextlib.nullcontext()
         return self.strategy.scope()
 
     def barrier(self) -> None:
-        """Waits until all processes have come here."""
+        """Waits until all processes have called this method."""
         self._rows_of_all([0])
 
     def any_of_all(self, flag: bool) -> bool:
-        """Returns whether a flag is set in any process, when all came here.
+        """Returns whether any process has a flag set. All must call it.
 
         Args:
-            flag: bool. That of this process.
+            flag: bool. This process's flag.
         """
         return bool(self._rows_of_all([flag]).any())
 
     def check_same(self, what: str, value: dict, fix: str = SAME_FIX) -> None:
-        """Refuses values that differ between processes, on all of them.
+        """Requires the same value in all processes, and raises in all of them.
 
         Args:
-            what: string. What the values are, for the error.
-            value: dict, as JSON has it.
-            fix: string. What to do, for the error. Defaults to giving the
-                same command and files to all processes.
+            what: string. The name of the values, for the error.
+            value: dict of JSON data.
+            fix: string. The fix, for the error. Defaults to the same command
+                and files in all processes.
 
         Raises:
             UsageError: with the processes and the fields that differ.
@@ -120,10 +120,10 @@ class Distribution:
             )
 
     def texts_of_all(self, text: str) -> list[str]:
-        """Returns a text of each process, by rank, when all have come here.
+        """Returns the texts of all processes, by rank. All must call it.
 
         Args:
-            text: string. That of this process.
+            text: string. This process's text.
         """
         signs = list(text.encode())
         lengths = self._rows_of_all([len(signs)])[:, 0]
@@ -135,7 +135,7 @@ class Distribution:
         ]
 
     def _rows_of_all(self, row):
-        """Returns a row of whole numbers of each process."""
+        """Returns an array of integers from each process."""
         if self.num_processes == 1:
             return np.array([row])
         with tf.device("CPU:0"):
@@ -149,7 +149,7 @@ class Distribution:
 
     @contextlib.contextmanager
     def chief_first(self):
-        """Lets the chief make what the others then find made."""
+        """Runs the block in the chief first, then in the other processes."""
         if not self.is_chief:
             self.barrier()
         yield
@@ -157,13 +157,13 @@ class Distribution:
             self.barrier()
 
     def check(self, settings) -> None:
-        """Refuses stages whose batches have fewer rows than there are replicas.
+        """Requires at least one example per replica in each stage's batches.
 
-        Those of encoder-decoders are of so many tokens; a replica may have no
-        row of one.
+        Batches of encoder-decoders are counted in tokens, so a replica may have
+        no example of one.
 
         Args:
-            settings: settings of a run, with those of runs in it.
+            settings: settings of a run, with those of its inner runs.
 
         Raises:
             UsageError: with the stages.
@@ -175,7 +175,7 @@ class Distribution:
         ]
         if small:
             raise UsageError(
-                "Each replica needs a row of every batch. Expected a "
+                "Each replica needs an example of every batch. Expected a "
                 f"batch_size of at least {self.shares.total}, the number of "
                 f"replicas. Received: {', '.join(dict.fromkeys(small))}. Set a "
                 "larger stages.….batch_size, or use fewer devices."
@@ -187,11 +187,11 @@ ONE_DEVICE = Distribution()
 
 @contextlib.contextmanager
 def training_on(settings):
-    """Opens what a run trains on, and tells where other processes are lost.
+    """Opens a run's devices, and reports a lost process as an error.
 
-    TensorFlow's coordination service notices within about 10 seconds that a
-    process died or cannot be reached, and ends what waits for it. A signal that
-    came meanwhile counts more than what TensorFlow says then.
+    TensorFlow's coordination service detects within about 10 seconds that a
+    process died or is unreachable, and ends the operations that wait for it. A
+    signal that arrived in this time takes precedence over TensorFlow's error.
 
     Args:
         settings: settings of a run.
@@ -212,7 +212,7 @@ def training_on(settings):
     with taps.kept_names(), StopSignals() as stop, stop.at_once():
         try:
             yield distribution
-        # A signal that is raised while TensorFlow raises is a RuntimeError.
+        # A signal raised while TensorFlow raises becomes a RuntimeError.
         except (RuntimeError, *_errors(LOST)) as error:
             stop.raise_if_requested()
             if isinstance(error, _errors(LOST)):
@@ -225,7 +225,7 @@ def _errors(names):
 
 
 def _tell_who_is_lost(error, distribution):
-    """Raises a `RunError` unless the error may be this process's own."""
+    """Raises a `RunError`, unless this process may have caused the error."""
     tasks = sorted(set(re.findall(r"task:(\d+)", error.message)))
     others = [task for task in tasks if task != str(distribution.rank)]
     if not others and isinstance(error, _errors(MAY_BE_OWN)):
@@ -233,21 +233,21 @@ def _tell_who_is_lost(error, distribution):
     raise RunError(
         f"Process {distribution.rank} of {distribution.num_processes}: "
         f"another process ({', '.join(others) or 'unknown'}) stopped or "
-        "cannot be reached. Its output says why. The same command, given "
-        "again to all of them, goes on after the last finished epoch. "
-        f"TensorFlow says: {error.message.strip().splitlines()[0]}"
+        "cannot be reached. See its output. The same command, run again in "
+        "all processes, continues after the last finished epoch. "
+        f"TensorFlow's error: {error.message.strip().splitlines()[0]}"
     ) from error
 
 
 def open_distribution(strategy: str | None) -> Distribution:
-    """Returns what runs with a setting `strategy` train on.
+    """Returns the devices for a setting `strategy`.
 
     Args:
         strategy: string, one of `STRATEGIES`, or `None`.
 
     Raises:
-        UsageError: if there are no several devices or processes.
-        RunError: if not all processes came.
+        UsageError: if there is only one device or process.
+        RunError: if a process is missing.
     """
     if strategy is None:
         return ONE_DEVICE
@@ -257,7 +257,7 @@ def open_distribution(strategy: str | None) -> Distribution:
     if len(devices) == 1:
         raise UsageError(
             "The strategy 'mirrored' is for several devices. Received: one, "
-            f"{devices[0]}. Leave it out, or split the CPU of a machine "
+            f"{devices[0]}. Remove it, or split the CPU of a machine "
             "without GPUs: kdkit VERB --devices 2."
         )
     return _mirrored(tuple(devices))
@@ -265,9 +265,9 @@ def open_distribution(strategy: str | None) -> Distribution:
 
 @functools.cache
 def _multi_worker():
-    """What TensorFlow takes before its first operation, once in a process."""
+    """The strategy for several machines, made before TensorFlow computes."""
     process = process_of_launcher()
-    # Without this number the strategy takes a CPU.
+    # Without this number, the strategy uses a CPU.
     num_gpus = len(tf.config.get_visible_devices("GPU"))
     wait_for_all(process)
     try:
@@ -282,19 +282,20 @@ def _multi_worker():
         )
     except RuntimeError as error:
         raise UsageError(
-            "Several machines meet before TensorFlow computes anything. Name "
-            "the strategy by --strategy, not by --set; in Python call "
-            "kdkit.training.distribution.open_distribution first. Received: "
+            "The strategy for several machines must be opened before "
+            "TensorFlow computes anything. Pass --strategy, not --set; in "
+            "Python, call kdkit.training.distribution.open_distribution "
+            "first. Received: "
             f"{error}"
         ) from error
     except _errors(LOST) as error:
         raise RunError(
-            f"Process {process.rank} of {process.size}: TensorFlow did not "
-            f"connect it with the others at {', '.join(process.addresses)}. "
-            "Do they reach each other there, and did none of them stop? "
-            f"TensorFlow says: {error.message.strip().splitlines()[0]}"
+            f"Process {process.rank} of {process.size}: TensorFlow could not "
+            f"connect the processes at {', '.join(process.addresses)}. Check "
+            "that no process stopped and that they can reach each other. "
+            f"TensorFlow's error: {error.message.strip().splitlines()[0]}"
         ) from error
-    # TensorFlow set a handler of its own.
+    # TensorFlow has replaced the signal handler.
     take_sigterm_back()
     distribution = Distribution(
         strategy, rank=process.rank, num_processes=process.size
@@ -317,9 +318,9 @@ def _multi_worker():
 
 @functools.cache
 def _mirrored(devices):
-    """One strategy for all runs of the process: collectives have its numbers.
+    """One strategy per process, because it owns the keys of collectives.
 
-    Logical CPUs share their memory and need none.
+    Logical CPUs share their memory and need no collectives.
     """
     _log.info(
         f"{len(devices)} devices train together: {', '.join(devices)}.",
@@ -335,7 +336,7 @@ def _mirrored(devices):
 
 
 def _stages_in(value):
-    """Yields the stages of a run and of the runs in it that count rows."""
+    """Yields the stages of a run and its inner runs that count examples."""
     if isinstance(value, Stage):
         yield value
     elif isinstance(value, tuple):
@@ -349,7 +350,7 @@ def _stages_in(value):
 
 
 def visible_devices() -> list[str]:
-    """The GPUs that TensorFlow sees, or else its logical CPUs, by name."""
+    """Returns the names of TensorFlow's GPUs, or else its logical CPUs."""
     for kind in ("GPU", "CPU"):
         found = tf.config.list_logical_devices(kind)
         if found:
@@ -358,30 +359,29 @@ def visible_devices() -> list[str]:
 
 
 def use_devices(number: int, splits_cpu: bool = True) -> None:
-    """Makes TensorFlow see so many devices.
+    """Limits TensorFlow to a number of devices.
 
-    These are the first of the GPUs. On a machine without any the CPU becomes
-    so many logical devices, which share its cores.
+    These are the first GPUs. On a machine without GPUs, the CPU is split into
+    logical devices, which share its cores.
 
     Args:
         number: int. At least 1.
-        splits_cpu: bool. Whether the CPU may become several. Defaults to
-            `True`.
+        splits_cpu: bool. Whether the CPU may be split. Defaults to `True`.
 
     Raises:
-        UsageError: if there are not as many GPUs, or TensorFlow computed
+        UsageError: if there are fewer GPUs, or TensorFlow has computed
             something already.
     """
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus and not splits_cpu:
         raise UsageError(
-            "Of several machines without GPUs each trains on its CPU as one "
-            f"device. Received: --devices {number}. Leave it out."
+            "With several machines, a CPU is always one device. Received: "
+            f"--devices {number}. Remove it."
         )
     if number < 1 or gpus and number > len(gpus):
         raise UsageError(
             f"Expected from 1 to {len(gpus) or 'any number of'} devices. "
-            f"Received: {number}. Choose so many with --devices."
+            f"Received: {number}. Choose another number with --devices."
         )
     try:
         if gpus:
@@ -393,6 +393,7 @@ def use_devices(number: int, splits_cpu: bool = True) -> None:
             )
     except RuntimeError as error:
         raise UsageError(
-            "The number of devices is set before TensorFlow computes anything. "
+            "The number of devices must be set before TensorFlow computes "
+            "anything. "
             f"Received: {error}"
         ) from error

@@ -1,4 +1,4 @@
-"""Models of a run: loaded, copied out of an encoder, or built."""
+"""Makes a run's models: loads, builds, or copies an encoder's layers."""
 
 from collections.abc import Callable
 
@@ -16,15 +16,15 @@ CORPUS_LENGTH = "--set corpus.sequence_length="
 
 
 def check_length(sequence_length: int, model, option: str) -> None:
-    """Refuses rows that are longer than a model's positions.
+    """Requires that sequences fit a model's positions.
 
     Args:
-        sequence_length: int. Tokens of a row.
+        sequence_length: int. Tokens of a sequence.
         model: `keras.Model`.
-        option: string. What sets the length, but for the number.
+        option: string. The option for the length, without the number.
 
     Raises:
-        UsageError: if they are.
+        UsageError: if sequences may be longer.
     """
     check_positions(sequence_length, models.num_positions(model), option)
 
@@ -32,32 +32,32 @@ def check_length(sequence_length: int, model, option: str) -> None:
 def check_positions(
     sequence_length: int, positions: int | None, option: str
 ) -> None:
-    """As `check_length`, for a model that is not built yet.
+    """Requires that sequences fit the positions of a model before it is built.
 
     Args:
-        sequence_length: int. Tokens of a row.
-        positions: int or `None`. The model's, if it has or tells any.
-        option: string. What sets the length, but for the number.
+        sequence_length: int. Tokens of a sequence.
+        positions: int or `None`. The model's positions, if known and limited.
+        option: string. The option for the length, without the number.
 
     Raises:
-        UsageError: if rows are longer.
+        UsageError: if sequences may be longer.
     """
     if positions is not None and sequence_length > positions:
         raise UsageError(
-            "Rows may be longer than the model reads. Received: rows of "
-            f"{sequence_length} tokens, a model with {positions} positions. "
-            f"Use {option}{positions}."
+            "Sequences may be longer than the model's context. Received: "
+            f"sequences of {sequence_length} tokens, a model with {positions} "
+            f"positions. Use {option}{positions}."
         )
 
 
 def check_sizes(settings: ModelSettings) -> None:
-    """Refuses sizes that no model has, before one is built.
+    """Rejects impossible sizes before a model is built.
 
     Args:
-        settings: `ModelSettings`. Only those with random weights have sizes.
+        settings: `ModelSettings`. Only settings with random weights have sizes.
 
     Raises:
-        UsageError: with all that is impossible.
+        UsageError: with all impossible sizes.
     """
     if settings.has_random_weights:
         models.student_config(settings.config())
@@ -71,7 +71,7 @@ def load_teacher(source, task: Task) -> "models.LoadedModel":
         task: `kdkit.tasks.Task`.
 
     Raises:
-        UsageError: if there is none, or its head is untrained.
+        UsageError: if there is no teacher, or its head is untrained.
     """
     teacher = models.load_classifier(source, task.head)
     models.require_num_classes(teacher.num_other_classes, task.head, source)
@@ -85,12 +85,12 @@ def load_teacher(source, task: Task) -> "models.LoadedModel":
         raise UsageError(
             f"The teacher in {source} is a pretrained encoder whose head for "
             f"task {task.name!r} is untrained. Expected a fine-tuned teacher "
-            f"of {task.num_classes} classes{of_others}. Make one with: kdkit "
+            f"of {task.num_classes} classes{of_others}. Train one with: kdkit "
             f"train-teacher --task {task.name} --model {source} --run-dir RUN"
         )
     if teacher.tokenizer is None:
         raise UsageError(
-            f"The teacher in {source} brings no tokenizer. Expected a run or a "
+            f"The teacher in {source} has no tokenizer. Expected a run or a "
             "preset directory, or a .keras file whose preprocessor has one."
         )
     return teacher
@@ -101,31 +101,33 @@ def load_text_teacher(source, needs_head: bool) -> "models.LoadedModel":
 
     Args:
         source: string or path, as `kdkit.models.load_language_model` takes it.
-        needs_head: bool. Whether its predictions of masked tokens are learned
-            from.
+        needs_head: bool. Whether the student learns from its predictions of
+            masked tokens.
 
-    Raises:
-        UsageError: if there is none, or its head is needed and untrained.
+        Raises:
+            UsageError: if there is no encoder, or its head is needed and
+                untrained.
     """
     teacher = models.load_language_model(source)
     if needs_head and not teacher.has_trained_head:
         raise UsageError(
-            f"The encoder in {source} has no trained head for masked tokens, "
-            "so it cannot teach on a corpus. Make one with: kdkit pretrain "
-            f"--model {source} --corpus FILE --run-dir RUN"
+            f"The encoder in {source} has no trained "
+            "masked-language-modelling head, so it cannot teach on a corpus. "
+            f"Train one with: kdkit pretrain --model {source} --corpus FILE "
+            "--run-dir RUN"
         )
     return teacher
 
 
 def load_teachers(sources, task: Task) -> "list[models.LoadedModel]":
-    """Loads teachers that give the same ids to the same words.
+    """Loads teachers with the same token ids.
 
     Args:
-        sources: list of what `load_teacher` takes.
+        sources: list of sources, as `load_teacher` takes them.
         task: `kdkit.tasks.Task`.
 
     Raises:
-        UsageError: with all that is wrong with any of them.
+        UsageError: with the mistakes of all teachers.
     """
     loaded = []
     with all_mistakes() as check:
@@ -150,16 +152,16 @@ def make_model(
     Args:
         settings: `ModelSettings`.
         task: `kdkit.tasks.Task`.
-        teacher: `LoadedModel` of the teacher, or `None`. Its tokenizer is the
-            model's.
-        pretrained: where the run's pretrained encoder is, or `None`.
-        announce: callable of a line about what the model starts from.
+        teacher: `LoadedModel` of the teacher, or `None`. The model uses its
+            tokenizer.
+        pretrained: place of the run's pretrained encoder, or `None`.
+        announce: callable. Called with a line about the model's origin.
 
     Returns:
         Tuple of the model and its tokenizer.
 
     Raises:
-        UsageError: if it does not fit the task or the teacher.
+        UsageError: if the model does not fit the task or the teacher.
     """
     if settings.checkpoint is not None:
         loaded = models.load_classifier(settings.checkpoint, task.head)
@@ -170,7 +172,7 @@ def make_model(
             _check_tokenizers(teacher.tokenizer, tokenizer, settings.checkpoint)
         if tokenizer is None:
             raise UsageError(
-                f"{settings.checkpoint} brings no tokenizer. Expected a run or "
+                f"{settings.checkpoint} has no tokenizer. Expected a run or "
                 "a preset directory."
             )
         return loaded.model, tokenizer
@@ -183,13 +185,13 @@ def make_model(
     encoder = models.student(
         settings.config(), vocabulary_size=tokenizer.vocabulary_size()
     )
-    # Refuses what none can read.
+    # Rejects places without any model.
     tokenizer = models.family_tokenizer(encoder, tokenizer)
     return models.add_head(encoder, task.head, tokenizer), tokenizer
 
 
 def _copy_blocks(settings, task, teacher, pretrained):
-    """Builds a model out of blocks of the teacher or of another encoder."""
+    """Builds a model from layers of the teacher or another encoder."""
     if settings.copy_from != "teacher":
         place = settings.copy_from
         if place == "pretrained":
@@ -200,7 +202,7 @@ def _copy_blocks(settings, task, teacher, pretrained):
     elif teacher is None:
         raise UsageError(
             'copy_from="teacher" needs a run with a teacher. Received: a run '
-            "without one. Give the place of an encoder."
+            "without one. Pass the place of an encoder."
         )
     else:
         encoder, tokenizer = teacher.model, teacher.tokenizer
@@ -209,7 +211,7 @@ def _copy_blocks(settings, task, teacher, pretrained):
 
 
 def _make_bilstm(sizes: ModelSettings, task, tokenizer, announce):
-    """Builds a BiLSTM, its embeddings from word vectors if there are some."""
+    """Builds a BiLSTM, with word vectors as embeddings if there are some."""
     settings = sizes.bilstm
     if task.head.kind != "sequence":
         raise UsageError(
@@ -221,7 +223,7 @@ def _make_bilstm(sizes: ModelSettings, task, tokenizer, announce):
         width = data.word_vector_width(settings.word_vectors)
         if width != settings.embedding_dim:
             raise UsageError(
-                f"The vectors in {settings.word_vectors} are {width} wide. "
+                f"The vectors in {settings.word_vectors} have {width} numbers. "
                 f"Received: embedding_dim={settings.embedding_dim}. Use --set "
                 f"student.bilstm.embedding_dim={width}."
             )
@@ -245,7 +247,7 @@ def _make_bilstm(sizes: ModelSettings, task, tokenizer, announce):
 
 
 def _make_tokenizer(task):
-    """The tokenizer that a task's data make; most tasks have none."""
+    """The tokenizer from a task's data. Most tasks have none."""
     if task.kind.vocabulary is not None:
         return keras_hub.tokenizers.BertTokenizer(
             list(task.kind.vocabulary), lowercase=False
@@ -253,7 +255,7 @@ def _make_tokenizer(task):
     if task.generate is None:
         raise UsageError(
             f"A model with random weights has no tokenizer for task "
-            f"{task.name!r}. Expected a checkpoint that brings one. Pass "
+            f"{task.name!r}. Expected a checkpoint with one. Pass "
             "--model, or --set model.checkpoint=PLACE."
         )
     return models.word_piece_tokenizer(
@@ -262,7 +264,7 @@ def _make_tokenizer(task):
 
 
 def _check_tokenizers(teacher, other, place):
-    """Refuses a model of other token ids than the teacher's, by its place."""
+    """Requires that a model has the teacher's token ids."""
     try:
         models.check_same_ids(teacher, other)
     except UsageError as error:

@@ -1,4 +1,4 @@
-"""The settings of a model: where it comes from, or how large it is."""
+"""The settings of a model: its checkpoint or sizes; checks of run settings."""
 
 import dataclasses
 
@@ -26,9 +26,9 @@ class BilstmSettings:
     Args:
         units, embedding_dim, intermediate_dim, dropout: as in
             `kdkit.models.BilstmConfig`. The vocabulary is the tokenizer's.
-        word_vectors: string or `None`. A text file of vectors, as GloVe's are,
-            that the embeddings of whole words start from. Its width is
-            `embedding_dim`. `None` for random ones.
+        word_vectors: string or `None`. A text file of vectors, such as GloVe's,
+            for the embeddings of whole words. Its vectors have `embedding_dim`
+            numbers. `None` for random embeddings.
     """
 
     units: int = 150
@@ -45,8 +45,8 @@ class MassSettings:
     Args:
         encoder_num_layers, decoder_num_layers, hidden_dim, num_heads,
             intermediate_dim, max_sequence_length, dropout, tied_output: as in
-            `kdkit.models.MassConfig`. The vocabulary, or both, is the
-            tokenizer's.
+            `kdkit.models.MassConfig`. The tokenizer decides the vocabulary, or
+            both vocabularies.
     """
 
     encoder_num_layers: int
@@ -61,25 +61,26 @@ class MassSettings:
 
 @dataclasses.dataclass(frozen=True)
 class ModelSettings:
-    """The model that a run trains, from one of five places.
+    """The model that a run trains, from one of five sources.
 
     Args:
-        checkpoint: string or `None`. Where the whole model comes from, as
+        checkpoint: string or `None`. The place of the whole model, as
             `kdkit.models.load_classifier` takes it.
-        copy_from: string or `None`. The encoder that embeddings and blocks are
-            copied from: `"teacher"`, `"pretrained"` for the run's pretrained
+        copy_from: string or `None`. The encoder whose embeddings and layers
+            are copied: `"teacher"`, `"pretrained"` for the run's pretrained
             encoder, or a place.
-        copy_layers: tuple of ints. The blocks that are copied, counted from 1,
-            one per block of the model.
+        copy_layers: tuple of ints. The copied layers, counted from 1, one for
+            each layer of the model.
         num_layers, hidden_dim, num_heads, intermediate_dim,
             max_sequence_length, dropout, family, embedding_dim,
-            num_key_value_heads: sizes and kind of a model with random weights,
-            as in `kdkit.models.BertConfig`. The vocabulary is the tokenizer's.
+            num_key_value_heads: sizes and family of a model with random
+            weights, as in `kdkit.models.BertConfig`. The tokenizer decides the
+            vocabulary.
         bilstm: `BilstmSettings` or `None`. A BiLSTM with random weights.
         mass: `MassSettings` or `None`. An encoder-decoder with random weights.
 
     Raises:
-        UsageError: unless exactly one of the five is given, whole.
+        UsageError: unless exactly one of the five sources is complete.
     """
 
     checkpoint: str | None = None
@@ -109,7 +110,7 @@ class ModelSettings:
         ]
         if len(sources) != 1:
             raise UsageError(
-                "A model comes from a checkpoint, from an encoder's blocks "
+                "A model comes from a checkpoint, from an encoder's layers "
                 "(copy_from and copy_layers), from sizes with random weights, "
                 "or is a BiLSTM or a MASS. Expected one of them. Received: "
                 f"{', '.join(sources) or 'none'}."
@@ -132,8 +133,8 @@ class ModelSettings:
         ]
         if unused:
             raise UsageError(
-                f"{', '.join(unused)} are of a model with random weights. "
-                f"Received: a model from {sources[0]}. Leave them out."
+                f"{', '.join(unused)} are for a model with random weights. "
+                f"Received: a model from {sources[0]}. Remove them."
             )
         if given and len(given) < len(SIZES):
             missing = [name for name in SIZES if name not in given]
@@ -144,12 +145,12 @@ class ModelSettings:
 
     @property
     def has_random_weights(self) -> bool:
-        """Whether a tokenizer is chosen for it, since it brings none."""
+        """Whether the model has random weights, and so no tokenizer."""
         return self.num_layers is not None or self.mass is not None
 
     @property
     def num_positions(self) -> int | None:
-        """Those of a model with random weights, `None` for any and others."""
+        """The positions of a model with random weights, `None` if unlimited."""
         if not self.has_random_weights:
             return None
         if self.mass is not None:
@@ -160,7 +161,7 @@ class ModelSettings:
         return self.max_sequence_length
 
     def config(self):
-        """The sizes, as `kdkit.models.student` takes them."""
+        """Returns the sizes, as `kdkit.models.student` takes them."""
         if self.bilstm is not None:
             sizes = dataclasses.asdict(self.bilstm)
             del sizes["word_vectors"]
@@ -193,18 +194,18 @@ def model_settings(preset_or_checkpoint: str) -> ModelSettings:
 
 
 def check_text_numbers(settings) -> None:
-    """Refuses impossible numbers in the settings of running text.
+    """Rejects impossible numbers in the settings of text.
 
     Args:
         settings: `CorpusSettings`, `SentenceSettings` or `PairSettings`.
 
     Raises:
-        UsageError: (a `ValueError`) with all of them.
+        UsageError: (a `ValueError`) with all impossible numbers.
     """
     problems = too_small(settings, {"max_texts": 1, "sequence_length": 3})
     if settings.held_out_every < 2:
         problems.append(
-            "held_out_every must be at least 2, or nothing is left to train "
+            "held_out_every must be at least 2, or no text is left to train "
             f"on, received {settings.held_out_every}"
         )
     if problems:
@@ -231,13 +232,13 @@ LARGEST_SEED = 2**32 - 1
 
 
 def check_seed(seed: int) -> None:
-    """Refuses a seed that random generators do not take.
+    """Rejects a seed that random generators do not accept.
 
     Args:
         seed: int.
 
     Raises:
-        UsageError: (a `ValueError`) for one below 0 or of more than 32 bits.
+        UsageError: (a `ValueError`) for a seed below 0 or above 32 bits.
     """
     if not 0 <= seed <= LARGEST_SEED:
         raise UsageError(
@@ -251,13 +252,13 @@ STRATEGIES = (MIRRORED, MULTI_WORKER)
 
 
 def check_strategy(settings) -> None:
-    """Checks the setting `strategy` of a run, and what does not go with it.
+    """Checks a run's setting `strategy` and the settings that clash with it.
 
     Args:
         settings: settings of a run.
 
     Raises:
-        UsageError: with what is wrong.
+        UsageError: with the mistake.
     """
     if settings.strategy is None:
         return
@@ -268,29 +269,30 @@ def check_strategy(settings) -> None:
         )
     if settings.jit_compile:
         raise UsageError(
-            "XLA compiles for one device. Received: jit_compile="
+            "XLA compiles steps for one device only. Received: jit_compile="
             f"{settings.jit_compile!r}, strategy={settings.strategy!r}. Use "
             "jit_compile=false, or one device."
         )
     if settings.dtype_policy == "mixed_float16":
         raise UsageError(
-            "Whether gradients in float16 are finite, Keras asks one replica "
-            "alone, before they are added up. Received: "
+            "In float16, Keras checks that gradients are finite on one "
+            "replica only, before they are summed. Received: "
             f"dtype_policy='mixed_float16', strategy={settings.strategy!r}. "
             "Use mixed_bfloat16, or one device."
         )
     in_parts = _stages_in_parts(settings)
     if in_parts:
         raise UsageError(
-            "Several devices compute the parts of a batch side by side, not "
-            f"one after the other. Received: strategy={settings.strategy!r}, "
-            "gradient_accumulation_steps above 1 in "
-            f"{', '.join(in_parts)}. Use more devices, or a smaller batch_size."
+            "Gradient accumulation is for one device: several devices "
+            "compute the parts of a batch at once. Received: "
+            f"strategy={settings.strategy!r}, gradient_accumulation_steps "
+            f"above 1 in {', '.join(in_parts)}. Use more devices, or a "
+            "smaller batch_size."
         )
 
 
 def check_parts(settings) -> None:
-    """Refuses parts of batches that a loss scale may leave out.
+    """Rejects parts of batches in float16, where loss scaling may skip one.
 
     Args:
         settings: settings of a run.
@@ -301,8 +303,8 @@ def check_parts(settings) -> None:
     in_parts = _stages_in_parts(settings)
     if settings.dtype_policy == "mixed_float16" and in_parts:
         raise UsageError(
-            "A part of a batch whose gradients are not finite in float16 is "
-            "left out, and the parts after it would be of two batches. "
+            "In float16, a part of a batch with gradients that are not "
+            "finite is skipped, so later parts would mix two batches. "
             "Received: dtype_policy='mixed_float16', "
             f"gradient_accumulation_steps above 1 in {', '.join(in_parts)}. "
             "Use mixed_bfloat16, or whole batches."
@@ -318,7 +320,7 @@ def _stages_in_parts(settings):
 
 
 def check_one_process(settings) -> None:
-    """Refuses runs of several processes where one process makes many runs.
+    """Rejects `multi_worker` where one process makes many runs.
 
     Args:
         settings: settings of a run.
@@ -328,7 +330,7 @@ def check_one_process(settings) -> None:
     """
     if settings.strategy == MULTI_WORKER:
         raise UsageError(
-            "Several machines train one run together. Received: many runs, "
-            "strategy='multi_worker'. Use strategy=mirrored, and make some of "
-            "the runs on each machine."
+            "Several machines can only train a single run together. "
+            "Received: many runs, strategy='multi_worker'. Use "
+            "strategy=mirrored, and make some of the runs on each machine."
         )

@@ -1,4 +1,4 @@
-"""AdamW as it is defined, and its update as one loop over each weight."""
+"""AdamW with exact embedding gradients and a fused update, and schedules."""
 
 import dataclasses
 
@@ -14,21 +14,23 @@ from kdkit.losses import SmoothedCrossEntropy
 
 @keras.saving.register_keras_serializable(package="kdkit")
 class AdamW(keras.optimizers.AdamW):
-    """Keras' AdamW, which sums the gradients of a word before it squares them.
+    """Keras' AdamW, but a token's gradients are summed before they are squared.
 
     Args:
-        fused: bool. Whether XLA makes one loop of the update. Keras' own is a
-            chain of operations with a tensor of the weight's size between each
-            two, most of all for word embeddings, of which a batch reads few
-            rows and the update all. Unlike `jit_compile=True` for the step this
-            costs one compilation, not one for each length of the batches. On
-            one device only, and of TensorFlow. Defaults to `False`.
+        fused: bool. Whether XLA compiles the update of each weight to one loop.
+            Keras' update is a chain of operations with intermediate tensors of
+            the weight's size, which is slowest for word embeddings: a batch
+            reads few of their rows, but the update reads all. Unlike
+            `jit_compile=True` for the step, this costs one compilation instead
+            of one for each batch length. Only on one device, with TensorFlow.
+            Defaults to `False`.
         bias_correction: bool. Whether the moments are corrected for their
-            start at 0. `False` is BERT's own optimizer. Defaults to `True`.
-        untrained_rows: dict from a weight's path to the number of its row that
-            gets no gradient, or `None`. Weight decay still shrinks that row, as
-            with `padding_idx` in PyTorch. Defaults to `None`.
-        **options: those of `keras.optimizers.AdamW`.
+            start at 0. `False` for BERT's original optimizer. Defaults to
+            `True`.
+        untrained_rows: dict from a weight's path to the number of a row that
+            gets no gradient, or `None`. Weight decay still applies to the row,
+            as with `padding_idx` in PyTorch. Defaults to `None`.
+        **options: the options of `keras.optimizers.AdamW`.
     """
 
     def __init__(
@@ -48,7 +50,7 @@ class AdamW(keras.optimizers.AdamW):
         self._built_rows = []
 
     def build(self, variables):
-        """Makes the moments of the weights, as Keras' optimizers do."""
+        """Creates the moments of the weights, as Keras' optimizers do."""
         variables = list(variables)
         super().build(variables)
         self._built_rows = self._rows(variables)
@@ -75,7 +77,7 @@ class AdamW(keras.optimizers.AdamW):
     def update_step(self, gradient, variable, learning_rate):
         """Updates a weight, as Keras' optimizers do."""
         if not self.bias_correction:
-            # The inverse of what Keras multiplies the rate with.
+            # The inverse of Keras' correction of the rate.
             step = ops.cast(self.iterations + 1, variable.dtype)
             powers = [
                 ops.power(ops.cast(beta, variable.dtype), step)
@@ -86,16 +88,16 @@ class AdamW(keras.optimizers.AdamW):
         super().update_step(gradient, variable, learning_rate)
 
     def without_untrained(self, gradients, variables) -> list:
-        """Returns gradients with zeros in the rows that get none.
+        """Returns gradients with zeros in the untrained rows.
 
         Args:
             gradients: list of tensors or `None`s.
-            variables: list of their variables.
+            variables: list of the gradients' variables.
         """
         return _without_rows(gradients, self._rows(variables))
 
     def _rows(self, variables):
-        """The number of each weight's untrained row, or `None`."""
+        """The number of each weight's untrained row, or `None` for none."""
         return [self.untrained_rows.get(one.path) for one in variables]
 
     def get_config(self):
@@ -108,7 +110,7 @@ class AdamW(keras.optimizers.AdamW):
 
 
 def _without_rows(gradients, rows):
-    """Gradients with zeros in one row of some of them."""
+    """Gradients, some of them with zeros in one row."""
     return [
         gradient
         if row is None or gradient is None
@@ -126,16 +128,16 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
     r"""Linear warm-up from 0, then linear decay to 0.
 
     With $w$ = `warmup_fraction` × `num_steps` updates of warm-up, the rate of
-    update $s$ is $\eta s / w$ up to $w$, and
-    $\eta (n - s) / (n - w)$ after it.
+    update $s$ is $\eta s / w$ up to $w$, and $\eta (n - s) / (n - w)$ later.
 
     Args:
-        learning_rate: float. The highest rate, $\eta$.
+        learning_rate: float. The peak rate, $\eta$.
         num_steps: int. Number of updates, $n$.
         warmup_fraction: float. Share of the updates spent on warm-up. Defaults
             to `0.1`, as in BERT and TinyBERT.
-        steps_per_update: int. How many steps the optimiser, which counts
-            these, accumulates gradients for an update. Defaults to `1`.
+        steps_per_update: int. The number of steps whose gradients the optimiser
+            accumulates for an update. The optimiser counts steps. Defaults to
+            `1`.
 
     Example:
 
@@ -173,16 +175,16 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 
 def make_label_loss(stage, loss):
-    """Returns the loss on the labels, smoothed where the stage says so.
+    """Returns a stage's loss on the labels, with its label smoothing.
 
-    It is `None` in a stage where labels do not count.
+    `None` if the stage does not use labels.
 
     Args:
         stage: `kdkit.recipes.Stage`.
-        loss: `keras.losses.Loss`, as the data source has it.
+        loss: `keras.losses.Loss` of the data source.
 
     Raises:
-        UsageError: if labels of another loss are to be smoothed.
+        UsageError: if the loss does not support label smoothing.
     """
     if stage.objectives and not stage.label_weight:
         return None
@@ -190,8 +192,8 @@ def make_label_loss(stage, loss):
         return loss
     if not isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         raise UsageError(
-            f"Stage {stage.name!r}: label smoothing is for labels that are "
-            "one of several classes. Received: label_smoothing="
+            f"Stage {stage.name!r}: label smoothing is for labels with "
+            "one class each. Received: label_smoothing="
             f"{stage.label_smoothing}, and labels whose loss is "
             f"{loss.name!r}. Use label_smoothing=0."
         )
@@ -204,17 +206,16 @@ def make_optimizer(
     fused: bool = False,
     padding_row: tuple[str, int] | None = None,
 ):
-    """Returns the AdamW optimizer of the stage.
+    """Returns a stage's AdamW optimizer.
 
     Args:
         stage: `kdkit.recipes.Stage`.
         num_steps: int. Updates of the stage.
         fused: bool, as in `AdamW`. Defaults to
             `False`.
-        padding_row: tuple of the path of the word embeddings and the row of
-            the padding token, or `None` for models or rows without one,
-            which `optimizer.trains_padding` then says nothing about.
-            Defaults to `None`.
+        padding_row: tuple of the word embeddings' path and the padding token's
+            row, or `None` for models or data without padding, where
+            `optimizer.trains_padding` has no effect. Defaults to `None`.
     """
     learning_rate = stage.learning_rate
     num_parts = stage.gradient_accumulation_steps
@@ -227,7 +228,7 @@ def make_optimizer(
     optimizer = AdamW(
         learning_rate=learning_rate,
         weight_decay=stage.weight_decay,
-        epsilon=1e-6,  # as BERT's own optimizer
+        epsilon=1e-6,  # as in BERT's original optimizer
         fused=fused,
         untrained_rows=None
         if trains_padding or padding_row is None

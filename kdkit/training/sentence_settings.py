@@ -1,4 +1,4 @@
-"""The settings of what encoder-decoders learn from: sentences, pairs."""
+"""The settings of the data for encoder-decoders: sentences and pairs."""
 
 import dataclasses
 import itertools
@@ -17,26 +17,28 @@ from kdkit.training.model_settings import check_text_numbers
 
 @dataclasses.dataclass(frozen=True)
 class SentenceSettings:
-    """Text of one or several languages, of which spans are hidden.
+    """Sentences in one or several languages, whose spans are hidden.
 
     Args:
-        files: tuple of strings. Files of one sentence a line, or tables. Empty
-            for the generated sentences of the smoke runs, in
+        files: tuple of strings. Files with one sentence per line, or tables.
+            Empty for the generated sentences of smoke runs, in
             `kdkit.data.GENERATED_LANGUAGES`.
         languages: tuple of strings. The language of each file; empty for text
-            without tokens of languages.
-        held_out: tuple of strings. Files to measure on, in the languages of
-            `files` one by one. Empty to hold out sentences of `files`.
-        held_out_every: int. Then every so many sentences of each file, the
-            first one included, is held out.
-        max_texts: int or `None`. Only so many of the first sentences of each of
-            `files`. `None` for all of them.
-        sequence_length: int. Tokens of a sentence at most; longer ones are cut.
+            without language tokens.
+        held_out: tuple of strings. Files to measure on, one for each of `files`
+            in the same language. Empty to hold out sentences from `files`.
+        held_out_every: int. Without `held_out`, one in so many sentences of
+            each file is held out, beginning with the first.
+        max_texts: int or `None`. Use only so many first sentences of each
+            file. `None` for all sentences.
+        sequence_length: int. The largest number of tokens in a sentence.
+            Longer sentences are truncated.
         spans: `kdkit.data.SpanMasking`.
-        column: string or `None`. The column of tables that holds the sentences.
+        column: string or `None`. The column with the sentences, for tables.
 
     Raises:
-        UsageError: (a `ValueError`) if the files have not a language each.
+        UsageError: (a `ValueError`) if the numbers of files and languages
+            differ.
     """
 
     files: tuple[str, ...] = ()
@@ -61,12 +63,11 @@ class SentenceSettings:
         if self.held_out and len(self.held_out) != len(self.files):
             problems.append(
                 f"{len(self.files)} files have {len(self.held_out)} held out, "
-                "which are in their languages one by one"
+                "expected one in the language of each"
             )
         if problems:
             raise UsageError(
-                "Sentences of several languages stand in a file for each: "
-                f"{'; '.join(problems)}."
+                f"Sentences need one file per language: {'; '.join(problems)}."
             )
 
     @property
@@ -76,20 +77,20 @@ class SentenceSettings:
 
     @property
     def different_languages(self) -> tuple[str, ...]:
-        """Each language once, in their order."""
+        """The languages in their order, each once."""
         return tuple(dict.fromkeys(self.languages))
 
     def check(self) -> None:
-        """Checks that the files are there.
+        """Requires that the files exist.
 
         Raises:
-            UsageError: with everything that is missing.
+            UsageError: with all missing files.
         """
         if self.files:
             Corpus(self.all_files, self.column).check()
 
     def texts(self, held_out: bool) -> Iterator[str]:
-        """Yields the sentences to measure on, or those to train on."""
+        """Yields the sentences to measure on, or the sentences to train on."""
         for _, texts in self.parts(held_out):
             yield from texts
 
@@ -116,27 +117,28 @@ class SentenceSettings:
 
 @dataclasses.dataclass(frozen=True)
 class PairSettings:
-    """Texts and what is to be written of them, such as translations.
+    """Pairs of source and target, such as translations.
 
     Args:
-        files: tuple of strings. As `kdkit.data.ParallelText` takes them. Empty
-            for the generated pairs of the smoke runs, in
+        files: tuple of strings, as `kdkit.data.ParallelText` takes them. Empty
+            for the generated pairs of smoke runs, in
             `kdkit.data.GENERATED_LANGUAGES`.
-        columns: tuple of strings. Headings of the columns of source and target
-            in tables; empty for two files of lines.
-        languages: tuple of strings. Those of source and target; empty for
-            text without tokens of languages.
-        held_out: tuple of strings. Files to measure on, likewise. Empty to hold
-            out pairs of `files`.
-        held_out_every: int. Then every so many pairs, the first one included,
-            is held out.
-        max_texts: int or `None`. Only so many of the first pairs of `files`.
-            `None` for all of them.
-        sequence_length: int. Tokens of a text at most; longer ones are cut.
+        columns: tuple of strings. The headings of the columns with source and
+            target, for tables; empty for two files of lines.
+        languages: tuple of strings. The languages of source and target; empty
+            for text without language tokens.
+        held_out: tuple of strings. Files of the same form to measure on. Empty
+            to hold out pairs from `files`.
+        held_out_every: int. Without `held_out`, one in so many pairs is held
+            out, beginning with the first.
+        max_texts: int or `None`. Use only so many first pairs of `files`.
+            `None` for all pairs.
+        sequence_length: int. The largest number of tokens in a text. Longer
+            texts are truncated.
 
     Raises:
         UsageError: (a `ValueError`) if files and columns do not make pairs, or
-            there is one language.
+            only one language is named.
     """
 
     files: tuple[str, ...] = ()
@@ -155,13 +157,14 @@ class PairSettings:
             self._parallel(files)
         if len(self.languages) not in (0, 2):
             raise UsageError(
-                "Pairs have a language on each side. Received: languages="
+                "Pairs need two languages, of source and target. Received: "
+                "languages="
                 f"{list(self.languages)}."
             )
 
     @property
     def all_files(self) -> tuple[str, ...]:
-        """The files to train and to measure on; not what is downloaded."""
+        """The files to train and to measure on, without downloaded data."""
         return tuple(
             file
             for file in (*self.files, *self.held_out)
@@ -170,7 +173,7 @@ class PairSettings:
 
     @property
     def different_languages(self) -> tuple[str, ...]:
-        """Each language once, in their order."""
+        """The languages in their order, each once."""
         return tuple(dict.fromkeys(self.languages))
 
     @property
@@ -188,15 +191,15 @@ class PairSettings:
             self._parallel(files).check()
 
     def texts(self, held_out: bool) -> Iterator[str]:
-        """Yields both sides of the pairs that `pairs` does."""
+        """Yields the source and the target of each pair in `pairs`."""
         return itertools.chain.from_iterable(self.pairs(held_out))
 
     def side_texts(self, side: int, held_out: bool) -> Iterator[str]:
-        """Yields the sources, side 0, or the targets, side 1, of `pairs`."""
+        """Yields the sources (side 0) or the targets (side 1) of `pairs`."""
         return (pair[side] for pair in self.pairs(held_out))
 
     def pairs(self, held_out: bool) -> Iterable[tuple[str, str]]:
-        """Yields the pairs to measure on, or those to train on."""
+        """Yields the pairs to measure on, or the pairs to train on."""
         if held_out and self.held_out:
             return self._parallel(self.held_out).pairs()
         pairs = (
@@ -214,7 +217,7 @@ class PairSettings:
 
 
 def _part(entries, every, held_out):
-    """The entries that are held out, every so many of them, or the others."""
+    """The held-out entries, one in so many, or the other entries."""
     return (
         entry
         for number, entry in enumerate(entries)
@@ -223,7 +226,7 @@ def _part(entries, every, held_out):
 
 
 def _check_generated(settings):
-    """Refuses, without files, what is said of files."""
+    """Rejects settings for files if there are no files."""
     of_files = {
         name: getattr(settings, name)
         for name in ("held_out", "column", "columns")
@@ -231,8 +234,8 @@ def _check_generated(settings):
     }
     if of_files or settings.languages != GENERATED_LANGUAGES:
         raise UsageError(
-            "Without files there is generated text, in the languages "
-            f"{list(GENERATED_LANGUAGES)}, of which some is held out. "
+            "Without files, the text is generated, in the languages "
+            f"{list(GENERATED_LANGUAGES)}, and some of it is held out. "
             f"Received: no files, languages={list(settings.languages)}"
             + "".join(f", {name}={one!r}" for name, one in of_files.items())
             + ". Name files to train on."

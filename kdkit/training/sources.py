@@ -1,8 +1,8 @@
-"""Data sources: what a stage trains on, and how its models are measured.
+"""Data sources: the training data of a stage, and the measurement of models.
 
-A source has examples, a way to put them into batches, a loss on the labels and
-metrics. `BatchStream` does everything else, alike for all of them. A new source
-is a class here, and a row of tests/data/test_sources.py.
+A source has examples, their batching, a loss on the labels and metrics.
+`BatchStream` does everything else, in the same way for all sources. A new
+source is a class here, and a row of tests/data/test_sources.py.
 """
 
 import abc
@@ -58,17 +58,17 @@ class DataSource(abc.ABC):
     pad_token_id: int | None = None
 
     def labeled_only(self) -> "DataSource":
-        """Returns the source without examples that need a teacher."""
+        """Returns the source without examples that only a teacher labels."""
         return self
 
     @abc.abstractmethod
     def batching(self, stage: Stage):
-        """Returns the `batching` of a `BatchStream` to train on."""
+        """Returns the `batching` of the `BatchStream` to train on."""
 
     @property
     @abc.abstractmethod
     def held_out_batching(self):
-        """The `batching` of a `BatchStream` to measure on."""
+        """Returns the `batching` of the `BatchStream` to measure on."""
 
     def training_stream(
         self, stage: Stage, seed: int, features=None, shares: Shares = WHOLE
@@ -76,8 +76,8 @@ class DataSource(abc.ABC):
         """Returns the batches that a stage trains on.
 
         Args:
-            stage: `Stage`, which has the size of batches and their parts.
-            seed: int. Seed of the run.
+            stage: `Stage`, which has the batch size and the number of parts.
+            seed: int. The run's seed.
             features: callable from `SequenceDataset` to the `features` of a
                 `BatchStream`, or `None`. Defaults to `None`.
             shares: `kdkit.data.Shares`. Defaults to whole batches.
@@ -112,25 +112,26 @@ class DataSource(abc.ABC):
 
         Args:
             predict: callable from a dict batch to logits.
-            logs: dict of the losses of the epoch, with `val_` before the names
-                of those on `validation_stream`.
+            logs: dict of the epoch's losses. The names of losses on
+                `validation_stream` begin with `val_`.
         """
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskSource(DataSource):
-    """Examples of a task: labelled, augmented and unlabelled ones.
+    """Examples of a task: labelled, augmented and unlabelled.
 
     Args:
-        labeled: `TrainingRows`, which contain augmented examples too.
+        labeled: `TrainingRows`, which also contain augmented examples.
         evaluator: `Evaluator` on dev.
         num_buckets: int or `None`, as in `kdkit.data.Buckets`.
         unlabeled: `kdkit.data.EncodedExamples` without labels, or `None`.
             Defaults to `None`.
-        per_labeled: float. Unlabelled examples of an epoch for each labelled
-            one. Defaults to `1.0`.
-        num_rows: int or `None`. How many labelled examples an epoch has, some
-            of them several times; `None` for each once. Defaults to `None`.
+        per_labeled: float. Unlabelled examples per labelled one in an epoch.
+            Defaults to `1.0`.
+        num_rows: int or `None`. The number of labelled examples in an epoch,
+            some of them several times; `None` for each once. Defaults to
+            `None`.
     """
 
     labeled: TrainingRows
@@ -183,7 +184,7 @@ class TaskSource(DataSource):
 
     @property
     def held_out_batching(self):
-        # Losses that count padding are those of training.
+        # Only losses of training count padding.
         return Buckets(BATCH_SIZE, self.num_buckets and NUM_BUCKETS)
 
     def validation_stream(self, stage, features=None, shares=WHOLE):
@@ -198,19 +199,19 @@ LOGITS = Entry("logits")
 
 
 def cached_dev_logits(stage: Stage, evaluator: Evaluator):
-    """Returns what adds the teachers' logits to the batches of dev.
+    """Returns a function for adding the teachers' logits to dev's batches.
 
-    Then no teacher runs on dev in every epoch. Other taps are far larger; the
-    teacher caches are for them.
+    With it, teachers do not run on dev in every epoch. Other taps are far
+    larger; the teacher caches are for them.
 
     Args:
         stage: `Stage`.
         evaluator: `Evaluator`.
 
     Returns:
-        `features` as `DataSource.validation_stream` takes them; `None` where a
-        stage reads more than logits, or the evaluator does not have the logits
-        of every position that a loss may read.
+        `features` as `DataSource.validation_stream` takes them; `None` if the
+        stage reads more than logits, or if the evaluator lacks logits of
+        positions that a loss may read.
     """
     taps = {objective.tap for objective in stage.objectives}
     if (
@@ -224,7 +225,7 @@ def cached_dev_logits(stage: Stage, evaluator: Evaluator):
 
 
 class _CachedLogits:
-    """The logits of a teacher by row, as `OutputsOfTeachers` takes them."""
+    """A teacher's logits by example, as `OutputsOfTeachers` takes them."""
 
     def __init__(self, logits):
         self._logits = logits
@@ -248,8 +249,7 @@ class TextSource(DataSource):
     """Text, whose own tokens are the labels.
 
     Args:
-        train: `kdkit.data.SequenceDataset`, or `None` where a model is only
-            measured.
+        train: `kdkit.data.SequenceDataset`, or `None` to only measure a model.
         held_out: `kdkit.data.SequenceDataset`.
     """
 
@@ -258,11 +258,11 @@ class TextSource(DataSource):
     primary_metric = "perplexity"
     larger_is_better = False
     accuracy = "token_accuracy"  # the name of that metric
-    num_words = None  # of the text that is held out, where they were counted
+    num_words = None  # in the held-out text, if they were counted
 
     @property
     def label_loss(self):
-        # The mean over the tokens that count, however many a row has.
+        # The mean over the tokens that count, in all sequences together.
         return keras.losses.SparseCategoricalCrossentropy(
             from_logits=True, reduction="mean_with_sample_weight"
         )
@@ -272,11 +272,13 @@ class TextSource(DataSource):
 
     @property
     def held_out_batching(self):
-        return FullBatches(16)  # logits are as wide as the vocabulary
+        return FullBatches(
+            16
+        )  # small, because logits have the vocabulary's size
 
     @functools.cached_property
     def held_out_batches(self) -> "tf.data.Dataset":
-        """All examples to measure on, always in the same batches."""
+        """Returns all examples to measure on, always in the same batches."""
         return BatchStream(self.held_out, self.held_out_batching).evaluation()
 
     def measure(self, predict) -> dict:
@@ -302,13 +304,13 @@ class TextSource(DataSource):
 
 
 class MaskedSource(TextSource):
-    """Packed text with other tokens masked in every epoch (`MaskedRows`)."""
+    """Packed text with masks that differ in every epoch (`MaskedRows`)."""
 
     accuracy = "masked_accuracy"
 
 
 class PlainTextSource(TextSource):
-    """Packed text as it is (`PackedRows`), for stages that compare encoders."""
+    """Packed text without masks (`PackedRows`), to compare encoders."""
 
     primary_metric = "loss"
     label_loss = None
@@ -323,22 +325,22 @@ class PlainTextSource(TextSource):
         )
 
 
-# Logits of an evaluation that are in memory at one time, over batch, positions
-# and vocabulary: 256 MB.
+# The largest number of logits in memory during an evaluation, over batch,
+# positions and vocabulary: 256 MB.
 LOGITS_AT_ONCE = 2**26
 
 
 @dataclasses.dataclass(frozen=True)
 class NextTokenSource(TextSource):
-    """Packed text whose tokens are predicted from those before them.
+    """Packed text whose tokens are predicted from the tokens before them.
 
     `held_out` counts every token once.
 
     Args:
         train, held_out: `kdkit.data.PackedRows`, for decoders.
-        vocabulary_size: int. Width of the logits.
-        num_words: int or `None`. Words of the text that is held out, before any
-            detokenizer, where they were counted. Defaults to `None`.
+        vocabulary_size: int. The last dimension of the logits.
+        num_words: int or `None`. Words in the held-out text, before any
+            detokenizer. Defaults to `None`, not counted.
     """
 
     vocabulary_size: int
@@ -359,7 +361,9 @@ class SentenceSource(TextSource):
 
     @property
     def held_out_batching(self):
-        return TokenBatches(2048)  # logits are as wide as the vocabulary
+        return TokenBatches(
+            2048
+        )  # small, because logits have the vocabulary's size
 
 
 def token_metrics(
@@ -368,17 +372,17 @@ def token_metrics(
     accuracy: str = "token_accuracy",
     num_words: int | None = None,
 ) -> dict:
-    """Returns how well a model predicts the tokens that count.
+    """Returns a model's perplexity and accuracy on the tokens that count.
 
-    With L the sum over them of −log p(token), in nats: `perplexity` is
+    With L the sum over these tokens of −log p(token), in nats: `perplexity` is
     exp(L / tokens), the accuracy is the share of tokens with the highest logit,
-    and `word_perplexity` is exp(L / words), by which models with different
-    vocabularies compare (Radford et al., 2019, section 3.1).
+    and `word_perplexity` is exp(L / words), which compares models with
+    different vocabularies (Radford et al., 2019, section 3.1).
 
     Args:
         predict: callable from a dict batch to logits of shape `(batch_size,
             length, vocabulary_size)`.
-        batches: iterable of `(x, y, sample_weight)`: what `predict` takes,
+        batches: iterable of `(x, y, sample_weight)`: inputs for `predict`,
             `int32` tokens and weights of shape `(batch_size, length)`.
         accuracy: string. The name of the accuracy in the result. Defaults to
             `"token_accuracy"`.
@@ -404,8 +408,8 @@ def token_metrics(
         )
     if not total:
         raise UsageError(
-            "No token of the text can be masked: the vocabulary spells none of "
-            "its words. Use text of the model's language."
+            "No token of the text can be masked: the vocabulary contains "
+            "none of its words. Use text in the model's language."
         )
     metrics = {
         "perplexity": math.exp(min(loss / total, 700.0)),

@@ -1,12 +1,12 @@
-"""The training of a stage from any step on: what is saved, logged, measured.
+"""The training loop of a stage, which can start at any step.
 
-Keras' `fit` begins an epoch at its first batch with metrics at 0, so that a run
-could not go on within one. On several devices it splits batches itself, without
-regard to what is a row of them, and does not run under
-`tf.distribute.MultiWorkerMirroredStrategy`: before the first step it hands a
-`PerReplica` batch to what builds the model, and it reduces the scalar logs of a
-step along their first axis (https://github.com/keras-team/keras/issues/20585).
-These loops call what Keras makes of the model's steps.
+Keras' `fit` begins an epoch at its first batch with metrics at 0, so a run
+could not continue within an epoch. On several devices, it splits batches
+without regard to their examples. It does not run under
+`tf.distribute.MultiWorkerMirroredStrategy`: before the first step, it passes a
+`PerReplica` batch to the model's build, and it reduces a step's scalar logs
+along their first axis (https://github.com/keras-team/keras/issues/20585).
+These loops call Keras' compiled versions of the model's steps.
 """
 
 import dataclasses
@@ -33,7 +33,7 @@ from kdkit.training.sources import DataSource
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StageFit:
-    """What trains a stage of an arm.
+    """The training of one stage of an arm.
 
     Args:
         run: `RunDirectory`.
@@ -42,8 +42,8 @@ class StageFit:
         source: `DataSource` of the stage.
         checkpoints: `StageCheckpoints`.
         trainer: compiled `keras.Model`.
-        seed: int. Of what is random in an epoch.
-        steps_per_epoch: int. Batches, or parts of them.
+        seed: int. The seed for the random numbers of an epoch.
+        steps_per_epoch: int. The number of batches, or of their parts.
         validation: `tf.data.Dataset` of known length.
     """
 
@@ -59,35 +59,36 @@ class StageFit:
 
     @functools.cached_property
     def _loop(self):
-        """What fits and evaluates: on one device, or on several replicas."""
+        """The loop for one device, or for several replicas."""
         if self.arm.distribution.strategy is None:
             return KerasLoop(self.trainer)
         return ReplicaLoop(self.trainer, self.arm.distribution)
 
     @property
     def _saves_steps(self):
-        """Whether one process trains; several would stop at several steps."""
+        """Whether one process trains. Several would stop at different steps."""
         return self.arm.distribution.num_processes == 1
 
     def evaluate(self) -> dict:
-        """Returns the fields of an `"evaluation"` event of the model now.
+        """Returns the fields of an `"evaluation"` event for the current model.
 
-        Of several processes, the others than the chief get nothing.
+        Processes other than the chief get no fields.
         """
         return self._measure({}) or {}
 
     def fit(
         self, batches: tf.data.Dataset, running: RunningState | None
     ) -> None:
-        """Trains from where the checkpoints stand to the end.
+        """Trains from the newest checkpoint to the end.
 
         Args:
-            batches: `tf.data.Dataset`, endless, from there on.
-            running: `RunningState` there, `None` at the beginning of an epoch.
+            batches: endless `tf.data.Dataset` from that checkpoint on.
+            running: the checkpoint's `RunningState`, `None` at the beginning
+                of an epoch.
 
         Raises:
-            KeyboardInterrupt: after SIGINT, when what was begun is saved.
-            Terminated: after SIGTERM, likewise.
+            KeyboardInterrupt: after SIGINT, once the step is saved.
+            Terminated: after SIGTERM, once the step is saved.
         """
         position = self.checkpoints.state.newest
         first_step = position.epoch * self.steps_per_epoch + position.step
@@ -132,7 +133,7 @@ class StageFit:
             )
 
     def _save_step(self, curves, step, seconds, running=None):
-        """Saves within an epoch, with the sums there or those of now."""
+        """Saves within an epoch, with the given sums or the current ones."""
         if self._saves_steps:
             curves.flush()
             self.checkpoints.save_step(
@@ -143,7 +144,7 @@ class StageFit:
             )
 
     def _finish_epoch(self, curves, stop, epoch, logs, seconds):
-        """Evaluates, logs and saves; adds what is measured to `logs`."""
+        """Evaluates, logs and saves; adds the measured values to `logs`."""
         before = RunningState.of(self.trainer)
         try:
             with stop.at_once():
@@ -183,9 +184,9 @@ class StageFit:
         )
 
     def _measure(self, logs):
-        """The fields of an event, `None` where another process is the chief.
+        """The fields of an event, `None` in processes other than the chief.
 
-        Losses, metrics and agreement on dev are added to `logs`.
+        Adds losses, metrics and agreement on dev to `logs`.
         """
         for name, value in self._loop.evaluate(self.validation).items():
             logs[f"val_{name}"] = value
@@ -224,21 +225,21 @@ class _Loop:
         validation_data: tf.data.Dataset,
         callbacks: list,
     ) -> None:
-        """Trains as `keras.Model.fit` does, from any step on.
+        """Trains as `keras.Model.fit` does, but from any step.
 
-        Validation is left to the callbacks.
+        The callbacks do the validation.
 
         Args:
-            batches: `tf.data.Dataset`, endless, from the initial step on. On
-                several devices the shares of each batch that the replicas of
-                this process get, one after the other.
+            batches: endless `tf.data.Dataset` from the initial step on. On
+                several devices, its elements are the shares of this process's
+                replicas, one after the other.
             steps_per_epoch: int. Batches of an epoch.
-            initial_epoch: int. The epoch to begin with, from 0.
-            initial_step: int. Steps of it that are done.
-            running: `RunningState` after these, `None` where there are none.
-            epochs: int. The number of the last one.
+            initial_epoch: int. The first epoch to train, from 0.
+            initial_step: int. The finished steps of that epoch.
+            running: `RunningState` after these steps, `None` for none.
+            epochs: int. The number of the last epoch.
             validation_data: as in `evaluate`. One batch is measured before the
-                first step, which makes the variables of the metrics.
+                first step, to create the metrics' variables.
             callbacks: list of `keras.callbacks.Callback`.
         """
         callbacks = keras.callbacks.CallbackList(
@@ -265,10 +266,11 @@ class _Loop:
         callbacks.on_train_end()
 
     def evaluate(self, batches: tf.data.Dataset) -> dict[str, float]:
-        """Returns the losses and the compiled metrics of some batches.
+        """Returns the losses and the compiled metrics on some batches.
 
         Args:
-            batches: `tf.data.Dataset` of known length; of shares as in `fit`.
+            batches: `tf.data.Dataset` of known length, with shares as in
+                `fit`.
         """
         count = int(batches.cardinality()) // self.elements_per_batch
         return self._evaluate(batches, count)
@@ -283,7 +285,7 @@ class _Loop:
 
 
 class KerasLoop(_Loop):
-    """The loop of one device, with the steps as Keras compiles them."""
+    """The loop for one device, with the steps as Keras compiles them."""
 
     def _train_step(self):
         self._trainer.make_train_function()
@@ -298,11 +300,11 @@ class KerasLoop(_Loop):
 
 
 class ReplicaLoop(_Loop):
-    """The loop of the replicas of a strategy; logs are those of the first one.
+    """The loop for a strategy's replicas, with the first replica's logs.
 
     Args:
-        trainer: `keras.Model` whose steps give the logs of all replicas.
-        distribution: `Distribution` that its variables were made in.
+        trainer: `keras.Model` whose steps return logs over all replicas.
+        distribution: `Distribution` that its variables were created in.
     """
 
     def __init__(self, trainer, distribution):

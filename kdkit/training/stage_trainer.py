@@ -1,4 +1,4 @@
-"""Running one stage: data, trainer, callbacks, checkpoints."""
+"""Runs an arm's stages: data, trainer, callbacks, checkpoints."""
 
 import dataclasses
 import functools
@@ -41,12 +41,12 @@ from kdkit.training.task_data import make_forward
 
 _log = logging.getLogger(__name__)
 
-# What an evaluation of an arm has.
+# The fields of an arm's evaluation.
 
 
 @dataclasses.dataclass(frozen=True)
 class Arm:
-    """One model on its way through stages.
+    """One model with the teachers and the data of its stages.
 
     Args:
         name: string. `"teacher"`, `"student"` or `"control"`.
@@ -54,15 +54,15 @@ class Arm:
         teacher: the classifier that it learns from, a list of several, or
             `None`.
         source: `DataSource` that it trains on.
-        seed: int. Seed of the order of the rows.
+        seed: int. The seed for the order of the examples.
         jit_compile: bool or `"update"`, as in the settings of a run.
         teacher_weights: tuple of floats, one per teacher, or `None` for equal
             ones.
-        caches: `TeacherCaches` or `None`. Where the teachers' outputs are
-            read, in place of running them.
-        distribution: `Distribution` that the models were made in. Defaults to
-            one device.
-        saving: `Saving`. Defaults to the one of `Saving()`.
+        caches: `TeacherCaches` or `None`. The caches of the teachers' outputs,
+            which are read instead of running the teachers.
+        distribution: `Distribution` that the models were created in. Defaults
+            to one device.
+        saving: `Saving`. Defaults to `Saving()`.
     """
 
     name: str
@@ -78,7 +78,7 @@ class Arm:
 
     @property
     def forward(self):
-        """The model's forward pass in float32, with the weights it has now."""
+        """The model's forward pass in float32, with its current weights."""
         copy, forward = self._measured
         if copy is not self.model:
             copy.set_weights(self.model.get_weights())
@@ -86,12 +86,12 @@ class Arm:
 
     @functools.cached_property
     def _measured(self):
-        """The model, or its copy in float32, and the forward pass of that."""
+        """The model, or its copy in float32, with its forward pass."""
         copy = models.in_policy(self.model, "float32")
         return copy, make_forward(copy)
 
     def run(self, run: RunDirectory, stages: tuple[Stage, ...]) -> Best:
-        """Runs what is left of the stages; returns the best of the last one."""
+        """Runs the unfinished stages; returns the last stage's best epoch."""
         if self.caches is not None:
             self.caches.expect(stages, self.model, self.teacher_weights)
         for stage in stages:
@@ -110,16 +110,16 @@ class Arm:
         )
 
     def _untrained_layers(self, stages):
-        """Those of a head that is as it began, where no stage trains one."""
+        """The head's layers that still have their initial weights."""
         if any(stage.trains_head for stage in stages):
             return []
         return models.untrained_head(self.model)
 
     def _evaluation(self, run, stage, epoch):
-        """What was measured after the epoch whose weights the model has."""
+        """The evaluation after the epoch whose weights the model has."""
         where = (self.name, stage.name, epoch)
         for event in run.events(Evaluation):
-            # The first of them: other dev splits are measured after it.
+            # The first evaluation: other dev splits are measured after it.
             if (event.arm, event.stage, event.epoch) == where:
                 return event
         raise _lost(run, self, stage, Evaluation, epoch)
@@ -149,14 +149,14 @@ class StageRun:
 
     @property
     def final_epoch(self) -> int | None:
-        """The epoch it ended with the weights of, `None` if with a mean."""
+        """The epoch of the stage's final weights, `None` for a mean."""
         if self.stage.averaged_epochs:
             return None
         newest = self.checkpoints.state.newest
         return newest.best_epoch if self.stage.keep_best else newest.epoch
 
     def run(self) -> None:
-        """Trains from the last checkpoint on, or loads what is there."""
+        """Trains from the last checkpoint on, or loads a finished stage."""
         title = f"{self.arm.name}, {self.stage.name}"
         self._features = None
         if self.arm.caches is not None and self.stage.objectives:
@@ -167,7 +167,7 @@ class StageRun:
             _log.info(f"{title}: finished earlier, weights loaded.")
             self.checkpoints.restore_final(self.arm.model)
             if self.arm.distribution.is_chief:
-                self.checkpoints.clean()  # the end may have been cut short
+                self.checkpoints.clean()  # the process may have died before
             self._log_end()
             return
         position = self.checkpoints.begin()
@@ -177,7 +177,8 @@ class StageRun:
         stream = self._source.training_stream(
             self.stage, self.arm.seed, self._features, distribution.shares
         )
-        # Projections start alike whether or not the stages before ran just now.
+        # Projections start with the same weights, whether or not earlier stages
+        # ran in this process.
         seed = zlib.crc32(f"{self.arm.seed} {self.stage.name}".encode())
         keras.utils.set_random_seed(seed)
         number_later()
@@ -190,7 +191,7 @@ class StageRun:
             )
         running = self.checkpoints.restore(trainer)
         if position.epoch or position.step:
-            _log.info(f"{title}: going on {position}.")
+            _log.info(f"{title}: continuing {position}.")
         training = StageFit(
             run=self.run_directory,
             arm=self.arm,
@@ -217,7 +218,7 @@ class StageRun:
         self._log_end()
 
     def _log_end(self):
-        """Notes once that the stage is done, and the time that it took."""
+        """Logs the stage's end and its seconds, once."""
         if any(map(self._is_mine, self.run_directory.events(StageFinished))):
             return
         seconds = sum(
@@ -233,7 +234,7 @@ class StageRun:
 
     def _take_mean(self, training, title):
         """Averages the weights of the last epochs, and measures the mean."""
-        with self.arm.distribution.chief_first():  # it saved the epochs
+        with self.arm.distribution.chief_first():  # the chief saved the epochs
             self.checkpoints.load_mean(self.arm.model)
         evaluation = training.evaluate()
         if not self.arm.distribution.is_chief:
@@ -253,7 +254,7 @@ class StageRun:
         )
 
     def _check_log(self, last_epoch):
-        """Refuses checkpoints of epochs that the log has lost."""
+        """Rejects checkpoints of epochs that the log has lost."""
         logged = {
             (type(event), event.epoch)
             for kind in (Epoch, Evaluation)
@@ -267,7 +268,7 @@ class StageRun:
                     )
 
     def _forget_unfinished_epochs(self, last_epoch):
-        """Drops what was logged after the last checkpoint, and of a mean."""
+        """Drops the events after the last checkpoint, and those of a mean."""
         kept = range(1, last_epoch + 1)
         self.run_directory.keep_events(
             lambda event: (
@@ -288,26 +289,26 @@ def _lost(run, arm, stage, kind, epoch):
     """The error for a checkpoint whose epoch is not in the log."""
     return RunError(
         f"{run.path / EVENTS} has no event {kind.kind!r} of {arm.name} after "
-        f"epoch {epoch} of {stage.name}: its line is damaged or gone. Restore "
-        f"the file from a copy. Without one remove "
-        f"{_checkpoints(run, arm, stage)}, and the same command makes this "
+        f"epoch {epoch} of {stage.name}: its line is damaged or missing. "
+        "Restore the file from a copy, or remove "
+        f"{_checkpoints(run, arm, stage)}, and the same command repeats this "
         "stage again."
     )
 
 
 def _checkpoints(run, arm, stage):
-    """Where those of a stage are."""
+    """The folder of a stage's checkpoints."""
     return run.path / CHECKPOINTS / arm.name / stage.name
 
 
 def make_trainer(arm, stage: Stage, source: DataSource, num_updates: int):
-    """Returns a compiled `Distiller`, or what trains on labels alone.
+    """Returns a compiled `Distiller`, or a `LabelTrainer` without a teacher.
 
     Args:
         arm: `Arm`. Its model is trained.
         stage: `Stage`.
         source: `DataSource` that the stage trains on.
-        num_updates: int. Updates of the stage, for its learning rates.
+        num_updates: int. The stage's updates, for its learning rates.
     """
     if stage.objectives:
         trainer = Distiller(
@@ -318,7 +319,7 @@ def make_trainer(arm, stage: Stage, source: DataSource, num_updates: int):
             teacher_weights=arm.teacher_weights,
             chunk_size=stage.chunk_size,
         )
-        # The run has examined its data and models.
+        # The run has checked its data and models.
         trainer.has_checked_data = True
     else:
         trainer = LabelTrainer(arm.model)
@@ -331,27 +332,26 @@ def make_trainer(arm, stage: Stage, source: DataSource, num_updates: int):
     trainer.compile(
         optimizer=optimizer,
         loss=make_label_loss(stage, source.label_loss),
-        # Rows whose label does not count have weight 0.
+        # Examples whose label does not count have weight 0.
         weighted_metrics=source.training_metrics or None,
         jit_compile=arm.jit_compile is True,
     )
-    # Keras' own, around the stage's where losses are scaled.
+    # Keras' loss-scaling optimiser, around the stage's.
     trainer.optimizer.build(trainer.trainable_variables)
     return trainer
 
 
 class LabelTrainer(Step, keras.Model):
-    """A model whose loss on the labels is that of the whole batch.
+    """Trains a model on labels, with the loss over the whole batch.
 
-    It makes the steps of a `Distiller`, without a teacher.
-
-    Keras' own training takes the mean of the replicas' means, in which the
-    rows of a small share of a batch count for more, and which weights of rows
-    or tokens change. What it logs of an epoch is the mean of the batches' means
-    by their rows; here it is that over all labels.
+    It makes the steps of a `Distiller`, without a teacher. Keras' own training
+    takes the mean of the replicas' means, in which examples of a small share
+    count for more, and which sample weights change. Keras logs the mean of the
+    batches' means, weighted by their numbers of examples; this class logs the
+    mean over all labels.
 
     Args:
-        student: `keras.Model` that is trained.
+        student: `keras.Model` to train.
     """
 
     def __init__(self, student):
@@ -366,7 +366,7 @@ class LabelTrainer(Step, keras.Model):
         )
 
     def run_teachers(self, x) -> list:
-        """Returns nothing: there are no teachers."""
+        """Returns an empty list: there are no teachers."""
         return []
 
     def run_student(self, x, y, sample_weight, teachers_taps, training):
@@ -375,13 +375,13 @@ class LabelTrainer(Step, keras.Model):
         Args:
             x: the inputs of the model.
             y: the labels.
-            sample_weight: the weights of the data, or `None`.
-            teachers_taps: nothing, as `run_teachers` returns it.
+            sample_weight: the data's sample weights, or `None`.
+            teachers_taps: an empty list, as `run_teachers` returns it.
             training: bool.
         """
         y_pred = self(x, training=training)
         loss = self.compute_loss(x, y, y_pred, sample_weight, training)
-        # Of no rows at all, Keras gives losses of shape (0,).
+        # Without examples, Keras returns losses of shape (0,).
         loss = ops.sum(ops.cast(loss, "float32"))
         count = label_count(self.loss, y, sample_weight)
         (total_count,) = sum_over_replicas([count])

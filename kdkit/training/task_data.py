@@ -1,4 +1,4 @@
-"""The examples of a run on a task: read, encoded, evaluated."""
+"""Reads and encodes the examples of a task, and evaluates models on them."""
 
 import dataclasses
 import functools
@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 
 def open_task(settings: DataSettings) -> Task:
-    """Returns the task, with the classes in its data."""
+    """Returns the task, with its classes from the data."""
     return tasks.get_task(settings.task).for_data(settings.data_dir)
 
 
@@ -46,10 +46,10 @@ def load_split(task: Task, settings: DataSettings, tokenizer, split):
 
 
 def read_train_and_dev(task: Task, settings: DataSettings) -> list:
-    """Reads the examples to train on and those of dev.
+    """Reads the training examples and the examples of dev.
 
     Raises:
-        UsageError: with the errors of both.
+        UsageError: with the errors in both splits.
     """
     splits = ("train", settings.dev_split)
     task.check_data(splits, settings.data_dir)
@@ -67,8 +67,8 @@ class TrainingRows:
 
     Args:
         encoded: `kdkit.data.EncodedExamples`.
-        augmented: `kdkit.data.AugmentedExamples` or `None`. If given,
-            `encoded` are all its examples.
+        augmented: `kdkit.data.AugmentedExamples` or `None`. If not `None`,
+            `encoded` contains all its examples.
         copies_per_epoch: int or `None`, as in `AugmentedSettings`.
     """
 
@@ -78,7 +78,7 @@ class TrainingRows:
 
     @property
     def num_rows(self) -> int:
-        """Examples of an epoch."""
+        """The number of examples in an epoch."""
         if self.augmented is None:
             return len(self.encoded)
         return self.augmented.num_rows_of_epoch(self.copies_per_epoch)
@@ -94,7 +94,7 @@ class TrainingRows:
 
     @property
     def rows_of_epoch(self):
-        """The `rows_of_epoch` of `kdkit.data.Buckets`; `None` for all."""
+        """The `rows_of_epoch` for `kdkit.data.Buckets`; `None` for all."""
         if self.augmented is None or self.copies_per_epoch is None:
             return None
         return functools.partial(
@@ -110,15 +110,15 @@ def load_data(
     augmented: AugmentedSettings | None = None,
     directory=None,
 ):
-    """Reads and encodes train and dev, and prints how large they are.
+    """Reads and encodes train and dev, and prints their sizes.
 
     Args:
         task: `kdkit.tasks.Task`.
         settings: `DataSettings`.
         tokenizer: the teacher's tokenizer.
-        seed: int. Seed of the examples that are drawn, if not all are used.
+        seed: int. The seed for drawing examples, if not all are used.
         augmented: `AugmentedSettings` or `None`.
-        directory: path. Where the tokens of augmented examples are stored.
+        directory: path. The folder for the tokens of augmented examples.
 
     Returns:
         Tuple of `TrainingRows` and the `kdkit.data.EncodedExamples` of dev.
@@ -156,14 +156,15 @@ def load_data(
     if training_rows.augmented is not None:
         stored = training_rows.augmented
         copies = (
-            f" ({len(stored.sources)} of them copies, "
-            f"{stored.num_left_out} more left out that also stand in dev or "
-            f"test; {training_rows.num_rows} rows in an epoch)"
+            f" ({len(stored.sources)} of them augmented; "
+            f"{stored.num_left_out} more left out because dev or test "
+            f"contains them; {training_rows.num_rows} in an epoch)"
         )
     _log.info(
-        f"{task.name}: {len(encoded)} rows to train on{copies}, {len(dev)} in "
+        f"{task.name}: {len(encoded)} examples to train on{copies}, "
+        f"{len(dev)} in "
         f"{settings.dev_split}; "
-        f"{encoded.num_truncated} and {dev.num_truncated} cut to "
+        f"{encoded.num_truncated} and {dev.num_truncated} truncated to "
         f"{settings.sequence_length} tokens.",
     )
     return training_rows, dev
@@ -181,7 +182,7 @@ def load_other_dev_splits(task: Task, settings: DataSettings, tokenizer):
 def read_kept_unlabeled(
     task: Task, settings: DataSettings, unlabeled: UnlabeledSettings
 ):
-    """Reads unlabelled examples, all of them and those not in dev or test.
+    """Reads unlabelled examples, with and without those in dev or test.
 
     Args:
         task: `kdkit.tasks.Task`.
@@ -196,8 +197,8 @@ def read_kept_unlabeled(
     """
     if task.head.kind != "sequence":
         raise UsageError(
-            "Unlabelled text is for tasks on sentences and pairs. Received: "
-            f"task {task.name!r}, {task.kind.title}. Leave it out."
+            "Unlabelled text is for tasks with sentences or pairs. Received: "
+            f"task {task.name!r}, {task.kind.title}. Remove it."
         )
     rows = data.read_unlabeled(
         unlabeled.files, unlabeled.columns, task.num_texts
@@ -208,13 +209,14 @@ def read_kept_unlabeled(
     )
     if not len(rows):
         raise UsageError(
-            f"{', '.join(unlabeled.files)}: expected rows of text below the "
+            f"{', '.join(unlabeled.files)}: expected examples below the "
             "header. Received: none."
         )
     if not len(kept):
         raise UsageError(
-            f"No unlabelled row is left of {len(rows)} in "
-            f"{', '.join(unlabeled.files)}: all stand in dev or test."
+            f"None of the {len(rows)} unlabelled examples in "
+            f"{', '.join(unlabeled.files)} can be used: dev or test contains "
+            "all of them. Add other text."
         )
     return rows, kept
 
@@ -238,15 +240,15 @@ def load_unlabeled(
         `"unlabeled"` event.
 
     Raises:
-        UsageError: for tasks on something else than sentences and pairs, files
-            that cannot be read, or if no row is left.
+        UsageError: for tasks without sentences or pairs, for unreadable files,
+            and if no example is left.
     """
     rows, kept = read_kept_unlabeled(task, settings, unlabeled)
     dropped = len(rows) - len(kept)
     splits = kept_apart(task, settings)
     _log.info(
-        f"{len(kept)} rows without labels; {dropped} left out that also stand "
-        f"in {', '.join(splits)}.",
+        f"{len(kept)} unlabelled examples; {dropped} left out because "
+        f"{', '.join(splits)} contain them.",
     )
     counts = {
         "rows": len(rows),
@@ -258,7 +260,7 @@ def load_unlabeled(
 
 
 def kept_apart(task: Task, settings: DataSettings) -> list[str]:
-    """Returns the splits that are not trained on and whose files exist."""
+    """Returns the splits for evaluation whose files exist."""
     return [
         split
         for split in task.splits
@@ -276,7 +278,7 @@ def _is_there(task, split, data_dir):
 
 
 BATCH_SIZE = 64
-NUM_BUCKETS = 3  # few lengths, since each may be compiled once more
+NUM_BUCKETS = 3  # few lengths, because each may need a compilation
 
 
 @dataclasses.dataclass(frozen=True)
@@ -288,7 +290,8 @@ class Evaluator:
         encoded: `kdkit.data.EncodedExamples` of the split, with labels.
         split: string. Name of the split.
         teachers_logits: tuple of arrays as `predict_logits` returns them, one
-            per teacher; the first is agreed with. Defaults to `()`.
+            per teacher. Agreement is measured with the first. Defaults to
+            `()`.
     """
 
     task: Task
@@ -298,8 +301,8 @@ class Evaluator:
 
     @functools.cached_property
     def _batches(self):
-        # Once, not in each epoch: TensorFlow keeps each data set of Python's
-        # rows until the process ends.
+        # Once, not in each epoch: TensorFlow frees a data set from a Python
+        # generator only when the process ends.
         return _in_few_lengths(self.encoded)
 
     def __call__(self, predict) -> dict:
@@ -333,7 +336,7 @@ def make_forward(model):
 
 
 def _in_few_lengths(encoded):
-    """The numbers of the rows of each batch, and the data set of batches."""
+    """The numbers of each batch's examples, and the data set of batches."""
     stream = BatchStream(encoded, Buckets(BATCH_SIZE, NUM_BUCKETS))
     return [rows for rows, _ in stream.evaluation_batches], stream.evaluation()
 
@@ -344,12 +347,12 @@ def predict_logits(predict, encoded, batches=None):
     Args:
         predict: callable from a dict batch to logits.
         encoded: `kdkit.data.EncodedExamples`.
-        batches: tuple of the rows of each batch, and the batches, or `None` to
-            make them. Defaults to `None`.
+        batches: tuple of the numbers of each batch's examples, and the batches,
+            or `None` to make them. Defaults to `None`.
 
     Returns:
-        NumPy array of shape `(num_rows, num_classes)`, in row order; where
-        positions have labels, `(num_labels, num_classes)`.
+        NumPy array of shape `(num_rows, num_classes)`, in the examples' order;
+        for labels per position, `(num_labels, num_classes)`.
     """
     by_row = {}
     for rows, batch in zip(*(batches or _in_few_lengths(encoded)), strict=True):

@@ -1,4 +1,4 @@
-"""The text of a run: read, encoded, and made a data source."""
+"""Reads and encodes a run's text, and returns it as a data source."""
 
 import logging
 
@@ -37,35 +37,36 @@ READ = ("encoder_token_ids", "encoder_padding_mask")
 
 
 def require_readable(settings, model) -> None:
-    """Refuses text in a form that a model does not read.
+    """Requires text in a form that the model can read.
 
     Args:
         settings: `CorpusSettings`, `SentenceSettings` or `PairSettings`.
         model: the model to train on it.
 
     Raises:
-        UsageError: if an encoder is to read lines of one document, or the text
-            is not of sentences for an encoder-decoder and for no other.
+        UsageError: for one document per file with an encoder, for running text
+            with an encoder-decoder, and for sentences or pairs with other
+            models.
     """
     is_running = isinstance(settings, CorpusSettings)
     if is_running == models.is_encoder_decoder(model):
         raise UsageError(
-            "Sentences and pairs are for encoder-decoders, running text is for "
-            f"encoders and decoders. Received: {type(settings).__name__} and a "
+            "Encoder-decoders train on sentences and pairs, encoders and "
+            f"decoders on running text. Received: {type(settings).__name__} "
+            "and a "
             f"{type(model).__name__}."
         )
     if is_running and settings.one_document and not models.is_causal(model):
         raise UsageError(
-            "Lines of one document are for decoders. Received: one_document="
-            "True, and an encoder, whose rows are texts one after the other. "
-            "Leave it out."
+            "one_document is for decoders. Received: one_document=True and "
+            "an encoder, which reads packed texts. Remove it."
         )
 
 
 def require_vocabulary(
     settings: SentenceSettings | PairSettings, tokenizer
 ) -> None:
-    """Refuses text that a vocabulary is not for.
+    """Requires a vocabulary that fits the text.
 
     Args:
         settings: `SentenceSettings` or `PairSettings`.
@@ -73,24 +74,24 @@ def require_vocabulary(
             `kdkit.models.TokenizerPair`.
 
     Raises:
-        UsageError: if a language has no token, no language is named where the
-            vocabulary has some, or spans are hidden and there are two
-            vocabularies.
+        UsageError: if a language has no token, if no language is named although
+            the vocabulary has language tokens, or if spans are hidden and
+            there are two vocabularies.
     """
     is_pair = isinstance(tokenizer, TokenizerPair)
     if is_pair and isinstance(settings, SentenceSettings):
         raise UsageError(
-            "The words of a hidden span stand on both sides, so that sentences "
-            "need a joint vocabulary. Received: sentences, for a model with "
-            "one vocabulary to read by and another to write by. Use --pairs, "
-            "or a model with a joint one."
+            "With sentences, a hidden span's words are in the source and the "
+            "target, which need a joint vocabulary. Received: sentences, for "
+            "a model with separate vocabularies. Use --pairs, or a model "
+            "with a joint vocabulary."
         )
     known = languages_of(tokenizer)
     if known and not settings.languages:
         raise UsageError(
-            "The vocabulary has tokens of languages, and none is named for the "
-            f"text. Expected some of {', '.join(known)} in --languages. "
-            "Received: none."
+            "The vocabulary has language tokens, and no language is named "
+            f"for the text. Expected some of {', '.join(known)} in "
+            "--languages. Received: none."
         )
     if isinstance(settings, PairSettings):
         named = zip(tokenizers_of_sides(tokenizer), settings.sides, strict=True)
@@ -118,17 +119,17 @@ def load_text(settings, tokenizer, directory, model) -> TextSource:
 
     Args:
         settings: `CorpusSettings`; for an encoder-decoder `SentenceSettings`,
-            of which spans are hidden, or `PairSettings`, whose targets are
+            whose spans are hidden, or `PairSettings`, whose targets are
             predicted.
         tokenizer: the model's tokenizer; for pairs it may be a
             `kdkit.models.TokenizerPair`.
-        directory: `pathlib.Path`. Running text is packed into it, or opened
-            where it was packed before.
+        directory: `pathlib.Path`. The folder for the packed running text. Text
+            that was packed there before is opened.
         model: the model to train on it.
 
     Raises:
-        UsageError: if a file is missing or malformed, there is too little text,
-            or a language has no token.
+        UsageError: if a file is missing or malformed, if there is too little
+            text, or if a language has no token.
     """
     if not isinstance(settings, CorpusSettings):
         held_out = load_sentences(settings, tokenizer, is_held_out=True)
@@ -136,7 +137,8 @@ def load_text(settings, tokenizer, directory, model) -> TextSource:
         what = "pairs" if isinstance(train, PairRows) else "sentences"
         _log.info(
             f"{what}: {len(train)} to train on, {len(held_out)} held out; "
-            f"{train.num_truncated} cut to {settings.sequence_length} tokens.",
+            f"{train.num_truncated} truncated to {settings.sequence_length} "
+            "tokens.",
         )
         return SentenceSource(train, held_out)
     parts = {}
@@ -146,14 +148,14 @@ def load_text(settings, tokenizer, directory, model) -> TextSource:
         )
     _log.info(
         f"corpus: {parts['train'].num_texts} texts in {len(parts['train'])} "
-        f"rows of {settings.sequence_length} tokens to train on, "
-        f"{len(parts['held_out'])} rows held out.",
+        f"sequences of {settings.sequence_length} tokens to train on, "
+        f"{len(parts['held_out'])} sequences held out.",
     )
     return packed_source(model, tokenizer, settings.masking, **parts)
 
 
 def _pack(settings, tokenizer, directory, model):
-    """Packs the text of a part, which the directory is named after."""
+    """Packs the training or held-out text into a directory of that name."""
     is_held_out = directory.name == "held_out"
     texts = settings.texts(is_held_out)
     if not models.is_causal(model):
@@ -179,13 +181,13 @@ def packed_source(
 
     Args:
         model: a `keras_hub.models.CausalLM` predicts next tokens, a
-            `keras_hub.models.MaskedLM` masked ones, an encoder alone reads the
-            text as it is.
+            `keras_hub.models.MaskedLM` predicts masked tokens, and an encoder
+            alone reads text without masks.
         tokenizer: the model's keras-hub tokenizer.
         masking: `kdkit.data.Masking`.
         held_out: `kdkit.data.PackedCorpus`.
-        train: `kdkit.data.PackedCorpus`, or `None` where the model is only
-            measured. Defaults to `None`.
+        train: `kdkit.data.PackedCorpus`, or `None` to only measure the model.
+            Defaults to `None`.
     """
     if models.is_causal(model):
         return NextTokenSource(
@@ -211,8 +213,8 @@ def load_sentences(
 
     Args:
         settings, tokenizer: as in `load_text`.
-        is_held_out: bool. Whether to read the text to measure on, or that to
-            train on.
+        is_held_out: bool. Whether to read the held-out text instead of the
+            training text.
 
     Raises:
         UsageError: as `load_text` does.
@@ -221,7 +223,8 @@ def load_sentences(
         pairs = list(settings.pairs(is_held_out))
         if not pairs:
             raise UsageError(
-                "There are no pairs to encode. Received: no lines."
+                "There are no pairs to encode. Expected at least one. "
+                "Received: none."
             )
         sides = zip(
             zip(*pairs, strict=True),
@@ -249,9 +252,9 @@ def load_sentences(
 def other_sources(batches):
     """Yields batches of pairs in which each target has another's source.
 
-    A decoder that does not read its source has the same perplexity on these and
-    on the pairs. A pair that is a batch by itself gets the source of the pair
-    before it, and is left out if it is the first.
+    A decoder that ignores its source has the same perplexity on these and on
+    the pairs. A pair that is alone in its batch gets the source of the pair
+    before it, and is left out if it is the first pair.
 
     Args:
         batches: iterable of `(x, y, sample_weight)` of `kdkit.data.PairRows`.

@@ -168,7 +168,7 @@ def with_copies_that_are_not_there(settings, made, tmp_path):
     [
         (with_copies_that_are_not_there, "files", "There is no file"),
         (with_latin_copies, "augmented copies", "line 3: expected UTF-8"),
-        (with_dev_alone, "unlabelled rows", "No unlabelled row is left of"),
+        (with_dev_alone, "unlabelled rows", "None of the"),
     ],
 )
 def test_what_several_checks_cannot_read_is_one_row(

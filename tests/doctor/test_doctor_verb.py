@@ -199,7 +199,7 @@ def test_labels_that_cannot_be_smoothed(settings, tmp_path):
     more = checks(after, RUINS) - checks(before, RUINS)
     assert more == {"label smoothing"}
     said = found(after, "label smoothing").found
-    assert "labels that are one of several classes" in said
+    assert "labels with one class each" in said
 
 
 def test_text_that_is_longer_than_the_student_reads(settings, tmp_path):

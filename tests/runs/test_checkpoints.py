@@ -123,14 +123,14 @@ def test_a_damaged_file_is_named_with_the_way_on(model, tmp_path, logged):
     file = tmp_path / "epoch-1-step-5.weights.h5"
     file.write_bytes(file.read_bytes()[:-100])
     with pytest.raises(
-        RunError, match=r"epoch-1-step-5.*Remove it, .*goes on after epoch 1"
+        RunError, match=r"epoch-1-step-5.*Remove it, .*continues after epoch 1"
     ):
         StageCheckpoints(tmp_path).begin()
     file.unlink()
     assert StageCheckpoints(tmp_path).begin() == Position(
         1, best_epoch=1, best_value=0.5
     )
-    assert "is not there: going on without it" in logged()
+    assert "is missing: continuing without it" in logged()
 
 
 def test_a_damaged_file_with_none_before_it_takes_the_stage(model, tmp_path):
@@ -171,7 +171,7 @@ def test_a_state_of_which_a_digit_changed_is_named(
     assert there in file.read_text()
     file.write_text(file.read_text().replace(there, damaged))
     with pytest.raises(
-        RunError, match=r"state\.json.*not what was written.*Remove the folder"
+        RunError, match=r"state\.json.*not match its checksum.*Remove the folder"
     ):
         StageCheckpoints(tmp_path)
 
@@ -193,7 +193,7 @@ def test_checkpoints_of_which_no_state_speaks_are_told(model, tmp_path, logged):
     (tmp_path / "state.json").unlink()
     assert StageCheckpoints(tmp_path).begin() == Position()
     (told,) = logged().splitlines()
-    assert "state.json is not there" in told
+    assert "state.json is missing" in told
     assert "from its beginning" in told
 
 
@@ -204,7 +204,7 @@ def test_a_checkpoint_without_a_digest_is_not_loaded(model, tmp_path):
         tmp_path / "state.json",
         dataclasses.replace(checkpoints.state, digests={}),
     )
-    with pytest.raises(RunError, match=r"epoch-1\.weights.*has no digest"):
+    with pytest.raises(RunError, match=r"epoch-1\.weights.*has no checksum"):
         StageCheckpoints(tmp_path).begin()
 
 

@@ -204,7 +204,7 @@ def test_a_tokenizer_that_the_model_does_not_read_is_told_first(
     words = [*TRANSLATE[:4], *TRANSLATE[6:], "--tokenizer"]
     for place, said in (
         (saved("decoder"), "needs a MassTokenizer"),
-        (text_files / "two", "The words of a hidden span stand on both sides"),
+        (text_files / "two", "a hidden span's words are in the source"),
     ):
         assert distill(*words, place) == 2
         assert said in capsys.readouterr().err
@@ -227,8 +227,8 @@ def test_models_of_other_tokens_are_told_before_anything_is_run(
     [
         ([], "Missing: --task-text"),
         (["--task-text", "task.txt"], "--decoder, the teacher to pretrain"),
-        ([*ALL, "--task", "sst2"], "--task: not of --model gpt2"),
-        ([*ALL, "--control"], "--control: not of"),
+        ([*ALL, "--task", "sst2"], "--task is not for --model gpt2"),
+        ([*ALL, "--control"], "--control is not for"),
         (
             [*ALL, "--smoke"],
             "--decoder, --vocabulary-size, --task-held-out, --task-text, "
@@ -294,7 +294,7 @@ def test_an_encoder_decoder_learns_sentences_and_then_pairs(text_files, runs):
     ("arguments", "said"),
     [
         (TRANSLATE[:-3], "Missing: --pairs"),
-        ([*TRANSLATE, "--task-text", "task.txt"], "--task-text: not of"),
+        ([*TRANSLATE, "--task-text", "task.txt"], "--task-text is not for"),
         ([*TRANSLATE, "--set", "jit_compile=true"], "jit_compile=update"),
         (
             [*TRANSLATE, "--set", "general.model.mass.max_sequence_length=64"],
@@ -333,7 +333,7 @@ def test_pairs_alone_have_two_languages(text_files, runs, capsys):
     words = ["--model", "mass", "--teacher", "one", "--general", "other"]
     words += ["--languages", "en", "de", "fr", *TRANSLATE[-3:]]
     assert distill(*words) == 2
-    assert "Pairs have a language on each side" in capsys.readouterr().err
+    assert "Pairs need two languages" in capsys.readouterr().err
 
 
 def test_the_file_of_the_last_step_alone_makes_all_of_them_again(
@@ -371,7 +371,7 @@ def test_the_doctor_finds_the_same_by_the_file_of_the_last_step_alone(
     by_options = found("lightpaff", "--model", "gpt2", *ALL)
     assert len(by_options) > 5
     assert found("--config", "config.json") == by_options
-    with pytest.raises(UsageError, match="--corpus cannot stand beside"):
+    with pytest.raises(UsageError, match="--corpus clashes with"):
         found("--config", "config.json", "--corpus", "general.txt")
 
 

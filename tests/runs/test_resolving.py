@@ -125,12 +125,12 @@ def test_bilstm_is_as_wide_as_its_word_vectors(finished_run, tmp_path):
         (
             "tinybert",
             ["--teacher-weights", "1", "2"],
-            "one for each of 1 teachers",
+            "one number for each of 1 teachers",
         ),
         (
             "fine_tuning",
             ["--pretrained", "ENCODER", "--unlabeled", "a.txt"],
-            "no use for unlabeled",
+            "unlabeled would not be used",
         ),
         (
             "tinybert",
@@ -236,7 +236,7 @@ def test_an_encoder_alone_is_fine_tuned_and_gives_its_blocks(finished_run):
 
 
 def test_an_encoder_stands_in_place_of_teachers(finished_run):
-    with pytest.raises(UsageError, match="--teacher, --cache is of teachers"):
+    with pytest.raises(UsageError, match="--teacher, --cache is for existing"):
         from_encoder("pkd", "E", "--teacher", "T", "--cache", "C")
 
 
@@ -327,7 +327,7 @@ def test_pkd_starts_from_the_fine_tuned_teacher_where_no_other_is_known(
     shutil.copytree(finished_run / "teacher_run", gone)
     write_json(gone / "config.json", {"model": {"checkpoint": "/gone/bert"}})
     assert settings("pkd", gone).pretrained == str(gone)
-    assert "is gone (/gone/bert)" in capsys.readouterr().out
+    assert "is missing (/gone/bert)" in capsys.readouterr().out
 
 
 def test_a_recipe_that_learns_from_text_needs_the_pretrained_encoder(

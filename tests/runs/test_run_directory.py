@@ -147,7 +147,7 @@ def test_a_run_without_its_settings_is_told_that_they_are_gone(tmp_path, left):
     with (
         pytest.raises(
             UsageError,
-            match=rf"config.json is gone.*{left} beside.*from a copy",
+            match=rf"config.json is missing.*{left} exist.*from a copy",
         ),
         open_run(tmp_path / "run", SETTINGS),
     ):

@@ -170,7 +170,7 @@ def test_a_process_that_dies_ends_the_others_and_the_run_goes_on(
         ["train-teacher"], settings, run, [MAIN, MAIN]
     )
     assert status == [0, 0], outputs
-    assert "going on after epoch 2" in outputs[0]
+    assert "continuing after epoch 2" in outputs[0]
     assert digest(run / "metrics.jsonl") != stopped
     train_teacher(
         override(teacher_settings, ["stages.0.epochs=4"]), tmp_path / "one"
@@ -215,7 +215,7 @@ def test_a_run_whose_processes_get_sigterm_says_how_to_go_on_and_does(
     assert len(read_events(run, "epoch")) == 2
     status, outputs = run_settings(["train-teacher"], settings, run, [MAIN] * 2)
     assert status == [0, 0], outputs
-    assert "going on after epoch 2" in outputs[0]
+    assert "continuing after epoch 2" in outputs[0]
 
 
 @pytest.fixture

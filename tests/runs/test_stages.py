@@ -334,7 +334,7 @@ def test_labels_that_cannot_be_smoothed_are_refused(tmp_path):
     tasks = {
         "loss is 'mean_squared_error'": TASKS["stsb"],
         "loss is 'binary_crossentropy'": TASKS["multi_label"],
-        "'polyphone', where a token": TASKS["polyphone"].for_data(tmp_path),
+        "'polyphone', where each token": TASKS["polyphone"].for_data(tmp_path),
     }
     for message, task in tasks.items():
         check_label_smoothing([smoothing_stage(0.0)], task)

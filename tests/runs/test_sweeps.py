@@ -183,7 +183,10 @@ def test_what_trials_share_is_no_axis(finished_run, tmp_path, capsys):
             "--over", f"{field}={value}",
         )  # fmt: skip
         assert main(words) == 2
-        assert f"{field} is a setting that the trials share" in capsys.readouterr().err
+        assert (
+            f"{field} is a setting that the trials share"
+            in capsys.readouterr().err
+        )
 
 
 def test_a_whole_path_is_no_end_of_another():

@@ -146,7 +146,7 @@ def test_text_that_is_all_in_dev_is_refused(settings, tmp_path):
     settings = dataclasses.replace(
         settings, unlabeled=UnlabeledSettings((str(file),))
     )
-    with pytest.raises(UsageError, match="No unlabelled row is left of 1"):
+    with pytest.raises(UsageError, match="None of the 1 unlabelled"):
         distill(settings, tmp_path / "run")
 
 
@@ -219,7 +219,7 @@ def test_a_teacher_without_a_tokenizer_is_refused(settings, tmp_path):
     logits = keras.layers.Dense(2)(states[:, 0])
     path = str(tmp_path / "model.keras")
     keras.Model({"token_ids": inputs}, logits).save(path)
-    with pytest.raises(UsageError, match="brings no tokenizer"):
+    with pytest.raises(UsageError, match="has no tokenizer"):
         distill(dataclasses.replace(settings, teacher=path), tmp_path / "run")
 
 

@@ -75,7 +75,7 @@ def test_languages_are_checked_before_a_run_begins(
     ]
     for languages, message in (
         (["--languages", "en", "fr"], "no token for the language 'fr'"),
-        ([], "none is named for the text"),
+        ([], "no language is named for the text"),
     ):
         assert main([*arguments, *languages]) == 2
         assert message in capsys.readouterr().err
@@ -134,7 +134,7 @@ def test_text_for_another_model_is_refused(text, pretrained, tmp_path):
         model=ModelSettings(checkpoint=str(pretrained)),
         stages=pretraining.STAGES,
     )
-    with pytest.raises(UsageError, match="Sentences and pairs are for"):
+    with pytest.raises(UsageError, match="Encoder-decoders train on sentences"):
         pretrain(running, tmp_path / "run")
 
 
