@@ -132,7 +132,7 @@ def test_lines_of_a_log_that_are_no_objects_are_passed_over(tmp_path):
 
 @pytest.mark.parametrize("text", ["1e999", "nan", "-inf", "1e39", "x" * 10**6])
 def test_scores_that_32_bits_do_not_hold_are_refused(text):
-    with pytest.raises(UsageError, match="of 32 bits") as told:
+    with pytest.raises(UsageError, match="a 32-bit number") as told:
         label_parser(None)(text)
     assert len(str(told.value)) < 300
 

@@ -1,4 +1,4 @@
-"""Labelled and augmented examples, encoded on disk."""
+"""Stores labelled and augmented examples, encoded, on disk."""
 
 import array
 import contextlib
@@ -31,7 +31,7 @@ COLUMNS = {
     "token_ids": "int32", "segment_ids": "int8", "lengths": "int32",
     "sources": "int32",
 }  # fmt: skip
-MAPPED = ("token_ids", "segment_ids")  # the others have a number per example
+MAPPED = ("token_ids", "segment_ids")  # other columns: a number per example
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -42,10 +42,10 @@ class AugmentedExamples:
         encoded: `EncodedExamples`: the labelled examples, then the augmented
             ones with the labels of their sources. Token ids are mapped from a
             file.
-        sources: `int32` array of shape `(num_augmented,)`: the labelled example
-            that each augmented one was made from.
-        num_left_out: int. Augmented examples that are left out, since they are
-            in dev or test too.
+        sources: `int32` array of shape `(num_augmented,)`: the number of the
+            labelled example that each augmented one was made from.
+        num_left_out: int. Augmented examples left out because dev or test
+            contains them.
     """
 
     encoded: EncodedExamples
@@ -54,7 +54,7 @@ class AugmentedExamples:
 
     @property
     def num_labeled(self) -> int:
-        """How many examples are labelled and not augmented."""
+        """The number of examples that are not augmented."""
         return len(self.encoded) - len(self.sources)
 
     def rows_of_epoch(self, seed: int, epoch: int, per_row: int | None = None):
@@ -64,8 +64,8 @@ class AugmentedExamples:
             seed: int. Seed of the run.
             epoch: int. From 0.
             per_row: int or `None`. Augmented examples of each labelled one,
-                others in every epoch, or all where there are fewer. Defaults to
-                `None`, all of them.
+                different ones in every epoch; all of them if there are fewer.
+                Defaults to `None`, all of them.
         """
         rows = np.arange(len(self.encoded))
         if per_row is None:
@@ -73,7 +73,7 @@ class AugmentedExamples:
         generator = np.random.default_rng([seed, epoch, 2])
         order = np.lexsort((generator.random(len(self.sources)), self.sources))
         sources = self.sources[order]
-        # How many of the same source are before each.
+        # The number of earlier examples with the same source, for each one.
         place = np.arange(len(order)) - np.searchsorted(sources, sources)
         chosen = np.sort(order[place < per_row])
         return np.concatenate(
@@ -81,7 +81,7 @@ class AugmentedExamples:
         )
 
     def num_rows_of_epoch(self, per_row: int | None = None) -> int:
-        """Returns how many examples an epoch has."""
+        """Returns the number of examples in an epoch."""
         return len(self.rows_of_epoch(0, 0, per_row))
 
 
@@ -96,8 +96,8 @@ def store_augmented(
 ) -> AugmentedExamples:
     """Encodes labelled and augmented examples, or opens the encoded ones.
 
-    Tokens are written to disk batch by batch; only a few numbers per example
-    are in memory.
+    Writes tokens to disk batch by batch, with only a few numbers per example in
+    memory.
 
     Args:
         examples: `Examples` with labels, all that the file was made from.
@@ -105,12 +105,12 @@ def store_augmented(
             `kdkit.augmentation.write_augmented` makes it: `source_row`, and
             the texts as the last columns.
         tokenizer, sequence_length: as in `encode`.
-        directory: `pathlib.Path`. Where the tokens are stored.
+        directory: `pathlib.Path`. The folder for the tokens.
         row_numbers: int array, or `None`. The labelled examples to train on;
-            augmented examples of others are skipped. Defaults to `None`, all of
-            them.
-        known: tuple of `Examples`. Augmented examples with the same texts are
-            left out, so that nothing of dev and test is trained on.
+            augmented examples from other sources are skipped. Defaults to
+            `None`, all examples.
+        known: tuple of `Examples`, dev and test. Augmented examples with the
+            same texts are left out.
 
     Raises:
         UsageError: with file and line number for malformed rows.
@@ -183,11 +183,11 @@ def _is_stored(directory, made_of, num_labeled):
             index["num_labeled"] == num_labeled
             and made_of in (None, index["file"])
             and sizes == index["bytes"]
-            # Version 0.1 wrote none.
+            # Version 0.1 wrote no checksums.
             and index.get("sha256") in (None, _digests(directory))
             and _fit(_read_columns(directory), num_labeled)
         )
-    except (OSError, ValueError):  # damaged, also UsageError: written again
+    except (OSError, ValueError):  # also UsageError: damaged, so write again
         return False
 
 
@@ -201,17 +201,17 @@ def _of_index(index):
     if not all(type(number) is int and number >= 0 for number in numbers):
         return "expected numbers of rows"
     if not fits_own_digest(index):
-        return "expected what was written"
+        return "expected its content to match its checksum"
     return None
 
 
 def _digests(directory):
-    """The digests of the columns by their names."""
+    """The checksums of the columns by name."""
     return {name: digest(directory / name) for name in COLUMNS}
 
 
 def _read_columns(directory):
-    """The columns, those with a number per token mapped from their files."""
+    """The columns. Columns with a number per token are mapped from files."""
     return {
         name: np.memmap(directory / name, dtype=dtype, mode="r")
         if name in MAPPED
@@ -236,7 +236,7 @@ def _fit(columns, num_labeled):
 def _store(
     rows, num_texts, tokenizer, sequence_length, directory, copies, made_of
 ):
-    """Writes the columns, then the index, so that an index means success."""
+    """Writes the columns, then the index: an index means success."""
     num_truncated = 0
     with contextlib.ExitStack() as stack:
         paths = {
@@ -263,21 +263,22 @@ def _store(
 
 
 SOURCE_ROW = "source_row"
-MAX_DIGITS = 18  # of an integer of 64 bits
+MAX_DIGITS = 18  # in a 64-bit integer
 
 
 def check_augmented(file, num_texts: int) -> None:
     """Checks the header of a file of augmented examples.
 
     Raises:
-        UsageError: (a `ValueError`) if it is missing or has other columns.
+        UsageError: (a `ValueError`) if the file is missing or has other
+            columns.
     """
     _, headings = next(_lines(file), (1, ""))
     _find_places(file, headings, num_texts)
 
 
 def count_copies(file) -> int:
-    """Returns how many augmented examples a file has.
+    """Counts the augmented examples in a file.
 
     Args:
         file: path, as `store_augmented` takes it.
@@ -294,10 +295,10 @@ def read_copies(file, num_texts: int, num_rows: int):
     Args:
         file: path, as `store_augmented` takes it.
         num_texts: int. 1 for sentences, 2 for pairs.
-        num_rows: int. How many examples of the task the source may be one of.
+        num_rows: int. The number of the task's examples, the possible sources.
 
     Raises:
-        UsageError: with file and line number for the first malformed rows.
+        UsageError: with file and line number for the first malformed lines.
     """
     lines = _lines(file)
     _, headings = next(lines, (1, ""))
@@ -329,7 +330,7 @@ def read_copies(file, num_texts: int, num_rows: int):
 
 
 def _find_places(file, line, num_texts):
-    """The columns of the source row and of the first text."""
+    """The columns of the source's number and of the first text."""
     headings = line.split("\t")
     (source,) = find_columns(file, headings, (SOURCE_ROW,))
     first = len(headings) - num_texts

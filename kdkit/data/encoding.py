@@ -1,4 +1,4 @@
-"""Texts to token ids, kept in memory without padding."""
+"""Encodes texts as token ids, in memory and without padding."""
 
 import dataclasses
 import functools
@@ -22,7 +22,7 @@ TEXTS_PER_STEP = 16384  # tokenized together, without packing
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EncodedExamples(CacheableDataset):
-    """Token ids of all examples, one after the other.
+    """Token ids of all examples, joined in one array.
 
     Args:
         token_ids: `int32` array of shape `(sum(lengths),)`.
@@ -32,13 +32,15 @@ class EncodedExamples(CacheableDataset):
         lengths: `int32` array of shape `(num_sequences,)`: tokens of every
             sequence.
         labels: as in `Examples`.
-        sequence_length: int. No row is longer; longer ones were cut.
-        num_truncated: int. How many rows were cut.
-        pad_token_id: int. Id that fills rows of a batch to one length.
-        sequences_per_row: int. How many sequences make a row: the options of
-            a question. Defaults to 1.
-        label_weights: `float32` array of shape `(num_rows,)`, 0 for rows whose
-            label does not count, or `None` where all do. Defaults to `None`.
+        sequence_length: int. The largest length. Longer sequences were
+            truncated.
+        num_truncated: int. The number of truncated examples.
+        pad_token_id: int. The id that pads a batch's sequences to one length.
+        sequences_per_row: int. Sequences per example: the options of a
+            question. Defaults to 1.
+        label_weights: `float32` array of shape `(num_rows,)`, 0 for examples
+            whose label does not count, or `None` if all count. Defaults to
+            `None`.
     """
 
     token_ids: np.ndarray
@@ -59,7 +61,7 @@ class EncodedExamples(CacheableDataset):
 
     @functools.cached_property
     def starts(self) -> np.ndarray:
-        """Where every sequence begins in `token_ids`."""
+        """The index in `token_ids` of every sequence's first token."""
         return np.cumsum(self.lengths, dtype="int64") - self.lengths
 
     def contents(self):
@@ -92,14 +94,15 @@ class EncodedExamples(CacheableDataset):
         return inputs, *self._signature_of_labels
 
     def batch(self, rows, padded_length, seed):
-        """Returns `x`, or `(x, y)` where there are labels.
+        """Returns `x`, or `(x, y)` for examples with labels.
 
         `x` is a dict of `int32` arrays `token_ids`, `segment_ids` and
         `padding_mask` of shape `(batch_size * sequences_per_row,
-        padded_length)`: the sequences of an example are rows below each other.
-        With `label_weights` it has `label_weight` of shape `(batch_size,)` too.
-        `y` has the shape of the labels; where positions have labels there is a
-        `sample_weight`, and both have shape `(batch_size, padded_length)`.
+        padded_length)`: an example's sequences are consecutive rows. With
+        `label_weights`, it also has `label_weight` of shape `(batch_size,)`.
+        `y` has the shape of the labels. For labels per position, the result is
+        `(x, y, sample_weight)`, with `y` and `sample_weight` of shape
+        `(batch_size, padded_length)`.
 
         Args:
             rows, padded_length, seed: as in `SequenceDataset.batch`.
@@ -122,10 +125,10 @@ class EncodedExamples(CacheableDataset):
         return (self.labels[rows],)
 
     def places(self, rows: np.ndarray, padded_length: int) -> tuple:
-        """Returns where in `token_ids` the positions of a batch are.
+        """Returns the indices in `token_ids` of a batch's positions.
 
         Args:
-            rows: int array. The numbers of the rows.
+            rows: int array. The numbers of the examples.
             padded_length: int. The length of the batch.
 
         Returns:
@@ -140,15 +143,15 @@ class EncodedExamples(CacheableDataset):
 
     @property
     def targets(self):
-        """The labels as `Task.compute_metrics` takes them."""
+        """Returns the labels as `Task.compute_metrics` takes them."""
         return self.labels
 
     def answers(self, outputs: np.ndarray, rows: np.ndarray) -> list:
         """Returns a model's outputs for the labels of each example.
 
         Args:
-            outputs: array whose first axis are the rows.
-            rows: int array. The numbers of the rows.
+            outputs: array. Its first axis is the example.
+            rows: int array. The numbers of the examples.
 
         Returns:
             List of arrays of shape `(num_labels, num_classes)`.
@@ -160,20 +163,23 @@ class EncodedExamples(CacheableDataset):
 def encode(
     examples: Examples, tokenizer, sequence_length: int
 ) -> EncodedExamples:
-    """Tokenises and packs examples as the tokenizer's family reads them.
+    """Tokenises and packs examples in the format of the tokenizer's family.
 
-    `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`; for RoBERTa and
-    XLM-RoBERTa `<s> first </s>`, or `<s> first </s></s> second </s>`. Rows
-    that are too long are cut as keras-hub's preprocessors do: the room is
-    given to the sentences one token at a time in turn, so that the longer one
-    is cut first. A tokenizer with `truncation_side="left"` cuts the beginnings.
+    The format is `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`; for
+    RoBERTa and XLM-RoBERTa `<s> first </s>`, or `<s> first </s></s> second
+    </s>`. Long examples are truncated as in keras-hub's preprocessors: the
+    sentences get the available tokens in turn, one at a time, so the longer one
+    is truncated first. A tokenizer with `truncation_side="left"` removes
+    beginnings instead of ends.
 
     Args:
         examples: `Examples`.
         tokenizer: `keras_hub.tokenizers.BertTokenizer`, or another with
-            `start_token_id`, `end_token_id` and `pad_token_id`. Those of no
-            family in `kdkit.models.families.FAMILIES` are packed as BERT's.
-        sequence_length: int. Tokens of a row at most, special ones included.
+            `start_token_id`, `end_token_id` and `pad_token_id`. Tokenizers
+            without a family in `kdkit.models.families.FAMILIES` use BERT's
+            format.
+            sequence_length: int. The largest number of tokens in an example,
+                special tokens included.
 
     Returns:
         `EncodedExamples`.
@@ -198,16 +204,16 @@ def encode(
 
 
 def encoded_steps(rows: Iterable, num_texts, tokenizer, sequence_length):
-    """Yields what `encode` makes of some rows at a time.
+    """Encodes examples in steps, with the format of `encode`.
 
     Args:
         rows: iterable of tuples of strings.
-        num_texts: int. Strings of each.
+        num_texts: int. Strings per tuple.
         tokenizer, sequence_length: as in `encode`.
 
     Yields:
-        Dict of arrays: `token_ids` and `segment_ids` of all the rows one after
-        the other, `lengths` and `truncated` with one entry per row.
+        Dict of arrays: `token_ids` and `segment_ids` of a step's examples,
+        joined; `lengths` and `truncated` with one entry per example.
     """
     encode_rows = _row_encoder(tokenizer, sequence_length, num_texts)
     rows = iter(rows)
@@ -219,16 +225,16 @@ def encoded_steps(rows: Iterable, num_texts, tokenizer, sequence_length):
 
 @functools.lru_cache(maxsize=4)
 def _row_encoder(tokenizer, sequence_length, num_texts):
-    """A function of columns of text, see `encoded_steps`.
+    """A function that encodes columns of text, see `encoded_steps`.
 
-    The splits of a task share one.
+    The splits of a task share one function.
     """
     family = family_of(tokenizer)
     num_separators = family.num_separators if family else 1
     num_special = 2 + num_separators * (num_texts - 1)
     if sequence_length <= num_special:
         raise UsageError(
-            "`sequence_length` must leave room for text beside the "
+            "`sequence_length` must leave room for text in addition to the "
             f"{num_special} special tokens. "
             f"Received: sequence_length={sequence_length}."
         )
@@ -270,7 +276,7 @@ def _row_encoder(tokenizer, sequence_length, num_texts):
 
 
 def _without_beginnings(segments, room):
-    """The ends of texts that have this many tokens together."""
+    """The ends of texts that together have `room` tokens."""
     trimmer = tf_text.RoundRobinTrimmer(room)
     backwards = trimmer.trim([segment[:, ::-1] for segment in segments])
     return tuple(segment[:, ::-1] for segment in backwards)
@@ -284,7 +290,7 @@ def tokenize(texts, tokenizer) -> dict[str, np.ndarray]:
         tokenizer: as in `encode`.
 
     Returns:
-        Dict from text to its token ids, without special ones.
+        Dict from text to its token ids, without special tokens.
     """
     return make_tokenize(tokenizer)(texts)
 
@@ -309,8 +315,8 @@ def make_tokenize(tokenizer):
 def traced_tokenizer(tokenizer):
     """Returns the tokenizer as one graph, from texts to ragged token ids.
 
-    All that it tokenises shares it: tracing it takes seconds, and so would
-    converting keras-hub's layers, which are graphs already.
+    The graph is traced once per tokenizer, because tracing takes seconds, and
+    so would converting keras-hub's layers, which are graphs already.
     """
     return tf.function(
         lambda texts: tokenizer(texts),
@@ -319,9 +325,9 @@ def traced_tokenizer(tokenizer):
     )
 
 
-NO_LABEL = -1  # of words that are not asked for, and of further word pieces
-UNKNOWN = -2  # of words whose label the model has no class for: never right
-CUT_OFF = -5  # less a label: the same label, of a word that was cut off
+NO_LABEL = -1  # for words without a label, and a word's further pieces
+UNKNOWN = -2  # for labels without a class in the model: always wrong
+CUT_OFF = -5  # minus a label: the same label, for a word that was truncated
 NUM_SPECIAL = 2  # [CLS] and [SEP]
 
 
@@ -335,8 +341,8 @@ class TokenExamples:
             sentence: class numbers, `NO_LABEL` or `UNKNOWN`; or `None`.
 
     Raises:
-        UsageError: if a sentence has no words, or another number of labels
-            than words.
+        UsageError: if a sentence has no words, or its numbers of words and
+            labels differ.
 
     >>> rows = TokenExamples([("no", "rain")], [np.array([0, 1])])
     >>> len(rows)
@@ -373,11 +379,10 @@ class TokenExamples:
 class EncodedTokens(EncodedExamples):
     """Token ids with a label for some of the positions.
 
-    `labels` is an `int32` array of the shape of `token_ids`: the class number
+    `labels` is an `int32` array with the shape of `token_ids`: the class number
     of a word at its first piece, `UNKNOWN` or `NO_LABEL`. `word_labels` is a
-    list of `int32` arrays, one per row: the labels of its words in their order,
-    words without one left out; `CUT_OFF` less the label for words that were cut
-    off.
+    list of `int32` arrays, one per example: the labels of its words in order,
+    without words that have none; `CUT_OFF` minus the label for truncated words.
     """
 
     word_labels: list[np.ndarray] = dataclasses.field(kw_only=True)
@@ -385,15 +390,15 @@ class EncodedTokens(EncodedExamples):
 
     @property
     def targets(self) -> list[np.ndarray]:
-        """The labels of each row's words, also of those that were cut off.
+        """Returns the labels of each example's words, also of truncated words.
 
-        Models that read rows of different lengths are so measured on the same
+        Models with different sequence lengths are then measured on the same
         labels.
         """
         return self.word_labels
 
     def answers(self, outputs, rows):
-        """As of other rows; words that were cut off have no answer."""
+        """Returns the outputs for the words that were not truncated."""
         of_rows = self._rows
         return [
             output[np.flatnonzero(of_rows[row] != NO_LABEL)]
@@ -410,14 +415,14 @@ class EncodedTokens(EncodedExamples):
         return tf.TensorSpec(shape, "int32"), tf.TensorSpec(shape, "float32")
 
     def _labels_of(self, rows, padded_length):
-        """Labels by position; those of no class have weight 0."""
+        """Labels by position. Labels without a class have weight 0."""
         places, real = self.places(rows, padded_length)
         labels = np.where(real, self.labels[places], -1).astype("int32")
         return np.maximum(labels, 0), (labels >= 0).astype("float32")
 
 
 def was_read(labels: np.ndarray) -> np.ndarray:
-    """Returns which labels are of words that were not cut off.
+    """Returns which labels belong to words that were not truncated.
 
     Args:
         labels: int array, as in `EncodedTokens.targets`.
@@ -429,7 +434,7 @@ def was_read(labels: np.ndarray) -> np.ndarray:
 
 
 def as_given(labels: np.ndarray) -> np.ndarray:
-    """Returns the labels, whether their words were cut off or not.
+    """Returns the original labels, also for truncated words.
 
     Args:
         labels: int array, as in `EncodedTokens.targets`.
@@ -445,27 +450,28 @@ def encode_tokens(
 ) -> EncodedTokens:
     """Tokenises sentences word by word: `[CLS] words [SEP]`.
 
-    A word's label stands at its first piece. A word that the tokenizer makes
-    nothing of becomes `[UNK]`. Of a sentence that is too long, the part around
-    its first label is kept, or the beginning where that is near it.
+    A word's label is at its first piece. A word without any token becomes
+    `[UNK]`. A long sentence is truncated to the part around its first label, or
+    to its beginning if the label is near it.
 
     Args:
         examples: `TokenExamples` with labels.
-        tokenizer: as in `encode`. For single characters as words its
-            vocabulary holds characters, see `character_vocabulary`.
-        sequence_length: int. Tokens of a row at most, special ones included.
+        tokenizer: as in `encode`. If words are single characters, its
+            vocabulary consists of characters, see `character_vocabulary`.
+        sequence_length: int. The largest number of tokens in an example,
+            special tokens included.
 
     Returns:
-        `EncodedTokens`. Words that were cut off count in metrics alone, where
-        what is said of them is never right but for the tag `O`.
+        `EncodedTokens`. Truncated words count in metrics only, as wrong unless
+        their tag is `O`.
 
-    Raises:
-        UsageError: if there is no room for text.
+        Raises:
+            UsageError: if `sequence_length` is too small for any text.
     """
     room = sequence_length - NUM_SPECIAL
     if room < 1:
         raise UsageError(
-            "`sequence_length` must leave room for text beside the "
+            "`sequence_length` must leave room for text in addition to the "
             f"{NUM_SPECIAL} special tokens. "
             f"Received: sequence_length={sequence_length}."
         )
@@ -509,17 +515,17 @@ def encode_tokens(
 
 
 def _as_in_text(words, tokenizer):
-    """The words with the blanks that byte pairs are told apart by."""
+    """The words with the spaces that byte-pair tokens include."""
     if not isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
         return words
     return [f" {word}" if place else word for place, word in enumerate(words)]
 
 
 def _unknown(word, tokenizer):
-    """The id of a word that the tokenizer makes nothing of."""
+    """The id for a word without any token."""
     if not hasattr(tokenizer, "oov_token"):
         raise UsageError(
-            f"A {type(tokenizer).__name__} makes nothing of the word {word!r}, "
-            "and has no piece for the unknown. Leave the word out of the data."
+            f"A {type(tokenizer).__name__} has no token for the word "
+            f"{word!r}, and no unknown token. Remove the word from the data."
         )
     return np.array([tokenizer.token_to_id(tokenizer.oov_token)], "int32")

@@ -1,4 +1,4 @@
-"""Examples of a task, their labels, and errors in their files."""
+"""Examples of a task, parsers of labels, and errors for data files."""
 
 import collections
 import csv
@@ -24,7 +24,7 @@ class Examples:
         texts: tuple of 1 or 2 lists of strings of the same length: the
             sentences, or the first and the second sentences of the pairs.
         labels: `int32` array of class numbers, `float32` array of scores, or
-            `None` where there are no labels. Shape `(num_rows,)`.
+            `None` without labels. Shape `(num_rows,)`.
 
     >>> examples = Examples((["a fine film", "a dull film"],), np.array([1, 0]))
     >>> len(examples)
@@ -61,7 +61,7 @@ class Examples:
         return Examples(texts, labels)
 
 
-# What separates a label from its count, its number or its name.
+# Characters between a label and its count, its number or its name.
 BETWEEN = re.compile(r"[\s,;:=]+")
 LARGEST = float(np.finfo("float32").max)
 
@@ -71,14 +71,14 @@ def label_parser(words, separator=None):
 
     Args:
         words: tuple of the known words in the order of the class numbers, or
-            `None` where labels are scores.
-        separator: string or `None`. What stands between the words of a label
-            that has any number of them, none included. Defaults to `None`,
+            `None` if labels are scores.
+        separator: string or `None`. The separator of the words in a label, for
+            labels with any number of words (also none). Defaults to `None`,
             exactly one word.
 
     Returns:
-        A callable that returns a float, an int or, with a separator, an int32
-        array of zeros and ones, and raises `UsageError` for anything else.
+        A callable from a text to a float, an int or, with a separator, an int32
+        array of zeros and ones. It raises `UsageError` for other texts.
 
     >>> label_parser(("bad", "good"))("good")
     1
@@ -109,22 +109,22 @@ def label_parser(words, separator=None):
 
 
 def read_label_words(path, least: int = 1) -> tuple[str, ...]:
-    """Reads the words of a label set, one a line.
+    """Reads the words of a label set, one per line.
 
     Args:
         path: path of the file.
         least: int. The smallest number of labels. Defaults to 1.
 
     Raises:
-        UsageError: if the file is missing, not UTF-8 or empty, has a word
-            twice or fewer words than `least`, and with the number of a line
-            that has more than a label.
+        UsageError: if the file is missing, not UTF-8 or empty, has a word twice
+            or fewer words than `least`; with the line's number if a line has
+            more than a label.
     """
     path = pathlib.Path(path)
     lines = [
         (number, line.strip())
         for number, line in numbered_lines(
-            path, "a label set, one label a line"
+            path, "a label set, one label per line"
         )
         if line.strip()
     ]
@@ -140,27 +140,27 @@ def read_label_words(path, least: int = 1) -> tuple[str, ...]:
     twice = sorted(word for word, count in counts.items() if count > 1)
     if not words or twice:
         raise UsageError(
-            f"{path}: expected one label a line, each once. Received: "
+            f"{path}: expected one label per line, each once. Received: "
             f"{f'{shortened(twice)} more than once' if twice else 'none'}."
         )
     if len(words) < least:
         raise UsageError(
-            f"{path}: expected at least {least} labels, one a line, in the "
+            f"{path}: expected at least {least} labels, one per line, in the "
             f"order of the class numbers. Received: {shortened(words[0])} "
-            "alone. Write each label of the table on a line of its own."
+            "alone. Write each label of the table on a separate line."
         )
     return words
 
 
 def fix_of_label_set(text: str, words, separator=None) -> str | None:
-    """Returns how to fix a label set that has more on a line than the label.
+    """Returns the fix for a label set with more than a label on a line.
 
     Args:
         text: string. The text of an unknown label.
         words, separator: as in `label_parser`.
 
     Returns:
-        Two sentences; `None` where no line of the label set has the label.
+        Two sentences; `None` if no line of the label set contains the label.
 
     >>> fix_of_label_set("good", ("bad 12", "good 30"))
     "The label set has the line 'good 30'. If its label is 'good', remove ..."
@@ -172,7 +172,7 @@ def fix_of_label_set(text: str, words, separator=None) -> str | None:
             return (
                 f"The label set has the line {shortened(word)}. If its label "
                 f"is {shortened(found[0])}, remove the rest of that line: a "
-                "label set has a label alone on each line."
+                "label set has only a label on each line."
             )
     return None
 
@@ -184,15 +184,14 @@ def _parse_score(text):
         score = math.nan
     if not abs(score) <= LARGEST:
         raise UsageError(
-            "expected a number as label, of 32 bits. Received: "
-            f"{shortened(text)}"
+            f"expected a 32-bit number as label. Received: {shortened(text)}"
         )
     return score
 
 
-MAX_PROBLEMS = 10  # of one file that are spelled out; the rest are counted
-MAX_SIGNS = 600  # of each
-MOST_BLANK = 1000  # lines at the end of a file that are passed over
+MAX_PROBLEMS = 10  # reported for one file; the rest are counted
+MAX_CHARACTERS = 600  # of each problem
+MOST_BLANK = 1000  # blank lines that are skipped at the end of a file
 
 
 def raise_problems(
@@ -200,17 +199,18 @@ def raise_problems(
     problems: list[str],
     fix: str = "Fix or remove these lines, or download the file again.",
 ) -> None:
-    """Raises a `UsageError` with what is wrong in the lines of a file.
+    """Raises a `UsageError` with the problems in a file's lines.
 
     Args:
         path: path of the file.
-        problems: list of strings, each beginning with its line.
-        fix: string. How to fix them. Defaults to what helps with any file.
+        problems: list of strings, each beginning with its line's number.
+        fix: string. The fix. Defaults to one for any file.
     """
     if not problems:
         return
     lines = [
-        f"{path}, {problem[:MAX_SIGNS]}{'...' * (len(problem) > MAX_SIGNS)}"
+        f"{path}, {problem[:MAX_CHARACTERS]}"
+        f"{'...' * (len(problem) > MAX_CHARACTERS)}"
         for problem in problems[:MAX_PROBLEMS]
     ]
     if len(problems) > MAX_PROBLEMS:
@@ -220,7 +220,7 @@ def raise_problems(
 
 
 def find_columns(path, headings: list[str], wanted) -> tuple[int, ...]:
-    """Returns where the wanted headings stand in a table's first line.
+    """Returns the columns of the wanted headings in a table's first line.
 
     Args:
         path: path of the file, for the error.
@@ -228,7 +228,7 @@ def find_columns(path, headings: list[str], wanted) -> tuple[int, ...]:
         wanted: sequence of strings.
 
     Raises:
-        UsageError: with all that are missing, and for a CSV file.
+        UsageError: with all missing headings, and for a CSV file.
     """
     refuse_csv_file(path, headings)
     missing = [heading for heading in wanted if heading not in headings]
@@ -243,7 +243,7 @@ def find_columns(path, headings: list[str], wanted) -> tuple[int, ...]:
 
 
 def refuse_csv_file(path, headings: list[str]) -> None:
-    """Refuses a file by its name, `.csv`, unless tabs separate its columns.
+    """Rejects a file named `.csv`, unless tabs separate its columns.
 
     Args:
         path: path of the file.
@@ -263,15 +263,15 @@ def refuse_csv_file(path, headings: list[str]) -> None:
 
 
 def as_csv_has_them(path, headings: list[str], wanted) -> str:
-    """Returns what to do about a header as a CSV writer wrote it.
+    """Returns the fix for a header that a CSV writer wrote.
 
     Args:
         path: path of the file.
         headings: list of strings. The first line, split at tabs.
-        wanted: sequence of strings. What it should have.
+        wanted: sequence of strings. The expected headings.
 
-    Returns:
-        A sentence with a blank before it; empty where another header is wrong.
+        Returns:
+            A sentence that begins with a space; empty for other wrong headers.
     """
     found = separator_of_header("\t".join(headings), wanted)
     if found is None:
@@ -288,7 +288,7 @@ def as_csv_has_them(path, headings: list[str], wanted) -> str:
 def without_blank_end(
     lines: Iterable[tuple[int, str]],
 ) -> Iterator[tuple[int, str]]:
-    """Passes over the blank lines at the end of a file, 1,000 at most.
+    """Skips the blank lines at the end of a file, at most 1,000.
 
     Args:
         lines: iterable of numbers and lines, as `numbered_lines` yields them.
@@ -305,13 +305,13 @@ def without_blank_end(
 
 
 def read_lines(path, what: str) -> list[str]:
-    """Returns the lines of a UTF-8 file without their ends.
+    """Returns the lines of a UTF-8 file without their line ends.
 
-    Blank lines at the end of the file are passed over.
+    Blank lines at the end of the file are skipped.
 
     Args:
         path: `pathlib.Path`.
-        what: string. What the file should hold, for the error.
+        what: string. The expected content, for the error.
 
     Raises:
         UsageError: if the file is missing, empty or not UTF-8, or a line has
@@ -326,14 +326,13 @@ def read_lines(path, what: str) -> list[str]:
 def raise_missing(
     missing: Iterable, expected: Iterable, data_dir, hint: str = ""
 ) -> None:
-    """Raises a `UsageError` with all missing files and where they should be.
+    """Raises a `UsageError` with all missing files and their layout.
 
     Args:
-        missing: iterable of the paths that are not there; nothing is raised
-            without any.
-        expected: iterable of the layout's paths within the data directory.
+        missing: iterable of missing paths. Nothing is raised if it is empty.
+        expected: iterable of the layout's paths in the data directory.
         data_dir: path of the data directory.
-        hint: string. What the user may have meant.
+        hint: string. A guess of what the user meant.
     """
     missing, expected = list(missing), list(expected)
     if not missing:
@@ -350,7 +349,7 @@ def raise_missing(
 
 
 def _in_its_place(path, names):
-    """The files of the same name in another format, and what to do."""
+    """The files with the same name in another format, and the fix."""
     path = pathlib.Path(path)
     others = sorted(
         other.name
@@ -369,14 +368,14 @@ def _in_its_place(path, names):
 
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
-OF_A_TABLE = 0.9  # the share of lines with as many columns
+TABLE_SHARE = 0.9  # least share of lines with the same number of columns
 
 
 def is_csv_quoted(cell: str) -> bool:
-    '''Whether a CSV writer quoted a cell because of the quotes within.
+    '''Returns whether a CSV writer quoted a cell because it contains quotes.
 
-    Such a cell begins and ends with a quote, and all quotes between them are
-    doubled. Quoted speech in plain text has single quotes inside.
+    Such a cell begins and ends with a quote, and all quotes inside are doubled.
+    In plain text, quotes inside quoted speech are single.
 
     Args:
         cell: string.
@@ -394,10 +393,10 @@ def is_csv_quoted(cell: str) -> bool:
 
 
 def breaks_in_quotes(cells: Iterable[str]) -> bool:
-    """Whether a quoted cell has a tab or a line break within.
+    """Returns whether a quoted cell contains a tab or a line break.
 
-    Split at tabs and line breaks, it leaves a cell with the opening quote and
-    without the closing one, or the other way round.
+    After splitting at tabs and line breaks, a part of such a cell has only the
+    opening or only the closing quote.
 
     Args:
         cells: iterable of strings, a line that was split at tabs.
@@ -409,11 +408,11 @@ def breaks_in_quotes(cells: Iterable[str]) -> bool:
 
 
 def csv_separator(lines: Iterable[str]) -> str | None:
-    """Returns what separates the columns of a CSV file, `None` for plain text.
+    """Returns the separator of a CSV file's columns, `None` for plain text.
 
-    Nearly all lines have the same number of columns, two or more. In addition
-    the first line has a single word in each column, as headings are, or
-    another line has a cell that a CSV writer quoted.
+    In a CSV file, nearly all lines have the same number of columns, at least
+    two. In addition, the first line has a single word in each column, as
+    headings do, or another line has a cell that a CSV writer quoted.
 
     Args:
         lines: iterable of strings: the first lines of a file.
@@ -429,7 +428,7 @@ def csv_separator(lines: Iterable[str]) -> str | None:
         counts = collections.Counter(map(len, rows))
         del counts[0], counts[1]
         if len(rows) < 2 or max(counts.values(), default=0) < (
-            OF_A_TABLE * len(rows)
+            TABLE_SHARE * len(rows)
         ):
             continue
         is_quoted = any(
@@ -444,7 +443,7 @@ def csv_separator(lines: Iterable[str]) -> str | None:
 
 
 def is_header(cells: list[str]) -> bool:
-    """Whether cells may be headings: different single words, no numbers.
+    """Returns whether cells may be headings: different words, no numbers.
 
     Args:
         cells: list of strings.
@@ -460,14 +459,14 @@ def is_header(cells: list[str]) -> bool:
 def separator_of_header(
     heading: str, wanted: Iterable[str]
 ) -> tuple[str, bool] | None:
-    """Returns how a CSV writer separated and quoted wanted headings.
+    """Returns the separator and the quoting in a CSV file's header.
 
     Args:
         heading: string. The first line of a table.
-        wanted: iterable of strings. Headings that are not there between tabs.
+        wanted: iterable of strings. The headings missing between tabs.
 
     Returns:
-        The separator and whether headings are quoted, or `None` where no
+        The separator and whether headings are quoted, or `None` if no
         separator gives the wanted headings.
     """
     wanted = set(wanted)
@@ -483,7 +482,7 @@ def how_to_convert(name: str, separator: str = ",") -> str:
 
     Args:
         name: string. Name of the file.
-        separator: string. What separates its columns. Defaults to `","`.
+        separator: string. The separator of its columns. Defaults to `","`.
     """
     given = "" if separator == "," else f", sep={separator!r}"
     stem = pathlib.PurePath(name).stem
@@ -491,13 +490,13 @@ def how_to_convert(name: str, separator: str = ",") -> str:
     return (
         "Write it as a tab-separated table without quoting: "
         f"pandas.read_csv({name!r}{given}).to_csv({plain!r}, sep='\\t', "
-        "index=False, quoting=csv.QUOTE_NONE), with spaces in the place of "
+        "index=False, quoting=csv.QUOTE_NONE), with spaces instead of "
         "tabs and line breaks in texts"
     )
 
 
 def _cells(line, separator):
-    """The cells of a line as `csv` reads it; none where it cannot."""
+    """The cells of a line as read by `csv`; none if it cannot read the line."""
     try:
         return next(csv.reader([line], delimiter=separator), [])
     except csv.Error:

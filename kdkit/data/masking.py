@@ -1,4 +1,4 @@
-"""Masking of BERT and MASS: which tokens are hidden, and what replaces them."""
+"""Masking for BERT and MASS: chooses tokens and their replacements."""
 
 import dataclasses
 import math
@@ -9,7 +9,7 @@ import sentencepiece
 from kdkit.backends import tf
 from kdkit.errors import UsageError
 
-# The piece for text that no piece spells, in the families' vocabularies.
+# The unknown token in the families' vocabularies.
 UNKNOWN = ("[UNK]", "<unk>")
 SHARES_OF = ("row", "batch")
 
@@ -18,27 +18,27 @@ SHARES_OF = ("row", "batch")
 class Masking:
     """How tokens are masked for masked-language modelling.
 
-    Devlin et al., 2018, https://arxiv.org/abs/1810.04805, section 3.1. Masks
-    are a function of a seed, so keras-hub's `MaskedLMMaskGenerator`, which
-    takes none and has no whole words, is not used.
+    See Devlin et al., 2018, https://arxiv.org/abs/1810.04805, section 3.1.
+    Masks are a function of a seed. keras-hub's `MaskedLMMaskGenerator` is not
+    used, because it has no seed and no whole words.
 
     Args:
-        share: float. Part of the tokens that is predicted. Defaults to `0.15`.
-        mask_share: float. Part of these that becomes `[MASK]`. Defaults to
-            `0.8`.
-        random_share: float. Part of these that becomes a random token; the
-            rest stays as it is. Defaults to `0.1`.
+        share: float. The share of predicted tokens. Defaults to `0.15`.
+        mask_share: float. The share of predicted tokens that become `[MASK]`.
+            Defaults to `0.8`.
+        random_share: float. The share of predicted tokens that become a random
+            token; the rest are unchanged. Defaults to `0.1`.
         whole_words: bool. Whether the pieces of a word are chosen together.
             Defaults to `False`.
-        share_of: string. `"row"`: each row has the share of its tokens without
-            the first and the last, rounded. `"batch"`: the rows of a batch have
-            exactly the share of all its tokens together, rounded up, as in
-            DistilBERT's code; some rows have one prediction more than others.
-            Defaults to `"row"`.
+        share_of: string. `"row"`: the share of each sequence's tokens without
+            the first and the last, rounded. `"batch"`: the exact share of all
+            tokens in a batch, rounded up, as in DistilBERT's code; some
+            sequences have one prediction more than others. Defaults to
+            `"row"`.
 
     Raises:
-        UsageError: (a `ValueError`) if a share is impossible, or `share_of` is
-            unknown or does not go with `whole_words`.
+        UsageError: (a `ValueError`) if a share is impossible, or if `share_of`
+            is unknown or clashes with `whole_words`.
     """
 
     share: float = 0.15
@@ -56,20 +56,20 @@ class Masking:
             )
         if self.share_of == "batch" and self.whole_words:
             raise UsageError(
-                "Whole words do not add up to an exact share of a batch. "
+                "Whole words cannot have an exact share of a batch. "
                 "Received: share_of='batch' and whole_words=True. Set one of "
                 "them to its default."
             )
 
     def num_predictions(self, sequence_length: int) -> int:
-        """Returns how many tokens of a row are predicted at most."""
+        """Returns the largest number of predicted tokens in a sequence."""
         if self.share_of == "batch":
             return math.ceil(self.share * sequence_length)
         return max(1, round(self.share * (sequence_length - 2)))
 
 
 def _require_possible(masking, is_possible, expected):
-    """Raises if the shares of a masking are out of range."""
+    """Raises if a share of a masking is out of range."""
     shares = (masking.mask_share, masking.random_share)
     is_possible = is_possible and masking.share > 0
     if not is_possible or min(shares) < 0 or sum(shares) > 1:
@@ -82,18 +82,18 @@ def _require_possible(masking, is_possible, expected):
 
 
 class Masker:
-    """Masks batches of full rows.
+    """Masks batches of sequences without padding.
 
     Args:
         masking: `Masking`.
-        tokenizer: of keras-hub, with a mask token, or
+        tokenizer: keras-hub tokenizer with a mask token, or
             `kdkit.models.MassTokenizer`.
     """
 
     def __init__(self, masking: Masking, tokenizer):
         if masking.whole_words and not hasattr(tokenizer, "suffix_indicator"):
             raise UsageError(
-                "Whole words are known by the marks of word pieces. Received: "
+                "Whole words need a vocabulary of word pieces. Received: "
                 f"whole_words=True with a {type(tokenizer).__name__}. Use "
                 "whole_words=False."
             )
@@ -112,18 +112,19 @@ class Masker:
             )
 
     def __call__(self, token_ids, seed):
-        """Returns `(x, y, sample_weight)` of a masked-language model.
+        """Returns `(x, y, sample_weight)` for a masked language model.
 
         Args:
             token_ids: `int32` tensor of shape `(batch_size, sequence_length)`.
-            seed: int tensor of shape `(2,)`. The same seed and rows give the
-                same masks.
+            seed: int tensor of shape `(2,)`. The same seed and sequences give
+                the same masks.
 
         Returns:
             `x`, a dict with `token_ids`, `segment_ids` and `padding_mask` of
             that shape and `mask_positions` of shape `(batch_size,
-            num_predictions)`; `y`, the original token ids there; and weights
-            of the same shape, 0 where a row has fewer to predict.
+            num_predictions)`; `y`, the original token ids at these positions;
+            and weights of the same shape, 0 for predictions that a sequence
+            does not use.
         """
         seeds = tf.random.split(seed, 3)
         positions, counts = self._choose(token_ids, seeds[0])
@@ -146,12 +147,12 @@ class Masker:
         return x, originals, tf.cast(counts, "float32")
 
     def _choose(self, token_ids, seed):
-        """Positions to predict, rising, and whether each of them counts."""
+        """The positions to predict, in rising order, and which ones count."""
         budget = self.masking.num_predictions(token_ids.shape[1])
         scores = tf.random.stateless_uniform(tf.shape(token_ids), seed)
         maskable = ~tf.gather(self._is_special, token_ids)
         if self.masking.whole_words:
-            # Every piece has the score of its word's first piece.
+            # Every piece gets the score of its word's first piece.
             begins = ~tf.gather(self._continues, token_ids) | ~maskable
             word = tf.cumsum(tf.cast(begins, "int32"), axis=1)
             first = tf.argmax(
@@ -165,7 +166,7 @@ class Masker:
         ordered = tf.gather(scores, order, batch_dims=1)
         counts = ordered[:, :budget] < 1.0
         if self.masking.whole_words:
-            # A word that the budget would cut is left out, except the first.
+            # A word that exceeds the budget is left out, unless it is first.
             same_as_next = ordered[:, budget - 1] == ordered[:, budget]
             cut = ordered[:, :budget] == ordered[:, budget - 1, tf.newaxis]
             cut &= same_as_next[:, tf.newaxis]
@@ -180,9 +181,10 @@ class Masker:
         )
 
     def _budgets(self, token_ids, seed):
-        """How many tokens of each row are predicted, of shape `(rows, 1)`.
+        """The number of predictions in each sequence, of shape `(rows, 1)`.
 
-        The batch's number is divided equally, and drawn rows have one more.
+        The batch's number is divided equally, and randomly chosen sequences
+        have one more.
         """
         num_rows = tf.shape(token_ids)[0]
         size = tf.cast(tf.size(token_ids), "float64")
@@ -196,12 +198,12 @@ class Masker:
 
 
 def traced_masker(masker, sequence_length: int | None = None):
-    """Returns a masker as one graph, which takes a tenth of the time.
+    """Returns a masker as one graph, which is ten times as fast.
 
     Args:
         masker: `Masker` or `SpanMasker`.
-        sequence_length: int or `None`. Tokens of each row, `None` where batches
-            differ. Defaults to `None`.
+        sequence_length: int or `None`. Tokens of each sequence; `None` if
+            batches differ. Defaults to `None`.
     """
     return tf.function(
         lambda token_ids, seed: masker(token_ids, seed),
@@ -216,8 +218,8 @@ def traced_masker(masker, sequence_length: int | None = None):
 def special_tokens(tokenizer) -> np.ndarray:
     """Returns which tokens of a vocabulary are special.
 
-    These are the tokens that no text spells, and the unknown one: predicting
-    it teaches nothing.
+    These are the tokens that never represent text, and the unknown token, which
+    is useless to predict.
 
     Args:
         tokenizer: as `Masker` takes it.
@@ -227,29 +229,29 @@ def special_tokens(tokenizer) -> np.ndarray:
     """
     unknown = {*UNKNOWN, getattr(tokenizer, "oov_token", None)}
     proto = getattr(tokenizer, "proto", None)
-    if proto is not None:  # of SentencePiece, which may call it anything
+    if proto is not None:  # SentencePiece: the unknown token may have any name
         model = sentencepiece.SentencePieceProcessor(model_proto=proto)
         unknown.add(model.id_to_piece(model.unk_id()))
     is_special = np.array(
         [piece in unknown for piece in tokenizer.get_vocabulary()]
     )
-    # XLM-R has its mask beside its special tokens.
+    # XLM-R's mask is not among its special tokens.
     is_special[[*tokenizer.special_token_ids, tokenizer.mask_token_id]] = True
     return is_special
 
 
 def hide(token_ids, masking, mask_token_id, ordinary, choice_seed, token_seed):
-    """Returns the replacements of tokens that are to be predicted.
+    """Returns the replacements for the tokens to predict.
 
     Args:
         token_ids: int tensor of any shape.
         masking: `Masking` or `SpanMasking`.
         mask_token_id: int.
-        ordinary: `int32` tensor of shape `(num_ordinary,)`. The tokens that
-            random ones are drawn from.
-        choice_seed: int tensor of shape `(2,)`. Draws which tokens are masked,
-            random or left as they are.
-        token_seed: int tensor of shape `(2,)`. Draws the random ones.
+        ordinary: `int32` tensor of shape `(num_ordinary,)`. The candidates for
+            random tokens.
+        choice_seed: int tensor of shape `(2,)`. The seed that chooses between
+            mask, random token and original token.
+        token_seed: int tensor of shape `(2,)`. The seed for the random tokens.
     """
     draw = tf.random.stateless_uniform(tf.shape(token_ids), choice_seed)
     which = tf.random.stateless_uniform(
@@ -267,7 +269,7 @@ def hide(token_ids, masking, mask_token_id, ordinary, choice_seed, token_seed):
 
 
 def _put(token_ids, positions, values):
-    """Writes values into rows at their positions."""
+    """Writes values into sequences at the given positions."""
     rows = tf.broadcast_to(
         tf.range(tf.shape(positions)[0])[:, tf.newaxis], tf.shape(positions)
     )
@@ -278,17 +280,18 @@ def _put(token_ids, positions, values):
 
 @dataclasses.dataclass(frozen=True)
 class SpanMasking:
-    """How a span is hidden for masked sequence-to-sequence modelling.
+    """How a span is hidden for masked sequence-to-sequence training.
 
-    Song et al., 2019, https://arxiv.org/abs/1905.02450, sections 3.2 and 4.1.
+    See Song et al., 2019, https://arxiv.org/abs/1905.02450, sections 3.2 and
+    4.1.
 
     Args:
-        share: float. Part of a sentence's tokens that the span has, rounded,
-            at least one token. Defaults to `0.5`, the paper's k.
-        mask_share: float. Part of its tokens that becomes `<mask>` for the
-            encoder. Defaults to `0.8`.
-        random_share: float. Part of them that becomes a random token; the rest
-            stays as it is. Defaults to `0.1`.
+        share: float. The span's share of a sentence's tokens, rounded, at least
+            one token. Defaults to `0.5`, the paper's k.
+        mask_share: float. The share of the span's tokens that become `<mask>`
+            for the encoder. Defaults to `0.8`.
+        random_share: float. The share of the span's tokens that become a random
+            token; the rest are unchanged. Defaults to `0.1`.
 
     Raises:
         UsageError: (a `ValueError`) if a share is impossible.
@@ -303,11 +306,11 @@ class SpanMasking:
 
 
 class SpanMasker:
-    """Hides a span of each row of a batch.
+    """Hides a span of each sentence in a batch.
 
-    The decoder sees and predicts the span alone, at the places that its tokens
-    have in the sentence: its first input is the row's own first token, which
-    names the language, and then what it has predicted.
+    The decoder reads and predicts only the span, at the positions of its tokens
+    in the sentence. Its first input is the sentence's language token, and then
+    the tokens before the one to predict.
 
     Args:
         masking: `SpanMasking`.
@@ -322,26 +325,27 @@ class SpanMasker:
         self._ordinary = tf.constant(ordinary, "int32")
 
     def __call__(self, token_ids, seed):
-        """Returns `(x, y, sample_weight)` of a sequence-to-sequence model.
+        """Returns `(x, y, sample_weight)` for a sequence-to-sequence model.
 
         Args:
             token_ids: `int32` tensor of shape `(batch_size, length)`. Each row
-                is the token of its language, a sentence of at least one token,
-                `</s>`, and padding.
-            seed: int tensor of shape `(2,)`. The same seed and rows give the
-                same spans.
+                is a language token, a sentence of at least one token, `</s>`,
+                and padding.
+            seed: int tensor of shape `(2,)`. The same seed and sentences give
+                the same spans.
 
         Returns:
-            `x`, the inputs of a `kdkit.models.MassBackbone`, the encoder's of
-            the shape of `token_ids` and the decoder's of shape `(batch_size,
-            longest)`, where `longest` is that of the longest span, or 2; `y`,
-            the span's tokens; and weights of the same shape, 0 for padding.
+            `x`, the inputs of a `kdkit.models.MassBackbone`: the encoder's
+            with the shape of `token_ids` and the decoder's with shape
+            `(batch_size, longest)`, where `longest` is the length of the
+            longest span, at least 2; `y`, the span's tokens; and weights of
+            the same shape, 0 for padding.
         """
         seeds = tf.random.split(seed, 3)
         real = tf.cast(token_ids != self._pad_token_id, "int32")
         sentence = tf.reduce_sum(real, axis=1) - 2  # without first and last
         size, start = self._spans(sentence, seeds[0])
-        # Attention over a single place is no choice, of which Keras warns.
+        # Keras warns about attention over a single position.
         places = tf.range(tf.maximum(tf.reduce_max(size), 2))[tf.newaxis]
         counts = places < size[:, tf.newaxis]
         where = tf.where(counts, start[:, tf.newaxis] + places, 0)
@@ -353,25 +357,25 @@ class SpanMasker:
             "encoder_padding_mask": real,
             "decoder_token_ids": tf.where(counts, before, self._pad_token_id),
             "decoder_padding_mask": real_places,
-            # A token is predicted at the place before its own.
+            # A token is predicted at the position before its own.
             "decoder_positions": tf.where(counts, where - 1, 0),
         }
         y = tf.where(counts, targets, self._pad_token_id)
         return x, y, tf.cast(counts, "float32")
 
     def span_lengths(self, lengths: np.ndarray) -> np.ndarray:
-        """Returns how many tokens of rows are hidden.
+        """Returns the number of hidden tokens in each sentence.
 
         Args:
-            lengths: int array of shape `(num_rows,)`. Tokens of rows as
-                `__call__` takes them, without padding.
+            lengths: int array of shape `(num_rows,)`. The numbers of tokens of
+                sentences as `__call__` takes them, without padding.
         """
         share = np.float32(self._masking.share)
         sizes = np.round(share * (lengths - 2).astype("float32"))
         return np.maximum(sizes, 1).astype("int64")
 
     def _spans(self, sentence, seed):
-        """Sizes of the spans and their first places, the language's being 0."""
+        """The spans' sizes and first positions; the language token is at 0."""
         share = self._masking.share * tf.cast(sentence, "float32")
         size = tf.maximum(tf.cast(tf.round(share), "int32"), 1)
         draw = tf.random.stateless_uniform(tf.shape(sentence), seed)
@@ -379,7 +383,7 @@ class SpanMasker:
         return size, 1 + tf.cast(draw * choices, "int32")
 
     def _hide(self, token_ids, start, size, seeds):
-        """The encoder's tokens: `<mask>`, random ones, or themselves."""
+        """The encoder's tokens: `<mask>`, random or original tokens."""
         places = tf.range(tf.shape(token_ids)[1])[tf.newaxis]
         first, size = start[:, tf.newaxis], size[:, tf.newaxis]
         hidden = (places >= first) & (places < first + size)

@@ -24,13 +24,13 @@ class Questions:
     Args:
         passages: list of strings, one per question.
         questions: list of strings.
-        options: list of tuples of strings, as long as each other.
+        options: list of tuples of strings, all of the same length.
         labels: `int32` array of shape `(num_rows,)`, the number of the right
             option, or `None`.
 
     Raises:
-        UsageError: if the columns differ in length or a question has fewer or
-            more options than the first.
+        UsageError: if the columns differ in length, or the questions in their
+            numbers of options.
 
     >>> rows = Questions(["It rains."], ["Is it wet?"], [("yes", "no")])
     >>> rows.num_options
@@ -56,7 +56,7 @@ class Questions:
             if len(options) != self.num_options:
                 raise UsageError(
                     f"Question {number} has {len(options)} options, the first "
-                    f"question {self.num_options}. Expected as many for all. "
+                    f"question {self.num_options}. Expected the same number. "
                     f"Received: {list(options)}."
                 )
 
@@ -65,7 +65,7 @@ class Questions:
 
     @property
     def num_options(self) -> int:
-        """Options of every question."""
+        """The number of options of every question."""
         return len(self.options[0])
 
     def take(self, rows) -> "Questions":
@@ -84,30 +84,30 @@ def encode_questions(
 ) -> EncodedExamples:
     """Tokenises questions, one sequence for each option.
 
-    `[CLS] passage [SEP] question option [SEP]`, with the separators of the
-    tokenizer's family. Where that is too long, the
-    passage is cut at its end; where it has no room at all, the question loses
-    its beginning.
+    The format is `[CLS] passage [SEP] question option [SEP]`, with the
+    separators of the tokenizer's family. If that is too long, the passage's end
+    is truncated; if no passage is left, the question's beginning is truncated,
+    too.
 
     Args:
         examples: `Questions`.
         tokenizer: as in `encode`.
-        sequence_length: int. Tokens of a sequence at most, special ones
-            included.
-        num_options: int. Options of every question that the model takes.
+        sequence_length: int. The largest number of tokens in a sequence,
+            special tokens included.
+        num_options: int. The model's number of options per question.
 
-    Returns:
-        `EncodedExamples` with `num_options` sequences per row. A row counts
-        as cut if one of its sequences was.
+        Returns:
+            `EncodedExamples` with `num_options` sequences per example. An
+            example counts as truncated if one of its sequences is.
 
-    Raises:
-        UsageError: if the questions have another number of options, or there
-            is no room for text.
+        Raises:
+            UsageError: if the questions have another number of options, or
+                `sequence_length` is too small for any text.
     """
     if examples.num_options != num_options:
         raise UsageError(
             f"The questions have {examples.num_options} options. Expected "
-            f"{num_options}, as the task has it."
+            f"{num_options}, the task's number."
         )
     family = family_of(tokenizer)
     num_separators = family.num_separators if family else 1
@@ -115,7 +115,7 @@ def encode_questions(
     room = sequence_length - num_special
     if room < 1:
         raise UsageError(
-            "`sequence_length` must leave room for text beside the "
+            "`sequence_length` must leave room for text in addition to the "
             f"{num_special} special tokens. "
             f"Received: sequence_length={sequence_length}."
         )
@@ -164,11 +164,11 @@ FIELDS = ("article", "questions", "options", "answers")
 
 @dataclasses.dataclass(frozen=True)
 class RaceLayout:
-    """Where the passages of RACE are.
+    """Reads the files of RACE.
 
-    A level of a split is looked for in two places: as one JSON file a passage
-    in `RACE/{split}/{level}/*.txt`, as the data set comes, and as one JSON
-    line a passage in `race_{level}/{split}_{level}.jsonl`.
+    A level of a split is read from one of two places: JSON files with one
+    passage each, `RACE/{split}/{level}/*.txt`, as in the original data set; or
+    a file with one JSON object per line, `race_{level}/{split}_{level}.jsonl`.
 
     Args:
         levels: tuple of strings. `"middle"`, `"high"` or both.
@@ -179,12 +179,12 @@ class RaceLayout:
     files = {"train": "train", "dev": "dev", "test": "test"}
 
     def for_data(self, data_dir) -> "RaceLayout":
-        """Returns the layout: all of RACE has the same four options."""
+        """Returns the layout itself, because RACE always has four options."""
         del data_dir
         return self
 
     def places(self, split: str, level: str, data_dir):
-        """Returns the folder and the file where a level is looked for."""
+        """Returns the folder and the file that may contain a level."""
         root = pathlib.Path(data_dir)
         return (
             root / "RACE" / split / level,
@@ -192,7 +192,7 @@ class RaceLayout:
         )
 
     def require(self, splits: Iterable[str], data_dir) -> None:
-        """Checks that all levels of the splits are there.
+        """Requires that the files of all levels and splits exist.
 
         Raises:
             UsageError: with every missing place.
@@ -218,9 +218,8 @@ class RaceLayout:
         """Reads a split.
 
         Raises:
-            UsageError: with file, line and question for everything that is
-                not as it should be, a question with fewer than four options
-                above all.
+            UsageError: with file, line and question for every mistake, such as
+                a question with fewer than four options.
         """
         self.require([split], data_dir)
         columns = ([], [], [], [])
@@ -286,7 +285,7 @@ def _questions(line):
         called = shortened(passage.get("id", "the passage"))
         name = f"question {number} of {called}"
         if not isinstance(question, str) or not _are_texts(options):
-            problems.append(f"{name} is no text with a list of options")
+            problems.append(f"{name} is not a text with a list of options")
             continue
         if len(options) != NUM_OPTIONS:
             problems.append(

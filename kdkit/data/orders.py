@@ -1,4 +1,4 @@
-"""Orders of batches: which examples each batch of an epoch has.
+"""Orders of batches: the examples in each batch of an epoch.
 
 An order is a pure function of seed and epoch. `BatchStream` takes `Buckets`,
 `FullBatches` or `TokenBatches`.
@@ -12,8 +12,7 @@ import numpy as np
 
 from kdkit.errors import UsageError
 
-# In place of the number of an epoch: every example once, always in the same
-# batches.
+# Replaces an epoch's number: every example once, always in the same batches.
 EVALUATION = -1
 
 
@@ -22,13 +21,13 @@ class Buckets:
     """Batches of a fixed number of examples of similar lengths.
 
     Args:
-        batch_size: int. Examples of a batch.
-        num_buckets: int or `None`. Number of different padded lengths; XLA
+        batch_size: int. Examples per batch.
+        num_buckets: int or `None`. The number of different padded lengths; XLA
             compiles one program for each. `None` pads every batch to the
             `sequence_length` of the examples. Defaults to 8.
         rows_of_epoch: callable from seed and epoch to the numbers of the
-            examples of the epoch, equally many in each epoch, or `None` for all
-            of them. Evaluation always has all of them. Defaults to `None`.
+            epoch's examples, the same number in each epoch, or `None` for all
+            examples. Evaluation always uses all examples. Defaults to `None`.
     """
 
     batch_size: int
@@ -42,8 +41,8 @@ class Buckets:
             examples: `SequenceDataset`.
 
         Returns:
-            Callable that returns a list of tuples of an int array, the numbers
-            of the examples of a batch, and the length that they are padded to.
+            Callable that returns a list of tuples: an int array, the numbers of
+            a batch's examples, and the length that they are padded to.
         """
         lengths = examples.row_lengths
         boundaries = bucket_boundaries(
@@ -72,12 +71,11 @@ class Buckets:
 class FullBatches:
     """Batches of one shape, for sequences that all have the same length.
 
-    Training leaves out the examples that do not fill the last batch of an
-    epoch, others in every epoch. The last batch of an evaluation may have fewer
-    examples.
+    Training leaves out the examples that do not fill the last batch, different
+    ones in every epoch. The last batch of an evaluation may be smaller.
 
     Args:
-        batch_size: int. Examples of a batch; all of them if there are fewer.
+        batch_size: int. Examples per batch; all examples if there are fewer.
     """
 
     batch_size: int
@@ -86,7 +84,7 @@ class FullBatches:
         """Returns a function from seed and epoch to batches.
 
         Args:
-            examples: as in `Buckets.order`, whose result this has.
+            examples: as in `Buckets.order`, as is the result.
         """
         count, length = len(examples), examples.sequence_length
         size = min(self.batch_size, count)
@@ -106,10 +104,11 @@ class FullBatches:
 
 @dataclasses.dataclass(frozen=True)
 class TokenBatches:
-    """Batches of about the same number of tokens, as `token_batches` cuts them.
+    """Batches of about the same number of tokens, as in `token_batches`.
 
     Args:
-        max_tokens: int. Tokens of a batch at most, padding included.
+        max_tokens: int. The largest number of tokens in a batch, padding
+            included.
     """
 
     max_tokens: int
@@ -118,7 +117,7 @@ class TokenBatches:
         """Returns a function from seed and epoch to batches.
 
         Args:
-            examples: as in `Buckets.order`, whose result this has.
+            examples: as in `Buckets.order`, as is the result.
         """
         sides = examples.sides
         cuts = _cuts(sides, self.max_tokens)
@@ -139,19 +138,19 @@ def bucket_boundaries(
 ) -> tuple[int, ...]:
     """Returns the padded lengths that waste the fewest tokens.
 
-    Of all ways to choose at most `num_buckets` lengths, with every row padded
-    to the smallest that holds it, this is one with the fewest padding tokens,
-    found by dynamic programming over the lengths that occur.
+    At most `num_buckets` lengths are chosen, and every sequence is padded to
+    the smallest length that is long enough. Dynamic programming over the
+    occurring lengths finds a choice with the fewest padding tokens.
 
     Args:
         lengths: int array of shape `(num_rows,)`.
-        num_buckets: int or `None`. How many different padded lengths there may
-            be. `None` for one, which is `maximum`.
-        maximum: int. Longer rows count as this long.
+        num_buckets: int or `None`. The largest number of padded lengths.
+            `None` for one length, `maximum`.
+        maximum: int. The largest length. Longer sequences count as this long.
 
     Returns:
-        Tuple of lengths, rising; the last is that of the longest row, or
-        `maximum`.
+        Tuple of lengths in rising order. The last is the longest sequence's
+        length, or `maximum`.
 
     >>> bucket_boundaries(np.array([2, 3, 3, 9, 10]), num_buckets=2, maximum=16)
     (3, 10)
@@ -166,7 +165,9 @@ def bucket_boundaries(
             f"Received: num_buckets={num_buckets}."
         )
     if not len(lengths):
-        raise UsageError("Bucketing needs at least one row. Received: none.")
+        raise UsageError(
+            "Bucketing needs at least one example. Received: none."
+        )
     sizes, counts = np.unique(np.minimum(lengths, maximum), return_counts=True)
     num_sizes = len(sizes)
     num_buckets = min(num_buckets, num_sizes)
@@ -202,24 +203,26 @@ def epoch_batches(
 ) -> list[tuple[np.ndarray, int]]:
     """Returns the batches of one epoch.
 
-    Rows meet only rows of their bucket, in random order. What does not fill a
-    batch moves up to the next longer bucket, so that at most one batch of the
-    epoch has fewer than `batch_size` rows. Every row comes once, and every
-    epoch has the same number of batches of each shape.
+    A batch contains examples of one bucket, in random order. Examples that do
+    not fill a batch move to the next longer bucket, so at most one batch has
+    fewer than `batch_size` examples. Every example occurs once, and every epoch
+    has the same number of batches of each shape.
 
     Args:
         lengths: int array of shape `(num_rows,)`.
-        boundaries: padded lengths, rising; the last holds the longest row.
-        batch_size: int. Rows of a batch.
+        boundaries: padded lengths in rising order. The last must be at least
+            the longest length.
+        batch_size: int. Examples per batch.
         seed: int. Seed of the run.
-        epoch: int. Number of the epoch; `(seed, epoch)` alone determines the
+        epoch: int. Number of the epoch. `(seed, epoch)` alone determines the
             batches.
-        shuffle: bool. Whether rows and batches are shuffled. Without, rows
-            stand in their order and short batches come first.
+        shuffle: bool. Whether examples and batches are shuffled. Otherwise,
+            examples keep their order and short batches come first.
 
     Returns:
-        List of `(rows, padded_length)`; `rows` is an `int64` array of row
-        numbers of shape `(batch_size,)`, or shorter for one batch.
+        List of `(rows, padded_length)`. `rows` is an `int64` array with the
+        numbers of the examples, of shape `(batch_size,)`, or shorter for one
+        batch.
 
     >>> for rows, length in epoch_batches(
     ...     np.array([2, 9, 3, 3, 9]), (3, 9), 2, seed=0, epoch=0, shuffle=False
@@ -236,9 +239,9 @@ def epoch_batches(
         )
     if len(lengths) and lengths.max() > boundaries[-1]:
         raise UsageError(
-            "The last boundary must hold the longest row. "
+            "The last boundary must be at least the longest length. "
             f"Received: boundaries={tuple(boundaries)}, "
-            f"longest row={lengths.max()}."
+            f"longest length={lengths.max()}."
         )
     generator = np.random.default_rng([seed, epoch])
     buckets = np.searchsorted(boundaries, lengths)
@@ -262,29 +265,29 @@ def epoch_batches(
     return batches
 
 
-REAL_SHARE = 0.8  # of a batch's tokens at least; the others are padding
+REAL_SHARE = 0.8  # least share of a batch's tokens that are not padding
 
 
 def token_batches(
     lengths: Sequence[np.ndarray], max_tokens: int, seed: int, epoch: int
 ) -> list[np.ndarray]:
-    """Puts rows of similar lengths into batches of about as many tokens.
+    """Returns batches of similar lengths with about the same number of tokens.
 
-    Rows are ordered by their lengths, those of the same length at random, cut
-    where a batch would have more than `max_tokens` tokens with its padding, or
-    more than a fifth of padding, and the batches are shuffled. Every epoch has
-    as many batches, of as many rows.
+    Examples are sorted by length, in random order for equal lengths. A batch
+    ends before it would have more than `max_tokens` tokens including padding,
+    or more than a fifth of padding. The batches are shuffled. Every epoch has
+    the same number of batches with the same numbers of examples.
 
     Args:
-        lengths: sequence of int arrays of shape `(num_rows,)`. The tokens of
-            each row, of every side: of source and target, say.
-        max_tokens: int. Tokens of a batch at most, all sides and their padding
-            together; a row that is longer has a batch of its own.
+        lengths: sequence of int arrays of shape `(num_rows,)`, one for each
+            side, such as source and target: the tokens of each example.
+        max_tokens: int. The largest number of tokens in a batch, for all sides
+            together, padding included. A longer example has its own batch.
         seed: int. Seed of the order.
         epoch: int. From 0.
 
     Returns:
-        List of int arrays, the numbers of the rows of each batch.
+        List of int arrays, the numbers of each batch's examples.
 
     >>> token_batches([np.array([2, 9, 2, 8])], max_tokens=18, seed=0, epoch=0)
     [array([3, 1]), array([2, 0])]
@@ -293,7 +296,7 @@ def token_batches(
 
 
 def _cuts(lengths, max_tokens):
-    """Where rows in the order of their lengths are cut, in every epoch."""
+    """The ends of the batches in the order of lengths, for every epoch."""
     rows = np.stack(lengths, axis=1)[_by_length(lengths)].tolist()
     cuts, begin = [], 0
     longest = [0] * len(lengths)
@@ -319,5 +322,5 @@ def _drawn(lengths, cuts, seed, epoch):
 
 
 def _by_length(lengths):
-    """The order of rows by their first side, then by the others."""
-    return np.lexsort(lengths[::-1])  # takes the last key as the first
+    """The order of examples by their first side, then by the others."""
+    return np.lexsort(lengths[::-1])  # lexsort's last key is the first

@@ -1,4 +1,4 @@
-"""Running text as sequences of token ids of one length, on disk."""
+"""Packs running text into sequences of one length, on disk."""
 
 import dataclasses
 import itertools
@@ -26,21 +26,21 @@ from kdkit.io.reading import read_json
 
 TEXTS_PER_STEP = 256  # tokenized together
 INDEX, ROWS = "index.json", "rows"
-PADDING = -1  # after the last token of a decoder's last row
+PADDING = -1  # after the last token of a decoder's last sequence
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PackedCorpus:
-    """Rows of token ids of the same length, read from disk as needed.
+    """Sequences of token ids of the same length, read from disk as needed.
 
     Args:
         rows: `int32` array of shape `(num_rows, sequence_length)`, mapped from
             the file.
-        num_texts: int. Texts that were packed.
-        stride: int or `None`. Of rows for a decoder, how many tokens further
-            each begins; `None` for rows with nothing in common. Defaults to
-            `None`.
-        num_words: int or `None`. Words of the text, where they were counted.
+        num_texts: int. The number of packed texts.
+        stride: int or `None`. For decoders, the tokens between the beginnings
+            of two sequences; `None` for sequences without overlap. Defaults
+            to `None`.
+        num_words: int or `None`. The number of words, if they were counted.
             Defaults to `None`.
     """
 
@@ -54,36 +54,36 @@ class PackedCorpus:
 
     @property
     def sequence_length(self) -> int:
-        """Tokens of every row, special ones included."""
+        """Tokens of every sequence, special tokens included."""
         return self.rows.shape[1]
 
 
 def pack(
     texts: Iterable[str], tokenizer, sequence_length: int, directory
 ) -> PackedCorpus:
-    """Tokenises texts and packs them to full rows, without padding.
+    """Tokenises texts and packs them into sequences without padding.
 
-    The texts follow each other with a `[SEP]` between them; every row is
-    `[CLS]`, the next `sequence_length - 2` tokens, `[SEP]`. Tokens that do not
-    fill the last row are left out. Rows are written to disk as they are made,
-    so that memory does not grow with the texts.
+    The texts are joined with `[SEP]` between them. Every sequence is `[CLS]`,
+    the next `sequence_length - 2` tokens, and `[SEP]`. Tokens that do not fill
+    the last sequence are left out. Sequences are written to disk step by step,
+    so memory does not grow with the texts.
 
     Args:
         texts: iterable of strings.
         tokenizer: `keras_hub.tokenizers.BertTokenizer`, or another with
             `start_token_id` and `end_token_id`.
-        sequence_length: int. Tokens of a row.
-        directory: path. Where the rows are stored; made if needed.
+        sequence_length: int. Tokens of a sequence.
+        directory: path. The folder for the sequences; created if needed.
 
     Returns:
         `PackedCorpus`.
 
     Raises:
-        UsageError: if the texts have no token or do not fill one row.
+        UsageError: if the texts have no token or do not fill one sequence.
     """
     if sequence_length < 3:
         raise UsageError(
-            "`sequence_length` must leave room for text beside [CLS] and "
+            "`sequence_length` must leave room for text between [CLS] and "
             f"[SEP]. Received: sequence_length={sequence_length}."
         )
 
@@ -107,27 +107,28 @@ def pack_stream(
     one_document: bool = False,
     num_words: int | None = None,
 ) -> PackedCorpus:
-    """Tokenises texts and packs them to rows for a decoder.
+    """Tokenises texts and packs them into sequences for a decoder.
 
-    The texts follow each other, with `<|endoftext|>` before, between and after
-    them. A row is `sequence_length + 1` tokens: all but the last are read, all
-    but the first are predicted; the next row begins `stride` tokens further. So
-    every token except the very first is predicted. The last row is filled up
-    with `PADDING`.
+    The texts are joined, with `<|endoftext|>` before, between and after them. A
+    sequence has `sequence_length + 1` tokens: all except the last are read, and
+    all except the first are predicted. The next sequence begins `stride` tokens
+    later, so every token except the very first is predicted. `PADDING` fills
+    the last sequence.
 
     Args:
         texts: iterable of strings.
         tokenizer: `keras_hub.tokenizers.GPT2Tokenizer`, or another with
             `end_token_id`.
         sequence_length: int. Tokens that are read at once.
-        directory: path. Where the rows are stored; made if needed.
-        stride: int or `None`. From 1 to `sequence_length`, the
-            default: every token is predicted once. With less, rows overlap, and
-            the tokens of an overlap are context in the second one.
-        one_document: bool. Whether the texts are lines: an empty one ends a
-            document, not each one. Defaults to `False`.
-        num_words: int or `None`. Words of the texts, for perplexities of them.
-            Defaults to `None`.
+        directory: path. The folder for the sequences; created if needed.
+        stride: int or `None`. From 1 to `sequence_length`. With less than
+            `sequence_length`, sequences overlap, and the tokens of an overlap
+            are context in the second one. Defaults to `None`, which is
+            `sequence_length`: every token is predicted once.
+        one_document: bool. Whether the texts are lines of documents: an empty
+            text ends a document, other texts do not. Defaults to `False`.
+        num_words: int or `None`. Words of the texts, for the perplexity per
+            word. Defaults to `None`.
 
     Returns:
         `PackedCorpus`.
@@ -138,7 +139,7 @@ def pack_stream(
     stride = sequence_length if stride is None else stride
     if not 1 <= stride <= sequence_length:
         raise UsageError(
-            "A stride is from 1 token to the length of a row. Received: "
+            "A stride must be from 1 token to the sequence length. Received: "
             f"stride={stride}, sequence_length={sequence_length}."
         )
     end = tokenizer.end_token_id
@@ -162,9 +163,9 @@ def pack_stream(
 
 
 def _write(directory, pieces, width, frame=(), pad_last=False, **about):
-    """Cuts a stream of tokens to windows, and writes each with its frame."""
+    """Cuts a stream of tokens into windows, and writes each with its frame."""
     directory = pathlib.Path(directory)
-    # The index is written last: with an index, the rows are complete.
+    # The index is written last: with an index, the sequences are complete.
     with writing(directory):
         (directory / INDEX).unlink(missing_ok=True)
     step = about.get("stride", width)
@@ -197,7 +198,7 @@ def _write(directory, pieces, width, frame=(), pad_last=False, **about):
                 num_rows += 1
         if not num_rows:
             raise UsageError(
-                "The corpus has too little text for one row of "
+                "The corpus has too little text for one sequence of "
                 f"{width + len(frame)} tokens. Received: {num_texts} texts. "
                 "Use more text or a smaller sequence_length."
             )
@@ -228,7 +229,7 @@ def open_packed(directory) -> PackedCorpus | None:
         size = (directory / ROWS).stat().st_size
         if size != 4 * index["num_rows"] * index["sequence_length"]:
             return None
-        # Version 0.1 wrote none.
+        # Version 0.1 wrote no checksums.
         if index.get("sha256") not in (None, digest(directory / ROWS)):
             return None
     except (OSError, UsageError):
@@ -237,7 +238,7 @@ def open_packed(directory) -> PackedCorpus | None:
 
 
 def _mapped(directory, index):
-    """The rows that a checked index describes."""
+    """The sequences that a valid index describes."""
     rows = np.memmap(
         directory / ROWS,
         dtype="int32",
@@ -257,7 +258,7 @@ def _of_index(index):
     if not all(type(number) is int and number > 0 for number in numbers):
         return "expected num_rows, sequence_length and num_texts above 0"
     if not fits_own_digest(index):
-        return "expected what was written"
+        return "expected its content to match its checksum"
     return None
 
 
@@ -280,12 +281,12 @@ def _tokenised(texts, tokenizer):
 
 
 class PackedRows(CacheableDataset):
-    """Packed text as it is: for a decoder, each token predicts the next one.
+    """Packed text without masks: a decoder predicts each next token.
 
     Args:
         corpus: `PackedCorpus`. It stays on disk.
-        counts_once: bool. Whether a token that several rows of a decoder have
-            counts only in the first of them, and is context in the others.
+        counts_once: bool. Whether a token in several overlapping sequences of a
+            decoder counts only in the first, and is context in the others.
             Defaults to `False`.
     """
 
@@ -294,10 +295,12 @@ class PackedRows(CacheableDataset):
         self._is_for_decoder = corpus.stride is not None
         self.sequence_length = corpus.sequence_length - self._is_for_decoder
         self.lengths = np.full(len(corpus), self.sequence_length, "int32")
-        # Only the last row may be filled up; its last token is not read.
+        # Only the last sequence may have padding; its last token is not read.
         filled = int((corpus.rows[-1] != PADDING).sum())
         self.lengths[-1] = filled - self._is_for_decoder
-        self._num_seen = 0  # tokens of a row that the row before had too
+        self._num_seen = (
+            0  # tokens of a sequence that are also in the one before
+        )
         if counts_once and self._is_for_decoder:
             self._num_seen = self.sequence_length - corpus.stride
 
@@ -332,8 +335,8 @@ class PackedRows(CacheableDataset):
     def batch(self, rows, padded_length, seed):
         """Returns the inputs of an encoder, or `(x, y, sample_weight)`.
 
-        `y` are the ids that follow those of `x`, `sample_weight` is 1 where
-        there is one, and all have shape `(batch_size, sequence_length)`.
+        `y` contains the token after each one in `x`, and `sample_weight` is 1
+        where one exists. All have shape `(batch_size, sequence_length)`.
 
         Args:
             rows, padded_length, seed: as in `SequenceDataset.batch`.
@@ -349,7 +352,7 @@ class PackedRows(CacheableDataset):
 
 
 class MaskedRows(SequenceDataset):
-    """Packed text with tokens masked, other ones in each batch.
+    """Packed text with masks that differ in each batch.
 
     Args:
         corpus: `PackedCorpus`. It stays on disk.

@@ -1,4 +1,4 @@
-"""Sentences and pairs as token ids, and their batches."""
+"""Encodes sentences and pairs as token ids, and makes their batches."""
 
 import dataclasses
 import functools
@@ -16,7 +16,7 @@ from kdkit.data.stream import CacheableDataset
 from kdkit.data.stream import SequenceDataset
 from kdkit.errors import UsageError
 
-NUM_SPECIAL = 2  # the language before a sentence, the end after it
+NUM_SPECIAL = 2  # the language token before a sentence, the end after it
 INPUTS = (
     "encoder_token_ids",
     "encoder_padding_mask",
@@ -28,14 +28,14 @@ INPUTS = (
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EncodedSentences:
-    """Token ids of sentences, one after the other, without padding.
+    """Token ids of sentences, joined in one array without padding.
 
     Args:
         token_ids: `int32` array of shape `(sum(lengths),)`. Each sentence is
-            the token of its language, its own tokens and `</s>`.
+            its language token, its own tokens and `</s>`.
         lengths: `int32` array of shape `(num_sentences,)`.
-        num_truncated: int. How many were cut.
-        pad_token_id: int. Id that fills the rows of a batch to one length.
+        num_truncated: int. The number of truncated sentences.
+        pad_token_id: int. The id that pads a batch's sentences to one length.
     """
 
     token_ids: np.ndarray
@@ -48,7 +48,7 @@ class EncodedSentences:
 
     @functools.cached_property
     def ends(self) -> np.ndarray:
-        """Where each sentence ends in `token_ids`."""
+        """The index in `token_ids` after each sentence's last token."""
         return np.cumsum(self.lengths, dtype="int64")
 
     def sentences(self) -> Iterator[np.ndarray]:
@@ -63,7 +63,7 @@ class EncodedSentences:
         """Returns some sentences, padded to the longest of them.
 
         Args:
-            rows: int array of shape `(num_rows,)`. Their numbers.
+            rows: int array of shape `(num_rows,)`. The sentences' numbers.
 
         Returns:
             `int32` array of shape `(num_rows, longest)`.
@@ -87,10 +87,11 @@ def encode_sentences(
     Args:
         texts: iterable of strings.
         tokenizer: `kdkit.models.MassTokenizer`.
-        sequence_length: int. Tokens of a sentence at most, special ones
-            included; longer ones are cut before their `</s>`.
-        language: string or `None`. The language whose token is before them.
-            Defaults to `None`, `<s>`.
+        sequence_length: int. The largest number of tokens in a sentence,
+            special tokens included. Longer sentences are truncated before
+            their `</s>`.
+        language: string or `None`. The language whose token precedes the
+            sentences. Defaults to `None`, which is `<s>`.
 
     Returns:
         `EncodedSentences`.
@@ -101,7 +102,7 @@ def encode_sentences(
     """
     if sequence_length <= NUM_SPECIAL:
         raise UsageError(
-            "`sequence_length` must leave room for text beside the "
+            "`sequence_length` must leave room for text in addition to the "
             f"{NUM_SPECIAL} special tokens. Received: "
             f"sequence_length={sequence_length}."
         )
@@ -115,8 +116,8 @@ def encode_sentences(
     ]
     if empty:
         raise UsageError(
-            "A sentence has a token or more. Received: an empty one, number "
-            f"{empty[0]}. Leave it out."
+            "A sentence needs at least one token. Received: an empty one, "
+            f"number {empty[0]}. Remove it."
         )
     room = sequence_length - NUM_SPECIAL
     sentences = [
@@ -132,7 +133,7 @@ def encode_sentences(
 
 
 def join_sentences(*parts: EncodedSentences) -> EncodedSentences:
-    """Returns sentences of several languages as one corpus.
+    """Joins sentences of several languages to one corpus.
 
     Args:
         parts: `EncodedSentences` of one vocabulary.
@@ -146,14 +147,15 @@ def join_sentences(*parts: EncodedSentences) -> EncodedSentences:
 
 
 class PairRows(CacheableDataset):
-    """Pairs of sentences: their positions are those of the decoder.
+    """Pairs of sentences for an encoder-decoder. Positions are the decoder's.
 
     Args:
         sources: `EncodedSentences`.
-        targets: `EncodedSentences`, as many.
+        targets: `EncodedSentences`, one for each source.
 
     Raises:
-        UsageError: (a `ValueError`) if there are not as many targets.
+        UsageError: (a `ValueError`) if the numbers of sources and targets
+            differ.
     """
 
     is_row_wise = False  # sources are padded to the longest one of a batch
@@ -161,16 +163,16 @@ class PairRows(CacheableDataset):
     def __init__(self, sources: EncodedSentences, targets: EncodedSentences):
         if len(sources) != len(targets):
             raise UsageError(
-                "Each source has a target. Received: "
+                "Each source needs a target. Received: "
                 f"{len(sources)} sources, {len(targets)} targets."
             )
         self._sources, self._targets = sources, targets
-        self.lengths = targets.lengths - 1  # the end is never read
+        self.lengths = targets.lengths - 1  # the end token is never read
         self.sequence_length = int(self.lengths.max())
 
     @property
     def num_truncated(self) -> int:
-        """How many texts were cut, on both sides."""
+        """The number of truncated texts, on both sides together."""
         return self._sources.num_truncated + self._targets.num_truncated
 
     @property
@@ -180,13 +182,13 @@ class PairRows(CacheableDataset):
     def contents(self):
         sources, targets = self._sources.sentences(), self._targets.sentences()
         for source, target in zip(sources, targets, strict=True):
-            # The length says where the source ends and the target begins.
+            # The length separates the source from the target.
             yield np.array([len(source)], "int32"), source, target
 
     def first_pairs(self, count: int) -> list[tuple[np.ndarray, np.ndarray]]:
         """Returns the first pairs as tuples of int arrays without padding.
 
-        The target is without its end, which is never read.
+        The target has no end token, because that is never read.
         """
         pairs = zip(
             self._sources.sentences(), self._targets.sentences(), strict=True
@@ -206,8 +208,8 @@ class PairRows(CacheableDataset):
     def batch(self, rows, padded_length, seed):
         """Returns `(x, y, sample_weight)` for an encoder-decoder.
 
-        `x` has the inputs of a `kdkit.models.MassBackbone`: the target without
-        its end, and `y` is the target without its language.
+        `x` has the inputs of a `kdkit.models.MassBackbone`, with the target
+        without its end token. `y` is the target without its language token.
 
         Args:
             rows, padded_length, seed: as in `SequenceDataset.batch`.
@@ -223,7 +225,7 @@ class PairRows(CacheableDataset):
             "encoder_padding_mask": (
                 source != self._sources.pad_token_id
             ).astype("int32"),
-            # The end of a target is predicted and never read.
+            # The end token of a target is predicted, but never read.
             "decoder_token_ids": np.where(real, before, pad),
             "decoder_padding_mask": real.astype("int32"),
             "decoder_positions": np.where(real, places, 0),
@@ -232,7 +234,7 @@ class PairRows(CacheableDataset):
 
 
 class SpanRows(SequenceDataset):
-    """Sentences with a hidden span in each, another one in each epoch.
+    """Sentences with a hidden span each, another one in each epoch.
 
     Args:
         sentences: `EncodedSentences`, of one or several languages.

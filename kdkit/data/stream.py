@@ -1,10 +1,9 @@
 """The stream of batches: a pure function of seed, epoch and step.
 
-`BatchStream` is the only way from examples to batches, whatever they are. A
-`SequenceDataset` contains the examples and collates some of them to a batch.
-The stream adds order, resuming at any step, the shares of replicas, the parts
-of gradient accumulation, features such as cached teacher outputs, and
-prefetching.
+`BatchStream` makes the batches of every kind of examples. A `SequenceDataset`
+contains the examples and collates some of them to a batch. The stream adds
+order, resuming at any step, the replicas' shares, the parts for gradient
+accumulation, features such as cached teacher outputs, and prefetching.
 """
 
 import abc
@@ -23,20 +22,20 @@ from kdkit.data.orders import FullBatches
 from kdkit.data.orders import TokenBatches
 
 PREFETCHED = 4  # batches; 1 with features, which may be far larger
-BATCH_BYTES = 256_000_000  # of features, where nobody chose the batch size
+BATCH_BYTES = 256_000_000  # of features, unless the user chose the batch size
 
 
 class SequenceDataset(abc.ABC):
-    """Examples of one kind, and how some of them become a batch.
+    """Examples of one kind, with the collation of batches.
 
     Attributes:
-        lengths: int array of shape `(num_sequences,)`. The positions of each
-            sequence that a model has outputs for.
-        sequences_per_row: int. Sequences of an example. Defaults to 1.
-        sequence_length: int. No sequence is longer.
-        is_row_wise: bool. Whether a batch of fewer examples has the same rows
-            as the whole batch. If so, replicas collate only their own share;
-            otherwise they cut it out of the whole batch. Defaults to `True`.
+        lengths: int array of shape `(num_sequences,)`. The number of positions
+            in each sequence that a model has outputs for.
+        sequences_per_row: int. Sequences per example. Defaults to 1.
+        sequence_length: int. The largest sequence length.
+        is_row_wise: bool. Whether an example's row is the same in every batch.
+            If so, replicas collate only their own share; otherwise, they cut
+            it out of the whole batch. Defaults to `True`.
     """
 
     lengths: np.ndarray
@@ -49,28 +48,28 @@ class SequenceDataset(abc.ABC):
 
     @property
     def row_lengths(self) -> np.ndarray:
-        """Positions of the longest sequence of every example."""
+        """The positions of every example's longest sequence."""
         return self.lengths.reshape(-1, self.sequences_per_row).max(axis=1)
 
     @property
     def sides(self) -> list[np.ndarray]:
-        """Tokens of every example, on each side: of source and target, say."""
+        """The tokens of every example, by side, such as source and target."""
         return [self.row_lengths]
 
     @property
     @abc.abstractmethod
     def signature(self):
-        """The `tf.TensorSpec`s of what `batch` returns."""
+        """Returns the `tf.TensorSpec`s for the result of `batch`."""
 
     @abc.abstractmethod
     def batch(self, rows: np.ndarray, padded_length: int, seed: np.ndarray):
         """Returns a batch: `x`, `(x, y)` or `(x, y, sample_weight)`.
 
         Args:
-            rows: int array. The numbers of its examples.
-            padded_length: int. The longest of their `row_lengths`, or more.
-            seed: int array of shape `(2,)`. Seed of what is drawn for the
-                batch, such as masks; it differs from batch to batch.
+            rows: int array. The numbers of the batch's examples.
+            padded_length: int. At least the longest of their `row_lengths`.
+            seed: int array of shape `(2,)`. The seed for random parts of the
+                batch, such as masks. It differs from batch to batch.
         """
 
 
@@ -97,11 +96,11 @@ class CacheableDataset(SequenceDataset):
 
 @dataclasses.dataclass(frozen=True)
 class Shares:
-    """The shares of a batch that belong to the replicas of this process.
+    """The shares of a batch for the replicas of this process.
 
-    Replica r of R gets the rows from `n * r // R` on, up to those of the next
-    one, so that shares differ by at most one row. A batch of fewer rows than
-    there are replicas leaves some of them with none.
+    Replica r of R gets the n examples of a batch from number `n * r // R` to
+    the next replica's first, so shares differ by at most one example. If a
+    batch has fewer examples than replicas, some replicas have none.
 
     Args:
         first: int. The first replica of this process, from 0. Defaults to `0`.
@@ -114,7 +113,7 @@ class Shares:
     total: int = 1
 
     def of_rows(self, rows: np.ndarray) -> list[np.ndarray]:
-        """Returns the numbers of the rows of each replica of this process.
+        """Returns the examples of each replica in this process, by number.
 
         >>> Shares(count=2, total=2).of_rows(np.arange(5))
         [array([0, 1]), array([2, 3, 4])]
@@ -126,19 +125,19 @@ class Shares:
         return [rows[begin:end] for begin, end in itertools.pairwise(bounds)]
 
 
-WHOLE = Shares()  # one device has all rows
+WHOLE = Shares()  # one device has whole batches
 
 
 def parts_of(rows: np.ndarray, num_parts: int) -> list[np.ndarray]:
-    """Returns the rows of a batch in parts, for gradient accumulation.
+    """Splits a batch into parts, for gradient accumulation.
 
     An optimiser with `gradient_accumulation_steps=num_parts` makes one update
-    of each batch, from the mean of the gradients of its parts.
+    per batch, with the mean of its parts' gradients.
 
     Args:
-        rows: array. The rows of a batch.
-        num_parts: int. Parts differ by one row at most. A batch with fewer rows
-            than parts repeats rows, so that no part is empty.
+        rows: array. The numbers of a batch's examples.
+        num_parts: int. Parts differ by at most one example. A batch with fewer
+            examples than parts repeats examples, so that no part is empty.
 
     >>> parts_of(np.arange(5), 2), parts_of(np.arange(1), 2)
     ([array([0, 1]), array([2, 3, 4])], [array([0]), array([0])])
@@ -158,18 +157,18 @@ class BatchStream:
     Args:
         examples: `SequenceDataset`.
         batching: `Buckets`, `FullBatches` or `TokenBatches`.
-        seed: int. Seed of the order and of what batches draw. Evaluation does
-            not depend on it. Defaults to `0`.
+        seed: int. The seed for the order and for random parts of batches.
+            Evaluation does not depend on it. Defaults to `0`.
         features: further inputs of each batch, or `None`: an object with a
             `signature`, a dict of `tf.TensorSpec`s, `row_bytes`, a function
             from a padded length to the size of the features of one example,
             and, when called with the numbers of the examples and the padded
             length, a dict of arrays. Defaults to `None`.
-        shares: `Shares`. The replicas of this process: the elements of the data
+        shares: `Shares`. The replicas of this process. The elements of the data
             sets are their shares of each batch, one after the other. Defaults
             to whole batches.
-        num_parts: int. Parts of each training batch, which are elements of
-            their own, for gradient accumulation. Defaults to `1`.
+        num_parts: int. Parts of each training batch, for gradient accumulation.
+            Each part is an element of the data set. Defaults to `1`.
 
     Example:
 
@@ -196,7 +195,7 @@ class BatchStream:
         return self.batching.order(self.examples)
 
     def batches(self, epoch: int) -> list[tuple[np.ndarray, int]]:
-        """Returns the batches of an epoch: rows and padded length of each.
+        """Returns the batches of an epoch: examples and padded length of each.
 
         Args:
             epoch: int. From 0.
@@ -205,10 +204,9 @@ class BatchStream:
 
     @functools.cached_property
     def evaluation_batches(self) -> list[tuple[np.ndarray, int]]:
-        """The batches of an evaluation, which has every example once.
+        """Returns the batches of an evaluation, which has every example once.
 
-        Batches have fewer examples than asked for where their features would be
-        larger than 256 MB.
+        A batch has fewer examples if its features would be larger than 256 MB.
         """
         batches = self._order(0, EVALUATION)
         if self.features is None:
@@ -224,12 +222,12 @@ class BatchStream:
 
     @functools.cached_property
     def batches_per_epoch(self) -> int:
-        """Batches of an epoch, of which each makes one update."""
+        """The batches of an epoch. Each makes one update."""
         return len(self.batches(0))
 
     @property
     def steps_per_epoch(self) -> int:
-        """Training steps of an epoch: one for each part of each batch."""
+        """The training steps of an epoch: one for each part of each batch."""
         return self.batches_per_epoch * self.num_parts
 
     def training(self, epoch: int = 0, step: int = 0) -> "tf.data.Dataset":
@@ -237,8 +235,8 @@ class BatchStream:
 
         Args:
             epoch: int. The epoch to begin with, from 0. Defaults to `0`.
-            step: int. Steps of that epoch that are done; their examples are not
-                read. Defaults to `0`.
+            step: int. The finished steps of that epoch, which are skipped
+                without reading examples. Defaults to `0`.
         """
 
         def elements():
@@ -265,7 +263,7 @@ class BatchStream:
         return self._dataset(elements, len(batches) * self.shares.count)
 
     def _elements(self, batches, seed, epoch, num_parts=1, done=0):
-        """Yields the elements of an epoch, without the steps that are done."""
+        """Yields the elements of an epoch after the finished steps."""
         first, skipped = divmod(done, num_parts)
         for number, (rows, length) in enumerate(batches[first:], first):
             drawn = _step_seed(seed, epoch, number)
@@ -300,8 +298,8 @@ class BatchStream:
         dataset = tf.data.Dataset.from_generator(
             elements, output_signature=signature
         )
-        # TensorFlow's tuning thread sleeps up to a minute between two looks,
-        # and the end of an iterator, which is the end of a `fit`, waits for it.
+        # TensorFlow's tuning thread sleeps for up to a minute, and the end of
+        # an iterator, and so of `fit`, waits for the thread.
         options = tf.data.Options()
         options.autotune.enabled = False
         return (
@@ -312,13 +310,13 @@ class BatchStream:
 
 
 def _step_seed(seed, epoch, step):
-    """Two numbers that differ for every batch of a run."""
+    """Two numbers, different for every batch of a run."""
     sequence = np.random.SeedSequence([seed, epoch - EVALUATION, step])
     return sequence.generate_state(2, "uint32").astype("int64")
 
 
 def _rows_of(batch, rows):
-    """The given rows of each tensor of a batch."""
+    """The given rows of each tensor in a batch."""
     return keras.tree.map_structure(
         lambda tensor: np.asarray(tensor)[rows], batch
     )
@@ -333,11 +331,11 @@ def _with_features(batch, features):
 
 
 def rows_within(row_bytes: int, most: int) -> int:
-    """Returns how many rows a batch has: at least one, 256 MB at most.
+    """Returns the number of examples in at most 256 MB, at least one.
 
     Args:
-        row_bytes: int. Bytes that come with one row.
-        most: int. Rows of a batch at most.
+        row_bytes: int. Bytes of one example.
+        most: int. The largest number of examples.
 
     >>> rows_within(50_000_000, 64), rows_within(1, 64), rows_within(10**9, 64)
     (5, 64, 1)
@@ -346,16 +344,16 @@ def rows_within(row_bytes: int, most: int) -> int:
 
 
 def for_any_shape(function):
-    """Returns a function of a batch that is traced once.
+    """Returns a function of batches that is traced once for all lengths.
 
-    Batches have different padded lengths, and `tf.function` would trace each
-    length again.
+    `tf.function` alone would trace each padded length again.
 
     Args:
-        function: callable of a dict of tensors.
+        function: callable that takes a dict of tensors.
 
     Returns:
-        A callable of dicts of tensors of the same names, dtypes and ranks.
+        A callable that takes dicts of tensors with the same names, dtypes and
+        ranks.
     """
     traced = []
 

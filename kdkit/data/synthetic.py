@@ -4,12 +4,12 @@ For demonstrations and tests without a network. A sentence is one clause, or
 two, mostly of opposite verdicts. What it says follows from its structure:
 
 - negation turns a clause round: "the plot is not clever";
-- contrast lets one of two clauses win: the main clause beside "although", the
-  last beside "but";
-- intensity does so beside "and": "the plot is a bit clever and the cast is
-  truly dull"; two plain clauses beside "and" agree.
+- contrast lets one of two clauses win: the main clause with "although", the
+  last with "but";
+- intensity does so with "and": "the plot is a bit clever and the cast is
+  truly dull"; two plain clauses with "and" agree.
 
-The same words stand in sentences of both classes, so that counting words does
+The same words occur in sentences of both classes, so that counting words does
 not find the label.
 
 For smoke runs of encoder-decoders. The English is that of the generated
@@ -60,13 +60,13 @@ HASHES = {"train": range(8), "dev": range(8, 9), "test": range(9, 10)}
 def generate_sentiment(
     num_examples: int, seed: int, split: str = "train"
 ) -> Examples:
-    """Generates labelled sentences, all different.
+    """Generates different labelled sentences.
 
     Args:
         num_examples: int. Number of sentences.
         seed: int. Seed; the same seed gives the same sentences.
-        split: string. `"train"`, `"dev"` or `"test"`. No sentence of one split
-            ever comes up in another, whatever the seeds.
+        split: string. `"train"`, `"dev"` or `"test"`. Splits never share a
+            sentence, whatever the seeds.
 
     Returns:
         `Examples` with labels 0, negative, and 1, positive.
@@ -91,7 +91,7 @@ def generate_sentiment(
 
 
 def load_sentiment(split: str) -> Examples:
-    """Returns the standard sentences of a split: 8,000, 1,000 and 1,000."""
+    """Returns a split's standard sentences: 8,000, 1,000 and 1,000."""
     _check_split(split)
     return _standard(split).take(range(NUM_EXAMPLES[split]))
 
@@ -104,8 +104,8 @@ def _standard(split):
 def sentiment_vocabulary() -> list[str]:
     """Returns the WordPiece vocabulary of the sentences.
 
-    Special tokens, the words, and letters and punctuation as whole pieces and
-    as continuations, so that other words can be spelled.
+    It has the special tokens, the words, and letters and punctuation as whole
+    words and as continuations, for other words.
 
     >>> sentiment_vocabulary()[:3]
     ['[PAD]', '[UNK]', '[CLS]']
@@ -247,7 +247,7 @@ _CONTRAST = re.compile(rf"\b({'|'.join(CONTRASTS)})\b")
 
 
 def generated_pairs() -> Iterator[tuple[str, str]]:
-    """Yields some 6,000 English sentences with their German.
+    """Yields about 6,000 English sentences with their German translations.
 
     >>> next(generated_pairs())[1].split()[0] in {"der", "die", "das"}
     True

@@ -1,4 +1,4 @@
-"""Tab-separated files of sentences and labels, read strictly."""
+"""Strict readers of tab-separated files with sentences and labels."""
 
 import dataclasses
 import pathlib
@@ -19,35 +19,34 @@ from kdkit.data.examples import read_label_words
 from kdkit.data.examples import read_lines
 from kdkit.errors import UsageError
 
-LABEL_SET = "labels.txt"  # one label a line
+LABEL_SET = "labels.txt"  # one label per line
 
 
 @dataclasses.dataclass(frozen=True)
 class TableLayout:
-    """How the files of a task look, split by split.
+    """The layout of a task's files.
 
-    Files are tab separated, without quoting, in UTF-8; blank lines at the end
-    of a file are passed over. A column is named by its heading or, in files
-    without a header, by its index from 0.
+    Files are tab separated, without quoting, in UTF-8. Blank lines at the end
+    of a file are skipped. A column is named by its heading or, in files without
+    a header, by its index from 0.
 
     Args:
         folder: string. Folder of the files within the data directory.
         text_columns: tuple of 1 or 2 columns.
         label_column: heading or index of the column with the label.
-        label_words: tuple of the words in the label column, in the order of
-            the class numbers, or `None` where the column holds a score or
-            `reads_label_set`.
-        label_separator: string or `None`. For multi-label tasks, what stands
-            between the words in the label column.
+        label_words: tuple of the words in the label column, in the order of the
+            class numbers, or `None` for scores and with `reads_label_set`.
+        label_separator: string or `None`. For multi-label tasks, the separator
+            of the words in the label column.
         files: dict from split to the file's name without `.tsv`. Splits whose
             name starts with `"test"` may lack the label column.
         has_header: bool. Whether the first line holds the headings.
-        num_columns: int. Number of columns; needed without a header only.
-        joins_broken_rows: bool. Whether a row with too few columns goes on in
+        num_columns: int. Number of columns. Only needed without a header.
+        joins_broken_rows: bool. Whether a row with too few columns continues on
             the next line, because a text contains a line feed.
-        test_layout: `TableLayout` of the test files where these differ.
-        reads_label_set: bool. Whether the words are those of `labels.txt` in
-            the folder, one a line in the order of the class numbers.
+        test_layout: `TableLayout` of the test files, if it differs.
+        reads_label_set: bool. Whether the words are in `labels.txt` in the
+            folder, one per line in the order of the class numbers.
     """
 
     folder: str
@@ -81,11 +80,11 @@ class TableLayout:
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """The words in the label column, where they are known."""
+        """The words in the label column, if known."""
         return self.label_words
 
     def for_data(self, data_dir) -> "TableLayout":
-        """Returns the layout with the label words that stand in the data."""
+        """Returns the layout with the label words from the data."""
         if self.label_words is not None or not self.reads_label_set:
             return self
         path = pathlib.Path(data_dir, self.folder, LABEL_SET)
@@ -93,18 +92,18 @@ class TableLayout:
             expected = pathlib.Path("DATA_DIR", self.folder, LABEL_SET)
             raise UsageError(
                 f"Missing data file: {path}. Expected {expected} with one "
-                "label a line, in the order of the class numbers. Received: "
+                "label per line, in the order of the class numbers. Received: "
                 f"data_dir={str(data_dir)!r}{_hint(self, data_dir)}"
             )
         words = read_label_words(
             path,
-            # A row with several labels may have one or none.
+            # An example with several labels may also have one or none.
             least=2 if self.label_separator is None else 1,
         )
         return dataclasses.replace(self, label_words=words)
 
     def require(self, splits: Iterable[str], data_dir) -> None:
-        """Checks that the files of the splits are there."""
+        """Requires that the files of the splits exist."""
         require_tables(self, splits, data_dir)
 
     def read(self, split: str, data_dir) -> Examples:
@@ -112,7 +111,7 @@ class TableLayout:
         return read_table(self.path(split, data_dir), self)
 
     def path(self, split: str, data_dir) -> pathlib.Path:
-        """Returns where the file of a split is looked for."""
+        """Returns the path of a split's file."""
         if split not in self.files:
             raise UsageError(
                 f"Unknown split of {self.folder}. Expected one of "
@@ -121,7 +120,7 @@ class TableLayout:
         return pathlib.Path(data_dir, self.folder, f"{self.files[split]}.tsv")
 
     def is_test(self, stem: str) -> bool:
-        """Returns whether the file of this name may lack the labels."""
+        """Returns whether a file of this name may have no labels."""
         return any(
             split.startswith("test") and name == stem
             for split, name in self.files.items()
@@ -131,10 +130,10 @@ class TableLayout:
 def require_tables(
     layout: TableLayout, splits: Iterable[str], data_dir
 ) -> None:
-    """Checks that the files of all the splits are there.
+    """Requires that the files of all splits exist.
 
     Raises:
-        UsageError: with every missing file and the layout looked for.
+        UsageError: with every missing file and the expected layout.
     """
     paths = [layout.path(split, data_dir) for split in splits]
     raise_missing(
@@ -157,7 +156,7 @@ def read_table(path, layout: TableLayout) -> Examples:
 
     Raises:
         UsageError: for a file that is missing, empty or not UTF-8, for missing
-            columns, and with file and line number for malformed rows and
+            columns, and with file and line number for malformed lines and
             unknown labels.
     """
     path = pathlib.Path(path)
@@ -235,7 +234,7 @@ def _column_indices(path, layout, headings, is_test):
 
 
 def _joined(rows, num_columns):
-    """Yields rows with those of several lines put together."""
+    """Yields rows, after joining rows that are on several lines."""
     for number, row in rows:
         whole = row
         while len(whole) < num_columns:
@@ -247,7 +246,7 @@ def _joined(rows, num_columns):
 
 
 def _quoted_breaks(path):
-    """What to do about tabs and line breaks within quotes."""
+    """The fix for tabs and line breaks inside quotes."""
     return (
         "A CSV writer quoted texts with tabs or line breaks; this reader has "
         f"no quoting. {how_to_convert(path.name, chr(9))}."

@@ -1,4 +1,4 @@
-"""Plain text: lines, documents, and pairs of texts."""
+"""Readers of plain text: lines, documents, and pairs of texts."""
 
 import collections
 import contextlib
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from collections.abc import Iterable
 from collections.abc import Iterator
 
-from kdkit.data.examples import OF_A_TABLE
+from kdkit.data.examples import TABLE_SHARE
 from kdkit.data.examples import as_csv_has_them
 from kdkit.data.examples import csv_separator
 from kdkit.data.examples import how_to_convert
@@ -25,21 +25,21 @@ from kdkit.errors import shortened
 from kdkit.io.reading import has_text
 from kdkit.io.reading import numbered_lines
 
-FIRST_LINES = 1000  # of a file that are looked at
+FIRST_LINES = 1000  # lines of a file that are inspected
 
 
 def refuse_table(path, lines: Iterable[str], advice: str) -> None:
-    """Refuses a table where every line is taken for a text.
+    """Rejects a table where every line is read as a text.
 
-    Its header, labels and other columns would be read as text. A table is a
-    file of two or more lines of which nearly all have the same number of tabs;
-    a CSV file, by its name or by its lines; and a file that is named `.tsv` and
-    begins with a header.
+    A table's header, labels and other columns would be read as text. A table is
+    a file of two or more lines, nearly all with the same number of tabs; a CSV
+    file, by its name or its lines; or a file that is named `.tsv` and begins
+    with a header.
 
     Args:
         path: path of the file.
-        lines: iterable of strings, of which the first 1,000 are looked at.
-        advice: string. How a column is named.
+        lines: iterable of strings. The first 1,000 are inspected.
+        advice: string. How to name a column.
 
     Raises:
         UsageError: for a table.
@@ -47,27 +47,27 @@ def refuse_table(path, lines: Iterable[str], advice: str) -> None:
     lines = [
         line for line in itertools.islice(lines, FIRST_LINES) if has_text(line)
     ]
-    # Those before a text indent it, those behind it are blanks.
+    # Tabs before a text indent it, and tabs after a text are trailing spaces.
     tabs = collections.Counter(line.strip().count("\t") for line in lines)
     del tabs[0]
     with_tab = max(tabs.values(), default=0)
-    if len(lines) > 1 and with_tab >= OF_A_TABLE * len(lines):
+    if len(lines) > 1 and with_tab >= TABLE_SHARE * len(lines):
         raise UsageError(
-            f"{path}: expected one text a line. Received: a table, of which "
-            f"{with_tab} of the first {len(lines)} lines have as many tabs; "
-            f"its first line is {shortened(lines[0])}. {advice}, or put blanks "
-            "in the place of the tabs if each line is a text."
+            f"{path}: expected one text per line. Received: a table: "
+            f"{with_tab} of the first {len(lines)} lines have the same number "
+            f"of tabs; its first line is {shortened(lines[0])}. {advice}, or "
+            "put spaces instead of the tabs if each line is a text."
         )
     _refuse_csv(pathlib.Path(path), lines, advice)
 
 
 def _refuse_csv(path, lines, advice):
-    """Refuses CSV files, and tables of one column that are named as one."""
+    """Rejects CSV files, and tables of one column that are named as tables."""
     suffix = path.suffix.lower()
     separator = csv_separator(lines)
     if lines and (separator or suffix == ".csv"):
         raise UsageError(
-            f"{path}: expected one text a line. Received: a CSV file, whose "
+            f"{path}: expected one text per line. Received: a CSV file, whose "
             "header, quotes and other columns would be read as text; its first "
             f"line is {shortened(lines[0])}. "
             f"{how_to_convert(path.name, separator or ',')}. {advice}. If each "
@@ -75,21 +75,21 @@ def _refuse_csv(path, lines, advice):
         )
     if suffix == ".tsv" and len(lines) > 1 and is_header([lines[0].strip()]):
         raise UsageError(
-            f"{path}: expected one text a line. Received: a table of one "
+            f"{path}: expected one text per line. Received: a table of one "
             f"column, whose header {shortened(lines[0])} would be read as "
             f"text. {advice}. If each line is a text, name the file .txt."
         )
 
 
 def refuse_table_file(path, advice: str) -> None:
-    """Refuses a file that is a table, as `refuse_table` does.
+    """Rejects a file that is a table, as `refuse_table` does.
 
     Args:
-        path: path of the file. What is none, such as a pipe, is passed over.
-        advice: string. How a column is named.
+        path: path of the file. Other paths, such as pipes, are ignored.
+        advice: string. How to name a column.
 
     Raises:
-        UsageError: for a table, and for a file that cannot be read.
+        UsageError: for a table, and for an unreadable file.
     """
     if pathlib.Path(path).is_file():
         refuse_table(path, (line for _, line in numbered_lines(path)), advice)
@@ -103,13 +103,12 @@ class Corpus:
     """Files of text without labels.
 
     Args:
-        files: tuple of strings or paths. UTF-8 files with one text a line, or
-            tab-separated tables with a header. Empty lines are passed over.
-        column: string or `None`. The heading of the column that holds the
-            texts of tables; `None` where the whole line is the text. Defaults
-            to `None`.
-        one_document: bool. Whether the lines of a file are one text, as those
-            of WikiText are. Defaults to `False`: each is a text of its own.
+        files: tuple of strings or paths. UTF-8 files with one text per line, or
+            tab-separated tables with a header. Empty lines are skipped.
+        column: string or `None`. The heading of the column with the texts, for
+            tables; `None` if each line is a text. Defaults to `None`.
+        one_document: bool. Whether a file is one document, as in WikiText.
+            Defaults to `False`: each line is a text.
 
     Raises:
         UsageError: if there are no files.
@@ -126,17 +125,17 @@ class Corpus:
             )
         if self.one_document and self.column is not None:
             raise UsageError(
-                "The rows of a table are texts of their own, not the lines of "
+                "The rows of a table are separate texts, not the lines of "
                 f"one document. Received: column={self.column!r}."
             )
 
     def check(self) -> None:
-        """Checks that the files are there, and tables have the column.
+        """Requires that the files exist, and that tables have the column.
 
-        Without a column, that they are no tables.
+        Without a column, tables are rejected.
 
         Raises:
-            UsageError: with everything that is missing.
+            UsageError: with every missing file and column.
         """
         problems = []
         for file in dict.fromkeys(self.files):
@@ -158,12 +157,12 @@ class Corpus:
     def texts(self) -> Iterator[str]:
         """Yields the texts in order, holding one line at a time.
 
-        Of a file that is one document the lines, each with its end, and an
-        empty string behind the last.
+        With `one_document`, yields a file's lines with their line ends, and an
+        empty string after the last.
 
         Raises:
-            UsageError: with file and line number where a row lacks the column
-                or a line is not UTF-8, and for a table without a column.
+            UsageError: with file and line number if a row lacks the column or a
+                line is not UTF-8, and for a table without a column.
         """
         for file in self.files:
             for text in self._texts_of(pathlib.Path(file)):
@@ -172,14 +171,14 @@ class Corpus:
                 yield ""
 
     def num_words(self) -> int:
-        """Counts words as perplexities of words do.
+        """Counts words, for the perplexity per word.
 
-        What white space separates, and one for the end of every text, which
-        is what `texts` yields. With `one_document` these are all lines, empty
-        ones too: 82,430 words in Penn Treebank's test part, 245,569 in that of
+        Words are separated by white space, and the end of every text counts as
+        a word. With `one_document`, every line counts as a text, also an empty
+        one: 82,430 words in the test split of Penn Treebank, 245,569 in that of
         WikiText-2.
         """
-        # The empty string behind the last line of a document is no line.
+        # The empty string after the last line of a document is not a line.
         return sum(1 + len(text.split()) for text in self.texts() if text)
 
     def _texts_of(self, path):
@@ -214,12 +213,12 @@ class Corpus:
                 f"{path}, line 1: expected a header with {self.column!r}. "
                 f"Received: {shortened(headings)}."
                 f"{as_csv_has_them(path, headings, (self.column,))} Name "
-                "another column, or none for a file of one text a line."
+                "another column, or none for a file with one text per line."
             )
         return headings.index(self.column)
 
 
-# Of both: what stands apart from the word before it, or from the word after.
+# For both: tokens to join with the word before, or with the word after.
 _BEFORE = re.compile(r" ([.,;:?!%)\]])")
 _AFTER = re.compile(r"([(\[$£€]) ")
 _ENDINGS = re.compile(r" ('(?:s|m|d|ll|re|ve)|n't)\b", re.IGNORECASE)
@@ -228,10 +227,11 @@ _ENDINGS = re.compile(r" ('(?:s|m|d|ll|re|ve)|n't)\b", re.IGNORECASE)
 def detokenize_wikitext(line: str) -> str:
     """Returns a line of WikiText as running text.
 
-    `@-@`, `@,@` and `@.@` become what they stand for; punctuation and closing
-    brackets join the word before them, opening brackets and currency signs the
-    word after; quotation marks join what they enclose; endings such as `'s`
-    join their word. `<unk>` and the signs of headings stay.
+    `@-@`, `@,@` and `@.@` become `-`, `,` and `.`. Punctuation and closing
+    brackets are joined with the word before them, opening brackets and currency
+    signs with the word after, quotation marks with the text inside, and endings
+    such as `'s` with their word. `<unk>` and the marks of headings do not
+    change.
 
     >>> detokenize_wikitext('a 10 @,@ 000 @-@ year " low " ( 3 @.@ 5 % ) .')
     'a 10,000-year "low" (3.5%).'
@@ -244,9 +244,10 @@ def detokenize_wikitext(line: str) -> str:
 def detokenize_ptb(line: str) -> str:
     """Returns a line of the Penn Treebank as running text.
 
-    Mikolov's version has no punctuation but in abbreviations, small letters,
-    `N` for numbers and `<unk>`, which stay; endings such as `'s` and `n't` join
-    their word, and so do currency and per cent signs.
+    Mikolov's version has small letters, `N` for numbers, `<unk>`, and no
+    punctuation except in abbreviations; these do not change. Endings such as
+    `'s` and `n't` are joined with their word, and so are currency and per cent
+    signs.
 
     >>> detokenize_ptb("it did n't say what the bank 's $ N loan costs")
     "it didn't say what the bank's $N loan costs"
@@ -261,7 +262,7 @@ DETOKENIZERS: dict[str, Callable[[str], str]] = {
 
 
 def _with_its_end(line, change):
-    """Changes a line, and leaves the line break that it may end in."""
+    """Changes a line, except its line break."""
     text = line.removesuffix("\n")
     return change(text) + line[len(text) :]
 
@@ -272,7 +273,7 @@ def _join(line):
 
 
 def _quotes(line):
-    """Joins what stands between two quotation marks of a line to them."""
+    """Joins quotation marks with the text between them."""
     parts = re.split(r'( ?" ?)', line)
     marks = [index for index, part in enumerate(parts) if part.strip() == '"']
     for number, index in enumerate(marks[: len(marks) // 2 * 2]):
@@ -289,16 +290,16 @@ NAME_COLUMNS = (
 
 @dataclasses.dataclass(frozen=True)
 class ParallelText:
-    """Sources and what is to be written of them.
+    """Pairs of source and target.
 
     Args:
-        files: tuple of strings or paths. Two UTF-8 files with one text a line,
-            the source's first, whose lines belong together; or with `columns`
-            one or more tab-separated tables with a header, or data sets of
-            TensorFlow Datasets with their splits, such as
+        files: tuple of strings or paths. Two UTF-8 files with one text per
+            line, first the sources and then the targets in the same order; or
+            with `columns`, one or more tab-separated tables with a header, or
+            data sets from TensorFlow Datasets with their splits, such as
             `"tfds:ted_hrlr_translate/pt_to_en:train"`.
-        columns: tuple of two strings, or `None`. The headings of the columns
-            of source and target, or their features. Defaults to `None`.
+        columns: tuple of two strings, or `None`. The columns or features with
+            source and target. Defaults to `None`.
 
     Raises:
         UsageError: if files and columns do not make pairs.
@@ -310,15 +311,15 @@ class ParallelText:
     def __post_init__(self):
         if self.columns is None and len(self.files) != 2:
             raise UsageError(
-                "Parallel text is two files, of the source and of the target, "
-                "or tables with a column of each. Received: "
+                "Parallel text needs two files, of sources and of targets, "
+                "or tables with a column for each. Received: "
                 f"{len(self.files)} files and no columns."
             )
         if self.columns is not None and (
             not self.files or len(set(self.columns)) != 2
         ):
             raise UsageError(
-                "Tables of parallel text have a column for the source and "
+                "Tables of parallel text need a column for the source and "
                 f"another for the target. Received: columns={self.columns}, "
                 f"{len(self.files)} files."
             )
@@ -428,8 +429,8 @@ def _different_counts(*paths):
         for path in paths
     ]
     return UsageError(
-        "The lines of parallel files belong together. Expected as many in "
-        "both. Received: "
+        "The lines of parallel files belong together. Expected the same "
+        "number in both. Received: "
         + ", ".join(
             f"{count} in {path}"
             for path, count in zip(paths, counts, strict=True)

@@ -1,4 +1,4 @@
-"""Data sets from TensorFlow Datasets, for those without a local copy."""
+"""Reads data sets from TensorFlow Datasets, for users without local files."""
 
 import contextlib
 import dataclasses
@@ -15,8 +15,8 @@ from kdkit.io.network import require_connection
 
 _log = logging.getLogger(__name__)
 
-ROWS_PER_STEP = 1024  # handed over together
-PREFIX = "tfds:"  # of a place that is not a file
+ROWS_PER_STEP = 1024  # examples read together
+PREFIX = "tfds:"  # begins a place that is not a file
 INSTEAD = (
     "Pass --data-dir (Python: data_dir=) with the root of a local copy in the "
     "official GLUE layout."
@@ -28,12 +28,12 @@ _failures = {}  # from the name of a dataset to its error
 
 @dataclasses.dataclass(frozen=True)
 class TfdsLayout:
-    """What a task is called in TensorFlow Datasets.
+    """A task's names in TensorFlow Datasets.
 
     Args:
         name: string. Name of the dataset, such as `"glue/sst2"`.
         text_features: tuple of the names of 1 or 2 features.
-        splits: dict from split to its name there.
+        splits: dict from split to its name in TensorFlow Datasets.
     """
 
     name: str
@@ -55,10 +55,10 @@ def read_tfds(layout: TfdsLayout, split: str) -> Examples:
         split: string. A key of `layout.splits`.
 
     Returns:
-        `Examples`; without labels where the dataset hides them.
+        `Examples`, without labels if the data set hides them.
 
     Raises:
-        UsageError: if the split is unknown or the dataset cannot be had.
+        UsageError: if the split is unknown or the data set is not available.
     """
     if split not in layout.splits:
         raise UsageError(
@@ -83,9 +83,9 @@ def read_tfds(layout: TfdsLayout, split: str) -> Examples:
 
 
 def tfds_pairs(place: str, columns: tuple[str, str]) -> Iterator[list[str]]:
-    """Yields source and target of a parallel data set.
+    """Yields source and target from a parallel data set.
 
-    It is downloaded the first time.
+    The data set is downloaded the first time.
 
     Args:
         place: string. Name and split, such as
@@ -94,16 +94,16 @@ def tfds_pairs(place: str, columns: tuple[str, str]) -> Iterator[list[str]]:
             as `("pt", "en")`.
 
     Raises:
-        UsageError: if the place names no split, the data set cannot be had, or
-            it has no such features.
+        UsageError: if the place names no split, or if the data set is not
+            available or has no such features.
     """
     _, name, split = place.split(":") if place.count(":") == 2 else ("", "", "")
     if not (name and split):
         raise UsageError(
-            "A data set of TensorFlow Datasets is named with its split. "
+            "A data set of TensorFlow Datasets needs its split. "
             f"Expected {PREFIX}NAME:SPLIT. Received: {place!r}."
         )
-    dataset = _load(name, split, "Pass files in its place.")
+    dataset = _load(name, split, "Pass files instead.")
     missing = [one for one in columns if one not in dataset.element_spec]
     if missing:
         raise UsageError(
@@ -115,14 +115,14 @@ def tfds_pairs(place: str, columns: tuple[str, str]) -> Iterator[list[str]]:
 
 
 def announce_download(name: str, instead: str = INSTEAD) -> None:
-    """Prints what will be downloaded, before that begins; nothing if nothing.
+    """Prints a message before a download begins, if one is needed.
 
     Args:
-        name: string. Name of the dataset.
-        instead: string. What to do without a connection.
+        name: string. Name of the data set.
+        instead: string. The fix without a connection.
 
     Raises:
-        UsageError: if there is no such dataset, none of its servers answers,
+        UsageError: if there is no such data set, none of its servers answers,
             or its download failed before.
     """
     if name in _failures:
@@ -137,11 +137,11 @@ def announce_download(name: str, instead: str = INSTEAD) -> None:
     if name not in _announced:
         _announced.add(name)
         size = ""
-        if len(sources) == 1:  # others may be of other configurations
+        if len(sources) == 1:  # other sources may be for other configurations
             (source,) = sources.values()
             size = f", {byte_size(source.size)}"
         _log.info(
-            f"Downloading {name} by TensorFlow Datasets to "
+            f"Downloading {name} with TensorFlow Datasets to "
             f"{builder.data_path}{size}.",
         )
     require_connection(sources, f"The dataset {name!r}", instead)
@@ -157,10 +157,10 @@ def _load(name, split, instead):
 
 @contextlib.contextmanager
 def _remembered_failure(name, instead):
-    """Fails with one line, and notes it: each try takes minutes offline."""
+    """Raises a one-line error, and remembers it: each try takes minutes."""
     try:
         yield
-    # network, proxy, checksum, archive and disk each fail with their own type
+    # network, proxy, checksum, archive and disk raise errors of many types
     except Exception as error:
         _failures[name] = (
             f"TensorFlow Datasets could not provide {name!r}: "

@@ -1,4 +1,4 @@
-"""Files with a label for some or all words: CoNLL and polyphones."""
+"""Readers of files with labels for words: CoNLL and polyphones."""
 
 import collections
 import dataclasses
@@ -17,7 +17,7 @@ from kdkit.data.examples import read_label_words
 from kdkit.data.examples import read_lines
 from kdkit.errors import shortened
 
-TAG_SET = "tags.txt"  # one tag a line
+TAG_SET = "tags.txt"  # one tag per line
 OUTSIDE = "O"
 SAME_COLUMNS = (
     "All lines of a file have the same number of columns; tabs between them "
@@ -29,19 +29,19 @@ SPAN_TAG = re.compile(r"O|[BIES]-\S+")
 
 @dataclasses.dataclass(frozen=True)
 class ConllLayout:
-    """Files with one word a line, a blank line after each sentence.
+    """Files with one word per line and a blank line after each sentence.
 
-    Tabs separate the columns of a line that has tabs, so that a word may
-    contain spaces; spaces separate those of other lines. All lines of a file
-    have the same number of columns. The first column holds the word, the last
-    its tag: `O`, or `B-`, `I-`, `E-`, `S-` and the kind of the span. Lines of
-    `-DOCSTART-` are left out. The known tags are those of `tags.txt`, one a
-    line; without that file they are those of the training file.
+    If a line has tabs, tabs separate its columns, so that a word may contain
+    spaces; otherwise spaces do. All lines of a file have the same number of
+    columns. The first column is the word, and the last its tag: `O`, or `B-`,
+    `I-`, `E-`, `S-` and the kind of the span. `-DOCSTART-` lines are skipped.
+    The known tags are in `tags.txt`, one per line; without that file, they are
+    the tags in the training file.
 
     Args:
-        folder: string. Folder of the files within the data directory.
-        class_names: tuple of strings or `None`. The known tags, `None` until
-            `for_data` has found them.
+        folder: string. Folder of the files in the data directory.
+        class_names: tuple of strings or `None`. The known tags, `None` before
+            `for_data`.
     """
 
     folder: str
@@ -49,10 +49,10 @@ class ConllLayout:
     files = {"train": "train.txt", "dev": "dev.txt", "test": "test.txt"}
 
     def for_data(self, data_dir) -> "ConllLayout":
-        """Returns the layout with the tags that stand in the data.
+        """Returns the layout with the tags from the data.
 
         Raises:
-            UsageError: if neither file is there or a tag is none of spans.
+            UsageError: if both files are missing, or a tag is not for spans.
         """
         path = pathlib.Path(data_dir, self.folder, TAG_SET)
         if path.is_file():
@@ -69,7 +69,7 @@ class ConllLayout:
         return dataclasses.replace(self, class_names=tags)
 
     def require(self, splits: Iterable[str], data_dir) -> None:
-        """Checks that the files of the splits are there."""
+        """Requires that the files of the splits exist."""
         folder = pathlib.Path(data_dir, self.folder)
         paths = [folder / self.files[split] for split in splits]
         raise_missing(
@@ -79,12 +79,12 @@ class ConllLayout:
         )
 
     def read(self, split: str, data_dir) -> TokenExamples:
-        """Reads a split; its labels are positions in `class_names`.
+        """Reads a split. Labels are indices in `class_names`.
 
         Raises:
-            UsageError: with file and line for every tag outside the set and
-                every line that is no word and tag, or has another number of
-                columns than the others.
+            UsageError: with file and line for every unknown tag, every line
+                without a word and a tag, and every line with another number
+                of columns.
         """
         path = pathlib.Path(data_dir, self.folder, self.files[split])
         numbers = {tag: number for number, tag in enumerate(self.class_names)}
@@ -99,7 +99,7 @@ class ConllLayout:
 
 
 def _read(path, known):
-    """The words and the tags of each sentence; `known` of `None` takes any."""
+    """The words and tags of each sentence. `known=None` accepts any tag."""
     names = frozenset(known or ())
     problems, fix = [], {}
     sentences = []
@@ -141,7 +141,7 @@ def _read(path, known):
 
 
 def _rows(lines):
-    """Number and columns of each line; no columns between sentences."""
+    """The number and the columns of each line; none between sentences."""
     rows = []
     for number, line in enumerate(lines, start=1):
         columns = ()
@@ -153,7 +153,7 @@ def _rows(lines):
 
 
 def _columns(line):
-    """The columns of a line: other white space is part of a word."""
+    """The columns of a line. Other white space is part of a word."""
     if "\t" in line.strip():
         line = line.rstrip("\t ")
         return [cell.strip(" ") for cell in line.split("\t")]
@@ -161,7 +161,7 @@ def _columns(line):
 
 
 def _not_of_spans(tag):
-    """What is wrong with a tag, as a list of texts."""
+    """The mistakes in a tag, as a list of texts."""
     if SPAN_TAG.fullmatch(tag):
         return []
     return [
@@ -172,7 +172,7 @@ def _not_of_spans(tag):
 
 MARK = "▁"  # U+2581, before and after the polyphone
 FOLDER = "polyphone"
-HELD_OUT = 10  # of dev's rows, every tenth is dev where train has the others
+HELD_OUT = 10  # without train, every tenth example of dev stays in dev
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
@@ -180,16 +180,16 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 class PolyphoneLayout:
     """The files of CPP, the data set of g2pM.
 
-    `polyphone/{split}.sent` has a sentence a line with its polyphone between
-    two `▁`, `{split}.lb` the pinyin with tone on the same line. Where there is
-    no `train.sent`, nine of ten rows of `dev` are the training data and every
-    tenth is dev, so that test stays what nothing was chosen on.
+    `polyphone/{split}.sent` has one sentence per line, with its polyphone
+    between two `▁`, and `{split}.lb` the pinyin with tone on the same line.
+    Without `train.sent`, nine of ten examples of `dev` are the training data
+    and every tenth is dev, so that nothing is chosen on test.
 
     Args:
         class_names: tuple of strings or `None`. All readings in the training
-            data, sorted; `None` until `for_data` has found them.
-        candidates: dict or `None`. From a character to the numbers of the
-            readings that it has in the training data.
+            data, sorted; `None` before `for_data`.
+        candidates: dict or `None`. From a character to the numbers of its
+            readings in the training data.
         vocabulary: tuple of strings or `None`. The special tokens of BERT and
             the characters of the training data, see `character_vocabulary`.
     """
@@ -220,7 +220,7 @@ class PolyphoneLayout:
         return dataclasses.replace(layout, vocabulary=tuple(vocabulary))
 
     def require(self, splits: Iterable[str], data_dir) -> None:
-        """Checks that the files of the splits are there."""
+        """Requires that the files of the splits exist."""
         paths = [
             path
             for split in splits
@@ -237,16 +237,15 @@ class PolyphoneLayout:
         )
 
     def read(self, split: str, data_dir) -> TokenExamples:
-        """Reads a split: characters as words, a label at the marked one.
+        """Reads a split: characters as words, with a label at the marked one.
 
-        A reading that its character does not have in the training data is
-        `UNKNOWN`. Characters that are not in the training data can have any
-        reading that is.
+        A reading that the character does not have in the training data is
+        `UNKNOWN`. A character that is not in the training data can have any
+        known reading.
 
         Raises:
-            UsageError: with file and line for sentences without a mark, with
-                several, or around more or less than one character, and for
-                lines without a reading.
+            UsageError: with file and line for sentences without exactly one
+                marked character, and for lines without a reading.
         """
         words, labels = [], []
         numbers = {name: number for number, name in enumerate(self.class_names)}
@@ -261,7 +260,7 @@ class PolyphoneLayout:
         return TokenExamples(words, labels)
 
     def _stem(self, split, data_dir):
-        """The file of a split: dev's where train has none of its own."""
+        """The file of a split: dev's for train without its own file."""
         if split == "train" and not self._is_whole(data_dir):
             return "dev"
         return split
@@ -274,7 +273,7 @@ class PolyphoneLayout:
         return folder / f"{stem}.sent", folder / f"{stem}.lb"
 
     def _rows(self, split, data_dir):
-        """Characters, position of the polyphone and reading of each row."""
+        """The characters, polyphone's position and reading of each example."""
         rows = read_polyphones(
             *self._paths(self._stem(split, data_dir), data_dir)
         )
@@ -296,17 +295,18 @@ def read_polyphones(sentences, readings) -> list[tuple]:
 
     Returns:
         List of the characters of a sentence, the position of the polyphone
-        and its reading. Blanks and marks are left out of the characters.
+        and its reading. The characters do not include spaces and marks.
 
     Raises:
         UsageError: as in `PolyphoneLayout.read`.
     """
-    lines = read_lines(sentences, "a sentence with a marked character a line")
-    labels = read_lines(readings, "a reading a line")
+    lines = read_lines(sentences, "a sentence with a marked character per line")
+    labels = read_lines(readings, "a reading per line")
     problems = []
     if len(lines) != len(labels):
         problems.append(
-            f"line {min(len(lines), len(labels)) + 1}: expected as many lines "
+            f"line {min(len(lines), len(labels)) + 1}: expected the same "
+            "number "
             f"as in {readings}. Received: {len(lines)} and {len(labels)}"
         )
     rows = []
@@ -334,8 +334,8 @@ def read_polyphones(sentences, readings) -> list[tuple]:
 def character_vocabulary(examples: TokenExamples) -> list[str]:
     """Returns a BERT vocabulary of the single characters in examples.
 
-    Characters with a label come first, so that what a head knows of them by
-    their ids is a small table.
+    Characters with a label come first, so that a head's table by their ids is
+    small.
 
     Args:
         examples: `TokenExamples` whose words are characters.

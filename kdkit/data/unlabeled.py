@@ -1,4 +1,4 @@
-"""Unlabelled examples, for the teacher to label."""
+"""Reads unlabelled examples, and mixes them with labelled ones."""
 
 import dataclasses
 import pathlib
@@ -26,11 +26,11 @@ def read_unlabeled(
     """Reads unlabelled examples from files.
 
     Args:
-        files: paths of UTF-8 files. Without `columns` every line is a text;
-            empty lines are skipped. With them the files are tab separated and
-            have a header.
-        columns: tuple of strings. The headings of the columns that hold the
-            texts, one for sentences, two for pairs; or empty.
+        files: paths of UTF-8 files. Without `columns`, every line is a text,
+            and empty lines are skipped. With `columns`, the files are tab
+            separated and have a header.
+        columns: tuple of strings. The headings of the columns with the texts,
+            one for sentences, two for pairs; or empty.
         num_texts: int. 1 for sentences, 2 for pairs.
 
     Returns:
@@ -39,11 +39,11 @@ def read_unlabeled(
     Raises:
         UsageError: (a `ValueError`) for wrong columns, for files that are
             missing, empty or not UTF-8, for tables without `columns`, and with
-            file and line number for malformed rows.
+            file and line number for malformed lines.
     """
     if len(columns) != num_texts and (columns or num_texts == 2):
         raise UsageError(
-            f"A task on {'pairs' if num_texts == 2 else 'sentences'} takes "
+            f"A task with {'pairs' if num_texts == 2 else 'sentences'} needs "
             f"{num_texts} column(s) of unlabelled text. Received: "
             f"{list(columns) or 'none, so that every line is one text'}."
         )
@@ -60,9 +60,9 @@ def read_unlabeled(
 def without_texts_of(
     examples: Examples, others: Iterable[Examples]
 ) -> Examples:
-    """Leaves out the examples whose texts are in others too.
+    """Removes the examples whose texts are also in other splits.
 
-    Case and blanks make no difference.
+    Letter case and spaces are ignored.
 
     >>> kept = without_texts_of(
     ...     Examples((["a fine film", "a dull film"],)),
@@ -91,7 +91,7 @@ def normalized_rows(several: Iterable[Examples]) -> set[tuple[str, ...]]:
 
 
 def normalized(row: Iterable[str]) -> tuple[str, ...]:
-    """Returns the texts in lower case and with single blanks.
+    """Returns the texts in lower case and with single spaces.
 
     >>> normalized(("A  fine film",))
     ('a fine film',)
@@ -100,7 +100,7 @@ def normalized(row: Iterable[str]) -> tuple[str, ...]:
 
 
 def _rows(path, columns):
-    """Yields the texts of every row of a file."""
+    """Yields the texts of every example in a file."""
     lines = read_lines(path, "rows of text")
     if not columns:
         refuse_table(path, lines, NAME_COLUMNS)
@@ -128,30 +128,31 @@ def mix_unlabeled(
     per_labeled: float,
     rows_of_epoch=None,
 ):
-    """Returns labelled and unlabelled examples as one, and those of an epoch.
+    """Joins labelled and unlabelled examples, and chooses those of an epoch.
 
     An epoch has its labelled examples and a share of the unlabelled ones, which
-    come in turn from epoch to epoch, in an order drawn with the seed. Examples
-    without a label have the label 0 and the `label_weight` 0. All are in
-    memory, also where the labelled ones were mapped from a file.
+    take turns from epoch to epoch in a random order. Unlabelled examples have
+    the label 0 and the `label_weight` 0. All examples are in memory, even if
+    the labelled ones were mapped from a file.
 
     Args:
         labeled: `EncodedExamples` with labels.
-        unlabeled: `EncodedExamples` of the same tokenizer and task.
-        per_labeled: float. Unlabelled examples of an epoch for each labelled
-            one. An epoch has at least one of them, and none twice.
-        rows_of_epoch: as in `Buckets`, of the labelled examples. Defaults to
+        unlabeled: `EncodedExamples` with the same tokenizer and task.
+        per_labeled: float. Unlabelled examples per labelled one in an epoch. An
+            epoch has at least one of them, and none twice.
+        rows_of_epoch: as in `Buckets`, for the labelled examples. Defaults to
             `None`.
 
     Returns:
-        Tuple of `EncodedExamples` and a function as `Buckets.rows_of_epoch`.
+        Tuple of `EncodedExamples` and a function for
+        `Buckets.rows_of_epoch`.
 
     Raises:
         UsageError: (a `ValueError`) if `per_labeled` is not above 0.
     """
     if not per_labeled > 0:
         raise UsageError(
-            "The proportion of unlabelled to labelled rows must be above 0. "
+            "The ratio of unlabelled to labelled examples must be above 0. "
             f"Received: {per_labeled}."
         )
     num_labeled, num_unlabeled = len(labeled), len(unlabeled)
@@ -186,7 +187,7 @@ def mix_unlabeled(
 def unlabeled_rows(
     num_labeled: int, num_unlabeled: int, per_labeled: float
 ) -> int:
-    """Returns how many unlabelled rows an epoch has.
+    """Returns the number of unlabelled examples in an epoch.
 
     >>> unlabeled_rows(100, 1000, 0.5), unlabeled_rows(100, 1000, 20.0)
     (50, 1000)
@@ -195,16 +196,16 @@ def unlabeled_rows(
 
 
 def repeated_rows(num_rows: int, num_drawn: int, rows_of_epoch=None):
-    """Returns a function from seed and epoch to rows, each equally often.
+    """Returns a function from seed and epoch to equally frequent examples.
 
-    Where that does not come out even, some rows come once more, other ones in
-    every epoch.
+    If the numbers do not divide, some examples occur once more, different ones
+    in every epoch.
 
     Args:
-        num_rows: int. How many rows there are.
-        num_drawn: int. How many an epoch has.
-        rows_of_epoch: as in `Buckets`: the rows of an epoch that has each once.
-            Defaults to `None`.
+        num_rows: int. The number of examples.
+        num_drawn: int. The number of examples in an epoch.
+        rows_of_epoch: as in `Buckets`: the examples of an epoch in which each
+            occurs once. Defaults to `None`.
 
     >>> rows = repeated_rows(3, 7)(seed=0, epoch=0)
     >>> sorted(np.bincount(rows).tolist())

@@ -1,4 +1,4 @@
-"""Word vectors from text files, as GloVe's are."""
+"""Reads word vectors from text files such as GloVe's."""
 
 import contextlib
 import pathlib
@@ -9,29 +9,31 @@ import numpy as np
 from kdkit.errors import UsageError
 from kdkit.io.reading import numbered_lines
 
-CONTINUES_A_WORD = "##"  # first letters of word pieces inside of words
-BEGINS_A_WORD = ("Ġ", "▁")  # those of byte pairs and sentence pieces
-MAX_DIGITS = 9  # of the width in a header
+CONTINUES_A_WORD = "##"  # begins word pieces inside words
+BEGINS_A_WORD = (
+    "Ġ",
+    "▁",
+)  # begin words in byte-pair and SentencePiece vocabularies
+MAX_DIGITS = 9  # of the width in a header line
 
 
 def read_word_vectors(path, words: Sequence[str]):
     """Reads the vectors of some words.
 
-    The file is read line by line: only the vectors that are asked for are kept
-    in memory.
+    The file is read line by line, and only the requested vectors are in memory.
 
     Args:
         path: string or path. A UTF-8 file with a word and its numbers on each
-            line, apart by blanks. A first line with two numbers alone, as
-            word2vec writes it, is passed over.
-        words: sequence of strings, each once; empty ones have no vector. They
-            are looked up as they are. A word that the file has twice has the
-            first one's vector.
+            line, separated by spaces. A first line with only two numbers, as
+            in word2vec's files, is skipped.
+        words: sequence of different strings; empty strings have no vector.
+            They must match exactly. If the file has a word twice, its first
+            vector is used.
 
     Returns:
-        Tuple of a `float32` array of shape `(len(words), width)`, zeros where
-        the file lacks a word, and a `bool` array of shape `(len(words),)` that
-        says where it has it.
+        Tuple of a `float32` array of shape `(len(words), width)`, zeros for
+        words that are not in the file, and a `bool` array of shape
+        `(len(words),)`, true for words in the file.
 
     Raises:
         UsageError: (a `ValueError`) if the file is missing, or a line of it
@@ -57,20 +59,19 @@ def read_word_vectors(path, words: Sequence[str]):
 
 
 def read_all_word_vectors(path, most: int | None = None):
-    """Reads the words of a file with their vectors.
+    """Reads all words of a file with their vectors.
 
     Args:
         path: string or path, as in `read_word_vectors`.
-        most: int or `None`. Only so many, from the first on. Defaults to
-            `None`.
+        most: int or `None`. Read only so many first words. Defaults to `None`,
+            all words.
 
     Returns:
         Tuple of a list of strings and a `float32` array of shape
-        `(num_words, width)`. Of a word that the file has twice the first one.
+        `(num_words, width)`. If the file has a word twice, the first one.
 
     Raises:
-        UsageError: as `read_word_vectors`, and with file and line for every
-            line that is read.
+        UsageError: as `read_word_vectors`, for every line that is read.
     """
     path = pathlib.Path(path)
     found = {}
@@ -83,9 +84,9 @@ def read_all_word_vectors(path, most: int | None = None):
 
 
 def words_of_pieces(pieces: Sequence[str]) -> list[str]:
-    """Returns the word that each word piece stands for, or an empty string.
+    """Returns the word that each word piece represents, or an empty string.
 
-    Pieces inside of words, and special ones such as `[CLS]`, are no words.
+    Pieces inside words, and special tokens such as `[CLS]`, are not words.
 
     >>> words_of_pieces(["[CLS]", "film", "##s"])
     ['', 'film', '']
@@ -107,7 +108,7 @@ def words_of_pieces(pieces: Sequence[str]) -> list[str]:
 
 
 def word_vector_width(path) -> int:
-    """Returns the width of a file's vectors.
+    """Returns the length of a file's vectors.
 
     Raises:
         UsageError: as `read_word_vectors`.
@@ -142,25 +143,25 @@ def _entries(path):
             continue
         if width is None:
             width = len(fields) - 1
-        # From the right: a few of GloVe's words have blanks in them.
+        # From the right, because a few of GloVe's words contain spaces.
         word, *numbers = line.rsplit(maxsplit=width)
         yield number, word, numbers, width
         is_empty = False
     if is_empty:
         raise UsageError(
-            f"{path} holds no word vectors. Expected a word and its numbers on "
+            f"{path} has no word vectors. Expected a word and its numbers on "
             "each line."
         )
 
 
 def _width_in_header(text):
-    """Of what a header says it is, a number that vectors may have."""
+    """The width in a header, if it is a possible number."""
     is_number = text.isdecimal() and len(text) < MAX_DIGITS
     return int(text) if is_number else None
 
 
 def _lines(path):
-    """Number, from 1, and text of every line that is not empty."""
+    """The number, from 1, and the text of every line that is not empty."""
     lines = numbered_lines(
         path, "a text file such as glove.6B.300d.txt", errors="replace"
     )

@@ -224,7 +224,7 @@ def test_a_table_in_the_place_of_lines_of_text_is_refused(
     ):
         with pytest.raises(UsageError) as raised:
             read()
-        assert f"{file}: expected one text a line" in str(raised.value)
+        assert f"{file}: expected one text per line" in str(raised.value)
         assert said in str(raised.value)
         assert option in str(raised.value)
 

@@ -127,7 +127,7 @@ def test_without_a_network_no_download_is_tried(monkeypatch, builder, logged):
         assert "Pass --data-dir" in str(info.value)
     assert len(asked) == 1
     assert logged() == (
-        "Downloading glue/mrpc by TensorFlow Datasets to "
+        "Downloading glue/mrpc with TensorFlow Datasets to "
         f"{builder.data_path}, 7 MB."
     )
 

@@ -244,7 +244,7 @@ def test_a_missing_reading_is_told_with_its_line(tmp_path):
     with pytest.raises(UsageError, match=f"{path}, line 2: expected its read"):
         get_task("polyphone").for_data(tmp_path)
     path.with_suffix(".lb").write_text("le5\n")
-    with pytest.raises(UsageError, match="line 2: expected as many lines"):
+    with pytest.raises(UsageError, match="line 2: expected the same number"):
         get_task("polyphone").for_data(tmp_path)
 
 

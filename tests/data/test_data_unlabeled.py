@@ -56,11 +56,11 @@ def test_a_table_whose_columns_are_not_named_is_refused(tmp_path):
     with pytest.raises(UsageError) as raised:
         data.read_unlabeled([table, unlabelled], (), 1)
     first, second = str(raised.value).splitlines()
-    assert f"{table}: expected one text a line. Received: a table" in first
-    assert "51 of the first 51 lines have as many tabs" in first
+    assert f"{table}: expected one text per line. Received: a table" in first
+    assert "51 of the first 51 lines have the same number of tabs" in first
     assert r"its first line is 'sentence\tlabel'" in first
     assert "--unlabeled-columns" in first
-    assert f"{unlabelled}: expected one text a line" in second
+    assert f"{unlabelled}: expected one text per line" in second
     columns = data.read_unlabeled([table], ("sentence",), 1)
     assert columns.texts == (["text " + str(number) for number in range(50)],)
 

@@ -60,9 +60,9 @@ def test_missing_and_empty_files_are_refused(tmp_path):
         read_word_vectors(tmp_path / "none.txt", ["a"])
     for line in ("", "2 300"):
         path = write(tmp_path, line)
-        with pytest.raises(UsageError, match="holds no word vectors"):
+        with pytest.raises(UsageError, match="has no word vectors"):
             read_word_vectors(path, ["a"])
-        with pytest.raises(UsageError, match="holds no word vectors"):
+        with pytest.raises(UsageError, match="has no word vectors"):
             word_vector_width(path)
 
 

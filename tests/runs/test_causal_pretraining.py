@@ -277,7 +277,10 @@ def test_arms_with_and_without_a_teacher_begin_with_the_same_weights(
             ["--model", "RUN", "--vocabulary-size", "300"],
             "a checkpoint has its own tokenizer",
         ),
-        (["--model", "RUN", "--one-document"], "only whole files can be held out"),
+        (
+            ["--model", "RUN", "--one-document"],
+            "only whole files can be held out",
+        ),
         (
             ["--model", "RUN", "--set", "corpus.sequence_length=64"],
             "8 positions",

@@ -171,7 +171,8 @@ def test_a_state_of_which_a_digit_changed_is_named(
     assert there in file.read_text()
     file.write_text(file.read_text().replace(there, damaged))
     with pytest.raises(
-        RunError, match=r"state\.json.*not match its checksum.*Remove the folder"
+        RunError,
+        match=r"state\.json.*not match its checksum.*Remove the folder",
     ):
         StageCheckpoints(tmp_path)
 

@@ -105,7 +105,9 @@ def test_a_run_that_trained_and_lost_its_inputs_does_not_go_on(settings, run):
     folder = run.path / "checkpoints" / "student" / "fine_tuning"
     folder.mkdir(parents=True)
     (folder / "state.json").write_text("{}")
-    with pytest.raises(UsageError, match=r"metrics\.jsonl has lost the line.*copy"):
+    with pytest.raises(
+        UsageError, match=r"metrics\.jsonl has lost the line.*copy"
+    ):
         check_inputs(run, inputs, ONE_DEVICE)
     log_inputs(run, inputs)
     check_inputs(run, inputs, ONE_DEVICE)

@@ -50,7 +50,7 @@ def test_unknown_label_words_are_told_with_their_lines(tmp_path):
 @pytest.mark.parametrize("words", [(), ("joy", "joy")])
 def test_label_set_must_name_each_label_once(tmp_path, words):
     write_files(tmp_path, [("a", "joy")], words)
-    with pytest.raises(UsageError, match="one label a line, each once"):
+    with pytest.raises(UsageError, match="one label per line, each once"):
         get_task("multi_label").for_data(tmp_path)
 
 
