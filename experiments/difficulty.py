@@ -93,7 +93,7 @@ class Options(SettingOptions):
     )
     held_out: list[File] | None = option(
         "held-out text, a file for each of --corpus. Defaults to every "
-        "100th text of --corpus, which is then not trained on."
+        "100th text of --corpus, which is then not used for training."
     )
     vocabulary_size: int | None = option(
         "tokens of the vocabulary that is trained on the text", required=True

@@ -97,7 +97,7 @@ class Options(MeasuredOptions):
         "perplexity."
     )
     curves: str | None = option(
-        "also draw the metric over σ, a colour for each model",
+        "also plot the metric over σ, one colour per model",
         metavar="FILE.svg",
     )
 

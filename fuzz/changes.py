@@ -1,4 +1,4 @@
-"""Values of JSON in which some fields are others, as bytes choose them."""
+"""JSON values with some fields changed; the input bytes choose which."""
 
 import copy
 
@@ -11,7 +11,7 @@ OTHERS = (
 
 
 def changed(value, choices):
-    """A copy of a value with other fields in it, at any depth.
+    """A copy of a value with some fields changed, at any depth.
 
     Args:
         value: list or dict of JSON.
@@ -34,7 +34,7 @@ def changed(value, choices):
 
 
 def _places(value):
-    """Yields each list or object within a value with each key of it."""
+    """Yields every list and object inside a value, with each of its keys."""
     found = value.items() if isinstance(value, dict) else enumerate(value)
     for key, entry in found:
         yield value, key

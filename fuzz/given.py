@@ -1,4 +1,4 @@
-"""What readers of what others wrote are given to begin with."""
+"""Valid inputs from which the fuzzing of readers of foreign files begins."""
 
 import base64
 import io
@@ -14,7 +14,7 @@ from kdkit.teacher_cache.shards import KEY
 
 
 def arrow_file():
-    """Two rows of a cache, as Arrow has them."""
+    """Two rows of a cache in Arrow's format."""
     table = pa.table(
         {
             KEY: pa.array([b"0" * 16, b"1" * 16], pa.binary(16)),
@@ -74,7 +74,7 @@ def events_of_a_run():
 
 
 def index_of_a_cache():
-    """What a cache says of its files."""
+    """The index of a cache."""
     sums = {"largest_error": 0.0, "squared_errors": 0.0, "squares": 1.0}
     shard = {
         "file": f"{'0' * 32}.arrow",
@@ -210,7 +210,7 @@ def unigram_file():
 
 
 def sentence_piece_model():
-    """A file of ALBERT's kind, as older versions have it."""
+    """A file of ALBERT's kind from older versions."""
     model = sentencepiece_model.ModelProto()
     model.trainer_spec.unk_id = 1
     model.normalizer_spec.add_dummy_prefix = True

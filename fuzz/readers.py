@@ -241,7 +241,7 @@ def run(content, folder):
 
 
 def events(content, folder):
-    """A whole run with other fields; some inputs draw it, which is slow."""
+    """A whole run with some fields changed; slow for inputs that draw plots."""
     log = [json.loads(line) for line in events_of_a_run().splitlines()]
     config, *log = changed([RUN, *log], content)
     write(folder, "config.json", to_json(config))
@@ -256,7 +256,7 @@ def events(content, folder):
 
 
 def records(content, folder):
-    """A file of records; what can be read can be kept again."""
+    """A file of records; readable records can be written again."""
     file = write(folder, "runs.jsonl", content)
     runs = read_records(file)
     if runs:
@@ -303,7 +303,7 @@ def archive(content, folder):
     trust.require_safe_archive(write(folder, "model.keras", content))
 
 
-# By reader what it reads where all is well.
+# A valid input for each reader.
 SEEDS = {
     table: [
         b"csentence\tlabel\na fine film\t1\n",
@@ -406,7 +406,7 @@ READERS = {reader.__name__: reader for reader in SEEDS}
 
 
 def breaks_its_word(name, content, folder):
-    """Reads some bytes; returns what was raised that should not be.
+    """Reads some bytes; returns an unexpected error, or `None`.
 
     Args:
         name: string. One of `READERS`.
@@ -427,7 +427,7 @@ def breaks_its_word(name, content, folder):
 
 
 class TooLong(Exception):
-    """A message that nobody reads to its end."""
+    """A message that is too long to read."""
 
 
 MAX_SIGNS = 20_000

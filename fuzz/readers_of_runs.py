@@ -1,4 +1,4 @@
-"""Readers of what runs and models say, as functions of bytes in a folder.
+"""Readers of the files of runs and models, as functions of bytes in a folder.
 
 As in readers.py, whose `READERS` have them too.
 """
@@ -65,7 +65,7 @@ COLUMNS = ("token_ids", "segment_ids", "lengths", "sources")
 
 
 class Options:
-    """Those of `kdkit generate` that say what is read."""
+    """The options of `kdkit generate` for its input."""
 
     prompt, output, kept_input = None, "/nowhere/to/write", None
 
@@ -82,7 +82,7 @@ def write(folder, name, content):
 
 
 def parts(content, count):
-    """The parts of a file, empty ones where it has too few."""
+    """The parts of a file; empty ones are added if it has too few."""
     found = content.split(PART, count - 1)
     return [*found, *[b""] * (count - len(found))]
 
@@ -239,7 +239,7 @@ def to_json(value):
 
 
 def _in_folder(make):
-    """The bytes that a function leaves in a file."""
+    """The bytes that a function writes to a file."""
     path = pathlib.Path("/tmp", f"seed-{id(make)}")
     make(path)
     content = path.read_bytes()
@@ -345,7 +345,7 @@ POSITION = {
 MARKERS = b"<!-- kdkit:results:start -->\n<!-- kdkit:results:end -->\n"
 
 
-# By reader what it reads where all is well.
+# A valid input for each reader.
 SEEDS = {
     stage_state: [to_json({"kept": [POSITION], "digests": {"final": "0"}})],
     running_state: [_in_folder(_weights)],

@@ -30,7 +30,7 @@ def names_of_readers():
 
 
 def fuzz(name, seconds, finds):
-    """Fuzzes a reader in a process of its own; returns what came of it."""
+    """Fuzzes a reader in a separate process; returns the outcome."""
     place = finds / name
     done = subprocess.run(
         [sys.executable, HERE / "one.py", name, str(seconds), place],

@@ -1,4 +1,4 @@
-"""Rows with augmented copies: how they are stored, drawn and refused."""
+"""Augmented examples: storing, drawing, and errors in their files."""
 
 import json
 

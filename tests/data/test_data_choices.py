@@ -1,4 +1,4 @@
-"""Questions with options: RACE's files, and what a model reads of them."""
+"""Multiple choice: RACE's files, and the sequences that a model reads."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Reading running text and packing it to rows."""
+"""Reading running text and packing it into sequences."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""The official GLUE files, where they are at hand."""
+"""The official GLUE files, if they are available."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Shares of batches: every row once, none apart from what belongs to it."""
+"""Shares of batches: every example once, with all its parts."""
 
 import numpy as np
 import pytest

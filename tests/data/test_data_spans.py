@@ -1,4 +1,4 @@
-"""MASS's spans: their size and place, and what each half reads."""
+"""MASS's spans: their sizes and positions, and the inputs of both halves."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Text without labels: read, kept from dev and test, mixed in proportion."""
+"""Unlabelled text: reading, without dev and test, and mixing in proportion."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Running text for decoders: rows, targets, and which ones count."""
+"""Running text for decoders: sequences, targets, and which ones count."""
 
 import math
 
