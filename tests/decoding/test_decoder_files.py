@@ -16,7 +16,7 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.export import exporters
 from kdkit.export import litert
-from kdkit.export.shared_table import share_table
+from kdkit.export.litert import share_table
 from kdkit.weights import note_gradients
 
 VOCABULARY, WIDTH, ROOM = 120, 32, 12  # matrices large enough for 8 bits
