@@ -143,7 +143,7 @@ def test_stages_on_text_are_refused_on_arrays():
 
 def test_outputs_of_a_teacher_may_come_with_pydatasets():
     model = distiller(terms=[Objective(kd_loss(), name="soft")])
-    model.compile(optimizer=keras.optimizers.SGD(0.0))
+    model.compile(optimizer=keras.optimizers.SGD(0.0), run_eagerly=True)
     x = batch()
     expected = model.evaluate(x, verbose=0, return_dict=True)
     logits = to_numpy(tapped(model.teacher, ["logits"])(x)["logits"])
@@ -167,7 +167,7 @@ def kd_loss():
 def test_a_refused_step_leaves_the_weights():
     student = bert(1, 8)
     model = distiller(student=student, hard_label_weight=0.5)
-    model.compile(loss=cross_entropy())
+    model.compile(loss=cross_entropy(), run_eagerly=True)
     before = student.get_weights()
     with pytest.raises(UsageError, match="needs data with labels"):
         model.fit(batch(), verbose=0)

@@ -14,6 +14,7 @@ from helpers import LENGTH
 from helpers import VOCABULARY_SIZE
 from helpers import ArrayExamples
 from helpers import bert
+from helpers import eager_steps
 from helpers import large_except
 from trained import KINDS
 from trained import ROWS
@@ -79,12 +80,13 @@ def train(kind, jit_compile=False, fused=False, parts=1, policy="float32"):
 
 @pytest.fixture(scope="module")
 def plain():
-    """The plain step of each kind, run once."""
+    """The plain step of each kind, run once and untraced."""
     done = {}
 
     def of(kind):
         if kind not in done:
-            done[kind] = train(kind)
+            with eager_steps():
+                done[kind] = train(kind)
         return done[kind]
 
     return of
@@ -221,7 +223,9 @@ def test_an_optimizer_of_others_may_ask_for_its_replica():
     for optimizer in (Summing(0.1), keras.optimizers.SGD(0.1)):
         student, distiller, batch = make("classifiers")
         distiller.compile(
-            optimizer, keras.losses.SparseCategoricalCrossentropy(True)
+            optimizer,
+            keras.losses.SparseCategoricalCrossentropy(True),
+            run_eagerly=not isinstance(optimizer, Summing),
         )
         distiller.train_on_batch(*batch)
         weights.append(student.get_weights())

@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from encoders import encoder
+from helpers import large_except
 from real_texts import DATA_SETS
+from real_texts import MANY_TEXTS
+from real_texts import NUM_TEXTS
 from real_texts import every_character
 from real_texts import hostile_texts
 from real_texts import real_texts
@@ -115,15 +118,19 @@ HOSTILE_CASES = CASES | {
 }
 
 
+@pytest.mark.parametrize(
+    "number", large_except([NUM_TEXTS, MANY_TEXTS], NUM_TEXTS)
+)
 @pytest.mark.parametrize("case", CASES)
 def test_ids_of_real_texts_are_the_references(
-    case, data_dir, tmp_path, request
+    case, number, data_dir, tmp_path, request
 ):
     pieces, family, settings = CASES[case]
     judge = write(tmp_path, request.getfixturevalue(pieces), family, **settings)
     tokenizer = load_tokenizer(tmp_path)
     for name in DATA_SETS:
-        check_same(tokenizer, judge, real_texts(data_dir, name), traced_ids)
+        texts = real_texts(data_dir, name, number)
+        check_same(tokenizer, judge, texts, traced_ids)
     check_same(tokenizer, judge, hostile_texts(), traced_ids)
 
 
@@ -438,7 +445,9 @@ def test_ids_of_minilm_are_the_references(data_dir):
         pytest.skip(f"no all-MiniLM-L6-v2 in {path}: set MINILM to its folder")
     backbone, tokenizer = load_encoder(path)
     for name in DATA_SETS:
-        check_same(tokenizer, again(path), real_texts(data_dir, name))
+        check_same(
+            tokenizer, again(path), real_texts(data_dir, name, MANY_TEXTS)
+        )
     pairs = ["a cosy café in São Paulo", "not good\u00a0at\u00a0all"]
     plain = ["a cosy cafe in Sao Paulo", "not good at all"]
     rows = data.encode(data.Examples((pairs + plain,), None), tokenizer, 16)
