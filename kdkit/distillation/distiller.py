@@ -25,7 +25,7 @@ from kdkit.distillation.terms import TotalLoss
 from kdkit.distillation.weights import label_weights
 from kdkit.errors import UsageError
 from kdkit.losses.base import safe_divide
-from kdkit.models.tokenizers import require_shared_ids
+from kdkit.models.token_ids import require_shared_ids
 from kdkit.steps import Step
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import ModelShape

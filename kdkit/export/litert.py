@@ -35,9 +35,9 @@ SCALE_BYTES = 4 + 8
 def share_table(path: pathlib.Path) -> bool:
     """Makes a file's embedding look up rows in its output matrix.
 
-    LiteRT's converter quantizes the matrix once for the lookup and once for the
-    logits. Only if both are the same matrix, quantized to 8 bits. The caller verifies
-    the resulting file.
+    LiteRT's converter quantizes the matrix twice, for the lookup and for the
+    logits, and writes both. One table is enough if they are the same matrix,
+    quantized to 8 bits. The caller verifies the resulting file.
 
     Args:
         path: `pathlib.Path` of a `.tflite` file without anything after its
