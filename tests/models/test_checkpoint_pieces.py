@@ -29,7 +29,7 @@ from kdkit.models import save_encoder
 from kdkit.models.ruled_tokenizers import plain_tokenizer
 
 LARGE = pytest.mark.large
-PIECES = 2000
+PIECES = 1000
 MERGES = 2000  # GPT-2's most frequent ones; all with --run-large
 # What two tokenizers that are written for words of Latin letters differ in.
 TEXTS = [
@@ -47,8 +47,8 @@ def trained(data_dir, **settings):
     texts = [
         text
         for name in DATA_SETS
-        for text in real_texts(data_dir, name)
-        if len(text) < 4000
+        for text in real_texts(data_dir, name, 200)
+        if len(text) < 1000
     ]
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -253,7 +253,9 @@ def test_every_character_is_taken_as_the_reference_takes_it(
     check_same(load_tokenizer(tmp_path), judge, every_character(step))
 
 
-@pytest.mark.parametrize("family", ["albert", "roberta", "gpt2"])
+@pytest.mark.parametrize(
+    "family", large_except(["albert", "roberta", "gpt2"], "albert", "roberta")
+)
 def test_added_tokens_are_found_whole(family, tmp_path, request):
     files = request.getfixturevalue(family)
     added = ["Covid", "New York"]
@@ -279,7 +281,10 @@ def test_settings_alone_have_the_references_defaults(albert, tmp_path):
     assert ids(tokenizer, ["ÉTÉ"]) == ids(tokenizer, ["ete"])
 
 
-@pytest.mark.parametrize("family", ["albert", "xlm_roberta", "roberta"])
+@pytest.mark.parametrize(
+    "family",
+    large_except(["albert", "xlm_roberta", "roberta"], "albert", "roberta"),
+)
 def test_tokenizer_without_a_class_of_its_own_is_as_its_file_is(
     family, tmp_path, request
 ):

@@ -484,12 +484,26 @@ print(json.dumps(loaded.tokenize(tf.constant(texts)).to_list()))
 """
 
 
-def test_saved_model_has_the_rules_without_kdkit(checkpoint, tmp_path):
-    directory, judge = checkpoint
+def save_graph(directory, path):
+    """Saves the tokenizer in a directory as a SavedModel."""
     module = tf.Module()
     module.tokenize = traced_tokenizer(load_tokenizer(directory))
-    tf.saved_model.save(module, str(tmp_path / "saved"))
-    texts = [*TEXTS, "a newtok Newtoks", *hostile_texts()[:100]]
+    tf.saved_model.save(module, str(path))
+    return [*TEXTS, "a newtok Newtoks", *hostile_texts()[:100]]
+
+
+def test_saved_model_has_the_rules(checkpoint, tmp_path):
+    directory, judge = checkpoint
+    texts = save_graph(directory, tmp_path / "saved")
+    loaded = tf.saved_model.load(str(tmp_path / "saved"))
+    made = loaded.tokenize(tf.constant(texts)).to_list()
+    assert made == expected_ids(judge, texts)
+
+
+@pytest.mark.large
+def test_saved_model_has_the_rules_without_kdkit(checkpoint, tmp_path):
+    directory, judge = checkpoint
+    texts = save_graph(directory, tmp_path / "saved")
     (tmp_path / "texts.json").write_text(json.dumps(texts))
     completed = subprocess.run(
         [sys.executable, "-c", PROGRAM,
