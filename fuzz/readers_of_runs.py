@@ -29,11 +29,11 @@ from kdkit.models import student
 from kdkit.models.backbones import hugging_face_config
 from kdkit.models.backbones import load_backbone
 from kdkit.models.families import FAMILIES
-from kdkit.models.heads import holds_plain_encoder
 from kdkit.models.hugging_face_weights import _name
 from kdkit.models.hugging_face_weights import read_sequence_head
 from kdkit.models.language_models import checkpoint_language_model
 from kdkit.models.language_models import has_masked_lm_head
+from kdkit.models.loading import holds_plain_encoder
 from kdkit.models.loading import require_convertible
 from kdkit.models.loading import task_class
 from kdkit.models.model_directories import require_model_directory

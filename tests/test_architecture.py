@@ -162,6 +162,21 @@ def test_no_files_import_each_other_in_a_circle():
         visit(file)
 
 
+def test_distillation_needs_no_data_no_runs_and_no_files():
+    imports = {path: set(imported_files(tree)) for path, tree in trees()}
+    reached = set()
+    reach = sorted((PACKAGE / "distillation").glob("*.py"))
+    while reach:
+        file = reach.pop()
+        if file not in reached:
+            reached.add(file)
+            reach.extend(imports[file])
+    others = {room_of(file) for file in reached}
+    assert not others & {"cli", "data", "doctor", "runs", "training"}
+    files = {where(file) for file in reached if room_of(file) == "io"}
+    assert files <= {"kdkit/io/machine.py"}
+
+
 def test_imports_are_absolute():
     offences = [
         f"{where(path, node)} imports relatively: write `from kdkit...`"

@@ -53,7 +53,7 @@ PASSED_ON = {
     "kdkit.data.text_files",  # `corpus`, `parallel` and `unlabeled` do
     "kdkit.data.examples",
     "kdkit.models.places",  # tables within keras-hub
-    "kdkit.export.shared_table",
+    "kdkit.export.litert",
 }
 
 

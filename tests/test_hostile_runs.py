@@ -100,7 +100,7 @@ def test_an_event_with_other_fields_is_left_out(event, tmp_path):
     (tmp_path / "metrics.jsonl").write_text(f"{json.dumps(event)}\n")
     records = read_run(tmp_path)
     assert records.events == ()
-    assert "left out" in records.remarks[0]
+    assert "ignored" in records.remarks[0]
     render_report(records)
 
 

@@ -8,7 +8,7 @@ from kdkit.late_names import late_names
 
 _DEFINED_IN = {
     "Checks": "checks",
-    "Comparison": "comparison",
+    "Comparison": "distiller",
     "Distiller": "distiller",
     "Objective": "objective",
     "Projection": "objective",

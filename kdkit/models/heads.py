@@ -22,7 +22,6 @@ from keras import ops
 from kdkit.backends import with_policy
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.io.reading import read_json
 from kdkit.models.families import FAMILIES
 from kdkit.models.families import family_of
 from kdkit.models.families import find_backbone
@@ -294,12 +293,6 @@ def without_plain_encoder(classifier):
         if isinstance(layer, keras_hub.models.Backbone)
     )
     return _around(classifier, backbone)
-
-
-def holds_plain_encoder(path) -> bool:
-    """Whether a preset was saved with its backbone inside a plain model."""
-    config = read_json(path / "config.json", "the config of a model")
-    return config.get("registered_name") == "Functional"
 
 
 def _around(classifier, encoder):

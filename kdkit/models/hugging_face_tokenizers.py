@@ -21,12 +21,12 @@ from kdkit.models.hugging_face_files import WHOLE_CLASSES
 from kdkit.models.hugging_face_files import TokenizerFiles
 from kdkit.models.hugging_face_files import tokenizer_files
 from kdkit.models.hugging_face_unigrams import read_unigrams
-from kdkit.models.ruled_tokenizers import tokenizer_rules
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import WORD_LENGTH
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import bert_rules
 from kdkit.models.text_rules import read_normalizer
+from kdkit.models.text_rules import tokenizer_rules
 from kdkit.models.trust import loading
 
 VOCABULARY = "vocab.txt"

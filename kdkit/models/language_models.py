@@ -30,12 +30,12 @@ from kdkit.models.recovery import write_digests
 from kdkit.models.ruled_tokenizers import plain_tokenizer
 from kdkit.models.saving import save_readme
 from kdkit.models.saving import tokenizer_note
-from kdkit.models.tokenizers import TokenizerPair
+from kdkit.models.token_ids import TokenizerPair
+from kdkit.models.token_ids import preprocessor_tokenizer
+from kdkit.models.token_ids import tokenizers_of_sides
 from kdkit.models.tokenizers import checked_tokenizer
 from kdkit.models.tokenizers import family_tokenizer
-from kdkit.models.tokenizers import preprocessor_tokenizer
 from kdkit.models.tokenizers import save_rules
-from kdkit.models.tokenizers import tokenizers_of_sides
 from kdkit.models.tokenizers import with_saved_rules
 from kdkit.models.trust import loading
 from kdkit.models.trust import require_safe_directory

@@ -18,7 +18,6 @@ from kdkit.models.families import family_of
 from kdkit.models.heads import Head
 from kdkit.models.heads import add_head
 from kdkit.models.heads import classifier_head_kind
-from kdkit.models.heads import holds_plain_encoder
 from kdkit.models.heads import join
 from kdkit.models.heads import require_activation
 from kdkit.models.heads import without_plain_encoder
@@ -509,3 +508,9 @@ def require_class_names(file, head):
             f"{'; '.join(different[:5])}. Use the data that the model was "
             "trained on, or a model for this task."
         )
+
+
+def holds_plain_encoder(path) -> bool:
+    """Whether a preset was saved with its backbone inside a plain model."""
+    config = read_json(path / "config.json", "the config of a model")
+    return config.get("registered_name") == "Functional"

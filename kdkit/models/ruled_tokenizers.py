@@ -25,6 +25,7 @@ from kdkit.models.text_rules import is_by_character
 from kdkit.models.text_rules import joined
 from kdkit.models.text_rules import normalization
 from kdkit.models.text_rules import read_rules
+from kdkit.models.text_rules import tokenizer_rules
 from kdkit.models.token_models import ByteLevelPairs
 from kdkit.models.token_models import Unigrams
 from kdkit.models.variants import replace_entries
@@ -70,11 +71,6 @@ def with_rules(tokenizer, rules: TextRules | None):
                 "Restore the tokenizer's files from a copy."
             )
     return _with_class(cls, tokenizer, text_rules=rules.to_json())
-
-
-def tokenizer_rules(tokenizer) -> TextRules | None:
-    """Returns a tokenizer's text rules, or `None`."""
-    return getattr(tokenizer, "text_rules", None)
 
 
 def plain_tokenizer(tokenizer):

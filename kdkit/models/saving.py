@@ -15,7 +15,7 @@ from kdkit.models.heads import with_plain_encoder
 from kdkit.models.recovery import HEAD_FILE
 from kdkit.models.recovery import write_digests
 from kdkit.models.ruled_tokenizers import plain_tokenizer
-from kdkit.models.ruled_tokenizers import tokenizer_rules
+from kdkit.models.text_rules import tokenizer_rules
 from kdkit.models.tokenizers import family_tokenizer
 from kdkit.models.tokenizers import save_rules
 from kdkit.models.variants import as_keras_hub

@@ -432,3 +432,8 @@ class WordIds:
             ),
             "int32",
         )
+
+
+def tokenizer_rules(tokenizer) -> TextRules | None:
+    """Returns a tokenizer's text rules, or `None`."""
+    return getattr(tokenizer, "text_rules", None)

@@ -1,6 +1,5 @@
 """Loads, saves, pairs and compares the tokenizers of models."""
 
-import dataclasses
 import json
 import pathlib
 
@@ -18,10 +17,13 @@ from kdkit.models.hugging_face_tokenizers import read_tokenizer
 from kdkit.models.recovery import write_digests
 from kdkit.models.ruled_tokenizers import WordPiece
 from kdkit.models.ruled_tokenizers import plain_tokenizer
-from kdkit.models.ruled_tokenizers import tokenizer_rules
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import bert_rules
 from kdkit.models.text_rules import read_rules
+from kdkit.models.text_rules import tokenizer_rules
+from kdkit.models.token_ids import SIDES
+from kdkit.models.token_ids import TokenizerPair
+from kdkit.models.token_ids import tokenizers_of_sides
 from kdkit.models.trust import loading
 from kdkit.models.trust import require_safe_directory
 from kdkit.models.variants import EXTRAS_FILE
@@ -108,9 +110,7 @@ def _with_own_rules(tokenizer):
     return tokenizer
 
 
-BytePairs = keras_hub.tokenizers.BytePairTokenizer
 CONFIG_FILE = "tokenizer.json"  # keras-hub's name for it in presets
-SIDES = ("encoder", "decoder")  # fields of a pair, and directories
 
 
 def family_tokenizer(model, tokenizer):
@@ -174,104 +174,6 @@ def _has_pieces(family):
     return issubclass(family.tokenizer, WordPiece)
 
 
-def check_same_ids(teacher, student):
-    """Raises an error if ids mean different words to two models.
-
-    Args:
-        teacher: the teacher's tokenizer, or its `kdkit.models.TokenizerPair`
-            for an encoder-decoder with two vocabularies.
-        student: the same for the student.
-
-    Raises:
-        UsageError: (a `ValueError`) if their vocabularies, special tokens or
-            separators differ, on either side of an encoder-decoder.
-    """
-    if TokenizerPair in (type(teacher), type(student)):
-        problems = [
-            f"on the {name}'s side {problem}"
-            for name, *sides in zip(
-                SIDES,
-                tokenizers_of_sides(teacher),
-                tokenizers_of_sides(student),
-                strict=True,
-            )
-            for problem in _differences(*sides)
-        ]
-    else:
-        problems = _differences(teacher, student)
-    if problems:
-        raise UsageError(
-            "Teacher and student do not share their token ids, so the same "
-            f"ids are different words to them: {'; '.join(problems)}. "
-            f"Received: {type(teacher).__name__} and {type(student).__name__}. "
-            "Use a student that was trained with the teacher's tokenizer, or "
-            "build one from random weights with its vocabulary."
-        )
-
-
-def _differences(teacher, student):
-    """Returns the differences between two tokenizers, as a list of strings."""
-    problems = []
-    sizes = teacher.vocabulary_size(), student.vocabulary_size()
-    if _with_merges(teacher) != _with_merges(student):
-        problems.append(
-            f"vocabularies differ, teacher of {sizes[0]} pieces, student of "
-            f"{sizes[1]}"
-        )
-    if tokenizer_rules(teacher) != tokenizer_rules(student):
-        problems.append(
-            "they normalize texts differently, or look for other added tokens "
-            "(models saved by kdkit 0.1 have keras-hub's own rules)"
-        )
-    for name in ("start_token_id", "end_token_id", "pad_token_id"):
-        ids = getattr(teacher, name), getattr(student, name)
-        if ids[0] != ids[1]:
-            problems.append(
-                f"{name} differs, teacher {ids[0]}, student {ids[1]}"
-            )
-    families = family_of(teacher), family_of(student)
-    if None not in families:
-        separators = [family.num_separators for family in families]
-        if separators[0] != separators[1]:
-            problems.append(
-                f"the sentences of a pair are separated by {separators[0]} "
-                f"tokens for the teacher, {separators[1]} for the student"
-            )
-    return problems
-
-
-def vocabulary_by_id(tokenizer) -> list[str]:
-    """Returns the pieces of a keras-hub tokenizer in the order of their ids."""
-    pieces = list(tokenizer.get_vocabulary())
-    if not isinstance(tokenizer, BytePairs):
-        return pieces
-    return sorted(pieces, key=tokenizer.token_to_id)
-
-
-def _with_merges(tokenizer):
-    """Returns the vocabulary by id, and the merges for byte pairs."""
-    pieces = vocabulary_by_id(tokenizer)
-    if not isinstance(tokenizer, BytePairs):
-        return pieces
-    return pieces, list(tokenizer.merges)
-
-
-def require_shared_ids(teacher, student):
-    """Does the same as `check_same_ids` for models that have tokenizers.
-
-    Args:
-        teacher: `keras.Model`. A keras-hub task model may have a tokenizer in
-            its preprocessor.
-        student: `keras.Model`, of the same kind.
-    """
-    tokenizers = [
-        preprocessor_tokenizer(getattr(model, "preprocessor", None))
-        for model in (teacher, student)
-    ]
-    if None not in tokenizers:
-        check_same_ids(*tokenizers)
-
-
 def save_tokenizer(tokenizer, directory) -> None:
     """Writes a tokenizer without a model; keras-hub's presets need a model.
 
@@ -315,40 +217,6 @@ def load_saved_tokenizer(directory):
 DECODER_TOKENIZER = "decoder_tokenizer.json"
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class TokenizerPair:
-    """Two vocabularies, for an encoder-decoder without a joint one.
-
-    Can be used in place of an encoder-decoder's tokenizer.
-
-    Args:
-        encoder: `MassTokenizer` for source texts.
-        decoder: `MassTokenizer` for target texts.
-    """
-
-    encoder: MassTokenizer
-    decoder: MassTokenizer
-
-    @property
-    def vocabulary_sizes(self) -> dict[str, int]:
-        """The sizes, as arguments of `kdkit.models.MassBackbone`."""
-        return {
-            "vocabulary_size": self.encoder.vocabulary_size(),
-            "decoder_vocabulary_size": self.decoder.vocabulary_size(),
-        }
-
-
-def tokenizers_of_sides(tokenizer) -> tuple:
-    """Returns the encoder's and the decoder's tokenizer.
-
-    Args:
-        tokenizer: `TokenizerPair`, or a joint tokenizer, which is used twice.
-    """
-    if isinstance(tokenizer, TokenizerPair):
-        return tokenizer.encoder, tokenizer.decoder
-    return tokenizer, tokenizer
-
-
 def languages_of(tokenizer) -> list[str]:
     """Returns the languages that have a token on either side.
 
@@ -377,22 +245,6 @@ def require_sentence_pieces(tokenizer) -> None:
                 f"and languages. Received: a {type(one).__name__}. Pass the "
                 "tokenizer of another encoder-decoder."
             )
-
-
-def preprocessor_tokenizer(preprocessor):
-    """Returns a preprocessor's tokenizer, or both.
-
-    Args:
-        preprocessor: a keras-hub preprocessor, or `None`.
-
-    Returns:
-        A keras-hub tokenizer, a `TokenizerPair`, or `None`.
-    """
-    tokenizer = getattr(preprocessor, "tokenizer", None)
-    decoder = getattr(preprocessor, "decoder_tokenizer", None)
-    if decoder is None:
-        return tokenizer
-    return TokenizerPair(tokenizer, decoder)
 
 
 def checked_tokenizer(tokenizer, source):

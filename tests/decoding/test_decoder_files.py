@@ -16,7 +16,7 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.export import exporters
 from kdkit.export import litert
-from kdkit.export.shared_table import share_table
+from kdkit.export.litert import share_table
 from kdkit.weights import note_gradients
 
 VOCABULARY, WIDTH, ROOM = 120, 32, 12  # matrices large enough for 8 bits
@@ -175,7 +175,7 @@ def test_a_text_as_long_as_the_room_can_be_read(model, reports):
         {"token_ids": text[None], "padding_mask": np.ones((1, ROOM), "int32")}
     )
     np.testing.assert_allclose(file(text), whole[0], atol=1e-4)
-    with pytest.raises(UsageError, match="room for 12 tokens"):
+    with pytest.raises(UsageError, match="capacity of 12 tokens"):
         file.step(0)
     with pytest.raises(UsageError, match="room for 12.*max_tokens=11"):
         generation.generate(file, PROMPT, 11)
@@ -252,7 +252,7 @@ def test_samplers_of_several_texts_are_refused(reports):
     file = export.LiteRTDecoder(reports["fp32"].file)
     with pytest.raises(UsageError, match="BeamSampler compares several"):
         generation.generate(file, PROMPT, 3, "beam")
-    with pytest.raises(UsageError, match="Received: an empty one"):
+    with pytest.raises(UsageError, match="The text is empty"):
         file([])
     with pytest.raises(UsageError, match="Received: 0 tokens"):
         generation.generate(file, [], 3)

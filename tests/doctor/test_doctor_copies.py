@@ -72,5 +72,5 @@ def test_copies_of_one_word_tell_nothing():
     copies.append((3, ("a good film",)))
     _, finding = doctor.augmented_copies(copies, train, set())
     assert finding.outcome == OK
-    assert "1 copies of 1 of 4 rows have 66.7 %" in finding.found
-    assert "3 of rows of one word are not compared" in finding.found
+    assert "1 copies of 1 of 4 rows contain 66.7 %" in finding.found
+    assert "3 of rows with one word are not compared" in finding.found

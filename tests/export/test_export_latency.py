@@ -75,7 +75,7 @@ def test_measure_latencies_names_all_files_that_do_not_fit(exported):
     with pytest.raises(UsageError) as error:
         export.measure_latencies(files, sequence_length=16, batch_size=2)
     assert "sequence_length=24 only" in str(error.value)
-    assert "batch_size=1 only" in str(error.value)
+    assert "accepts only batch_size=1" in str(error.value)
     assert files[0] not in str(error.value)
 
 

@@ -76,7 +76,7 @@ def test_to_saved_model_replaces_only_saved_models(bert, tmp_path):
     (path / "diary.txt").write_text("mine")
     with pytest.raises(UsageError, match="the path exists"):
         export.to_saved_model(bert, path)
-    with pytest.raises(UsageError, match="replaces SavedModels only"):
+    with pytest.raises(UsageError, match="only replaces SavedModels"):
         export.to_saved_model(bert, path, overwrite=True)
     assert (path / "diary.txt").read_text() == "mine"
 

@@ -13,7 +13,7 @@ from kdkit import taps
 from kdkit.errors import UsageError
 from kdkit.models import MassBackbone
 from kdkit.models import MassSeq2SeqLM
-from kdkit.taps.graph import OpenBlock
+from kdkit.taps.rewiring import OpenBlock
 
 BATCH, SOURCE, TARGET, WIDTH, HEADS = 3, 7, 5, 8, 2
 ENCODER_LAYERS, DECODER_LAYERS, VOCABULARY = 1, 2, 30

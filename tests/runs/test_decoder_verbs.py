@@ -159,9 +159,9 @@ def test_a_file_elsewhere_needs_a_tokenizer(files, preset, tmp_path, capsys):
         (["export", "RUN", "--dynamic-length"], "--dynamic-length"),
         (["export", "RUN", "--task", "sst2"], "--task: not used for a decoder"),
         (["export", "RUN", "--sequence-length", "99"], "1 to 24"),
-        (["benchmark", "FILE", "--batch-size", "2"], "batch_size=1 only"),
+        (["benchmark", "FILE", "--batch-size", "2"], "only batch_size=1"),
         (["benchmark", "FILE", "--sequence-length", "9"], "length=24 only"),
-        (["evaluate", "FILE", "--task", "sst2"], "a file of a decoder"),
+        (["evaluate", "FILE", "--task", "sst2"], "a decoder's file"),
     ],
 )
 def test_mistakes_are_one_plain_line(

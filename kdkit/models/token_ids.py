@@ -1,0 +1,163 @@
+"""Which words the token ids of two models mean, and whether they are the same.
+
+Reads tokenizers only, no files.
+"""
+
+import dataclasses
+
+import keras_hub
+
+from kdkit.errors import UsageError
+from kdkit.models.families import family_of
+from kdkit.models.text_rules import tokenizer_rules
+
+BytePairs = keras_hub.tokenizers.BytePairTokenizer
+SIDES = ("encoder", "decoder")  # fields of a pair, and directories
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TokenizerPair:
+    """Two vocabularies, for an encoder-decoder without a joint one.
+
+    Can be used in place of an encoder-decoder's tokenizer.
+
+    Args:
+        encoder: `MassTokenizer` for source texts.
+        decoder: `MassTokenizer` for target texts.
+    """
+
+    encoder: keras_hub.tokenizers.Tokenizer
+    decoder: keras_hub.tokenizers.Tokenizer
+
+    @property
+    def vocabulary_sizes(self) -> dict[str, int]:
+        """The sizes, as arguments of `kdkit.models.MassBackbone`."""
+        return {
+            "vocabulary_size": self.encoder.vocabulary_size(),
+            "decoder_vocabulary_size": self.decoder.vocabulary_size(),
+        }
+
+
+def tokenizers_of_sides(tokenizer) -> tuple:
+    """Returns the encoder's and the decoder's tokenizer.
+
+    Args:
+        tokenizer: `TokenizerPair`, or a joint tokenizer, which is used twice.
+    """
+    if isinstance(tokenizer, TokenizerPair):
+        return tokenizer.encoder, tokenizer.decoder
+    return tokenizer, tokenizer
+
+
+def preprocessor_tokenizer(preprocessor):
+    """Returns a preprocessor's tokenizer, or both.
+
+    Args:
+        preprocessor: a keras-hub preprocessor, or `None`.
+
+    Returns:
+        A keras-hub tokenizer, a `TokenizerPair`, or `None`.
+    """
+    tokenizer = getattr(preprocessor, "tokenizer", None)
+    decoder = getattr(preprocessor, "decoder_tokenizer", None)
+    if decoder is None:
+        return tokenizer
+    return TokenizerPair(tokenizer, decoder)
+
+
+def check_same_ids(teacher, student):
+    """Raises an error if ids mean different words to two models.
+
+    Args:
+        teacher: the teacher's tokenizer, or its `kdkit.models.TokenizerPair`
+            for an encoder-decoder with two vocabularies.
+        student: the same for the student.
+
+    Raises:
+        UsageError: (a `ValueError`) if their vocabularies, special tokens or
+            separators differ, on either side of an encoder-decoder.
+    """
+    if TokenizerPair in (type(teacher), type(student)):
+        problems = [
+            f"on the {name}'s side {problem}"
+            for name, *sides in zip(
+                SIDES,
+                tokenizers_of_sides(teacher),
+                tokenizers_of_sides(student),
+                strict=True,
+            )
+            for problem in _differences(*sides)
+        ]
+    else:
+        problems = _differences(teacher, student)
+    if problems:
+        raise UsageError(
+            "Teacher and student do not share their token ids, so the same "
+            f"ids are different words to them: {'; '.join(problems)}. "
+            f"Received: {type(teacher).__name__} and {type(student).__name__}. "
+            "Use a student that was trained with the teacher's tokenizer, or "
+            "build one from random weights with its vocabulary."
+        )
+
+
+def require_shared_ids(teacher, student):
+    """Does the same as `check_same_ids` for models that have tokenizers.
+
+    Args:
+        teacher: `keras.Model`. A keras-hub task model may have a tokenizer in
+            its preprocessor.
+        student: `keras.Model`, of the same kind.
+    """
+    tokenizers = [
+        preprocessor_tokenizer(getattr(model, "preprocessor", None))
+        for model in (teacher, student)
+    ]
+    if None not in tokenizers:
+        check_same_ids(*tokenizers)
+
+
+def _differences(teacher, student):
+    """Returns the differences between two tokenizers, as a list of strings."""
+    problems = []
+    sizes = teacher.vocabulary_size(), student.vocabulary_size()
+    if _with_merges(teacher) != _with_merges(student):
+        problems.append(
+            f"vocabularies differ, teacher of {sizes[0]} pieces, student of "
+            f"{sizes[1]}"
+        )
+    if tokenizer_rules(teacher) != tokenizer_rules(student):
+        problems.append(
+            "they normalize texts differently, or look for other added tokens "
+            "(models saved by kdkit 0.1 have keras-hub's own rules)"
+        )
+    for name in ("start_token_id", "end_token_id", "pad_token_id"):
+        ids = getattr(teacher, name), getattr(student, name)
+        if ids[0] != ids[1]:
+            problems.append(
+                f"{name} differs, teacher {ids[0]}, student {ids[1]}"
+            )
+    families = family_of(teacher), family_of(student)
+    if None not in families:
+        separators = [family.num_separators for family in families]
+        if separators[0] != separators[1]:
+            problems.append(
+                f"the sentences of a pair are separated by {separators[0]} "
+                f"tokens for the teacher, {separators[1]} for the student"
+            )
+    return problems
+
+
+def vocabulary_by_id(tokenizer) -> list[str]:
+    """Returns the pieces of a keras-hub tokenizer in the order of their ids."""
+    pieces = list(tokenizer.get_vocabulary())
+    if not isinstance(tokenizer, BytePairs):
+        return pieces
+    return sorted(pieces, key=tokenizer.token_to_id)
+
+
+def _with_merges(tokenizer):
+    """Returns the vocabulary by id, and the merges for byte pairs."""
+    pieces = vocabulary_by_id(tokenizer)
+    if not isinstance(tokenizer, BytePairs):
+        return pieces
+    return pieces, list(tokenizer.merges)
