@@ -53,8 +53,8 @@ from kdkit.training import PretrainSettings
 from kdkit.training import SentenceSettings
 from kdkit.training import text_data
 from kdkit.training.making import CORPUS_LENGTH
-from kdkit.training.making import check_positions
-from kdkit.training.making import check_sizes
+from kdkit.training.making import require_context_length
+from kdkit.training.making import validate_sizes
 from kdkit.training.model_settings import UPDATE
 from kdkit.training.sources import SentenceSource
 
@@ -211,9 +211,9 @@ def _check(settings):
             with check():
                 of_run.corpus.check()
             with check():
-                check_sizes(of_run.model)
+                validate_sizes(of_run.model)
             with check():
-                check_positions(
+                require_context_length(
                     of_run.corpus.sequence_length,
                     of_run.model.num_positions,
                     CORPUS_LENGTH,

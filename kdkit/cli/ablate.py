@@ -58,13 +58,13 @@ from kdkit.runs.directory import read_config
 from kdkit.runs.events import Evaluation
 from kdkit.runs.events import Measurement
 from kdkit.runs.events import RunFinished
-from kdkit.runs.first_checks import check_sources
+from kdkit.runs.first_checks import require_sources
 from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import from_dict
 from kdkit.tasks import generation_signatures
 from kdkit.tasks import get_task
 from kdkit.training.model_settings import ModelSettings
-from kdkit.training.model_settings import check_one_process
+from kdkit.training.model_settings import require_one_process
 
 
 @dataclasses.dataclass
@@ -107,9 +107,9 @@ def run_ablation(options) -> None:
     """
     ablation = get_ablation(options.recipe, options.over, options.arms)
     settings = distill_settings(options)
-    check_one_process(settings)
+    require_one_process(settings)
     if not pathlib.Path(options.run_dir).exists():
-        check_sources(settings)
+        require_sources(settings)
     # All settings first, so that every mistake is reported before the first
     # run.
     arms = []
@@ -138,11 +138,11 @@ def run_ablation(options) -> None:
     for arm, seeds in arms:
         values = []
         for seeded in seeds:
-            path = place_of_arm(options, arm.name, seeded.seed)
+            path = arm_place(options, arm.name, seeded.seed)
             Pipeline(seeded, path).run(options.force, needs_models=False)
             values.append(best_metrics(path)[task.primary_metric])
             examples = examples or num_examples(path)
-        rows.append(row_of_arm(arm, values, task.name))
+        rows.append(arm_row(arm, values, task.name))
     show_arms(
         options,
         ablation,
@@ -278,7 +278,7 @@ def run_text_ablation(options) -> None:
             found = [best_metrics(path) for path in paths]
             metric = next(name for name in TEXT_METRICS if name in found[0])
         values = [metrics[metric] for metrics in found]
-        rows.append(row_of_arm(arm, values, options.model))
+        rows.append(arm_row(arm, values, options.model))
     show_arms(
         options, ablation, {"model": options.model}, metric, rows, signature
     )
@@ -330,7 +330,7 @@ def _run(arm, seed, of_seed, options, findings):
     if of_seed.general is not None:
         place = _general_place(options, of_seed.kind, seed)
         Pipeline(of_seed.general, place).run(findings=findings)
-    path = place_of_arm(options, arm.name, seed)
+    path = arm_place(options, arm.name, seed)
     Pipeline(of_seed.student, path).run(findings=findings)
     return path
 
@@ -338,7 +338,7 @@ def _run(arm, seed, of_seed, options, findings):
 MARK = "≈"
 
 
-def place_of_arm(options, name: str, seed: int) -> pathlib.Path:
+def arm_place(options, name: str, seed: int) -> pathlib.Path:
     """Returns the run directory of an arm, and prints it."""
     path = pathlib.Path(options.run_dir, name, f"seed_{seed}")
     print(f"\n{name}, seed {seed}: {path}", flush=True)
@@ -403,7 +403,7 @@ def written_metrics(path: pathlib.Path) -> dict:
     return measure_and_note(evaluate.Options(model=str(path)))
 
 
-def row_of_arm(arm, values: list[float], of_paper: str) -> dict:
+def arm_row(arm, values: list[float], of_paper: str) -> dict:
     """Returns a row of the table, as JSON data.
 
     Args:
@@ -440,7 +440,7 @@ def show_arms(
         ablation: `Ablation`.
         about: dict with one entry, the task or the text of the runs.
         metric: string. The metric that is compared.
-        rows: list of dicts as `row_of_arm` returns them.
+        rows: list of dicts as `arm_row` returns them.
         signature: string or `None`. sacrebleu's signature for the metric.
             Defaults to `None`.
         examples: int or `None`. The number of examples that the metric was

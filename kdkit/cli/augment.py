@@ -77,5 +77,7 @@ def run(options):
     from kdkit.runs.augmenting import augment
 
     augment(
-        augment_settings(options), options.output, shared.part_of(options.shard)
+        augment_settings(options),
+        options.output,
+        shared.shard_part(options.shard),
     )

@@ -52,8 +52,8 @@ def run(options):
             "Missing: --cache, the directory to save the outputs in."
         )
     settings = resolving.distill_settings(options)
-    first_checks.check_sources(settings)
-    caches = training.fill_cache(settings, shared.part_of(options.shard))
+    first_checks.require_sources(settings)
+    caches = training.fill_cache(settings, shared.shard_part(options.shard))
     print(
         json.dumps(
             {

@@ -382,7 +382,7 @@ def corpus_settings(options, recipe=None) -> CorpusSettings | None:
     )
 
 
-def corpus_of(options, recipe, stages):
+def stages_corpus(options, recipe, stages):
     """Returns the corpus for stages that need one, `None` if none does."""
     corpus = corpus_settings(options, recipe)
     if any(stage.data == "corpus" for stage in stages):

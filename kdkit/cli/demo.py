@@ -36,7 +36,7 @@ def run(options):
     from kdkit.runs import smoke
 
     run_dir = pathlib.Path(options.run_dir)
-    first_checks.check_first(smoke.DEMO, run_dir)
+    first_checks.validate_first(smoke.DEMO, run_dir)
     Pipeline(smoke.DEMO, run_dir).run()
     teacher = str(run_dir / "teacher_run")
     for command in (

@@ -38,7 +38,7 @@ from kdkit.cli.text_steps import text_pipeline
 from kdkit.doctor import text_examination
 from kdkit.runs import Pipeline
 from kdkit.runs.directory import is_finished
-from kdkit.runs.first_checks import check_first
+from kdkit.runs.first_checks import validate_first
 from kdkit.runs.settings import DistillSettings
 
 
@@ -60,15 +60,15 @@ validate = validate_distillation
 
 
 def run(options):
-    pipeline, findings = pipeline_of(options), None
-    check_first(pipeline.settings, pipeline.run_dir)
+    pipeline, findings = distillation_pipeline(options), None
+    validate_first(pipeline.settings, pipeline.run_dir)
     is_on_task = isinstance(pipeline.settings, DistillSettings)
     if not (is_on_task or is_finished(pipeline.run_dir)):
         findings = text_examination.examine_steps_first(pipeline, options.force)
     pipeline.run(options.force, findings)
 
 
-def pipeline_of(options) -> Pipeline:
+def distillation_pipeline(options) -> Pipeline:
     """Returns the chain of runs that the options describe.
 
     Args:

@@ -23,8 +23,8 @@ from kdkit.cli.groups import RunOptions
 from kdkit.cli.parser import changed
 from kdkit.doctor import diagnosis as training_diagnosis
 from kdkit.doctor import text_examination
-from kdkit.runs.first_checks import check_places
-from kdkit.runs.first_checks import check_steps
+from kdkit.runs.first_checks import require_places
+from kdkit.runs.first_checks import validate_steps
 from kdkit.runs.settings import PretrainSettings
 
 FAILED = 1
@@ -64,15 +64,15 @@ def diagnosis(options):
     """
     if options.run_dir is None:
         options.run_dir = str(pathlib.Path.cwd() / UNNAMED)
-    pipeline = distill.pipeline_of(options)
+    pipeline = distill.distillation_pipeline(options)
     if isinstance(pipeline.settings, PretrainSettings):
         findings = doctor.Findings()
-        right = check_steps(pipeline, findings.attempt)
+        right = validate_steps(pipeline, findings.attempt)
         text_examination.examine_text(
             text_examination.TextSteps(pipeline, right),
             text_examination.TEXTS,
             findings,
         )
         return findings
-    check_places(pipeline.settings)
+    require_places(pipeline.settings)
     return training_diagnosis.diagnose(pipeline.settings, options.run_dir)

@@ -41,12 +41,12 @@ from kdkit.cli.parser import changed
 from kdkit.cli.parser import option
 from kdkit.cli.texts import KEPT
 from kdkit.cli.texts import BegunTexts
-from kdkit.cli.texts import beams_of
+from kdkit.cli.texts import beam_settings
 from kdkit.cli.texts import is_writer
 from kdkit.cli.texts import languages_of
 from kdkit.cli.texts import open_writer
 from kdkit.cli.texts import text_of
-from kdkit.data.text_files import refuse_table
+from kdkit.data.text_files import reject_table
 from kdkit.errors import UsageError
 from kdkit.errors import printable
 from kdkit.io.disk import writing
@@ -313,7 +313,7 @@ def _beams(options):
             "for the most likely text. Remove it."
         )
     if options.sampler == "beam":
-        return beams_of(options)
+        return beam_settings(options)
     given = given_flags(options, ("num_beams", "length_penalty"))
     if given:
         raise UsageError(
@@ -340,7 +340,7 @@ def _write(writer, lines, outputs, made_from):
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
     with alone_with(output, "--output"):
-        _check_is_new(output)  # another process may have finished it just now
+        _require_new(output)  # another process may have finished it just now
         _write_locked(writer, lines, output, kept_input, made_from)
 
 
@@ -380,7 +380,7 @@ def _write_locked(writer, lines, output, kept_input, made_from):
         )
 
 
-def _check_is_new(path, option="--output"):
+def _require_new(path, option="--output"):
     if path.exists():
         raise UsageError(f"{path} exists already. Name another {option}.")
 
@@ -403,7 +403,7 @@ def _read(options):
         with alone_with(output, "--output"):
             if begun.are_done(_lines(path), inputs.files_digest([path])):
                 begun.forget()
-    _check_is_new(output)
+    _require_new(output)
     for kept in kept_input:
         if kept.resolve() in [other.resolve() for other in (path, output)]:
             raise UsageError(
@@ -411,7 +411,7 @@ def _read(options):
                 "also --input or --output."
             )
         if begun.kept_input != str(kept):
-            _check_is_new(kept, "--kept-input")
+            _require_new(kept, "--kept-input")
     return _lines(path)
 
 
@@ -427,5 +427,5 @@ def _lines(path):
         lines.append(line.strip())
     if not lines:
         raise UsageError(f"{path}: expected texts. Received: an empty file.")
-    refuse_table(path, lines, "Write its column of texts to a separate file")
+    reject_table(path, lines, "Write its column of texts to a separate file")
     return lines

@@ -16,11 +16,11 @@ TASK, TEXT = ("bert",), ("gpt2", "mass")  # help pages: on tasks, on text
 def a_seed(text: str) -> int:
     """Converts a text to a seed."""
     from kdkit.training.model_settings import LARGEST_SEED
-    from kdkit.training.model_settings import check_seed
+    from kdkit.training.model_settings import validate_seed
 
     try:
         seed = int(text)
-        check_seed(seed)
+        validate_seed(seed)
     except ValueError as error:
         raise ValueError(
             f"expected a seed from 0 to {LARGEST_SEED}, received {text!r}"

@@ -25,9 +25,9 @@ from kdkit.cli.groups import StageOptions
 from kdkit.cli.options import get_recipe
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import changed
+from kdkit.cli.parser import declared_options
 from kdkit.cli.parser import names_in
 from kdkit.cli.parser import option
-from kdkit.cli.parser import options_of
 from kdkit.cli.text_steps import text_pipeline
 from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
@@ -128,7 +128,7 @@ def toml(options) -> str:
     needed["run_dir"] = f"runs/{recipe.name}"
     student = recipe.for_families.get(options.model, recipe).student
     page = "gpt2" if options.model.startswith("llama") else options.model
-    declared = options_of(distill.Options)
+    declared = declared_options(distill.Options)
     lines = [
         f"# {recipe.name}: {recipe.title}.",
         f"# {recipe.paper}",

@@ -135,12 +135,12 @@ def _command(name, find, words, again=None, computes=True):
             if not computes:
                 return module.run(options) or DONE
             keep_freed_memory()
-            check_backend()
+            require_backend()
             silence_loggers()
             if late.is_loaded("keras"):
                 load()
             elif _chooses_devices(options):
-                _check_devices(options)
+                _validate_devices(options)
                 # Now, and not in the middle of an import that needs Keras.
                 late.run(importlib.import_module("tensorflow"))
             with one_line_warnings(name):
@@ -320,7 +320,7 @@ def silence_loggers() -> None:
     logging.getLogger("urllib3").setLevel(logging.ERROR)
 
 
-def check_backend() -> None:
+def require_backend() -> None:
     """Checks that Keras will run on TensorFlow, without importing either.
 
     Raises:
@@ -449,11 +449,11 @@ def _chooses_devices(options):
     return any(getattr(options, name, None) is not None for name in names)
 
 
-def _check_devices(options):
+def _validate_devices(options):
     """Rejects --devices that are wrong whatever the settings are."""
     number = getattr(options, "devices", None)
     if number is not None and getattr(options, "config", None) is None:
-        _check_number(number, getattr(options, "strategy", None))
+        _validate_number(number, getattr(options, "strategy", None))
 
 
 def prepare(options) -> None:
@@ -485,7 +485,7 @@ def prepare(options) -> None:
     if config is not None:
         strategy = strategy or read_config(config).get("strategy")
     if number is not None:
-        _check_number(number, strategy)
+        _validate_number(number, strategy)
     if getattr(options, "trains_nothing", False):
         return
     noted = None
@@ -505,7 +505,7 @@ def prepare(options) -> None:
             )
 
 
-def _check_number(number, strategy):
+def _validate_number(number, strategy):
     """Rejects numbers that no machine has or no run accepts."""
     if strategy is None:
         raise UsageError(

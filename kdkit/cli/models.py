@@ -17,7 +17,7 @@ from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import read_config
 from kdkit.tasks import Task
-from kdkit.training.making import check_positions
+from kdkit.training.making import require_context_length
 from kdkit.training.task_data import make_forward
 
 ARMS = (
@@ -90,7 +90,7 @@ def locate(model: str, arm: str | None = None) -> Place:
     check_links(run_path)  # because metrics are logged in the run
     run, config = RunDirectory(run_path), read_config(run_path)
     if path.resolve() != run_path:
-        found = arm or _arm_of(path, run_path)
+        found = arm or _arm_name(path, run_path)
         return Place(path, run, found, config)
     available = {
         name: path / kept
@@ -131,7 +131,7 @@ def _find_run(path):
     return None
 
 
-def _arm_of(path, run_path):
+def _arm_name(path, run_path):
     """The arm in the name of a path inside a run, its first word."""
     first = path.resolve().relative_to(run_path).parts
     words = {first[0].split(".")[0], path.name.split("-")[0]}
@@ -241,7 +241,9 @@ def _length(place, options, task, most, own=None):
     files.
     """
     if options.sequence_length is not None:
-        check_positions(options.sequence_length, most, "--sequence-length ")
+        require_context_length(
+            options.sequence_length, most, "--sequence-length "
+        )
         return options.sequence_length
     of_run = place.data_setting("sequence_length", None)
     length = of_run or own or task.sequence_length

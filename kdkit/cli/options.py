@@ -135,7 +135,7 @@ def validate_distillation(options, checks_fields: bool = False) -> None:
             _reject_clashes(options, ON_TASKS, "stages")
         if is_new:
             with check():
-                check_one_source(options)
+                require_one_source(options)
             with check():
                 needed = "teacher" if options.encoder is None else "encoder"
                 _require(options, "task", needed)
@@ -307,7 +307,7 @@ def reject_text_options(options) -> None:
         )
 
 
-def check_one_source(options) -> None:
+def require_one_source(options) -> None:
     """Rejects options that clash with --encoder.
 
     Raises:
@@ -399,7 +399,7 @@ def cache_settings(options) -> CacheSettings | None:
     return None
 
 
-def part_of(shard):
+def shard_part(shard):
     """Returns the part of `--shard`: i, from 0, and n; or `None`.
 
     Raises:
@@ -494,7 +494,7 @@ def sentence_settings(options) -> SentenceSettings | PairSettings:
     )
 
 
-def check_sides(options, sides) -> None:
+def require_same_sides(options, sides) -> None:
     """Rejects a side of --pairs that is in another language in --corpus.
 
     Args:
@@ -535,11 +535,11 @@ def settings_of(kind, config):
     Raises:
         UsageError: if another verb made the run, or as in `read_settings`.
     """
-    check_verb(config, kind.verb)
+    require_verb(config, kind.verb)
     return read_settings(config, kind)
 
 
-def check_verb(config, expected: str) -> None:
+def require_verb(config, expected: str) -> None:
     """Rejects the settings of another verb's run.
 
     Args:

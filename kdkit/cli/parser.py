@@ -173,7 +173,7 @@ class Option:
         return value
 
 
-def options_of(kind: type) -> dict[str, Option]:
+def declared_options(kind: type) -> dict[str, Option]:
     """Returns the options that a dataclass declares, by name.
 
     Positional options come first, then the dataclass's own options, then those
@@ -238,7 +238,7 @@ def names_in(*groups: type) -> list[str]:
     return [
         name
         for group in groups
-        for name, declared in options_of(group).items()
+        for name, declared in declared_options(group).items()
         if declared.group is group
     ]
 
@@ -257,7 +257,7 @@ class Parser:
         self.name = name
         self.kind = kind
         self.text = text
-        self.options = options_of(kind)
+        self.options = declared_options(kind)
 
     def parse_args(self, words: Sequence[str]):
         """Converts words to options.

@@ -69,5 +69,5 @@ def run(options):
     from kdkit.runs import first_checks
 
     settings = resolving.pretrain_settings(options)
-    first_checks.check_first(settings, options.run_dir)
+    first_checks.validate_first(settings, options.run_dir)
     training.pretrain(settings, options.run_dir, force=options.force)

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 from kdkit import models
 from kdkit.cli.choosing import augmented_settings
-from kdkit.cli.choosing import corpus_of
 from kdkit.cli.choosing import corpus_settings
 from kdkit.cli.choosing import general_distillation
 from kdkit.cli.choosing import model_to_pretrain
 from kdkit.cli.choosing import pretrained_encoder
 from kdkit.cli.choosing import print_start
 from kdkit.cli.choosing import recipe_on_text
+from kdkit.cli.choosing import stages_corpus
 from kdkit.cli.choosing import student_settings
 from kdkit.cli.choosing import unlabeled_settings
 from kdkit.cli.choosing import wanted_stages
@@ -77,11 +77,11 @@ def distill_settings(options) -> DistillSettings:
         settings = smoke.distillation(recipe, options.parity)
     else:
         stages = wanted_stages(options, recipe)
-        _check_control(options, recipe.name, stages)
+        _require_teacher_for_control(options, recipe.name, stages)
         if options.general is None:
             student, general = student_settings(options, recipe), None
             pretrained = pretrained_encoder(options, recipe, stages)
-            corpus = corpus_of(options, recipe, stages)
+            corpus = stages_corpus(options, recipe, stages)
         else:
             student, general = general_distillation(options, recipe)
             pretrained = corpus = None
@@ -139,7 +139,7 @@ def distill_settings(options) -> DistillSettings:
     return settings
 
 
-def _check_control(options, recipe, stages):
+def _require_teacher_for_control(options, recipe, stages):
     """Rejects a control for stages without a teacher."""
     if options.control and not any(stage.objectives for stage in stages):
         raise UsageError(
@@ -154,7 +154,7 @@ def _split_control(settings, options, assignments):
     Raises:
         UsageError: if `--control` or its settings do not fit the run.
     """
-    _check_control(options, settings.recipe, settings.stages)
+    _require_teacher_for_control(options, settings.recipe, settings.stages)
     of_control = [one for one in assignments if one.startswith("control.")]
     if settings.control or not of_control:
         return [], assignments
@@ -228,7 +228,7 @@ def _finish(settings, options, assignments=None):
         )
     if options.strategy is not None:
         settings = with_strategy(settings, options.strategy)
-    refuse_sizes_not_read(settings, assignments)
+    reject_unused_sizes(settings, assignments)
     settings = override(settings, assignments)
     is_chosen = any(one.startswith("jit_compile=") for one in assignments)
     if isinstance(settings, TeacherSettings | DistillSettings) and not (
@@ -254,7 +254,7 @@ def with_strategy(settings, strategy: str):
     return dataclasses.replace(settings, **changes)
 
 
-def refuse_sizes_not_read(settings, assignments: Sequence[str]) -> None:
+def reject_unused_sizes(settings, assignments: Sequence[str]) -> None:
     """Rejects a batch size in a unit that the run does not use.
 
     Args:

@@ -53,11 +53,11 @@ from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.tables import Column
 from kdkit.reporting.tables import Row
 from kdkit.reporting.tables import Table
-from kdkit.runs.first_checks import check_sources
+from kdkit.runs.first_checks import require_sources
 from kdkit.runs.sweep import Axis
-from kdkit.runs.sweep import check_axes
 from kdkit.runs.sweep import find_field
 from kdkit.runs.sweep import run_sweep
+from kdkit.runs.sweep import validate_axes
 from kdkit.runs.sweep import yardstick
 from kdkit.settings import override
 from kdkit.settings import parse_value
@@ -126,12 +126,12 @@ def sweep(options) -> None:
     steps = _steps(options)
     for step in steps:
         settings, axes = _resolved(options, step, {})
-        check_axes(settings, axes)
+        validate_axes(settings, axes)
         yardstick(settings)
         if not pathlib.Path(options.run_dir).exists():
-            check_sources(settings)
+            require_sources(settings)
         if options.curves:
-            _check_drawable(axes)
+            _require_drawable(axes)
     fixed = {}
     found = []
     for number, step in enumerate(steps, start=1):
@@ -230,7 +230,7 @@ def _settings_on_text(options):
     )
 
 
-def _check_drawable(axes):
+def _require_drawable(axes):
     """Requires one setting with numbers, for the x axis."""
     fields = [axis.field for axis in axes]
     numbers = all(

@@ -12,7 +12,7 @@ from kdkit import models
 from kdkit.cli.models import locate
 from kdkit.cli.options import FOR_OTHERS
 from kdkit.cli.options import given_flags
-from kdkit.cli.texts import beams_of
+from kdkit.cli.texts import beam_settings
 from kdkit.cli.texts import is_writer
 from kdkit.cli.texts import languages_of
 from kdkit.cli.texts import open_writer
@@ -31,7 +31,7 @@ from kdkit.tasks import generation_metrics
 from kdkit.tasks import generation_signatures
 from kdkit.training import text_data
 from kdkit.training.data_settings import CorpusSettings
-from kdkit.training.making import check_length
+from kdkit.training.making import require_length
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 from kdkit.training.sources import SentenceSource
@@ -92,7 +92,7 @@ def open_on_text(options):
             f"{options.model} has no trained masked-language-modelling head. "
             "Expected a run of kdkit pretrain."
         )
-    check_length(length, loaded.model, "--sequence-length ")
+    require_length(length, loaded.model, "--sequence-length ")
     of_run = {name: settings.get(name) for name in HOW_READ}
     how_read = of_run
     if text is not None:
@@ -262,12 +262,12 @@ def open_on_sentences(options) -> Measurable:
             "pretrain with a MASS, its preset directory, or a .tflite file of "
             "it."
         )
-    _check_combination(options)
-    beams = beams_of(options)
+    _validate_combination(options)
+    beams = beam_settings(options)
     place = locate(options.model)
     opened = open_writer(place, options)
     text = _text(options, opened)
-    _check_text(text, options, opened)
+    _require_usable_text(text, options, opened)
     held_out = text_data.load_sentences(
         text, opened.tokenizer, is_held_out=True
     )
@@ -353,7 +353,7 @@ def _reading(forward, source, perplexity):
     return {"perplexity_of_other_sources": others}
 
 
-def _check_combination(options):
+def _validate_combination(options):
     """Rejects options that clash or need another one."""
     if options.pairs is not None and options.corpus is not None:
         raise UsageError(
@@ -376,11 +376,11 @@ def _check_combination(options):
             )
 
 
-def _check_text(text, options, opened):
+def _require_usable_text(text, options, opened):
     """Rejects text that the model or the exported file cannot use."""
     text_data.require_vocabulary(text, opened.tokenizer)
     if not opened.is_file:
-        check_length(text.sequence_length, opened.model, "--sequence-length ")
+        require_length(text.sequence_length, opened.model, "--sequence-length ")
     elif isinstance(text, SentenceSettings):
         raise UsageError(
             "An exported file is measured by the targets that it writes. "

@@ -6,14 +6,14 @@ import pathlib
 
 from kdkit.cli.choosing import corpus_settings
 from kdkit.cli.options import absolute
-from kdkit.cli.options import check_sides
 from kdkit.cli.options import for_steps
 from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
+from kdkit.cli.options import require_same_sides
 from kdkit.cli.options import sentence_settings
 from kdkit.cli.options import settings_of
 from kdkit.cli.resolving import cache_settings
-from kdkit.cli.resolving import refuse_sizes_not_read
+from kdkit.cli.resolving import reject_unused_sizes
 from kdkit.cli.resolving import with_strategy
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
@@ -182,7 +182,7 @@ def _pairs(options):
     # than the pairs, whose two languages come first.
     sides = list(dict.fromkeys(options.languages or ()))
     text.languages = (sides[:2] if options.corpus else sides) or None
-    check_sides(options, text.languages)
+    require_same_sides(options, text.languages)
     return (
         sentence_settings(text),
         sentence_settings(corpus) if options.corpus else None,
@@ -207,7 +207,7 @@ def _with_settings(pipeline, options):
     names the step.
     """
     last = pipeline.settings
-    refuse_sizes_not_read(last, options.set)
+    reject_unused_sizes(last, options.set)
     if options.seed is not None:
         last = dataclasses.replace(last, seed=options.seed)
     if options.mixed_precision is not None:

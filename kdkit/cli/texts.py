@@ -24,7 +24,7 @@ from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 
 
-def beams_of(options) -> "generation.Beams":
+def beam_settings(options) -> "generation.Beams":
     """Returns the beam search of the options, by default that of `Beams`.
 
     Raises:

@@ -40,5 +40,5 @@ def run(options):
     pretrained = None
     if options.config is not None:
         pretrained = configs.pretrained_beside(options.config)
-    first_checks.check_first(settings, options.run_dir)
+    first_checks.validate_first(settings, options.run_dir)
     training.train_teacher(settings, options.run_dir, pretrained, options.force)

@@ -230,7 +230,7 @@ def find_columns(path, headings: list[str], wanted) -> tuple[int, ...]:
     Raises:
         UsageError: with all missing headings, and for a CSV file.
     """
-    refuse_csv_file(path, headings)
+    reject_csv_file(path, headings)
     missing = [heading for heading in wanted if heading not in headings]
     if missing:
         raise UsageError(
@@ -242,7 +242,7 @@ def find_columns(path, headings: list[str], wanted) -> tuple[int, ...]:
     return tuple(headings.index(heading) for heading in wanted)
 
 
-def refuse_csv_file(path, headings: list[str]) -> None:
+def reject_csv_file(path, headings: list[str]) -> None:
     """Rejects a file named `.csv`, unless tabs separate its columns.
 
     Args:

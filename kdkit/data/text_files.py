@@ -15,7 +15,7 @@ from kdkit.data.examples import as_csv_has_them
 from kdkit.data.examples import csv_separator
 from kdkit.data.examples import how_to_convert
 from kdkit.data.examples import is_header
-from kdkit.data.examples import refuse_csv_file
+from kdkit.data.examples import reject_csv_file
 from kdkit.data.examples import without_blank_end
 from kdkit.data.tfds import PREFIX
 from kdkit.data.tfds import tfds_pairs
@@ -28,7 +28,7 @@ from kdkit.io.reading import numbered_lines
 FIRST_LINES = 1000  # lines of a file that are inspected
 
 
-def refuse_table(path, lines: Iterable[str], advice: str) -> None:
+def reject_table(path, lines: Iterable[str], advice: str) -> None:
     """Rejects a table where every line is read as a text.
 
     A table's header, labels and other columns would be read as text. A table is
@@ -58,10 +58,10 @@ def refuse_table(path, lines: Iterable[str], advice: str) -> None:
             f"of tabs; its first line is {shortened(lines[0])}. {advice}, or "
             "put spaces instead of the tabs if each line is a text."
         )
-    _refuse_csv(pathlib.Path(path), lines, advice)
+    _reject_csv(pathlib.Path(path), lines, advice)
 
 
-def _refuse_csv(path, lines, advice):
+def _reject_csv(path, lines, advice):
     """Rejects CSV files, and tables of one column that are named as tables."""
     suffix = path.suffix.lower()
     separator = csv_separator(lines)
@@ -81,8 +81,8 @@ def _refuse_csv(path, lines, advice):
         )
 
 
-def refuse_table_file(path, advice: str) -> None:
-    """Rejects a file that is a table, as `refuse_table` does.
+def reject_table_file(path, advice: str) -> None:
+    """Rejects a file that is a table, as `reject_table` does.
 
     Args:
         path: path of the file. Other paths, such as pipes, are ignored.
@@ -92,7 +92,7 @@ def refuse_table_file(path, advice: str) -> None:
         UsageError: for a table, and for an unreadable file.
     """
     if pathlib.Path(path).is_file():
-        refuse_table(path, (line for _, line in numbered_lines(path)), advice)
+        reject_table(path, (line for _, line in numbered_lines(path)), advice)
 
 
 NAME_A_COLUMN = "Name its column of texts with --column (Python: column=)"
@@ -145,7 +145,7 @@ class Corpus:
                 continue
             try:
                 if self.column is None:
-                    refuse_table_file(path, NAME_A_COLUMN)
+                    reject_table_file(path, NAME_A_COLUMN)
                 else:
                     _, header = next(numbered_lines(path), (1, ""))
                     self._column_index(path, header)
@@ -184,7 +184,7 @@ class Corpus:
     def _texts_of(self, path):
         index = None
         if self.column is None:
-            refuse_table_file(path, NAME_A_COLUMN)
+            reject_table_file(path, NAME_A_COLUMN)
         lines = numbered_lines(path)
         if self.column is not None:
             lines = without_blank_end(lines)
@@ -207,7 +207,7 @@ class Corpus:
 
     def _column_index(self, path, header):
         headings = header.split("\t")
-        refuse_csv_file(path, headings)
+        reject_csv_file(path, headings)
         if self.column not in headings:
             raise UsageError(
                 f"{path}, line 1: expected a header with {self.column!r}. "
@@ -355,7 +355,7 @@ class ParallelText:
         with all_mistakes() as check:
             for path in (source, target):
                 with check():
-                    refuse_table_file(path, NAME_COLUMNS)
+                    reject_table_file(path, NAME_COLUMNS)
         with contextlib.ExitStack() as stack:
             lines = [
                 without_blank_end(
@@ -385,7 +385,7 @@ class ParallelText:
         for number, line in without_blank_end(numbered_lines(path)):
             cells = line.split("\t")
             if places is None:
-                refuse_csv_file(path, cells)
+                reject_csv_file(path, cells)
                 missing = [name for name in self.columns if name not in cells]
                 if missing:
                     raise UsageError(

@@ -11,7 +11,7 @@ from kdkit.data.examples import Examples
 from kdkit.data.examples import find_columns
 from kdkit.data.examples import raise_problems
 from kdkit.data.examples import read_lines
-from kdkit.data.text_files import refuse_table
+from kdkit.data.text_files import reject_table
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 
@@ -103,7 +103,7 @@ def _rows(path, columns):
     """Yields the texts of every example in a file."""
     lines = read_lines(path, "rows of text")
     if not columns:
-        refuse_table(path, lines, NAME_COLUMNS)
+        reject_table(path, lines, NAME_COLUMNS)
         yield from ((line.strip(),) for line in lines if line.strip())
         return
     lines = enumerate(lines, start=1)

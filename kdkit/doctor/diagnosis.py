@@ -23,8 +23,8 @@ from kdkit.io.machine import duration
 from kdkit.recipes.stages import Stage
 from kdkit.reporting.formatting import words
 from kdkit.runs.directory import is_finished
-from kdkit.runs.examples import check_label_smoothing
-from kdkit.runs.examples import check_stage
+from kdkit.runs.examples import require_fitting_stage
+from kdkit.runs.examples import require_smoothable_labels
 from kdkit.runs.examples import stages_with_teachers
 from kdkit.runs.pipeline import known_sizes
 from kdkit.runs.settings import PRETRAINED
@@ -32,13 +32,13 @@ from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
 from kdkit.runs.task_parts import Student
-from kdkit.runs.task_parts import check_corpus_stages
-from kdkit.runs.task_parts import check_encoder
-from kdkit.runs.task_parts import check_further_files
+from kdkit.runs.task_parts import load_corpus_teacher
+from kdkit.runs.task_parts import require_encoder
+from kdkit.runs.task_parts import require_further_files
 from kdkit.training.making import DATA_LENGTH
-from kdkit.training.making import check_length
 from kdkit.training.making import load_teacher
 from kdkit.training.making import make_model
+from kdkit.training.making import require_length
 from kdkit.training.sources import TaskSource
 from kdkit.training.stage_trainer import Arm
 from kdkit.training.stage_trainer import make_trainer
@@ -72,9 +72,9 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     with findings.attempt("data"):
         check_data(task, settings.data)
     with findings.attempt("files"):
-        check_further_files(settings, task)
+        require_further_files(settings, task)
     with findings.attempt("label smoothing"):
-        check_label_smoothing((*settings.stages, *settings.control), task)
+        require_smoothable_labels((*settings.stages, *settings.control), task)
     run_dir = pathlib.Path(run_dir)
     teachers, places = _teachers(settings, task, run_dir, findings)
     student, tokenizer = None, None
@@ -86,7 +86,9 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     for model in (student, *(teacher.model for teacher in teachers)):
         if model is not None:
             with findings.attempt("longest row"):
-                check_length(settings.data.sequence_length, model, DATA_LENGTH)
+                require_length(
+                    settings.data.sequence_length, model, DATA_LENGTH
+                )
     fitting = ()
     if student is not None:
         fitting = _fitting(settings, student, teachers, findings)
@@ -187,7 +189,7 @@ def _fitting(settings, student, teachers, findings):
     fitting = []
     for stage in stages_with_teachers(settings):
         with findings.attempt("layers"):
-            check_stage(settings, stage, student, teachers)
+            require_fitting_stage(settings, stage, student, teachers)
             fitting.append(stage)
     return tuple(fitting)
 
@@ -213,10 +215,10 @@ def _check_corpus_stages(settings, student, teacher):
     if isinstance(settings.pretrained, PretrainSettings):
         settings.pretrained.corpus.check()
         return
-    check_encoder(student)
+    require_encoder(student)
     language_model = models.language_model(models.backbone_of(student))
     tokenizer = teacher.tokenizer
-    check_corpus_stages(
+    load_corpus_teacher(
         settings,
         Student("student", student, tokenizer, language_model),
         tokenizer,

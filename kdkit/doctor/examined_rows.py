@@ -27,7 +27,7 @@ from kdkit.doctor.leakage import rows_kept_apart
 from kdkit.doctor.unknown_words import has_unknown
 from kdkit.doctor.unknown_words import unknown_words
 from kdkit.errors import UsageError
-from kdkit.runs.augmenting import check_augmentation
+from kdkit.runs.augmenting import require_augmentation
 from kdkit.runs.settings import DistillSettings
 from kdkit.tasks import Task
 from kdkit.training.making import DATA_LENGTH
@@ -247,7 +247,7 @@ def epoch_rows(
         if per_row is None and pathlib.Path(augmented.file).exists():
             count += count_copies(augmented.file)
         elif per_row is None and augmented.made_by is None:
-            check_augmentation(augmented, task)  # raises the error
+            require_augmentation(augmented, task)  # raises the error
         elif per_row is None:
             per_row = augmented.made_by.augmentation.num_copies
         count += num_train * (per_row or 0)

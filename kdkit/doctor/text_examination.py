@@ -30,7 +30,7 @@ from kdkit.models import load_tokenizer
 from kdkit.models import tokenizers_of_sides
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.runs.directory import RunDirectory
-from kdkit.runs.first_checks import check_steps
+from kdkit.runs.first_checks import validate_steps
 from kdkit.runs.log import decide
 from kdkit.runs.log import logged_findings
 from kdkit.runs.pipeline import Pipeline
@@ -253,7 +253,7 @@ def examine_steps_first(pipeline: Pipeline, force: bool) -> Findings | None:
         RunError: if a finding ruins the runs.
     """
     with all_mistakes() as check:
-        check_steps(pipeline, lambda what: check())
+        validate_steps(pipeline, lambda what: check())
     steps = TextSteps(pipeline)
     last = pipeline.settings
     if last.strategy == MULTI_WORKER and process_of_launcher().rank > 0:

@@ -109,7 +109,7 @@ def load_parts(settings: AugmentSettings, output):
     task = tasks.get_task(settings.task)
     with all_mistakes() as check:
         with check():
-            _check_task(task)
+            _require_text_task(task)
         with check():
             task.check_data(["train"], settings.data_dir)
         with check():
@@ -123,13 +123,13 @@ def load_parts(settings: AugmentSettings, output):
     return task, loaded, stop_words, known
 
 
-def check_augmentation(settings: AugmentedSettings, task) -> None:
+def require_augmentation(settings: AugmentedSettings, task) -> None:
     """Requires that a run's augmented examples exist or can be made.
 
     Raises:
         UsageError: (a `ValueError`) for a missing file or model.
     """
-    _check_task(task)
+    _require_text_task(task)
     if pathlib.Path(settings.file).exists():
         check_augmented(settings.file, task.num_texts)
     elif settings.made_by is None:
@@ -301,15 +301,15 @@ def _fingerprint(settings):
     files = models.model_files(settings.model)
     return {
         "model": settings.model if files is None else digest(files),
-        "word_vectors": _digest_of(settings.word_vectors),
-        "stop_words": _digest_of(settings.stop_words),
+        "word_vectors": _required_digest(settings.word_vectors),
+        "stop_words": _required_digest(settings.stop_words),
         "parity": READINGS.get(settings.parity),
         "seed": settings.seed,
         **vars(settings.augmentation),
     }
 
 
-def _digest_of(file):
+def _required_digest(file):
     if file is None:
         return None
     if not pathlib.Path(file).is_file():
@@ -320,7 +320,7 @@ def _digest_of(file):
     return digest(pathlib.Path(file))
 
 
-def _check_task(task):
+def _require_text_task(task):
     # Without the head, whose classes may have to be read from the data.
     if task.kind.head_kind != "sequence":
         raise UsageError(

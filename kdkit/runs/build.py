@@ -100,7 +100,7 @@ class Parts:
         """Measures models before training and logs it. Called after `load`."""
 
 
-def check_objectives(stages, teacher, student) -> None:
+def require_fitting_objectives(stages, teacher, student) -> None:
     """Validates that stages on text fit the teacher and the student.
 
     Args:

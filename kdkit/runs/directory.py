@@ -37,7 +37,7 @@ from kdkit.runs.events import Epoch
 from kdkit.runs.events import Event
 from kdkit.runs.events import RunFinished
 from kdkit.runs.events import read_event
-from kdkit.runs.settings import without_free
+from kdkit.runs.settings import without_changeable
 from kdkit.settings import differences
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
@@ -109,7 +109,7 @@ class RunDirectory:
             if event is not None and kind in (None, type(event))
         ]
 
-    def check_events(self) -> None:
+    def require_events(self) -> None:
         """Requires that every line of the log is an event.
 
         Raises:
@@ -127,7 +127,7 @@ class RunDirectory:
                     "go on without it."
                 )
 
-    def keep_events(self, wanted) -> None:
+    def filter_events(self, wanted) -> None:
         """Removes the events from the log for which `wanted(event)` is false.
 
         All other lines stay unchanged, including damaged ones.
@@ -153,13 +153,13 @@ class RunDirectory:
                         if number not in left_out
                     )
 
-    def mend(self) -> None:
+    def remove_leftovers(self) -> None:
         """Removes leftovers of a killed process: folders and half of a line."""
         remove_left_over(self.path)
         log = self.path / EVENTS
         if log.exists():
             with appending(log) as file:
-                file.truncate(_end_of_lines(log))
+                file.truncate(_complete_bytes(log))
 
     @property
     def is_finished(self) -> bool:
@@ -228,7 +228,7 @@ def _numbered_events(log):
         yield number, read_event(line) if line else None
 
 
-def _end_of_lines(log):
+def _complete_bytes(log):
     """The number of bytes in a file up to its last line feed."""
     with open(log, "rb") as file:
         end = file.seek(0, os.SEEK_END)
@@ -242,7 +242,7 @@ def _end_of_lines(log):
     return 0
 
 
-def _was_made_for(path):
+def _is_step(path):
     """Whether a path is the directory of a step inside a run directory."""
     return path.name.endswith("_run") and (path / CONFIG).exists()
 
@@ -274,7 +274,7 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
     """
     need_tensorflow("A run in a directory")
     path = pathlib.Path(path)
-    distribution.check_same("settings", without_free(settings))
+    distribution.require_same("settings", without_changeable(settings))
     replicas = distribution.shares.total
     if not distribution.is_chief:
         distribution.barrier()  # the chief opens it
@@ -282,7 +282,7 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
         yield RunDirectory(path, is_read_only=True, replicas=replicas)
         distribution.barrier()  # the chief finished it
         return
-    _check_is_free(path)
+    _require_free(path)
     is_new = not path.exists()
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
@@ -295,9 +295,9 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
             check_links(path)
             _check_settings(path, settings, kind, replicas)
             run = RunDirectory(path, replicas=replicas)
-            run.mend()
+            run.remove_leftovers()
             if not run.is_finished:
-                run.check_events()
+                run.require_events()
             distribution.barrier()
             yield run
         except BaseException:
@@ -307,7 +307,7 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
         distribution.barrier()
 
 
-def check_run(path, settings: dict, kind=None) -> None:
+def require_run(path, settings: dict, kind=None) -> None:
     """Requires that a run can begin or continue in a directory.
 
     Writes nothing. `open_run` makes the same checks.
@@ -319,13 +319,13 @@ def check_run(path, settings: dict, kind=None) -> None:
         UsageError: as `open_run`, except for locks and replicas.
     """
     path = pathlib.Path(path)
-    _check_is_free(path)
+    _require_free(path)
     if path.exists():
         check_links(path)
         _check_settings(path, settings, kind)
 
 
-def _check_is_free(path):
+def _require_free(path):
     """Rejects a file, and a directory that holds other files."""
     if path.exists() and not path.is_dir():
         raise UsageError(
@@ -333,17 +333,15 @@ def _check_is_free(path):
             "name of a new one. Choose another --run-dir."
         )
     if path.is_dir() and not (path / CONFIG).exists():
-        _check_empty(path)
+        _require_empty(path)
 
 
-def _check_empty(path):
+def _require_empty(path):
     """Rejects a directory without settings that is not empty."""
     strangers = sorted(
         item.name
         for item in path.iterdir()
-        if item.name != LOCK
-        and not _was_made_for(item)
-        and not is_left_over(item)
+        if item.name != LOCK and not _is_step(item) and not is_left_over(item)
     )
     of_run = [name for name in (EVENTS, CHECKPOINTS) if name in strangers]
     if of_run:
@@ -462,7 +460,7 @@ def _check_settings(path, settings, kind, replicas=None):
             if is_same_kind and _other_version(path) is not None:
                 raise
             # The differences below report the mistake.
-    found = differences(without_free(there), without_free(settings))
+    found = differences(without_changeable(there), without_changeable(settings))
     if found:
         listed = "\n".join(f"  {line}" for line in found)
         raise UsageError(

@@ -16,7 +16,7 @@ from kdkit.runs.events import Unlabeled
 from kdkit.runs.settings import DistillSettings
 from kdkit.tasks import Task
 from kdkit.training.making import DATA_LENGTH
-from kdkit.training.making import check_length
+from kdkit.training.making import require_length
 from kdkit.training.optimizers import make_label_loss
 from kdkit.training.sources import TaskSource
 from kdkit.training.task_data import Evaluator
@@ -110,7 +110,7 @@ def load_rows(
     return LoadedRows(train, dev, unlabeled, counts, settings)
 
 
-def check_fit(
+def require_fit(
     settings: DistillSettings, student, teachers: list[LoadedModel]
 ) -> None:
     """Validates that all stages on the task fit the student and its teachers.
@@ -126,10 +126,12 @@ def check_fit(
     with all_mistakes() as check:
         for model in (student, *(teacher.model for teacher in teachers)):
             with check():
-                check_length(settings.data.sequence_length, model, DATA_LENGTH)
+                require_length(
+                    settings.data.sequence_length, model, DATA_LENGTH
+                )
         for stage in stages_with_teachers(settings):
             with check():
-                check_stage(settings, stage, student, teachers)
+                require_fitting_stage(settings, stage, student, teachers)
 
 
 def stages_with_teachers(settings: DistillSettings) -> tuple[Stage, ...]:
@@ -141,7 +143,7 @@ def stages_with_teachers(settings: DistillSettings) -> tuple[Stage, ...]:
     )
 
 
-def check_stage(
+def require_fitting_stage(
     settings: DistillSettings,
     stage: Stage,
     student,
@@ -168,7 +170,7 @@ def check_stage(
     )
 
 
-def check_label_smoothing(stages: Iterable[Stage], task: Task) -> None:
+def require_smoothable_labels(stages: Iterable[Stage], task: Task) -> None:
     """Requires that the task's labels can be smoothed, if a stage smooths them.
 
     Args:

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
-from kdkit.runs.directory import check_run
 from kdkit.runs.directory import is_finished
+from kdkit.runs.directory import require_run
 from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.pipeline import RunSettings
 from kdkit.runs.settings import PRETRAINED
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
-from kdkit.runs.tokenizer import check_tokenizer
+from kdkit.runs.tokenizer import require_fitting_tokenizer
 from kdkit.settings import to_dict
 from kdkit.training import text_data
 from kdkit.training.making import CORPUS_LENGTH
-from kdkit.training.making import check_sizes
+from kdkit.training.making import validate_sizes
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import check_data
 from kdkit.training.task_data import open_task
@@ -27,7 +27,7 @@ from kdkit.training.task_data import open_task
 OF_RUN = (PRETRAINED, "pretrained", "teacher")
 
 
-def check_first(settings: RunSettings, run_dir) -> None:
+def validate_first(settings: RunSettings, run_dir) -> None:
     """Checks a run's directory, its files and the places of its models.
 
     The run repeats these checks once Keras is imported. A finished run needs
@@ -41,14 +41,14 @@ def check_first(settings: RunSettings, run_dir) -> None:
         UsageError: (a `ValueError`) if the directory belongs to another run,
             or with every missing file and model.
     """
-    check_run(run_dir, to_dict(settings), type(settings))
+    require_run(run_dir, to_dict(settings), type(settings))
     if is_finished(run_dir):
         return
-    if not getattr(settings, "steps_before", None):  # see `check_steps`
-        check_sources(settings)
+    if not getattr(settings, "steps_before", None):  # see `validate_steps`
+        require_sources(settings)
 
 
-def check_steps(pipeline: Pipeline, attempt: Callable) -> list[str]:
+def validate_steps(pipeline: Pipeline, attempt: Callable) -> list[str]:
     """Checks the steps of a chain on text, and the given models.
 
     Args:
@@ -70,9 +70,9 @@ def check_steps(pipeline: Pipeline, attempt: Callable) -> list[str]:
         with attempt("longest row"):
             _check_positions(step.name, settings)
         with attempt("sizes"):
-            check_sizes(settings.model)
+            validate_sizes(settings.model)
         with attempt("tokenizer"):
-            check_tokenizer(settings)
+            require_fitting_tokenizer(settings)
     right = []
     on_sentences = pipeline.settings.reads_sentences
     for name, place in pipeline.given.items():
@@ -116,7 +116,7 @@ def _check_positions(name, settings):
         )
 
 
-def check_sources(settings: RunSettings) -> None:
+def require_sources(settings: RunSettings) -> None:
     """Checks the files of a run and the places of its models.
 
     Args:
@@ -135,14 +135,14 @@ def check_sources(settings: RunSettings) -> None:
             with check():
                 check_data(open_task(settings.data), settings.data)
         with check():
-            check_places(settings)
+            require_places(settings)
     for place in _places(settings):
         models.announce_download(place)
     if not isinstance(settings, PretrainSettings):
         open_task(settings.data).announce_download(settings.data.data_dir)
 
 
-def check_places(settings: RunSettings) -> None:
+def require_places(settings: RunSettings) -> None:
     """Checks the places of a run's models.
 
     Args:

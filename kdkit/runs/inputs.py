@@ -18,7 +18,7 @@ from kdkit.runs.directory import CHECKPOINTS
 from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Inputs
-from kdkit.runs.log import says_finished
+from kdkit.runs.log import reports_finished
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.tasks import Task
@@ -94,7 +94,9 @@ def files_digest(places: Iterable[str]) -> str | None:
     return digest(*paths)
 
 
-def inputs_of(settings: DistillSettings, task: Task) -> dict[str, str | None]:
+def distillation_inputs(
+    settings: DistillSettings, task: Task
+) -> dict[str, str | None]:
     """Returns the checksums of a distillation's inputs.
 
     Files that the run itself makes are not inputs. The splits for evaluation
@@ -170,7 +172,7 @@ def text_inputs(settings: PretrainSettings) -> dict[str, str | None]:
     return inputs
 
 
-def check_inputs(
+def require_same_inputs(
     run: RunDirectory,
     inputs: dict[str, str | None],
     distribution: Distribution,
@@ -191,10 +193,10 @@ def check_inputs(
             run began with, or from another process's; or if the run has
             trained already and its log has lost the inputs.
     """
-    distribution.check_same("data and models, by content", inputs)
+    distribution.require_same("data and models, by content", inputs)
     noted = run.events(Inputs)
     if not noted:
-        _check_not_trained(run)
+        _require_untrained(run)
         return
     before = noted[0].digests
     present = {
@@ -230,7 +232,7 @@ def _is_gone(before, now):
     )
 
 
-def _check_not_trained(run):
+def _require_untrained(run):
     """Rejects a run that has checkpoints, but no inputs in its log."""
     places = sorted((run.path / CHECKPOINTS).rglob(STATE))
     if places and not run.is_finished:
@@ -253,22 +255,22 @@ def is_finished_with(
     Args:
         run: `RunDirectory`.
         find_inputs: callable without arguments that returns the run's inputs,
-            as for `check_inputs`. Inputs that are not readable any more are
-            not compared, because a finished run does not need them.
+            as for `require_same_inputs`. Inputs that are not readable any more
+            are not compared, because a finished run does not need them.
         distribution: `Distribution` of the run.
-        needs_models: bool, as in `says_finished`. Defaults to `True`.
+        needs_models: bool, as in `reports_finished`. Defaults to `True`.
 
     Raises:
         UsageError: (a `ValueError`) if the run was made from other inputs.
     """
     if not run.is_finished and (needs_models or not run.has_ended):
-        return says_finished(run)
+        return reports_finished(run)
     try:
         inputs = find_inputs()
     except UsageError:
         inputs = {}
-    check_inputs(run, inputs, distribution)
-    return says_finished(run, needs_models)
+    require_same_inputs(run, inputs, distribution)
+    return reports_finished(run, needs_models)
 
 
 def log_inputs(run: RunDirectory, inputs: dict[str, str | None]) -> None:

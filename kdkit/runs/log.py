@@ -35,7 +35,7 @@ from kdkit.training.task_data import predict_logits
 _log = logging.getLogger(__name__)
 
 
-def says_finished(run: RunDirectory, needs_models: bool = True) -> bool:
+def reports_finished(run: RunDirectory, needs_models: bool = True) -> bool:
     """Returns whether a run is finished, and prints that or its lost models.
 
     Args:
@@ -83,7 +83,7 @@ def finish(run: RunDirectory, best: dict[str, Best]) -> None:
     # Compared as JSON, where NaN equals itself.
     known = [json.dumps(event.to_dict()) for event in run.events(RunFinished)]
     if not known or known[-1] != json.dumps(end.to_dict()):
-        run.keep_events(lambda event: not isinstance(event, RunFinished))
+        run.filter_events(lambda event: not isinstance(event, RunFinished))
         run.log(end)
     for arm, result in best.items():
         file = run.path / f"{arm}.keras"
@@ -219,7 +219,7 @@ def _evaluated(run, arm, split):
     )
 
 
-def keep_model(
+def save_arm_model(
     run: RunDirectory, arm, model, tokenizer, sequence_length, head: Head
 ) -> None:
     """Saves an arm's model in the run directory, unless it exists.

@@ -7,9 +7,9 @@ from kdkit import models
 from kdkit.runs.augmenting import prepare_copies
 from kdkit.runs.directory import open_run
 from kdkit.runs.directory import provenance
-from kdkit.runs.inputs import check_inputs
 from kdkit.runs.inputs import is_finished_with
 from kdkit.runs.inputs import log_inputs
+from kdkit.runs.inputs import require_same_inputs
 from kdkit.runs.log import evaluate_other
 from kdkit.runs.log import finish
 from kdkit.runs.log import log_findings
@@ -147,7 +147,7 @@ def _run(
         if before:
             _announce(last, before)
         inputs = parts.inputs()
-        check_inputs(run, inputs, distribution)
+        require_same_inputs(run, inputs, distribution)
         with distribution.chief_first():  # the caches may hold other outputs
             parts.open_caches()
         # Before reading the data: only a run directory may hold the files that

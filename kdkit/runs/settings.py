@@ -14,15 +14,15 @@ from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.data_settings import UnlabeledSettings
 from kdkit.training.model_settings import ModelSettings
-from kdkit.training.model_settings import check_jit_compile
-from kdkit.training.model_settings import check_parts
-from kdkit.training.model_settings import check_seed
-from kdkit.training.model_settings import check_strategy
+from kdkit.training.model_settings import validate_jit_compile
+from kdkit.training.model_settings import validate_parts
+from kdkit.training.model_settings import validate_seed
+from kdkit.training.model_settings import validate_strategy
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 
 
-def check_kept_text(settings) -> None:
+def require_cacheable_text(settings) -> None:
     """Requires that a run on text can use a cache of the teacher's outputs.
 
     Args:
@@ -60,7 +60,7 @@ def check_kept_text(settings) -> None:
         raise UsageError(f"--cache: {'; '.join(problems)}.")
 
 
-def check_tokenizer_source(settings) -> None:
+def require_one_tokenizer(settings) -> None:
     """Requires exactly one source of a tokenizer, where one is needed.
 
     Args:
@@ -154,7 +154,7 @@ class Saving:
         return cls(*(getattr(settings, name) for name in FREE))
 
 
-def without_free(settings):
+def without_changeable(settings):
     """Returns a run's settings without the fields that may change.
 
     Args:
@@ -162,12 +162,12 @@ def without_free(settings):
     """
     if isinstance(settings, dict):
         return {
-            name: without_free(value)
+            name: without_changeable(value)
             for name, value in settings.items()
             if name not in FREE + RECORDED
         }
     if isinstance(settings, list):
-        return [without_free(value) for value in settings]
+        return [without_changeable(value) for value in settings]
     return settings
 
 
@@ -178,11 +178,11 @@ PRETRAINED = "pretrained"
 
 def _check_run(settings, *arms):
     """Checks the settings that all runs have, and the stages of each arm."""
-    check_seed(settings.seed)
+    validate_seed(settings.seed)
     validate_policy(settings.dtype_policy)
-    check_jit_compile(settings.jit_compile)
-    check_strategy(settings)
-    check_parts(settings)
+    validate_jit_compile(settings.jit_compile)
+    validate_strategy(settings)
+    validate_parts(settings)
     Saving.of(settings)
     for stages in arms:
         names = [stage.name for stage in stages]
@@ -322,9 +322,9 @@ class PretrainSettings:
                 f"Received: teacher={self.teacher!r}, "
                 f"{'' if has_objectives else 'no '}objectives."
             )
-        check_tokenizer_source(self)
+        require_one_tokenizer(self)
         if self.cache is not None:
-            check_kept_text(self)
+            require_cacheable_text(self)
 
     @property
     def reads_sentences(self) -> bool:

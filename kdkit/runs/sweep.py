@@ -22,8 +22,8 @@ from kdkit.settings import canonical_path
 from kdkit.settings import override
 from kdkit.settings import to_dict
 from kdkit.tasks import get_task
-from kdkit.training.making import check_sizes
-from kdkit.training.model_settings import check_one_process
+from kdkit.training.making import validate_sizes
+from kdkit.training.model_settings import require_one_process
 
 TRIALS = "trials"
 
@@ -243,7 +243,7 @@ def run_sweep(
         UsageError: before any run, if a choice of values is impossible.
     """
     directory = pathlib.Path(directory)
-    check_axes(settings, axes)
+    validate_axes(settings, axes)
     measure = yardstick(settings)
     trials = [
         run_trial(settings, values, directory, announce, force)
@@ -294,7 +294,7 @@ def _choice(axes, number):
     return {axis.field: chosen[axis.field] for axis in axes}
 
 
-def check_axes(
+def validate_axes(
     settings: DistillSettings | PretrainSettings, axes: tuple[Axis, ...]
 ) -> None:
     """Validates each value before any run.
@@ -303,7 +303,7 @@ def check_axes(
         UsageError: if a value is impossible, if the trials would be measured on
             different data, or if several processes would make the runs.
     """
-    check_one_process(settings)
+    require_one_process(settings)
     on_task = isinstance(settings, DistillSettings)
     has_cache = on_task and settings.cache is not None
     for axis in axes:
@@ -334,7 +334,7 @@ def check_axes(
             )
         for value in axis.values:
             chosen = with_values(settings, {axis.field: value})
-            check_sizes(chosen.student if on_task else chosen.model)
+            validate_sizes(chosen.student if on_task else chosen.model)
 
 
 def _is_measured(settings, field):

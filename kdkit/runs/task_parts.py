@@ -14,20 +14,20 @@ from kdkit.doctor.examination import examine_teacher_first
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.models import LoadedModel
-from kdkit.runs.augmenting import check_augmentation
+from kdkit.runs.augmenting import require_augmentation
 from kdkit.runs.build import Leg
 from kdkit.runs.build import Parts
-from kdkit.runs.build import check_objectives
-from kdkit.runs.examples import check_fit
-from kdkit.runs.examples import check_label_smoothing
+from kdkit.runs.build import require_fitting_objectives
 from kdkit.runs.examples import load_rows
+from kdkit.runs.examples import require_fit
+from kdkit.runs.examples import require_smoothable_labels
 from kdkit.runs.examples import stages_with_teachers
 from kdkit.runs.inputs import data_inputs
-from kdkit.runs.inputs import inputs_of
+from kdkit.runs.inputs import distillation_inputs
 from kdkit.runs.inputs import model_digest
 from kdkit.runs.log import evaluate_teachers
-from kdkit.runs.log import keep_model
 from kdkit.runs.log import log_model
+from kdkit.runs.log import save_arm_model
 from kdkit.runs.pipeline import known_sizes
 from kdkit.runs.pipeline import place_of_step
 from kdkit.runs.settings import PRETRAINED
@@ -39,10 +39,10 @@ from kdkit.tasks import Task
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import DATA_LENGTH
-from kdkit.training.making import check_length
 from kdkit.training.making import load_teachers
 from kdkit.training.making import load_text_teacher
 from kdkit.training.making import make_model
+from kdkit.training.making import require_length
 from kdkit.training.sources import TaskSource
 from kdkit.training.task_data import Evaluator
 from kdkit.training.task_data import check_data
@@ -65,7 +65,7 @@ class TaskParts(Parts):
 
     def save(self, run, name, model):
         length = self.settings.data.sequence_length
-        keep_model(run, name, model, self.tokenizer, length, self.task.head)
+        save_arm_model(run, name, model, self.tokenizer, length, self.task.head)
 
 
 class TeacherParts(TaskParts):
@@ -95,12 +95,14 @@ class TeacherParts(TaskParts):
             with check():
                 check_data(task, settings.data)
             with check():
-                check_label_smoothing(settings.stages, task)
+                require_smoothable_labels(settings.stages, task)
             with check():
                 with self.distribution.scope(), own_names():
                     model, self.tokenizer = make_model(self._start, task)
                     self._model = models.in_policy(model, settings.dtype_policy)
-                check_length(settings.data.sequence_length, model, DATA_LENGTH)
+                require_length(
+                    settings.data.sequence_length, model, DATA_LENGTH
+                )
 
     def examine(self, run, force):
         return examine_teacher_first(
@@ -139,7 +141,7 @@ class DistillParts(TaskParts):
         self._is_checked = False
 
     def inputs(self):
-        return inputs_of(self.settings, self.task)
+        return distillation_inputs(self.settings, self.task)
 
     def needs(self, step):
         # To check that the student fits its teachers before the long steps.
@@ -147,7 +149,9 @@ class DistillParts(TaskParts):
 
     def check(self, run, force, has_steps):
         settings = self.settings
-        check_label_smoothing((*settings.stages, *settings.control), self.task)
+        require_smoothable_labels(
+            (*settings.stages, *settings.control), self.task
+        )
         examine_memory_first(run, settings, force)
         if has_steps:  # otherwise reported together with mistakes in models
             self._check_files()
@@ -159,7 +163,7 @@ class DistillParts(TaskParts):
                 with check():
                     check_data(self.task, self.settings.data)
                 with check():
-                    check_further_files(self.settings, self.task)
+                    require_further_files(self.settings, self.task)
         self._is_checked = True
 
     def build(self, on_task_alone: bool = False):
@@ -193,7 +197,7 @@ class DistillParts(TaskParts):
             model = models.in_policy(model, self.settings.dtype_policy)
         language_model = None
         if self._stages(name, "corpus"):
-            check_encoder(model)
+            require_encoder(model)
             with self.distribution.scope():
                 language_model = models.language_model(
                     models.backbone_of(model)
@@ -213,10 +217,10 @@ class DistillParts(TaskParts):
         self._text_teacher = None
         with all_mistakes() as check:
             with check():
-                check_fit(settings, student.model, self.teachers)
+                require_fit(settings, student.model, self.teachers)
             if student.language_model is not None:
                 with check():
-                    self._text_teacher = check_corpus_stages(
+                    self._text_teacher = load_corpus_teacher(
                         settings, student, self.tokenizer, self.pretrained
                     )
 
@@ -346,7 +350,7 @@ class Student:
     language_model: keras.Model | None
 
 
-def check_further_files(settings: DistillSettings, task: Task) -> None:
+def require_further_files(settings: DistillSettings, task: Task) -> None:
     """Checks the files of augmented examples, unlabelled text and corpora.
 
     Args:
@@ -359,19 +363,19 @@ def check_further_files(settings: DistillSettings, task: Task) -> None:
     with all_mistakes() as check:
         if settings.augmented is not None:
             with check():
-                check_augmentation(settings.augmented, task)
+                require_augmentation(settings.augmented, task)
         if settings.general is not None:
             with check():
                 settings.general.corpus.check()
         if settings.unlabeled is not None:
             with check():
-                _check_there(settings.unlabeled.files)
+                _require_files(settings.unlabeled.files)
         if settings.cache is not None:
             with check():
                 settings.cache.check()
 
 
-def _check_there(files):
+def _require_files(files):
     missing = [file for file in files if not pathlib.Path(file).is_file()]
     if missing:
         raise UsageError(
@@ -380,7 +384,7 @@ def _check_there(files):
         )
 
 
-def check_encoder(student) -> None:
+def require_encoder(student) -> None:
     """Requires that a student has an encoder, to learn from text.
 
     Args:
@@ -397,7 +401,7 @@ def check_encoder(student) -> None:
         )
 
 
-def check_corpus_stages(
+def load_corpus_teacher(
     settings: DistillSettings, student: Student, tokenizer, pretrained
 ) -> LoadedModel | None:
     """Checks the stages on a corpus, and loads their teacher.
@@ -427,11 +431,13 @@ def check_corpus_stages(
         with check():
             require_readable(corpus, student.model)
         with check():
-            check_length(corpus.sequence_length, student.model, CORPUS_LENGTH)
+            require_length(corpus.sequence_length, student.model, CORPUS_LENGTH)
         if stages:
             with check():
                 teacher = _load_text_teacher(pretrained, tokenizer)
-                check_objectives(stages, teacher.model, student.language_model)
+                require_fitting_objectives(
+                    stages, teacher.model, student.language_model
+                )
     return teacher
 
 

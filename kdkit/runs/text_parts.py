@@ -16,21 +16,21 @@ from kdkit.io.files import staged
 from kdkit.models import LoadedModel
 from kdkit.runs.build import Leg
 from kdkit.runs.build import Parts
-from kdkit.runs.build import check_objectives
+from kdkit.runs.build import require_fitting_objectives
 from kdkit.runs.events import Doctor
 from kdkit.runs.inputs import text_inputs
 from kdkit.runs.log import decide
 from kdkit.runs.log import log_model
 from kdkit.runs.pipeline import Pipeline
-from kdkit.runs.tokenizer import keep_tokenizer
 from kdkit.runs.tokenizer import make_tokenizer
 from kdkit.runs.tokenizer import readable_tokenizer
+from kdkit.runs.tokenizer import save_trained_tokenizer
 from kdkit.runs.tokenizer import vocabulary_sizes
 from kdkit.taps import own_names
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.making import CORPUS_LENGTH
-from kdkit.training.making import check_length
 from kdkit.training.making import load_text_teacher
+from kdkit.training.making import require_length
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.text_data import is_masked
 from kdkit.training.text_data import load_text
@@ -80,7 +80,7 @@ class PretrainParts(Parts):
                 random.seed(settings.seed)
                 loaded = self._make(teacher)
         length = settings.corpus.sequence_length
-        check_length(length, loaded.model, CORPUS_LENGTH)
+        require_length(length, loaded.model, CORPUS_LENGTH)
         require_readable(settings.corpus, loaded.model)
         if settings.reads_sentences:
             require_vocabulary(settings.corpus, loaded.tokenizer)
@@ -91,14 +91,14 @@ class PretrainParts(Parts):
     def _fitting_teacher(self, teacher, model):
         """The teacher with the head that the stages need."""
         settings = self.settings
-        if kind_of(teacher) != kind_of(model):
+        if language_model_kind(teacher) != language_model_kind(model):
             raise UsageError(
                 "The teacher and the student must both be encoders, decoders "
                 f"or encoder-decoders. Received: a {type(teacher).__name__} as "
                 f"teacher, a {type(model).__name__} as student. Use two of a "
                 "kind."
             )
-        check_length(settings.corpus.sequence_length, teacher, CORPUS_LENGTH)
+        require_length(settings.corpus.sequence_length, teacher, CORPUS_LENGTH)
         if not self._has_head:
             teacher = teacher.backbone
         if settings.cache is not None and is_masked(settings.corpus, teacher):
@@ -107,7 +107,7 @@ class PretrainParts(Parts):
                 "teacher's outputs cannot be cached. Remove it."
             )
         stages = [stage for stage in settings.stages if stage.objectives]
-        check_objectives(stages, teacher, model)
+        require_fitting_objectives(stages, teacher, model)
         return teacher
 
     def _make(self, teacher):
@@ -163,14 +163,18 @@ class PretrainParts(Parts):
     def load(self, run):
         corpus, model = self.settings.corpus, self._model
         if self.settings.vocabulary_size is not None and not run.is_read_only:
-            keep_tokenizer(self.tokenizer, self.place / "tokenizer")
+            save_trained_tokenizer(self.tokenizer, self.place / "tokenizer")
         self._source = load_text(
             corpus, self.tokenizer, self.place / "corpus", model
         )
 
     @property
     def arms(self):
-        return ("student" if self.settings.teacher else kind_of(self._model),)
+        return (
+            "student"
+            if self.settings.teacher
+            else language_model_kind(self._model),
+        )
 
     def legs(self, run, name):
         settings = self.settings
@@ -210,7 +214,7 @@ class PretrainParts(Parts):
                 models.save_encoder(model, self.tokenizer, partial)
 
 
-def kind_of(model) -> str:
+def language_model_kind(model) -> str:
     """Returns the name of a language model's directory in its run."""
     if models.is_encoder_decoder(model):
         return "encoder_decoder"

@@ -15,7 +15,7 @@ def make_tokenizer(settings: PretrainSettings, directory):
 
     Args:
         settings: `PretrainSettings`.
-        directory: path. Where `keep_tokenizer` saves a trained tokenizer.
+        directory: path. The folder for a trained tokenizer.
 
     Returns:
         A keras-hub tokenizer, or a `kdkit.models.TokenizerPair`.
@@ -43,7 +43,7 @@ def make_tokenizer(settings: PretrainSettings, directory):
     )
 
 
-def keep_tokenizer(tokenizer, directory) -> None:
+def save_trained_tokenizer(tokenizer, directory) -> None:
     """Saves a trained tokenizer, for when the run continues.
 
     Args:
@@ -71,7 +71,7 @@ def readable_tokenizer(model: ModelSettings, tokenizer):
     return models.convert_tokenizer(ALL_FAMILIES.get(model.family), tokenizer)
 
 
-def check_tokenizer(settings: PretrainSettings) -> None:
+def require_fitting_tokenizer(settings: PretrainSettings) -> None:
     """Requires that the run's model can use its tokenizer.
 
     Args:

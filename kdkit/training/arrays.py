@@ -10,7 +10,7 @@ from kdkit.distillation.distiller import Distiller
 from kdkit.errors import UsageError
 from kdkit.models import padding_row
 from kdkit.taps import select_inputs
-from kdkit.training.model_settings import check_seed
+from kdkit.training.model_settings import validate_seed
 from kdkit.training.optimizers import make_label_loss
 from kdkit.training.optimizers import make_optimizer
 
@@ -94,7 +94,7 @@ def run_on_arrays(
         )
     if loss is None:
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    check_seed(seed)
+    validate_seed(seed)
     num_rows = len(keras.tree.flatten(x)[0])
     histories = {}
     for stage in stages:

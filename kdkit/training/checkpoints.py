@@ -333,7 +333,7 @@ class StageCheckpoints:
         Raises:
             RunError: if that checkpoint is damaged.
         """
-        self._tell_of_lost_state()
+        self._warn_of_lost_state()
         kept = list(self.state.kept)
         while kept and not self._file(kept[-1].name).exists():
             gone = self._file(kept.pop().name)
@@ -343,7 +343,7 @@ class StageCheckpoints:
             self._check(kept[-1].name)
         return self.state.newest
 
-    def _tell_of_lost_state(self):
+    def _warn_of_lost_state(self):
         file = self._directory / STATE
         names = {path.name for path in self._directory.glob(f"*{SUFFIX}")}
         if names - {self._file(UNFINISHED).name} and not file.exists():

@@ -13,8 +13,8 @@ from kdkit.errors import UsageError
 from kdkit.settings import too_small
 from kdkit.teacher_cache import require_cache_directory
 from kdkit.teacher_cache import validate_precision
-from kdkit.training.model_settings import check_seed
-from kdkit.training.model_settings import check_text_numbers
+from kdkit.training.model_settings import validate_seed
+from kdkit.training.model_settings import validate_text_numbers
 
 LEAST = {"sequence_length": 3, "max_train_rows": 1, "num_buckets": 1}
 
@@ -128,7 +128,7 @@ class CorpusSettings:
     detokenizer: str | None = None
 
     def __post_init__(self):
-        check_text_numbers(self)
+        validate_text_numbers(self)
         if self.one_document and not self.held_out:
             raise UsageError(
                 "With one_document, only whole files can be held out. "
@@ -253,7 +253,7 @@ class AugmentSettings:
     seed: int = 0
 
     def __post_init__(self):
-        check_seed(self.seed)
+        validate_seed(self.seed)
         if self.parity not in (None, "tinybert"):
             raise UsageError(
                 "Augmentation: parity must be None or 'tinybert'. Received: "

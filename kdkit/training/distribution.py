@@ -93,7 +93,7 @@ class Distribution:
         """
         return bool(self._rows_of_all([flag]).any())
 
-    def check_same(self, what: str, value: dict, fix: str = SAME_FIX) -> None:
+    def require_same(self, what: str, value: dict, fix: str = SAME_FIX) -> None:
         """Requires the same value in all processes, and raises in all of them.
 
         Args:
@@ -216,7 +216,7 @@ def training_on(settings):
         except (RuntimeError, *_errors(LOST)) as error:
             stop.raise_if_requested()
             if isinstance(error, _errors(LOST)):
-                _tell_who_is_lost(error, distribution)
+                _raise_if_lost(error, distribution)
             raise
 
 
@@ -224,7 +224,7 @@ def _errors(names):
     return tuple(getattr(tf.errors, name) for name in names)
 
 
-def _tell_who_is_lost(error, distribution):
+def _raise_if_lost(error, distribution):
     """Raises a `RunError`, unless this process may have caused the error."""
     tasks = sorted(set(re.findall(r"task:(\d+)", error.message)))
     others = [task for task in tasks if task != str(distribution.rank)]
@@ -300,7 +300,7 @@ def _multi_worker():
     distribution = Distribution(
         strategy, rank=process.rank, num_processes=process.size
     )
-    distribution.check_same(
+    distribution.require_same(
         "devices",
         {"GPUs": num_gpus},
         "Choose as many GPUs on each machine with --devices.",

@@ -15,7 +15,7 @@ DATA_LENGTH = "--set data.sequence_length="
 CORPUS_LENGTH = "--set corpus.sequence_length="
 
 
-def check_length(sequence_length: int, model, option: str) -> None:
+def require_length(sequence_length: int, model, option: str) -> None:
     """Requires that sequences fit a model's positions.
 
     Args:
@@ -26,10 +26,10 @@ def check_length(sequence_length: int, model, option: str) -> None:
     Raises:
         UsageError: if sequences may be longer.
     """
-    check_positions(sequence_length, models.num_positions(model), option)
+    require_context_length(sequence_length, models.num_positions(model), option)
 
 
-def check_positions(
+def require_context_length(
     sequence_length: int, positions: int | None, option: str
 ) -> None:
     """Requires that sequences fit the positions of a model before it is built.
@@ -50,7 +50,7 @@ def check_positions(
         )
 
 
-def check_sizes(settings: ModelSettings) -> None:
+def validate_sizes(settings: ModelSettings) -> None:
     """Rejects impossible sizes before a model is built.
 
     Args:
@@ -134,7 +134,7 @@ def load_teachers(sources, task: Task) -> "list[models.LoadedModel]":
         for source in sources:
             with check():
                 loaded.append(load_teacher(source, task))
-                _check_tokenizers(
+                _require_same_tokens(
                     loaded[0].tokenizer, loaded[-1].tokenizer, source
                 )
     return loaded
@@ -169,7 +169,9 @@ def make_model(
         if tokenizer is None and teacher is not None:
             tokenizer = teacher.tokenizer
         if teacher is not None:
-            _check_tokenizers(teacher.tokenizer, tokenizer, settings.checkpoint)
+            _require_same_tokens(
+                teacher.tokenizer, tokenizer, settings.checkpoint
+            )
         if tokenizer is None:
             raise UsageError(
                 f"{settings.checkpoint} has no tokenizer. Expected a run or "
@@ -198,7 +200,7 @@ def _copy_blocks(settings, task, teacher, pretrained):
             place = pretrained
         encoder, tokenizer = models.load_encoder(place)
         if teacher is not None:
-            _check_tokenizers(teacher.tokenizer, tokenizer, place)
+            _require_same_tokens(teacher.tokenizer, tokenizer, place)
     elif teacher is None:
         raise UsageError(
             'copy_from="teacher" needs a run with a teacher. Received: a run '
@@ -263,7 +265,7 @@ def _make_tokenizer(task):
     )
 
 
-def _check_tokenizers(teacher, other, place):
+def _require_same_tokens(teacher, other, place):
     """Requires that a model has the teacher's token ids."""
     try:
         models.check_same_ids(teacher, other)

@@ -193,7 +193,7 @@ def model_settings(preset_or_checkpoint: str) -> ModelSettings:
     return ModelSettings(**sizes)
 
 
-def check_text_numbers(settings) -> None:
+def validate_text_numbers(settings) -> None:
     """Rejects impossible numbers in the settings of text.
 
     Args:
@@ -215,7 +215,7 @@ def check_text_numbers(settings) -> None:
 UPDATE = "update"
 
 
-def check_jit_compile(value: bool | str) -> None:
+def validate_jit_compile(value: bool | str) -> None:
     """Checks the setting `jit_compile`.
 
     Raises:
@@ -231,7 +231,7 @@ def check_jit_compile(value: bool | str) -> None:
 LARGEST_SEED = 2**32 - 1
 
 
-def check_seed(seed: int) -> None:
+def validate_seed(seed: int) -> None:
     """Rejects a seed that random generators do not accept.
 
     Args:
@@ -251,7 +251,7 @@ MULTI_WORKER = "multi_worker"
 STRATEGIES = (MIRRORED, MULTI_WORKER)
 
 
-def check_strategy(settings) -> None:
+def validate_strategy(settings) -> None:
     """Checks a run's setting `strategy` and the settings that clash with it.
 
     Args:
@@ -291,7 +291,7 @@ def check_strategy(settings) -> None:
         )
 
 
-def check_parts(settings) -> None:
+def validate_parts(settings) -> None:
     """Rejects parts of batches in float16, where loss scaling may skip one.
 
     Args:
@@ -319,7 +319,7 @@ def _stages_in_parts(settings):
     ]
 
 
-def check_one_process(settings) -> None:
+def require_one_process(settings) -> None:
     """Rejects `multi_worker` where one process makes many runs.
 
     Args:

@@ -12,7 +12,7 @@ from kdkit.data import SpanMasking
 from kdkit.data import generated_pairs
 from kdkit.data.tfds import PREFIX as DOWNLOADED
 from kdkit.errors import UsageError
-from kdkit.training.model_settings import check_text_numbers
+from kdkit.training.model_settings import validate_text_numbers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,9 +51,9 @@ class SentenceSettings:
     column: str | None = None
 
     def __post_init__(self):
-        check_text_numbers(self)
+        validate_text_numbers(self)
         if not self.files:
-            _check_generated(self)
+            _reject_file_settings(self)
             return
         problems = []
         if self.languages and len(self.languages) != len(self.files):
@@ -150,9 +150,9 @@ class PairSettings:
     sequence_length: int = 128
 
     def __post_init__(self):
-        check_text_numbers(self)
+        validate_text_numbers(self)
         if not self.files:
-            _check_generated(self)
+            _reject_file_settings(self)
         for files in filter(None, (self.files, self.held_out)):
             self._parallel(files)
         if len(self.languages) not in (0, 2):
@@ -225,7 +225,7 @@ def _part(entries, every, held_out):
     )
 
 
-def _check_generated(settings):
+def _reject_file_settings(settings):
     """Rejects settings for files if there are no files."""
     of_files = {
         name: getattr(settings, name)

@@ -171,7 +171,7 @@ class StageRun:
             self._log_end()
             return
         position = self.checkpoints.begin()
-        self._check_log(position.epoch)
+        self._require_logged_epochs(position.epoch)
         self._forget_unfinished_epochs(position.epoch)
         distribution = self.arm.distribution
         stream = self._source.training_stream(
@@ -253,7 +253,7 @@ class StageRun:
             f"{format_metrics(evaluation['metrics'])}",
         )
 
-    def _check_log(self, last_epoch):
+    def _require_logged_epochs(self, last_epoch):
         """Rejects checkpoints of epochs that the log has lost."""
         logged = {
             (type(event), event.epoch)
@@ -270,7 +270,7 @@ class StageRun:
     def _forget_unfinished_epochs(self, last_epoch):
         """Drops the events after the last checkpoint, and those of a mean."""
         kept = range(1, last_epoch + 1)
-        self.run_directory.keep_events(
+        self.run_directory.filter_events(
             lambda event: (
                 not self._is_mine(event)
                 or getattr(event, "epoch", None) in kept

@@ -15,7 +15,7 @@ from kdkit.cli.main import make_command_parser
 from kdkit.cli.main import make_verb_parser
 from kdkit.cli.text_steps import text_pipeline
 from kdkit.recipes.ablations import get_ablation
-from kdkit.runs.sweep import check_axes
+from kdkit.runs.sweep import validate_axes
 
 ROOT = pathlib.Path(__file__).parents[2]
 SCRIPTS = [
@@ -101,7 +101,7 @@ def check(verb, options):
         experiment("difficulty").difficulty_settings(options)
     elif verb == "sweep":
         (step,) = sweep._steps(options)
-        check_axes(*sweep._resolved(options, step, {}))
+        validate_axes(*sweep._resolved(options, step, {}))
     elif verb == "ablate" and options.model != "bert":
         options.seed = options.seeds[0]
         recipe = resolving.get_recipe(options.recipe)

@@ -12,7 +12,7 @@ from kdkit.cli.main import main
 from kdkit.cli.main import make_verb_parser
 from kdkit.errors import UsageError
 from kdkit.runs import Pipeline
-from kdkit.runs.settings import without_free
+from kdkit.runs.settings import without_changeable
 from kdkit.settings import to_dict
 
 
@@ -356,7 +356,7 @@ def test_the_file_of_the_last_step_alone_makes_all_of_them_again(
         moved = json.loads(
             json.dumps(to_dict(before)).replace(f"{old}/", f"{new}/")
         )
-        assert without_free(moved) == without_free(to_dict(after))
+        assert without_changeable(moved) == without_changeable(to_dict(after))
 
 
 def test_the_doctor_finds_the_same_by_the_file_of_the_last_step_alone(

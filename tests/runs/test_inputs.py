@@ -8,9 +8,9 @@ from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.runs.directory import RunDirectory
-from kdkit.runs.inputs import check_inputs
-from kdkit.runs.inputs import inputs_of
+from kdkit.runs.inputs import distillation_inputs
 from kdkit.runs.inputs import log_inputs
+from kdkit.runs.inputs import require_same_inputs
 from kdkit.tasks import get_task
 from kdkit.training import AugmentedSettings
 from kdkit.training import UnlabeledSettings
@@ -61,27 +61,33 @@ def run(tmp_path):
 def test_rows_that_others_are_kept_apart_from_are_inputs(
     filtered, run, tmp_path
 ):
-    log_inputs(run, inputs_of(filtered, TASK))
-    check_inputs(run, inputs_of(filtered, TASK), ONE_DEVICE)
+    log_inputs(run, distillation_inputs(filtered, TASK))
+    require_same_inputs(run, distillation_inputs(filtered, TASK), ONE_DEVICE)
     write_split(tmp_path, "test", ["a text"])
     with pytest.raises(UsageError, match=r"set of splits .*dev, test"):
-        check_inputs(run, inputs_of(filtered, TASK), ONE_DEVICE)
+        require_same_inputs(
+            run, distillation_inputs(filtered, TASK), ONE_DEVICE
+        )
 
 
 def test_a_test_split_that_changed_is_named(filtered, run, tmp_path):
     write_split(tmp_path, "test", ["another text"])
-    log_inputs(run, inputs_of(filtered, TASK))
+    log_inputs(run, distillation_inputs(filtered, TASK))
     write_split(tmp_path, "test", ["a text"])
     with pytest.raises(UsageError, match="content of the test examples"):
-        check_inputs(run, inputs_of(filtered, TASK), ONE_DEVICE)
+        require_same_inputs(
+            run, distillation_inputs(filtered, TASK), ONE_DEVICE
+        )
     (tmp_path / "SST-2" / "test.tsv").unlink()
     with pytest.raises(UsageError, match="set of splits"):
-        check_inputs(run, inputs_of(filtered, TASK), ONE_DEVICE)
+        require_same_inputs(
+            run, distillation_inputs(filtered, TASK), ONE_DEVICE
+        )
 
 
 def test_a_run_of_a_version_that_noted_less_goes_on(filtered, run, tmp_path):
     write_split(tmp_path, "test", ["a text"])
-    inputs = inputs_of(filtered, TASK)
+    inputs = distillation_inputs(filtered, TASK)
     old = {
         name: value
         for name, value in inputs.items()
@@ -89,28 +95,28 @@ def test_a_run_of_a_version_that_noted_less_goes_on(filtered, run, tmp_path):
     }
     assert len(old) == len(inputs) - 2
     log_inputs(run, old)
-    check_inputs(run, inputs, ONE_DEVICE)
+    require_same_inputs(run, inputs, ONE_DEVICE)
 
 
 def test_a_test_split_that_decides_no_rows_is_no_input(settings, run, tmp_path):
-    inputs = inputs_of(settings, TASK)
+    inputs = distillation_inputs(settings, TASK)
     assert set(inputs) <= {"train", "dev", "teacher", "pretrained", "student"}
     write_split(tmp_path, "test", ["a text"])
-    assert inputs_of(settings, TASK) == inputs
+    assert distillation_inputs(settings, TASK) == inputs
 
 
 def test_a_run_that_trained_and_lost_its_inputs_does_not_go_on(settings, run):
-    inputs = inputs_of(settings, TASK)
-    check_inputs(run, inputs, ONE_DEVICE)  # nothing was begun
+    inputs = distillation_inputs(settings, TASK)
+    require_same_inputs(run, inputs, ONE_DEVICE)  # nothing was begun
     folder = run.path / "checkpoints" / "student" / "fine_tuning"
     folder.mkdir(parents=True)
     (folder / "state.json").write_text("{}")
     with pytest.raises(
         UsageError, match=r"metrics\.jsonl has lost the line.*copy"
     ):
-        check_inputs(run, inputs, ONE_DEVICE)
+        require_same_inputs(run, inputs, ONE_DEVICE)
     log_inputs(run, inputs)
-    check_inputs(run, inputs, ONE_DEVICE)
+    require_same_inputs(run, inputs, ONE_DEVICE)
 
 
 @pytest.mark.parametrize("is_absolute", [True, False])
@@ -124,10 +130,10 @@ def test_a_model_that_is_gone_is_not_compared(
     (model / "config.json").write_text("{}")
     place = str(model) if is_absolute else "model"
     taught = dataclasses.replace(settings, teacher=place)
-    log_inputs(run, inputs_of(taught, TASK))
+    log_inputs(run, distillation_inputs(taught, TASK))
     model.rename(tmp_path / "elsewhere")
-    check_inputs(run, inputs_of(taught, TASK), ONE_DEVICE)
+    require_same_inputs(run, distillation_inputs(taught, TASK), ONE_DEVICE)
     (tmp_path / "elsewhere" / "config.json").write_text('{"a": 1}')
     (tmp_path / "elsewhere").rename(model)
     with pytest.raises(UsageError, match="content of the teacher has changed"):
-        check_inputs(run, inputs_of(taught, TASK), ONE_DEVICE)
+        require_same_inputs(run, distillation_inputs(taught, TASK), ONE_DEVICE)

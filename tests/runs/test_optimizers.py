@@ -7,7 +7,7 @@ import tensorflow as tf
 
 import kdkit
 from kdkit.errors import UsageError
-from kdkit.training.model_settings import check_jit_compile
+from kdkit.training.model_settings import validate_jit_compile
 from kdkit.training.optimizers import AdamW
 
 RATE, BETA_1, BETA_2, EPSILON, DECAY = 0.01, 0.9, 0.999, 1e-6, 0.1
@@ -119,10 +119,10 @@ def test_an_optimizer_is_made_again_from_its_configuration():
 
 @pytest.mark.parametrize("value", [True, False, "update"])
 def test_the_three_ways_to_compile_are_taken(value):
-    check_jit_compile(value)
+    validate_jit_compile(value)
 
 
 @pytest.mark.parametrize("value", ["all", None, 2])
 def test_other_ways_to_compile_are_refused(value):
     with pytest.raises(UsageError, match='true, false or "update". Received'):
-        check_jit_compile(value)
+        validate_jit_compile(value)

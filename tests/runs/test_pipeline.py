@@ -144,7 +144,7 @@ def cached(finished_run, smoke_settings, tmp_path):
 
 
 OF_TASKS = (
-    "TeacherCaches", "check_further_files", "load_rows", "load_teachers",
+    "TeacherCaches", "require_further_files", "load_rows", "load_teachers",
     "make_model", "open_task",
 )  # fmt: skip
 

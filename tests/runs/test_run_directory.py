@@ -15,10 +15,10 @@ from kdkit.io.files import without_digest
 from kdkit.io.locks import in_use
 from kdkit.runs import directory
 from kdkit.runs.directory import RunDirectory
-from kdkit.runs.directory import check_run
 from kdkit.runs.directory import open_run
 from kdkit.runs.directory import read_config
 from kdkit.runs.directory import read_replicas
+from kdkit.runs.directory import require_run
 from kdkit.runs.events import Best
 from kdkit.runs.events import Epoch
 from kdkit.runs.events import Inputs
@@ -81,7 +81,7 @@ def test_settings_that_cannot_be_read_name_the_version_that_wrote_them(
     with open_run(tmp_path / "run", settings, Settings) as run:
         run.write_config({**settings, "rate": 0.1}, provenance)
     with pytest.raises(UsageError) as raised:
-        check_run(tmp_path / "run", settings, Settings)
+        require_run(tmp_path / "run", settings, Settings)
     problem = str(raised.value)
     if version == __version__:
         assert "rate: 0.1 -> not set" in problem
@@ -208,7 +208,7 @@ def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
     log.write_text(line.replace("0.5", "0.6"))
     assert run.events() == []
     with pytest.raises(UsageError, match="line 1: expected an event"):
-        run.check_events()
+        run.require_events()
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_lines_that_are_no_events_stay_when_others_are_left_out(tmp_path):
     first, second = log.read_bytes().splitlines(keepends=True)
     strange = b'{ "event":"note", "time": 1.50}\n\n\xff\rdamaged\n'
     log.write_bytes(first + strange + second)
-    run.keep_events(lambda event: getattr(event, "epoch", None) != 1)
+    run.filter_events(lambda event: getattr(event, "epoch", None) != 1)
     assert log.read_bytes() == strange + second
 
 
@@ -255,7 +255,7 @@ def test_a_cut_off_line_of_any_length_is_removed(tmp_path, block, monkeypatch):
     for content in ("", "a\n", "ab\ncd\n"):
         for rest in ("", "e", "some text that goes on for longer"):
             log.write_text(content + rest)
-            RunDirectory(tmp_path).mend()
+            RunDirectory(tmp_path).remove_leftovers()
             assert log.read_text() == content
 
 
@@ -273,7 +273,7 @@ def test_what_another_command_notes_while_the_log_is_rewritten_is_kept(
     other.start()
     while other.is_alive():
         log_epoch(run, 1)
-        run.keep_events(lambda event: not isinstance(event, Epoch))
+        run.filter_events(lambda event: not isinstance(event, Epoch))
     noted = [event.digests["number"] for event in run.events()]
     assert noted == list(range(number))
 
@@ -343,7 +343,7 @@ def test_kept_events_are_the_wanted_ones(tmp_path):
     with open_run(tmp_path, SETTINGS) as run:
         for epoch in (1, 2, 3):
             log_epoch(run, epoch)
-        run.keep_events(lambda event: event.epoch < 3)
+        run.filter_events(lambda event: event.epoch < 3)
         assert [event.epoch for event in run.events()] == [1, 2]
 
 

@@ -16,14 +16,14 @@ from processes import SMALL
 from processes import run_processes
 from processes import run_settings
 
-from kdkit.cli.options import part_of
+from kdkit.cli.options import shard_part
 from kdkit.cli.resolving import with_strategy
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
-from kdkit.runs.sweep import check_axes
+from kdkit.runs.sweep import validate_axes
 from kdkit.settings import override
 from kdkit.training import distill
 from kdkit.training import train_teacher
@@ -77,7 +77,7 @@ DIFFERING = (
     "import os, json, sys\n"
     "from kdkit.errors import UsageError\n"
     "from kdkit.training.distribution import open_distribution\n"
-    "from kdkit.runs.inputs import check_inputs\n"
+    "from kdkit.runs.inputs import require_same_inputs\n"
     "from kdkit.runs.directory import open_run\n"
     "rank = json.loads(os.environ['TF_CONFIG'])['task']['index']\n"
     "all = open_distribution('multi_worker')\n"
@@ -93,7 +93,7 @@ DIFFERING = (
     "        with open_run(\n"
     "            f'{sys.argv[1]}/{folder}', settings, distribution=all\n"
     "        ) as run:\n"
-    "            check_inputs(run, data, all)\n"
+    "            require_same_inputs(run, data, all)\n"
     "            print('went on with', folder)\n"
     "    except UsageError as error:\n"
     "        print(error)\n"
@@ -346,20 +346,20 @@ def test_one_process_makes_the_runs_of_a_sweep():
         smoke.distillation(RECIPES["tinybert"]), "multi_worker"
     )
     with pytest.raises(UsageError, match="many runs"):
-        check_axes(settings, ())
+        validate_axes(settings, ())
 
 
 @pytest.mark.parametrize(
     ("text", "part"), [(None, None), ("1/4", (0, 4)), ("4/4", (3, 4))]
 )
 def test_shards_are_counted_from_1(text, part):
-    assert part_of(text) == part
+    assert shard_part(text) == part
 
 
 @pytest.mark.parametrize("text", ["0/4", "5/4", "1", "a/b", "-1/2"])
 def test_shards_that_are_none_are_refused(text):
     with pytest.raises(UsageError, match="such as 1/4"):
-        part_of(text)
+        shard_part(text)
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ def test_shards_that_are_none_are_refused(text):
 )
 def test_a_launcher_says_the_shard(variables, part, launch):
     launch(variables)
-    assert part_of("launcher") == part
+    assert shard_part("launcher") == part
 
 
 @pytest.mark.parametrize(
@@ -389,4 +389,4 @@ def test_a_launcher_says_the_shard(variables, part, launch):
 def test_a_launcher_without_numbers_says_no_shard(variables, launch):
     launch(variables)
     with pytest.raises(UsageError, match="WORLD_SIZE"):
-        part_of("launcher")
+        shard_part("launcher")

@@ -19,7 +19,7 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import Stage
 from kdkit.recipes.stages import same_number_of_updates
 from kdkit.runs import smoke
-from kdkit.runs.examples import check_label_smoothing
+from kdkit.runs.examples import require_smoothable_labels
 from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.settings import to_dict
@@ -337,7 +337,7 @@ def test_labels_that_cannot_be_smoothed_are_refused(tmp_path):
         "'polyphone', where each token": TASKS["polyphone"].for_data(tmp_path),
     }
     for message, task in tasks.items():
-        check_label_smoothing([smoothing_stage(0.0)], task)
+        require_smoothable_labels([smoothing_stage(0.0)], task)
         with pytest.raises(UsageError, match=message):
-            check_label_smoothing([smoothing_stage(0.1)], task)
-    check_label_smoothing([smoothing_stage(0.1)], TASKS["sst2"])
+            require_smoothable_labels([smoothing_stage(0.1)], task)
+    require_smoothable_labels([smoothing_stage(0.1)], TASKS["sst2"])

@@ -16,9 +16,9 @@ from kdkit.recipes.ablations import SEARCHES
 from kdkit.runs import smoke
 from kdkit.runs.sweep import OF_DEV
 from kdkit.runs.sweep import Axis
-from kdkit.runs.sweep import check_axes
 from kdkit.runs.sweep import choices
 from kdkit.runs.sweep import find_field
+from kdkit.runs.sweep import validate_axes
 from kdkit.training import CorpusSettings
 
 GRID = ("--over", "temperature=1.0,5.0", "learning_rate=1e-3")
@@ -199,15 +199,15 @@ def test_what_is_measured_is_no_axis(field):
     settings = smoke.distillation(RECIPES["vanilla_kd"])
     assert find_field(settings, field) == field
     with pytest.raises(UsageError, match=f"{field} decides which examples"):
-        check_axes(settings, (Axis(field, ("sst2", "cola")),))
+        validate_axes(settings, (Axis(field, ("sst2", "cola")),))
 
 
 def test_texts_of_training_are_no_measure_unless_they_are_held_out_too():
     axes = (Axis("corpus.max_texts", (100, 200)),)
     with pytest.raises(UsageError, match="max_texts decides which tokens"):
-        check_axes(smoke.PRETRAINING, axes)
+        validate_axes(smoke.PRETRAINING, axes)
     corpus = CorpusSettings(files=("a.txt",), held_out=("b.txt",))
-    check_axes(dataclasses.replace(smoke.PRETRAINING, corpus=corpus), axes)
+    validate_axes(dataclasses.replace(smoke.PRETRAINING, corpus=corpus), axes)
 
 
 def test_spans_and_vocabularies_are_no_axes():
@@ -217,7 +217,7 @@ def test_spans_and_vocabularies_are_no_axes():
         ("vocabulary_size", (300, 400)),
     ):
         with pytest.raises(UsageError, match=f"{field} decides which tokens"):
-            check_axes(first.settings, (Axis(field, values),))
+            validate_axes(first.settings, (Axis(field, values),))
 
 
 @pytest.mark.parametrize(
@@ -253,7 +253,7 @@ def test_a_field_is_named_as_set_names_it(name, field):
 def test_a_field_that_is_none_is_told_with_those_that_are(name, said):
     settings = smoke.distillation(RECIPES["tinybert"])
     with pytest.raises(UsageError, match=said):
-        check_axes(settings, (Axis(find_field(settings, name), (1, 2)),))
+        validate_axes(settings, (Axis(find_field(settings, name), (1, 2)),))
 
 
 def test_values_with_commas_within_are_one():

@@ -230,8 +230,8 @@ def test_processes_with_other_devices_are_all_refused():
     def compare(distribution):
         counts = {"GPUs": distribution.rank}
         with pytest.raises(UsageError, match="process 1: GPUs: 0 -> 1\nFix."):
-            distribution.check_same("devices", counts, "Fix.")
-        distribution.check_same("devices", {"GPUs": 1})
+            distribution.require_same("devices", counts, "Fix.")
+        distribution.require_same("devices", {"GPUs": 1})
 
     in_two_threads(compare)
 
