@@ -4,7 +4,11 @@
 model before the file gets its name. `export_model` writes any format, and
 `open_file` opens and runs any. A format is an `Exporter`; `register_exporter`
 adds one. `measure_latency` and `measure_latencies` time files.
+
+A new format is a module here, and its name in `FORMATS`.
 """
+
+import importlib
 
 from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
@@ -53,3 +57,9 @@ __all__ = [
     "to_onnx",
     "to_saved_model",
 ]
+
+# In the order in which messages list the formats.
+FORMATS = ("litert", "onnx", "saved_model")
+
+for _module in FORMATS:
+    importlib.import_module(f"{__name__}.{_module}")

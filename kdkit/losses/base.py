@@ -59,6 +59,11 @@ def register_loss(name: str):
     return register
 
 
+def registered_losses() -> tuple[type["DistillationLoss"], ...]:
+    """Returns the classes of all registered losses."""
+    return tuple(_LOSSES.values())
+
+
 def get_loss(identifier) -> "DistillationLoss":
     """Returns the loss for a name or a configuration.
 

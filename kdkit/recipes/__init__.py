@@ -1,29 +1,32 @@
-"""Recipes: one paper per module, as data."""
+"""Recipes: one paper per module, as data.
+
+A new recipe is a module here with a `RECIPE`, and its name in `MODULES`.
+Register your own recipes with `kdkit.recipes.register_recipe`.
+"""
+
+import importlib
 
 from kdkit.errors import UsageError
 from kdkit.late_names import late_names
-from kdkit.recipes import bert_small
-from kdkit.recipes import distilbert
-from kdkit.recipes import distilled_bilstm
-from kdkit.recipes import fine_tuning
-from kdkit.recipes import lightpaff
-from kdkit.recipes import pkd
-from kdkit.recipes import tinybert
-from kdkit.recipes import vanilla_kd
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
 from kdkit.recipes.stages import OptimizerSettings
 from kdkit.recipes.stages import Stage
 
+MODULES = (
+    "tinybert",
+    "pkd",
+    "vanilla_kd",
+    "distilbert",
+    "distilled_bilstm",
+    "lightpaff",
+    "fine_tuning",
+    "bert_small",
+)
+
 RECIPES = {
-    "tinybert": tinybert.RECIPE,
-    "pkd": pkd.RECIPE,
-    "vanilla_kd": vanilla_kd.RECIPE,
-    "distilbert": distilbert.RECIPE,
-    "distilled_bilstm": distilled_bilstm.RECIPE,
-    "lightpaff": lightpaff.RECIPE,
-    "fine_tuning": fine_tuning.RECIPE,
-    "bert_small": bert_small.RECIPE,
+    name: importlib.import_module(f"{__name__}.{name}").RECIPE
+    for name in MODULES
 }
 
 

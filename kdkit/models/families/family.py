@@ -188,9 +188,13 @@ class Family:
         """Returns a backbone's maximum input length, `None` for no limit."""
         return backbone.max_sequence_length if self.has_positions else None
 
+    def part(self, backbone, name: str):
+        """Returns a layer outside the blocks, by its name in `parts`."""
+        return operator.attrgetter(self.parts[name])(backbone)
+
     def token_embedding(self, backbone):
         """Returns the layer of the token embeddings."""
-        return getattr(backbone, self.parts["token_embedding"])
+        return self.part(backbone, "token_embedding")
 
     def embed(self, backbone, token_ids, position):
         """Returns the input of a decoder's first block at one position.
@@ -206,7 +210,7 @@ class Family:
         state = self.token_embedding(backbone)(token_ids)[:, None]
         if not self.has_positions:
             return state
-        table = getattr(backbone, self.parts[POSITIONS]).position_embeddings
+        table = self.part(backbone, POSITIONS).position_embeddings
         return state + ops.take(table, position, axis=0)
 
     def logits(self, backbone, state):
@@ -217,7 +221,7 @@ class Family:
             state: tensor of shape `(batch_size, hidden_dim)`, the output of the
                 last block.
         """
-        norm = getattr(backbone, self.parts["final_layer_norm"])
+        norm = self.part(backbone, "final_layer_norm")
         return self.token_embedding(backbone)(norm(state), reverse=True)
 
     def output_embeddings(self, backbone):
