@@ -89,7 +89,6 @@ def test_a_step_trains_student_and_projections_and_no_teacher(teachers):
     )
     distiller.compile(
         optimizer=keras.optimizers.Adam(1e-2),
-        run_eagerly=False,
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
     )
     before = [teacher.get_weights() for teacher in teachers]
