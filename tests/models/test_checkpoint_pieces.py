@@ -29,7 +29,7 @@ from kdkit.models import save_encoder
 from kdkit.models.ruled_tokenizers import plain_tokenizer
 
 LARGE = pytest.mark.large
-PIECES = 1000
+PIECES = 2000
 MERGES = 2000  # GPT-2's most frequent ones; all with --run-large
 # What two tokenizers that are written for words of Latin letters differ in.
 TEXTS = [
@@ -47,8 +47,8 @@ def trained(data_dir, **settings):
     texts = [
         text
         for name in DATA_SETS
-        for text in real_texts(data_dir, name, 200)
-        if len(text) < 1000
+        for text in real_texts(data_dir, name)
+        if len(text) < 4000
     ]
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
