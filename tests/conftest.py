@@ -105,6 +105,15 @@ def _seeds():
         keras.utils.set_random_seed(0)
 
 
+@pytest.fixture(scope="module")
+def eager():
+    """Compiled models of a module run untraced, unless they say otherwise."""
+    from helpers import eager_steps
+
+    with eager_steps():
+        yield
+
+
 @pytest.fixture(scope="session")
 def data_dir():
     """The folder of real data, or a skip that says how to point to it."""

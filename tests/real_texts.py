@@ -1,11 +1,13 @@
 """Texts for comparing tokenizers: from the data sets, and hostile ones."""
 
 import csv
+import functools
 import random
 import sys
 import unicodedata
 
-NUM_TEXTS = 2000
+NUM_TEXTS = 300
+MANY_TEXTS = 2000  # for `make test-large`
 DATA_SETS = ("sst2", "mrpc", "imdb", "multi30k_de", "multi30k_fr")
 TABLES = {
     "sst2": ("glue/SST-2/train.tsv", (0,)),
@@ -14,19 +16,20 @@ TABLES = {
 }
 
 
-def real_texts(data_dir, name):
-    """The first 2,000 texts of a data set, none of which spells a token."""
+def real_texts(data_dir, name, number=NUM_TEXTS):
+    """The first texts of a data set, none of which contains a special token."""
     if name not in TABLES:
         file = data_dir / "multi30k" / f"train.{name.partition('_')[2]}"
-        return file.read_text("utf-8").split("\n")[:NUM_TEXTS]
+        return file.read_text("utf-8").split("\n")[:number]
     place, columns = TABLES[name]
     with open(data_dir / place, encoding="utf-8-sig", newline="") as file:
         rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
         next(rows)
         texts = [row[column] for row in rows for column in columns]
-    return texts[:NUM_TEXTS]
+    return texts[:number]
 
 
+@functools.cache
 def every_character(step=1):
     """All code points, each in the middle of a word, in texts of 100 words.
 
@@ -47,6 +50,7 @@ def every_character(step=1):
     return [" ".join(words[i : i + 100]) for i in range(0, len(words), 100)]
 
 
+@functools.cache
 def hostile_texts():
     """Texts that two tokenizers may well take differently."""
     drawn = random.Random(0)

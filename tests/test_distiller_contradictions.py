@@ -20,6 +20,8 @@ from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.taps import TEACHER_OUTPUTS
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 ROWS = 12
 SOFT = losses.SoftCrossEntropy
 on_logits = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -345,7 +347,7 @@ def test_the_first_batch_of_a_dataset_is_used_and_nothing_traced_twice(options):
             return super().train_step(data)
 
     model = Noted(net(6), net(5), kdkit.Objective(SOFT()), 1.0)
-    model.compile("adam", loss=on_logits, **options)
+    model.compile("adam", loss=on_logits, run_eagerly=False, **options)
     model.fit(data, shuffle=False, verbose=0)
     assert sorted(seen) == [*range(ROWS)]
     assert int(model.optimizer.iterations.value) == ROWS // 2

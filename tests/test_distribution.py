@@ -142,6 +142,7 @@ def test_two_replicas_clip_without_the_untrained_row(mirrored):
                     bias_correction=False,
                     untrained_rows={path: row},
                 ),
+                run_eagerly=strategy.num_replicas_in_sync == 1,
                 jit_compile=False,
             )
         model.fit(batch(8), batch_size=8, shuffle=False, verbose=0)
@@ -255,6 +256,7 @@ def test_two_replicas_of_unequal_weights_take_logits_in_chunks(
                 keras.losses.SparseCategoricalCrossentropy(
                     from_logits=True, reduction=reduction
                 ),
+                run_eagerly=strategy.num_replicas_in_sync == 1,
                 jit_compile=False,
             )
         logs = distiller.fit(

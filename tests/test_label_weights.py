@@ -12,6 +12,8 @@ from helpers import log_softmax
 
 import kdkit
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 LABEL_WEIGHT = np.array([1, 0, 1, 0], "float32")
 
 

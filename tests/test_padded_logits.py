@@ -12,6 +12,8 @@ from helpers import spread_weights
 
 import kdkit
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 REAL = 4  # tokens of a row; the others are padding
 WEIGHTS = np.array([[0, 1, 1, 0, 0, 1]] * 4, "float32")  # one is of padding
 

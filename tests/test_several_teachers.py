@@ -15,6 +15,8 @@ import kdkit
 from kdkit import losses
 from kdkit.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("eager")
+
 WEIGHTS = (3.0, 1.0)
 
 

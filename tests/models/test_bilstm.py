@@ -1,11 +1,14 @@
 """The BiLSTM student: inputs, size, files, taps, word vectors."""
 
+import zipfile
+
 import keras
 import numpy as np
 import pytest
 from helpers import batch
 from helpers import bert
 from helpers import labels
+from helpers import large_except
 from helpers import run_without_kdkit
 
 import kdkit
@@ -122,7 +125,7 @@ def test_other_taps_are_refused_by_name():
         kdkit.taps.tapped(bilstm(), ["hidden_states"])
 
 
-@pytest.mark.parametrize("num_texts", [1, 2])
+@pytest.mark.parametrize("num_texts", large_except([1, 2], 2))
 def test_exported_file_agrees_with_keras(num_texts, tmp_path):
     model = bilstm(num_texts)
     report = export.to_litert(
@@ -131,6 +134,13 @@ def test_exported_file_agrees_with_keras(num_texts, tmp_path):
     assert report.max_abs_difference <= 1e-4
 
 
+def test_file_names_no_class_of_kdkit(tmp_path):
+    bilstm(num_texts=2).save(tmp_path / "student.keras")
+    with zipfile.ZipFile(tmp_path / "student.keras") as file:
+        assert b"kdkit" not in file.read("config.json")
+
+
+@pytest.mark.large
 def test_file_loads_without_kdkit(tmp_path):
     model, x = bilstm(num_texts=2), batch()
     model.save(tmp_path / "student.keras")

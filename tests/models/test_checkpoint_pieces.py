@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
+from helpers import large_except
 from real_texts import DATA_SETS
+from real_texts import MANY_TEXTS
+from real_texts import NUM_TEXTS
 from real_texts import every_character
 from real_texts import hostile_texts
 from real_texts import real_texts
@@ -26,7 +29,8 @@ from kdkit.models import save_encoder
 from kdkit.models.ruled_tokenizers import plain_tokenizer
 
 LARGE = pytest.mark.large
-PIECES = 2000
+PIECES = 1000
+MERGES = 2000  # GPT-2's most frequent ones; all with --run-large
 # What two tokenizers that are written for words of Latin letters differ in.
 TEXTS = [
     "Straße, Été naïve\u00a0cafe\u0301 İ Σ ﬁ ½\u0301 e\u0301\u0302",
@@ -43,8 +47,8 @@ def trained(data_dir, **settings):
     texts = [
         text
         for name in DATA_SETS
-        for text in real_texts(data_dir, name)[:1000]
-        if len(text) < 4000
+        for text in real_texts(data_dir, name, 200)
+        if len(text) < 1000
     ]
     model = io.BytesIO()
     sentencepiece.SentencePieceTrainer.train(
@@ -81,11 +85,22 @@ def xlm_roberta(data_dir):
 
 
 @pytest.fixture(scope="module")
-def gpt2(data_dir):
-    """GPT-2's vocabulary and merges."""
-    vocabulary = (data_dir / "vocab" / "gpt2-encoder.json").read_bytes()
-    merges = (data_dir / "vocab" / "gpt2-vocab.bpe").read_bytes()
-    return {"vocab.json": vocabulary, "merges.txt": merges}
+def gpt2(data_dir, pytestconfig):
+    """GPT-2's vocabulary and merges, the first or all."""
+    number = None if pytestconfig.getoption("--run-large") else MERGES
+    ids = json.loads((data_dir / "vocab" / "gpt2-encoder.json").read_bytes())
+    header, *merges = (
+        (data_dir / "vocab" / "gpt2-vocab.bpe").read_text("utf-8").splitlines()
+    )
+    merges = merges[:number]
+    words = sorted(ids, key=ids.get)[: 256 + len(merges)]
+    ids = {
+        word: number for number, word in enumerate([*words, "<|endoftext|>"])
+    }
+    return {
+        "vocab.json": json.dumps(ids).encode(),
+        "merges.txt": "\n".join([header, *merges, ""]).encode(),
+    }
 
 
 @pytest.fixture(scope="module")
@@ -185,15 +200,18 @@ def check_same(tokenizer, judge, texts):
         "roberta",
     ],
 )
+@pytest.mark.parametrize(
+    "number", large_except([NUM_TEXTS, MANY_TEXTS], NUM_TEXTS)
+)
 def test_ids_of_real_texts_are_the_references(
-    case, data_dir, tmp_path, request
+    case, number, data_dir, tmp_path, request
 ):
     family, settings = CASES[case]
     files = request.getfixturevalue(family)
     judge = write(tmp_path, family, files, settings)
     tokenizer = load_tokenizer(tmp_path)
     for name in DATA_SETS:
-        check_same(tokenizer, judge, real_texts(data_dir, name))
+        check_same(tokenizer, judge, real_texts(data_dir, name, number))
 
 
 # Both layouts of each in `make test-large`.
@@ -235,7 +253,9 @@ def test_every_character_is_taken_as_the_reference_takes_it(
     check_same(load_tokenizer(tmp_path), judge, every_character(step))
 
 
-@pytest.mark.parametrize("family", ["albert", "roberta", "gpt2"])
+@pytest.mark.parametrize(
+    "family", large_except(["albert", "roberta", "gpt2"], "albert", "roberta")
+)
 def test_added_tokens_are_found_whole(family, tmp_path, request):
     files = request.getfixturevalue(family)
     added = ["Covid", "New York"]
@@ -261,7 +281,10 @@ def test_settings_alone_have_the_references_defaults(albert, tmp_path):
     assert ids(tokenizer, ["ÉTÉ"]) == ids(tokenizer, ["ete"])
 
 
-@pytest.mark.parametrize("family", ["albert", "xlm_roberta", "roberta"])
+@pytest.mark.parametrize(
+    "family",
+    large_except(["albert", "xlm_roberta", "roberta"], "albert", "roberta"),
+)
 def test_tokenizer_without_a_class_of_its_own_is_as_its_file_is(
     family, tmp_path, request
 ):
@@ -302,7 +325,7 @@ def test_presets_of_an_albert_need_no_kdkit_for_most_texts(
     texts = [
         text
         for name in ("mrpc", "multi30k_fr")
-        for text in real_texts(data_dir, name)[:300]
+        for text in real_texts(data_dir, name)
         if "(" not in text  # found first, which keras-hub cannot
     ]
     assert ids(plain, texts) == expected_ids(judge, texts)
@@ -335,7 +358,7 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("family", MODELS)
+@pytest.mark.parametrize("family", large_except(MODELS, "albert", "gpt2"))
 def test_checkpoint_of_four_files_keeps_its_ids_wherever_it_goes(
     family, tmp_path, request
 ):

@@ -1,5 +1,6 @@
 """Models with an activation or epsilon that keras-hub's classes lack."""
 
+import itertools
 import json
 
 import keras
@@ -148,8 +149,14 @@ COPIES = {
 }
 
 
-@pytest.mark.parametrize("how", COPIES)
-@pytest.mark.parametrize("family", ["bert", "albert"])
+@pytest.mark.parametrize(
+    ("family", "how"),
+    large_except(
+        [*itertools.product(["bert", "albert"], COPIES)],
+        *itertools.product(["bert"], COPIES),
+        ("albert", "with_policy"),
+    ),
+)
 def test_copies_have_the_activation(family, how):
     plain = tiny(family)
     model = with_settings(plain, EXACT)
@@ -198,8 +205,13 @@ def test_a_distiller_s_student_has_the_activation():
     assert extra_settings(copy.student) == EXACT
 
 
-@pytest.mark.parametrize("kind", ["sequence", "tokens"])
-@pytest.mark.parametrize("family", ["bert", "electra"])
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    large_except(
+        [*itertools.product(["bert", "electra"], ["sequence", "tokens"])],
+        *(("bert", "sequence"), ("electra", "tokens")),
+    ),
+)
 def test_presets_keep_it_in_kdkit_json(family, kind, tmp_path):
     head = Head(kind, 3)
     backbone = with_settings(encoder(family, num_classes=None), EXACT)
@@ -216,7 +228,7 @@ def test_presets_keep_it_in_kdkit_json(family, kind, tmp_path):
     assert extra_settings(encoder_alone) == EXACT
 
 
-@pytest.mark.parametrize("family", ["bert", "albert"])
+@pytest.mark.parametrize("family", large_except(["bert", "albert"], "bert"))
 def test_presets_load_without_kdkit_in_keras_hubs_form(family, tmp_path):
     plain = tiny(family)
     save_preset(with_settings(plain, EXACT), tokenizer(family), tmp_path, 6)
@@ -247,6 +259,14 @@ def test_the_note_states_the_measured_difference():
     assert "differ by up to 0." in note
 
 
+@pytest.fixture(scope="module")
+def plain_preset(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plain") / "preset"
+    save_preset(tiny("bert"), tokenizer("bert"), path, 6)
+    (path / "digests.json").unlink()
+    return path
+
+
 @pytest.mark.parametrize(
     ("entry", "message"),
     [
@@ -257,12 +277,10 @@ def test_the_note_states_the_measured_difference():
         ({"head_activation": "relu"}, "has no activation to set"),
     ],
 )
-def test_a_damaged_entry_is_refused(entry, message, tmp_path):
-    save_preset(tiny("bert"), tokenizer("bert"), tmp_path, 6)
-    (tmp_path / "digests.json").unlink()
-    (tmp_path / "kdkit.json").write_text(json.dumps(entry))
+def test_a_damaged_entry_is_refused(entry, message, plain_preset):
+    (plain_preset / "kdkit.json").write_text(json.dumps(entry))
     with pytest.raises(UsageError, match=message):
-        load_classifier(tmp_path, 3)
+        load_classifier(plain_preset, 3)
 
 
 def test_a_family_without_settings_is_refused(tmp_path):
@@ -326,7 +344,8 @@ def exact_classifier(path, family):
     return loaded.model, inputs, outputs(model, received).logits
 
 
-@pytest.mark.parametrize("family", large_except(["bert", "albert"], "bert"))
+@pytest.mark.large
+@pytest.mark.parametrize("family", ["bert", "albert"])
 def test_saved_models_compute_the_references_logits(family, tmp_path):
     tf = pytest.importorskip("tensorflow")
     model, inputs, expected = exact_classifier(tmp_path, family)

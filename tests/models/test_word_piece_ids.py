@@ -11,7 +11,10 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from encoders import encoder
+from helpers import large_except
 from real_texts import DATA_SETS
+from real_texts import MANY_TEXTS
+from real_texts import NUM_TEXTS
 from real_texts import every_character
 from real_texts import hostile_texts
 from real_texts import real_texts
@@ -115,15 +118,19 @@ HOSTILE_CASES = CASES | {
 }
 
 
+@pytest.mark.parametrize(
+    "number", large_except([NUM_TEXTS, MANY_TEXTS], NUM_TEXTS)
+)
 @pytest.mark.parametrize("case", CASES)
 def test_ids_of_real_texts_are_the_references(
-    case, data_dir, tmp_path, request
+    case, number, data_dir, tmp_path, request
 ):
     pieces, family, settings = CASES[case]
     judge = write(tmp_path, request.getfixturevalue(pieces), family, **settings)
     tokenizer = load_tokenizer(tmp_path)
     for name in DATA_SETS:
-        check_same(tokenizer, judge, real_texts(data_dir, name), traced_ids)
+        texts = real_texts(data_dir, name, number)
+        check_same(tokenizer, judge, texts, traced_ids)
     check_same(tokenizer, judge, hostile_texts(), traced_ids)
 
 
@@ -359,9 +366,24 @@ def set_side(directory, side, place):
         change(directory / place, truncation={**length, **direction})
 
 
-@pytest.mark.parametrize("place", ["tokenizer_config.json", "tokenizer.json"])
-@pytest.mark.parametrize("side", ["left", "right"])
-@pytest.mark.parametrize(("num_texts", "length"), [(1, 6), (2, 9), (2, 7)])
+PLACES = ["tokenizer_config.json", "tokenizer.json"]
+
+
+@pytest.mark.parametrize(
+    ("num_texts", "length", "side", "place"),
+    large_except(
+        [
+            (*sizes, side, place)
+            for sizes in ((1, 6), (2, 9), (2, 7))
+            for side in ("left", "right")
+            for place in PLACES
+        ],
+        (1, 6, "left", PLACES[0]),
+        (2, 7, "left", PLACES[1]),
+        (2, 9, "right", PLACES[0]),
+        (1, 6, "right", PLACES[1]),
+    ),
+)
 def test_long_texts_are_cut_on_the_references_side(
     num_texts, length, side, place, tmp_path
 ):
@@ -438,7 +460,9 @@ def test_ids_of_minilm_are_the_references(data_dir):
         pytest.skip(f"no all-MiniLM-L6-v2 in {path}: set MINILM to its folder")
     backbone, tokenizer = load_encoder(path)
     for name in DATA_SETS:
-        check_same(tokenizer, again(path), real_texts(data_dir, name))
+        check_same(
+            tokenizer, again(path), real_texts(data_dir, name, MANY_TEXTS)
+        )
     pairs = ["a cosy café in São Paulo", "not good\u00a0at\u00a0all"]
     plain = ["a cosy cafe in Sao Paulo", "not good at all"]
     rows = data.encode(data.Examples((pairs + plain,), None), tokenizer, 16)
@@ -460,12 +484,26 @@ print(json.dumps(loaded.tokenize(tf.constant(texts)).to_list()))
 """
 
 
-def test_saved_model_has_the_rules_without_kdkit(checkpoint, tmp_path):
-    directory, judge = checkpoint
+def save_graph(directory, path):
+    """Saves the tokenizer in a directory as a SavedModel."""
     module = tf.Module()
     module.tokenize = traced_tokenizer(load_tokenizer(directory))
-    tf.saved_model.save(module, str(tmp_path / "saved"))
-    texts = [*TEXTS, "a newtok Newtoks", *hostile_texts()[:100]]
+    tf.saved_model.save(module, str(path))
+    return [*TEXTS, "a newtok Newtoks", *hostile_texts()[:100]]
+
+
+def test_saved_model_has_the_rules(checkpoint, tmp_path):
+    directory, judge = checkpoint
+    texts = save_graph(directory, tmp_path / "saved")
+    loaded = tf.saved_model.load(str(tmp_path / "saved"))
+    made = loaded.tokenize(tf.constant(texts)).to_list()
+    assert made == expected_ids(judge, texts)
+
+
+@pytest.mark.large
+def test_saved_model_has_the_rules_without_kdkit(checkpoint, tmp_path):
+    directory, judge = checkpoint
+    texts = save_graph(directory, tmp_path / "saved")
     (tmp_path / "texts.json").write_text(json.dumps(texts))
     completed = subprocess.run(
         [sys.executable, "-c", PROGRAM,

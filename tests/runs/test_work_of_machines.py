@@ -102,6 +102,7 @@ def settings_in(place, finished_run):
             f"teacher={finished_run / 'teacher_run'}",
             "stages.0.batch_size=8",
             "stages.0.keep_best=false",
+            "student.copy_layers=[3]",
         ],
     )
     made_by = AugmentSettings(
