@@ -122,7 +122,7 @@ def test_a_length_without_positions_is_refused(length):
 def test_a_decoder_without_positions_needs_a_length(tmp_path):
     model = decoder(1, family="llama3")
     assert generation.DecoderStep(model, 5000).sequence_length == 5000
-    with pytest.raises(UsageError, match="of 1 or more"):
+    with pytest.raises(UsageError, match="Expected 1 or more"):
         generation.DecoderStep(model, 0)
     with pytest.raises(UsageError, match="Expected sequence_length=N"):
         export.to_litert(model, tmp_path / "model.tflite")

@@ -186,7 +186,7 @@ def test_the_suffix_chooses_the_exporter(lstm, tmp_path):
 
 def test_files_of_another_kind_are_refused(bilstm_files, of_kind, tmp_path):
     file = bilstm_files("litert").file
-    with pytest.raises(UsageError, match="a file of an encoder. Expected a"):
+    with pytest.raises(UsageError, match="an encoder's file. Expected a"):
         export.open_file(file, kind="decoder")
     path = tmp_path / "step.tflite"
     with pytest.raises(UsageError, match="source_length=3 for a GPT2CausalLM"):
