@@ -6,8 +6,8 @@ next to the measured ones; the last line is a JSON object.
 
 With --model gpt2 or mass, all data is text: the options of kdkit distill
 describe the teachers, which are trained once, and arms share the steps that
-they have in common. Arms of mass are compared by BLEU on the held-out pairs, as
-kdkit evaluate RUN measures it.
+they have in common. Arms of mass are compared by BLEU on the held-out pairs,
+as kdkit evaluate RUN measures it.
 
 example:
   kdkit ablate tinybert --over layer_map --task mrpc --data-dir glue \\

@@ -135,7 +135,7 @@ def test_read_table_counts_problems_beyond_the_first_ten(write):
 @pytest.mark.parametrize("score", ["", "high", "nan", "inf"])
 def test_read_table_names_scores_that_are_no_numbers(write, score):
     path = write(f"first\tscore\tsecond\na\t{score}\tb\n")
-    with pytest.raises(UsageError, match="line 2: expected a number"):
+    with pytest.raises(UsageError, match="line 2: expected a 32-bit number"):
         read_table(path, PAIRS)
 
 
