@@ -17,7 +17,9 @@ from kdkit.augmentation.files import _begun
 from kdkit.augmentation.files import require_fingerprint
 from kdkit.backends import tf
 from kdkit.cli.choosing import saved_size
+from kdkit.cli.distill import Options as DistillOptions
 from kdkit.cli.generate import _read
+from kdkit.cli.parser import Parser
 from kdkit.cli.sweep import split_values
 from kdkit.cli.texts import BegunTexts
 from kdkit.data.augmented import _is_stored
@@ -233,6 +235,11 @@ def axis(content, folder):
         parse_value(value)
 
 
+def options_file(content, folder):
+    file = write(folder, "my.toml", content)
+    Parser("kdkit distill", DistillOptions, "").parse_args([str(file)])
+
+
 def to_json(value):
     """The bytes of a JSON file."""
     return json.dumps(value).encode()
@@ -391,5 +398,9 @@ SEEDS = {
     ],
     curves: [_in_folder(_points)],
     marked_page: [b"above\n" + MARKERS + b"below\n"],
+    options_file: [
+        b'recipe = "tinybert"\ntask = "sst2"\nrun_dir = "run"\ncontrol = true\n'
+        b"[stages.intermediate_layer]\nepochs = 2\nlayer_map = {1 = 3}\n"
+    ],
     axis: [b"1,2.5,true,uniform", b'{"1": 2, "2": 4},[1,2],"a,b"'],
 }

@@ -127,5 +127,5 @@ def test_nothing_asked_is_nothing_found(model, tokenizer):
 
 
 def test_more_words_than_there_are_is_refused(model, tokenizer):
-    with pytest.raises(UsageError, match="has 16 whole words"):
+    with pytest.raises(UsageError, match="has only 16 whole words"):
         MaskedWords(model, tokenizer, 17)

@@ -82,7 +82,7 @@ def test_labels_in_another_order(made, settings, tmp_path):
     both = {"label order", "label order of train"}
     assert checks(findings, RUINS) == both
     assert (
-        "0.0 % of 120 rows are right as it stands, 100.0 % in another order: "
+        "0.0 % of 120 rows are right as it is, 100.0 % in another order: "
         "the teacher's class 0 is this data's 'positive'"
     ) in found(findings, "label order").found
 

@@ -245,7 +245,7 @@ def test_byte_pairs_are_read_as_they_are_published(
 
 def test_other_files_are_no_byte_pairs(tmp_path):
     file = tmp_path / "tokens.json"
-    with pytest.raises(UsageError, match="name that ends in"):
+    with pytest.raises(UsageError, match="name that ends with"):
         read_byte_pairs(file)
     file = tmp_path / "vocab.json"
     file.write_text('{"a": 0}')

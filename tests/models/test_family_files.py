@@ -64,7 +64,7 @@ def test_same_ids_are_checked_by_their_meaning():
     for text in (
         "vocabularies differ",
         "start_token_id differs, teacher 2, student 0",
-        "stand apart by 1 tokens for the teacher, 2 for the student",
+        "are separated by 1 tokens for the teacher, 2 for the student",
         "BertTokenizer and RobertaTokenizer",
     ):
         assert text in str(raised.value)

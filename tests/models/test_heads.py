@@ -181,7 +181,7 @@ def test_whole_model_saves_to_a_keras_file(preset, tmp_path):
 
 def test_another_head_than_the_tasks_is_refused(preset):
     _, head, path = preset
-    with pytest.raises(UsageError, match="and the task needs 'sequence'"):
+    with pytest.raises(UsageError, match="The task needs 'sequence'"):
         load_classifier(path, head.num_classes)
     with pytest.raises(UsageError, match="and the task has 7"):
         load_classifier(path, Head(head.kind, 7))
@@ -197,7 +197,7 @@ def test_saved_classes_are_named_and_must_be_the_tasks(preset):
         "classes": ["x", "y", "z"],
         "candidates": {"b": ["x", "z"]},
     }
-    with pytest.raises(UsageError, match="task's: 1: 'y', here 'w'"):
+    with pytest.raises(UsageError, match="task's classes: 1: 'y', here 'w'"):
         load_classifier(path, Head("tokens", 3, ("x", "w", "z")))
 
 

@@ -104,7 +104,7 @@ def test_a_damaged_file_of_a_saved_preset_is_named(preset, tmp_path, name):
             load(copy)
     file.unlink()
     if name != "config.json":  # without it there is no model
-        with pytest.raises(UsageError, match=f"{name} is damaged: there is no"):
+        with pytest.raises(UsageError, match=f"{name} is .* file is missing"):
             load_two_classes(copy)
     file.write_bytes(text)
     load_two_classes(copy)
@@ -129,9 +129,7 @@ def test_a_preset_of_a_run_needs_its_digests(preset, tmp_path, monkeypatch):
     config.write_text('{"seed": 0, "provenance": {}}')
     for place in (copy, "."):
         monkeypatch.chdir(copy)
-        with pytest.raises(
-            UsageError, match=r"digests\.json is not there.*outside of the run"
-        ):
+        with pytest.raises(UsageError, match=r"digests\.json is missing"):
             load_encoder(place)
     shutil.copytree(copy, tmp_path / "elsewhere" / "student")
     load_encoder(tmp_path / "elsewhere" / "student")
@@ -182,7 +180,7 @@ def test_keras_file_loads(classifier, tmp_path):
 
 
 def test_other_number_of_classes_is_refused(preset):
-    with pytest.raises(UsageError, match="has 2 classes and the task has 3"):
+    with pytest.raises(UsageError, match="has 2 classes. The task has 3"):
         load_classifier(preset, num_classes=3)
 
 

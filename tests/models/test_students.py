@@ -183,7 +183,7 @@ def test_width_of_the_embeddings_is_of_albert_and_electra_alone():
     wide = student({**TINY, "family": "albert"})
     narrow = student({**TINY, "family": "albert"}, embedding_dim=4)
     assert (wide.embedding_dim, narrow.embedding_dim) == (8, 4)
-    with pytest.raises(UsageError, match="embedding_dim is not of family"):
+    with pytest.raises(UsageError, match="embedding_dim does not exist"):
         student_config({**TINY, "embedding_dim": 4})
     with pytest.raises(UsageError, match="embedding_dim must be an integer"):
         student_config({**TINY, "family": "electra", "embedding_dim": 0})

@@ -20,7 +20,7 @@ from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Best
 from kdkit.runs.log import finish
 
-CHANCE = "is right in 50.9 %, the commonest answer alone in 50.9 %"
+CHANCE = "is right in 50.9 %, the most frequent answer alone in 50.9 %"
 
 
 def test_standard_errors_are_those_of_simulations():

@@ -175,7 +175,7 @@ def test_what_is_said_of_a_damaged_model_of_a_run_mends_it(
     damage(model / "model.weights.h5")
     assert main(["evaluate", str(run / part)]) == 2
     told = capsys.readouterr().err
-    assert f"Or remove {model}, it is then rebuilt from its check" in told
+    assert f"Or remove {model}; it is then rebuilt from its check" in told
     command = shlex.split(told[told.index("by: kdkit ") :])[2:]
     shutil.rmtree(model)
     assert main(command) == 0

@@ -64,7 +64,7 @@ def test_files_of_both_formats_are_timed_alike_and_reported(
         ),
         (["export", "RUN", "--format", "onnx"], "exist already"),
         (["export", "FILE"], "is an exported file"),
-        (["generate", "FILE", "--prompt", "a"], "a file of an encoder"),
+        (["generate", "FILE", "--prompt", "a"], "an encoder's file"),
     ],
 )
 def test_mistakes_are_one_line(arguments, message, run, capsys):

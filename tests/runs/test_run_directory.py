@@ -86,8 +86,7 @@ def test_settings_that_cannot_be_read_name_the_version_that_wrote_them(
     if version == __version__:
         assert "rate: 0.1 -> not set" in problem
     else:
-        assert "was made by kdkit 0.1.0" in problem
-        assert "Unknown setting 'rate'" in problem
+        assert "by kdkit 0.1.0" in problem
         assert "\n" not in problem
 
 

@@ -223,7 +223,7 @@ SPAN = "a hidden span's words are in the source"
                 *("pretrain", "--corpus", "EN", "--tokenizer", "RUN"),
                 *("--student", "lightpaff_gpt2_4_layer_en", *NEW[2:]),
             ],
-            "GPT-2 does not read the tokens of a TokenizerPair",
+            "GPT-2 cannot use the tokens of a TokenizerPair",
         ),
         (
             [

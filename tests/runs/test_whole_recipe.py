@@ -206,7 +206,10 @@ def test_other_inputs_are_refused_by_their_content(
         assert main(command(place / "other")) == 2
     finally:
         train.write_text(before)
-    assert "something else: the content of the texts" in capsys.readouterr().err
+    assert (
+        "made with other settings: the content of the texts"
+        in capsys.readouterr().err
+    )
 
 
 def refused(words, capsys):

@@ -137,7 +137,7 @@ def test_a_file_that_appears_costs_nothing_of_what_was_begun(
     other = begun["de.partial"] if same else "mine\n"
     (tmp_path / "de").write_text(other)
     assert main(written_pairs) == 2
-    assert "de is there already" in capsys.readouterr().err
+    assert "de exists already" in capsys.readouterr().err
     assert contents(tmp_path) == {**begun, "de": other}
     (tmp_path / "de").unlink()
     assert main(written_pairs) == 0
@@ -165,7 +165,7 @@ def test_whole_texts_are_forgotten_where_their_files_are_as_written(
         (tmp_path / name).write_text(whole[name])
     capsys.readouterr()
     assert main(written_pairs) == 2
-    assert "de is there already" in capsys.readouterr().err
+    assert "de exists already" in capsys.readouterr().err
     check_written_pairs(tmp_path)
 
 
