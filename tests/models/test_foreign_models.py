@@ -305,7 +305,7 @@ def test_a_missing_tensor_is_named(tmp_path):
     foreign_model("bert").save_pretrained(tmp_path)
     name = "encoder.layer.1.output.dense.bias"
     retensor(tmp_path, change=lambda tensors: tensors.pop(name))
-    with pytest.raises(UsageError, match=f"lack {name}. Restore"):
+    with pytest.raises(UsageError, match=f": {name}. Restore"):
         load_backbone(tmp_path)
 
 
