@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -38,7 +39,7 @@ def test_a_lock_dies_with_its_process(tmp_path):
         pass
 
 
-def test_who_waits_for_a_lock_says_so(tmp_path, logged):
+def test_who_waits_for_a_lock_says_so(tmp_path, logged, caplog):
     lock = tmp_path / ".lock"
     with ThreadPoolExecutor() as pool:
         with locked(lock, waiting="not said"):
@@ -47,12 +48,12 @@ def test_who_waits_for_a_lock_says_so(tmp_path, logged):
                 with locked(lock, waiting="Waiting."):
                     return True
 
-            waiting, said = pool.submit(wait), ""
-            while not said:
-                said = logged()
+            waiting = pool.submit(wait)
+            while not caplog.messages:
+                time.sleep(0.01)
             assert not waiting.done()
         assert waiting.result()
-    assert said == "Waiting."
+    assert logged() == "Waiting."
 
 
 def test_a_lock_that_was_removed_before_it_was_taken_is_made_anew(

@@ -178,8 +178,8 @@ def encode(
             `start_token_id`, `end_token_id` and `pad_token_id`. Tokenizers
             without a family in `kdkit.models.families.FAMILIES` use BERT's
             format.
-            sequence_length: int. The largest number of tokens in an example,
-                special tokens included.
+        sequence_length: int. The largest number of tokens in an example,
+            special tokens included.
 
     Returns:
         `EncodedExamples`.

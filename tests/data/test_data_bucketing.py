@@ -109,7 +109,7 @@ def test_epoch_batches_mix_lengths_in_time(lengths):
 
 
 def test_epoch_batches_refuse_rows_beyond_the_last_boundary():
-    with pytest.raises(UsageError, match="longest row=9"):
+    with pytest.raises(UsageError, match="longest length=9"):
         epoch_batches(np.array([3, 9]), (4, 8), 2, 0, 0)
 
 

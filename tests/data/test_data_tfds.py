@@ -140,7 +140,7 @@ def test_data_set_that_is_there_is_not_announced(builder, logged):
     task.announce_download("some/folder")
     assert logged() == ""
     task.announce_download()
-    assert logged().startswith("Downloading glue/mrpc by")
+    assert logged().startswith("Downloading glue/mrpc with")
 
 
 def test_read_tfds_refuses_an_unknown_split():

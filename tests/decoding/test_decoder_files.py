@@ -177,7 +177,7 @@ def test_a_text_as_long_as_the_room_can_be_read(model, reports):
     np.testing.assert_allclose(file(text), whole[0], atol=1e-4)
     with pytest.raises(UsageError, match="capacity of 12 tokens"):
         file.step(0)
-    with pytest.raises(UsageError, match="room for 12.*max_tokens=11"):
+    with pytest.raises(UsageError, match="capacity is 12.*max_tokens=11"):
         generation.generate(file, PROMPT, 11)
     file.reset()
     with pytest.raises(UsageError, match=r"0 to 119\. Received: 120"):

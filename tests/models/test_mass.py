@@ -262,7 +262,7 @@ def test_a_vocabulary_spells_everything_and_knows_its_languages(tokenizer):
 @pytest.mark.parametrize(
     ("texts", "size", "languages", "message"),
     [
-        (ENGLISH, 200, [], "are 261 tokens. Expected more"),
+        (ENGLISH, 200, [], "are 261 tokens. Expected a larger"),
         (ENGLISH, 5000, [], "another size, or more text"),
         (ENGLISH, 300, ["en", "en"], r"\['en'\]"),
         (ENGLISH, 300, ["e n"], r"\['e n'\]"),

@@ -161,7 +161,9 @@ def test_one_length_is_for_losses_that_count_padding(tmp_path, capsys):
     smoke_run = ("--smoke", "--parity", "tinybert")
     assert settings_of(*smoke_run).data.num_buckets is None
     said = capsys.readouterr().out
-    assert "padded to 32 tokens, since attention_mse, hidden_state_mse" in said
+    assert (
+        "padded to 32 tokens, because attention_mse, hidden_state_mse" in said
+    )
     assert settings_of("--smoke").data.num_buckets == 1
     assert settings_of("--smoke", "--parity", "paper").data.num_buckets == 1
     assert not capsys.readouterr().out

@@ -302,7 +302,7 @@ def test_augment_writes_copies_with_their_source(pretrained, tmp_path, capsys):
         assert text != texts[int(row)]
         assert len(text.split()) == len(texts[int(row)].split())
     assert main(command) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_evaluate_wants_a_head_for_masked_tokens(pretrained, tmp_path, capsys):
@@ -313,7 +313,9 @@ def test_evaluate_wants_a_head_for_masked_tokens(pretrained, tmp_path, capsys):
     file.write_text("some words")
     words = [str(tmp_path / "encoder"), "--corpus", str(file)]
     assert main(["evaluate", *words]) == 2
-    assert "no trained head for masked tokens" in capsys.readouterr().err
+    assert (
+        "no trained masked-language-modelling head" in capsys.readouterr().err
+    )
 
 
 def test_encoder_loads_without_kdkits_help(pretrained):
@@ -359,7 +361,7 @@ def test_pretraining_goes_on_from_an_encoder(pretrained, tmp_path):
             ["--corpus", "TEXT", "--student", "bert_3_layer_en_uncased"],
             "needs a tokenizer",
         ),
-        (["--column", "text", "--smoke"], "--column cannot stand beside"),
+        (["--column", "text", "--smoke"], "--column clashes with"),
         (["--smoke", "--set", "corpus.sequence_length=64"], "32 positions"),
         (["--smoke", "--set", "corpus.held_out_every=1"], "at least 2"),
         (["--smoke", "--set", "corpus.masking.share=2"], "Impossible masking"),

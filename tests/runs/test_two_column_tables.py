@@ -102,5 +102,5 @@ def test_spans_are_hidden_in_a_column_of_a_table(table):
     settings.corpus.check()
     with pytest.raises(UsageError, match="other"):
         pretraining("--corpus", file, "--column", "other").corpus.check()
-    with pytest.raises(UsageError, match="--column: not of"):
+    with pytest.raises(UsageError, match="--column is not for"):
         pretraining(*table[0], "--column", source)

@@ -322,7 +322,7 @@ def test_caches_of_machines_are_filled_whether_shared_or_not(
             CacheSettings(str(folder)), [teacher], [place], part=(0, 3)
         )
         before.features(stage, teacher.model)(encoded)
-    (there, *_) = map(int, re.findall(r"over (\d+)", logged()))
+    (there, *_) = map(int, re.findall(r"the teacher on (\d+)", logged()))
     in_two_threads(
         lambda distribution: read(
             folders[distribution.rank], encoded, distribution=distribution

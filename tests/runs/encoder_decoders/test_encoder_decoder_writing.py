@@ -141,7 +141,7 @@ def test_a_file_that_appears_costs_nothing_of_what_was_begun(
     assert contents(tmp_path) == {**begun, "de": other}
     (tmp_path / "de").unlink()
     assert main(written_pairs) == 0
-    assert "Going on after 1 texts." in capsys.readouterr().out
+    assert "Continuing after 1 texts." in capsys.readouterr().out
     check_written_pairs(tmp_path)
 
 
@@ -220,7 +220,7 @@ def test_writing_goes_on_where_it_was_stopped(
         assert write(output) == 2
     assert "Another process writes" in capsys.readouterr().err
     assert write(output) == 0
-    assert "Going on after 3 texts." in capsys.readouterr().out
+    assert "Continuing after 3 texts." in capsys.readouterr().out
     assert output.read_text() == (tmp_path / "whole.de").read_text()
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "stopped.de",
