@@ -329,7 +329,7 @@ def test_caches_of_machines_are_filled_whether_shared_or_not(
         )
     )
     out = logged()
-    assert all(f"{folder}/part_1_of_3: taken in" in out for folder in folders)
+    assert all(f"{folder}/part_1_of_3: merged" in out for folder in folders)
     parts = re.findall(r"_of_2: running the teacher on (\d+)", out)
     assert sum(map(int, parts)) == ROWS - there
     # Each machine runs the others' rows too where it sees its own alone.
