@@ -250,7 +250,7 @@ def _export_teacher(place, options):
         }
         file = _file_of_teacher(place, made_from)
         if file is not None:
-            print(f"{file}: exists already, from the same teacher.", flush=True)
+            print(f"{file}: already exists, from the same teacher.", flush=True)
             return False
         return _export_place(teacher, options, made_from=made_from)
     except (UsageError, RunError) as error:

@@ -255,7 +255,7 @@ def print_written(options) -> None:
 
     Raises:
         UsageError: if an option is not for encoder-decoders, a file is missing
-            or exists already, or a language has no token.
+            or already exists, or a language has no token.
     """
     beams = _beams(options)
     lines = [options.prompt] if options.input is None else _read(options)
@@ -382,7 +382,7 @@ def _write_locked(writer, lines, output, kept_input, made_from):
 
 def _require_new(path, option="--output"):
     if path.exists():
-        raise UsageError(f"{path} exists already. Name another {option}.")
+        raise UsageError(f"{path} already exists. Name another {option}.")
 
 
 def _read(options):

@@ -100,7 +100,7 @@ def run(options):
     path = pathlib.Path(options.output)
     if path.exists():
         raise UsageError(
-            f"{path} exists already, and kdkit init never replaces a file. "
+            f"{path} already exists, and kdkit init never replaces a file. "
             "Pass another --output, or remove the file."
         )
     write_text(path, text)

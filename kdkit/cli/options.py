@@ -102,10 +102,8 @@ def validate_pretraining(options, checks_fields: bool = False) -> None:
         with check():
             if options.recipe is not None:
                 get_recipe(options.recipe)
-            elif given_flags(options, ("parity", "stage")):
-                raise UsageError(
-                    "--parity and --stage need --recipe. Received: none."
-                )
+            else:
+                reject_beside(options, "--recipe", "parity", "stage")
         with check():
             cache_settings(options)
 
@@ -284,8 +282,9 @@ def reject_beside(options, needed, *names):
     """Rejects options that need another one."""
     given = given_flags(options, names)
     if given:
+        verb = "needs" if len(given) == 1 else "need"
         raise UsageError(
-            f"{' and '.join(given)} needs {needed}. Received: none."
+            f"{' and '.join(given)} {verb} {needed}. Received: none."
         )
 
 
@@ -392,10 +391,7 @@ def cache_settings(options) -> CacheSettings | None:
             options.cache_precision or "fp32",
             absolute(options.teacher_file),
         )
-    if given := given_flags(options, ("cache_precision", "teacher_file")):
-        raise UsageError(
-            f"{' and '.join(given)} needs --cache. Received: none."
-        )
+    reject_beside(options, "--cache", "cache_precision", "teacher_file")
     return None
 
 

@@ -279,6 +279,9 @@ class Parser:
         Returns:
             A tuple of the dataclass, in which wrong options have their
             defaults, and a list of texts.
+
+        Raises:
+            UsageError: if a file of settings cannot be read.
         """
         problems = []
         given, positional = self._split(words, problems)
@@ -393,11 +396,7 @@ class Parser:
         """
         at = list(words).index(name)
         before, after = list(words[:at]), list(words[at + 1 :])
-        try:
-            config = _read(pathlib.Path(name))
-        except UsageError as error:
-            options, problems = self.parse([*before, *after])
-            return options, [str(error), *problems]
+        config = _read(pathlib.Path(name))
         if "verb" in config:  # the config.json of a run
             return self.parse([*before, "--config", name, *after])
         flags, problems = [], []

@@ -155,7 +155,6 @@ class DistillParts(TaskParts):
         examine_memory_first(run, settings, force)
         if has_steps:  # otherwise reported together with mistakes in models
             self._check_files()
-        return
 
     def _check_files(self):
         if not self._is_checked:

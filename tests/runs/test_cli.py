@@ -282,7 +282,7 @@ def test_export_overwrites_only_when_told(exported, capsys):
     assert "--overwrite" in capsys.readouterr().err
     made = len(events_of(exported, "export", "teacher"))
     assert main([*command, "--overwrite"]) == 0
-    assert "exists already, from the same teacher" in capsys.readouterr().out
+    assert "already exists, from the same teacher" in capsys.readouterr().out
     assert len(events_of(exported, "export", "teacher")) == made
 
 

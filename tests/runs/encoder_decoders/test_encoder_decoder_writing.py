@@ -36,7 +36,7 @@ def test_a_file_is_written_of_a_file_line_by_line(
     # A student of a few updates does not know where a text ends.
     assert "texts have no end" in capsys.readouterr().err
     assert main(arguments) == 2
-    assert "exists already" in capsys.readouterr().err
+    assert "already exists" in capsys.readouterr().err
 
 
 def test_a_table_is_no_file_of_texts_to_write_of(translator, tmp_path, capsys):
@@ -137,7 +137,7 @@ def test_a_file_that_appears_costs_nothing_of_what_was_begun(
     other = begun["de.partial"] if same else "mine\n"
     (tmp_path / "de").write_text(other)
     assert main(written_pairs) == 2
-    assert "de exists already" in capsys.readouterr().err
+    assert "de already exists" in capsys.readouterr().err
     assert contents(tmp_path) == {**begun, "de": other}
     (tmp_path / "de").unlink()
     assert main(written_pairs) == 0
@@ -165,7 +165,7 @@ def test_whole_texts_are_forgotten_where_their_files_are_as_written(
         (tmp_path / name).write_text(whole[name])
     capsys.readouterr()
     assert main(written_pairs) == 2
-    assert "de exists already" in capsys.readouterr().err
+    assert "de already exists" in capsys.readouterr().err
     check_written_pairs(tmp_path)
 
 
