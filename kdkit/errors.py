@@ -4,7 +4,7 @@ import contextlib
 import difflib
 import unicodedata
 
-CLOSE = 0.75  # how alike two names are of which one may be mistyped
+CLOSE = 0.75  # the similarity from which a name may be mistyped
 
 
 class UsageError(ValueError):

@@ -54,7 +54,7 @@ class TaskOptions:
 
     task: str | None = option(
         "the task: cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli, race, "
-        "polyphone, sentiment (generated data), or a TOML file. See kdkit "
+        "polyphone, sentiment (generated data) or another one. See kdkit "
         "list.",
         metavar="TASK",
     )

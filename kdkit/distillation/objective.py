@@ -126,7 +126,7 @@ class Objective:
             of its encoder. Defaults to `True`.
 
     Raises:
-        UsageError: (a `ValueError`) if an argument is invalid by itself.
+        UsageError: (a `ValueError`) if an argument is invalid on its own.
             `kdkit.Distiller` checks the objective against the models.
 
     Example:

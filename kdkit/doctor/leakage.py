@@ -291,24 +291,24 @@ def augmented_copies(
         )
         return findings
     mean = common / compared
-    alike = (
+    shares = (
         f"{compared} copies of {len(sources)} of {len(train)} rows contain "
         f"{share(mean, 1)} of their source rows' words."
     )
     if compared < count:
-        alike += f" {count - compared} of rows with one word are not compared."
+        shares += f" {count - compared} of rows with one word are not compared."
     if mean < LEAST_COMMON:
         findings.append(
             Finding(
                 check,
                 RUINS,
-                f"{alike} They belong to other rows, but get these rows' "
+                f"{shares} They belong to other rows, but get these rows' "
                 "labels.",
                 "Make the file again from this training data: kdkit augment.",
             )
         )
     else:
-        findings.append(Finding(check, OK, alike))
+        findings.append(Finding(check, OK, shares))
     return findings
 
 

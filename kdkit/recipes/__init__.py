@@ -1,6 +1,6 @@
 """Recipes: one paper per module, as data.
 
-A new recipe is a module here with a `RECIPE`, and its name in `MODULES`.
+A new recipe is a module here with a `RECIPE`, and a line in `RECIPES`.
 Register your own recipes with `kdkit.recipes.register_recipe`.
 """
 
@@ -13,20 +13,20 @@ from kdkit.recipes.recipe import Recipe
 from kdkit.recipes.stages import OptimizerSettings
 from kdkit.recipes.stages import Stage
 
-MODULES = (
-    "tinybert",
-    "pkd",
-    "vanilla_kd",
-    "distilbert",
-    "distilled_bilstm",
-    "lightpaff",
-    "fine_tuning",
-    "bert_small",
-)
+
+def _recipe_in(module):
+    return importlib.import_module(f"{__name__}.{module}").RECIPE
+
 
 RECIPES = {
-    name: importlib.import_module(f"{__name__}.{name}").RECIPE
-    for name in MODULES
+    "tinybert": _recipe_in("tinybert"),
+    "pkd": _recipe_in("pkd"),
+    "vanilla_kd": _recipe_in("vanilla_kd"),
+    "distilbert": _recipe_in("distilbert"),
+    "distilled_bilstm": _recipe_in("distilled_bilstm"),
+    "lightpaff": _recipe_in("lightpaff"),
+    "fine_tuning": _recipe_in("fine_tuning"),
+    "bert_small": _recipe_in("bert_small"),
 }
 
 

@@ -338,22 +338,22 @@ def _require_free(path):
 
 def _require_empty(path):
     """Rejects a directory without settings that is not empty."""
-    strangers = sorted(
+    unexpected = sorted(
         item.name
         for item in path.iterdir()
         if item.name != LOCK and not _is_step(item) and not is_left_over(item)
     )
-    of_run = [name for name in (EVENTS, CHECKPOINTS) if name in strangers]
+    of_run = [name for name in (EVENTS, CHECKPOINTS) if name in unexpected]
     if of_run:
         raise UsageError(
             f"{path / CONFIG} is missing. Expected the settings of the run, "
             f"whose {' and '.join(of_run)} exist. Restore the file from a "
             "copy, or choose another --run-dir."
         )
-    if strangers:
+    if unexpected:
         raise UsageError(
             f"{path} is not a run directory and not empty. Expected a new "
-            f"or empty directory. Received one with: {strangers[:5]}. Choose "
+            f"or empty directory. Received one with: {unexpected[:5]}. Choose "
             "another --run-dir."
         )
 
