@@ -286,7 +286,7 @@ def test_arms_with_and_without_a_teacher_begin_with_the_same_weights(
             "8 positions",
         ),
         (["--model", "RUN", "--set", "corpus.detokenizer=x"], "detokenizer"),
-        (["--model", "RUN", "--stage", "pretraining"], "need --recipe"),
+        (["--model", "RUN", "--stage", "pretraining"], "needs --recipe"),
         (["--model", "RUN", "--cache", "new"], "there is no teacher"),
         (
             ["--model", "RUN", "--set", "stages.0.chunk_size=8"],
