@@ -218,7 +218,7 @@ except UsageError as error:
 @other_backend
 def test_tensorflow_need_not_be_installed():
     message = run(WITHOUT_TENSORFLOW, BACKEND)
-    assert "tensorflow.function is needed here" in message
+    assert "tensorflow.function is needed, but" in message
     assert "pip install tensorflow tensorflow-text" in message
 
 
