@@ -1,4 +1,8 @@
-"""Data and timing that several benchmarks use."""
+"""Data and timing that several benchmarks use.
+
+gpu.py runs where kdkit is installed without TensorFlow, as README.md says, and
+without what caches and tasks need: these are imported where they are used.
+"""
 
 import functools
 import statistics
@@ -7,14 +11,12 @@ import time
 import keras
 import numpy as np
 
+import kdkit
 from kdkit import data
 from kdkit import models
 from kdkit.backends import tf
 from kdkit.data import EncodedExamples
 from kdkit.io.machine import keep_freed_memory
-from kdkit.tasks import get_task
-from kdkit.teacher_cache import OutputsOfTeachers
-from kdkit.teacher_cache import TeacherCache
 
 # Quantiles of the lengths of SST-2's training rows.
 SST2_LENGTHS = (4, 5, 6, 8, 9, 11, 14, 17, 22, 31)
@@ -68,7 +70,7 @@ def teacher_and_rows(options, sequence_length):
         teacher = models.student(MINILM, num_classes=2)
         vocabulary_size = teacher.backbone.vocabulary_size
         return teacher, rows_like_sst2(options.rows, vocabulary_size)
-    task = get_task("sst2")
+    task = kdkit.tasks.get_task("sst2")  # needs more libraries
     loaded = models.load_classifier(options.teacher, task.num_classes)
     examples = task.load("train", options.data_dir)
     chosen = np.random.default_rng(0).permutation(len(examples))
@@ -91,6 +93,9 @@ def cached_outputs(distiller, rows, folder, precision="fp32"):
     Returns:
         A tuple of `OutputsOfTeachers` and the cache's size in bytes.
     """
+    from kdkit.teacher_cache import OutputsOfTeachers
+    from kdkit.teacher_cache import TeacherCache
+
     (entries,) = distiller.teacher_entries
     cache = TeacherCache(folder, distiller.teacher, {}, precision)
     outputs = OutputsOfTeachers([cache.outputs(rows, entries)])
