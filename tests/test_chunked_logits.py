@@ -83,9 +83,13 @@ def step(
         # the last chunk has one position
         (4, "sum_over_batch_size", False, None),
         # more than there are
-        (64, "mean_with_sample_weight", False, 0.2),
         pytest.param(
-            *(7, "mean_with_sample_weight", True, None), marks=not_on_torch
+            *(64, "mean_with_sample_weight", False, 0.2),
+            marks=pytest.mark.large,
+        ),
+        pytest.param(
+            *(7, "mean_with_sample_weight", True, None),
+            marks=[not_on_torch, pytest.mark.large],
         ),
     ],
 )

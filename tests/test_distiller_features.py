@@ -72,7 +72,9 @@ def eager(teacher):
 @pytest.mark.parametrize(
     "compile_arguments",
     [
-        pytest.param({"steps_per_execution": 2}, marks=not_on_torch),
+        pytest.param(
+            {"steps_per_execution": 2}, marks=[not_on_torch, pytest.mark.large]
+        ),
         pytest.param({"jit_compile": True}, marks=not_on_torch),
     ],
     ids=["steps_per_execution", "jit_compile"],
@@ -97,7 +99,10 @@ def untrained(teacher):
 
 @pytest.mark.parametrize(
     "policy",
-    [pytest.param("mixed_float16", marks=not_on_jax), "mixed_bfloat16"],
+    [
+        pytest.param("mixed_float16", marks=[not_on_jax, pytest.mark.large]),
+        "mixed_bfloat16",
+    ],
 )
 def test_mixed_precision_trains_in_its_policy(teacher, untrained, policy):
     model, history = train(teacher, dtype=policy, epochs=4, run_eagerly=True)

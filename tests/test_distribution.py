@@ -96,6 +96,7 @@ def assert_same_logs(of_two, of_one):
         )
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     "how",
     large_except(
@@ -118,6 +119,7 @@ def test_two_replicas_clip_what_one_device_clips(how, mirrored):
     assert max(np.abs(change).max() for change in one[2]) < largest
 
 
+@pytest.mark.large
 def test_two_replicas_clip_without_the_untrained_row(mirrored):
     """Its gradient is left out before norms are taken, as on one device."""
 
@@ -166,6 +168,7 @@ def test_clipping_in_float16_is_for_one_device(mirrored):
         model.fit(batch(8), labels(8), batch_size=4, shuffle=False, verbose=0)
 
 
+@pytest.mark.large
 def test_two_replicas_give_one_devices_numbers(mirrored):
     """Rows of unequal length and weight, in batches that do not divide."""
     num_rows = 9  # the last batch is one row: a replica with nothing
@@ -186,6 +189,7 @@ def test_two_replicas_give_one_devices_numbers(mirrored):
     )
 
 
+@pytest.mark.large
 def test_two_replicas_give_one_devices_losses_of_labels_and_layers(mirrored):
     """The last batch has shares of two rows and of one."""
     x = np.random.normal(size=(7, 4)).astype("float32")
@@ -207,6 +211,7 @@ def test_two_replicas_give_one_devices_losses_of_labels_and_layers(mirrored):
     )
 
 
+@pytest.mark.large
 def test_two_replicas_train_without_labels_under_a_compiled_loss(mirrored):
     """Keras builds the loss and the metrics before the first step."""
     x = np.random.normal(size=(8, 4)).astype("float32")
@@ -229,7 +234,11 @@ def test_two_replicas_train_without_labels_under_a_compiled_loss(mirrored):
 
 
 @pytest.mark.parametrize(
-    "reduction", ["sum_over_batch_size", "mean_with_sample_weight"]
+    "reduction",
+    large_except(
+        ["sum_over_batch_size", "mean_with_sample_weight"],
+        "mean_with_sample_weight",
+    ),
 )
 def test_two_replicas_of_unequal_weights_take_logits_in_chunks(
     mirrored, reduction

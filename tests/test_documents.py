@@ -84,6 +84,7 @@ def test_readme_names_the_two_commands():
     assert "make test" in text
 
 
+@pytest.mark.large
 def test_example_in_plain_keras_runs_small(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(
         sys,

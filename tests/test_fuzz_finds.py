@@ -34,6 +34,7 @@ def test_a_find_gives_a_value_or_an_error_in_words(path, readers, tmp_path):
     assert error is None, repr(error)
 
 
+@pytest.mark.large
 def test_every_reader_reads_what_it_is_for(readers, tmp_path):
     for reader, seeds in readers.SEEDS.items():
         for number, seed in enumerate(seeds):

@@ -74,6 +74,7 @@ def test_a_recipe_runs_with_its_loss(own_run):
     assert objective["loss"] == {"name": "hidden_state_huber", "delta": 1.0}
 
 
+@pytest.mark.large
 def test_a_run_is_exported_and_measured_in_the_format(own_run, capsys):
     run = str(own_run)
     assert main(["export", run, "--format", "own_format"]) == 0
@@ -87,6 +88,7 @@ def test_a_run_is_exported_and_measured_in_the_format(own_run, capsys):
     assert report.runs == 1
 
 
+@pytest.mark.large
 def test_a_family_is_trained_with_the_loss(user):
     sizes = {
         "family": "own_bert",

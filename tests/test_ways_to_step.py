@@ -112,6 +112,7 @@ def test_parts_compiled_by_xla_make_the_update_of_the_batch(kind, plain):
     check(train(kind, parts=PARTS, **by_xla), plain(kind), EXACT)
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("policy", large_except(HALF, "mixed_bfloat16"))
 @pytest.mark.parametrize("kind", large_except(KINDS, "classifiers"))
 def test_half_precision_is_near(kind, policy, plain):
@@ -201,7 +202,7 @@ def steps_kept():
     ("kind", "parts"),
     large_except(
         [("classifiers", 1), ("classifiers", PARTS), ("decoders", 1)],
-        *(("classifiers", PARTS), ("decoders", 1)),
+        ("decoders", 1),
     ),
 )
 def test_a_step_is_forgotten_with_its_models(kind, parts):
@@ -221,6 +222,7 @@ class Summing(keras.optimizers.SGD):
         return super().apply_gradients(zip(gradients, variables, strict=True))
 
 
+@pytest.mark.large
 def test_an_optimizer_of_others_may_ask_for_its_replica():
     weights = []
     for optimizer in (Summing(0.1), keras.optimizers.SGD(0.1)):

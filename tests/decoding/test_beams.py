@@ -85,7 +85,7 @@ def wide():
     return VOCABULARY_SIZE**3
 
 
-@pytest.mark.parametrize("length_penalty", [0.0, 0.6, 1.0])
+@pytest.mark.parametrize("length_penalty", large_except([0.0, 0.6, 1.0], 0.6))
 def test_a_beam_of_everything_finds_the_best_text(
     model, source, chances, wide, length_penalty
 ):
@@ -145,9 +145,7 @@ def by_hand(chances, row, beams):
 
 
 @pytest.mark.parametrize("early_stopping", [True, False])
-@pytest.mark.parametrize(
-    "length_penalty", large_except([0.0, 1.0, 2.0], 0.0, 2.0)
-)
+@pytest.mark.parametrize("length_penalty", large_except([0.0, 1.0, 2.0], 2.0))
 @pytest.mark.parametrize("size", large_except([2, 3], 2))
 def test_a_search_is_over_when_it_says(
     model, source, chances, size, length_penalty, early_stopping

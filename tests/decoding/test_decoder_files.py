@@ -43,6 +43,7 @@ def reports(model, tmp_path_factory):
     return Reports()
 
 
+@pytest.mark.large
 def test_a_layer_that_was_never_trained_is_warned_of(tmp_path):
     """As by objectives that compare hidden states of earlier layers alone."""
     student = decoder(1)
@@ -84,6 +85,7 @@ def test_the_file_is_the_model(precision, reports):
         assert report.max_abs_difference < limits[precision]
 
 
+@pytest.mark.large
 def test_greedy_text_is_that_of_keras(model, reports):
     file = export.LiteRTDecoder(reports["fp32"].file)
     expected = greedy_text(model, PROMPT, ROOM)
@@ -92,6 +94,7 @@ def test_greedy_text_is_that_of_keras(model, reports):
         np.testing.assert_array_equal(text, expected)
 
 
+@pytest.mark.large
 def test_the_file_of_a_llama_is_the_model(tmp_path):
     """Rotary positions, and a cache of two heads for four of queries."""
     llama = decoder(2, family="llama3", vocabulary_size=VOCABULARY)
@@ -184,6 +187,7 @@ def test_a_text_as_long_as_the_room_can_be_read(model, reports):
         file.step(VOCABULARY)
 
 
+@pytest.mark.large
 def test_a_shorter_cache_can_be_chosen(model, tmp_path):
     report = export.to_litert(
         model, tmp_path / "short.tflite", sequence_length=5
@@ -202,6 +206,7 @@ def test_a_model_in_half_precision_is_exported_in_float32(tmp_path):
     assert report.max_abs_difference < 1e-4
 
 
+@pytest.mark.large
 def test_users_texts_are_what_it_is_compared_on(model, tmp_path):
     report = export.to_litert(
         model,

@@ -61,6 +61,7 @@ def test_the_file_in_half_precision_is_the_model(reports):
     assert sizes == sorted(sizes)
 
 
+@pytest.mark.large
 def test_a_layer_that_was_never_trained_is_warned_of(tmp_path):
     student = MassSeq2SeqLM(
         MassBackbone(VOCABULARY, 1, 1, 2, 16, 16, max_sequence_length=8)
@@ -103,6 +104,7 @@ def test_a_joint_table_is_there_once_in_int8_too(tmp_path):
     assert report.same_top_class > 0.9
 
 
+@pytest.mark.large
 def test_each_of_two_vocabularies_is_a_byte_a_weight_in_int8(tmp_path):
     words, own, width = 2000, 3000, 64
     small = MassSeq2SeqLM(
@@ -126,6 +128,7 @@ def test_each_of_two_vocabularies_is_a_byte_a_weight_in_int8(tmp_path):
     assert report.same_top_class > 0.9
 
 
+@pytest.mark.large
 def test_greedy_text_is_that_of_keras(model, reports):
     file = export.LiteRTSeq2Seq(reports["fp32"].file)
     model.compile(sampler="greedy")
@@ -151,6 +154,7 @@ def test_greedy_text_is_that_of_keras(model, reports):
         np.testing.assert_array_equal(text, expected)
 
 
+@pytest.mark.large
 def test_the_users_pairs_are_compared(model, tmp_path):
     pairs = [(np.arange(4), np.arange(6)), (np.arange(9), np.arange(2))]
     report = export.to_litert(

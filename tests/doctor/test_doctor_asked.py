@@ -79,6 +79,7 @@ def test_a_teacher_of_other_classes(settings, tmp_path):
     assert main([*words, "--data-dir", settings.data.data_dir]) == 2
 
 
+@pytest.mark.large
 def test_a_teacher_with_fewer_embeddings_than_ids_is_not_asked(
     timed, settings, tmp_path
 ):

@@ -97,6 +97,7 @@ def test_a_run_is_examined_once_and_all_is_logged(
     assert f"doctor: {len(checks)} ok." in printed
 
 
+@pytest.mark.large
 def test_runs_with_the_same_teacher_and_rows_ask_it_once(
     settings, tmp_path, answered, stopped
 ):
@@ -144,6 +145,7 @@ def test_force_goes_on_and_leaves_a_note(
     assert "rows kept apart" in notes
 
 
+@pytest.mark.large
 def test_the_data_of_a_teacher_are_examined_too(
     leaky, tmp_path, monkeypatch, logged
 ):

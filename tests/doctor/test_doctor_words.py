@@ -5,6 +5,7 @@ import dataclasses
 import encoders
 import numpy as np
 import pytest
+from helpers import large_except
 from helpers import read_events
 from kinds import VOCABULARY
 from kinds import WORDS
@@ -103,7 +104,7 @@ def test_a_marker_in_the_text_is_plain_text():
     assert "unk (1)" in finding(["ab <unk> cd"], tokenizer()).found
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", large_except([*FAMILIES], "bert", "albert"))
 def test_every_familys_unknown_token_is_found(family):
     known, unknown = encoders.SENTENCES, ["a dull é", "good 7 7"]
     own = encoders.tokenizer(family)
@@ -210,6 +211,7 @@ def test_distillation_stops_at_unknown_words(foreign, tmp_path):
         distill(foreign, tmp_path / "run", force=True)
 
 
+@pytest.mark.large
 @pytest.mark.usefixtures("stopped")
 def test_training_a_teacher_stops_at_unknown_words(foreign, tmp_path, logged):
     write_encoder(tmp_path / "encoder")

@@ -32,7 +32,7 @@ def test_measure_latency_reports_the_fields_of_a_latency_event(exported):
 
 
 @pytest.mark.parametrize(
-    "name", large_except(["fp32", "fp16", "int8", "fixed"], "fp32", "int8")
+    "name", large_except(["fp32", "fp16", "int8", "fixed"], "fp32")
 )
 def test_measure_latency_knows_the_parameters_of_the_model(
     bert, exported, name
@@ -46,6 +46,7 @@ def test_measure_latency_knows_the_parameters_of_the_model(
     assert report.parameters == bert.count_params()
 
 
+@pytest.mark.large
 def test_measure_latency_does_not_guess_parameters(exported, tmp_path):
     path = tmp_path / "foreign.tflite"
     with zipfile.ZipFile(exported["lstm"].file) as archive:

@@ -60,6 +60,7 @@ def test_saved_preset_gives_the_same_logits_and_tokenizer(classifier, preset):
     )
 
 
+@pytest.mark.large
 def test_saved_preset_loads_where_kdkit_is_not_installed(
     classifier, preset, tmp_path
 ):

@@ -357,6 +357,7 @@ def test_saved_models_compute_the_references_logits(family, tmp_path):
     assert largest(served, expected) < 1e-5
 
 
+@pytest.mark.large
 def test_litert_computes_the_references_logits(tmp_path):
     model, inputs, expected = exact_classifier(tmp_path, "bert")
     export.to_litert(model, tmp_path / "model.tflite")

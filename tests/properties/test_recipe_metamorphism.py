@@ -131,6 +131,7 @@ def compares_logits(recipe):
     )
 
 
+@pytest.mark.large
 @every_recipe
 def test_all_of_it_at_once_changes_nothing(recipe):
     def change_rows(x, y):

@@ -54,6 +54,7 @@ def run(tmp_path_factory):
     return RunDirectory(path), weights
 
 
+@pytest.mark.large
 def test_a_stopped_run_ends_with_the_mean_of_its_last_epochs(run):
     directory, weights = run
     assert sorted(weights) == [1, 2, 3]
@@ -62,6 +63,7 @@ def test_a_stopped_run_ends_with_the_mean_of_its_last_epochs(run):
         np.testing.assert_allclose(ours, np.mean(theirs, axis=0), atol=1e-7)
 
 
+@pytest.mark.large
 def test_the_numbers_of_a_run_are_those_of_the_mean(run):
     directory, _ = run
     evaluations = directory.events(Evaluation)

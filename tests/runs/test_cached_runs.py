@@ -79,6 +79,7 @@ def has_outputs(monkeypatch):
     return has_outputs
 
 
+@pytest.mark.large
 def test_teachers_of_logits_are_not_run_over_dev_again(
     of_logits, has_outputs, tmp_path
 ):
@@ -171,6 +172,7 @@ def teacher_file(finished_run, tmp_path_factory):
     return path
 
 
+@pytest.mark.large
 def test_a_teacher_in_8_bits_is_compared_before_it_teaches(
     finished_run, teacher_file, tmp_path, capsys
 ):

@@ -205,6 +205,7 @@ def test_noise_on_a_text_that_changed_is_measured_anew(
     assert point() == (examples, metrics, count + 1)
 
 
+@pytest.mark.large
 def test_a_student_learns_by_lightpaff(pretrained, text, tmp_path):
     """In chunks of the positions of 32 rows."""
     words = [

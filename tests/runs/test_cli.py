@@ -276,6 +276,7 @@ def test_benchmark_of_a_run_without_files_says_how_to_make_them(
     assert f"kdkit export {finished_run}" in capsys.readouterr().err
 
 
+@pytest.mark.large
 def test_export_overwrites_only_when_told(exported, capsys):
     command = ["export", str(exported), "--precision", "int8"]
     assert main(command) == 2

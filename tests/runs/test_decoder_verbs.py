@@ -71,6 +71,7 @@ def test_a_runs_files_are_compared_on_what_it_held_out(run, files):
         assert event["sequence_length"] == ROOM
 
 
+@pytest.mark.large
 def test_a_preset_is_exported_with_the_room_that_is_asked_for(preset, tmp_path):
     folder = str(tmp_path / "files")
     arguments = ["--precision", "fp16", "--sequence-length", "5"]

@@ -18,6 +18,8 @@ from kdkit.models.variants import extra_settings
 from kdkit.training import caching
 from kdkit.training.making import load_text_teacher
 
+pytestmark = pytest.mark.large
+
 LENGTH = 16
 SMALL = ["--task", "sentiment", "--set", "data.max_train_rows=32"]
 SMALL += ["--set", "stages.0.epochs=1", "--set", "stages.0.batch_size=16"]

@@ -44,6 +44,7 @@ def assert_made_again(make, run, logged, *models):
     assert "is finished: nothing to do" in logged()
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     "arms",
     large_except([["student"], ["student", "control"]], ["student", "control"]),
@@ -58,6 +59,7 @@ def test_a_lost_student_is_made_again_from_its_stages(
     assert_made_again(make, run, logged, *arms)
 
 
+@pytest.mark.large
 def test_an_arm_that_is_there_is_left_when_another_is_made_again(
     run, smoke_settings
 ):
@@ -79,6 +81,7 @@ def test_a_lost_teacher_is_made_again(run, smoke_settings, logged):
     assert_made_again(make, teacher_run, logged, "teacher")
 
 
+@pytest.mark.large
 def test_a_lost_encoder_is_made_again(tmp_path, logged):
     settings = override(
         smoke.PRETRAINING, ["corpus.max_texts=200", "stages.0.epochs=1"]
@@ -107,6 +110,7 @@ def test_a_lost_part_of_a_bilstm_is_made_again(lost, run, logged):
     assert_made_again(make, run.parent / "bilstm", logged, lost)
 
 
+@pytest.mark.large
 def test_without_its_stages_a_lost_model_is_trained_again_and_ends_once(
     run, smoke_settings
 ):

@@ -17,6 +17,7 @@ def evaluate(run, *words):
     return {where: arms["student"] for where, arms in found.items()}
 
 
+@pytest.mark.large
 def test_a_reports_number_stays_where_others_are_measured(
     finished_run, tmp_path, monkeypatch
 ):

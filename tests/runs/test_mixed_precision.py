@@ -19,6 +19,8 @@ from kdkit.settings import override
 from kdkit.training import distill
 from kdkit.training import pretrain
 
+pytestmark = pytest.mark.large
+
 ROWS = 32
 SMALL_TEXT = ["corpus.max_texts=200", "model.num_layers=1"]
 

@@ -9,6 +9,8 @@ from references import reference
 
 from kdkit.cli.main import main
 
+pytestmark = pytest.mark.large
+
 
 @pytest.fixture(scope="module")
 def run(finished_run, tmp_path_factory):

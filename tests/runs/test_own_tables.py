@@ -139,6 +139,7 @@ def run(root):
     return root / "run"
 
 
+@pytest.mark.large
 def test_distill_on_copies_that_it_makes_with_a_cache(root, run, capsys):
     (event,) = read_events(run, "augmented")
     assert event["rows"] == NUM_ROWS
@@ -157,6 +158,7 @@ def test_files_of_an_own_table_are_measured(root, run):
     assert main(["benchmark", str(file), "--runs", "1", "--warmup", "0"]) == 0
 
 
+@pytest.mark.large
 def test_cache_and_its_parts(root, capsys):
     for shard in (["--shard", "1/2"], ["--shard", "2/2"], []):
         words = ["--cache", str(root / "parts"), *shard]

@@ -89,6 +89,7 @@ def authors_losses(teacher, student, encoded, rows, length):
     }
 
 
+@pytest.mark.large
 def test_the_losses_of_a_run_are_those_of_rows_of_the_full_length(
     run, finished_run
 ):
@@ -115,6 +116,7 @@ def test_the_losses_of_a_run_are_those_of_rows_of_the_full_length(
         assert shorter > 1.3
 
 
+@pytest.mark.large
 def test_config_shows_that_rows_are_padded_and_how_updates_are_made(run):
     config = json.loads((run / "config.json").read_text())
     assert config["data"]["num_buckets"] is None

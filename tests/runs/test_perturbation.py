@@ -32,6 +32,7 @@ def points_of(run_dir):
     return [line for line in lines if line["event"] == "perturbation"]
 
 
+@pytest.mark.large
 def test_noise_is_measured_once_for_each_model_seed_and_sigma(
     run_dir, tmp_path, capsys
 ):

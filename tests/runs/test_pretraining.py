@@ -254,6 +254,7 @@ def test_a_sweep_on_text_needs_predictions_of_tokens(sweep, capsys):
     assert "cannot compare their perplexity" in capsys.readouterr().err
 
 
+@pytest.mark.large
 def test_noise_makes_the_held_out_text_less_likely(pretrained, capsys):
     words = ["--scale", "mean_magnitude", "--sigmas", "0", "3", "--seeds", "0"]
     assert perturb(pretrained, *words) == 0
@@ -264,6 +265,7 @@ def test_noise_makes_the_held_out_text_less_likely(pretrained, capsys):
     assert without < under
 
 
+@pytest.mark.large
 def test_report_shows_perplexity_and_what_evaluate_noted(
     pretrained, tmp_path, capsys
 ):

@@ -38,7 +38,7 @@ def pretrained_run(tmp_path_factory):
 @pytest.fixture(
     scope="module",
     # tinybert: the finished run that other tests read.
-    params=large_except(tuple(RECIPES), "distilbert", "distilled_bilstm"),
+    params=large_except(tuple(RECIPES), "distilled_bilstm"),
 )
 def recipe_run(request, finished_run, tmp_path_factory):
     """A finished run of a recipe, of a few updates."""

@@ -3,6 +3,7 @@
 import shutil
 
 import numpy as np
+import pytest
 from helpers import read_events
 
 from kdkit.cli.main import main
@@ -23,6 +24,7 @@ SMALL = [
 ]
 
 
+@pytest.mark.large
 def test_a_run_is_made_again_from_its_file_alone(tmp_path, monkeypatch):
     first, again = tmp_path / "first", tmp_path / "again"
     words = ["distill", "vanilla_kd", "--smoke", "--seed", "3", *SMALL]

@@ -387,6 +387,7 @@ def test_what_does_not_fit_is_told_before_training(
     assert not (tmp_path / "run" / "config.json").exists()
 
 
+@pytest.mark.large
 def test_student_starts_from_a_checkpoint(
     smoke_settings, finished_run, tmp_path
 ):

@@ -22,6 +22,8 @@ from kdkit.training import pretrain
 from kdkit.training.sources import SentenceSource
 from kdkit.training.text_data import load_sentences
 
+pytestmark = pytest.mark.large
+
 SIZE = 290
 SIZES = (
     "model.mass.encoder_num_layers=1", "model.mass.decoder_num_layers=1",

@@ -101,6 +101,7 @@ def test_a_recipe_on_several_devices_is_that_on_one(
     assert_same_run(tmp_path / "run", recipe_run)
 
 
+@pytest.mark.large
 def test_labels_on_four_devices_are_those_on_one(
     teacher_settings, teacher_run, use_devices, tmp_path
 ):

@@ -55,6 +55,7 @@ def run(finished_run, tmp_path):
     return shutil.copytree(finished_run, tmp_path / "run")
 
 
+@pytest.mark.large
 def test_a_file_does_not_take_the_place_of_a_closed_stream(run):
     done = shell(f"{KDKIT} evaluate {run} 2>&- | tail -1")
     assert json.loads(done.stdout)["task"] == "sentiment"

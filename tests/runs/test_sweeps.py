@@ -43,6 +43,7 @@ def swept(finished_run, tmp_path_factory):
     return directory
 
 
+@pytest.mark.large
 def test_every_choice_is_a_run_with_its_values(swept):
     results = json.loads((swept / "sweep.json").read_text())
     assert results["split"] == "dev"
@@ -57,6 +58,7 @@ def test_every_choice_is_a_run_with_its_values(swept):
     assert chosen == {(1.0, 1e-3), (5.0, 1e-3)}
 
 
+@pytest.mark.large
 def test_best_on_dev_comes_first(swept):
     trials = json.loads((swept / "sweep.json").read_text())["trials"]
     values = [trial["accuracy"] for trial in trials]
@@ -75,11 +77,13 @@ def logs(directory):
     return sorted(str(file.parent.relative_to(directory)) for file in files)
 
 
+@pytest.mark.large
 def test_tensorboard_has_a_run_for_each_choice(swept):
     # The choices, and what they are choices of.
     assert len(set(logs(swept))) == len(logs(swept)) == 3
 
 
+@pytest.mark.large
 def test_a_finished_sweep_runs_nothing_again(swept, finished_run, capsys):
     before = logs(swept)
     assert main(command(finished_run, swept, *GRID)) == 0
@@ -90,6 +94,7 @@ def test_a_finished_sweep_runs_nothing_again(swept, finished_run, capsys):
     assert step["trials"] == 2
 
 
+@pytest.mark.large
 def test_a_finished_sweep_needs_no_models(
     swept, finished_run, tmp_path, capsys
 ):
@@ -103,6 +108,7 @@ def test_a_finished_sweep_needs_no_models(
     assert capsys.readouterr().out.count("nothing to do") == 2
 
 
+@pytest.mark.large
 def test_random_choices_are_as_many_as_asked_and_repeat(
     swept, finished_run, tmp_path, capsys
 ):

@@ -110,6 +110,7 @@ def test_bilstm_is_kept_as_a_file_with_its_tokenizer(run, settings):
     assert loaded.tokenizer.get_vocabulary() == expected
 
 
+@pytest.mark.large
 def test_verbs_take_the_run_of_a_bilstm(run, capsys):
     assert main(["evaluate", str(run)]) == 0
     answer = json.loads(capsys.readouterr().out.splitlines()[-1])

@@ -39,6 +39,7 @@ def table(request, tmp_path):
     return ["--pairs", str(file), "--pair-columns", *columns], targets
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("exports", large_except([False, True], False))
 def test_the_verbs_take_tables_of_pairs(exports, table, tmp_path, capsys):
     flags, targets = table

@@ -34,6 +34,7 @@ def headless(finished_run, tmp_path_factory):
     return path
 
 
+@pytest.mark.large
 def test_a_head_that_no_stage_trains_is_told(headless, capsys):
     (finished,) = read_events(headless, "run_finished")
     (layer,) = finished["best"]["student"]["untrained_layers"]

@@ -107,6 +107,7 @@ def run(command, place):
     return place / "run"
 
 
+@pytest.mark.large
 def test_general_distillation_compares_encoders_and_its_loss_falls(run, place):
     first, last = (
         event["metrics"]
@@ -116,6 +117,7 @@ def test_general_distillation_compares_encoders_and_its_loss_falls(run, place):
     assert last["loss"] < first["loss"]
 
 
+@pytest.mark.large
 def test_general_student_is_an_encoder_for_any_task(run, place):
     path = str(place / "general" / "student")
     encoder = keras_hub.models.Backbone.from_preset(path)
@@ -125,6 +127,7 @@ def test_general_student_is_an_encoder_for_any_task(run, place):
     assert loaded.model.output_shape == (None, 3)
 
 
+@pytest.mark.large
 def test_student_starts_from_it(run, place):
     config = json.loads((run / "config.json").read_text())
     assert config["student"]["checkpoint"] == str(place / "general")
@@ -142,6 +145,7 @@ def test_student_starts_from_it(run, place):
     assert 0 < max(moved) < 0.05
 
 
+@pytest.mark.large
 def test_an_epoch_has_rows_and_copies(run, place):
     (counts,) = read_events(run, "augmented")
     lines = (place / "copies.tsv").read_text().splitlines()[1:]
@@ -152,12 +156,14 @@ def test_an_epoch_has_rows_and_copies(run, place):
         assert epoch["step"] == -(-counts["rows_of_epoch"] // 32)
 
 
+@pytest.mark.large
 def test_report_says_what_an_epoch_had(run):
     (counts,) = read_events(run, "augmented")
     notes = " ".join(run_notes(read_run(run)))
     assert f"An epoch has {counts['rows_of_epoch']:,} examples" in notes
 
 
+@pytest.mark.large
 def test_what_was_made_from_the_same_is_used_again(run, command, place, capsys):
     words = ["--seed", "1", "--set", "augmented.copies_per_epoch=1"]
     assert main(command(place / "again", *words)) == 0
@@ -188,6 +194,7 @@ def test_parts_of_a_cache_share_copies_and_need_no_general_student(
     assert left == {"cache", "copies.tsv", "copies.tsv.json"}
 
 
+@pytest.mark.large
 def test_other_inputs_are_refused_by_their_content(
     run, command, place, masked_lm, capsys
 ):

@@ -151,6 +151,7 @@ def rows_run(output, rank):
     return [int(count) for _, count in parts]
 
 
+@pytest.mark.large
 def test_two_processes_share_the_copies_and_the_teacher(
     settings_in, one, tmp_path
 ):

@@ -58,7 +58,7 @@ def test_first_classes_are_kept_with_exact_numbers(
     assert cache.relative_error(TOP_ENTRY.name) < tolerance
 
 
-@pytest.mark.parametrize("chunk_size", [None, 6])
+@pytest.mark.parametrize("chunk_size", large_except([None, 6], 6))
 @pytest.mark.parametrize("top_k", large_except([None, TOP, VOCABULARY], TOP))
 def test_a_step_on_what_was_kept_is_the_step(
     corpus, teacher, tmp_path, chunk_size, top_k

@@ -19,6 +19,8 @@ from kdkit.errors import UsageError
 from kdkit.tasks import generation_metrics
 from kdkit.training.text_data import other_sources
 
+pytestmark = pytest.mark.large
+
 
 def test_evaluate_measures_what_is_written(text, translator, tmp_path, capsys):
     arguments = [

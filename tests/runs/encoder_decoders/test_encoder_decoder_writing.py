@@ -228,6 +228,7 @@ def test_writing_goes_on_where_it_was_stopped(
     ]
 
 
+@pytest.mark.large
 def test_the_file_writes_what_the_model_does(
     text, translator, tmp_path, capsys
 ):
