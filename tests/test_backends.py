@@ -99,6 +99,7 @@ def tiny_stages():
     ]
 
 
+@pytest.mark.large
 def test_a_recipe_runs_on_arrays():
     student = bert(1, 8, seed=2)
     x, y = batch(8), labels(8)

@@ -233,6 +233,7 @@ def test_two_replicas_train_without_labels_under_a_compiled_loss(mirrored):
     ]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     "reduction",
     large_except(

@@ -198,6 +198,7 @@ def steps_kept():
     ]
 
 
+@pytest.mark.large
 @pytest.mark.parametrize(
     ("kind", "parts"),
     large_except(

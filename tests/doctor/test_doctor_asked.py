@@ -33,6 +33,7 @@ from kdkit.training import distill
 pytestmark = pytest.mark.usefixtures("quickly")
 
 
+@pytest.mark.large
 def test_a_teacher_that_gives_probabilities(made, settings, tmp_path):
     teacher = models.load_classifier(made / "teacher", HEAD)
     shares = keras.ops.softmax(teacher.model.output)

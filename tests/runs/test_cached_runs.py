@@ -110,6 +110,7 @@ def test_errors_of_what_was_kept_are_logged(runs):
     assert set(first.values()) == {0.0}
 
 
+@pytest.mark.large
 def test_another_seed_finds_the_outputs(settings, runs, logged):
     again = dataclasses.replace(
         settings, seed=1, cache=CacheSettings(str(runs / "cache"))

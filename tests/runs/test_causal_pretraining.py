@@ -136,6 +136,7 @@ def evaluate(capsys, *words):
     return json.loads(line)["metrics"]
 
 
+@pytest.mark.large
 def test_evaluate_finds_the_runs_own_numbers_and_with_a_stride_others(
     pretrained, text, capsys
 ):

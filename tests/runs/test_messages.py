@@ -100,6 +100,7 @@ def test_a_terminal_has_tables_and_whole_paths(monkeypatch):
     assert path in shown
 
 
+@pytest.mark.large
 def test_python_is_told_by_logging_alone():
     program = (
         "import logging, sys\n"

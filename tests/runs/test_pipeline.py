@@ -92,6 +92,7 @@ def test_values_are_of_the_step_that_they_name(tmp_path):
         )
 
 
+@pytest.mark.large
 def test_the_example_of_the_docstring_runs(tmp_path, monkeypatch, logged):
     """Its steps are made once, and found complete the second time."""
     monkeypatch.chdir(tmp_path)
@@ -163,6 +164,7 @@ def test_filling_a_cache_builds_each_part_once(cached, monkeypatch):
     assert counts == dict.fromkeys(OF_TASKS, 1)
 
 
+@pytest.mark.large
 def test_a_run_on_text_builds_each_part_once(tmp_path, monkeypatch):
     names = ("load_text", "load_text_teacher", "make_tokenizer")
     recipe = RECIPES["lightpaff"].for_families["gpt2"]

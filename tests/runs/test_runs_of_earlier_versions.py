@@ -104,6 +104,7 @@ def test_a_complete_run_is_read(earlier, capsys):
     assert "student" in capsys.readouterr().out
 
 
+@pytest.mark.large
 def test_a_complete_run_is_a_checkpoint_of_a_later_step(earlier, tmp_path):
     family, folder, run = earlier
     words = words_of(family, folder, tmp_path / "later")

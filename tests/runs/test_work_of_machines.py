@@ -296,6 +296,7 @@ def test_a_part_is_made_where_it_is_missing(tmp_path, monkeypatch, there, made):
     assert bool(calls) == made
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("is_shared", [True, False])
 def test_caches_of_machines_are_filled_whether_shared_or_not(
     settings_in, finished_run, tmp_path, logged, is_shared
