@@ -1,9 +1,10 @@
-"""Compares two run directories, except for times of day."""
+"""Compares two run directories, except for times of day and processes."""
 
 import json
 import zipfile
 
 from kdkit.io.files import CHECKSUM_FIELD
+from kdkit.runs.directory import LOCK
 from kdkit.training.callbacks import read_points
 
 TIMES = ("time", "seconds")
@@ -17,7 +18,9 @@ def differences(first, second):
         {
             str(path.relative_to(run)): path
             for path in run.rglob("*")
-            if path.is_file() and "tfevents" not in path.name
+            if path.is_file()
+            and "tfevents" not in path.name
+            and path.name != LOCK  # names the process that held it last
         }
         for run in (first, second)
     ]
