@@ -19,6 +19,7 @@ from kdkit.distillation.checks import Checks
 from kdkit.distillation.checks import longest_input
 from kdkit.distillation.checks import require_positions
 from kdkit.distillation.objective import Objective
+from kdkit.distillation.strings import Texts
 from kdkit.distillation.terms import Teachers
 from kdkit.distillation.terms import Terms
 from kdkit.distillation.terms import TotalLoss
@@ -149,7 +150,7 @@ COMPILED_METRICS = "compile_metrics"
 
 
 @keras.saving.register_keras_serializable(package="kdkit")
-class Distiller(Checks, Step, keras.Model):
+class Distiller(Texts, Checks, Step, keras.Model):
     r"""Trains a student to imitate a teacher.
 
     A `keras.Model` whose `train_step` minimises

@@ -1,0 +1,401 @@
+"""Texts as the inputs of a `Distiller`, encoded by its student's preprocessor.
+
+keras-hub's task models preprocess every input. A distiller preprocesses texts
+only, so that encoded batches are not tokenized again.
+"""
+
+import dataclasses
+import functools
+import inspect
+import operator
+from collections.abc import Mapping
+
+import keras
+import keras_hub
+import numpy as np
+from keras import ops
+
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.models.token_ids import check_same_ids
+from kdkit.models.token_ids import preprocessor_tokenizer
+
+ROWS_AT_ONCE = 1024  # texts that the preprocessor encodes in one call
+FEW = 9  # entries of a column that show whether it is one of texts
+# Entries of a preprocessor's config that do not change its results.
+_NAMES = ("name", "dtype", "trainable", "tokenizer", "decoder_tokenizer")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Compared:
+    """The tokenizers that were compared. Keras would track them in a list."""
+
+    tokenizers: tuple = ()
+
+
+def _like(method):
+    """Gives a method the signature of the method of `keras.Model`."""
+    return functools.wraps(method, assigned=())
+
+
+class Texts:
+    """The methods of a `Distiller` that take texts as well as arrays."""
+
+    _compared = _Compared()
+
+    @_like(keras.Model.fit)
+    def fit(self, *args, **kwargs):
+        """Trains the student, as `keras.Model.fit` does.
+
+        Args:
+            x: encoded batches, as in `keras.Model.fit`, or texts: a list, a
+                NumPy array or a pandas column of strings; a tuple or a list of
+                two such columns, or a table of two columns, for pairs; or a
+                batched `tf.data.Dataset` of `(texts, labels)` or `((texts,
+                other_texts), labels)`. The student's preprocessor encodes
+                columns once, before the first epoch, and the batches of a
+                dataset in every epoch.
+            validation_data: `(x, y)` or `(x, y, sample_weight)` with `x` of
+                any of these kinds, or a dataset.
+            *args, **kwargs: as in `keras.Model.fit`.
+
+        Returns:
+            `keras.callbacks.History`.
+
+        Raises:
+            UsageError: (a `ValueError`) if there are texts and the student has
+                no preprocessor, or it does not do the same as the teacher's; or
+                if a text is missing.
+        """
+        return self._call_encoded(super().fit, args, kwargs)
+
+    @_like(keras.Model.evaluate)
+    def evaluate(self, *args, **kwargs):
+        """Returns the losses and metrics, as `keras.Model.evaluate` does.
+
+        Args:
+            x: encoded batches, or texts as in `fit`.
+            *args, **kwargs: as in `keras.Model.evaluate`.
+        """
+        return self._call_encoded(super().evaluate, args, kwargs)
+
+    @_like(keras.Model.predict)
+    def predict(self, *args, **kwargs):
+        """Returns the student's logits, as `keras.Model.predict` does.
+
+        Args:
+            x: encoded batches, or texts as in `fit`.
+            *args, **kwargs: as in `keras.Model.predict`.
+        """
+        return self._call_encoded(super().predict, args, kwargs)
+
+    @_like(keras.Model.train_on_batch)
+    def train_on_batch(self, *args, **kwargs):
+        """Does the same as `keras.Model.train_on_batch`, on texts too."""
+        return self._call_encoded(super().train_on_batch, args, kwargs)
+
+    @_like(keras.Model.test_on_batch)
+    def test_on_batch(self, *args, **kwargs):
+        """Does the same as `keras.Model.test_on_batch`, on texts too."""
+        return self._call_encoded(super().test_on_batch, args, kwargs)
+
+    @_like(keras.Model.predict_on_batch)
+    def predict_on_batch(self, *args, **kwargs):
+        """Does the same as `keras.Model.predict_on_batch`, on texts too."""
+        return self._call_encoded(super().predict_on_batch, args, kwargs)
+
+    def _call_encoded(self, method, args, kwargs):
+        """Calls a method of Keras with encoded batches in place of texts."""
+        bound = inspect.signature(method).bind(*args, **kwargs)
+        given = bound.arguments
+        validation = given.get("validation_data")
+        if holds_texts(given.get("x")):
+            encoded = self._encode(
+                given["x"], given.get("y"), given.get("sample_weight")
+            )
+            names = ("x", "y", "sample_weight")
+            for name, value in zip(names, encoded, strict=True):
+                if value is not None and name in bound.signature.parameters:
+                    given[name] = value
+        if holds_texts(validation):
+            given["validation_data"] = self._encode_validation(validation)
+        return method(*bound.args, **bound.kwargs)
+
+    def _encode_validation(self, data):
+        if _is_dataset(data):
+            return self._encode(data, None, None)[0]
+        # Keras reads a list as a tuple. One of texts is a column.
+        given = data if isinstance(data, tuple) else (data,)
+        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(given)
+        if not holds_texts(x):  # only the labels are strings
+            return data
+        return tuple(
+            part
+            for part in self._encode(x, y, sample_weight)
+            if part is not None
+        )
+
+    def _encode(self, x, y, sample_weight):
+        """Returns the inputs, labels and weights that Keras can batch."""
+        model = self._preparing_model()
+        if _is_dataset(x):
+            _require_batches(x)
+            made = x.map(model.preprocess_samples, num_parallel_calls=-1)
+            return made.prefetch(-1), y, sample_weight
+        return encode(model, x, y, sample_weight)
+
+    def _preparing_model(self):
+        """Returns the model whose preprocessor makes all models' inputs.
+
+        All preprocessors return the same ids, but a DistilBERT's has no
+        segment ids for a BERT.
+        """
+        student = self.student
+        require_preprocessor(student)
+        teachers = [
+            model
+            for model in keras.tree.flatten(self.teacher)
+            if getattr(model, "preprocessor", None) is not None
+        ]
+        models = [student, *teachers]
+        tokenizers = tuple(
+            preprocessor_tokenizer(model.preprocessor) for model in models
+        )
+        known = self._compared.tokenizers
+        if [*map(id, known)] != [*map(id, tokenizers)]:
+            for tokenizer in tokenizers[1:]:
+                if None not in (tokenizer, tokenizers[0]):
+                    check_same_ids(tokenizer, tokenizers[0])
+            self._compared = _Compared(tokenizers)
+        for teacher in teachers:
+            require_same_settings(teacher, student)
+        needed = set().union(*map(_input_names, models))
+        return next(
+            (model for model in models if _input_names(model) >= needed),
+            student,
+        )
+
+
+def encode(model, x, y=None, sample_weight=None) -> tuple:
+    """Encodes columns of texts with a model's preprocessor.
+
+    Args:
+        model: `keras_hub.models.Task` with a preprocessor.
+        x: texts, as in `Texts.fit`, but not a dataset.
+        y: labels, or `None`.
+        sample_weight: weights, or `None`.
+
+    Returns:
+        Tuple of the inputs, the labels and the weights, arrays in the structure
+        that the preprocessor returns, each `None` if there are none.
+
+    Raises:
+        UsageError: (a `ValueError`) if a text is missing, or the columns have
+            different lengths.
+    """
+    columns = _columns(x)
+    is_plain = isinstance(
+        model.preprocessor, keras_hub.models.TextClassifierPreprocessor
+    )
+    if is_plain and isinstance(columns, dict):
+        raise UsageError(
+            "A text classifier reads one or two columns without names. "
+            f"Received: a dict of {sorted(columns)}. Pass one column of texts, "
+            "or a tuple of two columns."
+        )
+    given = (columns, *map(_arrays, (y, sample_weight)))
+    lengths = [len(leaf) for leaf in _leaves(given)]
+    if len(set(lengths)) > 1 or not lengths[0]:
+        raise UsageError(
+            "Texts, labels and sample weights need one entry per example, of "
+            f"at least one example. Received lengths: {lengths}. Check that "
+            "all come from the same rows."
+        )
+    parts = []
+    for start in range(0, lengths[0], ROWS_AT_ONCE):
+        take = operator.itemgetter(slice(start, start + ROWS_AT_ONCE))
+        some = (_map_leaves(take, one) for one in given)
+        try:
+            made = model.preprocess_samples(*some)
+        except ImportError as error:
+            raise UsageError(
+                f"The preprocessor of {model.name!r} needs a package that "
+                f"cannot be imported: {error}. Run pip install tensorflow "
+                "tensorflow-text."
+            ) from error
+        parts.append(keras.utils.unpack_x_y_sample_weight(made))
+    return tuple(
+        None if one[0] is None else keras.tree.map_structure(_joined, *one)
+        for one in zip(*parts, strict=True)
+    )
+
+
+def holds_texts(x) -> bool:
+    """Whether inputs contain strings. Looks at types and at first entries.
+
+    Args:
+        x: inputs of a model, a dataset, or a tuple of inputs and labels.
+
+    >>> holds_texts((["good", "bad"], [1, 0]))
+    True
+    >>> holds_texts({"token_ids": np.zeros((2, 3), "int32")})
+    False
+    """
+    if _is_dataset(x):
+        x, *_ = keras.utils.unpack_x_y_sample_weight(x.element_spec)
+    if isinstance(x, str | bytes):
+        return True
+    if isinstance(x, Mapping):
+        return any(map(holds_texts, x.values()))
+    if isinstance(x, list):
+        return any(map(holds_texts, x[:FEW]))
+    if isinstance(x, tuple):
+        return any(map(holds_texts, x))
+    if hasattr(x, "iloc"):  # a column or a table of pandas
+        x = np.asarray(x)
+    if isinstance(x, np.ndarray):
+        is_text = x.dtype.kind in "UST"
+        return is_text or any(
+            isinstance(one, str | bytes) for one in x.flat[:9]
+        )
+    return getattr(getattr(x, "dtype", None), "name", None) == "string"
+
+
+def _is_dataset(x):
+    """Whether `x` is a `tf.data.Dataset`, without importing TensorFlow."""
+    return hasattr(x, "element_spec") and hasattr(x, "map")
+
+
+def _require_batches(dataset):
+    """Raises an error for a dataset of single texts."""
+    texts, *_ = keras.utils.unpack_x_y_sample_weight(dataset.element_spec)
+    if any(spec.shape.rank == 0 for spec in keras.tree.flatten(texts)):
+        raise UsageError(
+            "The dataset contains single examples. Expected batches of texts. "
+            f"Received: {texts}. Pass dataset.batch(32)."
+        )
+
+
+def require_preprocessor(student) -> None:
+    """Raises an error for a student that cannot encode texts."""
+    is_task = isinstance(student, keras_hub.models.Task)
+    if is_task and student.preprocessor is not None:
+        return
+    fix = "encode the texts with the teacher's preprocessor and pass the result"
+    if is_task:
+        fix = f"Set student.preprocessor = teacher.preprocessor, or {fix}"
+    raise UsageError(
+        "Texts need a student with a preprocessor. Received: texts, and the "
+        f"student {student.name!r} without a preprocessor. "
+        f"{fix[0].upper()}{fix[1:]}."
+    )
+
+
+def require_same_settings(teacher, student) -> None:
+    """Raises an error if two models' preprocessors encode texts differently.
+
+    Args:
+        teacher: `keras_hub.models.Task` with a preprocessor.
+        student: the same.
+
+    Raises:
+        UsageError: (a `ValueError`) if a setting of both differs.
+    """
+    if teacher.preprocessor is student.preprocessor:
+        return
+    theirs, ours = (
+        getattr(model.preprocessor, "get_config", dict)()
+        for model in (teacher, student)
+    )
+    different = [
+        f"{name} is {shortened(value)} for the teacher and "
+        f"{shortened(ours[name])} for the student"
+        for name, value in theirs.items()
+        if name not in _NAMES and name in ours and ours[name] != value
+    ]
+    if different:
+        raise UsageError(
+            "Teacher and student read the same batches, but their "
+            f"preprocessors encode texts differently: {'; '.join(different)}. "
+            "Set student.preprocessor = teacher.preprocessor, or make the "
+            "settings equal."
+        )
+
+
+def _input_names(model):
+    """Returns the names of a model's inputs, empty if they have none."""
+    inputs = getattr(model, "input", None)
+    return set(inputs) if isinstance(inputs, dict) else set()
+
+
+def _columns(x):
+    """Returns one list of strings, a tuple of two, or a dict."""
+    if isinstance(x, Mapping):
+        return {
+            name: _column(one) if holds_texts(one) else np.asarray(one)
+            for name, one in x.items()
+        }
+    first = None
+    if isinstance(x, list | tuple):
+        first = next((one for one in x if one is not None), None)
+    is_row = isinstance(x, tuple) and isinstance(first, str | bytes)
+    if isinstance(x, str | bytes) or is_row or isinstance(first, tuple):
+        raise UsageError(
+            "Texts are not in columns. Expected a list of strings, or for "
+            f"pairs a tuple of two lists. Received: {shortened(x)}. For a "
+            "single text pass [text], for rows of pairs "
+            "tuple(map(list, zip(*rows)))."
+        )
+    if hasattr(first, "__len__") and not isinstance(first, str | bytes):
+        columns = x
+    else:
+        values = np.asarray(x, dtype=object)
+        columns = [values] if values.ndim == 1 else [*values.T]
+    if len(columns) > 2:
+        raise UsageError(
+            "Examples have one text, or two for pairs. Received: "
+            f"{len(columns)} columns. Pass at most two."
+        )
+    columns = tuple(map(_column, columns))
+    return columns[0] if len(columns) == 1 else columns
+
+
+def _column(values):
+    """Returns a column as a list of strings."""
+    texts = [
+        one.decode("utf-8") if isinstance(one, bytes) else one
+        for one in np.asarray(values, dtype=object)
+    ]
+    for row, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise UsageError(
+                f"A text is not a string. Received in row {row}: "
+                f"{shortened(text)}. Remove rows without a text, or pass an "
+                "empty string."
+            )
+    return texts
+
+
+def _map_leaves(function, given):
+    """Maps leaves. As in keras-hub, a list is a leaf, and a tuple is not."""
+    if isinstance(given, tuple):
+        return tuple(_map_leaves(function, one) for one in given)
+    if isinstance(given, Mapping):
+        return {name: _map_leaves(function, one) for name, one in given.items()}
+    return None if given is None else function(given)
+
+
+def _leaves(given):
+    leaves = []
+    _map_leaves(leaves.append, given)
+    return leaves
+
+
+def _arrays(given):
+    return _map_leaves(np.atleast_1d, given)
+
+
+def _joined(*parts):
+    """Returns one array for the preprocessor's results for several calls."""
+    parts = [ops.convert_to_numpy(part) for part in parts]
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -1,0 +1,339 @@
+"""A Distiller that takes texts: the same numbers as with encoded batches."""
+
+import inspect
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from encoders import tokenizer
+from helpers import LENGTH
+from helpers import bert
+from helpers import cross_entropy
+from helpers import to_numpy
+
+import kdkit
+from kdkit.backends import tf
+from kdkit.distillation import strings
+from kdkit.errors import UsageError
+
+TEXTS = [
+    "a dull plot and a weak cast",
+    "the cast is good",
+    "good",
+    "the end is superb",
+    "weak",
+    "a plot",
+]
+OTHERS = ["good", "dull", "the end", "a cast", "superb , yet dull", "is"]
+LABELS = np.array([0, 2, 1, 2, 0, 1])
+WEIGHTS = np.array([1.0, 0.0, 2.0, 1.0, 0.5, 3.0])
+
+
+def preprocessor(cls=keras_hub.models.BertTextClassifierPreprocessor, **given):
+    return cls(
+        tokenizer("bert"),
+        **{"sequence_length": LENGTH, "truncate": "round_robin", **given},
+    )
+
+
+class Counted(keras_hub.models.BertTextClassifierPreprocessor):
+    """A preprocessor that counts the batches that it encodes."""
+
+    calls = 0
+
+    def call(self, *args, **kwargs):
+        self.calls += 1
+        return super().call(*args, **kwargs)
+
+
+@pytest.fixture(scope="module")
+def model():
+    """A distiller on labels too, whose models share one preprocessor."""
+    teacher, student = bert(1, 12, seed=1), bert(1, 8, seed=2)
+    teacher.preprocessor = student.preprocessor = preprocessor(Counted)
+    model = kdkit.Distiller(
+        teacher,
+        student,
+        kdkit.Objective(kdkit.losses.SoftCrossEntropy()),
+        hard_label_weight=0.5,
+    )
+    model.compile("sgd", cross_entropy(), metrics=["accuracy"])
+    return model
+
+
+START = {}
+
+
+@pytest.fixture(autouse=True)
+def _from_the_start(model):
+    weights = START.setdefault("weights", model.student.get_weights())
+    model.student.set_weights(weights)
+    model.teacher.preprocessor.calls = 0
+    keras.utils.set_random_seed(0)
+
+
+def encoded(texts):
+    return to_numpy(preprocessor()(texts, y=None))
+
+
+def after(model, x, y=None, **given):
+    """The student's weights after `fit`, and the history."""
+    model.student.set_weights(START["weights"])
+    keras.utils.set_random_seed(0)
+    given = {"batch_size": 3, "epochs": 2, **given}
+    if y is None:
+        given = {**given, "batch_size": None, "shuffle": False}
+    history = model.fit(x, y, verbose=0, **given)
+    return model.student.get_weights(), history.history
+
+
+def require_equal(received, expected):
+    """Batches of unknown size are another program, which rounds otherwise."""
+    keras.tree.map_structure(
+        lambda one, other: np.testing.assert_allclose(one, other, 1e-5, 1e-6),
+        received,
+        expected,
+    )
+
+
+class Column:
+    """A column as pandas has it: an index, a type of its own, an array."""
+
+    def __init__(self, values):
+        self.values = np.array(values, dtype=object)
+        self.dtype = "str"
+        self.iloc = None
+
+    def __len__(self):
+        return len(self.values)
+
+    def __array__(self, dtype=None, copy=None):
+        return self.values.astype(dtype or object)
+
+
+KINDS = {
+    "list": list,
+    "strings": np.array,
+    "objects": lambda texts: np.array(texts, dtype=object),
+    "bytes": lambda texts: np.array([text.encode() for text in texts]),
+    "column": Column,
+    "tensor": lambda texts: tf.constant(texts),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_columns_of_texts_train_as_their_encoded_batches(model, kind):
+    expected = after(model, encoded(TEXTS), LABELS, sample_weight=WEIGHTS)
+    assert model.student.preprocessor.calls == 0
+    received = after(
+        model, KINDS[kind](TEXTS), list(LABELS), sample_weight=WEIGHTS
+    )
+    require_equal(received, expected)
+    assert model.student.preprocessor.calls == 1  # in two epochs
+
+
+PAIRS = {
+    "tuple": lambda one, other: (one, other),
+    "list": lambda one, other: [one, other],
+    "columns": lambda one, other: (Column(one), Column(other)),
+    "table": lambda one, other: np.array([one, other]).T,
+}
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_two_columns_are_pairs(model, kind):
+    x = PAIRS[kind](TEXTS, OTHERS)
+    expected = encoded((TEXTS, OTHERS))
+    assert expected["segment_ids"].any()
+    require_equal(after(model, x, LABELS), after(model, expected, LABELS))
+
+
+@pytest.mark.parametrize("x", [TEXTS, (TEXTS, OTHERS)], ids=["one", "pair"])
+def test_datasets_of_texts_train_as_their_encoded_batches(model, x):
+    parts = (x, LABELS, WEIGHTS)
+    dataset = tf.data.Dataset.from_tensor_slices(parts).batch(3)
+    expected = after(
+        model, encoded(x), LABELS, sample_weight=WEIGHTS, shuffle=False
+    )
+    require_equal(after(model, dataset), expected)
+
+
+def test_validation_data_may_be_texts(model):
+    arrays = encoded(TEXTS)
+    expected = after(
+        model, arrays, LABELS, validation_data=(arrays, LABELS, WEIGHTS)
+    )
+    assert "val_accuracy" in expected[1]
+    parts = (TEXTS, LABELS, WEIGHTS)
+    dataset = tf.data.Dataset.from_tensor_slices(parts).batch(3)
+    for x, validation in ((TEXTS, parts), (arrays, dataset)):
+        received = after(model, x, LABELS, validation_data=validation)
+        require_equal(received, expected)
+
+
+def test_validation_split_takes_the_last_texts(model):
+    require_equal(
+        after(model, TEXTS, LABELS, validation_split=0.5),
+        after(model, encoded(TEXTS), LABELS, validation_split=0.5),
+    )
+
+
+def test_arguments_may_be_positional(model):
+    for x in (TEXTS, encoded(TEXTS)):
+        model.fit(x, LABELS, 3, 1, 0)
+    assert inspect.signature(model.fit) == inspect.signature(
+        keras.Model(*[keras.Input((1,))] * 2).fit
+    )
+
+
+def test_evaluate_and_predict_read_texts(model):
+    x = encoded(TEXTS)
+    evaluated, predicted = (
+        [
+            model.evaluate(x, LABELS, 3, 0, WEIGHTS, return_dict=True)
+            for x in (TEXTS, x)
+        ],
+        [model.predict(x, batch_size=3, verbose=0) for x in (TEXTS, x)],
+    )
+    require_equal(*evaluated)
+    require_equal(*predicted)
+    require_equal(predicted[0], to_numpy(model.student(x)))
+    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(3)
+    logs = model.evaluate(dataset, verbose=0, return_dict=True)
+    again = model.evaluate(x, LABELS, 3, 0, return_dict=True)
+    require_equal(logs, again)
+
+
+def test_single_batches_may_be_texts(model):
+    x = encoded(TEXTS)
+    np.testing.assert_array_equal(
+        model.predict_on_batch(TEXTS), model.predict_on_batch(x)
+    )
+    for method in (model.test_on_batch, model.train_on_batch):
+        received = []
+        for given in (TEXTS, x):
+            model.student.set_weights(START["weights"])
+            model.reset_metrics()
+            received.append(method(given, LABELS, WEIGHTS, return_dict=True))
+        assert received[0] == received[1]
+
+
+def test_encoded_batches_are_never_preprocessed(model):
+    x = encoded(TEXTS)
+    dataset = tf.data.Dataset.from_tensor_slices((x, LABELS)).batch(3)
+    validation = (x, LABELS)
+    model.fit(dataset, validation_data=validation, verbose=0, shuffle=False)
+    model.predict(x, verbose=0)
+    model.evaluate(x, LABELS, verbose=0)
+    model.train_on_batch(x, LABELS)
+    assert model.student.preprocessor.calls == 0
+
+
+def test_many_texts_are_encoded_in_parts(model, monkeypatch):
+    whole = strings.encode(model.student, (TEXTS, OTHERS), LABELS, WEIGHTS)
+    monkeypatch.setattr(strings, "ROWS_AT_ONCE", 4)
+    parts = strings.encode(model.student, (TEXTS, OTHERS), LABELS, WEIGHTS)
+    assert model.student.preprocessor.calls == 3
+    keras.tree.map_structure(np.testing.assert_array_equal, whole, parts)
+
+
+def test_inputs_are_those_that_the_teacher_needs_too():
+    teacher = bert(1, 12, seed=1)
+    teacher.preprocessor = preprocessor()
+    student = kdkit.models.student(
+        {
+            "family": "distil_bert",
+            "num_layers": 1,
+            "hidden_dim": 8,
+            "num_heads": 2,
+            "intermediate_dim": 8,
+            "vocabulary_size": 20,
+            "max_sequence_length": LENGTH,
+        },
+        num_classes=3,
+    )
+    student.preprocessor = (
+        keras_hub.models.DistilBertTextClassifierPreprocessor(
+            tokenizer("distil_bert"), sequence_length=LENGTH
+        )
+    )
+    model = kdkit.Distiller(
+        teacher, student, kdkit.Objective(kdkit.losses.SoftCrossEntropy())
+    )
+    model.compile(run_eagerly=True)
+    pairs = (TEXTS, OTHERS)
+    assert model.evaluate(pairs, verbose=0) == model.evaluate(
+        encoded(pairs), verbose=0
+    )
+
+
+def refuse(model, message, x, y=LABELS, **given):
+    weights = model.student.get_weights()
+    with pytest.raises(UsageError, match=message):
+        model.fit(x, y, verbose=0, **given)
+    for one, other in zip(weights, model.student.get_weights(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("x", "message"),
+    [
+        ("a plot", "not in columns"),
+        (("a plot", "good"), "not in columns"),
+        ([("a plot", "good")] * 6, "rows of pairs"),
+        ([*TEXTS[:5], None], "row 5: None"),
+        ([float("nan"), *TEXTS[1:]], "row 0: nan"),
+        (TEXTS[:5], r"lengths: \[5, 6\]"),
+        ((TEXTS, OTHERS[:5]), r"lengths: \[6, 5, 6\]"),
+        ((TEXTS, TEXTS, TEXTS), "3 columns"),
+        ({"text": TEXTS}, "without names"),
+    ],
+    ids=[
+        "string",
+        "row",
+        "rows",
+        "none",
+        "nan",
+        "labels",
+        "columns",
+        "three",
+        "dict",
+    ],
+)
+def test_texts_in_another_form_are_refused(model, x, message):
+    refuse(model, message, x)
+
+
+def test_a_dataset_of_single_texts_is_refused(model):
+    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS))
+    refuse(model, r"dataset.batch\(32\)", dataset, None)
+
+
+@pytest.mark.parametrize("setting", ["sequence_length", "truncate"])
+def test_preprocessors_that_encode_differently_are_refused(
+    model, monkeypatch, setting
+):
+    value = {"sequence_length": LENGTH - 1, "truncate": "waterfall"}[setting]
+    other = preprocessor(**{setting: value})
+    monkeypatch.setattr(model.student, "preprocessor", other)
+    refuse(model, f"{setting} is .* for the teacher", TEXTS)
+    model.fit(encoded(TEXTS), LABELS, verbose=0)
+
+
+def test_preprocessors_of_other_vocabularies_are_refused(model, monkeypatch):
+    other = keras_hub.models.BertTextClassifierPreprocessor(
+        keras_hub.tokenizers.BertTokenizer(
+            vocabulary=[*tokenizer("bert").get_vocabulary()[:-1], "##est"]
+        ),
+        sequence_length=LENGTH,
+    )
+    monkeypatch.setattr(model.student, "preprocessor", other)
+    refuse(model, "vocabularies differ", TEXTS)
+
+
+def test_a_student_without_preprocessor_reads_no_texts(model, monkeypatch):
+    monkeypatch.setattr(model.student, "preprocessor", None)
+    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(3)
+    refuse(model, "student.preprocessor = teacher.preprocessor", TEXTS)
+    refuse(model, "student.preprocessor = teacher.preprocessor", dataset, None)
