@@ -169,6 +169,9 @@ class Distiller(Texts, Checks, Step, keras.Model):
     model, on TensorFlow, JAX and PyTorch. `predict` and calling the distiller
     return the student's logits.
 
+    `fit`, `evaluate` and `predict` take encoded batches, or texts, which the
+    student's preprocessor encodes. A teacher's preprocessor must do the same.
+
     The logs contain one scalar per objective, before its weight, and `"loss"`,
     their weighted sum. Each is a mean over all elements that count in the
     epoch, independent of the batches. For `SoftCrossEntropy` and
@@ -241,6 +244,21 @@ class Distiller(Texts, Checks, Step, keras.Model):
     distiller.compile(optimizer=keras.optimizers.AdamW(5e-5))
     distiller.fit(train, validation_data=dev, epochs=3)
     distiller.student.save("student.keras")
+    ```
+
+    With texts, from a student that shares the teacher's preprocessor:
+
+    ```python
+    teacher = keras_hub.models.TextClassifier.from_preset("teacher/")
+    student = kdkit.models.student(
+        "tinybert_4_layer_en_uncased", teacher=teacher
+    )
+    distiller = kdkit.Distiller(
+        teacher, student, kdkit.Objective(kdkit.losses.SoftCrossEntropy())
+    )
+    distiller.compile(optimizer=keras.optimizers.AdamW(5e-5))
+    distiller.fit(["a fine film", "a dull plot"], epochs=3)
+    logits = distiller.predict(["a weak cast"])
     ```
     """
 

@@ -7,7 +7,6 @@ only, so that encoded batches are not tokenized again.
 import dataclasses
 import functools
 import inspect
-import operator
 from collections.abc import Mapping
 
 import keras
@@ -15,6 +14,8 @@ import keras_hub
 import numpy as np
 from keras import ops
 
+from kdkit.backends import on_tensorflow
+from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.models.token_ids import check_same_ids
@@ -53,8 +54,9 @@ class Texts:
                 two such columns, or a table of two columns, for pairs; or a
                 batched `tf.data.Dataset` of `(texts, labels)` or `((texts,
                 other_texts), labels)`. The student's preprocessor encodes
-                columns once, before the first epoch, and the batches of a
-                dataset in every epoch.
+                columns once, before the first epoch, and keeps the tokens in
+                memory; it encodes the batches of a dataset in every epoch.
+                Generators and `PyDataset`s must yield encoded batches.
             validation_data: `(x, y)` or `(x, y, sample_weight)` with `x` of
                 any of these kinds, or a dataset.
             *args, **kwargs: as in `keras.Model.fit`.
@@ -203,31 +205,47 @@ def encode(model, x, y=None, sample_weight=None) -> tuple:
             f"Received: a dict of {sorted(columns)}. Pass one column of texts, "
             "or a tuple of two columns."
         )
-    given = (columns, *map(_arrays, (y, sample_weight)))
-    lengths = [len(leaf) for leaf in _leaves(given)]
+    given = _map_leaves(np.atleast_1d, (columns, y, sample_weight))
+    lengths = [len(one) for one in keras.tree.flatten(given) if one is not None]
     if len(set(lengths)) > 1 or not lengths[0]:
         raise UsageError(
             "Texts, labels and sample weights need one entry per example, of "
             f"at least one example. Received lengths: {lengths}. Check that "
             "all come from the same rows."
         )
-    parts = []
-    for start in range(0, lengths[0], ROWS_AT_ONCE):
-        take = operator.itemgetter(slice(start, start + ROWS_AT_ONCE))
-        some = (_map_leaves(take, one) for one in given)
-        try:
-            made = model.preprocess_samples(*some)
-        except ImportError as error:
-            raise UsageError(
-                f"The preprocessor of {model.name!r} needs a package that "
-                f"cannot be imported: {error}. Run pip install tensorflow "
-                "tensorflow-text."
-            ) from error
-        parts.append(keras.utils.unpack_x_y_sample_weight(made))
+    parts = [
+        keras.utils.unpack_x_y_sample_weight(part)
+        for part in _preprocessed(model, given, lengths[0])
+    ]
     return tuple(
         None if one[0] is None else keras.tree.map_structure(_joined, *one)
         for one in zip(*parts, strict=True)
     )
+
+
+def _preprocessed(model, given, num_examples):
+    """Yields the results of a model's preprocessor for parts of arrays."""
+    try:
+        if num_examples > ROWS_AT_ONCE and on_tensorflow():
+            # Six times faster than the preprocessor's Python code.
+            dataset = tf.data.Dataset.from_tensor_slices(
+                keras.utils.pack_x_y_sample_weight(*given)
+            )
+            yield from dataset.batch(ROWS_AT_ONCE).map(
+                model.preprocess_samples, num_parallel_calls=-1
+            )
+            return
+        for start in range(0, num_examples, ROWS_AT_ONCE):
+            rows = slice(start, start + ROWS_AT_ONCE)
+            yield model.preprocess_samples(
+                *_map_leaves(functools.partial(_rows, rows), given)
+            )
+    except ImportError as error:
+        raise UsageError(
+            f"The preprocessor of {model.name!r} needs a package that "
+            f"cannot be imported: {error}. Run pip install tensorflow "
+            "tensorflow-text."
+        ) from error
 
 
 def holds_texts(x) -> bool:
@@ -329,7 +347,7 @@ def _input_names(model):
 
 
 def _columns(x):
-    """Returns one list of strings, a tuple of two, or a dict."""
+    """Returns one array of strings, a tuple of two, or a dict."""
     if isinstance(x, Mapping):
         return {
             name: _column(one) if holds_texts(one) else np.asarray(one)
@@ -361,11 +379,12 @@ def _columns(x):
 
 
 def _column(values):
-    """Returns a column as a list of strings."""
-    texts = [
-        one.decode("utf-8") if isinstance(one, bytes) else one
-        for one in np.asarray(values, dtype=object)
-    ]
+    """Returns a column as an array of Python's strings."""
+    texts = np.asarray(values, dtype=object)
+    texts = np.array(
+        [one.decode() if isinstance(one, bytes) else one for one in texts],
+        dtype=object,
+    )
     for row, text in enumerate(texts):
         if not isinstance(text, str):
             raise UsageError(
@@ -385,14 +404,9 @@ def _map_leaves(function, given):
     return None if given is None else function(given)
 
 
-def _leaves(given):
-    leaves = []
-    _map_leaves(leaves.append, given)
-    return leaves
-
-
-def _arrays(given):
-    return _map_leaves(np.atleast_1d, given)
+def _rows(rows, values):
+    """Returns some rows, strings as the list that keras-hub expects."""
+    return values[rows].tolist() if values.dtype == object else values[rows]
 
 
 def _joined(*parts):

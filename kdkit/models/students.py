@@ -20,6 +20,8 @@ from kdkit.models.sizes import BertConfig
 from kdkit.models.sizes import BilstmConfig
 from kdkit.models.sizes import MassConfig
 from kdkit.models.sizes import require_model_memory
+from kdkit.models.token_ids import preprocessor_tokenizer
+from kdkit.models.tokenizers import convert_tokenizer
 from kdkit.models.trust import MAX_LAYERS
 from kdkit.models.variants import keras_hub_backbone
 
@@ -28,7 +30,7 @@ MAY_BE_NONE = ("decoder_vocabulary_size",)
 FAMILY_SIZES = ("embedding_dim", "num_key_value_heads")
 
 
-def student(preset_or_config, num_classes=None, **settings):
+def student(preset_or_config, num_classes=None, teacher=None, **settings):
     """Builds a student with random weights.
 
     Args:
@@ -36,14 +38,22 @@ def student(preset_or_config, num_classes=None, **settings):
             `kdkit.models.BertConfig`, `kdkit.models.BilstmConfig` or
             `kdkit.models.MassConfig`; or a dict of a `BertConfig`'s fields.
         num_classes: int or `None`. Width of the logits (1 for regression).
-            `None` for the backbone only. Defaults to `None`.
+            `None` for the teacher's number or, without a teacher, for the
+            backbone only. Defaults to `None`.
+        teacher: `keras_hub.models.TextClassifier`, or a
+            `kdkit.models.LoadedModel` with one, or `None`. The student gets its
+            vocabulary size, its number of classes and a preprocessor that
+            returns the same ids, so that `kdkit.Distiller` takes texts. Like
+            any keras-hub model with a preprocessor, the student's own `fit` and
+            `predict` then take texts only. Defaults to `None`.
         **settings: fields of the configuration that replace the preset's,
             such as `vocabulary_size=1000` or `family="distil_bert"`; and
             `dtype`, the Keras dtype policy.
 
     Returns:
-        The family's keras-hub classifier without preprocessor, such as a
-        `keras_hub.models.BertTextClassifier`, whose output is logits; or its
+        The family's keras-hub classifier, such as a
+        `keras_hub.models.BertTextClassifier`, whose output is logits, without
+        preprocessor unless the teacher has a tokenizer; or its
         backbone, such as a `keras_hub.models.BertBackbone`. keras-hub has no
         classifier for ELECTRA, so ELECTRA gets BERT's. For a `BilstmConfig` a
         functional `keras.Model`. For a `MassConfig` a
@@ -62,6 +72,10 @@ def student(preset_or_config, num_classes=None, **settings):
     312
     """
     dtype = settings.pop("dtype", None)
+    source = getattr(teacher, "model", teacher)  # of a `LoadedModel`
+    if source is not None:
+        num_classes = num_classes or getattr(source, "num_classes", None)
+        settings = {**_vocabulary(source), **settings}
     config = student_config(preset_or_config, **settings)
     require_model_memory(config)
     if isinstance(config, BilstmConfig):
@@ -83,7 +97,48 @@ def student(preset_or_config, num_classes=None, **settings):
     backbone = family.backbone(**_constructor_sizes(config), dtype=dtype)
     if num_classes is None:
         return backbone
-    return add_head(backbone, Head("sequence", num_classes))
+    model = add_head(backbone, Head("sequence", num_classes))
+    if teacher is not None:
+        model.preprocessor = _shared_preprocessor(teacher, source, model)
+    return model
+
+
+def _vocabulary(teacher):
+    """Returns the setting of a teacher's vocabulary size, if it is known."""
+    backbone = backbone_of(teacher)
+    family = family_of(backbone)
+    if family is None:
+        return {}
+    return {"vocabulary_size": family.size(backbone, "vocabulary_size")}
+
+
+def _shared_preprocessor(loaded, teacher, student):
+    """Returns the teacher's preprocessor, or the student's class of it.
+
+    Args:
+        loaded: the teacher, or the `LoadedModel` that contains it.
+        teacher: `keras.Model`.
+        student: the family's classifier.
+
+    Returns:
+        A keras-hub preprocessor, or `None` if the teacher has no tokenizer.
+    """
+    theirs = getattr(teacher, "preprocessor", None)
+    cls = type(student).preprocessor_cls
+    if isinstance(theirs, cls):
+        return theirs
+    tokenizer = getattr(loaded, "tokenizer", preprocessor_tokenizer(theirs))
+    if tokenizer is None:
+        return None
+    settings = {
+        name: getattr(theirs or loaded, name, None)
+        for name in ("sequence_length", "truncate")
+    }
+    tokenizer = convert_tokenizer(family_of(student.backbone), tokenizer)
+    return cls(
+        tokenizer,
+        **{name: one for name, one in settings.items() if one is not None},
+    )
 
 
 def student_config(preset_or_config, **settings):
