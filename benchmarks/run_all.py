@@ -43,6 +43,7 @@ SCRIPTS = (
     "growth.py",
     "lm_memory.py",
     "decoding.py",
+    "gpu.py",
 )
 PACKAGES_MISSING = 2  # exit status
 HEADER = """# Performance

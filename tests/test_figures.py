@@ -55,7 +55,6 @@ COMMANDS = {
     "76.7 76.2": "perturb.py, by sst2_lightpaff_studies.sh",
     "0.5": "λ in fine-tuning, of the recipe",
     "0.9": "million tokens, by kdkit pretrain",
-    "0.1": "the version of kdkit that made a run",
 }
 
 

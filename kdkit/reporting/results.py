@@ -43,7 +43,8 @@ TEXT_METRICS = ("word_perplexity", "perplexity")
 WITHIN, COLLAPSED = " ≈", " (collapsed)"
 _LEGEND = {
     WITHIN: f"≈: {WITHIN_NOISE} of the student.",
-    COLLAPSED: "collapsed: no better than the commonest answer to all.",
+    COLLAPSED: "collapsed: in a seed, or in all, no better than the commonest "
+    "answer to all.",
 }
 # Fields about where and when a run took place.
 _NOT_COMPARED = ("seed", "provenance", "teacher")
