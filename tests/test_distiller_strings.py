@@ -1,6 +1,7 @@
 """A Distiller that takes texts: the same numbers as with encoded batches."""
 
 import inspect
+import string
 
 import keras
 import keras_hub
@@ -11,6 +12,7 @@ from helpers import LENGTH
 from helpers import VOCABULARY_SIZE
 from helpers import bert
 from helpers import cross_entropy
+from helpers import decoder
 from helpers import to_numpy
 
 import kdkit
@@ -125,14 +127,28 @@ KINDS = {
 }
 
 
+@pytest.fixture(scope="module")
+def on_arrays(model):
+    """The result of training on encoded texts."""
+    return after(model, encoded(TEXTS), LABELS, sample_weight=WEIGHTS)
+
+
+@pytest.fixture(scope="module")
+def on_pairs(model):
+    """The result of training on encoded pairs."""
+    x = encoded((TEXTS, OTHERS))
+    assert x["segment_ids"].any()
+    return after(model, x, LABELS)
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_columns_of_texts_train_as_their_encoded_batches(model, kind):
-    expected = after(model, encoded(TEXTS), LABELS, sample_weight=WEIGHTS)
-    assert model.student.preprocessor.calls == 0
+def test_columns_of_texts_train_as_their_encoded_batches(
+    model, on_arrays, kind
+):
     received = after(
         model, KINDS[kind](TEXTS), list(LABELS), sample_weight=WEIGHTS
     )
-    require_equal(received, expected)
+    require_equal(received, on_arrays)
     assert model.student.preprocessor.calls == 1  # in two epochs
 
 
@@ -145,15 +161,13 @@ PAIRS = {
 
 
 @pytest.mark.parametrize("kind", PAIRS)
-def test_two_columns_are_pairs(model, kind):
-    x = PAIRS[kind](TEXTS, OTHERS)
-    expected = encoded((TEXTS, OTHERS))
-    assert expected["segment_ids"].any()
-    require_equal(after(model, x, LABELS), after(model, expected, LABELS))
+def test_two_columns_are_pairs(model, on_pairs, kind):
+    received = after(model, PAIRS[kind](TEXTS, OTHERS), LABELS)
+    require_equal(received, on_pairs)
 
 
-@pytest.mark.parametrize("x", [TEXTS, (TEXTS, OTHERS)], ids=["one", "pair"])
-def test_datasets_of_texts_train_as_their_encoded_batches(model, x):
+def test_datasets_of_texts_train_as_their_encoded_batches(model):
+    x = (TEXTS, OTHERS)
     parts = (x, LABELS, WEIGHTS)
     dataset = tf.data.Dataset.from_tensor_slices(parts).batch(3)
     expected = after(
@@ -240,6 +254,32 @@ def test_many_texts_are_encoded_in_parts(model, monkeypatch):
     keras.tree.map_structure(np.testing.assert_array_equal, whole, parts)
 
 
+def test_a_decoders_preprocessor_makes_the_labels():
+    letters = [*string.ascii_lowercase]
+    pieces = enumerate(["<|endoftext|>", "Ġ", "th", *letters])
+    reader = keras_hub.models.GPT2CausalLMPreprocessor(
+        keras_hub.tokenizers.GPT2Tokenizer(
+            vocabulary={piece: number for number, piece in pieces},
+            merges=["t h"],
+        ),
+        sequence_length=LENGTH,
+    )
+    teacher, student = decoder(1, seed=1), decoder(1, seed=2)
+    teacher.preprocessor = student.preprocessor = reader
+    model = kdkit.Distiller(
+        teacher,
+        student,
+        kdkit.Objective(kdkit.losses.SoftCrossEntropy()),
+        hard_label_weight=0.5,
+    )
+    model.compile("sgd", cross_entropy(), run_eagerly=True)
+    x, y, weights = to_numpy(reader(TEXTS))
+    require_equal(
+        model.evaluate(TEXTS, verbose=0),
+        model.evaluate(x, y, sample_weight=weights, verbose=0),
+    )
+
+
 SIZES = {
     "num_layers": 1,
     "hidden_dim": 8,
@@ -265,6 +305,11 @@ def test_inputs_are_those_that_the_teacher_needs_too():
         model.evaluate(pairs, verbose=0),
         model.evaluate(encoded(pairs), verbose=0),
     )
+    teacher.preprocessor = None
+    dataset = tf.data.Dataset.from_tensors((TEXTS, LABELS))
+    for x in (pairs, dataset):
+        with pytest.raises(UsageError, match=r"\['segment_ids'\], which the"):
+            model.evaluate(x, verbose=0)
 
 
 def test_a_student_gets_its_teachers_preprocessor_and_sizes():
@@ -322,6 +367,15 @@ def refuse(model, message, x, y=LABELS, **given):
 )
 def test_texts_in_another_form_are_refused(model, x, message):
     refuse(model, message, x)
+
+
+def test_labels_that_are_strings_are_refused(model):
+    refuse(model, r"'bad', 'good'", TEXTS, ["good", "bad"] * 3)
+
+
+def test_calling_a_distiller_on_texts_is_refused(model):
+    with pytest.raises(UsageError, match="predict"):
+        model(TEXTS)
 
 
 def test_a_dataset_of_single_texts_is_refused(model):

@@ -106,6 +106,15 @@ class Texts:
         """Does the same as `keras.Model.predict_on_batch`, on texts too."""
         return self._call_encoded(super().predict_on_batch, args, kwargs)
 
+    def __call__(self, inputs, *args, **kwargs):
+        """Returns the student's output on encoded inputs."""
+        if holds_texts(inputs):
+            raise UsageError(
+                "Calling a distiller does not encode texts. Expected encoded "
+                "inputs. Received: texts. Pass them to predict(...)."
+            )
+        return super().__call__(inputs, *args, **kwargs)
+
     def _call_encoded(self, method, args, kwargs):
         """Calls a method of Keras with encoded batches in place of texts."""
         bound = inspect.signature(method).bind(*args, **kwargs)
@@ -143,8 +152,25 @@ class Texts:
         if _is_dataset(x):
             _require_batches(x)
             made = x.map(model.preprocess_samples, num_parallel_calls=-1)
+            self._require_inputs(made.element_spec)
             return made.prefetch(-1), y, sample_weight
-        return encode(model, x, y, sample_weight)
+        encoded = encode(model, x, y, sample_weight)
+        self._require_inputs(encoded)
+        return encoded
+
+    def _require_inputs(self, data):
+        """Raises an error for inputs that only a teacher's class has."""
+        x, *_ = keras.utils.unpack_x_y_sample_weight(data)
+        for teacher in keras.tree.flatten(self.teacher):
+            missing = _input_names(teacher) - set(x)
+            if missing:
+                raise UsageError(
+                    "The student's preprocessor does not return "
+                    f"{sorted(missing)}, which the teacher {teacher.name!r} "
+                    f"reads. Received: {sorted(x)}. Set teacher.preprocessor "
+                    "to one with the tokenizer and sequence_length of the "
+                    "student's."
+                )
 
     def _preparing_model(self):
         """Returns the model whose preprocessor makes all models' inputs.
@@ -204,6 +230,13 @@ def encode(model, x, y=None, sample_weight=None) -> tuple:
             "A text classifier reads one or two columns without names. "
             f"Received: a dict of {sorted(columns)}. Pass one column of texts, "
             "or a tuple of two columns."
+        )
+    if is_plain and holds_texts(y):
+        labels = sorted(set(map(str, np.asarray(y, dtype=object).flat)))
+        raise UsageError(
+            "Labels are strings. Expected numbers of classes from 0. Received: "
+            f"{shortened(labels)}. Pass the position of each label in the list "
+            "of the model's classes."
         )
     given = _map_leaves(np.atleast_1d, (columns, y, sample_weight))
     lengths = [len(one) for one in keras.tree.flatten(given) if one is not None]
@@ -274,7 +307,7 @@ def holds_texts(x) -> bool:
     if isinstance(x, np.ndarray):
         is_text = x.dtype.kind in "UST"
         return is_text or any(
-            isinstance(one, str | bytes) for one in x.flat[:9]
+            isinstance(one, str | bytes) for one in x.flat[:FEW]
         )
     return getattr(getattr(x, "dtype", None), "name", None) == "string"
 
@@ -299,13 +332,15 @@ def require_preprocessor(student) -> None:
     is_task = isinstance(student, keras_hub.models.Task)
     if is_task and student.preprocessor is not None:
         return
-    fix = "encode the texts with the teacher's preprocessor and pass the result"
+    fix = "Pass encoded batches, such as teacher.preprocessor(texts)."
     if is_task:
-        fix = f"Set student.preprocessor = teacher.preprocessor, or {fix}"
+        fix = (
+            "Set student.preprocessor = teacher.preprocessor, or build the "
+            "student with kdkit.models.student(..., teacher=teacher)."
+        )
     raise UsageError(
         "Texts need a student with a preprocessor. Received: texts, and the "
-        f"student {student.name!r} without a preprocessor. "
-        f"{fix[0].upper()}{fix[1:]}."
+        f"student {student.name!r} without a preprocessor. {fix}"
     )
 
 
@@ -342,7 +377,10 @@ def require_same_settings(teacher, student) -> None:
 
 def _input_names(model):
     """Returns the names of a model's inputs, empty if they have none."""
-    inputs = getattr(model, "input", None)
+    try:
+        inputs = model.input
+    except (AttributeError, ValueError):  # not a functional model
+        return set()
     return set(inputs) if isinstance(inputs, dict) else set()
 
 
