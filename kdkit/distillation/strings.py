@@ -161,6 +161,8 @@ class Texts:
     def _require_inputs(self, data):
         """Raises an error for inputs that only a teacher's class has."""
         x, *_ = keras.utils.unpack_x_y_sample_weight(data)
+        if not isinstance(x, dict):
+            return
         for teacher in keras.tree.flatten(self.teacher):
             missing = _input_names(teacher) - set(x)
             if missing:
