@@ -20,7 +20,9 @@ if [ $# -lt 6 ]; then
         printf 'two dogs run\nthe cat sleeps\n' >> "$folder/en"
         printf 'zwei hunde rennen\ndie katze schläft\n' >> "$folder/de"
     done
-    set -- "$folder/en" "$folder/de" "$folder/en" "$folder/de" en de \
+    printf 'two cats sleep\nthe dog runs\n' > "$folder/dev.en"
+    printf 'zwei katzen schlafen\nder hund rennt\n' > "$folder/dev.de"
+    set -- "$folder/en" "$folder/de" "$folder/dev.en" "$folder/dev.de" en de \
         --set pretrained.vocabulary_size=300
     for step in pretrained general; do
         for size in encoder_num_layers=1 decoder_num_layers=1 hidden_dim=32; do

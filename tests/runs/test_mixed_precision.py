@@ -117,7 +117,7 @@ def test_general_distillation_keeps_what_it_trained(pretrained, tmp_path):
     encoder, _ = models.load_encoder(path)
     assert encoder.dtype_policy.name == "float32"
     kept = encoder.get_weights()
-    (final,) = path.glob(f"checkpoints/encoder/{stage.name}/final*")
+    (final,) = path.glob(f"checkpoints/student/{stage.name}/final*")
     encoder.load_weights(final)
     for found, expected in zip(kept, encoder.get_weights(), strict=True):
         np.testing.assert_array_equal(found, expected)
