@@ -32,15 +32,17 @@ def wanted_page(parser: Parser, words: Sequence[str]) -> str | None:
     if not asked:
         return None
     following = [*words[1:], ""]
-    page = None
-    for word in (
-        *(following[place] for place in asked),
-        *_values(words, "--model"),
-    ):
+    named = [following[place] for place in asked]
+    pages, page = _pages(parser), None
+    for word in (*named, *_values(words, "--model")):
         family = "gpt2" if word.startswith("llama") else word
-        if family in _pages(parser):
+        if family in pages:
             page = family
-    return help_page(parser, page, "--help-all" in words)
+    text = help_page(parser, page, "--help-all" in words)
+    for word in named:
+        if word and page is None and len(pages) > 1 and word[0] != "-":
+            text += f"{word!r} has no page. There are {', '.join(pages)}.\n"
+    return text
 
 
 def help_page(

@@ -61,6 +61,15 @@ def test_families_have_pages_of_their_own(words):
     assert "lightpaff --model gpt2" in page
 
 
+def test_help_says_that_a_word_names_no_page():
+    parser = make_verb_parser("distill")
+    page = wanted_page(parser, ["--help", "t5"])
+    assert page.startswith(wanted_page(parser, ["--help"]))
+    assert page.endswith("'t5' has no page. There are bert, gpt2, mass.\n")
+    with_model = ["--help", "--model", "runs/teacher"]
+    assert wanted_page(parser, with_model) == help_page(parser)
+
+
 def test_fields_are_set_anywhere_after_the_verb():
     words = ["stages.0.epochs=2", "tinybert", "--teacher", "a", "b", "seed=3"]
     words += ["--set", "stages.0.batch_size=4", "--run-dir", "run"]
