@@ -13,7 +13,6 @@ from helpers import bert
 from helpers import cross_entropy
 from helpers import distiller
 from helpers import labels
-from helpers import large_except
 from trained import classifiers
 from trained import decoders
 
@@ -99,9 +98,7 @@ def assert_same_logs(of_two, of_one):
 @pytest.mark.large
 @pytest.mark.parametrize(
     "how",
-    large_except(
-        ["clipnorm", "clipvalue", "global_clipnorm"], "global_clipnorm"
-    ),
+    ["clipnorm", "clipvalue", "global_clipnorm"],
 )
 def test_two_replicas_clip_what_one_device_clips(how, mirrored):
     """Not each its share of the gradient."""
@@ -236,10 +233,7 @@ def test_two_replicas_train_without_labels_under_a_compiled_loss(mirrored):
 @pytest.mark.large
 @pytest.mark.parametrize(
     "reduction",
-    large_except(
-        ["sum_over_batch_size", "mean_with_sample_weight"],
-        "mean_with_sample_weight",
-    ),
+    ["sum_over_batch_size", "mean_with_sample_weight"],
 )
 def test_two_replicas_of_unequal_weights_take_logits_in_chunks(
     mirrored, reduction

@@ -113,8 +113,8 @@ def test_parts_compiled_by_xla_make_the_update_of_the_batch(kind, plain):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("policy", large_except(HALF, "mixed_bfloat16"))
-@pytest.mark.parametrize("kind", large_except(KINDS, "classifiers"))
+@pytest.mark.parametrize("policy", HALF)
+@pytest.mark.parametrize("kind", KINDS)
 def test_half_precision_is_near(kind, policy, plain):
     check(train(kind, policy=policy), plain(kind), HALF[policy])
 
@@ -201,10 +201,7 @@ def steps_kept():
 @pytest.mark.large
 @pytest.mark.parametrize(
     ("kind", "parts"),
-    large_except(
-        [("classifiers", 1), ("classifiers", PARTS), ("decoders", 1)],
-        ("decoders", 1),
-    ),
+    [("classifiers", 1), ("classifiers", PARTS), ("decoders", 1)],
 )
 def test_a_step_is_forgotten_with_its_models(kind, parts):
     """And their weights, which sweeps of many runs have no room for."""

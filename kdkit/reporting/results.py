@@ -43,7 +43,7 @@ TEXT_METRICS = ("word_perplexity", "perplexity")
 WITHIN, COLLAPSED = " ≈", " (collapsed)"
 _LEGEND = {
     WITHIN: f"≈: {WITHIN_NOISE} of the student.",
-    COLLAPSED: "collapsed: in a seed, or in all, no better than the commonest "
+    COLLAPSED: "collapsed: at least one seed is no better than the commonest "
     "answer to all.",
 }
 # Fields about where and when a run took place.
