@@ -11,6 +11,7 @@ from kdkit.version import __version__
 __all__ = [
     "Distiller",
     "Objective",
+    "StudentCheckpoint",
     "__version__",
     "data",
     "distillation",
@@ -30,6 +31,7 @@ __all__ = [
 _DEFINED_IN = {
     "Distiller": "kdkit.distillation.distiller",
     "Objective": "kdkit.distillation",
+    "StudentCheckpoint": "kdkit.training",
     "keep_freed_memory": "kdkit.io.machine",
     "layer_map": "kdkit.distillation.layer_maps",
 }
