@@ -14,8 +14,7 @@ def sections(page):
     """The code of each section of a page with what the page says it prints."""
     for part in re.split(r"^## ", document(page), flags=re.M)[1:]:
         blocks = re.findall(r"^```(python|text)\n(.*?)^```", part, re.M | re.S)
-        for language, text in blocks:
-            yield language, text
+        yield from blocks
 
 
 @pytest.mark.parametrize("page", ["any_model", "students"])
