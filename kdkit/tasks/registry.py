@@ -4,7 +4,7 @@ from kdkit.data.multiple_choice import LETTERS
 from kdkit.data.multiple_choice import RaceLayout
 from kdkit.data.synthetic import SENTIMENT_SPLITS
 from kdkit.data.synthetic import load_sentiment
-from kdkit.data.tables import TableLayout
+from kdkit.data.table_layouts import TableLayout
 from kdkit.data.tfds import TfdsLayout
 from kdkit.data.token_files import ConllLayout
 from kdkit.data.token_files import PolyphoneLayout
