@@ -153,9 +153,7 @@ class LabeledTable:
             return examples.take(aside)
         return examples.take(np.setdiff1d(np.arange(len(examples)), aside))
 
-    def completed(
-        self, names: Iterable[str] | None = None
-    ) -> "LabeledTable":
+    def completed(self, names: Iterable[str] | None = None) -> "LabeledTable":
         """Reads all files, and returns the table with its labels.
 
         Args:
@@ -230,7 +228,9 @@ class LabeledTable:
                 column.append(text)
         raise_problems(path, problems, **fix)
         dtype = "float32" if self.regression else "int32"
-        return Examples(texts, np.array(labels, dtype) if reads_labels else None)
+        return Examples(
+            texts, np.array(labels, dtype) if reads_labels else None
+        )
 
     def _problem(self, row, has_labels):
         texts = row.cells[: len(self.text_columns)]
@@ -270,7 +270,7 @@ class LabeledTable:
         return known or _in_order(words), None
 
     def _require_classes(self, path, words, num_rows):
-        """Rejects a label column that holds scores, numbers of rows or texts."""
+        """Rejects a label column with scores, numbers of rows or texts."""
         where = f"{path}: column {self.label_column!r}"
         if len(words) < 2:
             raise UsageError(
@@ -286,9 +286,11 @@ class LabeledTable:
             first = int(numbers[0] == 1)
             is_numbered = numbers == list(range(first, first + len(numbers)))
             are_scores = not all(map(float.is_integer, numbers))
-            if is_mostly_different or (
-                not is_numbered and len(words) > MOST_NUMBERS
-            ) or (are_scores and len(words) > num_rows / 2):
+            if (
+                is_mostly_different
+                or (not is_numbered and len(words) > MOST_NUMBERS)
+                or (are_scores and len(words) > num_rows / 2)
+            ):
                 raise UsageError(
                     f"{where} has {len(words)} different numbers in {num_rows} "
                     f"rows, from {numbers[0]:g} to {numbers[-1]:g}. Expected "
@@ -320,7 +322,7 @@ def _in_order(words):
 
 
 def _as_names(path, words, names):
-    """Labels in the order of a teacher's names, and the names if they differ."""
+    """Labels in the order of a teacher's names, and other names or `None`."""
     for same in (str, _plain):
         found = {same(word): word for word in words}
         if len(found) == len(words) == len(names) and (

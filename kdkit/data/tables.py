@@ -343,9 +343,13 @@ def _listed(path):
             f"with more than {MAX_JSON_BYTES} bytes. Write a line per object."
         )
     try:
-        entries = parse_json(path.read_bytes().removeprefix(b"\xef\xbb\xbf"), list)
+        entries = parse_json(
+            path.read_bytes().removeprefix(b"\xef\xbb\xbf"), list
+        )
     except UsageError as error:
-        raise UsageError(f"{path}: {error}. Write one object per line.") from error
+        raise UsageError(
+            f"{path}: {error}. Write one object per line."
+        ) from error
     return (
         (f"object {number}", one, None)
         if isinstance(one, dict)

@@ -15,7 +15,8 @@ from kdkit.data.text_files import reject_table
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 
-PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"  # around words
+# Around words.
+PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
 NAME_COLUMNS = (
     "Name its columns of text with --unlabeled-columns (Python: columns=)"
 )

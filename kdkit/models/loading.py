@@ -27,8 +27,8 @@ from kdkit.models.hugging_face_config import is_hugging_face
 from kdkit.models.hugging_face_weights import copy_sequence_head
 from kdkit.models.model_directories import require_model_directory
 from kdkit.models.model_directories import require_weights
-from kdkit.models.places import LABELS_FILE
 from kdkit.models.places import ARMS
+from kdkit.models.places import LABELS_FILE
 from kdkit.models.places import TOKENIZER_DIRECTORY
 from kdkit.models.places import announce_download
 from kdkit.models.recovery import DIGESTS_FILE
