@@ -228,15 +228,15 @@ def _cells_of(line, separator):
 
 def _has_quotes(path):
     """Whether a CSV writer quoted cells of a tab-separated file."""
-    headings = None
+    num_columns = None
     for _, line in numbered_lines(path, WHAT):
         cells = line.split("\t")
-        if headings is None:
-            headings = cells
-            if all(len(one) > 1 and one[0] == one[-1] == '"' for one in cells):
-                return True
-        is_broken = len(cells) != len(headings) and breaks_in_quotes(cells)
-        if is_broken or any(map(is_csv_quoted, cells)):
+        num_columns = num_columns or len(cells)
+        is_broken = len(cells) != num_columns and breaks_in_quotes(cells)
+        is_all_quoted = all(
+            len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells
+        )
+        if is_broken or is_all_quoted or any(map(is_csv_quoted, cells)):
             return True
     return False
 
