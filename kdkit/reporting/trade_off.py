@@ -1,6 +1,7 @@
 """Plots of a metric against latency and size, one point per model."""
 
 import dataclasses
+import functools
 import pathlib
 import statistics
 from collections.abc import Sequence
@@ -39,41 +40,123 @@ class _Model:
     latencies: dict  # from setting to (milliseconds, precision) of the fastest
 
 
-def plot_latency(records: RunRecords) -> str:
-    """Draws the main metric against latency, one point for each file.
+def outcome_pictures(
+    records: RunRecords, chance: float | None = None
+) -> dict[str, str]:
+    """Draws what a run has won and what it costs, a point for each model.
+
+    The main metric against the latency and against the size of exported files
+    that were evaluated; against parameters if there are no such files. The
+    control, which is not exported, has the cost of the student's fp32 file.
 
     Args:
-        records: `RunRecords`. Files that were both evaluated and timed, in
-            the setting of `latency_setting`, are drawn.
+        records: `RunRecords`. Latencies are those of the setting of
+            `latency_setting`.
+        chance: optional float. The metric of the best constant answer, drawn
+            as a line. Defaults to `None`, no line.
 
     Returns:
-        SVG text, empty if there is no such file.
+        A dict from the quantity, such as `"latency"`, to SVG text; empty if
+        nothing was evaluated.
     """
-    setting = latency_setting(records)
     metric = next(iter(metric_names(records)), None)
+    if metric is None:
+        return {}
+    setting = latency_setting(records)
+    files = _measured_files(records, metric)
+    costs = {
+        "latency": (
+            f"ms, {setting}",
+            [
+                (file, file.latencies[setting].median_ms)
+                for file in files
+                if setting in file.latencies
+            ],
+        ),
+        "size": ("MB", [(file, file.size_bytes / 1e6) for file in files]),
+    }
+    points = {
+        cost: (unit, _file_points(records, metric, found))
+        for cost, (unit, found) in costs.items()
+        if len(found) > 1
+    }
+    if not points:
+        points["parameters"] = ("million parameters", _keras_points(records))
+    title = metric_format(metric).heading()
+    return {
+        cost: draw(
+            f"{title} against {cost}",
+            functools.partial(
+                _points, points=found, metric=metric, label=unit, chance=chance
+            ),
+        )
+        for cost, (unit, found) in points.items()
+        if found
+    }
+
+
+def _measured_files(records, metric):
+    """The LiteRT files with a metric, or all files if none is LiteRT."""
     files = [
         file
         for arm in ARMS
         for file in exported_files(records, arm)
-        if setting in file.latencies and metric in file.metrics
+        if metric in file.metrics
     ]
-    if not files:
-        return ""
+    return [file for file in files if file.format == "litert"] or files
+
+
+def _file_points(records, metric, measured):
     points = [
         (
             _label(file),
-            file.latencies[setting].median_ms,
+            cost,
             file.metrics[metric],
             COLORS[file.arm],
             _MARKER_OF.get(file.precision, "^"),
         )
-        for file in files
+        for file, cost in measured
     ]
-    title = f"{metric_format(metric).heading()} against latency"
-    return draw(
-        title,
-        lambda axes: _points(axes, points, metric, "median latency, ms"),
-    )
+    return points + _control(records, measured)
+
+
+def _control(records, measured):
+    """The control at the cost of the student's fp32 file, if it has none."""
+    value = _value(records, "control")
+    if value is None or any(file.arm == "control" for file, _ in measured):
+        return []
+    return [
+        (
+            "control, as large as student fp32",
+            cost,
+            value,
+            COLORS["control"],
+            "o",
+        )
+        for file, cost in measured
+        if (file.arm, file.precision) == ("student", "fp32")
+    ][:1]
+
+
+def _keras_points(records):
+    """The Keras models by their parameters."""
+    return [
+        (
+            records.called(arm),
+            model_description(records, arm).parameters / 1e6,
+            _value(records, arm),
+            COLORS[arm],
+            "o",
+        )
+        for arm in records.arms
+        if model_description(records, arm).parameters
+        and _value(records, arm) is not None
+    ]
+
+
+def _value(records, arm):
+    """The main metric of an arm's Keras model, `None` if not evaluated."""
+    return next(iter(metric_values([records], arm)), None)
 
 
 def _label(file):
@@ -170,9 +253,13 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
     return draw("", paint, columns=len(costs))
 
 
-def _points(axes, points, metric, label):
+def _points(axes, points, metric, label, chance=None):
     """A point for each (name, cost, value, colour, marker)."""
     scale = metric_scale(metric)
+    if chance is not None:
+        axes.axhline(
+            scale * chance, color="#68737f", linestyle=":", label="chance"
+        )
     for name, cost, value, color, marker in points:
         axes.plot(
             cost,
