@@ -151,7 +151,9 @@ def parts_section(runs: dict[str, RunRecords]) -> dict:
 
 
 def _size(size, parts):
-    return f"{millions(size)} ({100 * size / sum(parts.values()):.0f} %)"
+    share = 100 * size / sum(parts.values())
+    text = "<1" if 0 < share < 0.5 else f"{share:.0f}"
+    return f"{millions(size)} ({text} %)"
 
 
 def _matrices(records, name):

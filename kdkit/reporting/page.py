@@ -31,6 +31,7 @@ from kdkit.reporting.plots import plot_losses
 from kdkit.reporting.plots import plot_metric
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import read_run
+from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import metric_curve
 from kdkit.reporting.selection import model_description
@@ -160,15 +161,22 @@ def legend(table: Table) -> str:
 def _outcome(records):
     """The pictures that a page opens to."""
     metric = next(iter(metric_names(records)), "")
-    setting = latency_setting(records)
     pictures = outcome_pictures(records, chance_level(records, metric))
+    notes = dict.fromkeys(pictures, "")
+    if "latency" in pictures:
+        notes["latency"] = f"{latency_setting(records)}. "
+    if best_evaluation(records, "control") and not exported_files(
+        records, "control"
+    ):
+        for cost in notes.keys() & {"latency", "size"}:
+            notes[cost] += (
+                f"The control has the {cost} of the student’s fp32 file. "
+            )
     return [
         {
             "svg": svg,
             "alt": f"Metric against {cost}",
-            "caption": f"Measured on {setting}. Better is up and left."
-            if cost == "latency"
-            else "Better is up and left.",
+            "caption": f"{notes[cost]}Better is up and left.",
         }
         for cost, svg in pictures.items()
     ]

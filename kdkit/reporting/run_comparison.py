@@ -27,7 +27,7 @@ from kdkit.reporting.tables import Column
 from kdkit.reporting.tables import Row
 from kdkit.reporting.tables import Table
 from kdkit.reporting.trade_off import names_apart
-from kdkit.reporting.trade_off import plot_trade_off
+from kdkit.reporting.trade_off import trade_off_pictures
 from kdkit.settings import differing_fields
 
 
@@ -81,7 +81,14 @@ def render_comparison(runs: Sequence[RunRecords]) -> str:
         title=" and ".join(named) if len(named) < 4 else f"{len(named)} runs",
         about=list(dict.fromkeys(map(run_title, runs))),
         verdicts=_verdicts(named),
-        outcome=_pictures(runs),
+        outcome=_pictures(
+            trade_off_pictures,
+            [[run] for run in runs],
+            "Better is up and left.",
+        ),
+        curves=_pictures(
+            lambda runs: [plot_learning_curves(runs)], runs, "Better is up."
+        ),
         models=models,
         notes=[legend(models)],
         settings=_settings_table(named),
@@ -91,30 +98,19 @@ def render_comparison(runs: Sequence[RunRecords]) -> str:
     )
 
 
-def _pictures(runs):
-    """The picture of cost and metric, and the learning curves.
+def _pictures(draw, runs, caption):
+    """The pictures that a function draws, none if it cannot draw these runs.
 
-    Runs on several tasks, or without numbers, have neither.
+    Runs on several tasks, or without numbers, have none.
     """
-    drawn = (
-        (
-            plot_trade_off,
-            [[run] for run in runs],
-            "Metric against cost",
-            "up and left",
-        ),
-        (plot_learning_curves, runs, "Metric over epochs", "up"),
-    )
-    found = []
-    for draw, arguments, alt, better in drawn:
-        try:
-            svg = draw(arguments)
-        except UsageError:
-            continue
-        found.append(
-            {"svg": svg, "alt": alt, "caption": f"Better is {better}."}
-        )
-    return found
+    try:
+        found = draw(runs)
+    except UsageError:
+        return []
+    return [
+        {"svg": svg, "alt": "Metric of the runs", "caption": caption}
+        for svg in found
+    ]
 
 
 def _verdicts(named):

@@ -28,6 +28,7 @@ from kdkit.runs.events import ARMS
 _MARKER_OF = {"fp32": "o", "fp16": "s", "int8": "D"}
 _MARKERS = "osD^vPX"
 _NUM_COLORS = 6  # in style.mplstyle
+_APART = 0.1  # of an axis: points that are nearer share the text of one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +67,7 @@ def outcome_pictures(
     files = _measured_files(records, metric)
     costs = {
         "latency": (
-            f"ms, {setting}",
+            "median latency, ms",
             [
                 (file, file.latencies[setting].median_ms)
                 for file in files
@@ -127,7 +128,7 @@ def _control(records, measured):
         return []
     return [
         (
-            "control, as large as student fp32",
+            "control",
             cost,
             value,
             COLORS["control"],
@@ -195,6 +196,41 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
         UsageError: (a `ValueError`) if tasks differ, nothing was evaluated or
             no size or latency is known.
     """
+    titles, costs, metric = _trade_off(groups)
+
+    def paint(*panels):
+        for axes, (points, label), title in zip(
+            panels, costs, titles, strict=True
+        ):
+            axes.set_title(title)
+            _points(axes, points, metric, label)
+
+    return draw("", paint, columns=len(costs))
+
+
+def trade_off_pictures(groups: Sequence[Sequence[RunRecords]]) -> list[str]:
+    """Returns the panels of `plot_trade_off`, each a picture.
+
+    Args:
+        groups: as for `plot_trade_off`.
+
+    Raises:
+        UsageError: as `plot_trade_off` does.
+    """
+    titles, costs, metric = _trade_off(groups)
+    return [
+        draw(
+            title,
+            functools.partial(
+                _points, points=points, metric=metric, label=label
+            ),
+        )
+        for title, (points, label) in zip(titles, costs, strict=True)
+    ]
+
+
+def _trade_off(groups):
+    """Titles, pairs of points and axis label, and the metric of groups."""
     groups = [
         group
         for group in groups
@@ -243,14 +279,7 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
         f"{shown.heading(' on dev')} against {cost}" for _, cost, _ in costs
     ]
 
-    def paint(*panels):
-        for axes, (points, _, label), title in zip(
-            panels, costs, titles, strict=True
-        ):
-            axes.set_title(title)
-            _points(axes, points, metric, label)
-
-    return draw("", paint, columns=len(costs))
+    return titles, [(points, label) for points, _, label in costs], metric
 
 
 def _points(axes, points, metric, label, chance=None):
@@ -277,6 +306,29 @@ def _points(axes, points, metric, label, chance=None):
     axes.margins(y=0.25)
     axes.set_xlabel(label)
     value_axis(axes)
+    _write_values(axes, points, metric)
+
+
+def _write_values(axes, points, metric):
+    """Writes each point's value above it, unless another one is there."""
+    to_share = axes.transAxes.inverted()
+    written = []
+    for _, cost, value, *_ in points:
+        place = (cost, metric_scale(metric) * value)
+        across, up = to_share.transform(axes.transData.transform(place))
+        if all(
+            abs(across - other) > _APART or abs(up - above) > _APART / 2
+            for other, above in written
+        ):
+            written.append((across, up))
+            axes.annotate(
+                metric_format(metric).number(value),
+                place,
+                xytext=(0, 7),
+                textcoords="offset points",
+                ha="center",
+                fontsize=9,
+            )
 
 
 def _models(groups):
