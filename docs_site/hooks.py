@@ -5,6 +5,7 @@
 - Mentions of `docs/NAME.md`, of public names and of verbs in pages and
   docstrings become links. A mention of a page that does not exist is a warning,
   so `make docs` fails.
+- Tables of a recipe's stages come from the recipe.
 - Formulas become MathML, so that no page needs a script from another host.
 """
 
@@ -67,6 +68,15 @@ def on_files(files, config):
     for place, text in generated.items():
         files.append(File.generated(config, place, content=text))
     return files
+
+
+def on_page_markdown(markdown, **kwargs):
+    """Replaces `<!-- kdkit:stages RECIPE FAMILY -->` by a table."""
+    return re.sub(
+        r"<!-- kdkit:stages ([\w ]+) -->",
+        lambda match: reference.stages_table(*match[1].split()),
+        markdown,
+    )
 
 
 def on_page_content(content, page, config, files):

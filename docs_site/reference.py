@@ -525,5 +525,48 @@ def _cell(text):
     return " ".join(text.split()).replace("|", "\\|").replace("*", "\\*")
 
 
+def stages_table(name: str, family: str = "bert") -> str:
+    """Returns a table of a recipe's stages.
+
+    Args:
+        name: string. A key of `kdkit.recipes.RECIPES`.
+        family: string. A key of the recipe's `for_families`, or `"bert"`.
+    """
+    from kdkit.recipes import RECIPES
+
+    recipe = RECIPES[name].for_families.get(family, RECIPES[name])
+    rows = ["| stage | reads | epochs | learning rate | learns |"]
+    rows.append("|---|---|---:|---:|---|")
+    for stages in (*recipe.prerequisites.values(), recipe.stages):
+        rows += map(_stage_row, stages)
+    return "\n".join(rows)
+
+
+def _stage_row(stage):
+    learns = []
+    share = stage.soft_label_weight
+    labels = stage.hard_label_weight if share is None else 1 - share
+    if labels:
+        what = "tokens" if stage.data == "corpus" else "labels"
+        learns.append(f"{what} × {labels:g}")
+    for one in stage.objectives:
+        is_shared = share is not None and one.tap == "logits"
+        weight = one.weight * (share if is_shared else 1)
+        text = f"`{type(one.loss).__name__}` on `{one.tap}` × {weight:g}"
+        if one.layer_map is not None:
+            text += f", map `{one.layer_map}`"
+        learns.append(text)
+    reads = "text" if stage.data == "corpus" else "the task"
+    return (
+        f"| `{stage.name}` | {reads} | {stage.epochs} | "
+        f"{_rate(stage.learning_rate)} | {'<br>'.join(learns)} |"
+    )
+
+
+def _rate(number):
+    """A learning rate, such as 5e-5."""
+    return re.sub(r"e-0", "e-", f"{number:.0e}")
+
+
 def _first_sentence(text):
     return re.split(r"(?<=\.)\s", " ".join(text.split()))[0]

@@ -11,6 +11,7 @@ from test_public_api import OBJECTS
 import kdkit
 from kdkit.cli.main import VERBS
 from kdkit.cli.main import make_verb_parser
+from kdkit.recipes import RECIPES
 
 ROOT = pathlib.Path(__file__).parent.parent
 
@@ -99,3 +100,12 @@ def test_fields_are_those_of_the_dataclass(reference):
     table = reference._settings_table(Sizes, {})
     assert "| `width` | required | int. The width \\| the size. |" in table
     assert "<code>&quot;a&#124;b&quot;</code>" in table
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_page_of_a_recipe_has_its_stages(reference, recipe):
+    text = (ROOT / "docs" / "recipes" / f"{recipe}.md").read_text("utf-8")
+    assert f"<!-- kdkit:stages {recipe} -->" in text
+    table = reference.stages_table(recipe)
+    for stage in RECIPES[recipe].stages:
+        assert f"| `{stage.name}` |" in table
