@@ -11,6 +11,9 @@ from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
 from kdkit.cli.options import reject_beside
 from kdkit.cli.parser import is_path
+from kdkit.cli.task_data import chosen_data
+from kdkit.cli.task_data import names_data
+from kdkit.cli.task_data import validate_data
 from kdkit.data import Masking
 from kdkit.data import word_vector_width
 from kdkit.errors import UsageError
@@ -27,7 +30,6 @@ from kdkit.runs.directory import read_config
 from kdkit.runs.settings import PRETRAINED
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
-from kdkit.tasks import get_task
 from kdkit.training.data_settings import AugmentedSettings
 from kdkit.training.data_settings import AugmentSettings
 from kdkit.training.data_settings import CorpusSettings
@@ -41,9 +43,9 @@ from kdkit.training.model_settings import model_settings
 DEPTHS = ("num_layers", "num_hidden_layers", "n_layers")
 
 
-def wanted_stages(options, recipe):
+def wanted_stages(options, recipe, task):
     """Returns the stages that the options name, by default all stages."""
-    stages = recipe.stages_for(get_task(options.task), options.parity)
+    stages = recipe.stages_for(task, options.parity)
     if options.general is not None:
         # The general run has finished the stages on text.
         stages = tuple(stage for stage in stages if stage.data == "task")
@@ -415,9 +417,16 @@ def unlabeled_settings(options) -> UnlabeledSettings | None:
 
 def augment_settings(options) -> AugmentSettings:
     """Returns the settings of `kdkit augment`, or raises all their mistakes."""
+    if not names_data(options):
+        raise UsageError(
+            "Missing: --task NAME, or --train FILE for your own table."
+        )
+    validate_data(options)
+    data = chosen_data(options)
     settings = AugmentSettings(
-        task=options.task,
-        data_dir=absolute(options.data_dir),
+        task=data.task,
+        data_dir=data.data_dir,
+        table=data.table,
         model=absolute(options.model),
         word_vectors=absolute(options.word_vectors),
         stop_words=absolute(options.stop_words),
@@ -426,7 +435,7 @@ def augment_settings(options) -> AugmentSettings:
     )
     copies = options.copies
     if copies is None:
-        copies = copies_for(options.task, options.parity)
+        copies = copies_for(data.task, options.parity)
     with all_mistakes() as check:
         augmentation = None
         with check():
@@ -446,21 +455,25 @@ def augment_settings(options) -> AugmentSettings:
     return dataclasses.replace(settings, augmentation=augmentation)
 
 
-def augmented_settings(options) -> AugmentedSettings | None:
-    """Returns the augmented examples of a distillation, or `None`."""
+def augmented_settings(options, data) -> AugmentedSettings | None:
+    """Returns the augmented examples of a distillation, or `None`.
+
+    Args:
+        options: the parsed options.
+        data: `DataSettings` of the run.
+    """
     if options.augment is None:
         return None
     made_by = None
     parity = options.parity if options.parity == "tinybert" else None
     if options.augment_model is not None:
         made_by = AugmentSettings(
-            task=options.task,
-            data_dir=absolute(options.data_dir),
+            task=data.task,
+            data_dir=data.data_dir,
+            table=data.table,
             model=absolute(options.augment_model),
             word_vectors=absolute(options.augment_vectors),
-            augmentation=Augmentation(
-                num_copies=copies_for(options.task, parity)
-            ),
+            augmentation=Augmentation(num_copies=copies_for(data.task, parity)),
             parity=parity,
         )
     return AugmentedSettings(file=located(options.augment), made_by=made_by)

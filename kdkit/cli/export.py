@@ -39,6 +39,7 @@ from kdkit.cli.models import open_model
 from kdkit.cli.options import given_flags
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
+from kdkit.cli.task_data import table_flags
 from kdkit.cli.texts import text_of_run
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -185,9 +186,8 @@ def _read(place, exporter, options):
 
 def _read_classifier(place, exporter, options):
     opened = open_model(place, options)
-    has_data = opened.data_dir is not None or opened.task.generate is not None
     noted, encoded, batches = {}, None, None
-    if has_data and opened.tokenizer is not None:
+    if opened.has_data and opened.tokenizer is not None:
         split = _split(place, opened)
         noted = {"task": opened.task.name, "split": split}
         encoded = opened.encode(split)
@@ -339,6 +339,7 @@ def _held_out_pairs(text, tokenizer, length):
 
 def _reject_options_of_classifiers(options):
     clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
+    clashing += table_flags(options)
     if options.dynamic_length:
         clashing.append("--dynamic-length")
     if clashing:

@@ -402,7 +402,8 @@ def _subject(options):
         if given:
             words += given if isinstance(given, list) else [given]
             break
-    for name, before in (("task", "on"), ("run_dir", "in"), ("output", "to")):
+    words_of = {"task": "on", "train": "on", "run_dir": "in", "output": "to"}
+    for name, before in words_of.items():
         given = getattr(options, name, None)
         if given is not None:
             words += [before, given]
