@@ -1,6 +1,7 @@
 """Settings chosen by options: stages, students, pretrained encoders, data."""
 
 import dataclasses
+import logging
 import pathlib
 
 from kdkit import models
@@ -38,6 +39,8 @@ from kdkit.training.data_settings import counting_padding
 from kdkit.training.data_settings import with_one_length
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
+
+_log = logging.getLogger(__name__)
 
 # Names for the number of layers in presets and Hugging Face checkpoints.
 DEPTHS = ("num_layers", "num_hidden_layers", "n_layers")
@@ -95,10 +98,10 @@ def pretrained_encoder(options, recipe, stages):
     return None
 
 
-def print_start(settings, options) -> None:
-    """Prints that a student starts from its fine-tuned teacher, and why.
+def log_start(settings, options) -> None:
+    """Logs that a student starts from its fine-tuned teacher, and why.
 
-    Prints nothing if `--pretrained` names the encoder, or if the teacher is an
+    Logs nothing if `--pretrained` names the encoder, or if the teacher is an
     encoder without a head, which the run rejects.
 
     Args:
@@ -113,11 +116,10 @@ def print_start(settings, options) -> None:
         and not is_encoder_alone(place)
     ):
         why = _why_unknown(_encoder_behind(place))
-        print(
+        _log.info(
             f"The checkpoint that {place} was fine-tuned from {why}. The "
             "student starts from the layers of the fine-tuned teacher. Pass "
             "--pretrained MODEL to start from a pretrained encoder.",
-            flush=True,
         )
 
 
@@ -498,11 +500,10 @@ def with_rows_that_fit(settings: PretrainSettings, assignments):
     known = [length for length in _positions(settings) if length is not None]
     if longest <= min(known, default=longest):
         return settings
-    print(
+    _log.info(
         f"Sequences have at most {min(known)} tokens, the model's number of "
         f"positions, not {longest}. Choose another length with --set "
         f"{FIELD}=N.",
-        flush=True,
     )
     corpus = dataclasses.replace(settings.corpus, sequence_length=min(known))
     return dataclasses.replace(settings, corpus=corpus)
@@ -521,11 +522,10 @@ def with_batches_that_fit(settings: DistillSettings, assignments):
     names = counting_padding(settings.stages)
     if not names:
         return settings
-    print(
+    _log.info(
         f"Every batch is padded to {settings.data.sequence_length} tokens, "
         f"because {', '.join(names)} count padding. Choose another number of "
         f"lengths with --set {BUCKETS}=N.",
-        flush=True,
     )
     return with_one_length(settings)
 

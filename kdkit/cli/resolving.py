@@ -7,9 +7,9 @@ from kdkit import models
 from kdkit.cli.choosing import augmented_settings
 from kdkit.cli.choosing import corpus_settings
 from kdkit.cli.choosing import general_distillation
+from kdkit.cli.choosing import log_start
 from kdkit.cli.choosing import model_to_pretrain
 from kdkit.cli.choosing import pretrained_encoder
-from kdkit.cli.choosing import print_start
 from kdkit.cli.choosing import recipe_on_text
 from kdkit.cli.choosing import stages_corpus
 from kdkit.cli.choosing import student_settings
@@ -135,7 +135,7 @@ def distill_settings(options) -> DistillSettings:
     if cache := cache_settings(options):
         settings = dataclasses.replace(settings, cache=cache)
     if not (options.config or options.smoke):
-        print_start(settings, options)
+        log_start(settings, options)
     return settings
 
 
