@@ -79,6 +79,21 @@ def test_named_files_exist(page):
     assert not missing
 
 
+@pytest.mark.parametrize(
+    "page", [*ROOT.glob("*.md")], ids=lambda path: path.name
+)
+def test_links_and_pictures_of_the_root_exist(page):
+    links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+    assert not [link for link in links if not (ROOT / link).exists()]
+
+
+@pytest.mark.parametrize(
+    ("page", "lines"), [("README.md", 150), ("ARCHITECTURE.md", 60)]
+)
+def test_pages_for_newcomers_are_short(page, lines):
+    assert len((ROOT / page).read_text("utf-8").splitlines()) <= lines
+
+
 def test_readme_names_the_two_commands():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "make demo" in text
