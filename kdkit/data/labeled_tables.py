@@ -185,10 +185,7 @@ class LabeledTable:
         """
         path = pathlib.Path(self._path(split))
         if split == "dev" and self.sets_dev_aside:
-            return (
-                f"dev: {DEV_SHARE:.0%} of {path.name} set aside, "
-                f"{count} examples"
-            ).replace("%", " %")
+            return f"dev: {set_aside_in_words(path)}, {count} examples"
         rule = open_table(path, (), finds_quotes=True).rule
         return f"{split}: {path.name} ({rule}), {count} examples"
 
@@ -303,6 +300,15 @@ class LabeledTable:
                 f"{', '.join(map(shortened, sorted(words)[:3]))} and others. "
                 "Name another --label-column."
             )
+
+
+def set_aside_in_words(path) -> str:
+    """Returns what dev is without a table of its own.
+
+    >>> set_aside_in_words("/data/reviews.csv")
+    '10 % of reviews.csv set aside'
+    """
+    return f"{100 * DEV_SHARE:g} % of {pathlib.PurePath(path).name} set aside"
 
 
 def _numbers(words):

@@ -233,8 +233,7 @@ def test_a_quoted_csv_from_teacher_to_file(tmp_path, monkeypatch, capsys):
         writer = csv.writer(file, delimiter=";", quoting=csv.QUOTE_ALL)
         writer.writerow(["id", *headings])
         for number, (text, label) in enumerate(rows_of(headings, 40)):
-            text = text.replace(" ", ' "', 1).replace(" ", '"\n', 1)
-            writer.writerow([number, text, label])
+            writer.writerow([number, text.replace(" ", "\n", 2), label])
     write_encoder(tmp_path / "encoder", PIECES)
     words = ["--train", "my reviews.csv", "--text-column", "review"]
     words += ["--label-column", "sentiment", "--model", "encoder", *SHORT]
@@ -270,7 +269,10 @@ def test_a_quoted_csv_from_teacher_to_file(tmp_path, monkeypatch, capsys):
     found = last_line(capsys)
     assert (found["split"], found["examples"]) == ("test", 2)
     assert main(["report", "run"]) == 0
-    page = (tmp_path / "run" / "report.html").read_text()
-    assert said in page
-    table.write_text(table.read_text().replace("billing", "refund"))
+    assert said in capsys.readouterr().out
+    table.write_text(f"{table.read_text()}41;a b c;other\n")
     assert main(["distill", *words]) == 2
+    assert (
+        "content of the training examples has changed"
+        in capsys.readouterr().err
+    )
