@@ -23,6 +23,7 @@ from kdkit.cli.main import make_command_parser
 from kdkit.cli.main import parsed_options
 from kdkit.cli.messages import LEVELS
 from kdkit.cli.messages import shown_messages
+from kdkit.cli.task_data import TOML
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
@@ -30,6 +31,7 @@ from kdkit.errors import shortened
 from kdkit.errors import suggestion
 from kdkit.recipes import Recipe
 from kdkit.recipes import register_recipe
+from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import read_settings
 from kdkit.runs.events import Evaluation
@@ -47,6 +49,7 @@ from kdkit.training.task_data import open_task
 NO_ARGUMENTS = {
     "config": "Pass its settings as arguments.",
     "dev": 'Pass data={"train": ..., "dev": ...}.',
+    "test": 'Pass data={"train": ..., "test": ...}.',
     "devices": "Choose devices with `tf.config` before the call.",
     "model": "For models on text, use kdkit distill on the command line.",
     "set": "Pass settings={...}.",
@@ -54,6 +57,7 @@ NO_ARGUMENTS = {
     "task": "Pass it as `data`.",
     "train": "Pass it as `data`.",
 }
+SPLITS = ("train", "dev", "test")
 IN_MEMORY = "bert_base_en_uncased"  # checked in the place of a saved model
 GENERATED = "sentiment"  # checked in the place of a saved table
 SUFFIXES = {".tflite": "litert", ".onnx": "onnx"}
@@ -100,8 +104,9 @@ def distill(
             `(texts, labels)` or `((texts, text_pairs), labels)`, with labels
             that are strings or numbers; a pandas `DataFrame`; or a dict
             `{"train": ..., "dev": ...}` of tables, tuples or data frames.
-            Without `"dev"`, a part of the training examples is set aside. Data
-            in memory is saved in `RUN/inputs/`.
+            Without `"dev"`, a tenth of the training examples is set aside. Data
+            in memory is saved in `RUN/inputs/`. Optional. Defaults to the data
+            of the teacher's run.
         recipe: string or `kdkit.recipes.Recipe`. A name from `kdkit list`, or a
             recipe, which is registered. Defaults to `"tinybert"`.
         run_dir: string or path. The run's directory. Optional. Defaults to a
@@ -183,7 +188,7 @@ def distill(
     try:
         with _python_words(), shown_messages(verbose):
             words = call.words(run_dir, SavedInputs(run_dir))
-            verb.run(parsed_options(_parser(), verb, words))
+            verb.run_pipeline(parsed_options(_parser(), verb, words))
     except BaseException:
         if is_temporary:
             shutil.rmtree(run_dir, ignore_errors=True)
@@ -335,6 +340,7 @@ class _Call:
     def __init__(self, teacher, student, data, recipe, settings, options):
         self._teachers = teacher if isinstance(teacher, list) else [teacher]
         self._student = student
+        self._given = data
         self._data = data if isinstance(data, dict) else {"train": data}
         self._recipe = recipe
         self._settings = settings
@@ -404,26 +410,47 @@ class _Call:
                     )
 
     def _read_tables(self):
-        unknown = sorted(set(self._data) - {"train", "dev"})
+        given = {k: v for k, v in self._data.items() if v is not None}
+        unknown = sorted(set(given) - set(SPLITS))
+        in_memory = [name for name in given if not _is_place(given[name])]
         with all_mistakes() as check:
-            if unknown or self._data.get("train") is None:
-                with check():
+            with check():
+                if unknown or (given and "train" not in given):
                     raise UsageError(
-                        f"`data`: expected {KINDS}. Received: "
-                        f"{shortened(unknown or None)}."
+                        f"`data`: expected {KINDS}. Received: a dict with "
+                        f"{shortened(list(given))}."
                     )
-            for name, data in self._data.items():
-                if _is_place(data) or name in unknown or data is None:
-                    continue
-                where = "data" if self._data.keys() == {"train"} else name
+                if in_memory and len(in_memory) < len(given):
+                    raise UsageError(
+                        "`data`: expected all tables as paths, or all in "
+                        f"memory. Received: in memory {', '.join(in_memory)}."
+                    )
+            for name in in_memory:
+                self._tables[name] = {}  # after a mistake
                 with check():
                     self._tables[name] = table_columns(
-                        where,
-                        data,
+                        name if isinstance(self._given, dict) else "data",
+                        given[name],
                         self._options.get("text_column"),
                         self._options.get("label_column"),
                     )
-                self._tables.setdefault(name, {})
+            pairs = [k for k, v in self._tables.items() if len(v) > 2]
+            with check():
+                if pairs and len(pairs) < len(in_memory):
+                    raise UsageError(
+                        "`data`: expected pairs of texts in all tables, or in "
+                        f"none. Received: pairs in {', '.join(pairs)} alone."
+                    )
+            with check():
+                if not given and not self._teacher_has_run():
+                    raise UsageError(
+                        f"Missing: `data`. Expected {KINDS}. Received: none, "
+                        "and a teacher that is not a run with data."
+                    )
+
+    def _teacher_has_run(self):
+        teacher = self._teachers[0]
+        return _is_place(teacher) and pathlib.Path(teacher, CONFIG).is_file()
 
     def _parse(self, run_dir):
         words = self.words(run_dir or tempfile.gettempdir(), None)
@@ -482,10 +509,10 @@ class _Call:
             texts = [name for name in columns if name != LABEL]
             options["text_column"] = texts
             options["label_column"] = LABEL
-        if not places:
+        if not places and not self._teacher_has_run():
             return ["--task", GENERATED]  # a mistake, reported elsewhere
         first = places.get("train", "")
-        if len(places) == 1 and (first in TASKS or first.endswith(".toml")):
+        if len(places) == 1 and (first in TASKS or first.endswith(TOML)):
             return ["--task", first]
         return [f"--{name}={place}" for name, place in places.items()]
 
@@ -533,13 +560,19 @@ class _python_words:
 
     def __exit__(self, kind, error, traceback):
         if isinstance(error, UsageError | RunError):
-            raise type(error)(in_python(str(error))) from error
+            raise type(error)(in_python(str(error))) from None
 
 
 FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)( [A-Z]{2,}\b(?:\.[a-z]+)?)?")
 SETTING = re.compile(r"--set ([a-z_]\w*(?:\.[\w…]+)*)=(\S*[^\s.,;:])")
 COMMAND = ": kdkit "  # before a command for the shell
-ARGUMENTS = {"task": "data", "train": "data", "dev": "data", "set": "settings"}
+ARGUMENTS = {
+    "dev": "data",
+    "set": "settings",
+    "task": "data",
+    "test": "data",
+    "train": "data",
+}
 
 
 def in_python(message: str) -> str:

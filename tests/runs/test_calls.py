@@ -13,6 +13,7 @@ import kdkit
 from kdkit.cli.calls import in_python
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
+from kdkit.runs.given import table_columns
 
 STUDENT = {
     "num_layers": 1,
@@ -30,6 +31,7 @@ SIZES = {
     **SETTINGS,
     **{f"student.{name}": size for name, size in STUDENT.items()},
 }
+OF_COMMANDS = ("kdkit", "Next:", "done in")
 CHANGING = ("time", "seconds", "own_digest", "findings")
 
 
@@ -80,7 +82,7 @@ def test_a_call_is_the_run_of_the_command_line(teacher, tmp_path, capsys):
     by_call = capsys.readouterr().out.splitlines()
     for line in by_command:
         shown = line.replace("command", "call")
-        assert shown in by_call or "done in" in line or "kdkit" in line
+        assert shown in by_call or any(word in line for word in OF_COMMANDS)
 
 
 def test_models_in_memory_and_a_temporary_run(teacher, finished_run):
@@ -130,6 +132,74 @@ def test_a_temporary_run_is_removed_with_its_result(tmp_path):
     del result
     gc.collect()
     assert not (tmp_path / "run").exists()
+
+
+class Frame:
+    """The part of a pandas `DataFrame` that is read."""
+
+    def __init__(self, **columns):
+        self._columns = columns
+        self.columns = list(columns)
+
+    def __getitem__(self, name):
+        return np.array(self._columns[name])
+
+
+def sentences(number):
+    examples = kdkit.data.load_sentiment("train")
+    texts, numbers = examples.texts[0][:number], examples.labels[:number]
+    return list(texts), [("negative", "positive")[n] for n in numbers]
+
+
+def test_data_in_memory_is_a_table_of_the_run(teacher, tmp_path, capsys):
+    texts, labels = sentences(40)
+    call = {
+        "teacher": teacher,
+        "student": kdkit.models.student(
+            STUDENT, teacher=kdkit.models.load_classifier(teacher, 2)
+        ),
+        "recipe": "vanilla_kd",
+        "epochs": 1,
+        "run_dir": tmp_path / "run",
+        "settings": {**SETTINGS, "data.max_train_rows": None},
+        "verbose": 0,
+    }
+    result = kdkit.distill(
+        data={
+            "train": Frame(review=texts[8:], mark=labels[8:]),
+            "dev": Frame(review=texts[:8], mark=labels[:8]),
+        },
+        text_column="review",
+        label_column="mark",
+        **call,
+    )
+    lines = (tmp_path / "run/inputs/train.jsonl").read_text().splitlines()
+    assert list(map(json.loads, lines)) == [
+        {"text": text, "label": label}
+        for text, label in zip(texts[8:], labels[8:], strict=True)
+    ]
+    # The same examples in another form are the same run.
+    again = {
+        "train": (texts[8:], labels[8:]),
+        "dev": (np.array(texts[:8]), labels[:8]),
+    }
+    assert kdkit.distill(data=again, **call).metrics == result.metrics
+    with pytest.raises(UsageError, match="other inputs: dev differs"):
+        kdkit.distill(data={**again, "dev": (texts[:4], labels[:4])}, **call)
+    assert main(["evaluate", str(tmp_path / "run")]) == 0
+    *_, line = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["metrics"] == pytest.approx(result.metrics)
+
+
+def test_columns_of_data_in_memory():
+    assert table_columns(
+        "data",
+        ((["a", b"b"], np.array(["c", "d"])), np.array([1, 0])),
+        None,
+        None,
+    ) == {"text": ["a", "b"], "text_pair": ["c", "d"], "label": [1, 0]}
+    with pytest.raises(UsageError, match="no mark.*columns are text, label"):
+        table_columns("data", Frame(text=["a"], label=[1]), ["text"], "mark")
 
 
 def test_a_run_continues_only_with_its_models(teacher, finished_run, tmp_path):
@@ -196,15 +266,30 @@ def test_all_mistakes_are_reported_together_before_work(tmp_path):
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (None, "`data`: expected the name of a task"),
-        ({"trian": (["a"], [1])}, "Received: ['trian']"),
+        (None, "Missing: `data`. Expected the name of a task"),
+        ({"trian": (["a"], [1])}, "Received: a dict with ['trian']"),
+        ({"train": "a.csv", "dev": (["a"], [1])}, "Received: in memory dev"),
+        (
+            {"train": ((["a"], ["b"]), [1]), "dev": (["a"], [1])},
+            "Received: pairs in train alone",
+        ),
         (3, "Received: 3"),
         ((["a", None], [0, 1]), "expected strings. Received: None at 1"),
         ((["a", "b"], [[0, 1], [1, 0]]), "one string or number for each text"),
         ((("a", "b"), 1), "expected a sequence. Received: 1"),
         ((([], []), []), "'text': 0, 'text_pair': 0, 'label': 0"),
     ],
-    ids=["none", "split", "number", "no text", "one-hot", "label", "empty"],
+    ids=[
+        "none",
+        "split",
+        "mixed",
+        "pairs",
+        "number",
+        "no text",
+        "one-hot",
+        "label",
+        "empty",
+    ],
 )
 def test_wrong_data(data, problem, tmp_path):
     with pytest.raises(UsageError, match=re.escape(problem)):
