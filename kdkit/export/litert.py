@@ -18,6 +18,7 @@ from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import register_exporter
+from kdkit.export.file_parts import bytes_by_part
 from kdkit.export.litert_decoder import LiteRTDecoder
 from kdkit.export.litert_decoder import LiteRTSeq2Seq
 from kdkit.export.litert_decoder import decoder_signatures
@@ -236,6 +237,9 @@ class LiteRT(Exporter):
 
     def annotate(self, path, entry):
         metadata.attach(path, entry)
+
+    def bytes_by_part(self, path):
+        return bytes_by_part(path)
 
     def open(self, path, threads=1):
         known = metadata.read(path) if path.is_file() else None
