@@ -33,7 +33,7 @@ SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist loadfile \
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL := 2
 
-.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style benchmarks results clean
+.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style benchmarks results guides clean
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 14
@@ -96,6 +96,10 @@ results: $(READY)  ## docs/measured/results.md and the README's table
 	$(BIN)/kdkit report $(RECORDS) --markdown docs/measured/results.md
 	$(BIN)/kdkit report $(RECORDS) --overview README.md \
 	    --only $(IN_README:%='%_seed?') sst2_tinybert_whole sst2_task_only
+
+guides: $(READY)  ## run guides/*.py and write docs/guides/
+	$(BIN)/python -m pip install --quiet --editable ".[dev,guides]"
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python guides/render.py
 
 clean:  ## remove the environment and caches, not the runs
 	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache
