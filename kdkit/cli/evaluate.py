@@ -138,7 +138,7 @@ def _open_on_task(options):
         )
     place = locate(options.model, options.arm)
     opened = open_model(place, options)
-    split = options.split or "dev"
+    split = options.split or ("test" if options.test else "dev")
     examples = opened.read(split)
     encoded = opened.encode_rows(examples)
     require_labels(encoded, split)

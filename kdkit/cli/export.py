@@ -39,6 +39,7 @@ from kdkit.cli.models import open_model
 from kdkit.cli.options import given_flags
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
+from kdkit.cli.task_data import table_flags
 from kdkit.cli.texts import text_of_run
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -119,13 +120,28 @@ def export_model(options) -> None:
         print(f"{HELP}.", flush=True)
 
 
-def _export_place(place, options, **noted):
+def export_to(path: pathlib.Path, options) -> None:
+    """Exports a MODEL in one precision to a path.
+
+    Args:
+        path: `pathlib.Path`.
+        options: the options of `kdkit export`, with one precision.
+
+    Raises:
+        UsageError: as in `export_model`.
+        RunError: as in `export_model`.
+    """
+    place = locate(options.model, options.arm)
+    _export_place(place, options, path)
+
+
+def _export_place(place, options, path=None, **noted):
     """Writes a model's files; `noted` is added to each file's event.
 
     Returns whether a file's predictions have collapsed.
     """
     exporter = export.get_exporter(options.format)
-    targets = _targets(place, exporter, options)
+    targets = _targets(place, exporter, options, path)
     read = _read(place, exporter, options)
     has_collapsed = False
     for precision, path in targets.items():
@@ -185,9 +201,8 @@ def _read(place, exporter, options):
 
 def _read_classifier(place, exporter, options):
     opened = open_model(place, options)
-    has_data = opened.data_dir is not None or opened.task.generate is not None
     noted, encoded, batches = {}, None, None
-    if has_data and opened.tokenizer is not None:
+    if opened.has_data and opened.tokenizer is not None:
         split = _split(place, opened)
         noted = {"task": opened.task.name, "split": split}
         encoded = opened.encode(split)
@@ -339,6 +354,7 @@ def _held_out_pairs(text, tokenizer, length):
 
 def _reject_options_of_classifiers(options):
     clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
+    clashing += table_flags(options)
     if options.dynamic_length:
         clashing.append("--dynamic-length")
     if clashing:
@@ -380,7 +396,7 @@ def _output_directory(place, options):
     return (place.run.path if place.run else pathlib.Path()) / "exports"
 
 
-def _targets(place, exporter, options):
+def _targets(place, exporter, options, path=None):
     """Paths by precision. Rejects wrong precisions and existing files."""
     exporter.require_packages()
     precisions = options.precision or exporter.precisions
@@ -396,6 +412,8 @@ def _targets(place, exporter, options):
         precision: directory / exporter.file_name(place.label, precision)
         for precision in precisions
     }
+    if path is not None:
+        directory, targets = path.parent, {precisions[0]: path}
     existing = [str(path) for path in targets.values() if path.exists()]
     if existing and not options.overwrite:
         raise UsageError(

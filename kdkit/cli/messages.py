@@ -11,20 +11,28 @@ import sys
 from collections.abc import Iterator
 
 STYLES = {logging.WARNING: "yellow", logging.ERROR: "red"}
+LEVELS = ("auto", 0, 1, 2)  # as in `keras.Model.fit`
 
 
 @contextlib.contextmanager
-def shown_messages() -> Iterator[None]:
-    """Shows the messages of kdkit's loggers while the block runs."""
+def shown_messages(verbose: str | int = "auto") -> Iterator[None]:
+    """Shows the messages of kdkit's loggers while the block runs.
+
+    Args:
+        verbose: one of `LEVELS`. 0 for warnings only, 1 for a display in a
+            terminal, 2 for lines. Defaults to `"auto"`: 1 if standard output is
+            a terminal, otherwise 2.
+    """
     logger = logging.getLogger("kdkit")
     if any(isinstance(one, _Lines | _Terminal) for one in logger.handlers):
         yield  # a verb that runs inside another verb
         return
     before = logger.level, logger.propagate
-    is_terminal = sys.stdout.isatty()
+    is_terminal = sys.stdout.isatty() if verbose == "auto" else verbose == 1
     handler = _Terminal() if is_terminal else _Lines()
     logger.addHandler(handler)
-    logger.setLevel(logging.DEBUG if is_terminal else logging.INFO)
+    least = logging.DEBUG if is_terminal else logging.INFO
+    logger.setLevel(logging.WARNING if verbose == 0 else least)
     logger.propagate = False  # or other libraries' handlers repeat the messages
     try:
         yield

@@ -15,6 +15,8 @@ from kdkit.data.text_files import reject_table
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 
+# Around words.
+PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
 NAME_COLUMNS = (
     "Name its columns of text with --unlabeled-columns (Python: columns=)"
 )

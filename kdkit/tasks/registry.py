@@ -4,7 +4,7 @@ from kdkit.data.multiple_choice import LETTERS
 from kdkit.data.multiple_choice import RaceLayout
 from kdkit.data.synthetic import SENTIMENT_SPLITS
 from kdkit.data.synthetic import load_sentiment
-from kdkit.data.tables import TableLayout
+from kdkit.data.table_layouts import TableLayout
 from kdkit.data.tfds import TfdsLayout
 from kdkit.data.token_files import ConllLayout
 from kdkit.data.token_files import PolyphoneLayout
@@ -16,6 +16,7 @@ from kdkit.tasks.kinds import Polyphones
 from kdkit.tasks.kinds import Regression
 from kdkit.tasks.kinds import SingleLabel
 from kdkit.tasks.kinds import Tagging
+from kdkit.tasks.own import from_toml
 from kdkit.tasks.task import Task
 
 MNLI_FILES = {
@@ -281,14 +282,18 @@ TASKS = {
 def get_task(name: str) -> Task:
     """Returns the task with this name, a key of `TASKS`.
 
+    A name that ends with `.toml` is a file, as for `from_toml`.
+
     >>> get_task("mnli").num_classes
     3
     """
+    if name.endswith(".toml"):
+        return from_toml(name)
     if name not in TASKS:
         raise UsageError(
             f"Unknown task. Expected one of {', '.join(TASKS)}. "
-            f"Received: {name!r}.{suggestion(name, TASKS)} Register your own "
-            "with `register_task`."
+            f"Received: {name!r}.{suggestion(name, TASKS)} Your own table "
+            "needs no name: pass --train FILE (Python: tasks.from_table)."
         )
     return TASKS[name]
 
