@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # The extra "references" is installed when this file is newer than setup.py.
 REFERENCES := $(VENV)/.references
+# The extra "docs" is installed when this file is newer than setup.py.
+DOCS := $(VENV)/.docs
 # PyPI's PyTorch for Linux brings CUDA; this index has the build for CPUs. Where
 # the index cannot be reached, pip uses the ones that it is configured with.
 TORCH := --retries 0 --timeout 10 torch==2.13.0 \
@@ -32,8 +34,10 @@ SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist loadfile \
     --no-loadscope-reorder
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL := 2
+# The theme prints a page of its plans otherwise.
+export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style benchmarks results guides clean
+.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style docs docs-serve benchmarks results guides clean
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 14
@@ -49,6 +53,10 @@ $(READY): setup.py
 $(REFERENCES): $(READY)
 	$(BIN)/python -m pip install --quiet $(TORCH)
 	$(BIN)/python -m pip install --quiet --editable ".[dev,references]"
+	touch $@
+
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	touch $@
 
 demo: $(READY)  ## teacher, student, int8 file and report in minutes
@@ -89,6 +97,12 @@ style: $(READY)  ## fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(DOCS)  ## the site in site/, without a broken link or reference
+	$(BIN)/mkdocs build --strict
+
+docs-serve: $(DOCS)  ## the site while you write, at http://127.0.0.1:8000
+	$(BIN)/mkdocs serve
+
 benchmarks: $(READY)  ## writes docs/measured/performance.md
 	$(BIN)/python benchmarks/run_all.py
 
@@ -102,5 +116,5 @@ guides: $(READY)  ## run guides/*.py and write docs/guides/
 	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python guides/render.py
 
 clean:  ## remove the environment and caches, not the runs
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -57,6 +57,13 @@ ONNX_REQUIRE = [
     "tf2onnx>=1.17",  # Keras writes ONNX files with it
     "onnx>=1.17",  # reads and writes the format; tf2onnx brings it
 ]
+# make docs builds the site with them.
+DOCS_REQUIRE = [
+    "mkdocs>=1.6,<2",  # pages of Markdown to a site; 2 has no plugins
+    "mkdocs-material>=9.6",  # the theme, with search and no outside files
+    "mkdocstrings[python]>=1",  # the reference from docstrings
+    "latex2mathml>=3.77",  # formulas without a script in the page
+]
 # They define the right answer in tests, and the loop of benchmarks.
 REFERENCES_REQUIRE = [
     *ONNX_REQUIRE,
@@ -86,6 +93,7 @@ setup(
         "onnx": ONNX_REQUIRE,
         "references": REFERENCES_REQUIRE,
         "benchmarks": BENCHMARKS_REQUIRE,
+        "docs": DOCS_REQUIRE,
         "fuzz": FUZZ_REQUIRE,
         "guides": GUIDES_REQUIRE,
         "dev": TESTS_REQUIRE + TOOLS_REQUIRE,
