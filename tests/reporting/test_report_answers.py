@@ -127,7 +127,7 @@ def test_comparison_has_both_runs_in_one_page(run, make_distillation):
         "within two standard errors, so no difference is shown.",
         "run, student</th>",
         "other, student</th>",
-        "\nseed</th>",
+        'scope="row">seed</th>',
     ):
         assert shown in text, shown
     assert text.count("</span>teacher</th>") == 1  # both runs have it
