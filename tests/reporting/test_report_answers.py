@@ -58,7 +58,7 @@ def test_page_shows_data_chance_answers_and_bytes(run):
         "<dt>Training examples</dt><dd>67,349</dd>",
         "<dd>50.9\u00a0% accuracy (always “positive”)</dd>",
         '<td class="right" style="--share: 0.858">381</td>',
-        "Student and teacher differ on 99 of 872 examples (11.4\u00a0%). The 1",
+        "Student and teacher differ on 99 of 872 examples (11.4\u00a0%). Below",
         "<p>a &lt;b&gt;fine&lt;/b&gt; film</p>",
         "positive ✓ <small>97\u00a0%</small>",
         "<td>10.00 (69\u00a0%)</td><td>4.00 (28\u00a0%)</td>",
