@@ -11,9 +11,11 @@ from kdkit.data.examples import Examples
 from kdkit.data.tfds import TfdsLayout
 from kdkit.data.tfds import announce_download
 from kdkit.data.tfds import read_tfds
+from kdkit.data.tfds import require_downloader
 from kdkit.errors import UsageError
 from kdkit.tasks.kinds import Kind
 from kdkit.tasks.kinds import Regression
+from kdkit.tasks.metrics import require_metrics
 
 
 class Layout(Protocol):
@@ -128,8 +130,10 @@ class Task:
         """Checks that the splits can be loaded, without reading them.
 
         Raises:
-            UsageError: for unknown splits, or with a list of missing files.
+            UsageError: for unknown splits, with a list of missing files, or if
+                a package that the task needs is not installed.
         """
+        require_metrics(self.metrics)
         unknown = [split for split in splits if split not in self.splits]
         if unknown:
             raise UsageError(
@@ -138,6 +142,8 @@ class Task:
             )
         if data_dir is None:
             self._require_data_dir(data_dir)
+            if self.tfds is not None and self.generate is None:
+                require_downloader()
             return
         if self.generate is not None:
             raise UsageError(
@@ -166,7 +172,6 @@ class Task:
         Returns:
             `Examples`, or the corresponding class for the task's kind. GLUE's
             test splits have no labels.
-            splits have no labels.
 
         Raises:
             UsageError: if the split is unknown, or if its data are missing or
