@@ -36,7 +36,7 @@ Texts = str | tuple[str, ...]
 _KINDS = {}
 
 
-class _Fields:
+class Fields:
     """An object that stores which fields it was made with."""
 
     _given = ()
@@ -54,15 +54,17 @@ class _Fields:
 
 
 def _plain(value):
-    if isinstance(value, _Fields):
+    if isinstance(value, Fields):
         return value.to_dict()
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
     return value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Event(_Fields):
+class Event(Fields):
     """A line of `metrics.jsonl`. Its subclasses have the fields of one kind.
 
     A subclass is registered by its `kind`, the value of `"event"` in the line:
@@ -295,7 +297,7 @@ class StageFinished(Event, kind="stage_finished"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Best(_Fields):
+class Best(Fields):
     """The final weights of an arm, and their metrics.
 
     Args:
@@ -362,6 +364,8 @@ class Export(Event, kind="export"):
         made_from: dict. The inputs of the file of a run's teacher. Since 0.2.
         file_digest: string. The file's checksum; none for a directory. Since
             0.2.
+        bytes_by_part: dict from a part of the model, such as `"embeddings"`,
+            to its bytes in the file, or `None`. Since 0.2.
     """
 
     arm: str
@@ -380,6 +384,7 @@ class Export(Event, kind="export"):
     collapsed: str | None = None
     made_from: dict | None = None
     file_digest: str | None = None
+    bytes_by_part: dict[str, int] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
