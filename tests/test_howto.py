@@ -45,7 +45,7 @@ def test_a_table_of_ones_own_is_a_task(tmp_path, monkeypatch, capsys):
     table = tmp_path / "reviews.csv"
     table.write_text("\n".join(["review;sentiment", *rows]))
     names = {}
-    exec(block_with("from_table("), names)
+    exec(block_with("own_data", "from_table("), names)
     assert capsys.readouterr().out == "reviews ('bad', 'good') 4\n"
     assert names["data"].table.train == str(table)
     (text,) = re.findall(r"```toml\n(.*?)```", document("own_data"), re.S)
