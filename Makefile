@@ -35,7 +35,7 @@ export TF_CPP_MIN_LOG_LEVEL := 2
 # The theme prints a page of its plans otherwise.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style docs docs-serve benchmarks results clean
+.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style docs docs-serve benchmarks results guides clean
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 14
@@ -108,6 +108,10 @@ results: $(READY)  ## docs/measured/results.md and the README's picture
 	$(BIN)/kdkit report $(RECORDS) --markdown docs/measured/results.md
 	$(BIN)/kdkit report $(RECORDS) --only $(IN_PICTURE) \
 	    --trade-off docs/measured/sst2_students.svg
+
+guides: $(READY)  ## run guides/*.py and write docs/guides/
+	$(BIN)/python -m pip install --quiet --editable ".[dev,guides]"
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python guides/render.py
 
 clean:  ## remove the environment and caches, not the runs
 	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache

@@ -44,6 +44,12 @@ TESTS_REQUIRE = [
     "jax>=0.6",  # the contract tests on a second backend (make test-jax)
 ]
 TOOLS_REQUIRE = ["ruff==0.17.5"]
+# `make guides`: guides/render.py runs each guide as a notebook.
+GUIDES_REQUIRE = [
+    "nbformat>=5.10",  # the format of notebooks
+    "nbclient>=0.10",  # runs them
+    "ipykernel>=6.29",  # the kernel that runs Python
+]
 FUZZ_REQUIRE = ["atheris>=3.0"]  # inputs that lead to new places (Linux)
 # kdkit/export/onnx.py checks these versions before it writes or opens a file.
 ONNX_REQUIRE = [
@@ -89,6 +95,7 @@ setup(
         "benchmarks": BENCHMARKS_REQUIRE,
         "docs": DOCS_REQUIRE,
         "fuzz": FUZZ_REQUIRE,
+        "guides": GUIDES_REQUIRE,
         "dev": TESTS_REQUIRE + TOOLS_REQUIRE,
     },
     entry_points={"console_scripts": ["kdkit = kdkit.cli.main:main"]},
