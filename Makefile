@@ -35,7 +35,7 @@ export TF_CPP_MIN_LOG_LEVEL := 2
 # The theme prints a page of its plans otherwise.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style docs docs-serve benchmarks results guides clean
+.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style wheel docs docs-serve benchmarks results guides clean
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 14
@@ -94,6 +94,9 @@ quality: $(READY)  ## what CI checks before the tests
 style: $(READY)  ## fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+wheel:  ## the wheel, built and tried in an empty environment
+	.ci/wheel $(PYTHON)
 
 docs: $(DOCS)  ## the site in site/, without a broken link or reference
 	$(BIN)/mkdocs build --strict
