@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import kdkit
-from kdkit.cli.calls import in_python
+from kdkit.cli.arguments import in_python
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.runs.given import table_columns
@@ -240,7 +240,7 @@ def test_all_mistakes_are_reported_together_before_work(tmp_path):
             smoke=True,
             seed=-1,
             cache_precision="fp64",
-            settings={"stages.x": 1},
+            settings={"data.dev_split": object()},
             verbose=3,
         )
     message = str(caught.value)
@@ -256,6 +256,7 @@ def test_all_mistakes_are_reported_together_before_work(tmp_path):
         "no argument `smoke`. Smoke runs are on the command line only.",
         "seed: expected a seed from 0",
         "cache_precision: invalid choice: 'fp64'",
+        "`settings`: expected a value of JSON for 'data.dev_split'",
         "`verbose`: expected one of ('auto', 0, 1, 2). Received: 3",
     ):
         assert part in message
@@ -307,11 +308,15 @@ def test_wrong_data(data, problem, tmp_path):
             'Use settings={"data.sequence_length": 32}.',
         ),
         (
+            "See kdkit evaluate --split for others.",
+            "See kdkit evaluate --split for others.",
+        ),
+        (
             "Or: kdkit pretrain --model M --run-dir RUN",
             "Or: kdkit pretrain --model M --run-dir RUN",
         ),
     ],
-    ids=["several", "value", "flag", "setting", "command"],
+    ids=["several", "value", "flag", "setting", "verb", "command"],
 )
 def test_errors_are_in_the_words_of_python(command_line, python):
     assert in_python(command_line) == python
