@@ -9,11 +9,13 @@ import importlib
 from kdkit.version import __version__
 
 __all__ = [
+    "Distillation",
     "Distiller",
     "Objective",
     "StudentCheckpoint",
     "__version__",
     "data",
+    "distill",
     "distillation",
     "export",
     "generation",
@@ -29,9 +31,11 @@ __all__ = [
 ]
 
 _DEFINED_IN = {
+    "Distillation": "kdkit.cli.calls",
     "Distiller": "kdkit.distillation.distiller",
     "Objective": "kdkit.distillation",
     "StudentCheckpoint": "kdkit.training",
+    "distill": "kdkit.cli.calls",
     "keep_freed_memory": "kdkit.io.machine",
     "layer_map": "kdkit.distillation.layer_maps",
 }

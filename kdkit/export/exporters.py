@@ -55,6 +55,9 @@ class ExportReport:
             the same highest logit; `None` for a single logit (regression).
         examples: int. The number of compared rows; for a decoder and an
             encoder-decoder in LiteRT the number of compared positions.
+        bytes_by_part: dict from a part of the model, such as `"embeddings"`,
+            to its bytes in the file, or `None` for a format that does not
+            measure them. Defaults to `None`.
     """
 
     file: str
@@ -66,6 +69,7 @@ class ExportReport:
     max_abs_difference: float
     same_top_class: float | None
     examples: int
+    bytes_by_part: dict[str, int] | None = None
 
 
 class Exporter:
@@ -149,6 +153,13 @@ class Exporter:
     def annotate(self, path: pathlib.Path, entry: metadata.Metadata) -> None:
         """Adds kdkit's metadata to a file. The default adds none."""
 
+    def bytes_by_part(self, path: pathlib.Path) -> dict[str, int] | None:
+        """Returns the bytes of each part of the model in a written file.
+
+        The default returns `None`: not measured.
+        """
+        return None
+
     def open(self, path: pathlib.Path, threads: int = 1):
         """Returns an object that runs a file: a callable from batch to logits.
 
@@ -223,6 +234,7 @@ class Exporter:
                 partial, path, source.batches, expected, precision
             )
             size_bytes = _size(partial)
+            parts = self.bytes_by_part(partial)
         return ExportReport(
             str(path),
             self.name,
@@ -233,6 +245,7 @@ class Exporter:
             comparison.max_abs_difference,
             comparison.same_top_class,
             comparison.examples if source.examples is None else source.examples,
+            parts,
         )
 
     def require_kind(self, kind: str) -> None:

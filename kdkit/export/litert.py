@@ -15,6 +15,7 @@ from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import register_exporter
+from kdkit.export.file_parts import bytes_by_part
 from kdkit.export.inputs import DECODER
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
@@ -231,6 +232,9 @@ class LiteRT(Exporter):
 
     def annotate(self, path, entry):
         metadata.attach(path, entry)
+
+    def bytes_by_part(self, path):
+        return bytes_by_part(path)
 
     def open(self, path, threads=1):
         known = metadata.read(path) if path.is_file() else None

@@ -5,14 +5,13 @@ ONNX Runtime quantizes its weights.
 """
 
 import contextlib
-import importlib.metadata
 import logging
 import pathlib
-import re
 import warnings
 
 from kdkit.backends import LateModule
 from kdkit.errors import UsageError
+from kdkit.errors import require_extra
 from kdkit.export import metadata
 from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
@@ -47,7 +46,7 @@ class ONNX(Exporter):
     kinds = (ENCODER, DECODER, TENSORS)
 
     def require_packages(self):
-        _require_versions(CONVERTER | RUNTIME)
+        require_extra("onnx", "ONNX files", CONVERTER | RUNTIME)
 
     def write(self, source, path, precision):
         with _without_notices():
@@ -108,7 +107,7 @@ class ONNXModel(BatchFile):
     def __init__(self, path: str | pathlib.Path, threads: int = 1):
         self.path = pathlib.Path(path)
         require_file(self.path, SUFFIX, threads)
-        _require_versions(RUNTIME)
+        require_extra("onnx", "ONNX files", RUNTIME)
         self.threads = threads
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -235,25 +234,6 @@ def to_onnx(
         verification_data=verification_data,
         overwrite=overwrite,
     )
-
-
-def _require_versions(oldest):
-    """Raises an error for missing packages and for versions too old."""
-    problems = []
-    for name, least in oldest.items():
-        wanted = ".".join(map(str, least))
-        try:
-            version = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            problems.append(f"{name} {wanted} or newer, received none")
-            continue
-        if tuple(map(int, re.findall(r"\d+", version)[:2])) < least:
-            problems.append(f"{name} {wanted} or newer, received {version}")
-    if problems:
-        raise UsageError(
-            f"ONNX files need other packages. Expected {'; '.join(problems)}. "
-            f"Run pip install {EXTRA}."
-        )
 
 
 @contextlib.contextmanager

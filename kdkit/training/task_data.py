@@ -18,14 +18,17 @@ from kdkit.errors import all_mistakes
 from kdkit.taps import select_inputs
 from kdkit.tasks import Task
 from kdkit.training.data_settings import AugmentedSettings
+from kdkit.training.data_settings import AugmentSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.data_settings import UnlabeledSettings
 
 _log = logging.getLogger(__name__)
 
 
-def open_task(settings: DataSettings) -> Task:
+def open_task(settings: DataSettings | AugmentSettings) -> Task:
     """Returns the task, with its classes from the data."""
+    if settings.table is not None:
+        return tasks.task_of_table(settings.table, settings.task)
     return tasks.get_task(settings.task).for_data(settings.data_dir)
 
 
@@ -75,6 +78,13 @@ class TrainingRows:
     encoded: EncodedExamples
     augmented: AugmentedExamples | None = None
     copies_per_epoch: int | None = None
+
+    @property
+    def num_labeled(self) -> int:
+        """The number of the task's own examples, without augmented ones."""
+        if self.augmented is None:
+            return len(self.encoded)
+        return self.augmented.num_labeled
 
     @property
     def num_rows(self) -> int:
@@ -151,6 +161,9 @@ def load_data(
             stored.encoded, stored, augmented.copies_per_epoch
         )
     encoded = training_rows.encoded
+    if task.table is not None:
+        for split, rows in (("train", train), (settings.dev_split, dev)):
+            _log.info(task.table.description(split, len(rows)))
     dev = task.encode(dev, tokenizer, settings.sequence_length)
     copies = ""
     if training_rows.augmented is not None:
@@ -305,13 +318,17 @@ class Evaluator:
         # generator only when the process ends.
         return _in_few_lengths(self.encoded)
 
+    def logits(self, predict) -> np.ndarray:
+        """Returns a model's logits on the split, as `predict_logits` does."""
+        return predict_logits(predict, self.encoded, self._batches)
+
     def __call__(self, predict) -> dict:
         """Returns the fields of an `"evaluation"` event.
 
         Args:
             predict: callable from a dict batch to logits.
         """
-        logits = predict_logits(predict, self.encoded, self._batches)
+        logits = self.logits(predict)
         agrees = None
         if self.teachers_logits:
             agrees = self.task.kind.agreement(self.teachers_logits[0], logits)
