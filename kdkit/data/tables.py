@@ -28,6 +28,7 @@ from kdkit.io.reading import read_json
 
 JSON_LINES = (".json", ".jsonl", ".ndjson")
 PARQUET = (".parquet", ".pq")
+BINARY = ("", *JSON_LINES, *PARQUET)  # or without separators
 # Formats that are not read, and what to do.
 OTHERS = {
     ".xlsx": 'Save it as "CSV UTF-8"',
@@ -122,8 +123,10 @@ class Table:
             raise UsageError(
                 f"{self.path} ({self.rule}) has no column "
                 f"{' and no column '.join(map(repr, missing))}. Expected one "
-                f"of its columns {', '.join(map(shortened, self.headings))}."
-                f"{next(filter(None, close), '')}"
+                f"of its columns {', '.join(map(shortened, self.headings))}, "
+                "whose names are "
+                "the first line of a CSV or TSV file."
+                f"{next(filter(None, close), '')}{self._only_one()}"
             )
         if twice:
             raise UsageError(
@@ -131,6 +134,15 @@ class Table:
                 f"{', '.join(map(repr, twice))} more than once. Rename the "
                 "columns."
             )
+
+    def _only_one(self):
+        """The fix for a table whose columns may have another separator."""
+        if len(self.headings) > 1 or self.path.suffix.lower() in BINARY:
+            return ""
+        return (
+            " Columns are separated by commas or semicolons in a .csv file, by "
+            "tabs in other files."
+        )
 
 
 def open_table(path, wanted: Iterable[str] = (), finds_quotes=False) -> Table:

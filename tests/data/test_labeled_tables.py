@@ -267,7 +267,8 @@ def test_many_numbers_need_regression(tmp_path):
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        (many(200, lambda n: n), "200 different numbers"),
+        (many(200, lambda n: n), "200 different values in 200 rows"),
+        (many(200, lambda n: n * n), "200 different numbers.*--regression"),
         (many(200, lambda n: f"id{n}"), "200 different values in 200 rows"),
         (many(9, lambda n: "x"), "has one label alone, 'x'"),
     ],
@@ -276,6 +277,15 @@ def test_columns_that_are_no_labels_are_refused(rows, said, tmp_path):
     table = write(tmp_path / "a.csv", rows)
     with pytest.raises(UsageError, match=said):
         tasks.from_table(table, **COLUMNS)
+
+
+def test_words_are_no_scores(tmp_path):
+    table = write(tmp_path / "a.csv", many(200))
+    with pytest.raises(UsageError) as raised:
+        tasks.from_table(table, **COLUMNS, regression=True)
+    (line,) = str(raised.value).splitlines()
+    assert "has words, such as 'a'" in line
+    assert "Remove --regression" in line
 
 
 def test_numbered_classes_may_be_many(tmp_path):
@@ -295,7 +305,7 @@ def test_all_mistakes_in_all_files_are_reported(tmp_path):
     assert f"{train}, line 5: expected text in 'review'" in said
     assert f"{train}, line 6: expected 2 columns separated by commas" in said
     assert f"{dev}, line 2: unknown label. Expected one of ('x', 'y')" in said
-    assert "No row of train.csv has these labels" in said
+    assert "The known labels are those of train.csv" in said
     assert f"{test} (commas between columns" in said
     assert "has no column 'review'" in said
 
@@ -306,6 +316,7 @@ def test_all_mistakes_in_all_files_are_reported(tmp_path):
         ("a.csv", b"review,sentiment\na,x\n\xe9,y\n", "line 3: expected UTF-8"),
         ("a.csv", b'review,sentiment\na,x\n"b,y\n', "line 3: expected a CSV"),
         ("a.csv", b"reviews,sentiment\na,x\n", "Did you mean reviews?"),
+        ("a.csv", b"review|sentiment\na|x", "separated by commas or"),
         ("a.csv", b"", "is empty"),
         ("a.csv", b"review,sentiment\n", "has no rows"),
         ("a.jsonl", b'{"review": "a", "sentiment": "x"}\n{', "line 2"),
