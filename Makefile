@@ -7,6 +7,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 # The extra "references" is installed when this file is newer than setup.py.
 REFERENCES := $(VENV)/.references
+# The extra "docs" is installed when this file is newer than setup.py.
+DOCS := $(VENV)/.docs
 # PyPI's PyTorch for Linux brings CUDA; this index has the build for CPUs. Where
 # the index cannot be reached, pip uses the ones that it is configured with.
 TORCH := --retries 0 --timeout 10 torch==2.13.0 \
@@ -20,20 +22,21 @@ ON_EVERY_BACKEND := tests/losses tests/test_layer_maps.py tests/test_projections
     tests/test_distiller_saving.py tests/test_several_teachers.py \
     tests/test_label_weights.py tests/test_chunked_logits.py \
     tests/test_epoch_means.py tests/test_padded_logits.py \
+    tests/test_any_model.py tests/test_foreign_losses.py \
     tests/models/test_families.py
-# What `kdkit report RUN... --keep` wrote; the runs in the README's table.
+# What `kdkit report RUN... --keep` wrote; the runs in the README's picture.
 RECORDS := docs/measured/runs.jsonl
-IN_README := $(foreach recipe,fine_tuning vanilla_kd pkd distilbert bilstm, \
-    $(foreach task,cola mrpc sst2,$(task)_$(recipe))) \
-    sst2_lightpaff_labels_labels sst2_lightpaff_kd_kd
+IN_PICTURE := sst2_tinybert_whole sst2_pkd_seed0 sst2_bilstm_seed0
 # Files of tests on as many cores as there are, while memory lasts, in the order
 # of tests/conftest.py.
 SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist loadfile \
     --no-loadscope-reorder
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL := 2
+# The theme prints a page of its plans otherwise.
+export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style benchmarks results clean
+.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style wheel docs docs-serve benchmarks results guides clean
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 14
@@ -49,6 +52,10 @@ $(READY): setup.py
 $(REFERENCES): $(READY)
 	$(BIN)/python -m pip install --quiet $(TORCH)
 	$(BIN)/python -m pip install --quiet --editable ".[dev,references]"
+	touch $@
+
+$(DOCS): $(READY)
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	touch $@
 
 demo: $(READY)  ## teacher, student, int8 file and report in minutes
@@ -89,14 +96,27 @@ style: $(READY)  ## fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+wheel:  ## the wheel, built and tried in an empty environment
+	.ci/wheel $(PYTHON)
+
+docs: $(DOCS)  ## the site in site/, without a broken link or reference
+	$(BIN)/mkdocs build --strict
+
+docs-serve: $(DOCS)  ## the site while you write, at http://127.0.0.1:8000
+	$(BIN)/mkdocs serve
+
 benchmarks: $(READY)  ## writes docs/measured/performance.md
 	$(BIN)/python benchmarks/run_all.py
 
-results: $(READY)  ## docs/measured/results.md and the README's table
+results: $(READY)  ## docs/measured/results.md and the README's picture
 	$(BIN)/kdkit report $(RECORDS) --markdown docs/measured/results.md
-	$(BIN)/kdkit report $(RECORDS) --overview README.md \
-	    --only $(IN_README:%='%_seed?') sst2_tinybert_whole sst2_task_only
+	$(BIN)/kdkit report $(RECORDS) --only $(IN_PICTURE) \
+	    --trade-off docs/measured/sst2_students.svg
+
+guides: $(READY)  ## run guides/*.py and write docs/guides/
+	$(BIN)/python -m pip install --quiet --editable ".[dev,guides]"
+	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python guides/render.py
 
 clean:  ## remove the environment and caches, not the runs
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -12,11 +12,9 @@ exec((HERE / "kdkit" / "version.py").read_text(), VERSION)
 INSTALL_REQUIRES = [
     "keras>=3.15",  # models, training loop, LiteRT export
     "tensorflow>=2.20",  # backend, tf.data, SavedModel
-    "keras-nlp>=0.32",  # BERT and its tokenisers; brings keras-hub
+    "keras-hub>=0.32",  # BERT and its tokenisers
     # The tokenisers' operations inside tf.data. Windows has no such package.
     "tensorflow-text>=2.20.1; sys_platform != 'win32'",
-    "tensorflow-datasets>=4.9",  # GLUE for those without a local copy
-    "importlib-resources>=6",  # TensorFlow Datasets imports it undeclared
     "tensorboard>=2.20",  # curves of every objective
     "ai-edge-litert>=2.1",  # the interpreter that phones run
     "flatbuffers>=24",  # the format of its files
@@ -26,7 +24,6 @@ INSTALL_REQUIRES = [
     "scipy>=1.13",  # Pearson and Spearman correlation
     "tokenizers>=0.20",  # byte-pair vocabularies trained on a corpus
     "sentencepiece>=0.2.1",  # vocabularies of several languages
-    "seqeval>=1.2",  # F1 of tagged spans
     "sacrebleu>=2.4",  # BLEU and chrF of translations, with signatures
     "pyarrow>=16",  # files of the teacher cache
     "ml-dtypes>=0.4",  # bfloat16 in NumPy; Keras has it too
@@ -37,19 +34,40 @@ INSTALL_REQUIRES = [
     "jinja2>=3.1",  # the page of the report, with every text escaped
     "psutil>=5.9",  # how much memory there is
 ]
+# kdkit/data/tfds.py and kdkit/tasks/metrics.py check these versions.
+TFDS_REQUIRE = [
+    "tensorflow-datasets>=4.9",  # GLUE for those without a local copy
+    "importlib-resources>=6",  # TensorFlow Datasets imports it undeclared
+]
+TAGGING_REQUIRE = ["seqeval>=1.2"]  # F1 of tagged spans
 TESTS_REQUIRE = [
+    *TFDS_REQUIRE,
+    *TAGGING_REQUIRE,
     "pytest>=8",
     "hypothesis>=6.130",  # properties that hold for drawn examples
     "pytest-xdist>=3.6",  # test files side by side on two cores
     "jax>=0.6",  # the contract tests on a second backend (make test-jax)
 ]
 TOOLS_REQUIRE = ["ruff==0.17.5"]
+# `make guides`: guides/render.py runs each guide as a notebook.
+GUIDES_REQUIRE = [
+    "nbformat>=5.10",  # the format of notebooks
+    "nbclient>=0.10",  # runs them
+    "ipykernel>=6.29",  # the kernel that runs Python
+]
 FUZZ_REQUIRE = ["atheris>=3.0"]  # inputs that lead to new places (Linux)
 # kdkit/export/onnx.py checks these versions before it writes or opens a file.
 ONNX_REQUIRE = [
     "onnxruntime>=1.20",  # runs ONNX files and quantises their weights
     "tf2onnx>=1.17",  # Keras writes ONNX files with it
     "onnx>=1.17",  # reads and writes the format; tf2onnx brings it
+]
+# make docs builds the site with them.
+DOCS_REQUIRE = [
+    "mkdocs>=1.6,<2",  # pages of Markdown to a site; 2 has no plugins
+    "mkdocs-material>=9.6",  # the theme, with search and no outside files
+    "mkdocstrings[python]>=1",  # the reference from docstrings
+    "latex2mathml>=3.77",  # formulas without a script in the page
 ]
 # They define the right answer in tests, and the loop of benchmarks.
 REFERENCES_REQUIRE = [
@@ -78,9 +96,13 @@ setup(
         "tests": TESTS_REQUIRE,
         "tools": TOOLS_REQUIRE,
         "onnx": ONNX_REQUIRE,
+        "tfds": TFDS_REQUIRE,
+        "tagging": TAGGING_REQUIRE,
         "references": REFERENCES_REQUIRE,
         "benchmarks": BENCHMARKS_REQUIRE,
+        "docs": DOCS_REQUIRE,
         "fuzz": FUZZ_REQUIRE,
+        "guides": GUIDES_REQUIRE,
         "dev": TESTS_REQUIRE + TOOLS_REQUIRE,
     },
     entry_points={"console_scripts": ["kdkit = kdkit.cli.main:main"]},
@@ -89,6 +111,8 @@ setup(
         "Intended Audience :: Developers",
         "Intended Audience :: Science/Research",
         "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
 )

@@ -38,8 +38,8 @@ from kdkit.data.augmented import read_copies
 from kdkit.data.examples import read_label_words
 from kdkit.data.multiple_choice import RaceLayout
 from kdkit.data.packing import open_packed
-from kdkit.data.tables import TableLayout
-from kdkit.data.tables import read_table
+from kdkit.data.table_layouts import TableLayout
+from kdkit.data.table_layouts import read_table
 from kdkit.data.text_files import Corpus
 from kdkit.data.text_files import ParallelText
 from kdkit.data.token_files import ConllLayout

@@ -9,10 +9,12 @@ import importlib
 from kdkit.version import __version__
 
 __all__ = [
+    "Distillation",
     "Distiller",
     "Objective",
     "__version__",
     "data",
+    "distill",
     "distillation",
     "export",
     "generation",
@@ -28,8 +30,10 @@ __all__ = [
 ]
 
 _DEFINED_IN = {
+    "Distillation": "kdkit.cli.calls",
     "Distiller": "kdkit.distillation.distiller",
     "Objective": "kdkit.distillation",
+    "distill": "kdkit.cli.calls",
     "keep_freed_memory": "kdkit.io.machine",
     "layer_map": "kdkit.distillation.layer_maps",
 }

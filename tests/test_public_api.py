@@ -77,8 +77,8 @@ def test_room_has_what_it_offers(room):
 
 
 def test_unknown_name_is_an_attribute_error():
-    with pytest.raises(AttributeError, match="no attribute 'distill'"):
-        kdkit.distill  # noqa: B018
+    with pytest.raises(AttributeError, match="no attribute 'compress'"):
+        kdkit.compress  # noqa: B018
 
 
 @every_object

@@ -36,7 +36,7 @@ REGISTRIES = (
 def user():
     """The names of the module on the page, which are forgotten afterwards."""
     before = [dict(names) for names in REGISTRIES]
-    (text,) = [text for text in python_blocks("howto") if "OwnFile" in text]
+    (text,) = [text for text in python_blocks("extending") if "OwnFile" in text]
     module = types.ModuleType("my_kdkit")
     sys.modules["my_kdkit"] = module  # Keras imports classes from there
     exec(text, module.__dict__)

@@ -62,9 +62,9 @@ from kdkit.runs.first_checks import require_sources
 from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import from_dict
 from kdkit.tasks import generation_signatures
-from kdkit.tasks import get_task
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import require_one_process
+from kdkit.training.task_data import open_task
 
 
 @dataclasses.dataclass
@@ -133,7 +133,7 @@ def run_ablation(options) -> None:
             "augmented examples. Pass --general and --augment, or name other "
             "--arms."
         )
-    task = get_task(settings.data.task)
+    task = open_task(settings.data)
     rows, examples = [], None
     for arm, seeds in arms:
         values = []

@@ -19,7 +19,6 @@ from kdkit.cli.groups import ShardOptions
 from kdkit.cli.groups import TaskOptions
 from kdkit.cli.parser import File
 from kdkit.cli.parser import Model
-from kdkit.cli.parser import changed
 from kdkit.cli.parser import option
 
 
@@ -27,7 +26,6 @@ from kdkit.cli.parser import option
 class Options(TaskOptions, ShardOptions):
     """augmentation"""
 
-    task: str | None = changed(TaskOptions, "task", required=True)
     model: Model | None = option(
         "the masked language model that proposes words. A run of kdkit "
         "pretrain, or a Hugging Face checkpoint with its head, such as "

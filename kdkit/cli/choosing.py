@@ -1,6 +1,7 @@
 """Settings chosen by options: stages, students, pretrained encoders, data."""
 
 import dataclasses
+import logging
 import pathlib
 
 from kdkit import models
@@ -11,6 +12,9 @@ from kdkit.cli.options import given_flags
 from kdkit.cli.options import located
 from kdkit.cli.options import reject_beside
 from kdkit.cli.parser import is_path
+from kdkit.cli.task_data import chosen_data
+from kdkit.cli.task_data import names_data
+from kdkit.cli.task_data import validate_data
 from kdkit.data import Masking
 from kdkit.data import word_vector_width
 from kdkit.errors import UsageError
@@ -27,7 +31,6 @@ from kdkit.runs.directory import read_config
 from kdkit.runs.settings import PRETRAINED
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
-from kdkit.tasks import get_task
 from kdkit.training.data_settings import AugmentedSettings
 from kdkit.training.data_settings import AugmentSettings
 from kdkit.training.data_settings import CorpusSettings
@@ -37,13 +40,15 @@ from kdkit.training.data_settings import with_one_length
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 
+_log = logging.getLogger(__name__)
+
 # Names for the number of layers in presets and Hugging Face checkpoints.
 DEPTHS = ("num_layers", "num_hidden_layers", "n_layers")
 
 
-def wanted_stages(options, recipe):
+def wanted_stages(options, recipe, task):
     """Returns the stages that the options name, by default all stages."""
-    stages = recipe.stages_for(get_task(options.task), options.parity)
+    stages = recipe.stages_for(task, options.parity)
     if options.general is not None:
         # The general run has finished the stages on text.
         stages = tuple(stage for stage in stages if stage.data == "task")
@@ -93,10 +98,10 @@ def pretrained_encoder(options, recipe, stages):
     return None
 
 
-def print_start(settings, options) -> None:
-    """Prints that a student starts from its fine-tuned teacher, and why.
+def log_start(settings, options) -> None:
+    """Logs that a student starts from its fine-tuned teacher, and why.
 
-    Prints nothing if `--pretrained` names the encoder, or if the teacher is an
+    Logs nothing if `--pretrained` names the encoder, or if the teacher is an
     encoder without a head, which the run rejects.
 
     Args:
@@ -111,11 +116,10 @@ def print_start(settings, options) -> None:
         and not is_encoder_alone(place)
     ):
         why = _why_unknown(_encoder_behind(place))
-        print(
+        _log.info(
             f"The checkpoint that {place} was fine-tuned from {why}. The "
             "student starts from the layers of the fine-tuned teacher. Pass "
             "--pretrained MODEL to start from a pretrained encoder.",
-            flush=True,
         )
 
 
@@ -415,9 +419,16 @@ def unlabeled_settings(options) -> UnlabeledSettings | None:
 
 def augment_settings(options) -> AugmentSettings:
     """Returns the settings of `kdkit augment`, or raises all their mistakes."""
+    if not names_data(options):
+        raise UsageError(
+            "Missing: --task NAME, or --train FILE for your own table."
+        )
+    validate_data(options)
+    data = chosen_data(options)
     settings = AugmentSettings(
-        task=options.task,
-        data_dir=absolute(options.data_dir),
+        task=data.task,
+        data_dir=data.data_dir,
+        table=data.table,
         model=absolute(options.model),
         word_vectors=absolute(options.word_vectors),
         stop_words=absolute(options.stop_words),
@@ -426,7 +437,7 @@ def augment_settings(options) -> AugmentSettings:
     )
     copies = options.copies
     if copies is None:
-        copies = copies_for(options.task, options.parity)
+        copies = copies_for(data.task, options.parity)
     with all_mistakes() as check:
         augmentation = None
         with check():
@@ -446,21 +457,25 @@ def augment_settings(options) -> AugmentSettings:
     return dataclasses.replace(settings, augmentation=augmentation)
 
 
-def augmented_settings(options) -> AugmentedSettings | None:
-    """Returns the augmented examples of a distillation, or `None`."""
+def augmented_settings(options, data) -> AugmentedSettings | None:
+    """Returns the augmented examples of a distillation, or `None`.
+
+    Args:
+        options: the parsed options.
+        data: `DataSettings` of the run.
+    """
     if options.augment is None:
         return None
     made_by = None
     parity = options.parity if options.parity == "tinybert" else None
     if options.augment_model is not None:
         made_by = AugmentSettings(
-            task=options.task,
-            data_dir=absolute(options.data_dir),
+            task=data.task,
+            data_dir=data.data_dir,
+            table=data.table,
             model=absolute(options.augment_model),
             word_vectors=absolute(options.augment_vectors),
-            augmentation=Augmentation(
-                num_copies=copies_for(options.task, parity)
-            ),
+            augmentation=Augmentation(num_copies=copies_for(data.task, parity)),
             parity=parity,
         )
     return AugmentedSettings(file=located(options.augment), made_by=made_by)
@@ -485,11 +500,10 @@ def with_rows_that_fit(settings: PretrainSettings, assignments):
     known = [length for length in _positions(settings) if length is not None]
     if longest <= min(known, default=longest):
         return settings
-    print(
+    _log.info(
         f"Sequences have at most {min(known)} tokens, the model's number of "
         f"positions, not {longest}. Choose another length with --set "
         f"{FIELD}=N.",
-        flush=True,
     )
     corpus = dataclasses.replace(settings.corpus, sequence_length=min(known))
     return dataclasses.replace(settings, corpus=corpus)
@@ -508,11 +522,10 @@ def with_batches_that_fit(settings: DistillSettings, assignments):
     names = counting_padding(settings.stages)
     if not names:
         return settings
-    print(
+    _log.info(
         f"Every batch is padded to {settings.data.sequence_length} tokens, "
         f"because {', '.join(names)} count padding. Choose another number of "
         f"lengths with --set {BUCKETS}=N.",
-        flush=True,
     )
     return with_one_length(settings)
 

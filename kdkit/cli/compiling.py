@@ -79,6 +79,9 @@ def _is_short(settings):
 
 def _count_rows(settings):
     """The approximate number of training examples, `None` if unknown."""
+    if settings.table is not None:
+        count = len(settings.table.read("train"))
+        return min(count, settings.max_train_rows or count)
     task = get_task(settings.task)
     if settings.data_dir is None or not isinstance(
         task.layout, data.TableLayout

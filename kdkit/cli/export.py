@@ -36,14 +36,18 @@ from kdkit.cli.groups import TaskOptions
 from kdkit.cli.models import Opened
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
+from kdkit.cli.next_steps import after_export
+from kdkit.cli.next_steps import log_next
 from kdkit.cli.options import given_flags
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
+from kdkit.cli.task_data import table_flags
 from kdkit.cli.texts import text_of_run
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
+from kdkit.reporting.records import is_run
 from kdkit.reporting.summary import HELP
 from kdkit.runs import inputs
 from kdkit.runs.events import Export
@@ -93,6 +97,7 @@ def run(options):
     export_model(options)
 
 
+TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
 VERIFICATION_ROWS = 256
 DECODER_ROWS = 4  # read token by token
 
@@ -117,15 +122,36 @@ def export_model(options) -> None:
         has_collapsed = _export_teacher(place, options) or has_collapsed
     if has_collapsed:
         print(f"{HELP}.", flush=True)
+    if options.format in TIMED:
+        run = None if place.run is None else options.model
+        if run is not None and not is_run(pathlib.Path(run)):
+            run = str(place.run.path)  # the model is inside it
+        files = _paths(place, export.get_exporter(options.format), options)
+        log_next(after_export(run, [str(path) for path in files.values()]))
 
 
-def _export_place(place, options, **noted):
+def export_to(path: pathlib.Path, options) -> None:
+    """Exports a MODEL in one precision to a path.
+
+    Args:
+        path: `pathlib.Path`.
+        options: the options of `kdkit export`, with one precision.
+
+    Raises:
+        UsageError: as in `export_model`.
+        RunError: as in `export_model`.
+    """
+    place = locate(options.model, options.arm)
+    _export_place(place, options, path)
+
+
+def _export_place(place, options, path=None, **noted):
     """Writes a model's files; `noted` is added to each file's event.
 
     Returns whether a file's predictions have collapsed.
     """
     exporter = export.get_exporter(options.format)
-    targets = _targets(place, exporter, options)
+    targets = _targets(place, exporter, options, path)
     read = _read(place, exporter, options)
     has_collapsed = False
     for precision, path in targets.items():
@@ -185,9 +211,8 @@ def _read(place, exporter, options):
 
 def _read_classifier(place, exporter, options):
     opened = open_model(place, options)
-    has_data = opened.data_dir is not None or opened.task.generate is not None
     noted, encoded, batches = {}, None, None
-    if has_data and opened.tokenizer is not None:
+    if opened.has_data and opened.tokenizer is not None:
         split = _split(place, opened)
         noted = {"task": opened.task.name, "split": split}
         encoded = opened.encode(split)
@@ -339,6 +364,7 @@ def _held_out_pairs(text, tokenizer, length):
 
 def _reject_options_of_classifiers(options):
     clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
+    clashing += table_flags(options)
     if options.dynamic_length:
         clashing.append("--dynamic-length")
     if clashing:
@@ -380,7 +406,16 @@ def _output_directory(place, options):
     return (place.run.path if place.run else pathlib.Path()) / "exports"
 
 
-def _targets(place, exporter, options):
+def _paths(place, exporter, options):
+    """The default paths by precision."""
+    directory = _output_directory(place, options)
+    return {
+        precision: directory / exporter.file_name(place.label, precision)
+        for precision in options.precision or exporter.precisions
+    }
+
+
+def _targets(place, exporter, options, path=None):
     """Paths by precision. Rejects wrong precisions and existing files."""
     exporter.require_packages()
     precisions = options.precision or exporter.precisions
@@ -391,11 +426,10 @@ def _targets(place, exporter, options):
             f"{' or '.join(exporter.precisions)}. Received: "
             f"{', '.join(wrong)}."
         )
-    directory = _output_directory(place, options)
-    targets = {
-        precision: directory / exporter.file_name(place.label, precision)
-        for precision in precisions
-    }
+    targets = _paths(place, exporter, options)
+    if path is not None:
+        targets = {precisions[0]: path}
+    directory = next(iter(targets.values())).parent
     existing = [str(path) for path in targets.values() if path.exists()]
     if existing and not options.overwrite:
         raise UsageError(

@@ -47,15 +47,43 @@ Length = typing.Annotated[int, a_length]
 
 
 @dataclasses.dataclass
-class TaskOptions:
+class TableOptions:
+    """your own table"""
+
+    PAGES = TASK
+
+    train: File | None = option(
+        "your own table, instead of --task. A CSV, TSV, JSON lines or Parquet "
+        "file, or a folder that Hugging Face datasets saved."
+    )
+    dev: File | None = option(
+        "the table to choose the best epoch on. By default, a tenth of --train "
+        "is set aside, the same examples in every run."
+    )
+    test: File | None = option(
+        "the table for kdkit evaluate --split test", rare=True
+    )
+    text_column: list[str] | None = option(
+        "the column with the texts, two for pairs", metavar="COLUMN"
+    )
+    label_column: str | None = option(
+        "the column with the labels", metavar="COLUMN"
+    )
+    regression: bool = option(
+        "labels are scores, not classes", default=False, rare=True
+    )
+
+
+@dataclasses.dataclass
+class TaskOptions(TableOptions):
     """task"""
 
     PAGES = TASK
 
     task: str | None = option(
         "the task: cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli, race, "
-        "polyphone, sentiment (generated data) or another one. See kdkit "
-        "list.",
+        "polyphone, sentiment (generated data) or another one of kdkit list. "
+        "Or a TOML file that describes your tables.",
         metavar="TASK",
     )
     data_dir: File | None = option(

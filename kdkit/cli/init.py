@@ -67,7 +67,16 @@ NEEDED_ON_TEXT["llama3"] = {
 # Options that tables have fields for, or that are useless in a file.
 LEFT_OUT = ("recipe", "config", "smoke", "stages", "model")
 # Fields that would turn a stage into another one.
-FIXED = ("name", "data", "objectives", "optimizer", "task", "data_dir", "files")
+FIXED = (
+    "name",
+    "data",
+    "objectives",
+    "optimizer",
+    "task",
+    "data_dir",
+    "files",
+    "table",
+)
 OF_OBJECTIVES = ("weight", "layer_map", "projection")
 
 
@@ -164,8 +173,8 @@ def _task_groups(recipe, options, needed):
     """The tables of a run on a task. Adds its required options to a dict."""
     task = get_task(options.task)
     stages = recipe.stages_for(task, options.parity)
-    needed["task"] = task.name
-    if task.generate is None:
+    needed["task"] = options.task
+    if task.generate is None and task.table is None:
         needed["data_dir"] = "glue" if task.tfds is not None else "data"
     needed["teacher"] = "runs/teacher"
     on_corpus = any(stage.data == "corpus" for stage in stages)
@@ -173,8 +182,7 @@ def _task_groups(recipe, options, needed):
         needed["corpus"] = ["wiki.txt"]
     if options.parity is not None:
         needed["parity"] = options.parity
-    data = DataSettings(task.name, None, task.sequence_length)
-    values = to_dict(data)
+    values = to_dict(DataSettings.of(task))
     if counting_padding(stages):
         values["num_buckets"] = None
     yield "data", DataSettings, _changeable(values)

@@ -131,7 +131,7 @@ def _command(name, find, words, again=None, computes=True):
             if page := wanted_page(parser, words):
                 print(page, end="")
                 return DONE
-            options = _parsed(parser, module, words)
+            options = parsed_options(parser, module, words)
             if not computes:
                 return module.run(options) or DONE
             keep_freed_memory()
@@ -164,8 +164,17 @@ def _command(name, find, words, again=None, computes=True):
         return _say(name, line, FAILED)
 
 
-def _parsed(parser, module, words):
-    """The options, or one error with all their mistakes."""
+def parsed_options(parser: Parser, module, words):
+    """Returns the options of a verb, or raises one error with all mistakes.
+
+    Args:
+        parser: `Parser` of the verb.
+        module: the verb's module.
+        words: list of strings, without the verb.
+
+    Raises:
+        UsageError: with all mistakes in the words and in the options.
+    """
     options, problems = parser.parse(words)
     if problems:
         problems = [parser.joined(problems)]
@@ -402,7 +411,8 @@ def _subject(options):
         if given:
             words += given if isinstance(given, list) else [given]
             break
-    for name, before in (("task", "on"), ("run_dir", "in"), ("output", "to")):
+    words_of = {"task": "on", "train": "on", "run_dir": "in", "output": "to"}
+    for name, before in words_of.items():
         given = getattr(options, name, None)
         if given is not None:
             words += [before, given]

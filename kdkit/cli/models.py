@@ -8,8 +8,8 @@ import numpy as np
 
 from kdkit import export
 from kdkit import models
-from kdkit import tasks
 from kdkit.cli.parser import is_path
+from kdkit.cli.task_data import measured_task
 from kdkit.errors import UsageError
 from kdkit.io.reading import check_links
 from kdkit.runs.directory import CONFIG
@@ -159,6 +159,15 @@ class Opened:
     data_dir: str | None
     sequence_length: int
 
+    @property
+    def has_data(self) -> bool:
+        """Whether the place of the task's data is known."""
+        return (
+            self.data_dir is not None
+            or self.task.generate is not None
+            or self.task.table is not None
+        )
+
     def read(self, split):
         """Returns a split of the task as in its files, not encoded."""
         return self.task.load(split, self.data_dir)
@@ -185,25 +194,14 @@ def open_model(place, options) -> Opened:
 
     Args:
         place: `kdkit.cli.models.Place`.
-        options: parsed options with `task`, `data_dir`, `sequence_length` and
-            `tokenizer`.
+        options: parsed options with `task`, `data_dir`, those of
+            `TableOptions`, `sequence_length` and `tokenizer`.
 
     Raises:
         UsageError: if the task is unknown, the model does not fit it, or
             `sequence_length` is longer than the model's context.
     """
-    task_name = place.data_setting("task", options.task)
-    if task_name is None:
-        raise UsageError(
-            f"Missing: --task, because {place.path} is not in a run "
-            "directory, whose settings name the task."
-        )
-    task = tasks.get_task(task_name)
-    same_task = task_name == place.config.get("data", {}).get("task")
-    data_dir = options.data_dir
-    if data_dir is None and same_task:
-        data_dir = place.config["data"]["data_dir"]
-    task = task.for_data(data_dir)
+    task, data_dir = measured_task(place, options)
     if export.exporter_of(place.path) is not None:
         file = export.open_file(place.path, kind="encoder")
         length = _length(place, options, task, most=file.sequence_length)

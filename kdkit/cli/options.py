@@ -12,12 +12,15 @@ from kdkit.cli.groups import DecoderOptions
 from kdkit.cli.groups import PretrainedModelOptions
 from kdkit.cli.groups import SentenceOptions
 from kdkit.cli.groups import StudentOptions
+from kdkit.cli.groups import TableOptions
 from kdkit.cli.groups import TaskOptions
 from kdkit.cli.groups import TeacherOptions
 from kdkit.cli.groups import TextOptions
 from kdkit.cli.groups import TransferOptions
 from kdkit.cli.parser import given_flags
 from kdkit.cli.parser import names_in
+from kdkit.cli.task_data import names_data
+from kdkit.cli.task_data import validate_data
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.errors import shortened
@@ -40,13 +43,14 @@ from kdkit.training.sentence_settings import SentenceSettings
 
 # Options that --config and --smoke decide already.
 ON_TASKS = (
-    TaskOptions, TeacherOptions, StudentOptions, TextOptions, CorpusOptions,
-    TransferOptions,
+    TaskOptions, TableOptions, TeacherOptions, StudentOptions, TextOptions,
+    CorpusOptions, TransferOptions,
 )  # fmt: skip
 SENTENCES = (BenchmarkTextOptions, SentenceOptions)
 OF_TEXT = (TextOptions, CorpusOptions, *SENTENCES, PretrainedModelOptions)
 
 
+LABELS = {"task": "--task (or --train, your own table)"}
 # Groups of options that need the first one.
 NEEDED = (
     ("unlabeled", "unlabeled_columns", "unlabeled_per_labeled"),
@@ -57,7 +61,7 @@ NEEDED = (
 
 
 def validate_teacher(options, checks_fields: bool = False) -> None:
-    """Validates the options of `kdkit train-teacher`, without reading files.
+    """Validates the options of `kdkit train-teacher`, and its tables.
 
     Args:
         options: the parsed options.
@@ -70,11 +74,12 @@ def validate_teacher(options, checks_fields: bool = False) -> None:
     stand_in = functools.partial(_same, smoke.TEACHER)
     with _together(options, stand_in, checks_fields) as check:
         with check():
-            _reject_clashes(options, (TaskOptions,), "model")
-        with check():
-            _require_task(options.task)
-        with check():
-            _require(options, "task", "model")
+            _reject_clashes(options, (TaskOptions, TableOptions), "model")
+        if not (options.config or options.smoke):
+            with check():
+                validate_data(options)
+            with check():
+                _require(options, "task", "model")
 
 
 def validate_pretraining(options, checks_fields: bool = False) -> None:
@@ -109,7 +114,7 @@ def validate_pretraining(options, checks_fields: bool = False) -> None:
 
 
 def validate_distillation(options, checks_fields: bool = False) -> None:
-    """Validates the options of `kdkit distill`, without reading files.
+    """Validates the options of `kdkit distill`, and its tables.
 
     Args:
         options, checks_fields: as for `validate_teacher`.
@@ -126,14 +131,14 @@ def validate_distillation(options, checks_fields: bool = False) -> None:
         if options.model != "bert":
             return
         with check():
-            _require_task(options.task)
-        with check():
             reject_text_options(options)
         with check():
             _reject_clashes(options, ON_TASKS, "stages")
         if is_new:
             with check():
                 require_one_source(options)
+            with check():
+                validate_data(options)
             with check():
                 needed = "teacher" if options.encoder is None else "encoder"
                 _require(options, "task", needed)
@@ -144,11 +149,6 @@ def validate_distillation(options, checks_fields: bool = False) -> None:
                         reject_beside(options, flag, *names)
         with check():
             cache_settings(options)
-
-
-def _require_task(name):
-    if name is not None:
-        get_task(name)
 
 
 @contextlib.contextmanager
@@ -365,10 +365,12 @@ def _require(options, *names):
     if options.config or options.smoke:
         return
     missing = [
-        f"--{name.replace('_', '-')}"
+        LABELS.get(name, f"--{name.replace('_', '-')}")
         for name in names
         if getattr(options, name) is None
     ]
+    if LABELS["task"] in missing and names_data(options):
+        missing.remove(LABELS["task"])
     if missing:
         raise UsageError(
             f"Missing: {', '.join(missing)}. Or try it on generated data with "

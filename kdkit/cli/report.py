@@ -141,12 +141,21 @@ def run(options):
         print(f"Written: {options.overview}")
     if options.curves:
         write_text(
-            pathlib.Path(options.curves), plot_learning_curves(all_records)
+            pathlib.Path(options.curves),
+            _on_white(plot_learning_curves(all_records)),
         )
         print(f"Written: {options.curves}")
     if options.trade_off:
         write_text(
             pathlib.Path(options.trade_off),
-            plot_trade_off(group_by_seed(all_records)),
+            _on_white(plot_trade_off(group_by_seed(all_records))),
         )
         print(f"Written: {options.trade_off}")
+
+
+def _on_white(svg):
+    """The picture with a background: pages that show the file may be dark."""
+    head, tag, rest = svg.partition("<svg ")
+    attributes, end, rest = rest.partition(">")
+    background = '<rect width="100%" height="100%" fill="#ffffff"/>'
+    return head + tag + attributes + end + background + rest

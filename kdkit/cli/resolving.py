@@ -7,9 +7,9 @@ from kdkit import models
 from kdkit.cli.choosing import augmented_settings
 from kdkit.cli.choosing import corpus_settings
 from kdkit.cli.choosing import general_distillation
+from kdkit.cli.choosing import log_start
 from kdkit.cli.choosing import model_to_pretrain
 from kdkit.cli.choosing import pretrained_encoder
-from kdkit.cli.choosing import print_start
 from kdkit.cli.choosing import recipe_on_text
 from kdkit.cli.choosing import stages_corpus
 from kdkit.cli.choosing import student_settings
@@ -28,6 +28,7 @@ from kdkit.cli.options import trains_encoder_decoder
 from kdkit.cli.options import validate_distillation
 from kdkit.cli.options import validate_pretraining
 from kdkit.cli.options import validate_teacher
+from kdkit.cli.task_data import chosen_data
 from kdkit.errors import UsageError
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import pretraining
@@ -39,10 +40,9 @@ from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
 from kdkit.settings import override
-from kdkit.tasks import get_task
-from kdkit.training.data_settings import DataSettings
 from kdkit.training.model_settings import UPDATE
 from kdkit.training.model_settings import ModelSettings
+from kdkit.training.task_data import open_task
 
 
 def teacher_settings(options) -> TeacherSettings:
@@ -54,7 +54,7 @@ def teacher_settings(options) -> TeacherSettings:
         settings = smoke.TEACHER
     else:
         settings = TeacherSettings(
-            data=_data_settings(options),
+            data=chosen_data(options),
             model=ModelSettings(checkpoint=absolute(options.model)),
             stages=fine_tuning.STAGES,
         )
@@ -76,7 +76,8 @@ def distill_settings(options) -> DistillSettings:
     elif options.smoke:
         settings = smoke.distillation(recipe, options.parity)
     else:
-        stages = wanted_stages(options, recipe)
+        data = chosen_data(options)
+        stages = wanted_stages(options, recipe, open_task(data))
         _require_teacher_for_control(options, recipe.name, stages)
         if options.general is None:
             student, general = student_settings(options, recipe), None
@@ -85,7 +86,6 @@ def distill_settings(options) -> DistillSettings:
         else:
             student, general = general_distillation(options, recipe)
             pretrained = corpus = None
-        data = _data_settings(options)
         if options.encoder is None:
             teacher, *more_teachers = map(absolute, options.teacher)
         else:
@@ -103,7 +103,7 @@ def distill_settings(options) -> DistillSettings:
             pretrained=pretrained,
             corpus=corpus,
             unlabeled=unlabeled_settings(options),
-            augmented=augmented_settings(options),
+            augmented=augmented_settings(options, data),
             general=general,
             more_teachers=tuple(more_teachers),
             teacher_weights=tuple(options.teacher_weights or ()),
@@ -135,7 +135,7 @@ def distill_settings(options) -> DistillSettings:
     if cache := cache_settings(options):
         settings = dataclasses.replace(settings, cache=cache)
     if not (options.config or options.smoke):
-        print_start(settings, options)
+        log_start(settings, options)
     return settings
 
 
@@ -202,15 +202,6 @@ def pretrain_settings(options) -> PretrainSettings:
     if cache := cache_settings(options):
         settings = dataclasses.replace(settings, cache=cache)
     return settings
-
-
-def _data_settings(options):
-    task = get_task(options.task)
-    return DataSettings(
-        task=task.name,
-        data_dir=absolute(options.data_dir),
-        sequence_length=task.sequence_length,
-    )
 
 
 def _finish(settings, options, assignments=None):

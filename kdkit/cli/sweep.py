@@ -43,6 +43,8 @@ from kdkit.cli.options import given_flags
 from kdkit.cli.parser import option
 from kdkit.cli.resolving import distill_settings
 from kdkit.cli.resolving import pretrain_settings
+from kdkit.cli.task_data import names_a_table
+from kdkit.cli.task_data import table_flags
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.models import PRESETS
@@ -171,7 +173,9 @@ def _resolved(options, step, fixed):
     options = argparse.Namespace(**{**vars(options), "recipe": step.recipe})
     settings = (
         _settings_on_text(options)
-        if options.task is None and (options.corpus or options.pairs)
+        if options.task is None
+        and not names_a_table(options)
+        and (options.corpus or options.pairs)
         else _settings_on_task(options)
     )
     settings = override(
@@ -199,7 +203,7 @@ def _settings_on_task(options):
 
 
 def _settings_on_text(options):
-    given = given_flags(options, FOR_TASKS)
+    given = [*given_flags(options, FOR_TASKS), *table_flags(options)]
     if given:
         raise UsageError(
             f"{', '.join(given)} needs --task. Received: none, which means "

@@ -12,6 +12,7 @@ from kdkit import models
 from kdkit.cli.models import locate
 from kdkit.cli.options import FOR_OTHERS
 from kdkit.cli.options import given_flags
+from kdkit.cli.task_data import table_flags
 from kdkit.cli.texts import beam_settings
 from kdkit.cli.texts import is_writer
 from kdkit.cli.texts import languages_of
@@ -178,7 +179,7 @@ def _reject_what_is_for_tasks(options):
     names = ["task", "data_dir", "split", "arm", "tokenizer"]
     if options.corpus is None:  # the run's own held-out text
         names += READING
-    given = given_flags(options, names)
+    given = [*given_flags(options, names), *table_flags(options)]
     if given:
         raise UsageError(
             "A model is measured on a task or on running text. Received: "
@@ -249,7 +250,7 @@ def open_on_sentences(options) -> Measurable:
         UsageError: if an option or the model does not fit, or a file is missing
             or malformed.
     """
-    foreign = given_flags(options, FOREIGN)
+    foreign = [*given_flags(options, FOREIGN), *table_flags(options)]
     if foreign:
         raise UsageError(
             f"{', '.join(foreign)} is not for encoder-decoders, which are "

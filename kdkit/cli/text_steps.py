@@ -15,6 +15,7 @@ from kdkit.cli.options import settings_of
 from kdkit.cli.resolving import cache_settings
 from kdkit.cli.resolving import reject_unused_sizes
 from kdkit.cli.resolving import with_strategy
+from kdkit.cli.task_data import table_flags
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.runs import Pipeline
@@ -228,7 +229,7 @@ def _reject(recipe, options):
             f"{''.join(f', {name}' for name in recipe.for_families)}. Expected "
             f"--model {' or '.join(models)}."
         )
-    wrong = given_flags(options, OF_TASKS)
+    wrong = [*given_flags(options, OF_TASKS), *table_flags(options)]
     wrong += given_flags(
         options, OF_GPT2 if options.model == "mass" else OF_MASS
     )

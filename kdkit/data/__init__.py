@@ -12,6 +12,7 @@ from kdkit.data.encoding import encode
 from kdkit.data.encoding import encode_tokens
 from kdkit.data.encoding import tokenize
 from kdkit.data.examples import Examples
+from kdkit.data.labeled_tables import LabeledTable
 from kdkit.data.masking import Masker
 from kdkit.data.masking import Masking
 from kdkit.data.masking import SpanMasker
@@ -50,8 +51,9 @@ from kdkit.data.synthetic import generate_sentiment
 from kdkit.data.synthetic import generated_pairs
 from kdkit.data.synthetic import load_sentiment
 from kdkit.data.synthetic import sentiment_vocabulary
-from kdkit.data.tables import TableLayout
-from kdkit.data.tables import read_table
+from kdkit.data.table_layouts import TableLayout
+from kdkit.data.table_layouts import read_table
+from kdkit.data.tables import open_table
 from kdkit.data.text_files import DETOKENIZERS
 from kdkit.data.text_files import Corpus
 from kdkit.data.text_files import ParallelText
@@ -83,6 +85,7 @@ __all__ = [
     "EncodedTokens",
     "Examples",
     "FullBatches",
+    "LabeledTable",
     "MaskedRows",
     "Masker",
     "Masking",
@@ -121,6 +124,7 @@ __all__ = [
     "mix_unlabeled",
     "normalized",
     "open_packed",
+    "open_table",
     "pack",
     "pack_stream",
     "parts_of",

@@ -96,13 +96,13 @@ def encode_questions(
             special tokens included.
         num_options: int. The model's number of options per question.
 
-        Returns:
-            `EncodedExamples` with `num_options` sequences per example. An
-            example counts as truncated if one of its sequences is.
+    Returns:
+        `EncodedExamples` with `num_options` sequences per example. An
+        example counts as truncated if one of its sequences is.
 
-        Raises:
-            UsageError: if the questions have another number of options, or
-                `sequence_length` is too small for any text.
+    Raises:
+        UsageError: if the questions have another number of options, or
+            `sequence_length` is too small for any text.
     """
     if examples.num_options != num_options:
         raise UsageError(

@@ -1,271 +1,480 @@
-"""Strict readers of tab-separated files with sentences and labels."""
+"""Reads tables row by row: CSV, TSV, JSON lines, Parquet, saved datasets."""
 
+import csv
 import dataclasses
+import itertools
+import math
 import pathlib
+import re
 from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Iterator
+from typing import NamedTuple
 
-import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
 
-from kdkit.data.examples import Examples
+from kdkit.data.examples import SEPARATORS
 from kdkit.data.examples import breaks_in_quotes
-from kdkit.data.examples import find_columns
-from kdkit.data.examples import fix_of_label_set
-from kdkit.data.examples import how_to_convert
-from kdkit.data.examples import label_parser
-from kdkit.data.examples import raise_missing
-from kdkit.data.examples import raise_problems
-from kdkit.data.examples import read_label_words
-from kdkit.data.examples import read_lines
+from kdkit.data.examples import is_csv_quoted
+from kdkit.data.examples import without_blank_end
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.errors import suggestion
+from kdkit.io.reading import MAX_JSON_BYTES
+from kdkit.io.reading import MAX_LINE_BYTES
+from kdkit.io.reading import numbered_lines
+from kdkit.io.reading import parse_json
+from kdkit.io.reading import read_json
 
-LABEL_SET = "labels.txt"  # one label per line
+JSON_LINES = (".json", ".jsonl", ".ndjson")
+PARQUET = (".parquet", ".pq")
+BINARY = ("", *JSON_LINES, *PARQUET)  # or without separators
+# Formats that are not read, and what to do.
+OTHERS = {
+    ".xlsx": 'Save it as "CSV UTF-8"',
+    ".xls": 'Save it as "CSV UTF-8"',
+    ".ods": "Save it as CSV in UTF-8",
+    ".gz": "Unpack it",
+    ".zip": "Unpack it",
+    ".bz2": "Unpack it",
+    ".xz": "Unpack it",
+    ".zst": "Unpack it",
+}
+FIRST_OBJECTS = 100  # their keys are the columns of JSON lines
+BREAKS = re.compile(r"[\t\r\n]+")
+WHAT = "a table with a header"
+# Files of a Hugging Face dataset that `save_to_disk` wrote.
+DATASET_INFO, DATASET_STATE = "dataset_info.json", "state.json"
+DATASET_SPLITS = "dataset_dict.json"
+
+
+class Row(NamedTuple):
+    """A row of a table.
+
+    Args:
+        place: string. Where it is in the file, such as `"line 3"`.
+        cells: tuple of one string per wanted column, empty for a malformed
+            row. Line breaks and tabs within a cell are spaces.
+        problem: string or `None`. Why the row is malformed.
+    """
+
+    place: str
+    cells: tuple[str, ...]
+    problem: str | None = None
 
 
 @dataclasses.dataclass(frozen=True)
-class TableLayout:
-    """The layout of a task's files.
-
-    Files are tab separated, without quoting, in UTF-8. Blank lines at the end
-    of a file are skipped. A column is named by its heading or, in files without
-    a header, by its index from 0.
+class Table:
+    """An open table.
 
     Args:
-        folder: string. Folder of the files within the data directory.
-        text_columns: tuple of 1 or 2 columns.
-        label_column: heading or index of the column with the label.
-        label_words: tuple of the words in the label column, in the order of the
-            class numbers, or `None` for scores and with `reads_label_set`.
-        label_separator: string or `None`. For multi-label tasks, the separator
-            of the words in the label column.
-        files: dict from split to the file's name without `.tsv`. Splits whose
-            name starts with `"test"` may lack the label column.
-        has_header: bool. Whether the first line holds the headings.
-        num_columns: int. Number of columns. Only needed without a header.
-        joins_broken_rows: bool. Whether a row with too few columns continues on
-            the next line, because a text contains a line feed.
-        test_layout: `TableLayout` of the test files, if it differs.
-        reads_label_set: bool. Whether the words are in `labels.txt` in the
-            folder, one per line in the order of the class numbers.
+        path: `pathlib.Path`.
+        headings: tuple of strings, the columns.
+        rule: string. How the file is read, in words.
+        rows: iterator of `(place, cells, problem)`. Cells are any values, one
+            per heading; `None` for a malformed row.
+        class_names: dict from a column of class numbers to the names of the
+            classes.
     """
 
-    folder: str
-    text_columns: tuple[str | int, ...]
-    label_column: str | int
-    label_words: tuple[str, ...] | None = None
-    label_separator: str | None = None
-    files: Mapping[str, str] = dataclasses.field(
-        default_factory=lambda: {"train": "train", "dev": "dev", "test": "test"}
-    )
-    has_header: bool = True
-    num_columns: int | None = None
-    joins_broken_rows: bool = False
-    test_layout: "TableLayout | None" = None
-    reads_label_set: bool = False
-
-    def __post_init__(self):
-        columns = (*self.text_columns, self.label_column)
-        kind = str if self.has_header else int
-        if not all(isinstance(column, kind) for column in columns):
-            raise UsageError(
-                "Columns are headings in files with a header and indices in "
-                f"files without. Received: has_header={self.has_header}, "
-                f"columns={columns}."
-            )
-        if not self.has_header and self.num_columns is None:
-            raise UsageError(
-                "A layout without a header needs `num_columns`. "
-                f"Received: num_columns={self.num_columns}."
-            )
-
-    @property
-    def class_names(self) -> tuple[str, ...] | None:
-        """The words in the label column, if known."""
-        return self.label_words
-
-    def for_data(self, data_dir) -> "TableLayout":
-        """Returns the layout with the label words from the data."""
-        if self.label_words is not None or not self.reads_label_set:
-            return self
-        path = pathlib.Path(data_dir, self.folder, LABEL_SET)
-        if not path.is_file():
-            expected = pathlib.Path("DATA_DIR", self.folder, LABEL_SET)
-            raise UsageError(
-                f"Missing data file: {path}. Expected {expected} with one "
-                "label per line, in the order of the class numbers. Received: "
-                f"data_dir={str(data_dir)!r}{_hint(self, data_dir)}"
-            )
-        words = read_label_words(
-            path,
-            # An example with several labels may also have one or none.
-            least=2 if self.label_separator is None else 1,
-        )
-        return dataclasses.replace(self, label_words=words)
-
-    def require(self, splits: Iterable[str], data_dir) -> None:
-        """Requires that the files of the splits exist."""
-        require_tables(self, splits, data_dir)
-
-    def read(self, split: str, data_dir) -> Examples:
-        """Reads the file of a split."""
-        return read_table(self.path(split, data_dir), self)
-
-    def path(self, split: str, data_dir) -> pathlib.Path:
-        """Returns the path of a split's file."""
-        if split not in self.files:
-            raise UsageError(
-                f"Unknown split of {self.folder}. Expected one of "
-                f"{tuple(self.files)}. Received: {split!r}."
-            )
-        return pathlib.Path(data_dir, self.folder, f"{self.files[split]}.tsv")
-
-    def is_test(self, stem: str) -> bool:
-        """Returns whether a file of this name may have no labels."""
-        return any(
-            split.startswith("test") and name == stem
-            for split, name in self.files.items()
-        )
-
-
-def require_tables(
-    layout: TableLayout, splits: Iterable[str], data_dir
-) -> None:
-    """Requires that the files of all splits exist.
-
-    Raises:
-        UsageError: with every missing file and the expected layout.
-    """
-    paths = [layout.path(split, data_dir) for split in splits]
-    raise_missing(
-        [path for path in paths if not path.is_file()],
-        [layout.path(split, "DATA_DIR") for split in layout.files],
-        data_dir,
-        _hint(layout, data_dir),
+    path: pathlib.Path
+    headings: tuple[str, ...]
+    rule: str
+    rows: Iterator[tuple[str, tuple | None, str | None]]
+    class_names: dict[str, tuple[str, ...]] = dataclasses.field(
+        default_factory=dict
     )
 
+    def columns(self, names: Iterable[str]) -> Iterator[Row]:
+        """Yields the texts in some columns of every row.
 
-def read_table(path, layout: TableLayout) -> Examples:
-    """Reads one file.
+        Args:
+            names: iterable of headings.
 
-    Args:
-        path: path of the file.
-        layout: `TableLayout` of its task.
-
-    Returns:
-        `Examples`; without labels for a test file without a label column.
-
-    Raises:
-        UsageError: for a file that is missing, empty or not UTF-8, for missing
-            columns, and with file and line number for malformed lines and
-            unknown labels.
-    """
-    path = pathlib.Path(path)
-    is_test = layout.is_test(path.stem)
-    if is_test and layout.test_layout is not None:
-        layout = layout.test_layout
-    rows = _numbered_rows(path, layout)
-    headings = next(rows)[1] if layout.has_header else None
-    texts_at, label_at = _column_indices(path, layout, headings, is_test)
-    num_columns = len(headings) if headings else layout.num_columns
-    if layout.joins_broken_rows:
-        rows = _joined(rows, num_columns)
-
-    problems, fix = [], {}
-    texts = tuple([] for _ in texts_at)
-    labels = []
-    parse_label = label_parser(layout.label_words, layout.label_separator)
-    for number, row in rows:
-        if len(row) != num_columns:
-            problems.append(
-                f"line {number}: expected {num_columns} columns separated by "
-                f"tabs. Received: {len(row)} columns, {_shortened(row)}"
-            )
-            if breaks_in_quotes(row):
-                fix = {"fix": _quoted_breaks(path)}
-            continue
-        sentences = [row[index].strip() for index in texts_at]
-        if not any(sentences):
-            problems.append(
-                f"line {number}: expected text. Received: {_shortened(row)}"
-            )
-            continue
-        for column, sentence in zip(texts, sentences, strict=True):
-            column.append(sentence)
-        if label_at is not None:
+        Raises:
+            UsageError: with all names that are no headings, the columns and a
+                similar one; and while reading, for a damaged file.
+        """
+        names = list(names)
+        self.require(names)
+        places = [self.headings.index(name) for name in names]
+        numbered = [self.class_names.get(name) for name in names]
+        for place, cells, problem in self.rows:
+            if cells is None:
+                yield Row(place, (), problem)
+                continue
             try:
-                labels.append(parse_label(row[label_at]))
+                texts = tuple(
+                    _text(cells[index], classes)
+                    for index, classes in zip(places, numbered, strict=True)
+                )
             except UsageError as error:
-                problems.append(f"line {number}: {error}")
-                if own_fix := fix_of_label_set(
-                    row[label_at], layout.label_words, layout.label_separator
-                ):
-                    fix = {"fix": own_fix}
-    raise_problems(path, problems, **fix)
-    if not texts[0]:
-        raise UsageError(
-            f"{path} has no rows. Expected at least one row of sentences."
+                yield Row(place, (), f"{error}")
+            else:
+                yield Row(place, texts)
+
+    def require(self, names: Iterable[str]) -> None:
+        """Requires that columns exist, each once."""
+        names = list(dict.fromkeys(names))
+        missing = [name for name in names if name not in self.headings]
+        twice = [name for name in names if self.headings.count(name) > 1]
+        if missing:
+            close = [suggestion(name, self.headings) for name in missing]
+            raise UsageError(
+                f"{self.path} ({self.rule}) has no column "
+                f"{' and no column '.join(map(repr, missing))}. Expected one "
+                f"of its columns {', '.join(map(shortened, self.headings))}, "
+                "whose names are "
+                "the first line of a CSV or TSV file."
+                f"{next(filter(None, close), '')}{self._only_one()}"
+            )
+        if twice:
+            raise UsageError(
+                f"{self.path}: expected different headings. Received: "
+                f"{', '.join(map(repr, twice))} more than once. Rename the "
+                "columns."
+            )
+
+    def _only_one(self):
+        """The fix for a table whose columns may have another separator."""
+        if len(self.headings) > 1 or self.path.suffix.lower() in BINARY:
+            return ""
+        return (
+            " Columns are separated by commas or semicolons in a .csv file, by "
+            "tabs in other files."
         )
-    if label_at is None:
-        return Examples(texts)
-    dtype = "float32" if layout.label_words is None else "int32"
-    return Examples(texts, np.array(labels, dtype))
 
 
-def _numbered_rows(path, layout):
-    """Yields line number, from 1, and columns of every line."""
-    what = "a header and rows" if layout.has_header else "rows"
-    lines = read_lines(
-        path, f"{what} of tab-separated columns of {layout.folder}"
+def open_table(path, wanted: Iterable[str] = (), finds_quotes=False) -> Table:
+    """Opens a table of any format.
+
+    - `.csv`: cells may be in quotes, with line breaks inside. The separator is
+      the comma, the semicolon or the tab, whichever the header has.
+    - `.tsv`, `.txt` and other names: columns are separated by tabs, and a quote
+      is part of the text, as in GLUE's files.
+    - `.jsonl`, `.ndjson`, `.json`: one object per line, or one list of objects.
+    - `.parquet`.
+    - A folder: a dataset that `save_to_disk` of Hugging Face `datasets` wrote.
+
+    Text is in UTF-8, with or without a byte order mark.
+
+    Args:
+        path: path of the file or the folder.
+        wanted: iterable of headings. The columns that will be read.
+        finds_quotes: bool. Whether to read the whole `.tsv` first, and to
+            apply quotes if a CSV writer quoted a cell. Defaults to `False`.
+
+    Raises:
+        UsageError: for a file that is missing, empty, damaged or in another
+            format. A malformed row does not raise: its `Row` has the problem.
+    """
+    path, wanted = pathlib.Path(path), set(wanted)
+    suffix = path.suffix.lower()
+    if path.is_dir():
+        return _saved_dataset(path, wanted)
+    if suffix in OTHERS:
+        raise UsageError(
+            f"{path}: expected CSV, TSV, JSON lines, Parquet or a saved "
+            f"dataset. Received: a {suffix} file. {OTHERS[suffix]}."
+        )
+    if suffix in PARQUET:
+        return _parquet(path, wanted)
+    if suffix in JSON_LINES:
+        return _json_lines(path)
+    if suffix == ".csv":
+        _, header = next(numbered_lines(path, WHAT), (1, ""))
+        return _delimited(path, _separator(header, wanted), True)
+    return _delimited(path, "\t", finds_quotes and _has_quotes(path))
+
+
+def split_folders(path) -> dict[str, pathlib.Path]:
+    """Returns the folders of a saved `DatasetDict` by the names of its splits.
+
+    Args:
+        path: path of the folder. Other paths have no splits.
+
+    Raises:
+        UsageError: if its list of splits is damaged.
+    """
+    file = pathlib.Path(path) / DATASET_SPLITS
+    if not file.is_file():
+        return {}
+    names = read_json(file, "the splits of a saved dataset").get("splits")
+    return {
+        name: file.parent / name
+        for name in names or ()
+        if isinstance(name, str) and (file.parent / name).is_dir()
+    }
+
+
+def _text(value, classes=None):
+    """A cell as text. Empty for missing values."""
+    if classes is not None and isinstance(value, int):
+        value = classes[value] if 0 <= value < len(classes) else None
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    if isinstance(value, bytes | list | tuple | dict):
+        raise UsageError(
+            f"expected a text or a number in each cell. Received: "
+            f"{shortened(value)}"
+        )
+    return BREAKS.sub(" ", str(value)).strip()
+
+
+def _separator(header, wanted):
+    """The separator in a CSV file's header: one that gives wanted headings."""
+
+    def fit(separator):
+        cells = {cell.strip() for cell in _cells_of(header, separator)}
+        return len(wanted & cells), len(cells)
+
+    return max(SEPARATORS, key=fit)
+
+
+def _cells_of(line, separator):
+    try:
+        return next(csv.reader([line], delimiter=separator), [])
+    except csv.Error:
+        return []
+
+
+def _has_quotes(path):
+    """Whether a CSV writer quoted cells of a tab-separated file."""
+    num_columns = None
+    for _, line in numbered_lines(path, WHAT):
+        cells = line.split("\t")
+        num_columns = num_columns or len(cells)
+        is_broken = len(cells) != num_columns and breaks_in_quotes(cells)
+        is_all_quoted = all(
+            len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells
+        )
+        if is_broken or is_all_quoted or any(map(is_csv_quoted, cells)):
+            return True
+    return False
+
+
+def _delimited(path, separator, is_quoted):
+    words = SEPARATORS[separator]
+    rule = f"{words} between columns, "
+    rule += "quotes around cells" if is_quoted else "quotes are text"
+    lines = without_blank_end(numbered_lines(path, WHAT))
+    if is_quoted:
+        rows = _quoted_rows(path, lines, separator)
+    else:
+        rows = ((number, line.split("\t")) for number, line in lines)
+    _, headings = next(rows, (1, []))
+    headings = tuple(heading.strip() for heading in headings)
+    if not any(headings):
+        raise UsageError(f"{path} is empty. Expected {WHAT}.")
+
+    def checked():
+        for number, cells in rows:
+            place = f"line {number}"
+            if len(cells) == len(headings):
+                yield place, tuple(cells), None
+                continue
+            problem = (
+                f"expected {len(headings)} columns separated by {words}. "
+                f"Received: {len(cells)} columns, "
+                f"{shortened(separator.join(cells), 80)}"
+            )
+            yield place, None, problem
+
+    return Table(path, headings, rule, checked())
+
+
+def _quoted_rows(path, lines, separator):
+    """Yields the number of a row's first line, and its cells."""
+    csv.field_size_limit(MAX_LINE_BYTES)
+    reader = csv.reader(
+        (f"{line}\n" for _, line in lines), delimiter=separator, strict=True
     )
-    for number, line in enumerate(lines, start=1):
-        yield number, line.split("\t")
+    while True:
+        number = reader.line_num + 1
+        try:
+            cells = next(reader, None)
+        except csv.Error as error:
+            raise UsageError(
+                f"{path}, line {number}: expected a CSV row. Received: a row "
+                f"that ends at line {reader.line_num} with an error ({error}). "
+                "A quote within a quoted cell must be doubled, and each quoted "
+                "cell needs its closing quote."
+            ) from error
+        if cells is None:
+            return
+        if cells:  # not a blank line
+            yield number, cells
 
 
-def _column_indices(path, layout, headings, is_test):
-    if headings is None:
-        return layout.text_columns, layout.label_column
-    wanted = [*layout.text_columns]
-    if not is_test:
-        wanted.append(layout.label_column)
-    texts_at = find_columns(path, headings, wanted)[: len(layout.text_columns)]
-    if layout.label_column not in headings:
-        return texts_at, None
-    return texts_at, headings.index(layout.label_column)
+def _json_lines(path):
+    with_objects = _listed(path) or _objects(path)
+    first, rows = [], iter(with_objects)
+    for row in rows:
+        first.append(row)
+        if len(first) == FIRST_OBJECTS:
+            break
+    found = {key: None for _, one, _ in first if one for key in one}
+    headings = tuple(found)
+    if not headings:
+        problems = [problem for _, _, problem in first if problem]
+        raise UsageError(
+            f"{path}: expected one JSON object per line. Received: "
+            f"{problems[0] if problems else 'none'}. pandas writes such a file "
+            "with to_json(FILE, orient='records', lines=True)."
+        )
+
+    def cells():
+        for part in (first, rows):
+            for place, one, problem in part:
+                if one is None:
+                    yield place, None, problem
+                else:
+                    yield place, tuple(map(one.get, headings)), None
+
+    return Table(path, headings, "JSON lines", cells())
 
 
-def _joined(rows, num_columns):
-    """Yields rows, after joining rows that are on several lines."""
-    for number, row in rows:
-        whole = row
-        while len(whole) < num_columns:
-            _, rest = next(rows, (None, None))
-            if rest is None:
-                break
-            whole = [*whole[:-1], f"{whole[-1]} {rest[0]}", *rest[1:]]
-        yield number, whole
+def _objects(path):
+    for number, line in numbered_lines(path, "one JSON object per line"):
+        if line.strip():
+            try:
+                yield f"line {number}", parse_json(line), None
+            except UsageError as error:
+                yield f"line {number}", None, str(error)
 
 
-def _quoted_breaks(path):
-    """The fix for tabs and line breaks inside quotes."""
+def _listed(path):
+    """The objects of a file with one list, `None` for another file."""
+    lines = (line for _, line in numbered_lines(path, "JSON objects"))
+    first = next(filter(str.strip, lines), "")
+    if not first.lstrip().startswith("["):
+        return None
+    if path.stat().st_size > MAX_JSON_BYTES:
+        raise UsageError(
+            f"{path}: expected one JSON object per line. Received: one list "
+            f"with more than {MAX_JSON_BYTES} bytes. Write a line per object."
+        )
+    try:
+        entries = parse_json(
+            path.read_bytes().removeprefix(b"\xef\xbb\xbf"), list
+        )
+    except UsageError as error:
+        raise UsageError(
+            f"{path}: {error}. Write one object per line."
+        ) from error
     return (
-        "A CSV writer quoted texts with tabs or line breaks; this reader has "
-        f"no quoting. {how_to_convert(path.name, chr(9))}."
+        (f"object {number}", one, None)
+        if isinstance(one, dict)
+        else (
+            f"object {number}",
+            None,
+            f"expected a JSON object. Received: {shortened(one)}",
+        )
+        for number, one in enumerate(entries, start=1)
     )
 
 
-def _hint(layout, data_dir):
-    folder = pathlib.Path(data_dir)
-    if folder.name == layout.folder:
-        return f". Did you mean {str(folder.parent)!r}?"
-    for name in layout.files.values():
-        if (folder / f"{name}.tsv").is_file():
-            place = folder / layout.folder
-            return f", which has {name}.tsv itself. Move its files to {place}."
-    if not folder.is_dir():
-        return ", which is not a directory."
-    return "."
+def _parquet(path, wanted):
+    try:
+        file = pyarrow.parquet.ParquetFile(path)
+        headings = tuple(file.schema_arrow.names)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable(path, "a Parquet file", error) from error
+
+    def batches():
+        with file:
+            yield from file.iter_batches()
+
+    rows = _batch_rows(path, "a Parquet file", batches(), wanted)
+    return Table(path, headings, "Parquet", rows)
 
 
-def _shortened(row, limit=80):
-    line = "\t".join(row)
-    return repr(line if len(line) <= limit else f"{line[:limit]}...")
+def _saved_dataset(path, wanted):
+    """A dataset that Hugging Face `datasets` saved, from its Arrow files."""
+    what = "a dataset saved by Hugging Face datasets"
+    if splits := split_folders(path):
+        raise UsageError(
+            f"{path}: expected the folder of one split. Received: a folder of "
+            f"{len(splits)} splits. Name one of "
+            f"{', '.join(str(folder) for folder in splits.values())}."
+        )
+    if not (path / DATASET_STATE).is_file():
+        raise UsageError(
+            f"{path}: expected {what}, with {DATASET_STATE} and "
+            f"{DATASET_INFO}. Received: another folder. Name a file, or save "
+            "the dataset with dataset.save_to_disk(FOLDER)."
+        )
+    state = read_json(path / DATASET_STATE, what)
+    entries = state.get("_data_files")
+    names = [
+        one.get("filename")
+        for one in (entries if isinstance(entries, list) else ())
+        if isinstance(one, dict)
+    ]
+    files = [
+        path / name
+        for name in names
+        if isinstance(name, str) and pathlib.PurePath(name).name == name
+    ]
+    if not files or len(files) != len(names):
+        raise UsageError(
+            f"{path / DATASET_STATE}: expected the names of Arrow files. "
+            f"Received: {shortened(entries)}. Save the dataset again."
+        )
+
+    def batches():
+        for file in files:
+            with pa.OSFile(str(file)) as source:
+                yield from pa.ipc.open_stream(source)
+
+    try:
+        with pa.OSFile(str(files[0])) as source:
+            headings = tuple(pa.ipc.open_stream(source).schema.names)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable(files[0], what, error) from error
+    rows = _batch_rows(path, what, batches(), wanted)
+    return Table(path, headings, "a saved dataset", rows, _class_names(path))
+
+
+def _class_names(path):
+    """The names of classes by column, as `dataset_info.json` has them."""
+    if not (path / DATASET_INFO).is_file():
+        return {}
+    info = read_json(path / DATASET_INFO, "the features of a saved dataset")
+    features = info.get("features")
+    return {
+        column: tuple(map(str, feature["names"]))
+        for column, feature in (
+            features.items() if isinstance(features, dict) else ()
+        )
+        if isinstance(feature, dict)
+        and feature.get("_type") == "ClassLabel"
+        and isinstance(feature.get("names"), list)
+    }
+
+
+def _batch_rows(path, what, batches, wanted):
+    """Yields the rows of Arrow batches, `None` in columns that nobody wants."""
+    number = 0
+    try:
+        for batch in batches:
+            columns = [
+                column.to_pylist()
+                if name in wanted
+                else itertools.repeat(None, batch.num_rows)
+                for name, column in zip(
+                    batch.schema.names, batch.columns, strict=True
+                )
+            ]
+            for cells in zip(*columns, strict=True):
+                number += 1
+                yield f"row {number}", cells, None
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise _unreadable(path, what, error) from error
+
+
+def _unreadable(path, what, error):
+    return UsageError(
+        f"{path}: expected {what}. Received: {shortened(str(error))}. Write "
+        "the file again."
+    )

@@ -7,6 +7,7 @@ from kdkit.data import Questions
 from kdkit.data import TokenExamples
 from kdkit.data import normalized
 from kdkit.data.encoding import as_given
+from kdkit.data.unlabeled import PUNCTUATION
 from kdkit.doctor.findings import NOTE
 from kdkit.doctor.findings import OK
 from kdkit.doctor.findings import RUINS
@@ -194,9 +195,6 @@ def _scores(labels, check):
 def _listed(names):
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"{', '.join(names[:SHOWN])}{more}"
-
-
-PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
 
 
 def given_texts(examples) -> list[tuple[str, ...]]:

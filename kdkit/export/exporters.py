@@ -12,11 +12,12 @@ from kdkit.backends import need_tensorflow
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.export import metadata
-from kdkit.export.exportable import DECODER
-from kdkit.export.exportable import ENCODER
-from kdkit.export.exportable import ENCODER_DECODER
 from kdkit.export.exportable import exportable
 from kdkit.export.exportable import model_kind
+from kdkit.export.inputs import DECODER
+from kdkit.export.inputs import ENCODER
+from kdkit.export.inputs import ENCODER_DECODER
+from kdkit.export.inputs import TENSORS
 from kdkit.export.verification import FP32_TOLERANCE
 from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
@@ -29,6 +30,7 @@ _KINDS = {
     ENCODER: "an encoder",
     DECODER: "a decoder",
     ENCODER_DECODER: "an encoder-decoder",
+    TENSORS: "a model on images or numbers",
 }
 _EXPORTERS = {}  # by name, in the order of registration
 

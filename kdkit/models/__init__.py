@@ -4,7 +4,7 @@ from kdkit.late_names import late_names
 
 _DEFINED_IN = {
     "HEADS": "heads",
-    "LABELS_FILE": "saving",
+    "LABELS_FILE": "places",
     "PRESETS": "sizes",
     "TOKENIZER_DIRECTORY": "places",
     "BertConfig": "sizes",
@@ -29,6 +29,7 @@ _DEFINED_IN = {
     "byte_pair_files": "vocabularies",
     "require_num_classes": "loading",
     "check_place": "places",
+    "class_names_at": "places",
     "check_same_ids": "token_ids",
     "require_sentence_pieces": "tokenizers",
     "choose_blocks": "sizes",

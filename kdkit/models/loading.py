@@ -28,12 +28,12 @@ from kdkit.models.hugging_face_weights import copy_sequence_head
 from kdkit.models.model_directories import require_model_directory
 from kdkit.models.model_directories import require_weights
 from kdkit.models.places import ARMS
+from kdkit.models.places import LABELS_FILE
 from kdkit.models.places import TOKENIZER_DIRECTORY
 from kdkit.models.places import announce_download
 from kdkit.models.recovery import DIGESTS_FILE
 from kdkit.models.recovery import require_intact_files
 from kdkit.models.saving import HEAD_FILE
-from kdkit.models.saving import LABELS_FILE
 from kdkit.models.tokenizers import checked_tokenizer
 from kdkit.models.tokenizers import load_preset_tokenizer
 from kdkit.models.tokenizers import load_saved_tokenizer

@@ -188,7 +188,7 @@ class MassSeq2SeqLM(keras_hub.models.BartSeq2SeqLM):
         backbone: `MassBackbone`.
         preprocessor: a `keras_hub.models.Seq2SeqLMPreprocessor`, or `None` for
             a model on token ids. Defaults to `None`.
-        kwargs: arguments of `keras_hub.models.Seq2SeqLM`, such as `name`.
+        **kwargs: arguments of `keras_hub.models.Seq2SeqLM`, such as `name`.
 
     Returns of a call:
         float tensor of shape `(batch_size, decoder_length, vocabulary_size)`

@@ -8,6 +8,7 @@ import importlib.util
 import logging
 import os
 import pathlib
+import re
 
 from kdkit.errors import UsageError
 from kdkit.io.machine import byte_size
@@ -19,6 +20,8 @@ _log = logging.getLogger(__name__)
 
 # The tokenizer's directory in runs whose models are files.
 TOKENIZER_DIRECTORY = "tokenizer"
+LABELS_FILE = "labels.json"  # the names of the classes
+UNNAMED = re.compile(r"LABEL_\d+")  # of classes in Hugging Face checkpoints
 # The directories of models in a run.
 ARMS = ("student", "teacher", "encoder", "decoder", "encoder_decoder")
 # The end of class names for Hugging Face checkpoints that classify texts.
@@ -84,6 +87,46 @@ def config_file(source) -> pathlib.Path | None:
     files = [folder / "config.json" for folder in map(path.joinpath, ARMS)]
     found = [file for file in (*files, path / "config.json") if file.is_file()]
     return found[0] if found else None
+
+
+def class_names_at(source) -> tuple[str, ...] | None:
+    """Returns the names of a classifier's classes, in their order.
+
+    They are in `labels.json` of a preset or a run, or `id2label` of a Hugging
+    Face checkpoint. Names such as `LABEL_0` do not count.
+
+    Args:
+        source: string or path, as in `kdkit.models.load_classifier`.
+
+    Returns:
+        Tuple of strings; `None` if the classes have no names.
+
+    Raises:
+        UsageError: (a `ValueError`) if these files are damaged.
+    """
+    path = pathlib.Path(source)
+    if path.is_file():
+        path = path.parent
+    for folder in (*map(path.joinpath, ARMS), path):
+        if (folder / LABELS_FILE).is_file():
+            labels = read_json(folder / LABELS_FILE, "the names of classes")
+            names = labels.get("classes")
+            return tuple(map(str, names)) if isinstance(names, list) else None
+    file = path / "config.json"
+    if not file.is_file():
+        return None
+    config = read_json(file, "the config of a model")
+    names, classes = config.get("id2label"), config.get("architectures")
+    if not isinstance(names, dict) or not any(
+        str(name).endswith(SUFFIX)
+        for name in (classes if isinstance(classes, list) else ())
+    ):
+        return None
+    try:
+        ordered = [str(names[key]) for key in sorted(names, key=int)]
+    except ValueError:
+        return None
+    return None if any(map(UNNAMED.fullmatch, ordered)) else tuple(ordered)
 
 
 def is_encoder_alone(source) -> bool:

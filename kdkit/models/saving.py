@@ -12,6 +12,7 @@ from kdkit.models.heads import backbone_of
 from kdkit.models.heads import find_head
 from kdkit.models.heads import needs_plain_encoder
 from kdkit.models.heads import with_plain_encoder
+from kdkit.models.places import LABELS_FILE
 from kdkit.models.recovery import HEAD_FILE
 from kdkit.models.recovery import write_digests
 from kdkit.models.ruled_tokenizers import plain_tokenizer
@@ -22,7 +23,6 @@ from kdkit.models.variants import as_keras_hub
 from kdkit.models.variants import save_settings
 from kdkit.models.variants import settings_note
 
-LABELS_FILE = "labels.json"  # the names of the classes
 SLACK = 1 << 18  # bytes of configs
 
 

@@ -32,6 +32,7 @@ from kdkit.training.data_settings import AugmentedSettings
 from kdkit.training.data_settings import AugmentSettings
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
+from kdkit.training.task_data import open_task
 
 _log = logging.getLogger(__name__)
 
@@ -106,7 +107,7 @@ def load_parts(settings: AugmentSettings, output):
     Raises:
         UsageError: (a `ValueError`) with all mistakes.
     """
-    task = tasks.get_task(settings.task)
+    task = open_task(settings)
     with all_mistakes() as check:
         with check():
             _require_text_task(task)

@@ -47,6 +47,7 @@ from kdkit.version import __version__
 CONFIG, LOCK = "config.json", ".lock"
 EVENTS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
 PROVENANCE = "provenance"
+INPUTS = "inputs"  # models and data that a call had in memory
 BLOCK = 1 << 20  # bytes
 # Saved with the settings if the run has several replicas.
 REPLICAS = "replicas"
@@ -341,7 +342,9 @@ def _require_empty(path):
     unexpected = sorted(
         item.name
         for item in path.iterdir()
-        if item.name != LOCK and not _is_step(item) and not is_left_over(item)
+        if item.name not in (LOCK, INPUTS)
+        and not _is_step(item)
+        and not is_left_over(item)
     )
     of_run = [name for name in (EVENTS, CHECKPOINTS) if name in unexpected]
     if of_run:

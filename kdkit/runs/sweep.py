@@ -21,9 +21,9 @@ from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import canonical_path
 from kdkit.settings import override
 from kdkit.settings import to_dict
-from kdkit.tasks import get_task
 from kdkit.training.making import validate_sizes
 from kdkit.training.model_settings import require_one_process
+from kdkit.training.task_data import open_task
 
 TRIALS = "trials"
 
@@ -79,7 +79,7 @@ def yardstick(settings: DistillSettings | PretrainSettings) -> Yardstick:
             objectives' weights.
     """
     if isinstance(settings, DistillSettings):
-        task = get_task(settings.data.task)
+        task = open_task(settings.data)
         return Yardstick(task.primary_metric, "max", "dev", task.name)
     if not any(stage.trains_head for stage in settings.stages):
         raise UsageError(
@@ -315,7 +315,8 @@ def validate_axes(
                 "setting of the distillation itself. Make a sweep for each "
                 "value."
             )
-        if on_task and axis.field in OF_DEV:
+        is_of_table = axis.field.startswith("data.table")
+        if on_task and (axis.field in OF_DEV or is_of_table):
             raise UsageError(
                 f"{axis.field} decides which examples are measured, so the "
                 "trials could not be compared. Expected a setting of training "

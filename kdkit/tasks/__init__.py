@@ -12,6 +12,9 @@ from kdkit.tasks.kinds import majority_accuracy
 from kdkit.tasks.metrics import agreement
 from kdkit.tasks.metrics import generation_metrics
 from kdkit.tasks.metrics import generation_signatures
+from kdkit.tasks.own import from_table
+from kdkit.tasks.own import from_toml
+from kdkit.tasks.own import task_of_table
 from kdkit.tasks.registry import TASKS
 from kdkit.tasks.registry import get_task
 from kdkit.tasks.registry import register_task
@@ -29,9 +32,12 @@ __all__ = [
     "Tagging",
     "Task",
     "agreement",
+    "from_table",
+    "from_toml",
     "generation_metrics",
     "generation_signatures",
     "get_task",
     "majority_accuracy",
     "register_task",
+    "task_of_table",
 ]

@@ -4,7 +4,7 @@ from kdkit.data.multiple_choice import LETTERS
 from kdkit.data.multiple_choice import RaceLayout
 from kdkit.data.synthetic import SENTIMENT_SPLITS
 from kdkit.data.synthetic import load_sentiment
-from kdkit.data.tables import TableLayout
+from kdkit.data.table_layouts import TableLayout
 from kdkit.data.tfds import TfdsLayout
 from kdkit.data.token_files import ConllLayout
 from kdkit.data.token_files import PolyphoneLayout
@@ -16,6 +16,7 @@ from kdkit.tasks.kinds import Polyphones
 from kdkit.tasks.kinds import Regression
 from kdkit.tasks.kinds import SingleLabel
 from kdkit.tasks.kinds import Tagging
+from kdkit.tasks.own import from_toml
 from kdkit.tasks.task import Task
 
 MNLI_FILES = {
@@ -47,12 +48,6 @@ GOEMOTIONS = (
     "joy", "love", "nervousness", "optimism", "pride", "realization", "relief",
     "remorse", "sadness", "surprise", "neutral",
 )  # fmt: skip
-
-# The columns of a user's table.
-TEXT_COLUMNS = {
-    "single_label": ("text",),
-    "single_label_pair": ("text", "text_pair"),
-}
 
 # Class numbers are those of TensorFlow Datasets.
 TASKS = {
@@ -219,22 +214,6 @@ TASKS = {
             num_columns=3,
         ),
     ),
-    **{
-        name: Task(
-            name=name,
-            num_texts=len(columns),
-            kind=SingleLabel(),
-            metrics=("accuracy", "macro_f1"),
-            primary_metric="accuracy",
-            layout=TableLayout(
-                folder=name,
-                text_columns=columns,
-                label_column="label",
-                reads_label_set=True,
-            ),
-        )
-        for name, columns in TEXT_COLUMNS.items()
-    },
     "multi_label": Task(
         name="multi_label",
         kind=MultiLabel(),
@@ -277,18 +256,46 @@ TASKS = {
     ),
 }
 
+# Users' tables in 0.1, in a folder of this name. Only the settings of earlier
+# runs name them; today a table is made by `from_table`.
+EARLIER = {
+    name: Task(
+        name=name,
+        num_texts=len(columns),
+        kind=SingleLabel(),
+        metrics=("accuracy", "macro_f1"),
+        primary_metric="accuracy",
+        layout=TableLayout(
+            folder=name,
+            text_columns=columns,
+            label_column="label",
+            reads_label_set=True,
+        ),
+    )
+    for name, columns in (
+        ("single_label", ("text",)),
+        ("single_label_pair", ("text", "text_pair")),
+    )
+}
+
 
 def get_task(name: str) -> Task:
     """Returns the task with this name, a key of `TASKS`.
 
+    A name that ends with `.toml` is a file, as for `from_toml`.
+
     >>> get_task("mnli").num_classes
     3
     """
+    if name.endswith(".toml"):
+        return from_toml(name)
+    if name in EARLIER:
+        return EARLIER[name]
     if name not in TASKS:
         raise UsageError(
             f"Unknown task. Expected one of {', '.join(TASKS)}. "
-            f"Received: {name!r}.{suggestion(name, TASKS)} Register your own "
-            "with `register_task`."
+            f"Received: {name!r}.{suggestion(name, TASKS)} Your own table "
+            "needs no name: pass --train FILE (Python: tasks.from_table)."
         )
     return TASKS[name]
 

@@ -8,12 +8,15 @@ from typing import Protocol
 
 from kdkit import models
 from kdkit.data.examples import Examples
+from kdkit.data.labeled_tables import LabeledTable
 from kdkit.data.tfds import TfdsLayout
 from kdkit.data.tfds import announce_download
 from kdkit.data.tfds import read_tfds
+from kdkit.data.tfds import require_downloader
 from kdkit.errors import UsageError
 from kdkit.tasks.kinds import Kind
 from kdkit.tasks.kinds import Regression
+from kdkit.tasks.metrics import require_metrics
 
 
 class Layout(Protocol):
@@ -57,6 +60,9 @@ class Task:
         generated_splits: tuple of the splits that `generate` accepts.
         other_dev_splits: tuple of dev splits that do not choose models. A run
             measures its final models on them.
+        table: `kdkit.data.LabeledTable`, for a task made by
+            `kdkit.tasks.from_table`. It names its files, so that methods need
+            no `data_dir`.
     """
 
     name: str
@@ -70,6 +76,7 @@ class Task:
     generate: Callable[[str], Examples] | None = None
     generated_splits: tuple[str, ...] = ()
     other_dev_splits: tuple[str, ...] = ()
+    table: LabeledTable | None = None
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
@@ -104,6 +111,8 @@ class Task:
     @property
     def splits(self) -> tuple[str, ...]:
         """Names of the splits."""
+        if self.table is not None:
+            return self.table.splits
         return self.generated_splits or tuple(self.layout.files)
 
     def for_data(self, data_dir) -> "Task":
@@ -128,8 +137,13 @@ class Task:
         """Checks that the splits can be loaded, without reading them.
 
         Raises:
-            UsageError: for unknown splits, or with a list of missing files.
+            UsageError: for unknown splits, with a list of missing files, or if
+                a package that the task needs is not installed.
         """
+        require_metrics(self.metrics)
+        if self.table is not None and data_dir is None:
+            self.table.require(splits)
+            return
         unknown = [split for split in splits if split not in self.splits]
         if unknown:
             raise UsageError(
@@ -138,11 +152,16 @@ class Task:
             )
         if data_dir is None:
             self._require_data_dir(data_dir)
+            if self.tfds is not None and self.generate is None:
+                require_downloader()
             return
-        if self.generate is not None:
+        if self.generate is not None or self.table is not None:
+            why = "is generated and reads no files"
+            if self.table is not None:
+                why = "names its files itself"
             raise UsageError(
-                f"Task {self.name!r} is generated and reads no files. "
-                f"Received: data_dir={str(data_dir)!r}. Remove it."
+                f"Task {self.name!r} {why}. Received: "
+                f"data_dir={str(data_dir)!r}. Remove it."
             )
         self.layout.require(splits, data_dir)
 
@@ -166,13 +185,14 @@ class Task:
         Returns:
             `Examples`, or the corresponding class for the task's kind. GLUE's
             test splits have no labels.
-            splits have no labels.
 
         Raises:
             UsageError: if the split is unknown, or if its data are missing or
                 malformed.
         """
         self.check_data([split], data_dir)
+        if self.table is not None:
+            return self.table.read(split)
         if self.generate is not None:
             return self.generate(split)
         if data_dir is None:

@@ -7,10 +7,12 @@ import math
 from kdkit.augmentation import Augmentation
 from kdkit.data import DETOKENIZERS
 from kdkit.data import Corpus
+from kdkit.data import LabeledTable
 from kdkit.data import Masking
 from kdkit.data import load_sentiment
 from kdkit.errors import UsageError
 from kdkit.settings import too_small
+from kdkit.tasks import Task
 from kdkit.teacher_cache import require_cache_directory
 from kdkit.teacher_cache import validate_precision
 from kdkit.training.model_settings import validate_seed
@@ -24,7 +26,7 @@ class DataSettings:
     """The settings of a task's data.
 
     Args:
-        task: string. A key of `kdkit.tasks.TASKS`.
+        task: string. A key of `kdkit.tasks.TASKS`; with `table`, only a name.
         data_dir: string or `None`. The folder with `SST-2/`, `MRPC/`...;
             `None` for TensorFlow Datasets.
         sequence_length: int. The largest sequence length in tokens. Longer
@@ -35,6 +37,8 @@ class DataSettings:
             are padded to. XLA compiles each length once. `None` to pad every
             batch to `sequence_length`, for losses that count padding.
         dev_split: string. The split that chooses the best epoch.
+        table: `kdkit.data.LabeledTable` or `None`. The user's own table,
+            instead of a task with a name.
 
     Raises:
         UsageError: (a `ValueError`) if a number is impossible, or `dev_split`
@@ -47,6 +51,19 @@ class DataSettings:
     max_train_rows: int | None = None
     num_buckets: int | None = 8
     dev_split: str = "dev"
+    table: LabeledTable | None = None
+
+    @classmethod
+    def of(cls, task: Task, data_dir: str | None = None) -> "DataSettings":
+        """Returns the settings of a task's data, with default lengths.
+
+        Args:
+            task: `kdkit.tasks.Task`, from `kdkit.tasks.get_task` or
+                `kdkit.tasks.from_table`.
+            data_dir: string or `None`. The folder with the files of a task
+                from `get_task`. Defaults to `None`.
+        """
+        return cls(task.name, data_dir, task.sequence_length, table=task.table)
 
     def __post_init__(self):
         problems = []
@@ -241,6 +258,7 @@ class AugmentSettings:
         parity: string or `None`. `"tinybert"` to follow the authors' code
             where it differs from the paper, see docs/fidelity.md.
         seed: int. The random seed.
+        table: `kdkit.data.LabeledTable` or `None`, as in `DataSettings`.
     """
 
     task: str
@@ -251,6 +269,7 @@ class AugmentSettings:
     augmentation: Augmentation = Augmentation()
     parity: str | None = None
     seed: int = 0
+    table: LabeledTable | None = None
 
     def __post_init__(self):
         validate_seed(self.seed)

@@ -18,14 +18,17 @@ from kdkit.errors import all_mistakes
 from kdkit.taps import select_inputs
 from kdkit.tasks import Task
 from kdkit.training.data_settings import AugmentedSettings
+from kdkit.training.data_settings import AugmentSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.data_settings import UnlabeledSettings
 
 _log = logging.getLogger(__name__)
 
 
-def open_task(settings: DataSettings) -> Task:
+def open_task(settings: DataSettings | AugmentSettings) -> Task:
     """Returns the task, with its classes from the data."""
+    if settings.table is not None:
+        return tasks.task_of_table(settings.table, settings.task)
     return tasks.get_task(settings.task).for_data(settings.data_dir)
 
 
@@ -158,6 +161,9 @@ def load_data(
             stored.encoded, stored, augmented.copies_per_epoch
         )
     encoded = training_rows.encoded
+    if task.table is not None:
+        for split, rows in (("train", train), (settings.dev_split, dev)):
+            _log.info(task.table.description(split, len(rows)))
     dev = task.encode(dev, tokenizer, settings.sequence_length)
     copies = ""
     if training_rows.augmented is not None:

@@ -6,7 +6,7 @@ import pytest
 from kdkit.data import Examples
 from kdkit.data import TableLayout
 from kdkit.data import read_table
-from kdkit.data.tables import require_tables
+from kdkit.data.table_layouts import require_tables
 from kdkit.errors import UsageError
 
 SENTENCES = TableLayout(

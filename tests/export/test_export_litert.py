@@ -278,13 +278,13 @@ def test_to_litert_refuses_models_it_does_not_know(bert, tmp_path):
     path = tmp_path / "m.tflite"
     with pytest.raises(UsageError, match="one output"):
         export.to_litert(bert.backbone, path)
-    sequential = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    with pytest.raises(UsageError, match="dict of inputs"):
-        export.to_litert(sequential, path)
-    image = keras.Input((3,), name="image")
-    model = keras.Model({"image": image}, keras.layers.Dense(2)(image))
-    with pytest.raises(UsageError, match=r"Received: \['image'\]"):
+    pair = {name: keras.Input((3,), name=name) for name in ("image", "depth")}
+    model = keras.Model(pair, keras.layers.Dense(2)(pair["image"]))
+    with pytest.raises(UsageError, match=r"Received: \['depth', 'image'\]"):
         export.to_litert(model, path)
+    nothing = keras.Sequential([keras.layers.Dense(2)])
+    with pytest.raises(UsageError, match="Call it on one batch first"):
+        export.to_litert(nothing, path)
 
 
 def test_to_litert_asks_for_batches_where_the_vocabulary_is_unknown(tmp_path):

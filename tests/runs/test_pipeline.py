@@ -101,7 +101,7 @@ def test_the_example_of_the_docstring_runs(tmp_path, monkeypatch, logged):
     document = inspect.getdoc(Pipeline)
     (code,) = re.findall("```python\n(.*?)```", document, re.DOTALL)
     code = textwrap.dedent(code)
-    assert code in python_blocks("howto")
+    assert code in python_blocks("pipelines")
     exec(compile(code, "example", "exec"), {})
     run = tmp_path / "runs" / "pipeline"
     assert (run / "student" / "config.json").is_file()
