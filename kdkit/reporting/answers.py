@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import millions
 from kdkit.reporting.formatting import portable_path
+from kdkit.reporting.formatting import words
 from kdkit.reporting.plots import plot_parts
 from kdkit.reporting.plots import plot_scores
 from kdkit.reporting.records import RunRecords
@@ -17,7 +18,7 @@ from kdkit.runs.predictions import Difference
 from kdkit.runs.predictions import Predictions
 
 # Settings of the data that describe how it is read, not what it is.
-_NOT_DATA = ("num_buckets", "dev_split", "task")
+_NOT_DATA = ("num_buckets", "dev_split", "task", "max_train_rows")
 _FEW = 6  # classes whose names fit next to each other
 
 
@@ -246,7 +247,7 @@ def differing_in_words(records: RunRecords) -> str:
         f"{answers.examples:,} examples ({share:.1f} %)."
     )
     if shown < answers.differing:
-        text += f" The {shown} where both are most confident:"
+        text += f" Below are the {shown} where both are most confident."
     return text
 
 
@@ -264,11 +265,7 @@ def _first(records):
 
 
 def _label(name):
-    text = name.replace("_", " ")
-    return {
-        "data dir": "Folder",
-        "max train rows": "Training examples, at most",
-    }.get(text, text.capitalize())
+    return "Folder" if name == "data_dir" else words(name).capitalize()
 
 
 def _in_words(value):

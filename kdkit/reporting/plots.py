@@ -30,7 +30,7 @@ from kdkit.reporting.selection import metric_curve
 from kdkit.runs.events import ARMS
 
 STYLE = pathlib.Path(__file__).with_name("style.mplstyle")
-# As in `report.html.jinja`.
+# As in `base.html.jinja`.
 COLORS = {"teacher": "#68737f", "control": "#b8500b", "student": "#0a63c2"}
 # In SVG units: a picture without its legend, its margins, parts of a legend.
 _LARGE, _SMALL, _SQUARE = (400, 300), (320, 210), (320, 320)
