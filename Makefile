@@ -22,6 +22,7 @@ ON_EVERY_BACKEND := tests/losses tests/test_layer_maps.py tests/test_projections
     tests/test_distiller_saving.py tests/test_several_teachers.py \
     tests/test_label_weights.py tests/test_chunked_logits.py \
     tests/test_epoch_means.py tests/test_padded_logits.py \
+    tests/test_any_model.py tests/test_foreign_losses.py \
     tests/models/test_families.py
 # What `kdkit report RUN... --keep` wrote; the runs in the README's picture.
 RECORDS := docs/measured/runs.jsonl

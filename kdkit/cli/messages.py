@@ -1,8 +1,9 @@
 """Handlers that print the messages of kdkit's loggers on standard output.
 
 The library reports with `logging` alone, to loggers below `"kdkit"`. In a
-terminal, rich prints the messages above a display of the stage that trains.
-Otherwise each message is a line, with one line per epoch.
+terminal, rich prints the messages above a display of the stage that trains, and
+finished epochs in brief. Elsewhere each message is a line, with one line per
+epoch.
 """
 
 import contextlib
@@ -27,12 +28,14 @@ def shown_messages(verbose: str | int = "auto") -> Iterator[None]:
             a terminal, otherwise 2.
     """
     logger = logging.getLogger("kdkit")
-    if any(isinstance(one, _Lines | _Terminal) for one in logger.handlers):
+    if any(
+        isinstance(one, _Lines | TerminalHandler) for one in logger.handlers
+    ):
         yield  # a verb that runs inside another verb
         return
     before = logger.level, logger.propagate
     is_terminal = sys.stdout.isatty() if verbose == "auto" else verbose == 1
-    handler = _Terminal() if is_terminal else _Lines()
+    handler = TerminalHandler() if is_terminal else _Lines()
     logger.addHandler(handler)
     least = logging.DEBUG if is_terminal else logging.INFO
     logger.setLevel(logging.WARNING if verbose == 0 else least)
@@ -52,52 +55,62 @@ class _Lines(logging.Handler):
         print(self.format(record), flush=True)
 
 
-class _Terminal(logging.Handler):
+class TerminalHandler(logging.Handler):
     """Prints coloured messages, tables of the terminal's width, and a display.
 
     The display is below all messages while a stage trains.
+
+    Args:
+        console: `rich.console.Console` or `None`. Defaults to `None`, one that
+            writes to standard output.
     """
 
-    def __init__(self):
+    def __init__(self, console=None):
         from rich.console import Console
 
         super().__init__()
-        self._console = Console(highlight=False)
+        self.console = console or Console(highlight=False)
         self._live = None
 
     def emit(self, record):
         from rich.text import Text
 
         if hasattr(record, "progress"):
-            self._show(record.progress)
+            self.show(record.progress)
         elif record.levelno >= logging.INFO:
             if hasattr(record, "ends_progress"):
-                self._hide()
+                self.hide()
             if hasattr(record, "renderable"):
-                self._console.print(record.renderable)
+                self.console.print(record.renderable)
             else:
                 # Not wrapped, so that users can copy paths.
                 style = STYLES.get(record.levelno, "")
-                text = Text(self.format(record), style)
-                self._console.print(text, soft_wrap=True)
+                text = getattr(record, "brief", None) or self.format(record)
+                self.console.print(Text(text, style), soft_wrap=True)
 
-    def _show(self, progress):
+    def show(self, progress) -> None:
+        """Draws the display.
+
+        Args:
+            progress: `kdkit.training.callbacks.StepProgress`.
+        """
         from rich.live import Live
 
         if self._live is None:
             self._live = Live(
-                console=self._console, auto_refresh=False, transient=True
+                console=self.console, auto_refresh=False, transient=True
             )
             self._live.start()
         self._live.update(progress_display(progress), refresh=True)
 
-    def _hide(self):
+    def hide(self) -> None:
+        """Removes the display."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     def close(self):
-        self._hide()
+        self.hide()
         super().close()
 
 

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import logging
 import pathlib
 
 from kdkit.cli.groups import TableOptions
@@ -20,6 +21,8 @@ from kdkit.tasks import from_toml
 from kdkit.tasks import get_task
 from kdkit.tasks import task_of_table
 from kdkit.training.data_settings import DataSettings
+
+_log = logging.getLogger(__name__)
 
 TOML = ".toml"
 FILES = ("train", "dev", "test")
@@ -171,7 +174,7 @@ def chosen_task(options) -> Task:
 def chosen_data(options) -> DataSettings:
     """Returns the settings of the data that options name.
 
-    Without any, the data of the teacher's run are taken, which is printed.
+    Without any, the data of the teacher's run are taken, which is logged.
 
     Args:
         options: the parsed options.
@@ -181,7 +184,7 @@ def chosen_data(options) -> DataSettings:
     """
     if options.task is None and not names_a_table(options):
         data = data_of_teacher(options)
-        print(f"Data of {options.teacher[0]}: {_in_words(data)}.", flush=True)
+        _log.info(f"Data of {options.teacher[0]}: {_in_words(data)}.")
         return data
     data_dir = options.data_dir
     if data_dir is not None and pathlib.Path(data_dir).exists():

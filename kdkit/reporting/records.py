@@ -24,8 +24,8 @@ from kdkit.runs.events import LARGEST
 from kdkit.runs.events import Event
 from kdkit.runs.events import fits_64_bits
 from kdkit.runs.events import read_event
-from kdkit.runs.predictions import PREDICTIONS_FILE
 from kdkit.runs.predictions import Predictions
+from kdkit.runs.predictions import read_predictions
 
 CONFIG_FILE = "config.json"
 EVENTS_FILE = "metrics.jsonl"
@@ -350,15 +350,10 @@ def _read_directory(run_dir):
     else:
         events = ()
         remarks = (f"There is no {EVENTS_FILE}: nothing was run yet.",)
-    predictions = {}
-    path = run_dir / PREDICTIONS_FILE
-    if path.is_file():
-        found, damaged = _checked_events(json_lines(path), path.name, config)
-        remarks += damaged
-        predictions = {
-            event.arm: event for event in found if type(event) is Predictions
-        }
-    return RunRecords(run_dir, config, events, remarks, predictions=predictions)
+    predictions, damaged = read_predictions(run_dir)
+    return RunRecords(
+        run_dir, config, events, remarks + damaged, predictions=predictions
+    )
 
 
 def _renamed(event, names):

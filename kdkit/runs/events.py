@@ -514,7 +514,7 @@ def read_event(line: dict) -> Event | None:
     if kind not in _KINDS:
         return Event(line=line)
     try:
-        return _KINDS[kind](line=line, **_fields(_KINDS[kind], line))
+        return _KINDS[kind](line=line, **read_fields(_KINDS[kind], line))
     except UsageError:
         return None
 
@@ -539,8 +539,17 @@ def _hints(kind):
     }
 
 
-def _fields(kind, values):
-    """The arguments of a class, from a JSON object that may have other keys."""
+def read_fields(kind: type[Fields], values: dict) -> dict:
+    """Returns the arguments of a class, converted from a JSON object.
+
+    Args:
+        kind: class with annotated fields, as events have them.
+        values: dict. It may have other keys.
+
+    Raises:
+        UsageError: if a field is missing or has a value that its annotation
+            does not allow.
+    """
     found = {}
     for name, (hint, is_needed) in _hints(kind).items():
         if name in values:
@@ -577,7 +586,7 @@ def _converted(hint, value):
             }
     elif dataclasses.is_dataclass(hint):
         if isinstance(value, dict):
-            return hint(**_fields(hint, value))
+            return hint(**read_fields(hint, value))
     elif hint is int:
         if type(value) is int and 0 <= value <= LARGEST_COUNT:
             return value

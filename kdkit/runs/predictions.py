@@ -8,13 +8,13 @@ is not in `metrics.jsonl`, because it has texts of the data.
 import dataclasses
 import json
 import pathlib
-import time
 
 from kdkit.errors import UsageError
 from kdkit.io.files import with_own_digest
 from kdkit.io.files import write_text
-from kdkit.runs.events import Event
+from kdkit.io.reading import json_lines
 from kdkit.runs.events import Fields
+from kdkit.runs.events import read_fields
 
 PREDICTIONS_FILE = "predictions.jsonl"
 
@@ -57,7 +57,7 @@ class Difference(Fields):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Predictions(Event, kind="predictions"):
+class Predictions(Fields):
     """The answers of an arm's final model on dev.
 
     Args:
@@ -117,9 +117,33 @@ def write_predictions(run_dir: pathlib.Path, found: list[Predictions]) -> None:
         run_dir: `pathlib.Path` of a run directory.
         found: list of `Predictions`.
     """
-    lines = [
-        {"event": one.kind, "time": time.time(), **one.to_dict()}
-        for one in found
-    ]
-    text = "".join(f"{json.dumps(with_own_digest(line))}\n" for line in lines)
+    text = "".join(
+        f"{json.dumps(with_own_digest(one.to_dict()))}\n" for one in found
+    )
     write_text(run_dir / PREDICTIONS_FILE, text)
+
+
+def read_predictions(run_dir: pathlib.Path) -> tuple[dict, tuple[str, ...]]:
+    """Reads `predictions.jsonl`.
+
+    Args:
+        run_dir: `pathlib.Path` of a run directory.
+
+    Returns:
+        Tuple of a dict from arm to `Predictions`, empty if there is no such
+        file, and of remarks on damaged lines, which are left out.
+    """
+    path = run_dir / PREDICTIONS_FILE
+    if not path.is_file():
+        return {}, ()
+    found, remarks = {}, []
+    for number, line in json_lines(path):
+        try:
+            one = Predictions(**read_fields(Predictions, line or {}))
+        except UsageError:
+            remarks.append(
+                f"Line {number} of {path.name} is damaged and was ignored."
+            )
+        else:
+            found[one.arm] = one
+    return found, tuple(remarks[:1])

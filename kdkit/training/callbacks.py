@@ -124,8 +124,8 @@ class Progress(keras.callbacks.Callback):
     """Logs each epoch and, at the level `DEBUG`, the steps within it.
 
     The log record of a step has an attribute `progress`, a `StepProgress`, for
-    handlers that draw it. The record of the last epoch has an attribute
-    `ends_progress`.
+    handlers that draw it. The record of an epoch has an attribute `brief`, its
+    loss and main metric as one line, and in the last epoch `ends_progress`.
 
     The time left is estimated without the steps that were compiled, as for
     every new batch length, or that saved a checkpoint. See `seconds_of_step`.
@@ -183,13 +183,20 @@ class Progress(keras.callbacks.Callback):
         self._seconds_on_dev.append(now - self._last_step)
         if f"val_{self._metric}" in logs:
             self._on_dev.append(logs[f"val_{self._metric}"])
-        is_last = epoch + 1 == self._num_epochs
-        _log.info(
+        done = (
             f"{self._title}: epoch {epoch + 1}/{self._num_epochs}, done in "
             f"{duration(now - self._start)}: "
-            f"{_epoch_in_words(logs, self._metric)}",
-            extra={"ends_progress": True} if is_last else {},
         )
+        main = {name: logs[name] for name in ("loss",) if name in logs}
+        extra = {"brief": f"{done}{in_words(main)}{self._last_on_dev()}"}
+        if epoch + 1 == self._num_epochs:
+            extra["ends_progress"] = True
+        _log.info(f"{done}{_epoch_in_words(logs, self._metric)}", extra=extra)
+
+    def _last_on_dev(self):
+        if not self._on_dev:
+            return ""
+        return f"; dev: {self._metric} {self._on_dev[-1]:.4f}"
 
     def _log_step(self, done, logs, doing=""):
         if not _log.isEnabledFor(logging.DEBUG):

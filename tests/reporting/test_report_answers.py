@@ -58,7 +58,7 @@ def test_page_shows_data_chance_answers_and_bytes(run):
         "<dt>Training examples</dt><dd>67,349</dd>",
         "<dd>50.9\u00a0% accuracy (always “positive”)</dd>",
         '<td class="right" style="--share: 0.858">381</td>',
-        "Student and teacher differ on 99 of 872 examples (11.4\u00a0%). The 1",
+        "Student and teacher differ on 99 of 872 examples (11.4\u00a0%). Below",
         "<p>a &lt;b&gt;fine&lt;/b&gt; film</p>",
         "positive ✓ <small>97\u00a0%</small>",
         "<td>10.00 (69\u00a0%)</td><td>4.00 (28\u00a0%)</td>",
@@ -83,7 +83,7 @@ def test_many_classes_show_the_most_frequent_errors(distillation_run):
         answers("student", classes=None, confusion=None, confused=errors)
     )
     text = render_report(read_run(distillation_run.run_dir))
-    assert "<td>love</td><td>1,200</td>" in text
+    assert '<td class="name">love</td><td>1,200</td>' in text
     assert 'class="matrix' not in text
 
 
@@ -93,7 +93,7 @@ def test_scores_are_drawn_against_labels(distillation_run):
         answers("student", classes=None, confusion=None, scores=scores)
     )
     text = render_report(read_run(distillation_run.run_dir))
-    assert 'alt="student’s score against label"' in text
+    assert 'alt="Student, score against label"' in text
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_damaged_predictions_are_left_out_with_a_remark(run, fields):
     path.write_text(json.dumps(line) + "\n")
     records = read_run(run.run_dir)
     assert records.predictions == {}
-    assert "predictions.jsonl is truncated" in records.remarks[-1]
+    assert "Line 1 of predictions.jsonl is damaged" in records.remarks[-1]
     render_report(records)
 
 
@@ -127,7 +127,7 @@ def test_comparison_has_both_runs_in_one_page(run, make_distillation):
         "within two standard errors, so no difference is shown.",
         "run, student</th>",
         "other, student</th>",
-        '<th class="name" scope="row"><span class="dot"></span>seed</th>',
+        'scope="row">seed</th>',
     ):
         assert shown in text, shown
     assert text.count("</span>teacher</th>") == 1  # both runs have it

@@ -1,7 +1,11 @@
 """`kdkit.distill`: a recipe in one call, with the command line's runs."""
 
+import csv
+import dataclasses
 import gc
+import inspect
 import json
+import pathlib
 import re
 
 import keras
@@ -10,7 +14,7 @@ import numpy as np
 import pytest
 
 import kdkit
-from kdkit.cli.calls import in_python
+from kdkit.cli.arguments import in_python
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.runs.given import table_columns
@@ -240,7 +244,7 @@ def test_all_mistakes_are_reported_together_before_work(tmp_path):
             smoke=True,
             seed=-1,
             cache_precision="fp64",
-            settings={"stages.x": 1},
+            settings={"data.dev_split": object()},
             verbose=3,
         )
     message = str(caught.value)
@@ -256,6 +260,7 @@ def test_all_mistakes_are_reported_together_before_work(tmp_path):
         "no argument `smoke`. Smoke runs are on the command line only.",
         "seed: expected a seed from 0",
         "cache_precision: invalid choice: 'fp64'",
+        "`settings`: expected a value of JSON for 'data.dev_split'",
         "`verbose`: expected one of ('auto', 0, 1, 2). Received: 3",
     ):
         assert part in message
@@ -296,6 +301,40 @@ def test_wrong_data(data, problem, tmp_path):
         kdkit.distill("bert_base_en_uncased", data=data)
 
 
+@pytest.mark.large
+def test_the_example_of_the_docstring_runs(teacher, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sizes = {**STUDENT, "max_sequence_length": 128}
+    loaded = kdkit.models.load_classifier(teacher, 2)
+    model = kdkit.models.student({**sizes, "num_layers": 2}, teacher=loaded)
+    kdkit.models.save_preset(model, loaded.tokenizer, "runs/teacher", 128)
+    name = "tinybert_4_layer_en_uncased"
+    preset = kdkit.models.PRESETS[name]
+    small = dataclasses.replace(preset.config, **sizes)
+    monkeypatch.setitem(
+        kdkit.models.PRESETS, name, dataclasses.replace(preset, config=small)
+    )
+    recipe = kdkit.recipes.RECIPES["tinybert"]
+    short = tuple(dataclasses.replace(s, epochs=1) for s in recipe.stages)
+    monkeypatch.setitem(
+        kdkit.recipes.RECIPES,
+        "tinybert",
+        dataclasses.replace(recipe, stages=short, epochs_by_task={}),
+    )
+    with open("reviews.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["review", "sentiment"])
+        rows.writerows(zip(*sentences(40), strict=True))
+    (example,) = re.findall(
+        r"```python\n(.*?)```", inspect.getdoc(kdkit.distill), re.DOTALL
+    )
+    variables = {"kdkit": kdkit}
+    exec(example, variables)
+    assert (tmp_path / "student.tflite").is_file()
+    assert (tmp_path / "report.html").is_file()
+    assert variables["result"].run_dir == pathlib.Path("runs/tinybert")
+
+
 @pytest.mark.parametrize(
     ("command_line", "python"),
     [
@@ -307,11 +346,15 @@ def test_wrong_data(data, problem, tmp_path):
             'Use settings={"data.sequence_length": 32}.',
         ),
         (
+            "See kdkit evaluate --split for others.",
+            "See kdkit evaluate --split for others.",
+        ),
+        (
             "Or: kdkit pretrain --model M --run-dir RUN",
             "Or: kdkit pretrain --model M --run-dir RUN",
         ),
     ],
-    ids=["several", "value", "flag", "setting", "command"],
+    ids=["several", "value", "flag", "setting", "verb", "command"],
 )
 def test_errors_are_in_the_words_of_python(command_line, python):
     assert in_python(command_line) == python

@@ -86,7 +86,8 @@ def test_an_epoch_has_its_loss_first_and_dev_by_its_metric(caplog):
             "val_f1": 0.75,
         },
     )
-    (line,) = caplog.messages
+    (line,), (record,) = caplog.messages, caplog.records
+    assert record.brief.endswith(" s: loss 1.5; dev: f1 0.7500")
     assert line.endswith(
         " s: loss 1.5, accuracy 0.5; dev: f1 0.75, loss 2.5; learning_rate 0.1"
     )
