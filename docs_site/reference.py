@@ -30,7 +30,7 @@ DEEPER = "    options:\n      heading_level: 3"
 ROOT = pathlib.Path(__file__).parent.parent
 # From package to the names that a page shows first. The others follow.
 PACKAGES = {
-    "kdkit": ("Distiller", "Objective", "layer_map"),
+    "kdkit": ("distill", "Distiller", "Objective", "layer_map"),
     "kdkit.losses": (
         "SoftCrossEntropy",
         "LogitKLDivergence",
@@ -79,7 +79,14 @@ PACKAGES = {
         "register_exporter",
     ),
     "kdkit.recipes": ("RECIPES", "Recipe", "Stage", "register_recipe"),
-    "kdkit.tasks": ("TASKS", "Task", "register_task", "get_task"),
+    "kdkit.tasks": (
+        "from_table",
+        "from_toml",
+        "TASKS",
+        "Task",
+        "register_task",
+        "get_task",
+    ),
     "kdkit.data": (
         "TableLayout",
         "read_table",
