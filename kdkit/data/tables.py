@@ -458,6 +458,7 @@ def _batch_rows(path, what, batches, wanted):
     number = 0
     try:
         for batch in batches:
+            batch.validate(full=True)
             columns = [
                 column.to_pylist()
                 if name in wanted

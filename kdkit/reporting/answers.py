@@ -85,22 +85,28 @@ def chance_level(records: RunRecords, metric: str) -> float | None:
     return None if answers is None else (answers.chance or {}).get(metric)
 
 
-def errors(records: RunRecords, name: str = "") -> dict:
+def errors(
+    records: RunRecords,
+    name: str = "",
+    arms: Sequence[str] = ("student", "teacher"),
+) -> dict:
     """Returns the section on right and wrong answers of student and teacher.
 
     Args:
         records: `RunRecords`.
         name: string. The run's name, before titles. Defaults to `""`.
+        arms: sequence of strings. The models that are shown. Defaults to both.
 
     Returns:
         A dict with `matrices` (for few classes), `confused` (tables of the
         most frequent errors, for many), `scores` (SVG text by title, for
         scores) and `reason`, the reason if there is none of them.
     """
+    shown = [pair for pair in _by_arm(records) if pair[0] in arms]
     found = {
-        "matrices": _matrices(records, name),
-        "confused": _confused_tables(records),
-        "scores": _score_pictures(records),
+        "matrices": _matrices(records, shown, name),
+        "confused": _confused_tables(records, shown, name),
+        "scores": _score_pictures(records, shown, name),
     }
     reason = "" if any(found.values()) else _no_errors_reason(records)
     return {
@@ -122,10 +128,13 @@ def parts_section(runs: dict[str, RunRecords]) -> dict:
     files = {}
     for name, records in runs.items():
         for arm in records.arms:
+            owner = name
+            if name and arm == "teacher" and records.teacher_run is not None:
+                owner = records.teacher_run.label  # maybe of several runs
             for file in exported_files(records, arm):
                 if file.bytes_by_part:
                     label = f"{records.called(arm)} {file.precision}"
-                    label = f"{name}, {label}" if name else label
+                    label = f"{owner}, {label}" if owner else label
                     files.setdefault(label, (arm, file.bytes_by_part))
     parts = dict.fromkeys(part for _, one in files.values() for part in one)
     rows = tuple(
@@ -157,9 +166,9 @@ def _size(size, parts):
     return f"{millions(size)} ({text} %)"
 
 
-def _matrices(records, name):
+def _matrices(records, shown, name):
     found = []
-    for arm, answers in _by_arm(records):
+    for arm, answers in shown:
         if answers.confusion is None:
             continue
         rows = tuple(
@@ -168,10 +177,9 @@ def _matrices(records, name):
                 answers.classes, answers.confusion, strict=True
             )
         )
-        called = records.called(arm)
         found.append(
             Matrix(
-                f"{name}, {called}" if name else called.capitalize(),
+                _titled(name, records.called(arm)),
                 arm,
                 answers.classes,
                 rows,
@@ -182,31 +190,35 @@ def _matrices(records, name):
     return found
 
 
-def _confused_tables(records):
+def _confused_tables(records, shown, name):
     answer = Column("answer", is_text=True)
     return [
         Table(
-            f"{records.called(arm)}: label",
+            f"{_titled(name, records.called(arm))}: label",
             (answer, Column("count", answers.unit or "")),
             tuple(
                 Row(one.label, (one.answer, f"{one.count:,}"), kind=arm)
                 for one in answers.confused
             ),
         )
-        for arm, answers in _by_arm(records)
+        for arm, answers in shown
         if answers.confused
     ]
 
 
-def _score_pictures(records):
+def _score_pictures(records, shown, name):
     """SVG text by title: each model's scores against the labels."""
     return {
-        f"{records.called(arm)}’s score against label": plot_scores(
-            arm, answers.scores
+        f"{_titled(name, records.called(arm))}, score against label": (
+            plot_scores(arm, _titled(name, records.called(arm)), answers.scores)
         )
-        for arm, answers in _by_arm(records)
+        for arm, answers in shown
         if answers.scores
     }
+
+
+def _titled(name, called):
+    return f"{name}, {called}" if name else called.capitalize()
 
 
 def _no_errors_reason(records):

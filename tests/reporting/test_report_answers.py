@@ -93,7 +93,7 @@ def test_scores_are_drawn_against_labels(distillation_run):
         answers("student", classes=None, confusion=None, scores=scores)
     )
     text = render_report(read_run(distillation_run.run_dir))
-    assert 'alt="student’s score against label"' in text
+    assert 'alt="Student, score against label"' in text
 
 
 @pytest.mark.parametrize(
