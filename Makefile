@@ -22,12 +22,11 @@ ON_EVERY_BACKEND := tests/losses tests/test_layer_maps.py tests/test_projections
     tests/test_distiller_saving.py tests/test_several_teachers.py \
     tests/test_label_weights.py tests/test_chunked_logits.py \
     tests/test_epoch_means.py tests/test_padded_logits.py \
+    tests/test_any_model.py tests/test_foreign_losses.py \
     tests/models/test_families.py
-# What `kdkit report RUN... --keep` wrote; the runs in the README's table.
+# What `kdkit report RUN... --keep` wrote; the runs in the README's picture.
 RECORDS := docs/measured/runs.jsonl
-IN_README := $(foreach recipe,fine_tuning vanilla_kd pkd distilbert bilstm, \
-    $(foreach task,cola mrpc sst2,$(task)_$(recipe))) \
-    sst2_lightpaff_labels_labels sst2_lightpaff_kd_kd
+IN_PICTURE := sst2_tinybert_whole sst2_pkd_seed0 sst2_bilstm_seed0
 # Files of tests on as many cores as there are, while memory lasts, in the order
 # of tests/conftest.py.
 SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist loadfile \
@@ -37,7 +36,7 @@ export TF_CPP_MIN_LOG_LEVEL := 2
 # The theme prints a page of its plans otherwise.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style docs docs-serve benchmarks results guides clean
+.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style wheel docs docs-serve benchmarks results guides clean
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 14
@@ -97,6 +96,9 @@ style: $(READY)  ## fix what ruff can fix
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+wheel:  ## the wheel, built and tried in an empty environment
+	.ci/wheel $(PYTHON)
+
 docs: $(DOCS)  ## the site in site/, without a broken link or reference
 	$(BIN)/mkdocs build --strict
 
@@ -106,10 +108,10 @@ docs-serve: $(DOCS)  ## the site while you write, at http://127.0.0.1:8000
 benchmarks: $(READY)  ## writes docs/measured/performance.md
 	$(BIN)/python benchmarks/run_all.py
 
-results: $(READY)  ## docs/measured/results.md and the README's table
+results: $(READY)  ## docs/measured/results.md and the README's picture
 	$(BIN)/kdkit report $(RECORDS) --markdown docs/measured/results.md
-	$(BIN)/kdkit report $(RECORDS) --overview README.md \
-	    --only $(IN_README:%='%_seed?') sst2_tinybert_whole sst2_task_only
+	$(BIN)/kdkit report $(RECORDS) --only $(IN_PICTURE) \
+	    --trade-off docs/measured/sst2_students.svg
 
 guides: $(READY)  ## run guides/*.py and write docs/guides/
 	$(BIN)/python -m pip install --quiet --editable ".[dev,guides]"

@@ -12,11 +12,9 @@ exec((HERE / "kdkit" / "version.py").read_text(), VERSION)
 INSTALL_REQUIRES = [
     "keras>=3.15",  # models, training loop, LiteRT export
     "tensorflow>=2.20",  # backend, tf.data, SavedModel
-    "keras-nlp>=0.32",  # BERT and its tokenisers; brings keras-hub
+    "keras-hub>=0.32",  # BERT and its tokenisers
     # The tokenisers' operations inside tf.data. Windows has no such package.
     "tensorflow-text>=2.20.1; sys_platform != 'win32'",
-    "tensorflow-datasets>=4.9",  # GLUE for those without a local copy
-    "importlib-resources>=6",  # TensorFlow Datasets imports it undeclared
     "tensorboard>=2.20",  # curves of every objective
     "ai-edge-litert>=2.1",  # the interpreter that phones run
     "flatbuffers>=24",  # the format of its files
@@ -26,7 +24,6 @@ INSTALL_REQUIRES = [
     "scipy>=1.13",  # Pearson and Spearman correlation
     "tokenizers>=0.20",  # byte-pair vocabularies trained on a corpus
     "sentencepiece>=0.2.1",  # vocabularies of several languages
-    "seqeval>=1.2",  # F1 of tagged spans
     "sacrebleu>=2.4",  # BLEU and chrF of translations, with signatures
     "pyarrow>=16",  # files of the teacher cache
     "ml-dtypes>=0.4",  # bfloat16 in NumPy; Keras has it too
@@ -37,7 +34,15 @@ INSTALL_REQUIRES = [
     "jinja2>=3.1",  # the page of the report, with every text escaped
     "psutil>=5.9",  # how much memory there is
 ]
+# kdkit/data/tfds.py and kdkit/tasks/metrics.py check these versions.
+TFDS_REQUIRE = [
+    "tensorflow-datasets>=4.9",  # GLUE for those without a local copy
+    "importlib-resources>=6",  # TensorFlow Datasets imports it undeclared
+]
+TAGGING_REQUIRE = ["seqeval>=1.2"]  # F1 of tagged spans
 TESTS_REQUIRE = [
+    *TFDS_REQUIRE,
+    *TAGGING_REQUIRE,
     "pytest>=8",
     "hypothesis>=6.130",  # properties that hold for drawn examples
     "pytest-xdist>=3.6",  # test files side by side on two cores
@@ -91,6 +96,8 @@ setup(
         "tests": TESTS_REQUIRE,
         "tools": TOOLS_REQUIRE,
         "onnx": ONNX_REQUIRE,
+        "tfds": TFDS_REQUIRE,
+        "tagging": TAGGING_REQUIRE,
         "references": REFERENCES_REQUIRE,
         "benchmarks": BENCHMARKS_REQUIRE,
         "docs": DOCS_REQUIRE,
@@ -104,6 +111,8 @@ setup(
         "Intended Audience :: Developers",
         "Intended Audience :: Science/Research",
         "Programming Language :: Python :: 3.11",
+        "Programming Language :: Python :: 3.12",
+        "Programming Language :: Python :: 3.13",
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
     ],
 )

@@ -5,9 +5,9 @@
         --teacher runs/teacher
     KERAS_BACKEND=jax python benchmarks/gpu.py --bundle sst2.npz
 
-Needs kdkit, with TensorFlow or without it as README.md installs it, on a GPU or
-without one; if `KERAS_BACKEND` is not set, on the first of TensorFlow, JAX
-and PyTorch that is installed. It measures, in turn and round by round, one
+Needs kdkit, with TensorFlow or without it as docs/backends.md installs it, on a
+GPU or without one; if `KERAS_BACKEND` is not set, on the first of TensorFlow,
+JAX and PyTorch that is installed. It measures, in turn and round by round, one
 update of TinyBERT's intermediate step against its floor (an update of the
 student on labels, with the teacher's forward pass in the same step), and the
 same update with the teacher's outputs read from memory against that of the

@@ -1,6 +1,6 @@
 """Data and timing that several benchmarks use.
 
-gpu.py runs where kdkit is installed without TensorFlow, as README.md says, and
+gpu.py runs where kdkit is installed without TensorFlow (docs/backends.md) and
 without what caches and tasks need: these are imported where they are used.
 """
 

@@ -2,7 +2,10 @@
 
 import contextlib
 import difflib
+import importlib.metadata
+import re
 import unicodedata
+from collections.abc import Mapping
 
 CLOSE = 0.75  # the similarity from which a name may be mistyped
 
@@ -20,6 +23,36 @@ class RunError(RuntimeError):
 
     The command line prints only the message and exits with status 1.
     """
+
+
+def require_extra(
+    extra: str, what: str, oldest: Mapping[str, tuple[int, ...]]
+) -> None:
+    """Requires the packages of an extra, without importing them.
+
+    Args:
+        extra: string. The name of the extra in setup.py.
+        what: string, in the plural. What needs the packages.
+        oldest: dict from a package's name to its oldest version.
+
+    Raises:
+        UsageError: if a package is missing or too old.
+    """
+    problems = []
+    for name, least in oldest.items():
+        wanted = ".".join(map(str, least))
+        try:
+            version = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            problems.append(f"{name} {wanted} or newer, received none")
+            continue
+        if tuple(map(int, re.findall(r"\d+", version)[:2])) < least:
+            problems.append(f"{name} {wanted} or newer, received {version}")
+    if problems:
+        raise UsageError(
+            f"{what} need other packages. Expected {'; '.join(problems)}. "
+            f"Run pip install 'kdkit[{extra}]'."
+        )
 
 
 @contextlib.contextmanager

@@ -137,7 +137,24 @@ def parse_value(text: str):
 
 def differences(first: dict, second: dict) -> list[str]:
     """Lists the fields in which two dicts of settings differ, as strings."""
-    return list(_differences(first, second, ""))
+    return [
+        f"{field}: {one} -> {other}"
+        for field, (one, other) in differing_fields(first, second).items()
+    ]
+
+
+def differing_fields(first: dict, second: dict) -> dict[str, tuple[str, str]]:
+    """Returns the fields in which two dicts of settings differ.
+
+    Args:
+        first: dict.
+        second: dict.
+
+    Returns:
+        A dict from the dotted field to both values as JSON; `"not set"` for a
+        field that one of them lacks.
+    """
+    return dict(_differences(first, second, ""))
 
 
 def _assign(values, path, value, problems):
@@ -320,12 +337,12 @@ def _kind_name(kind):
 
 
 def _differences(first, second, path):
-    """Yields texts, going down as long as both sides have the same shape."""
+    """Yields fields and values, as deep as both sides have the same shape."""
     if first == second:
         return
     first_parts, second_parts = _parts(first), _parts(second)
     if not first_parts or not second_parts:
-        yield f"{path}: {_brief(first)} -> {_brief(second)}"
+        yield path, (_brief(first), _brief(second))
         return
     for key in dict.fromkeys([*first_parts, *second_parts]):
         yield from _differences(

@@ -1,3 +1,3 @@
 """The version of kdkit, read by setup.py without importing kdkit."""
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"

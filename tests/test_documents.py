@@ -6,6 +6,7 @@ import runpy
 import shlex
 import subprocess
 import sys
+from xml.etree import ElementTree
 
 import pytest
 from helpers import eager_steps
@@ -17,8 +18,8 @@ from kdkit.cli.main import make_verb_parser
 from kdkit.recipes import RECIPES
 from kdkit.reporting import group_by_seed
 from kdkit.reporting import keep_records
-from kdkit.reporting import markdown_overview
 from kdkit.reporting import markdown_results
+from kdkit.reporting import plot_trade_off
 from kdkit.reporting import read_records
 from kdkit.reporting.results import END_MARKER
 from kdkit.reporting.results import START_MARKER
@@ -78,6 +79,22 @@ def test_named_files_exist(page):
     assert not missing
 
 
+@pytest.mark.parametrize(
+    "page", [*ROOT.glob("*.md")], ids=lambda path: path.name
+)
+def test_links_and_pictures_of_the_root_exist(page):
+    text = re.sub(r"`[^`]*`", "", page.read_text(encoding="utf-8"))
+    links = re.findall(r"\]\(([^)#:]+)\)", text)
+    assert not [link for link in links if not (ROOT / link).exists()]
+
+
+@pytest.mark.parametrize(
+    ("page", "lines"), [("README.md", 150), ("ARCHITECTURE.md", 60)]
+)
+def test_pages_for_newcomers_are_short(page, lines):
+    assert len((ROOT / page).read_text("utf-8").splitlines()) <= lines
+
+
 def test_readme_names_the_two_commands():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "make demo" in text
@@ -122,8 +139,16 @@ def test_every_recipe_has_an_example(recipe):
 RECORDS = ROOT / "docs/measured/runs.jsonl"
 
 
-def runs_of_the_readme():
-    """What `make results` makes the README's table of."""
+def test_results_are_what_the_kept_runs_recorded():
+    text = (ROOT / "docs/measured/results.md").read_text(encoding="utf-8")
+    _, _, rest = text.partition(START_MARKER)
+    found, _, _ = rest.partition(END_MARKER)
+    expected = markdown_results(read_records(RECORDS))
+    assert found.strip() == expected.strip(), "run make results"
+
+
+def test_the_picture_in_the_readme_is_of_the_kept_runs():
+    """Runs that `make results` draws are there, with these very values."""
     printed = subprocess.run(
         ["make", "--no-print-directory", "-n", "results"],
         cwd=ROOT,
@@ -132,27 +157,20 @@ def runs_of_the_readme():
         check=True,
     ).stdout
     command = printed.replace("\\\n", " ").rpartition("--only ")[2]
-    return read_records(RECORDS, shlex.split(command))
+    names, _, picture = command.partition("--trade-off")
+    runs = read_records(RECORDS, shlex.split(names))
+    drawn = (ROOT / picture.strip()).read_text(encoding="utf-8")
+    assert picture.strip() in (ROOT / "README.md").read_text(encoding="utf-8")
+    expected = plot_trade_off(group_by_seed(runs))
+    assert texts_of(drawn) == texts_of(expected), "run make results"
 
 
-@pytest.mark.parametrize(
-    ("page", "expected"),
-    [
-        (
-            "docs/measured/results.md",
-            lambda: markdown_results(read_records(RECORDS)),
-        ),
-        (
-            "README.md",
-            lambda: markdown_overview(group_by_seed(runs_of_the_readme())),
-        ),
-    ],
-)
-def test_results_are_what_the_kept_runs_recorded(page, expected):
-    text = (ROOT / page).read_text(encoding="utf-8")
-    _, _, rest = text.partition(START_MARKER)
-    found, _, _ = rest.partition(END_MARKER)
-    assert found.strip() == expected().strip(), "run make results"
+def texts_of(svg):
+    return [
+        element.text
+        for element in ElementTree.fromstring(svg).iter()
+        if element.tag.endswith("}text")
+    ]
 
 
 def test_records_do_not_contain_the_places_of_a_machine():

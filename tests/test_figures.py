@@ -1,4 +1,4 @@
-"""Each figure in the text of docs/measured/results.md has a source."""
+"""Each figure in README.md and docs/measured/results.md has a source."""
 
 import pathlib
 import re
@@ -86,3 +86,16 @@ def test_figures_that_are_listed_are_used():
     text, _ = parts("docs/measured/results.md")
     listed = " ".join((*PAPERS.values(), *COMMANDS)).split()
     assert set(listed) <= figures(text)
+
+
+def test_figures_of_the_readme_are_in_the_pages_of_measurements():
+    text = re.sub(r"Python [\d.]+", "", parts("README.md")[0])
+    measured = (ROOT / "docs/measured").glob("*.md")
+    known = set().union(
+        *(figures(page.read_text("utf-8")) for page in measured)
+    )
+    assert figures(text), "the README states no result"
+    assert figures(text) <= known, (
+        "These figures are on no page of docs/measured/. Correct them there "
+        "first: the README only repeats."
+    )

@@ -5,10 +5,7 @@ the same settings, checks, stages and files.
 """
 
 import functools
-import json
-import os
 import pathlib
-import re
 import shutil
 import tempfile
 import weakref
@@ -19,43 +16,22 @@ from kdkit import models
 from kdkit import reporting
 from kdkit.cli import distill as verb
 from kdkit.cli import export as exporting
-from kdkit.cli.main import make_command_parser
+from kdkit.cli.arguments import Call
+from kdkit.cli.arguments import python_words
+from kdkit.cli.arguments import require_verbose
+from kdkit.cli.arguments import verb_parser
 from kdkit.cli.main import parsed_options
-from kdkit.cli.messages import LEVELS
 from kdkit.cli.messages import shown_messages
-from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
-from kdkit.errors import shortened
-from kdkit.errors import suggestion
-from kdkit.recipes import Recipe
-from kdkit.recipes import register_recipe
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import read_settings
 from kdkit.runs.events import Evaluation
 from kdkit.runs.events import RunFinished
-from kdkit.runs.given import KINDS
-from kdkit.runs.given import LABEL
 from kdkit.runs.given import SavedInputs
-from kdkit.runs.given import require_model
-from kdkit.runs.given import table_columns
 from kdkit.runs.settings import DistillSettings
-from kdkit.tasks import TASKS
 from kdkit.training.task_data import open_task
 
-# Options of the verb that calls have other arguments for, or do not have.
-NO_ARGUMENTS = {
-    "config": "Pass its settings as arguments.",
-    "dev": 'Pass data={"train": ..., "dev": ...}.',
-    "devices": "Choose devices with `tf.config` before the call.",
-    "model": "For models on text, use kdkit distill on the command line.",
-    "set": "Pass settings={...}.",
-    "smoke": "Smoke runs are on the command line only.",
-    "task": "Pass it as `data`.",
-    "train": "Pass it as `data`.",
-}
-IN_MEMORY = "bert_base_en_uncased"  # checked in the place of a saved model
-GENERATED = "sentiment"  # checked in the place of a saved table
 SUFFIXES = {".tflite": "litert", ".onnx": "onnx"}
 
 
@@ -100,8 +76,9 @@ def distill(
             `(texts, labels)` or `((texts, text_pairs), labels)`, with labels
             that are strings or numbers; a pandas `DataFrame`; or a dict
             `{"train": ..., "dev": ...}` of tables, tuples or data frames.
-            Without `"dev"`, a part of the training examples is set aside. Data
-            in memory is saved in `RUN/inputs/`.
+            Without `"dev"`, a tenth of the training examples is set aside. Data
+            in memory is saved in `RUN/inputs/`. Optional. Defaults to the data
+            of the teacher's run.
         recipe: string or `kdkit.recipes.Recipe`. A name from `kdkit list`, or a
             recipe, which is registered. Defaults to `"tinybert"`.
         run_dir: string or path. The run's directory. Optional. Defaults to a
@@ -173,17 +150,17 @@ def distill(
         for name, value in options.items()
         if value is not None and value is not False
     }
-    call = _Call(teacher, student, data, recipe, settings or {}, options)
-    with _python_words(), all_mistakes() as check:
+    call = Call(teacher, student, data, recipe, settings or {}, options)
+    with python_words(), all_mistakes() as check:
         with check():
-            _require_verbose(verbose)
+            require_verbose(verbose)
         call.check(run_dir, check)
     is_temporary = run_dir is None
     run_dir = tempfile.mkdtemp(prefix="kdkit-") if is_temporary else run_dir
     try:
-        with _python_words(), shown_messages(verbose):
+        with python_words(), shown_messages(verbose):
             words = call.words(run_dir, SavedInputs(run_dir))
-            verb.run(parsed_options(_parser(), verb, words))
+            verb.run_pipeline(parsed_options(verb_parser(), verb, words))
     except BaseException:
         if is_temporary:
             shutil.rmtree(run_dir, ignore_errors=True)
@@ -306,7 +283,7 @@ class Distillation:
             precision=[precision],
             overwrite=overwrite,
         )
-        with _python_words():
+        with python_words():
             exporting.export_to(path, options)
         return path
 
@@ -327,247 +304,3 @@ class Distillation:
             f"teacher_metrics={self.teacher_metrics}, "
             f"run_dir={str(self._run.path)!r})"
         )
-
-
-class _Call:
-    """The arguments of a call, as words of the command line."""
-
-    def __init__(self, teacher, student, data, recipe, settings, options):
-        self._teachers = teacher if isinstance(teacher, list) else [teacher]
-        self._student = student
-        self._data = data if isinstance(data, dict) else {"train": data}
-        self._recipe = recipe
-        self._settings = settings
-        self._options = dict(options)
-        self._tables = {}
-
-    def check(self, run_dir, check):
-        """Checks everything that can be checked before inputs are saved."""
-        problems = []
-
-        def attempt(function, *arguments):
-            try:
-                function(*arguments)
-            except UsageError as error:
-                problems.append(error)
-
-        for teacher in self._teachers:
-            if not _is_place(teacher):
-                attempt(require_model, "teacher", teacher, True)
-        if not (self._student is None or _is_place(self._student)):
-            attempt(require_model, "student", self._student, False)
-        attempt(self._check_recipe)
-        attempt(self._check_settings)
-        attempt(self._check_options)
-        attempt(self._read_tables)
-        attempt(self._parse, run_dir)
-        for problem in problems:
-            with check():
-                raise problem
-
-    def _check_recipe(self):
-        if isinstance(self._recipe, Recipe):
-            register_recipe(self._recipe)
-            self._recipe = self._recipe.name
-        elif not isinstance(self._recipe, str):
-            given, self._recipe = shortened(self._recipe), "tinybert"
-            raise UsageError(
-                "`recipe`: expected a name from kdkit list, or a "
-                f"kdkit.recipes.Recipe. Received: {given}."
-            )
-
-    def _check_settings(self):
-        if not isinstance(self._settings, dict):
-            given, self._settings = shortened(self._settings), {}
-            raise UsageError(
-                "`settings`: expected a dict from dotted paths to values, such "
-                f'as {{"data.max_train_rows": 1000}}. Received: {given}.'
-            )
-
-    def _check_options(self):
-        known = set(_parser().options) - set(NO_ARGUMENTS)
-        with all_mistakes() as check:
-            for name in list(self._options):
-                if name in known:
-                    continue
-                del self._options[name]
-                advice = NO_ARGUMENTS.get(name)
-                if advice is None:
-                    advice = (
-                        f"{suggestion(name, known)} Its further arguments are "
-                        "the options of kdkit distill."
-                    )
-                with check():
-                    raise UsageError(
-                        f"kdkit.distill has no argument `{name}`. "
-                        f"{advice.strip()}"
-                    )
-
-    def _read_tables(self):
-        unknown = sorted(set(self._data) - {"train", "dev"})
-        with all_mistakes() as check:
-            if unknown or self._data.get("train") is None:
-                with check():
-                    raise UsageError(
-                        f"`data`: expected {KINDS}. Received: "
-                        f"{shortened(unknown or None)}."
-                    )
-            for name, data in self._data.items():
-                if _is_place(data) or name in unknown or data is None:
-                    continue
-                where = "data" if self._data.keys() == {"train"} else name
-                with check():
-                    self._tables[name] = table_columns(
-                        where,
-                        data,
-                        self._options.get("text_column"),
-                        self._options.get("label_column"),
-                    )
-                self._tables.setdefault(name, {})
-
-    def _parse(self, run_dir):
-        words = self.words(run_dir or tempfile.gettempdir(), None)
-        parsed_options(_parser(), verb, words)
-
-    def words(self, run_dir, inputs: SavedInputs | None) -> list[str]:
-        """Returns the words, after saving models and data in memory.
-
-        Args:
-            run_dir: string or path.
-            inputs: `SavedInputs`, or `None` to save nothing, for a check.
-        """
-        words = [self._recipe, "--run-dir", os.fspath(run_dir), "--teacher"]
-        for number, teacher in enumerate(self._teachers, start=1):
-            if _is_place(teacher):
-                words.append(os.fspath(teacher))
-            elif inputs is None:
-                words.append(IN_MEMORY)
-            else:
-                name = "teacher" if number == 1 else f"teacher_{number}"
-                words.append(inputs.save_model(name, teacher))
-        if self._student is not None:
-            place = self._student
-            if not _is_place(place):
-                place = IN_MEMORY
-                if inputs is not None:
-                    tokenizer = _tokenizer(self._teachers[0])
-                    place = inputs.save_model(
-                        "student", self._student, tokenizer
-                    )
-            words.append(f"--student={os.fspath(place)}")
-        options = dict(self._options)
-        words += self._data_words(options, inputs)
-        for name, value in options.items():
-            words += _words_of(_parser().options[name], value)
-        for path, value in self._settings.items():
-            words += ["--set", f"{path}={json.dumps(value)}"]
-        return words
-
-    def _data_words(self, options, inputs):
-        """The words for the data; takes the options that they replace."""
-        places = {
-            name: os.fspath(data)
-            for name, data in self._data.items()
-            if _is_place(data)
-        }
-        if self._tables:
-            for name in ("text_column", "label_column"):
-                options.pop(name, None)
-            if inputs is None:
-                for name in ("data_dir", "regression"):
-                    options.pop(name, None)
-                return ["--task", GENERATED]
-            for name, columns in self._tables.items():
-                places[name] = inputs.save_table(name, columns)
-            texts = [name for name in columns if name != LABEL]
-            options["text_column"] = texts
-            options["label_column"] = LABEL
-        if not places:
-            return ["--task", GENERATED]  # a mistake, reported elsewhere
-        first = places.get("train", "")
-        if len(places) == 1 and (first in TASKS or first.endswith(".toml")):
-            return ["--task", first]
-        return [f"--{name}={place}" for name, place in places.items()]
-
-
-def _is_place(value):
-    return isinstance(value, str | os.PathLike)
-
-
-def _tokenizer(teacher):
-    if _is_place(teacher):
-        return models.load_tokenizer(teacher)
-    if isinstance(teacher, models.LoadedModel):
-        return teacher.tokenizer
-    return teacher.preprocessor.tokenizer
-
-
-def _words_of(option, value):
-    """An option's words for a value in Python."""
-    if value is None or value is False:
-        return []
-    if value is True:
-        return [option.label]
-    if isinstance(value, list | tuple):
-        return [option.label, *map(str, value)]
-    return [f"{option.label}={value}"]
-
-
-def _require_verbose(verbose):
-    if isinstance(verbose, bool) or verbose not in LEVELS:
-        raise UsageError(
-            f"`verbose`: expected one of {LEVELS}. Received: {verbose!r}."
-        )
-
-
-@functools.cache
-def _parser():
-    return make_command_parser("kdkit distill", verb)
-
-
-class _python_words:
-    """Rewrites options in errors as arguments, such as `data_dir=DIR`."""
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, kind, error, traceback):
-        if isinstance(error, UsageError | RunError):
-            raise type(error)(in_python(str(error))) from error
-
-
-FLAG = re.compile(r"--([a-z]+(?:-[a-z]+)*)( [A-Z]{2,}\b(?:\.[a-z]+)?)?")
-SETTING = re.compile(r"--set ([a-z_]\w*(?:\.[\w…]+)*)=(\S*[^\s.,;:])")
-COMMAND = ": kdkit "  # before a command for the shell
-ARGUMENTS = {"task": "data", "train": "data", "dev": "data", "set": "settings"}
-
-
-def in_python(message: str) -> str:
-    """Returns a message of the command line in the words of Python.
-
-    Commands for the shell, after a colon, do not change.
-
-    Args:
-        message: string.
-
-    >>> in_python("Pass --data-dir DIR, or add --control.")
-    'Pass data_dir=DIR, or add control=True.'
-    >>> in_python("--set stages.0.epochs=3: no such stage.")
-    'settings={"stages.0.epochs": 3}: no such stage.'
-    """
-    lines = []
-    for line in message.splitlines():
-        text, command, rest = line.partition(COMMAND)
-        text = text.replace(" See kdkit distill --help.", "")
-        text = SETTING.sub(r'settings={"\1": \2}', text)
-        lines.append(FLAG.sub(_argument, text) + command + rest)
-    return "\n".join(lines)
-
-
-def _argument(match):
-    name = match[1].replace("-", "_")
-    option = _parser().options.get(name)
-    if match[2] is None and option is not None and option.kind is bool:
-        return f"{name}=True"
-    name = ARGUMENTS.get(name, name)
-    return name if match[2] is None else f"{name}={match[2].strip()}"

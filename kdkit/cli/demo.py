@@ -31,6 +31,7 @@ def run(options):
 
     from kdkit.cli.main import DONE
     from kdkit.cli.main import main
+    from kdkit.cli.next_steps import no_next_steps
     from kdkit.runs import Pipeline
     from kdkit.runs import first_checks
     from kdkit.runs import smoke
@@ -46,7 +47,8 @@ def run(options):
         ["report", str(run_dir)],
     ):
         print(f"\n$ kdkit {' '.join(command)}", flush=True)
-        status = main(command)
+        with no_next_steps():
+            status = main(command)
         if status != DONE:
             return status
     return DONE

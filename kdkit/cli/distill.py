@@ -25,6 +25,8 @@ from kdkit.cli.groups import DecoderOptions
 from kdkit.cli.groups import DistillationOptions
 from kdkit.cli.groups import ForceOptions
 from kdkit.cli.groups import RunOptions
+from kdkit.cli.next_steps import after_student
+from kdkit.cli.next_steps import log_next
 from kdkit.cli.options import for_steps
 from kdkit.cli.options import get_recipe
 from kdkit.cli.options import is_on_text
@@ -60,6 +62,20 @@ validate = validate_distillation
 
 
 def run(options):
+    run_pipeline(options)
+    log_next(after_student(options.run_dir))
+
+
+def run_pipeline(options) -> None:
+    """Runs the chain of runs that the options describe.
+
+    Args:
+        options: the parsed options of `kdkit distill`.
+
+    Raises:
+        UsageError: for the user's mistakes.
+        RunError: if a check reports an error, or a loss is not finite.
+    """
     pipeline, findings = distillation_pipeline(options), None
     validate_first(pipeline.settings, pipeline.run_dir)
     is_on_task = isinstance(pipeline.settings, DistillSettings)

@@ -38,6 +38,8 @@ from kdkit.cli.options import given_flags
 from kdkit.cli.options import require_labels
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
+from kdkit.cli.task_data import measured_task
+from kdkit.cli.task_data import names_a_table
 from kdkit.cli.text_evaluation import Measurable
 from kdkit.cli.text_evaluation import is_about_sentences
 from kdkit.cli.text_evaluation import is_about_text
@@ -118,7 +120,9 @@ def open_measurable(options):
     Raises:
         UsageError: for a model, split, file or option that does not fit.
     """
-    locate(options.model, options.arm)  # report a missing model first
+    place = locate(options.model, options.arm)  # report a missing model first
+    if names_a_table(options):  # and mistakes in tables before TensorFlow
+        measured_task(place, options)[0].load(_split(options))
     if is_about_sentences(options):
         yield open_on_sentences(options)
     elif is_about_text(options):
@@ -126,6 +130,10 @@ def open_measurable(options):
             yield measurable
     else:
         yield _open_on_task(options)
+
+
+def _split(options):
+    return options.split or ("test" if options.test else "dev")
 
 
 def _open_on_task(options):
@@ -138,7 +146,7 @@ def _open_on_task(options):
         )
     place = locate(options.model, options.arm)
     opened = open_model(place, options)
-    split = options.split or ("test" if options.test else "dev")
+    split = _split(options)
     examples = opened.read(split)
     encoded = opened.encode_rows(examples)
     require_labels(encoded, split)

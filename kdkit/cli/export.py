@@ -36,6 +36,8 @@ from kdkit.cli.groups import TaskOptions
 from kdkit.cli.models import Opened
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
+from kdkit.cli.next_steps import after_export
+from kdkit.cli.next_steps import log_next
 from kdkit.cli.options import given_flags
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
@@ -45,6 +47,7 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
+from kdkit.reporting.records import is_run
 from kdkit.reporting.summary import HELP
 from kdkit.runs import inputs
 from kdkit.runs.events import Export
@@ -94,6 +97,7 @@ def run(options):
     export_model(options)
 
 
+TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
 VERIFICATION_ROWS = 256
 DECODER_ROWS = 4  # read token by token
 
@@ -118,6 +122,12 @@ def export_model(options) -> None:
         has_collapsed = _export_teacher(place, options) or has_collapsed
     if has_collapsed:
         print(f"{HELP}.", flush=True)
+    if options.format in TIMED:
+        run = None if place.run is None else options.model
+        if run is not None and not is_run(pathlib.Path(run)):
+            run = str(place.run.path)  # the model is inside it
+        files = _paths(place, export.get_exporter(options.format), options)
+        log_next(after_export(run, [str(path) for path in files.values()]))
 
 
 def export_to(path: pathlib.Path, options) -> None:
@@ -396,6 +406,15 @@ def _output_directory(place, options):
     return (place.run.path if place.run else pathlib.Path()) / "exports"
 
 
+def _paths(place, exporter, options):
+    """The default paths by precision."""
+    directory = _output_directory(place, options)
+    return {
+        precision: directory / exporter.file_name(place.label, precision)
+        for precision in options.precision or exporter.precisions
+    }
+
+
 def _targets(place, exporter, options, path=None):
     """Paths by precision. Rejects wrong precisions and existing files."""
     exporter.require_packages()
@@ -407,13 +426,10 @@ def _targets(place, exporter, options, path=None):
             f"{' or '.join(exporter.precisions)}. Received: "
             f"{', '.join(wrong)}."
         )
-    directory = _output_directory(place, options)
-    targets = {
-        precision: directory / exporter.file_name(place.label, precision)
-        for precision in precisions
-    }
+    targets = _paths(place, exporter, options)
     if path is not None:
-        directory, targets = path.parent, {precisions[0]: path}
+        targets = {precisions[0]: path}
+    directory = next(iter(targets.values())).parent
     existing = [str(path) for path in targets.values() if path.exists()]
     if existing and not options.overwrite:
         raise UsageError(

@@ -33,8 +33,6 @@ LATE = (
     "kdkit.training.text_data",
     "kdkit.doctor.text_examination",
     "h5py",
-    "seqeval",
-    "seqeval.metrics",
     "scipy",
     "scipy.optimize",
     "scipy.special",

@@ -1,8 +1,9 @@
 """Handlers that print the messages of kdkit's loggers on standard output.
 
-The library reports with `logging` alone, to loggers below `"kdkit"`. On a
-terminal, rich prints the messages above a progress bar for the epoch.
-Otherwise each message is a line, with one line per epoch.
+The library reports with `logging` alone, to loggers below `"kdkit"`. In a
+terminal, rich prints the messages above a display of the stage that trains, and
+finished epochs in brief. Elsewhere each message is a line, with one line per
+epoch.
 """
 
 import contextlib
@@ -10,7 +11,10 @@ import logging
 import sys
 from collections.abc import Iterator
 
+from kdkit.io.machine import duration
+
 STYLES = {logging.WARNING: "yellow", logging.ERROR: "red"}
+BAR_WIDTH = 24
 LEVELS = ("auto", 0, 1, 2)  # as in `keras.Model.fit`
 
 
@@ -24,12 +28,14 @@ def shown_messages(verbose: str | int = "auto") -> Iterator[None]:
             a terminal, otherwise 2.
     """
     logger = logging.getLogger("kdkit")
-    if any(isinstance(one, _Lines | _Terminal) for one in logger.handlers):
+    if any(
+        isinstance(one, _Lines | TerminalHandler) for one in logger.handlers
+    ):
         yield  # a verb that runs inside another verb
         return
     before = logger.level, logger.propagate
     is_terminal = sys.stdout.isatty() if verbose == "auto" else verbose == 1
-    handler = _Terminal() if is_terminal else _Lines()
+    handler = TerminalHandler() if is_terminal else _Lines()
     logger.addHandler(handler)
     least = logging.DEBUG if is_terminal else logging.INFO
     logger.setLevel(logging.WARNING if verbose == 0 else least)
@@ -49,62 +55,96 @@ class _Lines(logging.Handler):
         print(self.format(record), flush=True)
 
 
-class _Terminal(logging.Handler):
-    """Prints coloured messages, tables of the terminal's width, and a bar."""
+class TerminalHandler(logging.Handler):
+    """Prints coloured messages, tables of the terminal's width, and a display.
 
-    def __init__(self):
+    The display is below all messages while a stage trains.
+
+    Args:
+        console: `rich.console.Console` or `None`. Defaults to `None`, one that
+            writes to standard output.
+    """
+
+    def __init__(self, console=None):
         from rich.console import Console
 
         super().__init__()
-        self._console = Console(highlight=False)
-        self._bar = self._task = None
+        self.console = console or Console(highlight=False)
+        self._live = None
 
     def emit(self, record):
         from rich.text import Text
 
         if hasattr(record, "progress"):
-            self._show(record.progress)
+            self.show(record.progress)
         elif record.levelno >= logging.INFO:
             if hasattr(record, "ends_progress"):
-                self._hide()
+                self.hide()
             if hasattr(record, "renderable"):
-                self._console.print(record.renderable)
+                self.console.print(record.renderable)
             else:
                 # Not wrapped, so that users can copy paths.
                 style = STYLES.get(record.levelno, "")
-                text = Text(self.format(record), style)
-                self._console.print(text, soft_wrap=True)
+                text = getattr(record, "brief", None) or self.format(record)
+                self.console.print(Text(text, style), soft_wrap=True)
 
-    def _show(self, progress):
-        """Draws the bar, the first time below all messages."""
-        from rich import progress as bars
+    def show(self, progress) -> None:
+        """Draws the display.
 
-        if self._bar is None:
-            self._bar = bars.Progress(
-                bars.TextColumn("{task.description}"),
-                bars.BarColumn(bar_width=20),
-                bars.MofNCompleteColumn(),
-                bars.TextColumn("{task.fields[rest]}"),
-                console=self._console,
-                auto_refresh=False,
-                transient=True,
+        Args:
+            progress: `kdkit.training.callbacks.StepProgress`.
+        """
+        from rich.live import Live
+
+        if self._live is None:
+            self._live = Live(
+                console=self.console, auto_refresh=False, transient=True
             )
-            self._task = self._bar.add_task("", rest="")
-            self._bar.start()
-        self._bar.update(
-            self._task,
-            description=progress["title"],
-            completed=progress["done"],
-            total=progress["total"],
-            rest=progress["rest"],
-        )
-        self._bar.refresh()
+            self._live.start()
+        self._live.update(progress_display(progress), refresh=True)
 
-    def _hide(self):
-        if self._bar is not None:
-            self._bar.stop()
-            self._bar = None
+    def hide(self) -> None:
+        """Removes the display."""
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
 
     def close(self):
-        self._hide()
+        self.hide()
         super().close()
+
+
+def progress_display(progress):
+    """Returns two lines for a terminal: where a stage is, and its numbers.
+
+    Args:
+        progress: `kdkit.training.callbacks.StepProgress`.
+
+    Returns:
+        A renderable for `rich.console.Console.print`.
+    """
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    done = (progress.epoch - 1) * progress.steps_per_epoch + progress.step
+    total = progress.num_epochs * progress.steps_per_epoch
+    left = progress.doing
+    if progress.seconds_left is not None:
+        left += f"{', ' * bool(left)}{duration(progress.seconds_left)} left"
+    first = Table.grid(padding=(0, 2))
+    first.add_row(
+        Text(progress.title, "bold"),
+        Text(f"epoch {progress.epoch}/{progress.num_epochs}", "cyan"),
+        ProgressBar(total, done, width=BAR_WIDTH),
+        Text(f"step {progress.step}/{progress.steps_per_epoch}"),
+        Text(left, "magenta"),
+    )
+    second = Text("  ", no_wrap=True, overflow="ellipsis")
+    second.append(
+        "  ".join(f"{name} {v:.4g}" for name, v in progress.losses.items())
+    )
+    if progress.dev:
+        second.append(f"   dev {progress.dev}", "green")
+    return Group(first, second)

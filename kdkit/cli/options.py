@@ -369,7 +369,7 @@ def _require(options, *names):
         for name in names
         if getattr(options, name) is None
     ]
-    if names_data(options) and LABELS["task"] in missing:
+    if LABELS["task"] in missing and names_data(options):
         missing.remove(LABELS["task"])
     if missing:
         raise UsageError(

@@ -65,9 +65,11 @@ validate = validate_pretraining
 
 def run(options):
     from kdkit import training
+    from kdkit.cli import next_steps
     from kdkit.cli import resolving
     from kdkit.runs import first_checks
 
     settings = resolving.pretrain_settings(options)
     first_checks.validate_first(settings, options.run_dir)
     training.pretrain(settings, options.run_dir, force=options.force)
+    next_steps.log_next(next_steps.after_student(options.run_dir))

@@ -1,5 +1,8 @@
 """Writes RUN/report.html, one self-contained page, and prints its table.
 
+Of several runs, one page also shows all next to each other: comparison.html in
+the first run's directory, or in the folder of --pages.
+
 RUN is a run directory or a file of records. --keep writes such a file: one line
 per run with the logs of the run and its teacher, without weights and without
 places of data, small enough for version control. A record with the same name is
@@ -13,6 +16,7 @@ arms of kdkit ablate.
 
 example:
   kdkit report runs/tinybert
+  kdkit report runs/tinybert runs/pkd
   kdkit report runs/tinybert_seed* runs/pkd_seed* --markdown results.md
   kdkit report runs/pkd runs/vanilla_kd --curves curves.svg
   kdkit report runs/small runs/large --overview README.md --trade-off sizes.svg
@@ -84,9 +88,10 @@ def run(options):
     from kdkit.reporting import read_run
     from kdkit.reporting import replace_results
     from kdkit.reporting import without_arms
+    from kdkit.reporting import write_comparison
     from kdkit.reporting import write_report
 
-    all_records, pages = [], []
+    all_records, directories, pages = [], [], []
     files = [place for place in options.runs if os.path.isfile(place)]
     if options.only and not files:
         raise UsageError(
@@ -100,6 +105,7 @@ def run(options):
             read_records(place, options.only) if is_file else [read_run(place)]
         )
         all_records += found
+        directories += [] if is_file else found
         for records in found:
             page = None if is_file else pathlib.Path(place, "report.html")
             if options.pages is not None:
@@ -120,6 +126,10 @@ def run(options):
         if page is not None:
             write_report(records, page)
             print(f"Written: {page}")
+    if len(directories) > 1:
+        folder = pathlib.Path(options.pages or directories[0].run_dir)
+        page = write_comparison(directories, folder / "comparison.html")
+        print(f"Written: {page}")
     if options.markdown:
         replace_results(options.markdown, markdown_results(all_records))
         print(f"Written: {options.markdown}")
@@ -131,12 +141,21 @@ def run(options):
         print(f"Written: {options.overview}")
     if options.curves:
         write_text(
-            pathlib.Path(options.curves), plot_learning_curves(all_records)
+            pathlib.Path(options.curves),
+            _on_white(plot_learning_curves(all_records)),
         )
         print(f"Written: {options.curves}")
     if options.trade_off:
         write_text(
             pathlib.Path(options.trade_off),
-            plot_trade_off(group_by_seed(all_records)),
+            _on_white(plot_trade_off(group_by_seed(all_records))),
         )
         print(f"Written: {options.trade_off}")
+
+
+def _on_white(svg):
+    """The picture with a background: pages that show the file may be dark."""
+    head, tag, rest = svg.partition("<svg ")
+    attributes, end, rest = rest.partition(">")
+    background = '<rect width="100%" height="100%" fill="#ffffff"/>'
+    return head + tag + attributes + end + background + rest

@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import logging
 import pathlib
 
 from kdkit.cli.groups import TableOptions
@@ -20,6 +21,8 @@ from kdkit.tasks import from_toml
 from kdkit.tasks import get_task
 from kdkit.tasks import task_of_table
 from kdkit.training.data_settings import DataSettings
+
+_log = logging.getLogger(__name__)
 
 TOML = ".toml"
 FILES = ("train", "dev", "test")
@@ -61,20 +64,37 @@ def validate_data(options) -> None:
     """
     if options.task is None and not names_a_table(options):
         return
-    _validate_tables(options)
     present = copy.copy(options)
     for name in FILES:
         # Missing paths are reported before any option is used.
         path = getattr(options, name)
         if path is not None and not pathlib.Path(path).exists():
             setattr(present, name, None)
-    if options.task is not None or present.train is not None:
-        chosen_task(present)
+    with all_mistakes() as check:
+        with check():
+            _validate_tables(options)
+        is_table = present.train is not None and None not in (
+            options.text_column,
+            options.label_column,
+        )
+        if is_table if names_a_table(options) else _is_task(options.task):
+            with check():
+                chosen_task(present)
+
+
+def _is_task(name):
+    """Whether `--task` is no table, which `_validate_tables` rejects."""
+    return name.endswith(TOML) or not pathlib.Path(name).exists()
 
 
 def _validate_tables(options):
     """Rejects table options that clash or are incomplete."""
     flags = table_flags(options)
+    if options.task is not None and not _is_task(options.task):
+        raise UsageError(
+            f"--task names a built-in task or a TOML file. Received: the table "
+            f"{options.task}. Pass --train {options.task} instead."
+        )
     if not flags:
         if str(options.task).endswith(TOML) and options.data_dir is not None:
             raise UsageError(
@@ -87,12 +107,13 @@ def _validate_tables(options):
             if options.task is not None:
                 raise UsageError(
                     "--task NAME is a built-in task or a TOML file, and "
-                    f"{', '.join(flags)} describes your own table. Received: "
+                    f"{', '.join(flags)} is for your own table. Received: "
                     "both. Remove one of them."
                 )
             if options.train is None:
+                verb = "needs" if len(flags) == 1 else "need"
                 raise UsageError(
-                    f"{' and '.join(flags)} needs --train. Received: none."
+                    f"{', '.join(flags)} {verb} --train. Received: none."
                 )
         with check():
             if options.data_dir is not None:
@@ -153,7 +174,7 @@ def chosen_task(options) -> Task:
 def chosen_data(options) -> DataSettings:
     """Returns the settings of the data that options name.
 
-    Without any, the data of the teacher's run are taken, which is printed.
+    Without any, the data of the teacher's run are taken, which is logged.
 
     Args:
         options: the parsed options.
@@ -163,7 +184,7 @@ def chosen_data(options) -> DataSettings:
     """
     if options.task is None and not names_a_table(options):
         data = data_of_teacher(options)
-        print(f"Data of {options.teacher[0]}: {_in_words(data)}.", flush=True)
+        _log.info(f"Data of {options.teacher[0]}: {_in_words(data)}.")
         return data
     data_dir = options.data_dir
     if data_dir is not None and pathlib.Path(data_dir).exists():

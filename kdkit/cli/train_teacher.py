@@ -32,6 +32,7 @@ validate = validate_teacher
 
 def run(options):
     from kdkit import training
+    from kdkit.cli import next_steps
     from kdkit.cli import options as configs
     from kdkit.cli import resolving
     from kdkit.runs import first_checks
@@ -42,3 +43,4 @@ def run(options):
         pretrained = configs.pretrained_beside(options.config)
     first_checks.validate_first(settings, options.run_dir)
     training.train_teacher(settings, options.run_dir, pretrained, options.force)
+    next_steps.log_next(next_steps.after_teacher(options.run_dir))

@@ -228,61 +228,17 @@ def find_columns(path, headings: list[str], wanted) -> tuple[int, ...]:
         wanted: sequence of strings.
 
     Raises:
-        UsageError: with all missing headings, and for a CSV file.
+        UsageError: with all missing headings, and the separator of a CSV file.
     """
-    reject_csv_file(path, headings)
     missing = [heading for heading in wanted if heading not in headings]
     if missing:
         raise UsageError(
             f"{path}, line 1: expected a header with "
             f"{', '.join(map(repr, wanted))}, separated by tabs. Missing: "
             f"{', '.join(map(repr, missing))}. Received: "
-            f"{shortened(headings)}.{as_csv_has_them(path, headings, wanted)}"
+            f"{shortened(headings)}.{_as_csv(headings, wanted)}"
         )
     return tuple(headings.index(heading) for heading in wanted)
-
-
-def reject_csv_file(path, headings: list[str]) -> None:
-    """Rejects a file named `.csv`, unless tabs separate its columns.
-
-    Args:
-        path: path of the file.
-        headings: list of strings. The first line, split at tabs.
-
-    Raises:
-        UsageError: for a CSV file.
-    """
-    path = pathlib.Path(path)
-    if path.suffix.lower() == ".csv" and len(headings) == 1:
-        semicolons = headings[0].count(";") > headings[0].count(",")
-        raise UsageError(
-            f"{path}: expected a tab-separated table without quoting. "
-            f"Received: a CSV file; its first line is {shortened(headings[0])}."
-            f" {how_to_convert(path.name, ';' if semicolons else ',')}."
-        )
-
-
-def as_csv_has_them(path, headings: list[str], wanted) -> str:
-    """Returns the fix for a header that a CSV writer wrote.
-
-    Args:
-        path: path of the file.
-        headings: list of strings. The first line, split at tabs.
-        wanted: sequence of strings. The expected headings.
-
-        Returns:
-            A sentence that begins with a space; empty for other wrong headers.
-    """
-    found = separator_of_header("\t".join(headings), wanted)
-    if found is None:
-        return ""
-    separator, is_quoted = found
-    quoted = " and quoted" if is_quoted else ""
-    return (
-        f" Its columns are separated by {SEPARATORS[separator]}{quoted}, as a "
-        "CSV writer does. "
-        f"{how_to_convert(pathlib.Path(path).name, separator)}."
-    )
 
 
 def without_blank_end(
@@ -358,13 +314,21 @@ def _in_its_place(path, names):
         and other.name not in names
         and other.is_file()
     )
-    if not others:
+    return f". Next to it is {', '.join(others)}" if others else ""
+
+
+def _as_csv(headings, wanted):
+    """How the columns of a CSV writer's header are separated, and the fix."""
+    found = separator_of_header("\t".join(headings), wanted)
+    if found is None:
         return ""
-    found = f". Next to it is {', '.join(others)}"
-    csv_file = f"{path.stem}.csv"
-    if path.suffix == ".tsv" and csv_file in others:
-        return f"{found}. {how_to_convert(csv_file)}"
-    return found
+    separator, is_quoted = found
+    quoted = " and quoted" if is_quoted else ""
+    return (
+        f" Its columns are separated by {SEPARATORS[separator]}{quoted}, as a "
+        "CSV writer does. Pass the file with --train, --text-column and "
+        "--label-column, which read CSV."
+    )
 
 
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
@@ -475,24 +439,6 @@ def separator_of_header(
         if wanted <= cells:
             return separator, '"' in heading
     return None
-
-
-def how_to_convert(name: str, separator: str = ",") -> str:
-    """Returns how to write a CSV file as a table that kdkit reads.
-
-    Args:
-        name: string. Name of the file.
-        separator: string. The separator of its columns. Defaults to `","`.
-    """
-    given = "" if separator == "," else f", sep={separator!r}"
-    stem = pathlib.PurePath(name).stem
-    plain = f"{stem}_plain.tsv" if name == f"{stem}.tsv" else f"{stem}.tsv"
-    return (
-        "Write it as a tab-separated table without quoting: "
-        f"pandas.read_csv({name!r}{given}).to_csv({plain!r}, sep='\\t', "
-        "index=False, quoting=csv.QUOTE_NONE), with spaces instead of "
-        "tabs and line breaks in texts"
-    )
 
 
 def _cells(line, separator):

@@ -163,15 +163,20 @@ class LabeledTable:
         Raises:
             UsageError: with all mistakes in all files.
         """
-        table = self
+        table, files = self, self.files
         with all_mistakes() as check:
-            if self.labels is None and not self.regression:
+            if self.regression:
+                files = {}
+                with check():
+                    self._require_numbers()
+                    files = self.files
+            elif self.labels is None:
                 with check():
                     labels, class_names = self._found_labels(names)
                     table = dataclasses.replace(
                         self, labels=labels, class_names=class_names
                     )
-            for split in self.files:
+            for split in files:
                 with check():
                     table._whole_file(split)
         return table
@@ -185,10 +190,7 @@ class LabeledTable:
         """
         path = pathlib.Path(self._path(split))
         if split == "dev" and self.sets_dev_aside:
-            return (
-                f"dev: {DEV_SHARE:.0%} of {path.name} set aside, "
-                f"{count} examples"
-            ).replace("%", " %")
+            return f"dev: {set_aside_in_words(path)}, {count} examples"
         rule = open_table(path, (), finds_quotes=True).rule
         return f"{split}: {path.name} ({rule}), {count} examples"
 
@@ -250,9 +252,23 @@ class LabeledTable:
         if split == "train" or self.train is None:
             return "Fix or remove these rows, or add their label to the labels."
         return (
-            f"No row of {pathlib.Path(self.train).name} has these labels. Fix "
-            "or remove the rows, or add such examples to the training table."
+            f"The known labels are those of {pathlib.Path(self.train).name}. "
+            "Fix or remove these rows, or add examples of a new label there."
         )
+
+    def _require_numbers(self):
+        """Rejects a column of words as scores, with one error for all rows."""
+        split = next(iter(self.files))
+        rows, _ = self._rows(split)
+        words = [row.cells[-1] for row in rows if row.cells]
+        wrong = [word for word in words if word and _numbers([word]) is None]
+        if len(wrong) > len(words) / 2:
+            raise UsageError(
+                f"{self._path(split)}: column {self.label_column!r} has words, "
+                f"such as {shortened(wrong[0])}. Expected numbers, because "
+                "labels are scores with --regression. Remove --regression, or "
+                "name another --label-column."
+            )
 
     def _found_labels(self, names):
         """The labels in the order of the classes, and the classes' names."""
@@ -285,11 +301,11 @@ class LabeledTable:
         if numbers is not None:
             first = int(numbers[0] == 1)
             is_numbered = numbers == list(range(first, first + len(numbers)))
-            are_scores = not all(map(float.is_integer, numbers))
-            if (
+            has_fractions = not all(map(float.is_integer, numbers))
+            if not is_numbered and (
                 is_mostly_different
-                or (not is_numbered and len(words) > MOST_NUMBERS)
-                or (are_scores and len(words) > num_rows / 2)
+                or len(words) > MOST_NUMBERS
+                or (has_fractions and len(words) > num_rows / 2)
             ):
                 raise UsageError(
                     f"{where} has {len(words)} different numbers in {num_rows} "
@@ -303,6 +319,15 @@ class LabeledTable:
                 f"{', '.join(map(shortened, sorted(words)[:3]))} and others. "
                 "Name another --label-column."
             )
+
+
+def set_aside_in_words(path) -> str:
+    """Returns what dev is without a table of its own.
+
+    >>> set_aside_in_words("/data/reviews.csv")
+    '10 % of reviews.csv set aside'
+    """
+    return f"{100 * DEV_SHARE:g} % of {pathlib.PurePath(path).name} set aside"
 
 
 def _numbers(words):

@@ -1,4 +1,4 @@
-"""Strict readers of tab-separated files with sentences and labels."""
+"""The tab-separated files of the built-in tasks, and their strict reader."""
 
 import dataclasses
 import pathlib
@@ -11,7 +11,6 @@ from kdkit.data.examples import Examples
 from kdkit.data.examples import breaks_in_quotes
 from kdkit.data.examples import find_columns
 from kdkit.data.examples import fix_of_label_set
-from kdkit.data.examples import how_to_convert
 from kdkit.data.examples import label_parser
 from kdkit.data.examples import raise_missing
 from kdkit.data.examples import raise_problems
@@ -181,7 +180,7 @@ def read_table(path, layout: TableLayout) -> Examples:
                 f"tabs. Received: {len(row)} columns, {_shortened(row)}"
             )
             if breaks_in_quotes(row):
-                fix = {"fix": _quoted_breaks(path)}
+                fix = {"fix": QUOTED_BREAKS}
             continue
         sentences = [row[index].strip() for index in texts_at]
         if not any(sentences):
@@ -245,12 +244,11 @@ def _joined(rows, num_columns):
         yield number, whole
 
 
-def _quoted_breaks(path):
-    """The fix for tabs and line breaks inside quotes."""
-    return (
-        "A CSV writer quoted texts with tabs or line breaks; this reader has "
-        f"no quoting. {how_to_convert(path.name, chr(9))}."
-    )
+QUOTED_BREAKS = (
+    "A CSV writer quoted texts with tabs or line breaks, and a built-in task's "
+    "files have no quoting. Pass the file with --train, --text-column and "
+    "--label-column (Python: kdkit.tasks.from_table), which read quotes."
+)
 
 
 def _hint(layout, data_dir):

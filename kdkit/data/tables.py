@@ -28,6 +28,7 @@ from kdkit.io.reading import read_json
 
 JSON_LINES = (".json", ".jsonl", ".ndjson")
 PARQUET = (".parquet", ".pq")
+BINARY = ("", *JSON_LINES, *PARQUET)  # or without separators
 # Formats that are not read, and what to do.
 OTHERS = {
     ".xlsx": 'Save it as "CSV UTF-8"',
@@ -122,8 +123,10 @@ class Table:
             raise UsageError(
                 f"{self.path} ({self.rule}) has no column "
                 f"{' and no column '.join(map(repr, missing))}. Expected one "
-                f"of its columns {', '.join(map(shortened, self.headings))}."
-                f"{next(filter(None, close), '')}"
+                f"of its columns {', '.join(map(shortened, self.headings))}, "
+                "whose names are "
+                "the first line of a CSV or TSV file."
+                f"{next(filter(None, close), '')}{self._only_one()}"
             )
         if twice:
             raise UsageError(
@@ -131,6 +134,15 @@ class Table:
                 f"{', '.join(map(repr, twice))} more than once. Rename the "
                 "columns."
             )
+
+    def _only_one(self):
+        """The fix for a table whose columns may have another separator."""
+        if len(self.headings) > 1 or self.path.suffix.lower() in BINARY:
+            return ""
+        return (
+            " Columns are separated by commas or semicolons in a .csv file, by "
+            "tabs in other files."
+        )
 
 
 def open_table(path, wanted: Iterable[str] = (), finds_quotes=False) -> Table:
@@ -228,15 +240,15 @@ def _cells_of(line, separator):
 
 def _has_quotes(path):
     """Whether a CSV writer quoted cells of a tab-separated file."""
-    headings = None
+    num_columns = None
     for _, line in numbered_lines(path, WHAT):
         cells = line.split("\t")
-        if headings is None:
-            headings = cells
-            if all(len(one) > 1 and one[0] == one[-1] == '"' for one in cells):
-                return True
-        is_broken = len(cells) != len(headings) and breaks_in_quotes(cells)
-        if is_broken or any(map(is_csv_quoted, cells)):
+        num_columns = num_columns or len(cells)
+        is_broken = len(cells) != num_columns and breaks_in_quotes(cells)
+        is_all_quoted = all(
+            len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells
+        )
+        if is_broken or is_all_quoted or any(map(is_csv_quoted, cells)):
             return True
     return False
 
@@ -446,6 +458,7 @@ def _batch_rows(path, what, batches, wanted):
     number = 0
     try:
         for batch in batches:
+            batch.validate(full=True)
             columns = [
                 column.to_pylist()
                 if name in wanted

@@ -11,12 +11,10 @@ from collections.abc import Iterable
 from collections.abc import Iterator
 
 from kdkit.data.examples import TABLE_SHARE
-from kdkit.data.examples import as_csv_has_them
 from kdkit.data.examples import csv_separator
-from kdkit.data.examples import how_to_convert
 from kdkit.data.examples import is_header
-from kdkit.data.examples import reject_csv_file
 from kdkit.data.examples import without_blank_end
+from kdkit.data.tables import open_table
 from kdkit.data.tfds import PREFIX
 from kdkit.data.tfds import tfds_pairs
 from kdkit.errors import UsageError
@@ -69,9 +67,8 @@ def _reject_csv(path, lines, advice):
         raise UsageError(
             f"{path}: expected one text per line. Received: a CSV file, whose "
             "header, quotes and other columns would be read as text; its first "
-            f"line is {shortened(lines[0])}. "
-            f"{how_to_convert(path.name, separator or ',')}. {advice}. If each "
-            "line is a text, name the file .txt."
+            f"line is {shortened(lines[0])}. {advice}. If each line is a text, "
+            "name the file .txt."
         )
     if suffix == ".tsv" and len(lines) > 1 and is_header([lines[0].strip()]):
         raise UsageError(
@@ -104,7 +101,7 @@ class Corpus:
 
     Args:
         files: tuple of strings or paths. UTF-8 files with one text per line, or
-            tab-separated tables with a header. Empty lines are skipped.
+            tables as `open_table` reads them. Empty lines are skipped.
         column: string or `None`. The heading of the column with the texts, for
             tables; `None` if each line is a text. Defaults to `None`.
         one_document: bool. Whether a file is one document, as in WikiText.
@@ -147,8 +144,7 @@ class Corpus:
                 if self.column is None:
                     reject_table_file(path, NAME_A_COLUMN)
                 else:
-                    _, header = next(numbered_lines(path), (1, ""))
-                    self._column_index(path, header)
+                    open_table(path, (self.column,)).require((self.column,))
             except UsageError as error:
                 problems.append(str(error))
         if problems:
@@ -182,40 +178,26 @@ class Corpus:
         return sum(1 + len(text.split()) for text in self.texts() if text)
 
     def _texts_of(self, path):
-        index = None
         if self.column is None:
             reject_table_file(path, NAME_A_COLUMN)
-        lines = numbered_lines(path)
-        if self.column is not None:
-            lines = without_blank_end(lines)
-        for number, line in lines:
-            if self.column is not None:
-                if number == 1:
-                    index = self._column_index(path, line)
-                    continue
-                cells = line.split("\t")
-                if len(cells) <= index:
-                    raise UsageError(
-                        f"{path}, line {number}: expected a column "
-                        f"{self.column!r} at position {index + 1}. Received: "
-                        f"{len(cells)} columns. Fix or remove the line."
-                    )
-                line = cells[index]
-            text = line.strip()
-            if self.one_document or has_text(text):
+            for _, line in numbered_lines(path):
+                text = line.strip()
+                if self.one_document or has_text(text):
+                    yield text
+            return
+        for _, (text,) in _columns_of(path, (self.column,)):
+            if has_text(text):
                 yield text
 
-    def _column_index(self, path, header):
-        headings = header.split("\t")
-        reject_csv_file(path, headings)
-        if self.column not in headings:
+
+def _columns_of(path, columns):
+    """Yields the place and the texts of a table's rows."""
+    for row in open_table(path, columns).columns(columns):
+        if row.problem is not None:
             raise UsageError(
-                f"{path}, line 1: expected a header with {self.column!r}. "
-                f"Received: {shortened(headings)}."
-                f"{as_csv_has_them(path, headings, (self.column,))} Name "
-                "another column, or none for a file with one text per line."
+                f"{path}, {row.place}: {row.problem}. Fix or remove the row."
             )
-        return headings.index(self.column)
+        yield row.place, row.cells
 
 
 # For both: tokens to join with the word before, or with the word after.
@@ -368,56 +350,33 @@ class ParallelText:
             for first, second in itertools.zip_longest(*lines):
                 if first is None or second is None:
                     raise _different_counts(source, target)
-                number = first[0]
+                place = f"line {first[0]}"
                 yield (
-                    _not_empty(source, number, first[1]),
-                    _not_empty(target, number, second[1]),
+                    _not_empty(source, place, first[1]),
+                    _not_empty(target, place, second[1]),
                 )
 
     def _of_data_set(self, place):
         pairs = tfds_pairs(place, self.columns)
         for number, pair in enumerate(pairs, start=1):
-            source, target = (_not_empty(place, number, text) for text in pair)
+            source, target = (
+                _not_empty(place, f"line {number}", text) for text in pair
+            )
             yield source, target
 
     def _rows(self, path):
-        places = None
-        for number, line in without_blank_end(numbered_lines(path)):
-            cells = line.split("\t")
-            if places is None:
-                reject_csv_file(path, cells)
-                missing = [name for name in self.columns if name not in cells]
-                if missing:
-                    raise UsageError(
-                        f"{path}, line 1: expected a header with "
-                        f"{missing}. Received: {shortened(cells)}."
-                        f"{as_csv_has_them(path, cells, missing)} Name other "
-                        "columns."
-                    )
-                places = [cells.index(name) for name in self.columns]
-                continue
-            if len(cells) <= max(places):
-                raise UsageError(
-                    f"{path}, line {number}: expected at least "
-                    f"{max(places) + 1} columns. Received: {len(cells)}. Fix "
-                    "or remove the line."
-                )
-            source, target = (
-                _not_empty(path, number, cells[place]) for place in places
-            )
-            yield source, target
-        if places is None:
-            raise UsageError(
-                f"{path}: expected a header with {list(self.columns)}. "
-                "Received: an empty file."
+        for place, (source, target) in _columns_of(path, self.columns):
+            yield (
+                _not_empty(path, place, source),
+                _not_empty(path, place, target),
             )
 
 
-def _not_empty(path, number, text):
+def _not_empty(path, place, text):
     text = text.strip()
     if not has_text(text):
         raise UsageError(
-            f"{path}, line {number}: expected a text on each side. Received: "
+            f"{path}, {place}: expected a text on each side. Received: "
             "an empty one. Remove the pair from both sides."
         )
     return text

@@ -10,6 +10,7 @@ import numpy as np
 
 from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
+from kdkit.errors import require_extra
 from kdkit.io.machine import byte_size
 from kdkit.io.network import require_connection
 
@@ -17,6 +18,7 @@ _log = logging.getLogger(__name__)
 
 ROWS_PER_STEP = 1024  # examples read together
 PREFIX = "tfds:"  # begins a place that is not a file
+PACKAGES = {"tensorflow-datasets": (4, 9), "importlib-resources": (6,)}
 INSTEAD = (
     "Pass --data-dir (Python: data_dir=) with the root of a local copy in the "
     "official GLUE layout."
@@ -114,6 +116,16 @@ def tfds_pairs(place: str, columns: tuple[str, str]) -> Iterator[list[str]]:
         yield [row[name].decode("utf-8").strip() for name in columns]
 
 
+def require_downloader() -> None:
+    """Requires the packages that download data sets.
+
+    Raises:
+        UsageError: if a package is missing. The message has the line that
+            installs it.
+    """
+    require_extra("tfds", "Downloads from TensorFlow Datasets", PACKAGES)
+
+
 def announce_download(name: str, instead: str = INSTEAD) -> None:
     """Prints a message before a download begins, if one is needed.
 
@@ -122,9 +134,10 @@ def announce_download(name: str, instead: str = INSTEAD) -> None:
         instead: string. The fix without a connection.
 
     Raises:
-        UsageError: if there is no such data set, none of its servers answers,
-            or its download failed before.
+        UsageError: if a package is missing, there is no such data set, none of
+            its servers answers, or its download failed before.
     """
+    require_downloader()
     if name in _failures:
         raise UsageError(_failures[name])
     with _remembered_failure(name, instead):

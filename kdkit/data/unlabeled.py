@@ -8,9 +8,9 @@ import numpy as np
 
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.examples import Examples
-from kdkit.data.examples import find_columns
 from kdkit.data.examples import raise_problems
 from kdkit.data.examples import read_lines
+from kdkit.data.tables import open_table
 from kdkit.data.text_files import reject_table
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
@@ -29,8 +29,8 @@ def read_unlabeled(
 
     Args:
         files: paths of UTF-8 files. Without `columns`, every line is a text,
-            and empty lines are skipped. With `columns`, the files are tab
-            separated and have a header.
+            and empty lines are skipped. With `columns`, the files are tables,
+            as `open_table` reads them.
         columns: tuple of strings. The headings of the columns with the texts,
             one for sentences, two for pairs; or empty.
         num_texts: int. 1 for sentences, 2 for pairs.
@@ -103,24 +103,17 @@ def normalized(row: Iterable[str]) -> tuple[str, ...]:
 
 def _rows(path, columns):
     """Yields the texts of every example in a file."""
-    lines = read_lines(path, "rows of text")
     if not columns:
+        lines = read_lines(path, "rows of text")
         reject_table(path, lines, NAME_COLUMNS)
         yield from ((line.strip(),) for line in lines if line.strip())
         return
-    lines = enumerate(lines, start=1)
-    headings = next(lines)[1].split("\t")
-    places = find_columns(path, headings, columns)
     problems = []
-    for number, line in lines:
-        cells = line.split("\t")
-        if len(cells) != len(headings):
-            problems.append(
-                f"line {number}: expected {len(headings)} columns separated "
-                f"by tabs. Received: {len(cells)} columns"
-            )
-            continue
-        yield tuple(cells[place].strip() for place in places)
+    for row in open_table(path, columns, finds_quotes=True).columns(columns):
+        if row.problem is None:
+            yield row.cells
+        else:
+            problems.append(f"{row.place}: {row.problem}")
     raise_problems(path, problems)
 
 

@@ -12,6 +12,7 @@ from kdkit.backends import tf
 from kdkit.distillation.chunks import ChunkTerm
 from kdkit.distillation.layer_maps import layer_map as make_layer_map
 from kdkit.distillation.objective import Objective
+from kdkit.distillation.objective import shown_tap
 from kdkit.distillation.weights import combine_weights
 from kdkit.distillation.weights import label_weights
 from kdkit.distillation.weights import objective_masks
@@ -29,6 +30,7 @@ from kdkit.taps import VECTOR_TAPS
 from kdkit.taps import Entry
 from kdkit.taps import require_taps
 from kdkit.taps import split_tap
+from kdkit.taps import tap_name
 
 # Names of the Distiller's other scalars.
 RESERVED_NAMES = ("loss", "hard_label_loss")
@@ -97,16 +99,21 @@ def bind(
 
 
 def _bind_one(objective, teacher, student, dtype, suffix):
-    for role, shape in (("teacher", teacher), ("student", student)):
-        require_taps((objective.tap,), shape, f"the {role}")
+    for role, shape, tap in zip(
+        ("teacher", "student"), (teacher, student), objective.taps, strict=True
+    ):
+        require_taps((tap,), shape, f"the {role}")
     pairs = _pairs(objective, teacher, student)
     _require_matching_sizes(objective, teacher, student)
     projections = {}
     if objective.projection is not None:
+        widths = student.hidden_dim, teacher.hidden_dim
+        if objective.reads_layers:
+            theirs, ours = _layer_shapes(objective, teacher, student)
+            widths = ours[-1], theirs[-1]
         projections = objective.projection.build(
             objective.name + suffix,
-            student.hidden_dim,
-            teacher.hidden_dim,
+            *widths,
             [student_index for student_index, _ in pairs],
             dtype,
         )
@@ -128,7 +135,7 @@ def teacher_entry(
     """
     top_k = objective.loss.top_k
     if objective.tap != "logits" or top_k is None or top_k >= num_classes:
-        return Entry(objective.tap, layer)
+        return Entry(tap_name(objective.taps[0]), layer)
     return Entry("logits", 0, top_k, objective.loss.temperature)
 
 
@@ -201,7 +208,7 @@ class BoundObjective:
             sample_weight: `None` or tensor of shape `(batch_size,)` or
                 `(batch_size, sequence_length)`.
         """
-        tap = self.objective.tap
+        tap = tap_name(self.objective.taps[1])
         padding_mask, key_padding_mask = objective_masks(tap, x)
         sample_weight = self._objective_weights(x, sample_weight)
         numerators = []
@@ -224,7 +231,8 @@ class BoundObjective:
     def _objective_weights(self, x, sample_weight):
         if not self.objective.use_sample_weight:
             return None
-        return objective_weights(self.objective.tap, x, sample_weight)
+        tap = tap_name(self.objective.taps[1])
+        return objective_weights(tap, x, sample_weight)
 
     def _compared(self, teacher_taps, layer):
         """Returns the loss's sums function and its teacher tensor.
@@ -277,7 +285,7 @@ class BoundObjective:
 def _pairs(objective, teacher, student):
     """Returns pairs of student and teacher layer, (0, 0) if not per layer."""
     tap = objective.tap
-    _, kind = split_tap(tap)
+    kind = None if objective.reads_layers else split_tap(tap)[1]
     if kind not in PER_LAYER_TAPS:
         return [(0, 0)]
     pairs = list(
@@ -293,8 +301,11 @@ def _pairs(objective, teacher, student):
 def _require_matching_sizes(objective, teacher, student):
     """Raises a `UsageError` if the models' sizes do not fit the objective."""
     tap = objective.tap
-    _, kind = split_tap(tap)
     name = objective.name
+    if objective.reads_layers:
+        _require_matching_layers(objective, teacher, student)
+        return
+    _, kind = split_tap(tap)
     if (
         kind in STATE_TAPS
         and objective.projection is None
@@ -351,6 +362,42 @@ def _require_matching_sizes(objective, teacher, student):
             f"Received: teacher num_classes={teacher.num_classes}, student "
             f"num_classes={student.num_classes}. Build the student with "
             f"num_classes={teacher.num_classes}."
+        )
+
+
+def _layer_shapes(objective, teacher, student):
+    """Returns the shapes of the two tensors that an objective compares."""
+    shapes = zip((teacher, student), objective.taps, strict=True)
+    return [shape.layer_shape(tap) for shape, tap in shapes]
+
+
+def _require_matching_layers(objective, teacher, student):
+    """Raises a `UsageError` if the outputs of two layers cannot be compared."""
+    theirs, ours = _layer_shapes(objective, teacher, student)
+    received = (
+        f"Objective {objective.name!r}, tap={shown_tap(objective.tap)}: "
+        f"teacher of shape {theirs}, student of shape {ours}."
+    )
+    sizes = zip(theirs[1:-1], ours[1:-1], strict=False)
+    if len(theirs) != len(ours) or any(
+        None not in pair and pair[0] != pair[1] for pair in sizes
+    ):
+        raise UsageError(
+            "The outputs of two layers differ in more than their last axis. "
+            f"Received: {received} Use layers of the same shape, or make "
+            "the shapes equal with functions as taps, such as tap=(lambda "
+            "outputs: keras.ops.mean(outputs['conv'], axis=(1, 2)), ...)."
+        )
+    if len(ours) < 2 or None in (theirs[-1], ours[-1]):
+        raise UsageError(
+            "The outputs of layers need a last axis of known size. Received: "
+            f"{received} Use other layers, or functions that return such "
+            "tensors."
+        )
+    if objective.projection is None and theirs[-1] != ours[-1]:
+        raise UsageError(
+            "The outputs of two layers have different widths. Received: "
+            f'{received} Pass projection="shared".'
         )
 
 

@@ -1,6 +1,5 @@
 """The errors that a distiller raises between its creation and first update."""
 
-import functools
 import inspect
 import warnings
 
@@ -13,9 +12,12 @@ from kdkit.distillation.binding import require_labels
 from kdkit.distillation.binding import single
 from kdkit.errors import UsageError
 from kdkit.losses import SoftBinaryCrossEntropy
+from kdkit.losses.foreign import KNOWN_CLASSES
+from kdkit.losses.foreign import bare_function
+from kdkit.losses.foreign import class_name
+from kdkit.losses.foreign import resolved
 from kdkit.models import num_positions
 from kdkit.taps import TEACHER_OUTPUTS
-from kdkit.taps import describe
 from kdkit.taps import ending
 from kdkit.taps import select_inputs
 
@@ -39,7 +41,7 @@ class Checks:
                 applies a softmax to a single logit.
         """
         if self.hard_label_weight:
-            validate_label_loss(loss, describe(self.student).num_classes)
+            validate_label_loss(loss, self.num_classes)
         elif loss is not None and not self._has_warned:
             self._has_warned = True
             warn_unused_loss()
@@ -72,7 +74,7 @@ class Checks:
             validate_label_values(
                 single(self.loss),
                 single(y),
-                describe(self.student).num_classes,
+                self.num_classes,
             )
         losses = [
             objective.loss
@@ -292,21 +294,6 @@ _WITHOUT_LOGITS = {
     "Dice": "CategoricalCrossentropy",
     "Tversky": "CategoricalFocalCrossentropy",
 }
-# The class for each of Keras' loss functions.
-_CLASSES = {
-    "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
-    "categorical_crossentropy": "CategoricalCrossentropy",
-    "categorical_focal_crossentropy": "CategoricalFocalCrossentropy",
-    "binary_crossentropy": "BinaryCrossentropy",
-    "binary_focal_crossentropy": "BinaryFocalCrossentropy",
-    "kl_divergence": "KLDivergence",
-    "categorical_generalized_cross_entropy": (
-        "CategoricalGeneralizedCrossEntropy"
-    ),
-    "dice": "Dice",
-    "tversky": "Tversky",
-}
-_KNOWN = (*_CLASSES.values(), *_SOFTMAX_LOSSES)
 
 
 def validate_label_loss(loss, num_classes: int | None) -> None:
@@ -322,8 +309,8 @@ def validate_label_loss(loss, num_classes: int | None) -> None:
             one logit.
     """
     for given in keras.tree.flatten(loss):
-        resolved = _resolved(given)
-        instead = _on_logits(resolved)
+        loss_object = resolved(given)
+        instead = _on_logits(loss_object)
         if instead is not None:
             raise UsageError(
                 "The compiled loss expects probabilities, but the student's "
@@ -331,7 +318,7 @@ def validate_label_loss(loss, num_classes: int | None) -> None:
                 f"Received: loss={_shown(given)}. Pass loss={instead}, and "
                 "build the student without a final softmax or sigmoid."
             )
-        if num_classes == 1 and class_name(resolved) in _SOFTMAX_LOSSES:
+        if num_classes == 1 and class_name(loss_object) in _SOFTMAX_LOSSES:
             raise UsageError(
                 "The compiled loss applies a softmax, which is always 1 for a "
                 "single logit, so nothing would be learned. Expected at "
@@ -352,29 +339,6 @@ def warn_unused_loss() -> None:
     )
 
 
-def class_name(loss) -> str | None:
-    """Returns the name of a loss's class, also for a loss function.
-
-    Args:
-        loss: string, `keras.losses.Loss` or function.
-
-    >>> class_name("sparse_categorical_crossentropy")
-    'SparseCategoricalCrossentropy'
-    """
-    loss = _function(_resolved(loss))
-    if isinstance(loss, keras.losses.Loss):
-        return next(
-            (
-                cls.__name__
-                for cls in type(loss).__mro__
-                if cls.__name__ in _KNOWN
-            ),
-            type(loss).__name__,
-        )
-    name = getattr(loss, "__name__", None)
-    return _CLASSES.get(name, name)
-
-
 def ignored_class(loss) -> int | None:
     """Returns the label that a loss ignores, or `None`.
 
@@ -384,16 +348,6 @@ def ignored_class(loss) -> int | None:
     if isinstance(loss, keras.losses.Loss):
         return _config(loss).get("ignore_class")
     return getattr(loss, "keywords", {}).get("ignore_class")
-
-
-def _resolved(loss):
-    """Returns the loss object or function for a name."""
-    if not isinstance(loss, str):
-        return loss
-    try:
-        return keras.losses.get(loss)
-    except ValueError:  # Keras raises its own error when the step is built
-        return loss
 
 
 def _on_logits(loss):
@@ -408,7 +362,7 @@ def _on_logits(loss):
         takes_probabilities = _has_no_logits(loss)
     if not takes_probabilities:
         return None
-    if name in _KNOWN:
+    if name in KNOWN_CLASSES:
         return f"keras.losses.{name}(from_logits=True)"
     if isinstance(loss, keras.losses.Loss):
         return f"{name}(from_logits=True)"
@@ -428,13 +382,6 @@ def _has_no_logits(function):
     )
 
 
-def _function(loss):
-    """Returns the function inside a `functools.partial`, or the loss itself."""
-    while isinstance(loss, functools.partial):
-        loss = loss.func
-    return loss
-
-
 def _config(loss):
     """Returns a loss's config, or an empty dict if its class has none."""
     try:
@@ -447,5 +394,5 @@ def _shown(loss):
     """Returns a loss as a user would write it."""
     if isinstance(loss, keras.losses.Loss):
         return f"{type(loss).__name__}()"
-    name = getattr(_function(loss), "__name__", None)
+    name = getattr(bare_function(loss), "__name__", None)
     return name if name and not isinstance(loss, str) else repr(loss)

@@ -23,6 +23,7 @@ from kdkit.distillation.strings import Texts
 from kdkit.distillation.terms import Teachers
 from kdkit.distillation.terms import Terms
 from kdkit.distillation.terms import TotalLoss
+from kdkit.distillation.terms import both_taps
 from kdkit.distillation.weights import label_weights
 from kdkit.errors import UsageError
 from kdkit.losses.base import safe_divide
@@ -32,6 +33,7 @@ from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import ModelShape
 from kdkit.taps import describe
 from kdkit.taps import find_backbone
+from kdkit.taps import output_structure
 from kdkit.taps import select_inputs
 from kdkit.taps import tapped
 
@@ -43,23 +45,30 @@ class Comparison:
         terms: `Terms`.
         teachers: `Teachers`.
         student: `keras.Model`.
+        student_shape: `kdkit.taps.ModelShape` of the student.
         chunk_size: int or `None`, as in `kdkit.Distiller`.
         total: `TotalLoss`.
     """
 
-    def __init__(self, terms, teachers, student, chunk_size, total):
+    def __init__(
+        self, terms, teachers, student, student_shape, chunk_size, total
+    ):
         validate_chunk_size(chunk_size)
         self.terms = terms
         self.teachers = teachers
         self.chunk_size = chunk_size
         self.total = total
-        self._has_head = describe(student).num_classes is not None
+        self.student_shape = student_shape
+        self._has_head = student_shape.num_classes is not None
         head = ["logits"] if self._has_head else []
         self._student = student
+        self._output_structure = output_structure(student)
         self._longest = longest_input(student)
         self._longest_of_teachers = []
         self._run_student = tapped(
-            student, [*head, *terms.taps], factor_logits=self.is_in_chunks
+            student,
+            [*head, *terms.student_taps],
+            factor_logits=self.is_in_chunks,
         )
 
     @property
@@ -84,7 +93,7 @@ class Comparison:
 
     def attach(self, teacher) -> None:
         """Sets the teachers' models, as `Teachers.attach` does."""
-        self.teachers.attach(teacher, self.terms.taps, self.is_in_chunks)
+        self.teachers.attach(teacher, self.is_in_chunks)
         self._longest_of_teachers = [*map(longest_input, self.teachers.models)]
 
     def run_student(self, x, training) -> dict:
@@ -107,10 +116,9 @@ class Comparison:
         Args:
             logits: tensor, alone or in such a structure, or `None`.
         """
-        # A sequential model has one tensor, and no `output` before a call.
-        if logits is None or isinstance(self._student, keras.Sequential):
-            return logits
-        output = self._student.output
+        if logits is None:
+            return None
+        output = self._output_structure
         if not isinstance(output, dict | list | tuple):
             return logits
         return keras.tree.pack_sequence_as(output, keras.tree.flatten(logits))
@@ -194,10 +202,11 @@ class Distiller(Texts, Checks, Step, keras.Model):
 
     Args:
         teacher: `keras.Model`. A keras-hub backbone or task model, or any
-            model whose only output is the logits, alone or in a dict. Or the
-            `kdkit.taps.ModelShape` of a teacher that is attached later. Or a
-            list of either, for several teachers. Models with several outputs
-            or with a final softmax or sigmoid are rejected.
+            functional, sequential or built model whose only output is the
+            logits, alone or in a dict. Or the `kdkit.taps.ModelShape` of a
+            teacher that is attached later. Or a list of either, for several
+            teachers. If logits are compared, models with several outputs or
+            with a final softmax or sigmoid are rejected.
         student: `keras.Model`, of the same kinds.
         objectives: list of `kdkit.Objective`, or a single one.
         hard_label_weight: float. Weight of the compiled loss on the labels:
@@ -272,8 +281,11 @@ class Distiller(Texts, Checks, Step, keras.Model):
         chunk_size=None,
         name="distiller",
     ):
-        teachers = Teachers(teacher)
-        student_shape = describe(student)
+        objectives = as_tuple(objectives)
+        teacher_taps, student_taps = both_taps(objectives)
+        teachers = Teachers(teacher, teacher_taps)
+        needs_logits = bool(hard_label_weight) or "logits" in student_taps
+        student_shape = describe(student, student_taps, needs_logits)
         backbone = find_backbone(student) or student
         for model in teachers.models:
             if backbone is (find_backbone(model) or model):
@@ -282,7 +294,6 @@ class Distiller(Texts, Checks, Step, keras.Model):
                     f"models. Received: {model.name!r} and {student.name!r}. "
                     "Build the student as a model of its own."
                 )
-        objectives = as_tuple(objectives)
         policy = backbone.dtype_policy
         terms = Terms(
             objectives,
@@ -306,7 +317,9 @@ class Distiller(Texts, Checks, Step, keras.Model):
             self.trackers.append(keras.metrics.Mean(name="hard_label_loss"))
             weights.append(hard_label_weight)
         total = TotalLoss(self.trackers, weights)
-        self._hidden = Comparison(terms, teachers, student, chunk_size, total)
+        self._hidden = Comparison(
+            terms, teachers, student, student_shape, chunk_size, total
+        )
         if teachers.models:
             self.attach_teacher(teacher)
         self.has_checked_data = False
@@ -320,6 +333,11 @@ class Distiller(Texts, Checks, Step, keras.Model):
     def __dir__(self):
         # Keras saves the models that `dir` lists. The teacher is not saved.
         return [name for name in super().__dir__() if name != "teacher"]
+
+    @property
+    def num_classes(self):
+        """The width of the student's logits, or `None` without a head."""
+        return self._hidden.student_shape.num_classes
 
     def attach_teacher(self, teacher):
         """Sets the teacher of a distiller created or loaded without one.
@@ -510,7 +528,11 @@ class Distiller(Texts, Checks, Step, keras.Model):
         student.pop("compile_config", None)
         return {
             "teacher": [
-                dataclasses.asdict(shape)
+                {
+                    **dataclasses.asdict(shape),
+                    # JSON's types: Keras would mark tuples.
+                    "layers": [[name, [*axes]] for name, axes in shape.layers],
+                }
                 for shape in self._hidden.teachers.shapes
             ],
             "teacher_weights": list(self._hidden.terms.teacher_weights),

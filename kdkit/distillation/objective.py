@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from collections.abc import Callable
 from collections.abc import Mapping
 
 import keras
@@ -12,11 +13,17 @@ from kdkit.distillation.weights import weighs_pairs
 from kdkit.errors import UsageError
 from kdkit.losses.base import STATE_TAPS
 from kdkit.losses.base import DistillationLoss
+from kdkit.losses.foreign import KerasLoss
+from kdkit.losses.foreign import adapted
+from kdkit.losses.foreign import function_config
+from kdkit.losses.foreign import layer_names
 from kdkit.taps import PER_LAYER_TAPS
 from kdkit.taps import SEQ2SEQ_TAPS
 from kdkit.taps import TAPS
+from kdkit.taps import is_layer_tap
 from kdkit.taps import sibling_taps
 from kdkit.taps import split_tap
+from kdkit.taps import tap_name
 
 PAIR_REDUCTIONS = ("sum", "mean")
 SHARING = ("shared", "per_layer")
@@ -99,19 +106,27 @@ class Objective:
     averaged (see `pair_reduction`).
 
     Args:
-        loss: `kdkit.losses.DistillationLoss`. Compares the two tensors.
+        loss: `kdkit.losses.DistillationLoss`. Compares the two tensors. Or a
+            loss of `keras.losses`, of `keras.distillation`, or a function
+            `f(teacher, student)` that returns one value per example (or per
+            position): see `kdkit.losses.KerasLoss`.
         tap: string. The tensor to compare, one of `kdkit.taps.TAPS` or, for an
             encoder-decoder, `kdkit.taps.SEQ2SEQ_TAPS`. Attention in its decoder
             counts for each token and itself or an earlier token.
             Cross-attention counts where neither the decoder's token nor the
-            encoder's token is padding. Defaults to `"logits"`.
+            encoder's token is padding. In any Keras model, `"layer:NAME"` is
+            the output of the layer of that name, at any depth; a function
+            `f(outputs)` computes the tensor from layers' outputs, as
+            `outputs["gru"]`; and a pair `(teacher, student)` of these has one
+            for each model. See `kdkit.taps.tapped`. Defaults to `"logits"`.
         layer_map: string or dict, for taps per layer; see `kdkit.layer_map`.
             `None` means `"uniform"` for these taps. Defaults to `None`.
         weight: float. Factor of this term in the total loss. The logs contain
             the value before the factor. Defaults to `1.0`.
         projection: `None`, `"shared"` (one dense layer with bias for all
-            pairs), `"per_layer"`, or a `kdkit.distillation.Projection`.
-            Defaults to `None`.
+            pairs), `"per_layer"`, or a `kdkit.distillation.Projection`. It
+            maps the last axis, of a feature map its channels. Defaults to
+            `None`.
         include_embeddings: bool. For `"hidden_states"`, whether the embedding
             outputs (layer 0 to layer 0) are compared too. Defaults to `True`.
         name: string. Name of the scalar in the logs. Defaults to the name of
@@ -142,7 +157,7 @@ class Objective:
     """
 
     loss: DistillationLoss
-    tap: str = "logits"
+    tap: str | tuple[str, str] | Callable = "logits"
     layer_map: str | dict[int, int] | None = None
     weight: float = 1.0
     projection: Projection | None = None
@@ -152,6 +167,12 @@ class Objective:
     use_sample_weight: bool = True
 
     def __post_init__(self):
+        tap = tuple(self.tap) if isinstance(self.tap, list) else self.tap
+        if not isinstance(self.loss, DistillationLoss):
+            tap = layer_names(self.loss, tap)
+            loss = adapted(self.loss, on_logits=tap == "logits")
+            object.__setattr__(self, "loss", loss)
+        object.__setattr__(self, "tap", tap)
         _validate_arguments(
             self.loss,
             self.tap,
@@ -173,6 +194,16 @@ class Objective:
             given["name"] = self.loss.name
         for field, value in given.items():
             object.__setattr__(self, field, value)
+
+    @property
+    def taps(self) -> tuple:
+        """The tap of the teacher and the tap of the student."""
+        return self.tap if isinstance(self.tap, tuple) else (self.tap,) * 2
+
+    @property
+    def reads_layers(self) -> bool:
+        """Whether the taps are outputs of layers, or functions of these."""
+        return any(map(is_layer_tap, self.taps))
 
     @classmethod
     def from_earlier(cls, values):
@@ -203,6 +234,7 @@ class Objective:
                 field.name: getattr(self, field.name)
                 for field in dataclasses.fields(self)
             },
+            "tap": _tap_config(self.tap),
             "loss": self.loss.to_setting(),
             "layer_map": layer_map,
             "projection": projection,
@@ -214,10 +246,28 @@ class Objective:
         if "class_name" in config["loss"]:  # the format of kdkit 0.1
             cls_of_loss = getattr(losses, config["loss"]["class_name"])
             config["loss"] = cls_of_loss(**config["loss"]["config"])
+        elif KerasLoss.describes(config["loss"]):
+            config["loss"] = KerasLoss.from_setting(config["loss"])
         config["loss"] = losses.get_loss(config["loss"])
+        config["tap"] = _tap_from_config(config["tap"])
         if isinstance(config["layer_map"], list):
             config["layer_map"] = dict(config["layer_map"])
         return cls(**config)
+
+
+def _tap_config(tap):
+    """Returns a tap in JSON's types."""
+    if isinstance(tap, tuple):
+        return [_tap_config(one) for one in tap]
+    return tap if isinstance(tap, str) else function_config(tap, "tap")
+
+
+def _tap_from_config(config):
+    if isinstance(config, list):
+        return tuple(map(_tap_from_config, config))
+    if isinstance(config, dict):
+        return keras.saving.deserialize_keras_object(config)
+    return config
 
 
 def _validate_arguments(
@@ -235,26 +285,30 @@ def _validate_arguments(
             f"kdkit.losses.DistillationLoss. Received: {loss!r}. For example "
             "kdkit.losses.SoftCrossEntropy()."
         )
-    if tap not in TAPS + SEQ2SEQ_TAPS:
-        raise UsageError(
-            f"Unknown tap. Expected one of {TAPS}, or for an encoder-decoder "
-            f"one of {SEQ2SEQ_TAPS}. Received: tap={tap!r}."
-        )
-    _, kind = split_tap(tap)
+    kind = _kind(tap)
     if layer_map is not None and kind not in PER_LAYER_TAPS:
         raise UsageError(
             f"Tap {tap!r} is not per layer, so it takes no layer map. "
             f"Received: layer_map={layer_map!r}. Omit it, or use one of "
             f"the taps {sibling_taps(tap, PER_LAYER_TAPS)}."
         )
-    if projection is not None and kind not in STATE_TAPS:
+    if projection is not None and kind not in (*STATE_TAPS, LAYERS):
         raise UsageError(
             f"Tap {tap!r} takes no projection. Expected one of the taps "
             f"{sibling_taps(tap, STATE_TAPS)}. Received: "
             f"projection={projection!r}."
         )
     kinds = loss.taps
-    if kinds is not None and kind not in kinds:
+    if kind == LAYERS and kinds is not None:
+        # Losses of states and logits take any tensor.
+        if not set(kinds) & {*STATE_TAPS, "logits"}:
+            raise UsageError(
+                f"{type(loss).__name__} cannot compare the outputs of layers. "
+                f"Expected one of the taps {kinds}. Received: tap="
+                f"{shown_tap(tap)}. Use another loss, such as "
+                "kdkit.losses.HiddenStateMSE()."
+            )
+    elif kinds is not None and kind not in kinds:
         raise UsageError(
             f"{type(loss).__name__} cannot compare tap {tap!r}. Expected one "
             f"of the taps {sibling_taps(tap, kinds) or kinds}. Received: "
@@ -262,6 +316,7 @@ def _validate_arguments(
         )
     if (
         isinstance(loss, losses.AttentionMSE)
+        and kind != LAYERS
         and loss.parity
         and weighs_pairs(tap)
     ):
@@ -275,3 +330,33 @@ def _validate_arguments(
             "Invalid value for argument `weight`. Expected a finite number of "
             f"at least 0. Received: weight={weight}."
         )
+
+
+LAYERS = "layers"  # the kind of a tap that reads layers
+
+
+def _kind(tap):
+    """Returns the kind of a tap, see `split_tap`, or `LAYERS`.
+
+    Raises:
+        UsageError: if there is no such tap.
+    """
+    pair = tap if isinstance(tap, tuple) else (tap, tap)
+    if len(pair) == 2 and any(map(is_layer_tap, pair)):
+        if all(is_layer_tap(one) or one == "logits" for one in pair):
+            return LAYERS
+    elif isinstance(tap, str) and tap in TAPS + SEQ2SEQ_TAPS:
+        return split_tap(tap)[1]
+    raise UsageError(
+        f"Unknown tap. Expected one of {TAPS}, for an encoder-decoder "
+        f"one of {SEQ2SEQ_TAPS}, or in any model 'layer:NAME', a function of "
+        "layers' outputs, or a pair (teacher, student) of these. Received: "
+        f"tap={shown_tap(tap)}."
+    )
+
+
+def shown_tap(tap) -> str:
+    """Returns a tap as a user would write it."""
+    if isinstance(tap, tuple):
+        return f"({', '.join(map(shown_tap, tap))})"
+    return repr(tap_name(tap)) if is_layer_tap(tap) else repr(tap)

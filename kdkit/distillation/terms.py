@@ -7,11 +7,13 @@ from keras import ops
 
 from kdkit.distillation.binding import bind
 from kdkit.distillation.chunks import chunked_sums
+from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import Entry
 from kdkit.taps import ModelShape
 from kdkit.taps import describe
+from kdkit.taps import tap_name
 from kdkit.taps import tapped
 
 
@@ -67,7 +69,7 @@ class Terms:
                 )
         if problems:
             raise UsageError("\n".join(problems))
-        self.taps = sorted({objective.tap for objective in objectives})
+        self.teacher_taps, self.student_taps = both_taps(objectives)
 
     @property
     def projections(self) -> list:
@@ -192,6 +194,18 @@ class Terms:
         ]
 
 
+def both_taps(objectives) -> tuple[list, list]:
+    """Returns the taps of the teacher and those of the student, each once.
+
+    Args:
+        objectives: iterable of `kdkit.Objective`. Others are ignored.
+    """
+    pairs = [one.taps for one in objectives if isinstance(one, Objective)]
+    return tuple(
+        sorted({pair[side] for pair in pairs}, key=tap_name) for side in (0, 1)
+    )
+
+
 def _normalized(weights, num_teachers):
     """Returns weights that sum to 1.
 
@@ -260,12 +274,13 @@ class Teachers:
 
     Args:
         teacher: `keras.Model`, `kdkit.taps.ModelShape`, or a list of either.
+        taps: list of taps to read, as in `kdkit.taps.tapped`.
 
     Raises:
         UsageError: for an empty list, or a list with both models and shapes.
     """
 
-    def __init__(self, teacher):
+    def __init__(self, teacher, taps):
         given = _as_tuple(teacher)
         are_shapes = {isinstance(entry, ModelShape) for entry in given}
         if len(are_shapes) != 1:
@@ -275,22 +290,25 @@ class Teachers:
                 f"Received: {[type(entry).__name__ for entry in given]}."
             )
         self.models = () if are_shapes == {True} else given
-        self.shapes = tuple(map(describe, self.models)) or given
+        self._taps = taps
+        self.shapes = tuple(map(self._describe, self.models)) or given
         self._run = []
 
-    def attach(self, teacher, taps, factor_logits=False) -> None:
+    def _describe(self, model):
+        return describe(model, self._taps, needs_logits="logits" in self._taps)
+
+    def attach(self, teacher, factor_logits=False) -> None:
         """Sets the models, which must have the known sizes.
 
         Args:
             teacher: `keras.Model`, or a list with one model per size.
-            taps: iterable of strings. The taps to read.
             factor_logits: bool, as in `kdkit.taps.tapped`.
 
         Raises:
             UsageError: if the sizes differ.
         """
         models = _as_tuple(teacher)
-        shapes = tuple(map(describe, models))
+        shapes = tuple(map(self._describe, models))
         if shapes != self.shapes:
             raise UsageError(
                 "This teacher does not have the sizes that the distiller was "
@@ -298,7 +316,9 @@ class Teachers:
                 f"{_one_or_all(shapes)}."
             )
         self.models = models
-        self._run = [tapped(model, taps, factor_logits) for model in models]
+        self._run = [
+            tapped(model, self._taps, factor_logits) for model in models
+        ]
 
     def __call__(self, x) -> list[dict]:
         """Returns each teacher's taps, in inference mode, without gradient.

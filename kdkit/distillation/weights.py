@@ -6,6 +6,8 @@ from kdkit.taps import ATTENTION_TAPS
 from kdkit.taps import CLS_INDEX
 from kdkit.taps import VECTOR_TAPS
 from kdkit.taps import causal_mask
+from kdkit.taps import is_layer_tap
+from kdkit.taps import keras_mask
 from kdkit.taps import key_mask
 from kdkit.taps import padding_masks
 from kdkit.taps import split_tap
@@ -81,7 +83,9 @@ def combine_weights(tap, tensor, padding_mask, sample_weight):
     If there is one vector per example (a tensor of rank 2: [CLS] states, the
     logits of a classifier), the weight at the position of [CLS] is used. The
     weight of a question applies to all its options. For logits per position,
-    weights per position replace the padding mask.
+    weights per position replace the padding mask. Without a padding mask in the
+    inputs, the mask that Keras' layers pass on counts. A layer's output takes a
+    mask if its second axis is as long.
     """
     if sample_weight is not None:
         sample_weight = ops.cast(sample_weight, "float32")
@@ -93,6 +97,8 @@ def combine_weights(tap, tensor, padding_mask, sample_weight):
             sample_weight = _spread_over_options(
                 sample_weight, ops.shape(tensor)[0]
             )
+    if padding_mask is None and len(tensor.shape) > 2:
+        padding_mask = keras_mask(tensor)
     if not _takes_mask(tap, tensor, padding_mask, sample_weight):
         return sample_weight
     mask = ops.cast(padding_mask, "float32")
@@ -106,10 +112,12 @@ def combine_weights(tap, tensor, padding_mask, sample_weight):
 def _takes_mask(tap, tensor, padding_mask, sample_weight):
     """Whether the padding mask applies to the positions of a tensor."""
     _, kind = split_tap(tap)
-    if padding_mask is None or kind != "logits":
+    of_layer = is_layer_tap(tap)
+    if padding_mask is None or not (kind == "logits" or of_layer):
         return padding_mask is not None and kind in MASKED_TAPS
     per_position = sample_weight is not None and len(sample_weight.shape) == 2
-    if per_position or len(tensor.shape) != 3:
+    rank = len(tensor.shape)
+    if rank < 3 or (not of_layer and (per_position or rank > 3)):
         return False
     lengths = {tensor.shape[1], padding_mask.shape[1]} - {None}
     return len(lengths) < 2

@@ -340,10 +340,10 @@ LOOK_AT_LABELS = (
     "text."
 )
 UNQUOTE = (
-    "Tables are read without quoting, so these quotes are part of the text. "
-    'Write the file without quoting: DataFrame.to_csv(FILE, sep="\\t", '
-    "index=False, quoting=csv.QUOTE_NONE), or csv.writer with "
-    "quoting=csv.QUOTE_NONE and quotechar=None."
+    "The files of built-in tasks are read without quoting, so these quotes are "
+    "part of the text. Pass the table with --train, --text-column and "
+    "--label-column, which read quotes. Or write it without quoting: "
+    "csv.writer with quoting=csv.QUOTE_NONE and quotechar=None."
 )
 FILL = "Check that column of the file, or use a task with single texts."
 

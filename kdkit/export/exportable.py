@@ -14,20 +14,26 @@ import numpy as np
 
 from kdkit import models
 from kdkit.backends import as_float32
+from kdkit.backends import tf
 from kdkit.errors import UsageError
+from kdkit.export.inputs import DECODER
+from kdkit.export.inputs import ENCODER
+from kdkit.export.inputs import ENCODER_DECODER
 from kdkit.export.inputs import INPUT_NAMES
+from kdkit.export.inputs import TENSOR
+from kdkit.export.inputs import TENSORS
 from kdkit.export.inputs import pad
 from kdkit.export.inputs import random_batch
+from kdkit.export.inputs import to_float32
 from kdkit.export.inputs import to_int32
 from kdkit.generation.step import DecoderStep
 from kdkit.generation.step import Seq2SeqStep
 from kdkit.models.families import DECODERS
 from kdkit.models.families import Family
 from kdkit.models.families import family_of
+from kdkit.taps import has_graph
+from kdkit.taps import symbolic_inputs
 
-# Kinds of models. Any functional model with the inputs `INPUT_NAMES` that is
-# not one of the other kinds counts as an encoder.
-ENCODER, DECODER, ENCODER_DECODER = "encoder", "decoder", "encoder_decoder"
 MAX_OPTIONS = 16  # of a multiple-choice question
 BATCH_SIZE = 8  # of generated batches
 LENGTHS = (32, 11)  # tokens in generated batches, if any length is accepted
@@ -43,14 +49,17 @@ class Exportable:
 
     Args:
         model: `keras.Model`.
-        kind: string. `"encoder"`, `"decoder"` or `"encoder_decoder"`.
-        batches: list of dicts of int32 arrays. The model's inputs, on which the
-            file is verified.
+        kind: string. `"encoder"`, `"decoder"`, `"encoder_decoder"` or
+            `"tensors"`.
+        batches: list of dicts of int32 arrays, for tensors of one float32
+            array. The model's inputs, on which the file is verified.
         sequence_length: int or `None`. The only length that the file accepts;
             for a step, the number of cached positions. `None` for any length.
         vocabulary_size: int or `None`. Number of token ids.
         input_names: tuple of strings. The inputs of a file that reads whole
-            sequences, in the order of `INPUT_NAMES`.
+            sequences, in the order of `INPUT_NAMES`, or of the file of a model
+            on tensors.
+        sizes: tuple of ints or `None`s. For tensors, the shape of an example.
         is_recurrent: bool. Whether the model has recurrent layers.
         rows_per_output: int. How many input rows give one row of logits: 1, or
             the number of options per question.
@@ -67,11 +76,27 @@ class Exportable:
     sequence_length: int | None
     vocabulary_size: int | None
     input_names: tuple[str, ...] = ()
+    sizes: tuple[int | None, ...] = ()
     is_recurrent: bool = False
     rows_per_output: int = 1
     family: Family | None = None
     step: object = None
     examples: int | None = None
+
+    def signature(self, batch_size=None) -> list:
+        """Returns the specs of a file's inputs, as Keras' `export` takes them.
+
+        Args:
+            batch_size: int or `None`, any. Defaults to `None`.
+        """
+        dtype = "float32" if self.kind == TENSORS else "int32"
+        shape = (batch_size, *(self.sizes or [self.sequence_length]))
+        return [
+            {
+                name: tf.TensorSpec(shape, dtype, name)
+                for name in self.input_names
+            }
+        ]
 
     def as_float32(self) -> "Exportable":
         """Returns the same with a float32 copy of the model, if necessary.
@@ -87,7 +112,7 @@ class Exportable:
 
 
 def model_kind(model) -> str:
-    """Returns `"encoder"`, `"decoder"` or `"encoder_decoder"`.
+    """Returns the kind of a model, as in `Exportable`.
 
     Args:
         model: `keras.Model`.
@@ -99,7 +124,66 @@ def model_kind(model) -> str:
         and family_of(model.backbone) in DECODERS.values()
     ):
         return DECODER
+    tensor = _only_input(model)
+    if tensor is not None and not _reads_tokens(model, tensor):
+        return TENSORS
     return ENCODER
+
+
+def _only_input(model):
+    """Returns the symbolic input of a model with one, otherwise `None`."""
+    if not isinstance(model, keras.Model) or _is_trainer(model):
+        return None
+    tensors = keras.tree.flatten(symbolic_inputs(model))
+    return tensors[0] if len(tensors) == 1 else None
+
+
+def _is_trainer(model):
+    return isinstance(getattr(model, "student", None), keras.Model)
+
+
+def _reads_tokens(model, tensor):
+    """Whether a model's only input is token ids.
+
+    Keras' default dtype of an input is float32, also before an `Embedding`.
+    """
+    if len(tensor.shape) != 2:
+        return False
+    if "int" in tensor.dtype or _has_input(model, INPUT_NAMES[0]):
+        return True
+    first = model
+    while isinstance(first, keras.Model):
+        layers = [
+            layer
+            for layer in first.layers
+            if not isinstance(layer, keras.layers.InputLayer)
+        ]
+        first = layers[0] if layers else None
+    return isinstance(first, keras.layers.Embedding)
+
+
+def _has_input(model, name):
+    """Whether a model's inputs are a dict with this name."""
+    inputs = symbolic_inputs(model)
+    return isinstance(inputs, dict) and name in inputs
+
+
+def _with_named_input(model):
+    """Returns a model whose inputs are a dict, around one with one tensor."""
+    tensor = _only_input(model)
+    is_named = has_graph(model) and _has_input(model, INPUT_NAMES[0])
+    if tensor is None or is_named:
+        return model
+    structure = symbolic_inputs(model)
+    is_tokens = _reads_tokens(model, tensor)
+    name = INPUT_NAMES[0] if is_tokens else TENSOR
+    if isinstance(structure, dict) and not is_tokens:
+        (name,) = structure
+    given = keras.Input(
+        tensor.shape[1:], dtype="int32" if is_tokens else "float32", name=name
+    )
+    packed = keras.tree.pack_sequence_as(structure, [given])
+    return keras.Model({name: given}, model(packed), name=model.name)
 
 
 def exportable(
@@ -133,11 +217,15 @@ def exportable(
         return _pairs(model, sequence_length, source_length, verification_data)
     if kind == DECODER and in_steps:
         return _texts(model, sequence_length, verification_data)
+    if kind == TENSORS:
+        return _tensors(model, sequence_length, verification_data)
     return _sequences(model, kind, sequence_length, verification_data)
 
 
 def _sequences(model, kind, sequence_length, data):
     """A model whose file reads batches of whole sequences."""
+    if kind == ENCODER:
+        model = _with_named_input(model)
     _require_interface(model)
     layers = list(_nested_layers(model))
     tables = sorted(_table_sizes(layers))
@@ -163,9 +251,58 @@ def _sequences(model, kind, sequence_length, data):
     return dataclasses.replace(read, batches=batches)
 
 
+def _tensors(model, sequence_length, data):
+    """Returns a model whose file reads images or other numbers."""
+    model = _with_named_input(model)
+    ((name, tensor),) = model.input.items()
+    _require_one_output(model)
+    sizes = tuple(tensor.shape[1:])
+    if not sizes:
+        raise UsageError(
+            "Only models that read token ids, or arrays of numbers with at "
+            "least two axes, can be exported. Received: an input of shape "
+            f"{tuple(tensor.shape)}. Export the part of the model behind its "
+            "preprocessing layers."
+        )
+    if sequence_length is not None:
+        raise UsageError(
+            "`sequence_length` applies to models that read tokens. Received: "
+            f"sequence_length={sequence_length} for a model with an input of "
+            f"shape {tuple(tensor.shape)}. Remove it."
+        )
+    if data is None:
+        if None in sizes:
+            raise UsageError(
+                "The model's input has axes of any size. Expected batches to "
+                f"verify the file with. Received: an input of shape "
+                f"{tuple(tensor.shape)}, verification_data=None. Pass "
+                "verification_data."
+            )
+        rng = np.random.default_rng(SEED)
+        data = [rng.random((BATCH_SIZE, *sizes), "float32") for _ in range(2)]
+    batches = [
+        to_float32(batch[0] if isinstance(batch, tuple) else batch, name, sizes)
+        for batch in data
+    ]
+    _require_batches(batches)
+    return Exportable(
+        model,
+        TENSORS,
+        batches,
+        sequence_length=None,
+        vocabulary_size=None,
+        input_names=(name,),
+        sizes=sizes,
+        is_recurrent=any(
+            isinstance(layer, keras.layers.RNN)
+            for layer in _nested_layers(model)
+        ),
+    )
+
+
 def _require_interface(model):
     """Raises an error for models without suitable inputs and one output."""
-    if isinstance(getattr(model, "student", None), keras.Model):
+    if _is_trainer(model):
         raise UsageError(
             f"A {type(model).__name__} cannot be exported. Expected the model "
             "that it trained. Pass distiller.student."
@@ -173,8 +310,8 @@ def _require_interface(model):
     inputs = getattr(model, "input", None)
     if not isinstance(model, keras.Model) or not isinstance(inputs, dict):
         raise UsageError(
-            "Only functional Keras models with a dict of inputs can be "
-            f"exported. Expected the inputs {list(INPUT_NAMES)} or some of "
+            "Only Keras models with one input, or with a dict of inputs, can "
+            f"be exported. Expected the inputs {list(INPUT_NAMES)} or some of "
             f"them. Received: {type(model).__name__} with inputs {inputs!r}. "
             "Build the model with such a dict."
         )
@@ -185,6 +322,10 @@ def _require_interface(model):
             f"any of {list(INPUT_NAMES[1:])}. Received: {sorted(inputs)}. "
             "Rename the inputs."
         )
+    _require_one_output(model)
+
+
+def _require_one_output(model):
     if not isinstance(model.output, keras.KerasTensor):
         raise UsageError(
             "Only models with one output, the logits, can be exported. "
@@ -224,12 +365,16 @@ def _given_batches(data, read):
         batches.append(
             pad(to_int32(batch, read.input_names), read.sequence_length)
         )
+    _require_batches(batches)
+    return batches
+
+
+def _require_batches(batches):
     if not batches:
         raise UsageError(
             "`verification_data` is empty. Expected at least one batch. Pass "
             "verification_data=None to verify on generated batches."
         )
-    return batches
 
 
 def _generated_batches(read, longest, num_segments):

@@ -12,11 +12,12 @@ from kdkit.backends import need_tensorflow
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.export import metadata
-from kdkit.export.exportable import DECODER
-from kdkit.export.exportable import ENCODER
-from kdkit.export.exportable import ENCODER_DECODER
 from kdkit.export.exportable import exportable
 from kdkit.export.exportable import model_kind
+from kdkit.export.inputs import DECODER
+from kdkit.export.inputs import ENCODER
+from kdkit.export.inputs import ENCODER_DECODER
+from kdkit.export.inputs import TENSORS
 from kdkit.export.verification import FP32_TOLERANCE
 from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
@@ -29,6 +30,7 @@ _KINDS = {
     ENCODER: "an encoder",
     DECODER: "a decoder",
     ENCODER_DECODER: "an encoder-decoder",
+    TENSORS: "a model on images or numbers",
 }
 _EXPORTERS = {}  # by name, in the order of registration
 
@@ -53,6 +55,9 @@ class ExportReport:
             the same highest logit; `None` for a single logit (regression).
         examples: int. The number of compared rows; for a decoder and an
             encoder-decoder in LiteRT the number of compared positions.
+        bytes_by_part: dict from a part of the model, such as `"embeddings"`,
+            to its bytes in the file, or `None` for a format that does not
+            measure them. Defaults to `None`.
     """
 
     file: str
@@ -64,6 +69,7 @@ class ExportReport:
     max_abs_difference: float
     same_top_class: float | None
     examples: int
+    bytes_by_part: dict[str, int] | None = None
 
 
 class Exporter:
@@ -147,6 +153,13 @@ class Exporter:
     def annotate(self, path: pathlib.Path, entry: metadata.Metadata) -> None:
         """Adds kdkit's metadata to a file. The default adds none."""
 
+    def bytes_by_part(self, path: pathlib.Path) -> dict[str, int] | None:
+        """Returns the bytes of each part of the model in a written file.
+
+        The default returns `None`: not measured.
+        """
+        return None
+
     def open(self, path: pathlib.Path, threads: int = 1):
         """Returns an object that runs a file: a callable from batch to logits.
 
@@ -221,6 +234,7 @@ class Exporter:
                 partial, path, source.batches, expected, precision
             )
             size_bytes = _size(partial)
+            parts = self.bytes_by_part(partial)
         return ExportReport(
             str(path),
             self.name,
@@ -231,6 +245,7 @@ class Exporter:
             comparison.max_abs_difference,
             comparison.same_top_class,
             comparison.examples if source.examples is None else source.examples,
+            parts,
         )
 
     def require_kind(self, kind: str) -> None:

@@ -7,7 +7,12 @@ import numpy as np
 
 from kdkit.errors import UsageError
 
+# Kinds of models. A model whose only input is numbers other than token ids is
+# one of tensors. All others that are no decoders count as encoders.
+ENCODER, DECODER = "encoder", "decoder"
+ENCODER_DECODER, TENSORS = "encoder_decoder", "tensors"
 INPUT_NAMES = ("token_ids", "segment_ids", "padding_mask")
+TENSOR = "inputs"  # the input of a model on images or other numbers
 PADDING = 0  # token id, segment and mask of a padded position
 MAX_THREADS = 2**31 - 1  # the largest number that the runtimes accept
 
@@ -20,8 +25,11 @@ class BatchFile:
 
     Attributes:
         path: `pathlib.Path`.
-        kind: string, `"encoder"`.
+        kind: string. `"encoder"` for a file that reads tokens, `"tensors"` for
+            one that reads images or other numbers.
         input_names: tuple of strings. The inputs that the file has.
+        sizes: tuple of ints or `None`s. The shape of an example in a file that
+            reads numbers. Empty for tokens.
         batch_size: int or `None`. The only batch size that the file accepts;
             larger batches run row by row.
         sequence_length: int or `None`. The only length that the file accepts;
@@ -32,19 +40,28 @@ class BatchFile:
     Call arguments:
         batch: dict of integer arrays of shape `(batch_size,
             sequence_length)`. Inputs that the file does not have are ignored.
+            For a file that reads numbers an array of shape `(batch_size,
+            *sizes)`, alone or in a dict.
 
     Returns of a call:
         A NumPy array, the logits.
     """
 
-    kind = "encoder"
     input_names: tuple[str, ...] = ()
+    sizes: tuple[int | None, ...] = ()
     batch_size: int | None = None
     sequence_length: int | None = None
     metadata = None
 
+    @property
+    def kind(self) -> str:
+        return TENSORS if self.sizes else ENCODER
+
     def __call__(self, batch):
-        batch = pad(to_int32(batch, self.input_names), self.sequence_length)
+        if self.sizes:
+            batch = to_float32(batch, *self.input_names, self.sizes)
+        else:
+            batch = pad(to_int32(batch, self.input_names), self.sequence_length)
         if self.batch_size is None:
             return self._run(batch)
         rows = range(batch_shape(batch)[0])
@@ -60,7 +77,8 @@ class BatchFile:
 
         Args:
             batch: dict of int32 arrays of shape `(batch_size,
-                sequence_length)`, with the file's sizes if these are fixed.
+                sequence_length)`, or of one float32 array, with the file's
+                sizes if these are fixed.
         """
         raise NotImplementedError
 
@@ -149,8 +167,37 @@ def to_int32(batch, input_names):
     return {name: array.astype("int32") for name, array in arrays.items()}
 
 
+def to_float32(batch, name, sizes):
+    """Checks a batch of numbers, such as images.
+
+    Args:
+        batch: array of shape `(batch_size, *sizes)`, or a dict with it.
+        name: string. The input of the file.
+        sizes: tuple of ints, `None` for any.
+
+    Returns:
+        A dict of one float32 NumPy array.
+
+    Raises:
+        UsageError: (a `ValueError`) if the array does not fit.
+    """
+    given = batch.get(name) if isinstance(batch, Mapping) else batch
+    array = np.asarray(given)
+    fits = array.ndim == 1 + len(sizes) and all(
+        expected in (None, size)
+        for size, expected in zip(array.shape[1:], sizes, strict=True)
+    )
+    if array.dtype.kind not in "iubf" or not fits or 0 in array.shape:
+        raise UsageError(
+            "The batch does not fit the file. Expected an array of numbers of "
+            f"shape {('batch_size', *sizes)}, alone or as {name!r} in a dict. "
+            f"Received: {array.dtype} of shape {array.shape}."
+        )
+    return {name: array.astype("float32")}
+
+
 def batch_shape(batch):
-    """Returns `(batch_size, sequence_length)` of a checked batch."""
+    """Returns the shape of a checked batch's arrays, which all have it."""
     return next(iter(batch.values())).shape
 
 

@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from kdkit.errors import UsageError
-from kdkit.export.exportable import DECODER
-from kdkit.export.exportable import ENCODER
-from kdkit.export.exportable import ENCODER_DECODER
 from kdkit.export.exporters import exporter_of
 from kdkit.export.exporters import open_file
+from kdkit.export.inputs import DECODER
+from kdkit.export.inputs import ENCODER
+from kdkit.export.inputs import ENCODER_DECODER
+from kdkit.export.inputs import TENSORS
 from kdkit.export.inputs import random_batch
 from kdkit.io.machine import memory_shortage
 
@@ -191,7 +192,7 @@ def _open(path, threads):
 
 def _call(model, batch_size, sequence_length, seed):
     """Returns the function to time, which takes no arguments."""
-    if model.kind == ENCODER:
+    if model.kind in (ENCODER, TENSORS):
         model.set_inputs(_full_rows(model, batch_size, sequence_length, seed))
         return model.invoke
     rng = np.random.default_rng(seed)
@@ -230,6 +231,10 @@ def _time_in_turns(calls, runs):
 
 def _full_rows(model, batch_size, sequence_length, seed):
     """Returns a batch without padding."""
+    if model.kind == TENSORS:
+        sizes = [size or sequence_length for size in model.sizes]
+        numbers = np.random.default_rng(seed).random((batch_size, *sizes))
+        return {model.input_names[0]: numbers.astype("float32")}
     known = model.metadata and model.metadata.vocabulary_size
     batch = random_batch(
         batch_size * _rows_per_output(model),
@@ -291,6 +296,8 @@ def _takes(model, sequence_length):
 def _length(model, usual):
     if model.kind == ENCODER_DECODER:
         return min(SENTENCE, model.room)
+    if model.kind == TENSORS:
+        return 1  # a tensor for each example
     return model.sequence_length or usual
 
 

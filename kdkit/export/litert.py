@@ -11,13 +11,15 @@ from kdkit.backends import LateModule
 from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.export import metadata
-from kdkit.export.exportable import DECODER
-from kdkit.export.exportable import ENCODER
-from kdkit.export.exportable import ENCODER_DECODER
 from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import register_exporter
+from kdkit.export.file_parts import bytes_by_part
+from kdkit.export.inputs import DECODER
+from kdkit.export.inputs import ENCODER
+from kdkit.export.inputs import ENCODER_DECODER
+from kdkit.export.inputs import TENSORS
 from kdkit.export.litert_decoder import LiteRTDecoder
 from kdkit.export.litert_decoder import LiteRTSeq2Seq
 from kdkit.export.litert_decoder import decoder_signatures
@@ -195,7 +197,7 @@ class LiteRT(Exporter):
     title = "LiteRT"
     suffix = SUFFIX
     precisions = PRECISIONS
-    kinds = (ENCODER, DECODER, ENCODER_DECODER)
+    kinds = (ENCODER, DECODER, ENCODER_DECODER, TENSORS)
     in_steps = True
     prefers_fixed_length = True
 
@@ -220,22 +222,19 @@ class LiteRT(Exporter):
             return
         # LiteRT's own operations have no loop over a batch of unknown size.
         batch_size = 1 if source.is_recurrent else None
-        shape = (batch_size, source.sequence_length)
         source.model.export(
             path,
             format="litert",
             verbose=False,
-            input_signature=[
-                {
-                    name: tf.TensorSpec(shape, "int32", name)
-                    for name in source.input_names
-                }
-            ],
+            input_signature=source.signature(batch_size),
             **_converter_options(precision),
         )
 
     def annotate(self, path, entry):
         metadata.attach(path, entry)
+
+    def bytes_by_part(self, path):
+        return bytes_by_part(path)
 
     def open(self, path, threads=1):
         known = metadata.read(path) if path.is_file() else None
@@ -273,6 +272,11 @@ def to_litert(
     four layers) than a dynamic one; DeBERTa-v3 and RoFormerV2 need one.
     `kdkit.export.LiteRTModel` runs such a file.
 
+    A model with one input, also a sequential or subclassed one, has a file with
+    one input: int32 `token_ids`, if the input is integers of shape
+    `(batch_size, sequence_length)` or goes into an `Embedding`; otherwise
+    float32 `inputs` of the model's shape, such as images.
+
     A decoder's file reads one token at a time. Its signature `step` takes
     the int32 inputs `token_ids`, of shape `(1,)`, and `position`, of shape
     `()`, and for each layer the cached float32 inputs `keys_0`, `values_0` and
@@ -294,7 +298,8 @@ def to_litert(
 
     Args:
         model: a functional Keras model with a dict of inputs and one output,
-            such as `keras_hub.models.BertTextClassifier`; a decoder,
+            such as `keras_hub.models.BertTextClassifier`; any built Keras model
+            with one input and one output; a decoder,
             `keras_hub.models.GPT2CausalLM`; or an encoder-decoder,
             `kdkit.models.MassSeq2SeqLM`. A preprocessor is not exported.
         path: string or path. Ends in `.tflite`.
@@ -309,7 +314,8 @@ def to_litert(
         verification_data: iterable. For an encoder batches, dicts of integer
             arrays or tuples that start with one; for a decoder int arrays of
             shape `(num_tokens,)`; for an encoder-decoder tuples of two such
-            arrays, source and target. Defaults to generated data.
+            arrays, source and target; for images batches, arrays or tuples that
+            start with one. Defaults to generated data.
         overwrite: bool. Whether to replace a file. Defaults to `False`.
         source_length: int or `None`. For an encoder-decoder, the length of a
             source in tokens, including padding. Defaults to

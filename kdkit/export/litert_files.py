@@ -36,13 +36,14 @@ class LiteRTModel(BatchFile):
 
     Args:
         path: string or path. A `.tflite` file with the int32 inputs
-            `token_ids`, `segment_ids` and `padding_mask`, or some of them, and
-            one output, written by `to_litert`.
+            `token_ids`, `segment_ids` and `padding_mask`, or some of them, or
+            with one float32 input, and one output, written by `to_litert`.
         threads: int. The number of CPU threads. Defaults to `1`.
 
     Call arguments:
         batch: dict of integer arrays of shape `(batch_size,
             sequence_length)`. Inputs that the file does not have are ignored.
+            For a file with a float32 input an array of numbers.
 
     Returns:
         A NumPy array, the logits of shape `(batch_size, num_classes)`; one row
@@ -80,14 +81,22 @@ class LiteRTModel(BatchFile):
             _input_name(detail): detail
             for detail in self._interpreter.get_input_details()
         }
-        self._require_interface()
+        first = next(iter(self._inputs.values()))
+        is_tensor = len(self._inputs) == 1 and first["dtype"] == np.float32
+        self._require_interface(is_tensor)
+        rows, *sizes = (
+            None if size == ANY else int(size)
+            for size in first["shape_signature"]
+        )
+        self.batch_size = rows
+        self._shape = tuple(first["shape"])
+        if is_tensor:
+            self.input_names, self.sizes = tuple(self._inputs), tuple(sizes)
+            return
         self.input_names = tuple(
             name for name in INPUT_NAMES if name in self._inputs
         )
-        rows, columns = self._inputs["token_ids"]["shape_signature"]
-        self.batch_size = None if rows == ANY else int(rows)
-        self.sequence_length = None if columns == ANY else int(columns)
-        self._shape = tuple(self._inputs["token_ids"]["shape"])
+        (self.sequence_length,) = sizes
 
     def set_inputs(self, batch):
         shape = batch_shape(batch)
@@ -108,16 +117,17 @@ class LiteRTModel(BatchFile):
         detail = self._interpreter.get_output_details()[0]
         return self._interpreter.get_tensor(detail["index"])
 
-    def _require_interface(self):
+    def _require_interface(self, is_tensor):
         problems = []
-        if "token_ids" not in self._inputs:
-            problems.append("it has no input 'token_ids'")
         unknown = sorted(set(self._inputs) - set(INPUT_NAMES))
-        if unknown:
+        if "token_ids" not in self._inputs and not is_tensor:
+            problems.append("it has no input 'token_ids'")
+        if unknown and not is_tensor:
             problems.append(f"it has other inputs: {unknown}")
         for name, detail in self._inputs.items():
             signature = detail["shape_signature"].tolist()
-            if detail["dtype"] != np.int32 or len(signature) != 2:
+            is_tokens = detail["dtype"] == np.int32 and len(signature) == 2
+            if not is_tokens and not is_tensor:
                 problems.append(
                     f"input {name!r} is not int32 with two axes but "
                     f"{np.dtype(detail['dtype'])} with shape {signature}"
@@ -134,7 +144,8 @@ class LiteRTModel(BatchFile):
                 f"Not a file exported by kdkit: {self.path}: "
                 f"{'; '.join(problems)}. Expected int32 inputs of shape "
                 "(any or 1, any or fixed), 'token_ids' and any of "
-                f"{list(INPUT_NAMES[1:])}, and one output."
+                f"{list(INPUT_NAMES[1:])}, or one float32 input, and one "
+                "output."
             )
 
 

@@ -5,23 +5,22 @@ ONNX Runtime quantizes its weights.
 """
 
 import contextlib
-import importlib.metadata
 import logging
 import pathlib
-import re
 import warnings
 
 from kdkit.backends import LateModule
-from kdkit.backends import tf
 from kdkit.errors import UsageError
+from kdkit.errors import require_extra
 from kdkit.export import metadata
-from kdkit.export.exportable import DECODER
-from kdkit.export.exportable import ENCODER
 from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import register_exporter
+from kdkit.export.inputs import DECODER
+from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import INPUT_NAMES
+from kdkit.export.inputs import TENSORS
 from kdkit.export.inputs import BatchFile
 from kdkit.export.inputs import require_file
 
@@ -44,24 +43,18 @@ class ONNX(Exporter):
     title = "ONNX"
     suffix = SUFFIX
     precisions = ("fp32", "int8")
-    kinds = (ENCODER, DECODER)
+    kinds = (ENCODER, DECODER, TENSORS)
 
     def require_packages(self):
-        _require_versions(CONVERTER | RUNTIME)
+        require_extra("onnx", "ONNX files", CONVERTER | RUNTIME)
 
     def write(self, source, path, precision):
-        shape = (None, source.sequence_length)
         with _without_notices():
             source.model.export(
                 str(path),
                 format="onnx",
                 verbose=False,
-                input_signature=[
-                    {
-                        name: tf.TensorSpec(shape, "int32", name)
-                        for name in source.input_names
-                    }
-                ],
+                input_signature=source.signature(),
             )
             model = onnx.load(path)
             _replace_erfc(model.graph)
@@ -114,7 +107,7 @@ class ONNXModel(BatchFile):
     def __init__(self, path: str | pathlib.Path, threads: int = 1):
         self.path = pathlib.Path(path)
         require_file(self.path, SUFFIX, threads)
-        _require_versions(RUNTIME)
+        require_extra("onnx", "ONNX files", RUNTIME)
         self.threads = threads
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
@@ -129,25 +122,37 @@ class ONNXModel(BatchFile):
             self.metadata = metadata.parse(self.path, properties[PROPERTY])
         inputs = {given.name: given for given in self._session.get_inputs()}
         outputs = self._session.get_outputs()
-        if (
-            "token_ids" not in inputs
-            or set(inputs) - set(INPUT_NAMES)
-            or any(
-                given.type != "tensor(int32)" or len(given.shape) != 2
+        is_tensor = len(inputs) == 1 and all(
+            given.type == "tensor(float)" and len(given.shape) > 1
+            for given in inputs.values()
+        )
+        is_tokens = (
+            "token_ids" in inputs
+            and not set(inputs) - set(INPUT_NAMES)
+            and all(
+                given.type == "tensor(int32)" and len(given.shape) == 2
                 for given in inputs.values()
             )
-            or len(outputs) != 1
-        ):
+        )
+        if not (is_tensor or is_tokens) or len(outputs) != 1:
             raise UsageError(
                 f"Not an ONNX file exported by kdkit: {self.path}. "
                 "Expected the int32 inputs 'token_ids' and any of "
-                f"{list(INPUT_NAMES[1:])}, with two axes, and one output. "
+                f"{list(INPUT_NAMES[1:])}, with two axes, or one float32 "
+                "input, and one output. "
                 f"Received: inputs {sorted(inputs)}, {len(outputs)} outputs."
             )
+        # Strings where dynamic.
+        rows, *sizes = (
+            size if isinstance(size, int) else None
+            for size in next(iter(inputs.values())).shape
+        )
+        self.batch_size = rows
+        if is_tensor:
+            self.input_names, self.sizes = tuple(inputs), tuple(sizes)
+            return
         self.input_names = tuple(name for name in INPUT_NAMES if name in inputs)
-        rows, columns = inputs["token_ids"].shape  # strings where dynamic
-        self.batch_size = rows if isinstance(rows, int) else None
-        self.sequence_length = columns if isinstance(columns, int) else None
+        (self.sequence_length,) = sizes
 
     def set_inputs(self, batch):
         self._inputs = {name: batch[name] for name in self.input_names}
@@ -231,25 +236,6 @@ def to_onnx(
     )
 
 
-def _require_versions(oldest):
-    """Raises an error for missing packages and for versions too old."""
-    problems = []
-    for name, least in oldest.items():
-        wanted = ".".join(map(str, least))
-        try:
-            version = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            problems.append(f"{name} {wanted} or newer, received none")
-            continue
-        if tuple(map(int, re.findall(r"\d+", version)[:2])) < least:
-            problems.append(f"{name} {wanted} or newer, received {version}")
-    if problems:
-        raise UsageError(
-            f"ONNX files need other packages. Expected {'; '.join(problems)}. "
-            f"Run pip install {EXTRA}."
-        )
-
-
 @contextlib.contextmanager
 def _without_notices():
     """Hides notices from Keras, tf2onnx and the quantizer, not errors."""
@@ -301,7 +287,10 @@ def _name_interface(graph, source):
         (output, rows),
     ):
         axes = tensor.type.tensor_type.shape.dim
-        for axis, name in zip(axes, (first, "sequence_length"), strict=False):
+        names = [first, *(f"axis_{n}" for n in range(1, len(axes)))]
+        if source.kind != TENSORS:
+            names[1:] = ["sequence_length"]
+        for axis, name in zip(axes, names, strict=False):
             if not axis.HasField("dim_value"):
                 axis.dim_param = name
     del graph.value_info[:]  # it contains the old names of the axes

@@ -4,13 +4,14 @@ import pathlib
 
 from kdkit.backends import tf
 from kdkit.errors import UsageError
-from kdkit.export.exportable import DECODER
-from kdkit.export.exportable import ENCODER
 from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import register_exporter
+from kdkit.export.inputs import DECODER
+from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import INPUT_NAMES
+from kdkit.export.inputs import TENSORS
 from kdkit.export.inputs import BatchFile
 
 SIGNATURE = "serving_default"
@@ -21,7 +22,7 @@ class SavedModels(Exporter):
     """The SavedModel format: a directory that TensorFlow serves."""
 
     title = "SavedModel"
-    kinds = (ENCODER, DECODER)
+    kinds = (ENCODER, DECODER, TENSORS)
     takes_threads = False  # TensorFlow sets them for the whole process
 
     def owns(self, path):
@@ -35,14 +36,7 @@ class SavedModels(Exporter):
             path,
             format="tf_saved_model",
             verbose=False,
-            input_signature=[
-                {
-                    name: tf.TensorSpec(
-                        (None, source.sequence_length), "int32", name
-                    )
-                    for name in source.input_names
-                }
-            ],
+            input_signature=source.signature(),
         )
 
     def open(self, path, threads=1):
@@ -91,11 +85,16 @@ class SavedModel(BatchFile):
         inputs = {}
         if self._signature is not None:
             inputs = self._signature.structured_input_signature[1]
+        specs = [*inputs.values()]
+        if len(specs) == 1 and specs[0].dtype == tf.float32:
+            self.input_names = tuple(inputs)
+            self.sizes = tuple(specs[0].shape[1:])
+            return
         if "token_ids" not in inputs or set(inputs) - set(INPUT_NAMES):
             raise UsageError(
                 f"Not a SavedModel exported by kdkit: {self.path}. "
                 "Expected the inputs 'token_ids' and any of "
-                f"{list(INPUT_NAMES[1:])}. "
+                f"{list(INPUT_NAMES[1:])}, or one float32 input. "
                 f"Received: {sorted(inputs)}."
             )
         self.input_names = tuple(name for name in INPUT_NAMES if name in inputs)

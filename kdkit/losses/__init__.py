@@ -20,6 +20,7 @@ from kdkit.losses.features import EmbeddingMSE as EmbeddingMSE
 from kdkit.losses.features import HiddenStateCosine as HiddenStateCosine
 from kdkit.losses.features import HiddenStateMSE as HiddenStateMSE
 from kdkit.losses.features import PatienceMSE as PatienceMSE
+from kdkit.losses.foreign import KerasLoss
 from kdkit.losses.logits import LogitKLDivergence as LogitKLDivergence
 from kdkit.losses.logits import LogitMSE as LogitMSE
 from kdkit.losses.logits import SoftBinaryCrossEntropy as SoftBinaryCrossEntropy
@@ -29,6 +30,7 @@ from kdkit.losses.logits import top_classes
 # The losses are registered by the imports above.
 __all__ = [
     "DistillationLoss",
+    "KerasLoss",
     "SmoothedCrossEntropy",
     "get_loss",
     "register_loss",

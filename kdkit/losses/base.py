@@ -190,7 +190,9 @@ class DistillationLoss:
     def weighted_sums(self, teacher, student, sample_weight):
         """Returns the two sums for tensors already in the loss's dtype."""
         require_same_shape(teacher, student, self.name)
-        return self.reduce(self.call(teacher, student), sample_weight)
+        values = self.call(teacher, student)
+        require_values_per_example(values, student, self.name)
+        return self.reduce(values, sample_weight)
 
     def reduce(self, values, sample_weight):
         """Returns the sums of the weighted values and of the weights.
@@ -291,6 +293,21 @@ def require_same_shape(teacher, student, loss_name):
             f"Received: teacher of shape {tuple(teacher.shape)}, student of "
             f"shape {tuple(student.shape)}."
         )
+
+
+def require_values_per_example(values, student, loss_name):
+    """Raises a `UsageError` for a loss that has already reduced its values."""
+    shape = tuple(values.shape)
+    size, batch_size = shape[0] if shape else 1, student.shape[0]
+    if not student.shape or (shape and size in (None, batch_size)):
+        return
+    raise UsageError(
+        f"The loss {loss_name!r} reduces its values over the batch, so that "
+        "padding and sample weights would not count. Expected one value per "
+        f"example, of shape ({batch_size}, ...). Received: values of shape "
+        f"{shape}. Reduce over the last axis only, and pass losses of Keras "
+        "with reduction=None."
+    )
 
 
 def safe_divide(numerator, denominator):

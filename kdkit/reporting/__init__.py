@@ -12,7 +12,7 @@ _DEFINED_IN = {
     "keep_records": "keeping",
     "markdown_overview": "results",
     "markdown_results": "results",
-    "plot_latency": "trade_off",
+    "outcome_pictures": "trade_off",
     "plot_learning_curves": "plots",
     "plot_losses": "plots",
     "plot_metric": "plots",
@@ -22,10 +22,12 @@ _DEFINED_IN = {
     "print_report": "page",
     "read_records": "records",
     "read_run": "records",
+    "render_comparison": "run_comparison",
     "render_report": "page",
     "replace_results": "results",
     "verdict": "summary",
     "without_arms": "results",
+    "write_comparison": "run_comparison",
     "write_report": "page",
 }
 __all__ = list(_DEFINED_IN)

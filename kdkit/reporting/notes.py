@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
+from kdkit.data.labeled_tables import set_aside_in_words
 from kdkit.io.machine import duration
 from kdkit.reporting.comparison import common_setting
 from kdkit.reporting.comparison import latency_settings
@@ -151,6 +152,13 @@ def _notes_on_the_run(records):
         found.append(
             "Trained and measured on generated sentences: the numbers show how "
             "the method works, but nothing about real text."
+        )
+    table = (records.config.get("data") or {}).get("table") or {}
+    result = best_evaluation(records, records.trained_arm)
+    if table.get("train") and not table.get("dev") and result is not None:
+        found.append(
+            f"dev: {set_aside_in_words(table['train'])}, {result.examples} "
+            "examples."
         )
     for event in records.events_of(events.Doctor):
         ruinous = [

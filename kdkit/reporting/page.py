@@ -1,17 +1,22 @@
 """A run's report: a self-contained HTML page, and a printed table."""
 
-import base64
 import datetime
 import json
 import os
 import pathlib
 
-import jinja2
 from rich.console import Console
 from rich.text import Text
 
 from kdkit.io.files import write_text
 from kdkit.io.machine import duration
+from kdkit.reporting.answers import chance_in_words
+from kdkit.reporting.answers import chance_level
+from kdkit.reporting.answers import data_facts
+from kdkit.reporting.answers import differences
+from kdkit.reporting.answers import differing_in_words
+from kdkit.reporting.answers import errors
+from kdkit.reporting.answers import parts_section
 from kdkit.reporting.comparison import comparison_table
 from kdkit.reporting.comparison import metric_names
 from kdkit.reporting.formatting import DOES_NOT_APPLY
@@ -19,12 +24,14 @@ from kdkit.reporting.formatting import NOT_RUN
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import millions
 from kdkit.reporting.formatting import words
+from kdkit.reporting.html import render_page
 from kdkit.reporting.notes import provenance
 from kdkit.reporting.notes import run_notes
 from kdkit.reporting.plots import plot_losses
 from kdkit.reporting.plots import plot_metric
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import read_run
+from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import exported_files
 from kdkit.reporting.selection import metric_curve
 from kdkit.reporting.selection import model_description
@@ -38,11 +45,10 @@ from kdkit.reporting.tables import Column
 from kdkit.reporting.tables import Row
 from kdkit.reporting.tables import Table
 from kdkit.reporting.trade_off import latency_setting
-from kdkit.reporting.trade_off import plot_latency
+from kdkit.reporting.trade_off import outcome_pictures
 from kdkit.runs.events import ARMS
 
 REPORT_FILE = "report.html"
-_TEMPLATE = "report.html.jinja"
 _EXPLAINED = {
     "of teacher": "the student's result as a share of the teacher's",
     "agreement": "how often the top class is the teacher's",
@@ -86,40 +92,30 @@ def render_report(records: RunRecords) -> str:
     Returns:
         A whole HTML document.
     """
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters["nbsp"] = _with_units
-    environment.filters["data_uri"] = _data_uri
     comparison = comparison_table([records])
-    titles = {column.title for column in comparison.columns}
-    legend = "; ".join(
-        f"“{name}”: {explanation}"
-        for name, explanation in _EXPLAINED.items()
-        if name in titles or name in NO_NUMBER
-    )
     made = provenance([records])
-    return environment.get_template(_TEMPLATE).render(
-        not_run=NOT_RUN,
-        no_number=NO_NUMBER,
+    return render_page(
+        "report.html.jinja",
         title=run_title(records),
         about=_about(records),
         verdict=verdict(records),
+        outcome=_outcome(records),
         comparison=comparison,
-        notes=[*run_notes(records), f"{legend}. MB are millions of bytes."],
+        notes=[
+            *run_notes(records),
+            *_chance_notes(records),
+            legend(comparison),
+        ],
+        data=data_facts(records),
+        answers=errors(records),
+        teaches=not (records.trains_a_teacher or records.is_on_text),
+        differences=differences(records),
+        differing=differing_in_words(records),
+        bytes=parts_section({"": records}),
         metric={
             "svg": plot_metric(records),
             "alt": "Metric over epochs",
             "caption": _stages_in_words(records),
-        },
-        latency={
-            "svg": plot_latency(records),
-            "alt": "Latency of exported files",
-            "caption": f"{latency_setting(records)}. Better is up and left.",
         },
         losses=[
             {
@@ -130,7 +126,7 @@ def render_report(records: RunRecords) -> str:
         ],
         files=_files_table(records),
         commands="\n".join(made.commands),
-        facts=[*made.facts, *_facts(records)],
+        made=[*made.facts, *_facts(records)],
         config=json.dumps(records.config, indent=2),
     )
 
@@ -151,15 +147,46 @@ def print_report(records: RunRecords, console: Console | None = None) -> None:
         console.print(Text(f"- {note}", style="dim"))
 
 
-def _with_units(text):
-    """Keeps numbers on the line of their unit."""
-    return text.replace(" %", "\u00a0%")
-
-
-def _data_uri(svg):
-    return (
-        f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+def legend(table: Table) -> str:
+    """Explains the words in the titles and cells of a comparison."""
+    titles = {column.title for column in table.columns}
+    explained = "; ".join(
+        f"“{name}”: {explanation}"
+        for name, explanation in _EXPLAINED.items()
+        if name in titles or name in NO_NUMBER
     )
+    return f"{explained}. MB are millions of bytes."
+
+
+def _outcome(records):
+    """The pictures that a page opens to."""
+    metric = next(iter(metric_names(records)), "")
+    pictures = outcome_pictures(records, chance_level(records, metric))
+    notes = dict.fromkeys(pictures, "")
+    if "latency" in pictures:
+        notes["latency"] = f"{latency_setting(records)}. "
+    if best_evaluation(records, "control") and not exported_files(
+        records, "control"
+    ):
+        for cost in notes.keys() & {"latency", "size"}:
+            notes[cost] += (
+                f"The control has the {cost} of the student’s fp32 file. "
+            )
+    return [
+        {
+            "svg": svg,
+            "alt": f"Metric against {cost}",
+            "caption": f"{notes[cost]}Better is up and left.",
+        }
+        for cost, svg in pictures.items()
+    ]
+
+
+def _chance_notes(records):
+    answers = next(iter(records.predictions.values()), None)
+    if answers is None or not answers.chance:
+        return []
+    return [f"The best constant answer has {chance_in_words(answers)}."]
 
 
 def _about(records):

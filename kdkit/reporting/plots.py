@@ -30,10 +30,11 @@ from kdkit.reporting.selection import metric_curve
 from kdkit.runs.events import ARMS
 
 STYLE = pathlib.Path(__file__).with_name("style.mplstyle")
-# As in `report.html.jinja`.
+# As in `base.html.jinja`.
 COLORS = {"teacher": "#68737f", "control": "#b8500b", "student": "#0a63c2"}
 # In SVG units: a picture without its legend, its margins, parts of a legend.
-_LARGE, _SMALL = (400, 300), (320, 210)
+_LARGE, _SMALL, _SQUARE = (400, 300), (320, 210), (320, 320)
+_WIDE = 620
 _LEFT, _RIGHT, _BOTTOM, _TOP = 50, 12, 46, 30
 _LINE, _CHARACTER, _HANDLE = 16, 7, 40
 _DASHED = (0, (4, 2))
@@ -267,7 +268,83 @@ def plot_values(curves: dict, metric: str, remark: str, axis: str) -> str:
     return draw(metric_format(metric).heading(remark), paint)
 
 
-def draw(title: str, paint: Callable, size=_LARGE, columns=1) -> str:
+def plot_scores(
+    arm: str, title: str, pairs: Sequence[tuple[float, float]]
+) -> str:
+    """Draws a model's scores against the labels, a point for each example.
+
+    Args:
+        arm: string. It decides the colour.
+        title: string. The model's name.
+        pairs: sequence of (label, score).
+
+    Returns:
+        SVG text. The dashed line is where score and label are the same.
+    """
+    labels, scores = zip(*pairs, strict=True)
+    low, high = min(labels + scores), max(labels + scores)
+
+    def paint(axes):
+        axes.plot([low, high], [low, high], color="#68737f", linestyle=_DASHED)
+        axes.plot(
+            labels,
+            scores,
+            "o",
+            color=COLORS[arm],
+            alpha=0.35,
+            markersize=5,
+            markeredgewidth=0,
+        )
+        axes.set_xlabel("label")
+
+    return draw(f"{title}: score", paint, _SQUARE)
+
+
+def plot_parts(files: dict[str, dict[str, int]]) -> str:
+    """Draws where the bytes of files are: a bar for each file.
+
+    Args:
+        files: dict from the name of a file to a dict from part to bytes.
+
+    Returns:
+        SVG text.
+    """
+    names = list(files)
+    parts = list(dict.fromkeys(part for one in files.values() for part in one))
+
+    def paint(axes):
+        ends = [0.0] * len(names)
+        for number, part in enumerate(parts):
+            sizes = [files[name].get(part, 0) / 1e6 for name in names]
+            axes.barh(
+                range(len(names)),
+                sizes,
+                left=ends,
+                height=0.62,
+                color=f"C{number}",
+                label=part,
+            )
+            ends = [end + size for end, size in zip(ends, sizes, strict=True)]
+        axes.set_yticks(range(len(names)), names)
+        axes.invert_yaxis()
+        axes.grid(axis="y", visible=False)
+        axes.grid(axis="x", visible=True)
+        axes.set_xlabel("MB")
+        axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
+
+    height = _TOP + _BOTTOM + 26 * len(names)
+    longest = max(map(len, names))
+    return draw(
+        "Bytes of each file, by part (MB)",
+        paint,
+        (_WIDE, height),
+        left=_CHARACTER * longest + 16,
+    )
+
+
+def draw(
+    title: str, paint: Callable, size=_LARGE, columns=1, left=_LEFT
+) -> str:
     """Returns axes side by side, above one legend, as SVG text.
 
     Args:
@@ -276,6 +353,7 @@ def draw(title: str, paint: Callable, size=_LARGE, columns=1) -> str:
         size: tuple of the width and height of one column, in SVG units.
             Defaults to 400 and 300.
         columns: integer. Defaults to 1.
+        left: number. The margin for the y axis. Defaults to 50.
     """
     width, height = columns * size[0], size[1]
     with (
@@ -287,6 +365,7 @@ def draw(title: str, paint: Callable, size=_LARGE, columns=1) -> str:
         figure = Figure(dpi=72)
         panels = figure.subplots(1, columns, sharey=True, squeeze=False)[0]
         panels[0].set_title(title)
+        _shrink_to_fit(panels[0].title, size[0] - left)
         paint(*panels)
         legend = {}
         for axes in panels:
@@ -307,17 +386,24 @@ def draw(title: str, paint: Callable, size=_LARGE, columns=1) -> str:
             )
         figure.set_size_inches(width / 72, height / 72)
         figure.subplots_adjust(
-            left=_LEFT / width,
+            left=left / width,
             right=1 - _RIGHT / width,
             bottom=bottom / height,
             top=1 - _TOP / height,
-            wspace=columns * (_LEFT + _RIGHT) / width,
+            wspace=columns * (left + _RIGHT) / width,
         )
         buffer = io.StringIO()
         figure.savefig(
             buffer, format="svg", metadata={"Date": None, "Creator": None}
         )
     return buffer.getvalue()
+
+
+def _shrink_to_fit(text, width):
+    """Makes a title smaller that is wider than its picture."""
+    needed = _CHARACTER * len(text.get_text())
+    if needed > width:
+        text.set_fontsize(text.get_fontsize() * width / needed)
 
 
 def metric_scale(metric: str) -> int:

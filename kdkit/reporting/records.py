@@ -24,6 +24,8 @@ from kdkit.runs.events import LARGEST
 from kdkit.runs.events import Event
 from kdkit.runs.events import fits_64_bits
 from kdkit.runs.events import read_event
+from kdkit.runs.predictions import Predictions
+from kdkit.runs.predictions import read_predictions
 
 CONFIG_FILE = "config.json"
 EVENTS_FILE = "metrics.jsonl"
@@ -52,6 +54,8 @@ class RunRecords:
             cut-off last line.
         teacher_run: optional `RunRecords`. The run that trained the teacher,
             when the configuration's `"teacher"` is a run. Defaults to `None`.
+        predictions: dict from arm to `kdkit.runs.predictions.Predictions`, the
+            lines of `predictions.jsonl`. Defaults to `{}`, not measured.
     """
 
     run_dir: pathlib.Path
@@ -59,6 +63,9 @@ class RunRecords:
     events: tuple[Event, ...]
     remarks: tuple[str, ...] = ()
     teacher_run: "RunRecords | None" = None
+    predictions: dict[str, Predictions] = dataclasses.field(
+        default_factory=dict
+    )
 
     @property
     def is_on_text(self) -> bool:
@@ -162,9 +169,9 @@ class RunRecords:
 def read_run(run_dir: str | os.PathLike) -> RunRecords:
     """Reads a run directory and, where it exists, the teacher's.
 
-    Only `config.json` and `metrics.jsonl` are read. A line that is not
-    a complete event, such as the last line of a process that died, is skipped
-    and listed in `remarks`.
+    Only `config.json`, `metrics.jsonl` and `predictions.jsonl` are read. A
+    line that is not a complete event, such as the last line of a process that
+    died, is skipped and listed in `remarks`.
 
     Args:
         run_dir: string or path. A directory made by `kdkit train-teacher`,
@@ -343,7 +350,10 @@ def _read_directory(run_dir):
     else:
         events = ()
         remarks = (f"There is no {EVENTS_FILE}: nothing was run yet.",)
-    return RunRecords(run_dir, config, events, remarks)
+    predictions, damaged = read_predictions(run_dir)
+    return RunRecords(
+        run_dir, config, events, remarks + damaged, predictions=predictions
+    )
 
 
 def _renamed(event, names):

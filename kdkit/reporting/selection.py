@@ -98,6 +98,8 @@ class ExportedFile:
         same_top_class: optional float. The share of the examples on which
             the file and its Keras model choose the same class.
         latencies: dict of `Setting` to `Latency`.
+        bytes_by_part: optional dict from a part of the model to its bytes.
+            Defaults to `None`, not measured.
     """
 
     arm: str
@@ -113,6 +115,7 @@ class ExportedFile:
     max_abs_difference: float | None
     same_top_class: float | None
     latencies: dict
+    bytes_by_part: dict[str, int] | None = None
 
 
 def best_evaluation(records: RunRecords, arm: str) -> events.Evaluation | None:
@@ -269,6 +272,7 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
             max_abs_difference=event.max_abs_difference,
             same_top_class=event.same_top_class,
             latencies=latencies[path],
+            bytes_by_part=event.bytes_by_part,
         )
         for path, event in exports.items()
     ]

@@ -66,7 +66,7 @@ class Table:
     """Rows of texts below headings.
 
     `terminal()` and `markdown()` return it in these forms; the macro `table` of
-    `report.html.jinja` writes it as HTML.
+    `macros.html.jinja` writes it as HTML.
 
     Args:
         name: string. The heading above the rows' names.

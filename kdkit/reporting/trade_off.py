@@ -1,6 +1,7 @@
 """Plots of a metric against latency and size, one point per model."""
 
 import dataclasses
+import functools
 import pathlib
 import statistics
 from collections.abc import Sequence
@@ -27,6 +28,7 @@ from kdkit.runs.events import ARMS
 _MARKER_OF = {"fp32": "o", "fp16": "s", "int8": "D"}
 _MARKERS = "osD^vPX"
 _NUM_COLORS = 6  # in style.mplstyle
+_APART = 0.1  # of an axis: points that are nearer share the text of one
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,41 +41,123 @@ class _Model:
     latencies: dict  # from setting to (milliseconds, precision) of the fastest
 
 
-def plot_latency(records: RunRecords) -> str:
-    """Draws the main metric against latency, one point for each file.
+def outcome_pictures(
+    records: RunRecords, chance: float | None = None
+) -> dict[str, str]:
+    """Draws what a run has won and what it costs, a point for each model.
+
+    The main metric against the latency and against the size of exported files
+    that were evaluated; against parameters if there are no such files. The
+    control, which is not exported, has the cost of the student's fp32 file.
 
     Args:
-        records: `RunRecords`. Files that were both evaluated and timed, in
-            the setting of `latency_setting`, are drawn.
+        records: `RunRecords`. Latencies are those of the setting of
+            `latency_setting`.
+        chance: optional float. The metric of the best constant answer, drawn
+            as a line. Defaults to `None`, no line.
 
     Returns:
-        SVG text, empty if there is no such file.
+        A dict from the quantity, such as `"latency"`, to SVG text; empty if
+        nothing was evaluated.
     """
-    setting = latency_setting(records)
     metric = next(iter(metric_names(records)), None)
+    if metric is None:
+        return {}
+    setting = latency_setting(records)
+    files = _measured_files(records, metric)
+    costs = {
+        "latency": (
+            "median latency, ms",
+            [
+                (file, file.latencies[setting].median_ms)
+                for file in files
+                if setting in file.latencies
+            ],
+        ),
+        "size": ("MB", [(file, file.size_bytes / 1e6) for file in files]),
+    }
+    points = {
+        cost: (unit, _file_points(records, metric, found))
+        for cost, (unit, found) in costs.items()
+        if len(found) > 1
+    }
+    if not points:
+        points["parameters"] = ("million parameters", _keras_points(records))
+    title = metric_format(metric).heading()
+    return {
+        cost: draw(
+            f"{title} against {cost}",
+            functools.partial(
+                _points, points=found, metric=metric, label=unit, chance=chance
+            ),
+        )
+        for cost, (unit, found) in points.items()
+        if found
+    }
+
+
+def _measured_files(records, metric):
+    """The LiteRT files with a metric, or all files if none is LiteRT."""
     files = [
         file
         for arm in ARMS
         for file in exported_files(records, arm)
-        if setting in file.latencies and metric in file.metrics
+        if metric in file.metrics
     ]
-    if not files:
-        return ""
+    return [file for file in files if file.format == "litert"] or files
+
+
+def _file_points(records, metric, measured):
     points = [
         (
             _label(file),
-            file.latencies[setting].median_ms,
+            cost,
             file.metrics[metric],
             COLORS[file.arm],
             _MARKER_OF.get(file.precision, "^"),
         )
-        for file in files
+        for file, cost in measured
     ]
-    title = f"{metric_format(metric).heading()} against latency"
-    return draw(
-        title,
-        lambda axes: _points(axes, points, metric, "median latency, ms"),
-    )
+    return points + _control(records, measured)
+
+
+def _control(records, measured):
+    """The control at the cost of the student's fp32 file, if it has none."""
+    value = _value(records, "control")
+    if value is None or any(file.arm == "control" for file, _ in measured):
+        return []
+    return [
+        (
+            "control",
+            cost,
+            value,
+            COLORS["control"],
+            "o",
+        )
+        for file, cost in measured
+        if (file.arm, file.precision) == ("student", "fp32")
+    ][:1]
+
+
+def _keras_points(records):
+    """The Keras models by their parameters."""
+    return [
+        (
+            records.called(arm),
+            model_description(records, arm).parameters / 1e6,
+            _value(records, arm),
+            COLORS[arm],
+            "o",
+        )
+        for arm in records.arms
+        if model_description(records, arm).parameters
+        and _value(records, arm) is not None
+    ]
+
+
+def _value(records, arm):
+    """The main metric of an arm's Keras model, `None` if not evaluated."""
+    return next(iter(metric_values([records], arm)), None)
 
 
 def _label(file):
@@ -112,6 +196,41 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
         UsageError: (a `ValueError`) if tasks differ, nothing was evaluated or
             no size or latency is known.
     """
+    titles, costs, metric = _trade_off(groups)
+
+    def paint(*panels):
+        for axes, (points, label), title in zip(
+            panels, costs, titles, strict=True
+        ):
+            axes.set_title(title)
+            _points(axes, points, metric, label)
+
+    return draw("", paint, columns=len(costs))
+
+
+def trade_off_pictures(groups: Sequence[Sequence[RunRecords]]) -> list[str]:
+    """Returns the panels of `plot_trade_off`, each a picture.
+
+    Args:
+        groups: as for `plot_trade_off`.
+
+    Raises:
+        UsageError: as `plot_trade_off` does.
+    """
+    titles, costs, metric = _trade_off(groups)
+    return [
+        draw(
+            title,
+            functools.partial(
+                _points, points=points, metric=metric, label=label
+            ),
+        )
+        for title, (points, label) in zip(titles, costs, strict=True)
+    ]
+
+
+def _trade_off(groups):
+    """Titles, pairs of points and axis label, and the metric of groups."""
     groups = [
         group
         for group in groups
@@ -160,19 +279,16 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
         f"{shown.heading(' on dev')} against {cost}" for _, cost, _ in costs
     ]
 
-    def paint(*panels):
-        for axes, (points, _, label), title in zip(
-            panels, costs, titles, strict=True
-        ):
-            axes.set_title(title)
-            _points(axes, points, metric, label)
-
-    return draw("", paint, columns=len(costs))
+    return titles, [(points, label) for points, _, label in costs], metric
 
 
-def _points(axes, points, metric, label):
+def _points(axes, points, metric, label, chance=None):
     """A point for each (name, cost, value, colour, marker)."""
     scale = metric_scale(metric)
+    if chance is not None:
+        axes.axhline(
+            scale * chance, color="#68737f", linestyle=":", label="chance"
+        )
     for name, cost, value, color, marker in points:
         axes.plot(
             cost,
@@ -190,6 +306,29 @@ def _points(axes, points, metric, label):
     axes.margins(y=0.25)
     axes.set_xlabel(label)
     value_axis(axes)
+    _write_values(axes, points, metric)
+
+
+def _write_values(axes, points, metric):
+    """Writes each point's value above it, unless another one is there."""
+    to_share = axes.transAxes.inverted()
+    written = []
+    for _, cost, value, *_ in points:
+        place = (cost, metric_scale(metric) * value)
+        across, up = to_share.transform(axes.transData.transform(place))
+        if all(
+            abs(across - other) > _APART or abs(up - above) > _APART / 2
+            for other, above in written
+        ):
+            written.append((across, up))
+            axes.annotate(
+                metric_format(metric).number(value),
+                place,
+                xytext=(0, 7),
+                textcoords="offset points",
+                ha="center",
+                fontsize=9,
+            )
 
 
 def _models(groups):

@@ -52,7 +52,8 @@ class Parts:
     - `load(run)` reads the data;
     - `arms` has the names of the models to train;
     - `legs(run, name)` returns how a model is trained, and logs its size;
-    - `save(run, name, model)` saves a trained model.
+    - `save(run, name, model)` saves a trained model;
+    - `note_answers(run, arm)` saves a summary of its answers on dev.
 
     The methods defined here do nothing by default. A kind of run overrides
     those that it needs.
@@ -98,6 +99,14 @@ class Parts:
 
     def measure(self, run) -> None:
         """Measures models before training and logs it. Called after `load`."""
+
+    def note_answers(self, run, arm) -> None:
+        """Saves a summary of a trained model's answers, for the report.
+
+        Args:
+            run: `RunDirectory`.
+            arm: `kdkit.training.stage_trainer.Arm`.
+        """
 
 
 def require_fitting_objectives(stages, teacher, student) -> None:

@@ -36,7 +36,7 @@ Texts = str | tuple[str, ...]
 _KINDS = {}
 
 
-class _Fields:
+class Fields:
     """An object that stores which fields it was made with."""
 
     _given = ()
@@ -54,15 +54,17 @@ class _Fields:
 
 
 def _plain(value):
-    if isinstance(value, _Fields):
+    if isinstance(value, Fields):
         return value.to_dict()
     if isinstance(value, dict):
         return {key: _plain(entry) for key, entry in value.items()}
+    if isinstance(value, tuple):
+        return tuple(map(_plain, value))
     return value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Event(_Fields):
+class Event(Fields):
     """A line of `metrics.jsonl`. Its subclasses have the fields of one kind.
 
     A subclass is registered by its `kind`, the value of `"event"` in the line:
@@ -295,7 +297,7 @@ class StageFinished(Event, kind="stage_finished"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Best(_Fields):
+class Best(Fields):
     """The final weights of an arm, and their metrics.
 
     Args:
@@ -362,6 +364,8 @@ class Export(Event, kind="export"):
         made_from: dict. The inputs of the file of a run's teacher. Since 0.2.
         file_digest: string. The file's checksum; none for a directory. Since
             0.2.
+        bytes_by_part: dict from a part of the model, such as `"embeddings"`,
+            to its bytes in the file, or `None`. Since 0.2.
     """
 
     arm: str
@@ -380,6 +384,7 @@ class Export(Event, kind="export"):
     collapsed: str | None = None
     made_from: dict | None = None
     file_digest: str | None = None
+    bytes_by_part: dict[str, int] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -509,7 +514,7 @@ def read_event(line: dict) -> Event | None:
     if kind not in _KINDS:
         return Event(line=line)
     try:
-        return _KINDS[kind](line=line, **_fields(_KINDS[kind], line))
+        return _KINDS[kind](line=line, **read_fields(_KINDS[kind], line))
     except UsageError:
         return None
 
@@ -534,8 +539,17 @@ def _hints(kind):
     }
 
 
-def _fields(kind, values):
-    """The arguments of a class, from a JSON object that may have other keys."""
+def read_fields(kind: type[Fields], values: dict) -> dict:
+    """Returns the arguments of a class, converted from a JSON object.
+
+    Args:
+        kind: class with annotated fields, as events have them.
+        values: dict. It may have other keys.
+
+    Raises:
+        UsageError: if a field is missing or has a value that its annotation
+            does not allow.
+    """
     found = {}
     for name, (hint, is_needed) in _hints(kind).items():
         if name in values:
@@ -572,7 +586,7 @@ def _converted(hint, value):
             }
     elif dataclasses.is_dataclass(hint):
         if isinstance(value, dict):
-            return hint(**_fields(hint, value))
+            return hint(**read_fields(hint, value))
     elif hint is int:
         if type(value) is int and 0 <= value <= LARGEST_COUNT:
             return value

@@ -169,8 +169,8 @@ def table_columns(name: str, data, text_column, label_column) -> dict:
 
     Args:
         name: string. The argument or its entry, for errors.
-        data: `(texts, labels)`, `((texts, text_pairs), labels)`, or a
-            `DataFrame`.
+        data: `(texts, labels)`, `((texts, text_pairs), labels)`, a
+            `DataFrame`, or a Hugging Face `Dataset`.
         text_column, label_column: the columns of a `DataFrame`; otherwise
             `None`.
 
@@ -181,7 +181,7 @@ def table_columns(name: str, data, text_column, label_column) -> dict:
     Raises:
         UsageError: with all mistakes.
     """
-    if hasattr(data, "columns"):
+    if hasattr(data, "columns") or hasattr(data, "column_names"):
         texts, labels = _columns_of_frame(name, data, text_column, label_column)
     elif isinstance(data, tuple | list) and len(data) == 2:
         if text_column is not None or label_column is not None:
@@ -218,7 +218,8 @@ def table_columns(name: str, data, text_column, label_column) -> dict:
 
 
 def _columns_of_frame(name, frame, text_column, label_column):
-    known = list(map(str, frame.columns))
+    names = getattr(frame, "column_names", None)  # of a Hugging Face dataset
+    known = list(map(str, frame.columns if names is None else names))
     if isinstance(text_column, str):
         text_column = (text_column,)
     wanted = [*(text_column or ()), *([label_column] if label_column else ())]

@@ -127,7 +127,9 @@ def decide(findings: Findings, force: bool, printed=()) -> None:
     lines = io.StringIO()
     Console(file=lines, highlight=False).print(table)
     message = lines.getvalue().removesuffix("\n")
-    _log.info(message, extra={"renderable": table})
+    # Errors are also shown where messages are not.
+    level = logging.ERROR if findings.ruinous else logging.INFO
+    _log.log(level, message, extra={"renderable": table})
     if not findings.ruinous:
         return
     named = ", ".join(dict.fromkeys(one.check for one in findings.ruinous))

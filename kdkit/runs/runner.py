@@ -211,6 +211,7 @@ def _train(run, parts, name):
     for evaluator in parts.others:
         evaluate_other(run, arm, best, evaluator)
     parts.save(run, name, arm.model)
+    parts.note_answers(run, arm)
     return best
 
 

@@ -30,12 +30,15 @@ from kdkit.runs.log import log_model
 from kdkit.runs.log import save_arm_model
 from kdkit.runs.pipeline import known_sizes
 from kdkit.runs.pipeline import place_of_step
+from kdkit.runs.predictions import write_predictions
 from kdkit.runs.settings import PRETRAINED
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
 from kdkit.taps import own_names
 from kdkit.tasks import Task
+from kdkit.training.answers import find_differences
+from kdkit.training.answers import summarize
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import DATA_LENGTH
@@ -66,6 +69,23 @@ class TaskParts(Parts):
     def save(self, run, name, model):
         length = self.settings.data.sequence_length
         save_arm_model(run, name, model, self.tokenizer, length, self.task.head)
+
+    def note_answers(self, run, arm):
+        if run.is_read_only or arm.name == "control":
+            return
+        evaluator, data = self._evaluator, self.settings.data
+        train_examples = self._train_examples
+        logits = evaluator.logits(arm.forward)
+        found = [summarize(arm.name, evaluator, logits, train_examples)]
+        if evaluator.teachers_logits:
+            teacher, *_ = evaluator.teachers_logits
+            examples = self.task.load(data.dev_split, data.data_dir)
+            differences = find_differences(evaluator, examples, logits, teacher)
+            found = [
+                summarize("teacher", evaluator, teacher, train_examples),
+                dataclasses.replace(found[0], **differences),
+            ]
+        write_predictions(run.path, found)
 
 
 class TeacherParts(TaskParts):
@@ -115,6 +135,7 @@ class TeacherParts(TaskParts):
             self.task, data, self.tokenizer, self.settings.seed
         )
         evaluator = Evaluator(self.task, dev, data.dev_split)
+        self._evaluator, self._train_examples = evaluator, train.num_labeled
         self._source = TaskSource(train, evaluator, data.num_buckets)
         others = load_other_dev_splits(self.task, data, self.tokenizer)
         self.others = [
@@ -265,6 +286,8 @@ class DistillParts(TaskParts):
                 **others,
             }.items()
         ]
+        self._evaluator = evaluator
+        self._train_examples = self._rows.train.num_labeled
         self._sources = {
             "student": self._rows.source(evaluator),
             "control": self._rows.control_source(evaluator),

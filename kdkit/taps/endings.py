@@ -82,9 +82,10 @@ def ending(model) -> Ending:
     and activations are called on a few random numbers.
 
     Args:
-        model: functional or built sequential `keras.Model`.
+        model: `keras.Model`. The graph of a subclassed one shows nothing.
     """
-    return _follow(model.outputs[0])
+    outputs = _outputs(model)
+    return _follow(outputs[0]) if outputs else Ending(None, model.name)
 
 
 def _follow(tensor):

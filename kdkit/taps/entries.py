@@ -7,6 +7,7 @@ import numpy as np
 from kdkit.taps.names import ATTENTION_TAPS
 from kdkit.taps.names import PER_LAYER_TAPS
 from kdkit.taps.names import VECTOR_TAPS
+from kdkit.taps.names import is_layer_tap
 from kdkit.taps.names import split_tap
 
 LENGTH = "length"  # in a shape: the axis is as long as the sequence
@@ -48,6 +49,8 @@ class Entry:
         >>> Entry.of("hidden_states/3")
         Entry(tap='hidden_states', layer=3, top_k=0, temperature=1.0)
         """
+        if is_layer_tap(name):
+            return cls(name)
         tap, *classes = name.split("@")
         if classes:
             return cls(tap, 0, int(classes[0]), float(classes[1]))

@@ -1,5 +1,7 @@
 """The names of the taps."""
 
+from collections.abc import Callable
+
 OUTPUT_TAPS = ("logits", "embedding_output", "pooled_output")
 STATE_TAPS = ("hidden_states", "cls_states")
 ATTENTION_TAPS = ("attention_logits", "attention_probs")
@@ -24,6 +26,9 @@ SEQ2SEQ_TAPS = tuple(
     f"{part}_{kind}" for part, kinds in _PART_KINDS.items() for kind in kinds
 )
 
+# The beginnings of the names of other taps: the output of the layer with the
+# name behind it, or of a function of such outputs.
+LAYER, FUNCTION = "layer:", "function:"
 CLS_INDEX = 0  # the position of [CLS], or of the token that replaces it
 # The feature of a batch with cached teacher outputs: a tuple with one dict of
 # tensors by `Entry.name` for each teacher. With it no teacher runs.
@@ -70,3 +75,28 @@ def sibling_taps(tap: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
     part, _ = split_tap(tap)
     names = (name_tap(part, kind) for kind in kinds)
     return tuple(name for name in names if name in TAPS + SEQ2SEQ_TAPS)
+
+
+def tap_name(tap: str | Callable) -> str:
+    """Returns the name under which a model returns a tap.
+
+    >>> def last_row(outputs):
+    ...     return outputs["block_3"][:, -1]
+    >>> tap_name("layer:block_3"), tap_name(last_row)
+    ('layer:block_3', 'function:last_row')
+    """
+    if isinstance(tap, str):
+        return tap
+    name = getattr(tap, "__qualname__", type(tap).__qualname__)
+    return FUNCTION + name.rpartition("<locals>.")[2]
+
+
+def is_layer_tap(tap) -> bool:
+    """Whether a tap is a layer's output, or a function of such outputs.
+
+    >>> is_layer_tap("layer:block_3"), is_layer_tap("hidden_states")
+    (True, False)
+    """
+    return callable(tap) or (
+        isinstance(tap, str) and tap.startswith((LAYER, FUNCTION))
+    )

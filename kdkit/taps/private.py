@@ -101,3 +101,16 @@ def made_by(tensor) -> tuple:
     """
     operation, node, number = tensor._keras_history
     return operation, number, operation._inbound_nodes[node].input_tensors
+
+
+def sublayers(layer) -> list:
+    """Returns the layers that a layer or model tracks, one level down."""
+    return list(layer._layers)
+
+
+def keras_mask(tensor):
+    """Returns the mask that Keras layers pass on with a tensor, or `None`.
+
+    Such masks begin at `Embedding(mask_zero=True)` and `Masking`.
+    """
+    return getattr(tensor, "_keras_mask", None)

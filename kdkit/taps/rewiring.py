@@ -21,12 +21,14 @@ from kdkit.models.families import adapters_of
 from kdkit.models.families import family_of
 from kdkit.models.families import find_backbone
 from kdkit.models.families import stacks_of
+from kdkit.taps.layers import LayerTaps
 from kdkit.taps.masks import key_mask
 from kdkit.taps.masks import padding_masks
 from kdkit.taps.masks import select_inputs
 from kdkit.taps.names import ATTENTION_TAPS
 from kdkit.taps.names import CLS_INDEX
 from kdkit.taps.names import VECTOR_TAPS
+from kdkit.taps.names import is_layer_tap
 from kdkit.taps.names import name_tap
 from kdkit.taps.names import split_tap
 from kdkit.taps.shape import describe
@@ -231,12 +233,19 @@ def tapped(model, taps, factor_logits=False):
     `"cross_attention_probs"`, the attention of each decoder block to the
     encoder's output, (batch_size, num_heads, decoder_length, encoder_length).
 
+    Taps of any Keras model, functional or subclassed: `"logits"`;
+    `"layer:NAME"`, the output of the layer of this name, at any depth
+    (`"layer:encoder/dense"` where several have it); and functions that get the
+    outputs of all layers by name and return a tensor, such as `lambda outputs:
+    outputs["gru"][0]`. A function `f` is in the result as `"function:f"`.
+
     Args:
         model: `keras.Model`. A keras-hub backbone or a task model around one.
-            For `"logits"` alone also any functional model whose only output,
-            which may be in a dict, is the logits. Inputs are identified by
+            For the taps of any model also other models; `"logits"` must be the
+            only output, which may be in a dict. Inputs are identified by
             name: pass them as a dict.
-        taps: iterable of strings. The taps that the callable returns.
+        taps: iterable of strings and functions. The taps that the callable
+            returns.
         factor_logits: bool. Whether `"logits"` is `kdkit.taps.FactoredLogits`
             instead of a tensor as wide as the vocabulary. Needs a
             `keras_hub.models.CausalLM`. Defaults to `False`.
@@ -264,16 +273,18 @@ class TappedModel:
     """The callable that `tapped` returns."""
 
     def __init__(self, model, taps, factor_logits=False):
-        self.taps = tuple(dict.fromkeys(taps))
-        self.shape = describe(model)
-        require_taps(self.taps, self.shape, type(model).__name__)
+        taps = tuple(dict.fromkeys(taps))
+        self.taps = tuple(tap for tap in taps if not is_layer_tap(tap))
+        self.shape = describe(model, taps, needs_logits="logits" in taps)
+        require_taps(taps, self.shape, type(model).__name__)
+        self._layers = LayerTaps(model, taps)
         self._model = model
         self._stacks = {}
         self._readers = {}
         family = ALL_FAMILIES.get(self.shape.family)
         self._padding_token = family and family.padding_token
         self._embeddings = output_embeddings(model) if factor_logits else None
-        if factor_logits or set(self.taps) != {"logits"}:
+        if factor_logits or set(self.taps) - {"logits"}:
             backbone = find_backbone(model)
             _require_mask_input(model, backbone)
             self._stacks = stacks_of(backbone)
@@ -296,7 +307,16 @@ class TappedModel:
             }
 
     def __call__(self, x, training=False):
-        outputs = self._model(select_inputs(self._model, x), training=training)
+        inputs = select_inputs(self._model, x)
+        outputs, layers = self._layers.run(
+            lambda: self._model(inputs, training=training)
+        )
+        return {**self._own_taps(outputs, x), **layers}
+
+    def _own_taps(self, outputs, x):
+        """Returns the taps other than those of layers, from a run's outputs."""
+        if not self.taps:
+            return {}
         if not self._stacks:
             (logits,) = keras.tree.flatten(outputs)
             return {"logits": logits}

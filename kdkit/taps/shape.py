@@ -11,12 +11,17 @@ from kdkit.models.families import family_of
 from kdkit.models.families import find_backbone
 from kdkit.taps import private
 from kdkit.taps.endings import ending
+from kdkit.taps.layers import OUTPUT
+from kdkit.taps.layers import has_graph
+from kdkit.taps.layers import output_specs
 from kdkit.taps.names import PER_LAYER_TAPS
 from kdkit.taps.names import SEQ2SEQ_TAPS
 from kdkit.taps.names import STATE_TAPS
 from kdkit.taps.names import TAPS
+from kdkit.taps.names import is_layer_tap
 from kdkit.taps.names import name_tap
 from kdkit.taps.names import split_tap
+from kdkit.taps.names import tap_name
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +44,9 @@ class ModelShape:
         encoder_num_layers: int or `None`. Number of transformer blocks in the
             encoder of an encoder-decoder; `None` for other models.
         decoder_num_layers: int or `None`. The same for its decoder.
+        layers: pairs of the name of a layer tap and its tensor's shape, a
+            tuple with `None` for the batch and other open axes. Only taps that
+            `describe` was asked for. Defaults to none.
     """
 
     num_classes: int | None
@@ -49,6 +57,11 @@ class ModelShape:
     family: str | None = dataclasses.field(default=None, compare=False)
     encoder_num_layers: int | None = None
     decoder_num_layers: int | None = None
+    layers: tuple[tuple[str, tuple], ...] = ()
+
+    def __post_init__(self):
+        pairs = ((name, tuple(shape)) for name, shape in self.layers)
+        object.__setattr__(self, "layers", tuple(sorted(pairs)))
 
     @property
     def taps(self) -> tuple[str, ...]:
@@ -63,7 +76,12 @@ class ModelShape:
             names += [tap for tap in PER_LAYER_TAPS if tap not in withheld]
         if self.decoder_num_layers is not None:
             names += SEQ2SEQ_TAPS
+        names += [name for name, _ in self.layers if name not in names]
         return tuple(names)
+
+    def layer_shape(self, tap) -> tuple:
+        """Returns the shape of a layer tap, or of logits next to one."""
+        return dict(self.layers)[tap_name(tap)]
 
     def depth(self, tap: str) -> int | None:
         """Returns the number of blocks in the part that a tap belongs to."""
@@ -75,29 +93,48 @@ class ModelShape:
         }[split_tap(tap)[0]]
 
 
-def describe(model) -> ModelShape:
+def describe(model, taps=(), needs_logits=True) -> ModelShape:
     """Returns the `ModelShape` of a model.
 
     Args:
         model: `keras.Model`. A keras-hub backbone, a task model around one,
-            or any functional model whose only output is the logits, alone or
-            in a dict or list.
+            or any model, functional or built, whose only output is the logits,
+            alone or in a dict or list.
+        taps: iterable of taps. Those that are a layer's output, as
+            `"layer:block_3"`, or a function of such outputs, are in
+            `ModelShape.layers`. Others are ignored. Defaults to none.
+        needs_logits: bool. Whether an output that is not logits is an error.
+            If not, the shape has no classes then. Defaults to `True`.
 
     Raises:
         UsageError: if the model has several outputs (the error lists their
             names), or if its graph shows that the output is not logits, for
-            example after a softmax.
+            example after a softmax; if a layer of `taps` is not there.
     """
     if not isinstance(model, keras.Model):
         raise UsageError(
             "Only Keras models can be tapped. Expected a keras.Model. "
             f"Received: {model!r}."
         )
+    taps = tuple(taps)
+    specs = {}
+    if any(map(is_layer_tap, taps)) or not has_graph(model):
+        specs = output_specs(model, taps)
     backbone = find_backbone(model)
-    num_classes = None if model is backbone else _num_classes(model)
+    num_classes = None
+    if model is not backbone:
+        try:
+            num_classes = _num_classes(model, specs)
+        except UsageError:
+            if needs_logits:
+                raise
+    layers = {name: one.shape for name, one in specs.items() if name != OUTPUT}
+    if layers and num_classes is not None:
+        (output,) = keras.tree.flatten(specs[OUTPUT])
+        layers["logits"] = output.shape
     stacks = {} if backbone is None else adapters_of(backbone)
     if not stacks:
-        return ModelShape(num_classes=num_classes)
+        return ModelShape(num_classes=num_classes, layers=[*layers.items()])
     family = family_of(backbone)
     first_block = next(iter(stacks.values()))[0]
     return ModelShape(
@@ -106,11 +143,22 @@ def describe(model) -> ModelShape:
         num_heads=first_block.num_heads,
         has_pooled_output="pooled_output" in named_outputs(backbone),
         family=family and family.name,
+        layers=[*layers.items()],
         **{
             name_tap(part, "num_layers"): len(blocks)
             for part, blocks in stacks.items()
         },
     )
+
+
+def output_structure(model):
+    """Returns a model's symbolic output, a `KerasTensor` or a structure."""
+    if not has_graph(model):
+        return output_specs(model)[OUTPUT]
+    # A sequential model has one tensor, and no `output` before a call.
+    if isinstance(model, keras.Sequential):
+        return model.outputs[0]
+    return model.output
 
 
 def named_outputs(backbone):
@@ -126,7 +174,12 @@ def named_outputs(backbone):
 
 def require_taps(taps, shape, model_name):
     """Raises a `UsageError` that lists every tap that cannot be read."""
-    unknown = [tap for tap in taps if tap not in TAPS + SEQ2SEQ_TAPS]
+    taps = [*map(tap_name, taps)]
+    unknown = [
+        tap
+        for tap in taps
+        if tap not in TAPS + SEQ2SEQ_TAPS and not is_layer_tap(tap)
+    ]
     if unknown:
         raise UsageError(
             f"Unknown tap: {', '.join(map(repr, unknown))}. Expected one of "
@@ -143,6 +196,11 @@ def require_taps(taps, shape, model_name):
 
 def _why_absent(absent, shape):
     """Explains why a model lacks taps, and what to use instead."""
+    if any(map(is_layer_tap, absent)):
+        return (
+            "A ModelShape has the layers that it was made for: pass "
+            "kdkit.taps.describe(model, taps=[...])."
+        )
     if shape.decoder_num_layers is not None:
         return (
             "The model is an encoder-decoder: add the part to the tap's name, "
@@ -182,16 +240,17 @@ def _why_absent(absent, shape):
     return " ".join(reasons)
 
 
-def _num_classes(model):
+def _num_classes(model, specs):
     """Returns the width of the model's only output, which must be logits."""
-    try:
-        outputs = model.outputs
-    except (AttributeError, ValueError) as error:
-        raise UsageError(
-            f"The width of the logits of model {model.name!r} is unknown. "
-            "Expected a functional model, or a built sequential one. Wrap it "
-            "in one: keras.Model(inputs, model(inputs))."
-        ) from error
+    if not has_graph(model):
+        outputs = keras.tree.flatten(specs[OUTPUT])
+        if len(outputs) != 1:
+            raise UsageError(
+                f"Model {model.name!r} has {len(outputs)} outputs. Expected "
+                "one, the logits. Return only the logits from its `call`."
+            )
+        return outputs[0].shape[-1]
+    outputs = model.outputs
     if len(outputs) != 1:
         names = (
             list(model.output)

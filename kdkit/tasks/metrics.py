@@ -1,15 +1,21 @@
 """The metrics of all tasks, by name."""
 
+from collections.abc import Iterable
+
 import numpy as np
 import scipy.special
 import scipy.stats
-import seqeval.metrics
 import sklearn.metrics
 from sacrebleu.metrics import BLEU
 from sacrebleu.metrics import CHRF
 
+from kdkit.backends import LateModule
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.errors import require_extra
+
+seqeval = LateModule("seqeval.metrics", "'kdkit[tagging]'")
+PACKAGES = {"seqeval": (1, 2)}
 
 
 def accuracy(labels, predictions) -> float:
@@ -60,21 +66,17 @@ def subset_accuracy(labels, predictions) -> float:
 
 def span_f1(labels, predictions) -> float:
     """F1 of whole spans, from lists of tags; 0 if no span is right."""
-    return float(seqeval.metrics.f1_score(labels, predictions, zero_division=0))
+    return float(seqeval.f1_score(labels, predictions, zero_division=0))
 
 
 def span_precision(labels, predictions) -> float:
     """Share of the predicted spans whose kind, start and end are right."""
-    return float(
-        seqeval.metrics.precision_score(labels, predictions, zero_division=0)
-    )
+    return float(seqeval.precision_score(labels, predictions, zero_division=0))
 
 
 def span_recall(labels, predictions) -> float:
     """Share of the spans that were predicted."""
-    return float(
-        seqeval.metrics.recall_score(labels, predictions, zero_division=0)
-    )
+    return float(seqeval.recall_score(labels, predictions, zero_division=0))
 
 
 METRICS = {
@@ -90,6 +92,20 @@ METRICS = {
     "span_precision": span_precision,
     "span_recall": span_recall,
 }
+
+
+def require_metrics(names: Iterable[str]) -> None:
+    """Requires the packages that metrics need.
+
+    Args:
+        names: iterable of keys of `METRICS`.
+
+    Raises:
+        UsageError: if a package is missing. The message has the line that
+            installs it.
+    """
+    if any(name.startswith("span_") for name in names):
+        require_extra("tagging", "Metrics of tagged spans", PACKAGES)
 
 
 def require_finite_logits(logits, num_rows, num_classes) -> np.ndarray:

@@ -49,12 +49,6 @@ GOEMOTIONS = (
     "remorse", "sadness", "surprise", "neutral",
 )  # fmt: skip
 
-# The columns of a user's table.
-TEXT_COLUMNS = {
-    "single_label": ("text",),
-    "single_label_pair": ("text", "text_pair"),
-}
-
 # Class numbers are those of TensorFlow Datasets.
 TASKS = {
     "cola": Task(
@@ -220,22 +214,6 @@ TASKS = {
             num_columns=3,
         ),
     ),
-    **{
-        name: Task(
-            name=name,
-            num_texts=len(columns),
-            kind=SingleLabel(),
-            metrics=("accuracy", "macro_f1"),
-            primary_metric="accuracy",
-            layout=TableLayout(
-                folder=name,
-                text_columns=columns,
-                label_column="label",
-                reads_label_set=True,
-            ),
-        )
-        for name, columns in TEXT_COLUMNS.items()
-    },
     "multi_label": Task(
         name="multi_label",
         kind=MultiLabel(),
@@ -278,6 +256,28 @@ TASKS = {
     ),
 }
 
+# Users' tables in 0.1, in a folder of this name. Only the settings of earlier
+# runs name them; today a table is made by `from_table`.
+EARLIER = {
+    name: Task(
+        name=name,
+        num_texts=len(columns),
+        kind=SingleLabel(),
+        metrics=("accuracy", "macro_f1"),
+        primary_metric="accuracy",
+        layout=TableLayout(
+            folder=name,
+            text_columns=columns,
+            label_column="label",
+            reads_label_set=True,
+        ),
+    )
+    for name, columns in (
+        ("single_label", ("text",)),
+        ("single_label_pair", ("text", "text_pair")),
+    )
+}
+
 
 def get_task(name: str) -> Task:
     """Returns the task with this name, a key of `TASKS`.
@@ -289,6 +289,8 @@ def get_task(name: str) -> Task:
     """
     if name.endswith(".toml"):
         return from_toml(name)
+    if name in EARLIER:
+        return EARLIER[name]
     if name not in TASKS:
         raise UsageError(
             f"Unknown task. Expected one of {', '.join(TASKS)}. "

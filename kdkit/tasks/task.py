@@ -12,9 +12,11 @@ from kdkit.data.labeled_tables import LabeledTable
 from kdkit.data.tfds import TfdsLayout
 from kdkit.data.tfds import announce_download
 from kdkit.data.tfds import read_tfds
+from kdkit.data.tfds import require_downloader
 from kdkit.errors import UsageError
 from kdkit.tasks.kinds import Kind
 from kdkit.tasks.kinds import Regression
+from kdkit.tasks.metrics import require_metrics
 
 
 class Layout(Protocol):
@@ -135,8 +137,10 @@ class Task:
         """Checks that the splits can be loaded, without reading them.
 
         Raises:
-            UsageError: for unknown splits, or with a list of missing files.
+            UsageError: for unknown splits, with a list of missing files, or if
+                a package that the task needs is not installed.
         """
+        require_metrics(self.metrics)
         if self.table is not None and data_dir is None:
             self.table.require(splits)
             return
@@ -148,6 +152,8 @@ class Task:
             )
         if data_dir is None:
             self._require_data_dir(data_dir)
+            if self.tfds is not None and self.generate is None:
+                require_downloader()
             return
         if self.generate is not None or self.table is not None:
             why = "is generated and reads no files"

@@ -19,6 +19,7 @@ _DEFINED_IN = {
     "PairSettings": "sentence_settings",
     "PretrainSettings": "kdkit.runs.settings",
     "SentenceSettings": "sentence_settings",
+    "StudentCheckpoint": "student_checkpoint",
     "TeacherSettings": "kdkit.runs.settings",
     "UnlabeledSettings": "data_settings",
     "distill": "kdkit.runs.runner",

@@ -119,6 +119,8 @@ class StageFit:
                         f"{self.arm.name}, {self.stage.name}",
                         self.stage.epochs,
                         self.steps_per_epoch,
+                        self.source.primary_metric,
+                        self.source.larger_is_better,
                     )
                 )
             self._loop.fit(

@@ -80,6 +80,13 @@ class TrainingRows:
     copies_per_epoch: int | None = None
 
     @property
+    def num_labeled(self) -> int:
+        """The number of the task's own examples, without augmented ones."""
+        if self.augmented is None:
+            return len(self.encoded)
+        return self.augmented.num_labeled
+
+    @property
     def num_rows(self) -> int:
         """The number of examples in an epoch."""
         if self.augmented is None:
@@ -311,13 +318,17 @@ class Evaluator:
         # generator only when the process ends.
         return _in_few_lengths(self.encoded)
 
+    def logits(self, predict) -> np.ndarray:
+        """Returns a model's logits on the split, as `predict_logits` does."""
+        return predict_logits(predict, self.encoded, self._batches)
+
     def __call__(self, predict) -> dict:
         """Returns the fields of an `"evaluation"` event.
 
         Args:
             predict: callable from a dict batch to logits.
         """
-        logits = predict_logits(predict, self.encoded, self._batches)
+        logits = self.logits(predict)
         agrees = None
         if self.teachers_logits:
             agrees = self.task.kind.agreement(self.teachers_logits[0], logits)

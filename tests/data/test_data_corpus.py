@@ -54,8 +54,8 @@ def test_a_table_without_a_column_is_refused(one_document, tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("id\tbody\n1\tone\n", "line 1: expected a header with 'text'"),
-        ("id\ttext\n1\tone\n2\n", "line 3: expected a column 'text'"),
+        ("id\tbody\n1\tone\n", "has no column 'text'"),
+        ("id\ttext\n1\tone\n2\n", "line 3: expected 2 columns"),
     ],
 )
 def test_malformed_tables_name_the_line(content, message, tmp_path):

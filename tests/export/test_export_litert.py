@@ -33,6 +33,7 @@ def test_to_litert_reports_the_fields_of_an_export_event(exported):
     report = exported["fp32"]
     fields = dataclasses.asdict(report)
     assert fields.pop("max_abs_difference") <= 1e-4
+    assert set(fields.pop("bytes_by_part")) >= {"embeddings", "head"}
     assert fields == {
         "file": report.file,
         "format": "litert",
@@ -43,6 +44,18 @@ def test_to_litert_reports_the_fields_of_an_export_event(exported):
         "same_top_class": 1.0,
         "examples": 16,
     }
+
+
+def test_parts_of_a_file_are_all_of_its_bytes(bert, exported):
+    embeddings = sum(
+        weight.numpy().nbytes
+        for weight in bert.weights
+        if "embedding" in weight.path and "segment" not in weight.path
+    )
+    for report in exported.values():
+        assert sum(report.bytes_by_part.values()) == report.size_bytes
+    found = exported["fp32"].bytes_by_part["embeddings"]
+    assert found == pytest.approx(embeddings, rel=0.05)
 
 
 def test_to_litert_files_take_named_int32_inputs(exported):
@@ -265,13 +278,13 @@ def test_to_litert_refuses_models_it_does_not_know(bert, tmp_path):
     path = tmp_path / "m.tflite"
     with pytest.raises(UsageError, match="one output"):
         export.to_litert(bert.backbone, path)
-    sequential = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    with pytest.raises(UsageError, match="dict of inputs"):
-        export.to_litert(sequential, path)
-    image = keras.Input((3,), name="image")
-    model = keras.Model({"image": image}, keras.layers.Dense(2)(image))
-    with pytest.raises(UsageError, match=r"Received: \['image'\]"):
+    pair = {name: keras.Input((3,), name=name) for name in ("image", "depth")}
+    model = keras.Model(pair, keras.layers.Dense(2)(pair["image"]))
+    with pytest.raises(UsageError, match=r"Received: \['depth', 'image'\]"):
         export.to_litert(model, path)
+    nothing = keras.Sequential([keras.layers.Dense(2)])
+    with pytest.raises(UsageError, match="Call it on one batch first"):
+        export.to_litert(nothing, path)
 
 
 def test_to_litert_asks_for_batches_where_the_vocabulary_is_unknown(tmp_path):

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from kdkit.runs.predictions import write_predictions
+
 ROOT = pathlib.Path(__file__).parents[2]
 
 TEACHER = "all_minilm_l6_v2"
@@ -103,6 +105,9 @@ class RunWriter:
             },
         )
         return file
+
+    def predictions(self, *found):
+        write_predictions(self.run_dir, found)
 
     def latency(self, file, median, **more):
         self.log(

@@ -72,8 +72,9 @@ def test_report_is_one_page_that_loads_nothing(distillation_run):
     assert names == {"config.json", "metrics.jsonl", "report.html"}
     text = path.read_text(encoding="utf-8")
     found = outline(text)
-    # Metric, latency, 3 + 1 losses of the student, 1 of the control.
-    assert len(pictures(found)) == found.tags.count("img") == 7
+    # Metric against latency and size, metric over epochs, 3 + 1 losses of the
+    # student, 1 of the control.
+    assert len(pictures(found)) == found.tags.count("img") == 8
     assert not {"script", "link", "iframe"} & set(found.tags)
     assert not re.search(r"@import|url\(|https?:", text)
     assert "prefers-color-scheme: dark" in text

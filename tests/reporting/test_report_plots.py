@@ -6,7 +6,7 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from kdkit.reporting import plot_latency
+from kdkit.reporting import outcome_pictures
 from kdkit.reporting import plot_losses
 from kdkit.reporting import plot_metric
 from kdkit.reporting import plot_noise
@@ -145,11 +145,29 @@ def test_latency_names_the_files_timed_in_the_commonest_setting(
     distillation_run.latency(file, 3.0, threads=2)
     records = read_run(distillation_run.run_dir)
     assert latency_setting(records).threads == 1
-    found = set(texts(plot_latency(records)))
+    pictures = outcome_pictures(records)
+    assert [*pictures] == ["latency", "size"]
+    found = set(texts(pictures["latency"]))
     labels = {"teacher fp32", "student fp32", "student fp16", "student int8"}
     assert labels <= found
     assert {"10", "20", "50"} <= found
     assert "control int8" not in found
+    assert "control int8" in texts(pictures["size"])
+
+
+def test_outcome_without_files_is_drawn_against_parameters(make_distillation):
+    records = read_run(
+        make_distillation("run", teacher="x", exported=False).run_dir
+    )
+    (svg,) = outcome_pictures(records, chance=0.5).values()
+    names = {"teacher", "control", "student", "chance", "million parameters"}
+    assert names <= set(texts(svg))
+
+
+def test_outcome_has_the_control_at_the_cost_of_the_student(distillation_run):
+    pictures = outcome_pictures(read_run(distillation_run.run_dir))
+    for svg in pictures.values():
+        assert "control" in texts(svg)
 
 
 def test_pictures_of_nothing_are_empty(make_run):
@@ -158,7 +176,7 @@ def test_pictures_of_nothing_are_empty(make_run):
     records = read_run(run.run_dir)
     assert plot_losses(records) == []
     assert plot_metric(records) == ""
-    assert plot_latency(records) == ""
+    assert outcome_pictures(records) == {}
 
 
 def test_noise_has_a_line_and_a_name_for_each_model():

@@ -1,7 +1,11 @@
 """`kdkit.distill`: a recipe in one call, with the command line's runs."""
 
+import csv
+import dataclasses
 import gc
+import inspect
 import json
+import pathlib
 import re
 
 import keras
@@ -10,9 +14,10 @@ import numpy as np
 import pytest
 
 import kdkit
-from kdkit.cli.calls import in_python
+from kdkit.cli.arguments import in_python
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
+from kdkit.runs.given import table_columns
 
 STUDENT = {
     "num_layers": 1,
@@ -30,6 +35,7 @@ SIZES = {
     **SETTINGS,
     **{f"student.{name}": size for name, size in STUDENT.items()},
 }
+OF_COMMANDS = ("kdkit", "Next:", "done in")
 CHANGING = ("time", "seconds", "own_digest", "findings")
 
 
@@ -80,7 +86,7 @@ def test_a_call_is_the_run_of_the_command_line(teacher, tmp_path, capsys):
     by_call = capsys.readouterr().out.splitlines()
     for line in by_command:
         shown = line.replace("command", "call")
-        assert shown in by_call or "done in" in line or "kdkit" in line
+        assert shown in by_call or any(word in line for word in OF_COMMANDS)
 
 
 def test_models_in_memory_and_a_temporary_run(teacher, finished_run):
@@ -132,6 +138,74 @@ def test_a_temporary_run_is_removed_with_its_result(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
+class Frame:
+    """The part of a pandas `DataFrame` that is read."""
+
+    def __init__(self, **columns):
+        self._columns = columns
+        self.columns = list(columns)
+
+    def __getitem__(self, name):
+        return np.array(self._columns[name])
+
+
+def sentences(number):
+    examples = kdkit.data.load_sentiment("train")
+    texts, numbers = examples.texts[0][:number], examples.labels[:number]
+    return list(texts), [("negative", "positive")[n] for n in numbers]
+
+
+def test_data_in_memory_is_a_table_of_the_run(teacher, tmp_path, capsys):
+    texts, labels = sentences(40)
+    call = {
+        "teacher": teacher,
+        "student": kdkit.models.student(
+            STUDENT, teacher=kdkit.models.load_classifier(teacher, 2)
+        ),
+        "recipe": "vanilla_kd",
+        "epochs": 1,
+        "run_dir": tmp_path / "run",
+        "settings": {**SETTINGS, "data.max_train_rows": None},
+        "verbose": 0,
+    }
+    result = kdkit.distill(
+        data={
+            "train": Frame(review=texts[8:], mark=labels[8:]),
+            "dev": Frame(review=texts[:8], mark=labels[:8]),
+        },
+        text_column="review",
+        label_column="mark",
+        **call,
+    )
+    lines = (tmp_path / "run/inputs/train.jsonl").read_text().splitlines()
+    assert list(map(json.loads, lines)) == [
+        {"text": text, "label": label}
+        for text, label in zip(texts[8:], labels[8:], strict=True)
+    ]
+    # The same examples in another form are the same run.
+    again = {
+        "train": (texts[8:], labels[8:]),
+        "dev": (np.array(texts[:8]), labels[:8]),
+    }
+    assert kdkit.distill(data=again, **call).metrics == result.metrics
+    with pytest.raises(UsageError, match="other inputs: dev differs"):
+        kdkit.distill(data={**again, "dev": (texts[:4], labels[:4])}, **call)
+    assert main(["evaluate", str(tmp_path / "run")]) == 0
+    *_, line = capsys.readouterr().out.splitlines()
+    assert json.loads(line)["metrics"] == pytest.approx(result.metrics)
+
+
+def test_columns_of_data_in_memory():
+    assert table_columns(
+        "data",
+        ((["a", b"b"], np.array(["c", "d"])), np.array([1, 0])),
+        None,
+        None,
+    ) == {"text": ["a", "b"], "text_pair": ["c", "d"], "label": [1, 0]}
+    with pytest.raises(UsageError, match="no mark.*columns are text, label"):
+        table_columns("data", Frame(text=["a"], label=[1]), ["text"], "mark")
+
+
 def test_a_run_continues_only_with_its_models(teacher, finished_run, tmp_path):
     model = keras_hub.models.TextClassifier.from_preset(
         str(teacher / "teacher")
@@ -170,7 +244,7 @@ def test_all_mistakes_are_reported_together_before_work(tmp_path):
             smoke=True,
             seed=-1,
             cache_precision="fp64",
-            settings={"stages.x": 1},
+            settings={"data.dev_split": object()},
             verbose=3,
         )
     message = str(caught.value)
@@ -186,6 +260,7 @@ def test_all_mistakes_are_reported_together_before_work(tmp_path):
         "no argument `smoke`. Smoke runs are on the command line only.",
         "seed: expected a seed from 0",
         "cache_precision: invalid choice: 'fp64'",
+        "`settings`: expected a value of JSON for 'data.dev_split'",
         "`verbose`: expected one of ('auto', 0, 1, 2). Received: 3",
     ):
         assert part in message
@@ -196,19 +271,68 @@ def test_all_mistakes_are_reported_together_before_work(tmp_path):
 @pytest.mark.parametrize(
     ("data", "problem"),
     [
-        (None, "`data`: expected the name of a task"),
-        ({"trian": (["a"], [1])}, "Received: ['trian']"),
+        (None, "Missing: `data`. Expected the name of a task"),
+        ({"trian": (["a"], [1])}, "Received: a dict with ['trian']"),
+        ({"train": "a.csv", "dev": (["a"], [1])}, "Received: in memory dev"),
+        (
+            {"train": ((["a"], ["b"]), [1]), "dev": (["a"], [1])},
+            "Received: pairs in train alone",
+        ),
         (3, "Received: 3"),
         ((["a", None], [0, 1]), "expected strings. Received: None at 1"),
         ((["a", "b"], [[0, 1], [1, 0]]), "one string or number for each text"),
         ((("a", "b"), 1), "expected a sequence. Received: 1"),
         ((([], []), []), "'text': 0, 'text_pair': 0, 'label': 0"),
     ],
-    ids=["none", "split", "number", "no text", "one-hot", "label", "empty"],
+    ids=[
+        "none",
+        "split",
+        "mixed",
+        "pairs",
+        "number",
+        "no text",
+        "one-hot",
+        "label",
+        "empty",
+    ],
 )
 def test_wrong_data(data, problem, tmp_path):
     with pytest.raises(UsageError, match=re.escape(problem)):
         kdkit.distill("bert_base_en_uncased", data=data)
+
+
+@pytest.mark.large
+def test_the_example_of_the_docstring_runs(teacher, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sizes = {**STUDENT, "max_sequence_length": 128}
+    loaded = kdkit.models.load_classifier(teacher, 2)
+    model = kdkit.models.student({**sizes, "num_layers": 2}, teacher=loaded)
+    kdkit.models.save_preset(model, loaded.tokenizer, "runs/teacher", 128)
+    name = "tinybert_4_layer_en_uncased"
+    preset = kdkit.models.PRESETS[name]
+    small = dataclasses.replace(preset.config, **sizes)
+    monkeypatch.setitem(
+        kdkit.models.PRESETS, name, dataclasses.replace(preset, config=small)
+    )
+    recipe = kdkit.recipes.RECIPES["tinybert"]
+    short = tuple(dataclasses.replace(s, epochs=1) for s in recipe.stages)
+    monkeypatch.setitem(
+        kdkit.recipes.RECIPES,
+        "tinybert",
+        dataclasses.replace(recipe, stages=short, epochs_by_task={}),
+    )
+    with open("reviews.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["review", "sentiment"])
+        rows.writerows(zip(*sentences(40), strict=True))
+    (example,) = re.findall(
+        r"```python\n(.*?)```", inspect.getdoc(kdkit.distill), re.DOTALL
+    )
+    variables = {"kdkit": kdkit}
+    exec(example, variables)
+    assert (tmp_path / "student.tflite").is_file()
+    assert (tmp_path / "report.html").is_file()
+    assert variables["result"].run_dir == pathlib.Path("runs/tinybert")
 
 
 @pytest.mark.parametrize(
@@ -222,11 +346,15 @@ def test_wrong_data(data, problem, tmp_path):
             'Use settings={"data.sequence_length": 32}.',
         ),
         (
+            "See kdkit evaluate --split for others.",
+            "See kdkit evaluate --split for others.",
+        ),
+        (
             "Or: kdkit pretrain --model M --run-dir RUN",
             "Or: kdkit pretrain --model M --run-dir RUN",
         ),
     ],
-    ids=["several", "value", "flag", "setting", "command"],
+    ids=["several", "value", "flag", "setting", "verb", "command"],
 )
 def test_errors_are_in_the_words_of_python(command_line, python):
     assert in_python(command_line) == python

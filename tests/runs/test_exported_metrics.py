@@ -92,18 +92,14 @@ def test_a_file_is_measured_on_the_split_of_its_run(run, capsys):
 @pytest.mark.large
 def test_a_file_of_another_task_is_measured_on_its_dev(run, tmp_path, capsys):
     """Names of splits are a task's own, and so are its numbers."""
-    task = get_task("single_label_pair")
-    assert "dev_mismatched" not in task.splits
-    folder = tmp_path / task.name
-    folder.mkdir()
-    (folder / "labels.txt").write_text("no\nmaybe\nyes\n")
-    rows = "text\ttext_pair\tlabel\na plot\tsuperb\tno\nit is\tdull\tyes\n"
-    (folder / "dev.tsv").write_text(rows)
-    words = ("--task", task.name, "--data-dir", tmp_path)
-    assert " on dev\n" in export(run, capsys, *words, "--output", tmp_path)
+    table = tmp_path / "films.csv"
+    table.write_text("a,b,label\nplot,superb,0\nit is,dull,2\nit,it,1\n")
+    words = ("--dev", table, "--text-column", "a", "b")
+    words = (*words, "--label-column", "label", "--output", tmp_path)
+    assert " on dev\n" in export(run, capsys, *words)
     files = exported_files(read_run(run), "student")
     by_split = {file.split: file for file in files}
-    assert by_split[f"dev of {task.name}"].metrics == {}
+    assert by_split["dev of films"].metrics == {}
 
 
 def test_a_report_shows_files_on_the_split_of_its_tables(run, tmp_path):

@@ -26,6 +26,11 @@ MISTAKES = {
             *("--task", "sst2", "--model", "bert_base_en_uncased"),
             *("--data-dir", "MISSING", "--run-dir", "RUN"),
         ],
+        [
+            *("--train", "FULL/novel.txt", "--text-column", "text"),
+            *("--label-column", "label", "--model", "bert_base_en_uncased"),
+            *("--run-dir", "RUN"),
+        ],
     ],
     "pretrain": [
         ["--run-dir", "RUN"],
@@ -102,7 +107,15 @@ MISTAKES = {
         ],
     ],
     "ablate": [["nothing", "--over", "objectives", "--run-dir", "RUN"]],
-    "evaluate": [["nothing"], ["MISSING/model"], ["MISSING.keras"]],
+    "evaluate": [
+        ["nothing"],
+        ["MISSING/model"],
+        ["MISSING.keras"],
+        [
+            *("PRESET", "--test", "FULL/novel.txt", "--text-column", "text"),
+            *("--label-column", "label"),
+        ],
+    ],
     "export": [["nothing"], ["MISSING/model"], ["FULL", "--format", "onyx"]],
     "benchmark": [["MISSING.tflite"], ["MISSING.onnx"], ["FULL"]],
     "generate": [["nothing", "--prompt", "a"]],

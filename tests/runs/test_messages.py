@@ -2,14 +2,18 @@
 
 import io
 import logging
+import re
 import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 from rich.table import Table
 
+from kdkit.cli.messages import progress_display
 from kdkit.cli.messages import shown_messages
 from kdkit.training.callbacks import Progress
+from kdkit.training.callbacks import StepProgress
 
 log = logging.getLogger("kdkit.runs.somewhere")
 
@@ -57,18 +61,79 @@ def test_a_verb_within_a_verb_shows_a_message_once(capsys):
     ]
 
 
-def test_a_terminal_has_a_bar_until_the_epoch_ends(monkeypatch):
+def test_a_terminal_has_a_display_until_the_stage_ends(monkeypatch):
     terminal = terminal_on(monkeypatch)
     with shown_messages():
         train()
         shown = terminal.getvalue()
         assert "2/3" in shown
-        assert "left in this epoch: loss 0.5" in shown
+        assert "compiling the first step" in shown
+        assert "measuring on dev" in shown
+        assert "loss 0.5" in shown
         assert "━" in shown
         *_, last = shown.splitlines()
         assert "student: epoch 1/1, done in" in last
         log.info("after it")
     assert "━" not in terminal.getvalue().partition("done in")[2]
+
+
+def test_the_display_has_stage_epoch_step_losses_dev_and_time():
+    progress = StepProgress(
+        title="student, prediction_layer",
+        epoch=2,
+        num_epochs=3,
+        step=1,
+        steps_per_epoch=4,
+        losses={"loss": 0.5, "hidden_state_mse": 0.25},
+        dev="accuracy 0.8000 (best 0.8000)",
+        doing="",
+        seconds_left=90.0,
+    )
+    file = io.StringIO()
+    console = Console(file=file, force_terminal=True, width=100)
+    console.print(progress_display(progress))
+    text = re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue())
+    first, second = text.splitlines()
+    assert re.fullmatch(
+        "student, prediction_layer  epoch 2/3  [━╸╺]+  step 1/4  "
+        "1 min 30 s left *",
+        first,
+    )
+    assert second.split() == [
+        "loss",
+        "0.5",
+        "hidden_state_mse",
+        "0.25",
+        "dev",
+        "accuracy",
+        "0.8000",
+        "(best",
+        "0.8000)",
+    ]
+
+
+def test_a_narrow_terminal_has_two_lines(monkeypatch):
+    terminal = terminal_on(monkeypatch)
+    monkeypatch.setenv("COLUMNS", "40")
+    with shown_messages():
+        progress = Progress("student", 1, 2, seconds_between=0.0)
+        progress.on_epoch_begin(0)
+        losses = {f"loss_of_the_tap_{number}": 0.5 for number in range(9)}
+        progress.on_train_batch_end(0, losses)
+    *_, last = terminal.getvalue().split("\x1b[2K")
+    assert "loss_of_the_tap_8" not in last
+
+
+@pytest.mark.parametrize(
+    ("verbose", "expected"),
+    [(0, ["careful"]), (2, ["careful", "news"])],
+)
+def test_levels_of_python(verbose, expected, monkeypatch):
+    terminal = terminal_on(monkeypatch)
+    with shown_messages(verbose):
+        log.warning("careful")
+        log.info("news")
+    assert terminal.getvalue().splitlines() == expected
 
 
 def test_a_terminal_shows_the_cursor_again_after_an_error(monkeypatch):

@@ -1,5 +1,6 @@
 """A user's own table in every verb."""
 
+import csv
 import json
 
 import numpy as np
@@ -16,10 +17,11 @@ from kdkit.cli.main import main
 
 NUM_ROWS = 12
 HEADINGS = {
-    "single_label": ("text", "label"),
-    "single_label_pair": ("text", "text_pair", "label"),
+    "reviews": ("review", "sentiment"),
+    "pairs": ("first", "second", "relation"),
     "multi_label": ("text", "labels"),
 }
+SPLITS = ("train", "dev", "test")
 LABELS = ("billing", "delivery", "other")
 # More words than one may become in a copy.
 PIECES = (*VOCABULARY, *(f"z{letter}" for letter in "abcdefgh"))
@@ -55,27 +57,53 @@ def quick_steps():
         yield
 
 
+def rows_of(headings, num_rows, seed=0):
+    """Rows whose first word is their label; all texts differ."""
+    generator = np.random.default_rng(seed)
+    for number in range(num_rows):
+        label = number % len(LABELS)
+        texts = [
+            " ".join([WORDS[label], *generator.choice(WORDS[3:], 6)])
+            for _ in headings[:-1]
+        ]
+        yield [*texts, LABELS[label]]
+
+
 def write_table(root, name):
-    """A row's first word is its label; all texts differ."""
+    """Three splits: quoted CSV files, or those of a built-in task."""
     folder = root / name
     folder.mkdir()
-    (folder / "labels.txt").write_text("\n".join(LABELS))
-    generator = np.random.default_rng(0)
-    for split in ("train", "dev", "test"):
-        lines = ["\t".join(HEADINGS[name])]
-        for number in range(NUM_ROWS):
-            label = number % len(LABELS)
-            cells = [
-                " ".join([WORDS[label], *generator.choice(WORDS[3:], 6)])
-                for _ in HEADINGS[name][:-1]
-            ]
-            lines.append("\t".join([*cells, LABELS[label]]))
-        (folder / f"{split}.tsv").write_text("\n".join(lines) + "\n")
+    is_built_in = name == "multi_label"
+    if is_built_in:
+        (folder / "labels.txt").write_text("\n".join(LABELS))
+    for seed, split in enumerate(SPLITS):
+        path = folder / f"{split}.{'tsv' if is_built_in else 'csv'}"
+        with open(path, "w", newline="") as file:
+            writer = csv.writer(
+                file,
+                delimiter="\t" if is_built_in else ";",
+                quoting=csv.QUOTE_MINIMAL if is_built_in else csv.QUOTE_ALL,
+                lineterminator="\n",
+            )
+            writer.writerow(HEADINGS[name])
+            writer.writerows(rows_of(HEADINGS[name], NUM_ROWS, seed))
 
 
-@pytest.fixture(
-    scope="module", params=large_except(tuple(HEADINGS), "single_label")
-)
+def data_words(root):
+    """The options that name the table of a folder."""
+    (folder,) = (one.parent for one in root.glob("*/train.*sv"))
+    *texts, label = HEADINGS[folder.name]
+    if folder.name == "multi_label":
+        return ["--task", folder.name, "--data-dir", str(root)]
+    files = [
+        word
+        for split in SPLITS
+        for word in (f"--{split}", str(folder / f"{split}.csv"))
+    ]
+    return [*files, "--text-column", *texts, "--label-column", label]
+
+
+@pytest.fixture(scope="module", params=large_except(tuple(HEADINGS), "reviews"))
 def root(request, tmp_path_factory):
     """A folder with the table, its teacher and a masked-language model."""
     root = tmp_path_factory.mktemp(request.param)
@@ -95,8 +123,8 @@ def root(request, tmp_path_factory):
 
 def do(root, verb, *words, run=None, epochs=None):
     """Gives a command on the table of a folder; returns its exit status."""
-    (folder,) = root.glob("*/labels.txt")
-    words = [*words, "--task", folder.parent.name, "--data-dir", str(root)]
+    if verb != "evaluate":
+        words = [*words, *data_words(root)]
     if run is not None:
         words += ["--run-dir", str(root / run)]
     if epochs is not None:
@@ -146,7 +174,9 @@ def test_distill_on_copies_that_it_makes_with_a_cache(root, run, capsys):
     assert event["copies"] >= 10 * NUM_ROWS
     capsys.readouterr()
     assert do(root, "evaluate", str(run), "--split", "test") == 0
-    assert last_line(capsys)["examples"] == NUM_ROWS
+    found = last_line(capsys)
+    assert found["examples"] == NUM_ROWS
+    assert found["task"] in HEADINGS
     assert main(["report", str(run)]) == 0
 
 
@@ -193,3 +223,54 @@ def test_doctor(root, capsys):
     printed = " ".join(capsys.readouterr().out.split())
     assert "unknown words ok" in printed
     assert "ruins the run" not in printed
+
+
+def test_a_quoted_csv_from_teacher_to_file(tmp_path, monkeypatch, capsys):
+    """The commands of a newcomer: only the first one names the data."""
+    monkeypatch.chdir(tmp_path)
+    headings = HEADINGS["reviews"]
+    with open("my reviews.csv", "w", newline="") as file:
+        writer = csv.writer(file, delimiter=";", quoting=csv.QUOTE_ALL)
+        writer.writerow(["id", *headings])
+        for number, (text, label) in enumerate(rows_of(headings, 40)):
+            writer.writerow([number, text.replace(" ", "\n", 2), label])
+    write_encoder(tmp_path / "encoder", PIECES)
+    words = ["--train", "my reviews.csv", "--text-column", "review"]
+    words += ["--label-column", "sentiment", "--model", "encoder", *SHORT]
+    words += ["stages.0.epochs=1", "--run-dir", "teacher"]
+    assert main(["train-teacher", *words]) == 0
+    said = "dev: 10 % of my reviews.csv set aside, 3 examples"
+    assert said in capsys.readouterr().out
+    words = ["vanilla_kd", "--teacher", "teacher", "--run-dir", "run"]
+    words += [
+        "--pretrained",
+        "encoder",
+        "--num-layers",
+        "1",
+        "jit_compile=false",
+    ]
+    words += ["stages.0.epochs=1"]
+    assert main(["distill", *words]) == 0
+    printed = capsys.readouterr().out
+    table = tmp_path / "my reviews.csv"
+    assert f"Data of teacher: train {table}." in printed
+    assert said in printed
+    digests = [
+        read_events(tmp_path / run, "inputs")[0]["digests"]["dev"]
+        for run in ("teacher", "run")
+    ]
+    assert digests[0] == digests[1]
+    assert main(["evaluate", "run"]) == 0
+    found = last_line(capsys)
+    assert (found["task"], found["examples"]) == ("my reviews", 3)
+    new = tmp_path / "new.csv"
+    new.write_text("review,sentiment\na b,other\nc d,billing\n")
+    assert main(["evaluate", "run", "--test", str(new)]) == 0
+    found = last_line(capsys)
+    assert (found["split"], found["examples"]) == ("test", 2)
+    assert main(["report", "run"]) == 0
+    assert said in capsys.readouterr().out
+    table.write_text(f"{table.read_text()}41;a b c;other\n")
+    assert main(["distill", *words]) == 2
+    said = "the content of the training examples has changed"
+    assert said in capsys.readouterr().err

@@ -17,6 +17,7 @@ from helpers import stopped_after_save
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier
+from kdkit.reporting import read_run
 from kdkit.runs import runner
 from kdkit.runs import smoke
 from kdkit.runs.directory import read_config
@@ -46,6 +47,20 @@ def test_run_directory_holds_what_is_promised(finished_run):
         "config.json", "metrics.jsonl", "checkpoints", "student", "control",
         "tensorboard", "teacher_run",
     }  # fmt: skip
+
+
+def test_answers_on_dev_are_saved_for_the_report(finished_run):
+    (measured,) = read_events(finished_run, "run_finished")
+    predictions = read_run(finished_run).predictions
+    assert set(predictions) == {"teacher", "student"}
+    student = predictions["student"]
+    counts = np.array(student.confusion)
+    assert counts.sum() == student.examples
+    accuracy = measured["best"]["student"]["metrics"]["accuracy"]
+    assert np.trace(counts) / counts.sum() == pytest.approx(accuracy)
+    answers = [(one.student, one.teacher) for one in student.differences]
+    assert len(answers) <= student.differing
+    assert all(one != other for one, other in answers)
 
 
 def test_config_alone_gives_the_settings_back(finished_run, smoke_settings):

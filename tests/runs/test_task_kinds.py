@@ -15,6 +15,8 @@ from kdkit.errors import UsageError
 from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import Stage
+from kdkit.reporting import read_run
+from kdkit.reporting import render_report
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import select_inputs
 from kdkit.tasks import get_task
@@ -117,6 +119,9 @@ def test_every_objective_has_a_value_and_the_metrics_are_the_tasks(runs):
     assert all(value > 0 for value in objectives.values()), objectives
     *_, evaluation = events(root / "run", "evaluation")
     assert set(evaluation["metrics"]) == set(task.metrics)
+    records = read_run(root / "run")
+    assert set(records.predictions) == {"teacher", "student"}
+    assert "Right and wrong answers" in render_report(records)
     assert evaluation["agreement"]["kl_divergence"] >= 0
 
 

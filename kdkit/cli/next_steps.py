@@ -1,0 +1,130 @@
+"""What to do after a verb: commands with the paths of its results."""
+
+import contextlib
+import contextvars
+import logging
+import os
+import pathlib
+import shlex
+from collections.abc import Iterator
+from collections.abc import Sequence
+
+from kdkit import models
+from kdkit.cli.choosing import DEPTHS
+from kdkit.cli.choosing import POSITIONS
+from kdkit.cli.choosing import saved_size
+from kdkit.models.places import is_encoder_alone
+from kdkit.runs.directory import is_finished
+
+_log = logging.getLogger(__name__)
+
+HEADS = ("num_heads", "num_attention_heads")
+TINYBERT_HEADS = 12  # the student's; attention is compared head by head
+LEAST_DEPTH = 4  # half as many layers have a "skip" layer map
+
+
+_is_on = contextvars.ContextVar("is_on", default=True)
+
+
+@contextlib.contextmanager
+def no_next_steps() -> Iterator[None]:
+    """Logs no next steps in the block, which runs them itself."""
+    token = _is_on.set(False)
+    try:
+        yield
+    finally:
+        _is_on.reset(token)
+
+
+def log_next(steps: Sequence[tuple[list[str], str]]) -> None:
+    """Logs commands to copy, each with a comment.
+
+    Args:
+        steps: sequence of tuples of a command's words after `kdkit`, and what
+            it does. None are logged if it is empty.
+    """
+    if not (steps and _is_on.get()):
+        return
+    commands = [shlex.join(["kdkit", *words]) for words, _ in steps]
+    width = max(map(len, commands))
+    lines = [
+        f"  {command:{width}}  # {what}"
+        for command, (_, what) in zip(commands, steps, strict=True)
+    ]
+    _log.info("\n".join(["Next:", *lines]))
+
+
+def after_teacher(run_dir: str) -> list[tuple[list[str], str]]:
+    """Returns the steps after `kdkit train-teacher`.
+
+    Args:
+        run_dir: string. The run directory, as the user named it.
+    """
+    if not is_finished(run_dir):
+        return []
+    recipe = _fitting_recipe(run_dir)
+    student = _free(f"{run_dir.rstrip(os.sep)}_{recipe}")
+    distill = ["distill", recipe, "--teacher", run_dir, "--run-dir", student]
+    return [
+        (distill, "a smaller student, on the same data"),
+        (["report", run_dir], "one page with tables and curves"),
+    ]
+
+
+def _fitting_recipe(teacher):
+    """A recipe whose default student fits a teacher."""
+    if saved_size(teacher, *HEADS) == TINYBERT_HEADS:
+        return "tinybert"
+    depth = saved_size(teacher, *DEPTHS)
+    return "pkd" if depth is None or depth >= LEAST_DEPTH else "vanilla_kd"
+
+
+def _free(path):
+    """The path, with a number if it exists."""
+    number, free = 2, path
+    while pathlib.Path(free).exists():
+        number, free = number + 1, f"{path}_{number}"
+    return free
+
+
+def after_student(run_dir: str) -> list[tuple[list[str], str]]:
+    """Returns the steps after a run that made a student or a language model.
+
+    Args:
+        run_dir: string. The run directory, as the user named it.
+    """
+    if not is_finished(run_dir):
+        return []
+    steps = []
+    is_decoder = models.has_decoder(run_dir)
+    if is_decoder:
+        generate = ["generate", run_dir, "--prompt", "The"]
+        steps.append((generate, "text from the model"))
+    has_task = not (
+        pathlib.Path(run_dir, "encoder").is_dir() or is_encoder_alone(run_dir)
+    )
+    if is_decoder or has_task or models.has_encoder_decoder(run_dir):
+        export = ["export", run_dir]
+        if is_decoder and saved_size(run_dir, POSITIONS) is None:
+            export += ["--sequence-length", "128"]  # it has no largest length
+        steps.append((export, "verified files for phones and servers"))
+    report = ["report", run_dir]
+    return [*steps, (report, "one page with tables and curves")]
+
+
+def after_export(
+    run_dir: str | None, files: Sequence[str]
+) -> list[tuple[list[str], str]]:
+    """Returns the steps after `kdkit export`.
+
+    Args:
+        run_dir: string or `None`. The run of the model, as the user named it.
+        files: sequence of strings. The written files.
+    """
+    measure = "latency on this machine"
+    if run_dir is None:
+        return [(["benchmark", *files], measure)]
+    return [
+        (["benchmark", run_dir], measure),
+        (["report", run_dir], "one page with sizes, latency and metrics"),
+    ]

@@ -1,0 +1,290 @@
+"""Sections of a page on a run's data and on its models' answers."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.formatting import millions
+from kdkit.reporting.formatting import portable_path
+from kdkit.reporting.formatting import words
+from kdkit.reporting.plots import plot_parts
+from kdkit.reporting.plots import plot_scores
+from kdkit.reporting.records import RunRecords
+from kdkit.reporting.selection import exported_files
+from kdkit.reporting.tables import Column
+from kdkit.reporting.tables import Row
+from kdkit.reporting.tables import Table
+from kdkit.runs.predictions import Difference
+from kdkit.runs.predictions import Predictions
+
+# Settings of the data that describe how it is read, not what it is.
+_NOT_DATA = ("num_buckets", "dev_split", "task", "max_train_rows")
+_FEW = 6  # classes whose names fit next to each other
+
+
+@dataclasses.dataclass(frozen=True)
+class Matrix:
+    """A confusion matrix of one model.
+
+    Args:
+        title: string.
+        kind: string. The model's class in HTML.
+        classes: tuple of strings.
+        rows: tuple of (class, cells), where a cell is a count and its share of
+            the row, from 0 to 1.
+        unit: string. What the counts are, such as `"examples"`.
+        is_large: boolean. Whether names of classes need to be upright.
+    """
+
+    title: str
+    kind: str
+    classes: tuple[str, ...]
+    rows: tuple
+    unit: str
+    is_large: bool
+
+
+def data_facts(records: RunRecords) -> list[tuple[str, str]]:
+    """Returns what a run's data is, as (label, text).
+
+    Args:
+        records: `RunRecords`.
+
+    Returns:
+        The task, the settings of the data, the numbers of examples and the
+        chance level. Numbers that the run has not recorded are omitted.
+    """
+    data = records.config.get("data") or {}
+    found = [("Task", records.task)]
+    for name, value in data.items():
+        if name in _NOT_DATA or value in (None, "", [], {}, False):
+            continue
+        found.append((_label(name), _in_words(value)))
+    answers = _first(records)
+    if answers is not None:
+        if answers.train_examples is not None:
+            found.append(("Training examples", f"{answers.train_examples:,}"))
+        found.append((f"Examples in {answers.split}", f"{answers.examples:,}"))
+        if answers.chance:
+            found.append(("Chance level", chance_in_words(answers)))
+    return [(label, text) for label, text in found if text]
+
+
+def chance_in_words(answers: Predictions) -> str:
+    """Returns the metrics of the best constant answer, and that answer."""
+    values = ", ".join(
+        f"{metric_format(name).text(value)} {metric_format(name).title}"
+        for name, value in answers.chance.items()
+    )
+    return f"{values} ({answers.constant})" if answers.constant else values
+
+
+def chance_level(records: RunRecords, metric: str) -> float | None:
+    """Returns a metric of the best constant answer, `None` if not measured."""
+    answers = _first(records)
+    return None if answers is None else (answers.chance or {}).get(metric)
+
+
+def errors(
+    records: RunRecords,
+    name: str = "",
+    arms: Sequence[str] = ("student", "teacher"),
+) -> dict:
+    """Returns the section on right and wrong answers of student and teacher.
+
+    Args:
+        records: `RunRecords`.
+        name: string. The run's name, before titles. Defaults to `""`.
+        arms: sequence of strings. The models that are shown. Defaults to both.
+
+    Returns:
+        A dict with `matrices` (for few classes), `confused` (tables of the
+        most frequent errors, for many), `scores` (SVG text by title, for
+        scores) and `reason`, the reason if there is none of them.
+    """
+    shown = [pair for pair in _by_arm(records) if pair[0] in arms]
+    found = {
+        "matrices": _matrices(records, shown, name),
+        "confused": _confused_tables(records, shown, name),
+        "scores": _score_pictures(records, shown, name),
+    }
+    reason = "" if any(found.values()) else _no_errors_reason(records)
+    return {
+        **found,
+        "reason": f"{name}: {reason}" if name and reason else reason,
+    }
+
+
+def parts_section(runs: dict[str, RunRecords]) -> dict:
+    """Returns the section on where the bytes of exported files are.
+
+    Args:
+        runs: dict from a name, before the files' labels, to `RunRecords`.
+
+    Returns:
+        A dict with `table` and `svg`. The table has no rows if no file was
+        measured.
+    """
+    files = {}
+    for name, records in runs.items():
+        for arm in records.arms:
+            owner = name
+            if name and arm == "teacher" and records.teacher_run is not None:
+                owner = records.teacher_run.label  # maybe of several runs
+            for file in exported_files(records, arm):
+                if file.bytes_by_part:
+                    label = f"{records.called(arm)} {file.precision}"
+                    label = f"{owner}, {label}" if owner else label
+                    files.setdefault(label, (arm, file.bytes_by_part))
+    parts = dict.fromkeys(part for _, one in files.values() for part in one)
+    rows = tuple(
+        Row(
+            label,
+            (
+                *(_size(one.get(part, 0), one) for part in parts),
+                millions(sum(one.values())),
+            ),
+            kind=arm,
+        )
+        for label, (arm, one) in files.items()
+    )
+    columns = (
+        *(Column(part, "MB (share)") for part in parts),
+        Column("all", "MB"),
+    )
+    svg = (
+        plot_parts({label: one for label, (_, one) in files.items()})
+        if files
+        else ""
+    )
+    return {"table": Table("file", columns, rows), "svg": svg}
+
+
+def _size(size, parts):
+    share = 100 * size / sum(parts.values())
+    text = "<1" if 0 < share < 0.5 else f"{share:.0f}"
+    return f"{millions(size)} ({text} %)"
+
+
+def _matrices(records, shown, name):
+    found = []
+    for arm, answers in shown:
+        if answers.confusion is None:
+            continue
+        rows = tuple(
+            (label, tuple((count, count / max(sum(row), 1)) for count in row))
+            for label, row in zip(
+                answers.classes, answers.confusion, strict=True
+            )
+        )
+        found.append(
+            Matrix(
+                _titled(name, records.called(arm)),
+                arm,
+                answers.classes,
+                rows,
+                answers.unit or "examples",
+                len(rows) > _FEW,
+            )
+        )
+    return found
+
+
+def _confused_tables(records, shown, name):
+    answer = Column("answer", is_text=True)
+    return [
+        Table(
+            f"{_titled(name, records.called(arm))}: label",
+            (answer, Column("count", answers.unit or "")),
+            tuple(
+                Row(one.label, (one.answer, f"{one.count:,}"), kind=arm)
+                for one in answers.confused
+            ),
+        )
+        for arm, answers in shown
+        if answers.confused
+    ]
+
+
+def _score_pictures(records, shown, name):
+    """SVG text by title: each model's scores against the labels."""
+    return {
+        f"{_titled(name, records.called(arm))}, score against label": (
+            plot_scores(arm, _titled(name, records.called(arm)), answers.scores)
+        )
+        for arm, answers in shown
+        if answers.scores
+    }
+
+
+def _titled(name, called):
+    return f"{name}, {called}" if name else called.capitalize()
+
+
+def _no_errors_reason(records):
+    answers = _first(records)
+    if answers is None:
+        return (
+            "Not measured: the run has not finished, was made by an earlier "
+            "version of kdkit, or is on text."
+        )
+    return answers.reason or ""
+
+
+def differences(records: RunRecords) -> Sequence[Difference] | None:
+    """Returns examples where student and teacher differ, as recorded.
+
+    Returns:
+        A sequence, empty if they never differ, or `None` if not measured.
+    """
+    answers = records.predictions.get("student")
+    return None if answers is None else answers.differences
+
+
+def differing_in_words(records: RunRecords) -> str:
+    """Returns how many examples student and teacher answer differently."""
+    answers = records.predictions.get("student")
+    if answers is None or answers.differences is None:
+        return ""
+    shown = len(answers.differences)
+    if not shown:
+        return (
+            f"Student and teacher agree on all {answers.examples:,} examples."
+        )
+    if answers.differing is None:
+        return f"The {shown} examples with the largest difference."
+    share = 100 * answers.differing / max(answers.examples, 1)
+    text = (
+        f"Student and teacher differ on {answers.differing:,} of "
+        f"{answers.examples:,} examples ({share:.1f} %)."
+    )
+    if shown < answers.differing:
+        text += f" Below are the {shown} where both are most confident."
+    return text
+
+
+def _by_arm(records):
+    """The student's answers before the teacher's; a teacher's run has one."""
+    return [
+        (arm, records.predictions[arm])
+        for arm in ("student", "teacher")
+        if arm in records.predictions
+    ]
+
+
+def _first(records):
+    return next((answers for _, answers in _by_arm(records)), None)
+
+
+def _label(name):
+    return "Folder" if name == "data_dir" else words(name).capitalize()
+
+
+def _in_words(value):
+    if isinstance(value, list | tuple):
+        return ", ".join(map(_in_words, value))
+    if isinstance(value, dict):
+        return ", ".join(
+            f"{key}: {_in_words(one)}" for key, one in value.items()
+        )
+    return portable_path(value) if isinstance(value, str) else str(value)

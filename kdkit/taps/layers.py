@@ -1,0 +1,312 @@
+"""Reads the outputs of a model's layers while the model runs, and their shapes.
+
+Any Keras model will do, also a subclassed one, which has no graph: while the
+model runs, each layer in question records the result of its `call`. So there
+is one forward pass, and the outputs see the same dropout as the logits.
+"""
+
+import contextlib
+import functools
+import threading
+
+import keras
+
+from kdkit.errors import UsageError
+from kdkit.errors import suggestion
+from kdkit.taps import private
+from kdkit.taps.names import LAYER
+from kdkit.taps.names import is_layer_tap
+from kdkit.taps.names import tap_name
+
+OUTPUT = "output"  # the key of the model's own output in `output_specs`
+_MAX_NAMED = 12  # layers in an error
+_lock = threading.Lock()
+_thread = threading.local()
+
+
+class LayerTaps:
+    """The outputs of layers, of one model and some taps.
+
+    Args:
+        model: `keras.Model`.
+        taps: iterable of taps. Those that are not `is_layer_tap` are ignored.
+
+    Raises:
+        UsageError: if the model has no such layer, or two functions have the
+            same name.
+    """
+
+    def __init__(self, model, taps):
+        self._model = model
+        self._taps = {}
+        for tap in filter(is_layer_tap, taps):
+            known = self._taps.setdefault(tap_name(tap), tap)
+            if known is not tap and known != tap:
+                raise UsageError(
+                    f"Two functions are taps of the name {tap_name(tap)!r}. "
+                    "Expected functions of different names. Define each with "
+                    "`def` and its own name."
+                )
+        self._paths = layer_paths(model) if self._taps else {}
+        names = [tap for tap in self._taps.values() if not callable(tap)]
+        self._found = {
+            tap: find_layer(model, self._paths, tap.removeprefix(LAYER))
+            for tap in names
+        }
+        # A function may read any layer.
+        reads_all = len(names) < len(self._taps)
+        self._layers = [*(self._paths if reads_all else self._found).values()]
+
+    def run(self, function):
+        """Returns the result of a function that runs the model, and the taps.
+
+        Args:
+            function: callable without arguments.
+
+        Returns:
+            Tuple of the function's result and a dict of tensors by tap name.
+
+        Raises:
+            UsageError: if a layer does not run exactly once, or its output is
+                not a single tensor.
+        """
+        if not self._taps:
+            return function(), {}
+        with _recorded(self._layers) as record:
+            result = function()
+        outputs = LayerOutputs(self._model, self._paths, record)
+        taps = {}
+        for name, tap in self._taps.items():
+            if callable(tap):
+                taps[name] = tap(outputs)
+            else:
+                taps[name] = outputs.single_tensor(self._found[tap])
+        return result, taps
+
+
+class LayerOutputs:
+    """The outputs of all layers of a model, by name: `outputs["block_3"]`.
+
+    A tap that is a function gets this object. The value is what the layer
+    returned: a tensor, or a structure of tensors.
+    """
+
+    def __init__(self, model, paths, record):
+        self._model = model
+        self._paths = paths
+        self._record = record
+
+    def __getitem__(self, name):
+        return self._once(find_layer(self._model, self._paths, name))
+
+    def single_tensor(self, layer):
+        """Returns the only tensor in a layer's output."""
+        tensors = keras.tree.flatten(self._once(layer))
+        if len(tensors) != 1:
+            raise UsageError(
+                f"Layer {layer.name!r} of model {self._model.name!r} returns "
+                f"{len(tensors)} tensors. Expected one. Pass a function that "
+                f"chooses, such as tap=lambda outputs: outputs[{layer.name!r}]"
+                "[0]."
+            )
+        return tensors[0]
+
+    def _once(self, layer):
+        found = self._record[id(layer)]
+        if len(found) != 1:
+            raise UsageError(
+                f"Layer {layer.name!r} of model {self._model.name!r} runs "
+                f"{len(found)} times in a forward pass, so that its output is "
+                "ambiguous. Expected one call. Tap another layer."
+            )
+        return found[0]
+
+
+def layer_paths(model) -> dict:
+    """Returns all layers inside a model by path, such as `"encoder/dense"`.
+
+    Args:
+        model: `keras.Model`.
+    """
+    paths, seen = {}, {id(model)}
+
+    def visit(layer, prefix):
+        for inner in private.sublayers(layer):
+            if id(inner) not in seen:
+                seen.add(id(inner))
+                paths.setdefault(prefix + inner.name, inner)
+                visit(inner, f"{prefix}{inner.name}/")
+
+    visit(model, "")
+    return paths
+
+
+def find_layer(model, paths, name):
+    """Returns the layer with a name, at any depth.
+
+    Args:
+        model: `keras.Model`.
+        paths: dict, the result of `layer_paths`.
+        name: string. A layer's name, or the end of its path.
+
+    Raises:
+        UsageError: if no layer or several layers have the name.
+    """
+    if name in paths:
+        return paths[name]
+    found = [path for path in paths if path.endswith(f"/{name}")]
+    if len(found) == 1:
+        return paths[found[0]]
+    if found:
+        raise UsageError(
+            f"Model {model.name!r} has several layers {name!r}. Expected a "
+            f"path that names one. Received: {LAYER + name!r}. Use one of "
+            f"{[LAYER + path for path in found[:_MAX_NAMED]]}."
+        )
+    names = [path for path in paths if "/" not in path]
+    others = len(names) - _MAX_NAMED
+    listed = ", ".join(map(repr, names[:_MAX_NAMED]))
+    more = f" and {others} more" if others > 0 else ""
+    raise UsageError(
+        f"Model {model.name!r} has no layer {name!r}. Expected one of "
+        f"{listed}{more}, or a layer inside of one."
+        f"{suggestion(name, [*paths])}"
+    )
+
+
+@contextlib.contextmanager
+def _recorded(layers):
+    """Yields a dict from a layer's `id` to the results of its calls."""
+    record = {id(layer): [] for layer in layers}
+    records = vars(_thread).setdefault("records", [])
+    with _lock:
+        for layer in layers:
+            _listen(layer)
+    records.append(record)
+    try:
+        yield record
+    finally:
+        records.remove(record)
+        with _lock:
+            for layer in layers:
+                _stop_listening(layer)
+
+
+def _listen(layer):
+    """Lets a layer's `call` add its results to the records of its thread.
+
+    Replicas run in threads of their own and may take turns within a forward
+    pass, so the method is replaced once and counts its users.
+    """
+    replaced = vars(layer).get("call")
+    if not hasattr(replaced, "num_users"):
+        call = layer.call
+
+        @functools.wraps(call)
+        def listening(*args, **kwargs):
+            result = call(*args, **kwargs)
+            for record in vars(_thread).get("records", ()):
+                if id(layer) in record:
+                    record[id(layer)].append(result)
+            return result
+
+        listening.num_users = 0
+        listening.replaced = replaced
+        vars(layer)["call"] = listening
+    vars(layer)["call"].num_users += 1
+
+
+def _stop_listening(layer):
+    listening = vars(layer)["call"]
+    listening.num_users -= 1
+    if listening.num_users:
+        return
+    if listening.replaced is None:
+        del vars(layer)["call"]
+    else:
+        vars(layer)["call"] = listening.replaced
+
+
+class _Run(keras.Layer):
+    """A function as a layer, so that Keras can run it symbolically."""
+
+    def __init__(self, function):
+        super().__init__(name="symbolic_run")
+        self._function = function
+        self.built = True
+
+    def call(self, inputs):
+        return self._function(inputs)
+
+
+def output_specs(model, taps=()) -> dict:
+    """Returns the shapes of a model's output and of layer taps.
+
+    The model runs symbolically; nothing is computed.
+
+    Args:
+        model: `keras.Model`. Functional, sequential or subclassed, built.
+        taps: iterable of taps, as in `LayerTaps`.
+
+    Returns:
+        Dict of `keras.KerasTensor` by tap name, and the model's output, a
+        `KerasTensor` or a structure of these, under `OUTPUT`.
+
+    Raises:
+        UsageError: if the model is not built, or does not run on its inputs.
+    """
+    inputs = symbolic_inputs(model)
+    layers = LayerTaps(model, taps)
+
+    def run(x):
+        output, taps = layers.run(lambda: model(x, training=False))
+        return {**taps, OUTPUT: output}
+
+    try:
+        return _Run(run).compute_output_spec(inputs)
+    except UsageError:
+        raise
+    except Exception as error:  # a user's model may raise anything
+        raise UsageError(
+            f"Model {model.name!r} does not run on inputs of its shape "
+            f"{keras.tree.map_structure(_shape, inputs)}: {error}. Expected a "
+            "functional model. Wrap it in one: keras.Model(inputs, "
+            "model(inputs))."
+        ) from error
+
+
+def has_graph(model) -> bool:
+    """Whether a model is functional, or sequential and built."""
+    try:
+        return model.outputs is not None
+    except (AttributeError, ValueError):
+        return False
+
+
+def symbolic_inputs(model):
+    """Returns `KerasTensor`s for a model's inputs."""
+    if has_graph(model):
+        # A sequential model has no `input` before its first call.
+        is_sequential = isinstance(model, keras.Sequential)
+        return model.inputs[0] if is_sequential else model.input
+    known = model.get_build_config() or {}
+    if not model.built or "input_shape" not in known:
+        raise UsageError(
+            f"The width of the logits of model {model.name!r} is unknown. "
+            "Expected a functional model, or a built one. Call it on one batch "
+            "first: model(x[:1]). If it takes several arguments, wrap it in a "
+            "functional model: keras.Model(inputs, model(inputs))."
+        )
+    return _with_any_batch(known["input_shape"])
+
+
+def _with_any_batch(shape):
+    if isinstance(shape, dict):
+        return {name: _with_any_batch(one) for name, one in shape.items()}
+    if shape and isinstance(shape[0], list | tuple):
+        return [_with_any_batch(one) for one in shape]
+    return keras.KerasTensor((None, *shape[1:]))
+
+
+def _shape(tensor):
+    return tuple(tensor.shape)

@@ -1,0 +1,182 @@
+"""A callback that saves the student of a `Distiller`, alone."""
+
+import logging
+import math
+import pathlib
+
+import keras
+import keras_hub
+
+from kdkit.errors import UsageError
+from kdkit.io.files import staged
+from kdkit.models.families import family_of
+from kdkit.models.saving import save_preset
+from kdkit.models.saving import stored_size
+from kdkit.models.token_ids import preprocessor_tokenizer
+from kdkit.models.variants import as_keras_hub
+
+_log = logging.getLogger(__name__)
+MODES = ("auto", "min", "max")
+# Parts of the names of metrics that are better when they are larger.
+LARGER_IS_BETTER = ("acc", "auc", "f1", "precision", "recall", "iou", "corr")
+
+
+class StudentCheckpoint(keras.callbacks.Callback):
+    """Saves the student after each epoch, or after the best ones.
+
+    `keras.callbacks.ModelCheckpoint` would save the whole `Distiller`, with its
+    projections and its optimizer. This callback saves the model that you will
+    use: a `.keras` file, or for a keras-hub model a preset directory that loads
+    without kdkit. Each file is complete or not there: a killed process leaves
+    the previous one.
+
+    Args:
+        filepath: string or path. Ends in `.keras`, or is a directory, for a
+            student of keras-hub. May contain fields that are filled with the
+            epoch, counted from 1, and with logs:
+            `"student-{epoch:02d}-{val_loss:.3f}.keras"`.
+        monitor: string. The name in the logs by which epochs are compared.
+            Defaults to `"val_loss"`.
+        mode: string. `"min"` or `"max"`, what is better; `"auto"` takes `"max"`
+            for names such as `"val_accuracy"`. Defaults to `"auto"`.
+        save_best_only: bool. Whether to save an epoch only if it is better than
+            all before. Defaults to `False`.
+        restore_best_weights: bool. Whether the student gets the weights of the
+            best epoch when training ends. Keeps a copy in memory. Defaults to
+            `False`.
+        initial_value_threshold: float or `None`. The value that the first saved
+            or restored epoch must exceed, such as that of an earlier run.
+            Defaults to `None`.
+
+    Attributes:
+        best: float or `None`. The best value of `monitor`.
+        best_epoch: int or `None`. Its epoch, counted from 1.
+
+    Raises:
+        UsageError: (a `ValueError`) if an argument is invalid, `monitor` or a
+            field of `filepath` is not in the logs, or the student is no
+            keras-hub model and `filepath` a directory.
+        RunError: (a `RuntimeError`) for a disk error.
+
+    Example:
+
+    ```python
+    best = kdkit.StudentCheckpoint(
+        "student.keras", monitor="val_accuracy", save_best_only=True
+    )
+    distiller.fit(train, validation_data=dev, epochs=10, callbacks=[best])
+    student = keras.models.load_model("student.keras")
+    ```
+    """
+
+    def __init__(
+        self,
+        filepath: str | pathlib.Path,
+        monitor="val_loss",
+        mode="auto",
+        save_best_only=False,
+        restore_best_weights=False,
+        initial_value_threshold=None,
+    ):
+        super().__init__()
+        if mode not in MODES:
+            raise UsageError(
+                "Invalid value for argument `mode`. Expected one of "
+                f"{MODES}. Received: mode={mode!r}."
+            )
+        self.filepath = pathlib.Path(filepath)
+        self.monitor = monitor
+        self.save_best_only = save_best_only
+        self.restore_best_weights = restore_best_weights
+        self.best = initial_value_threshold
+        self.best_epoch = None
+        is_larger = any(part in monitor for part in LARGER_IS_BETTER)
+        self._sign = (
+            1 if mode == "max" or (mode == "auto" and is_larger) else -1
+        )
+        self._best_weights = None
+
+    @property
+    def student(self):
+        """The model to save: the distiller's student, or the model itself."""
+        return getattr(self.model, "student", self.model)
+
+    def on_train_begin(self, logs=None):
+        is_file = self.filepath.suffix == ".keras"
+        if not is_file and not isinstance(
+            self.student, keras_hub.models.Task | keras_hub.models.Backbone
+        ):
+            raise UsageError(
+                "Only models of keras-hub are saved as directories. Expected a "
+                f"path that ends in .keras. Received: {self.filepath}, for a "
+                f"{type(self.student).__name__}."
+            )
+
+    def on_epoch_end(self, epoch, logs=None):
+        logs = logs or {}
+        compares = self.save_best_only or self.restore_best_weights
+        is_best = compares and self._is_best(epoch + 1, logs)
+        if is_best and self.restore_best_weights:
+            self._best_weights = self.student.get_weights()
+        if is_best or not self.save_best_only:
+            path = self._path(epoch + 1, logs)
+            self._save(path)
+            _log.info("Saved the student of epoch %d: %s", epoch + 1, path)
+
+    def on_train_end(self, logs=None):
+        if self._best_weights is not None:
+            self.student.set_weights(self._best_weights)
+            self._best_weights = None
+
+    def _is_best(self, epoch, logs):
+        """Compares an epoch with those before, and notes a better one."""
+        if self.monitor not in logs:
+            raise UsageError(
+                f"The logs have no {self.monitor!r} to compare epochs by. "
+                f"Expected one of {sorted(logs)}. Pass one as monitor=, and "
+                "validation_data to fit for names that begin with val_."
+            )
+        value = float(logs[self.monitor])
+        is_better = not math.isnan(value) and (
+            self.best is None or self._sign * (value - self.best) > 0
+        )
+        if is_better:
+            self.best, self.best_epoch = value, epoch
+        return is_better
+
+    def _path(self, epoch, logs):
+        try:
+            return pathlib.Path(str(self.filepath).format(epoch=epoch, **logs))
+        except (KeyError, ValueError, IndexError) as error:
+            raise UsageError(
+                f"The fields of filepath cannot be filled: {error}. Expected "
+                f"epoch and names in the logs, {sorted(logs)}. Received: "
+                f"{self.filepath}."
+            ) from error
+
+    def _save(self, path):
+        student = self.student
+        with staged(path, stored_size(student)) as partial:
+            if path.suffix == ".keras":
+                student.save(partial)
+            else:
+                _save_directory(student, partial)
+
+
+def _save_directory(student, path):
+    """Writes a keras-hub model as a preset directory."""
+    preprocessor = getattr(student, "preprocessor", None)
+    if family_of(getattr(student, "backbone", student)) is None:
+        student.save_to_preset(str(path))
+    elif isinstance(student, keras_hub.models.TextClassifier) and preprocessor:
+        save_preset(
+            student,
+            preprocessor_tokenizer(preprocessor),
+            path,
+            preprocessor.sequence_length,
+        )
+    else:
+        copy = as_keras_hub(student)  # without an optimizer
+        if preprocessor is not None:
+            copy.preprocessor = preprocessor
+        copy.save_to_preset(str(path))

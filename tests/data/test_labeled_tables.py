@@ -1,0 +1,421 @@
+"""A user's own tables: formats, labels, the dev set aside, and mistakes."""
+
+import csv
+import dataclasses
+import json
+import re
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from kdkit import tasks
+from kdkit.data import Examples
+from kdkit.data import LabeledTable
+from kdkit.data.labeled_tables import dev_rows
+from kdkit.errors import UsageError
+from kdkit.settings import from_dict
+from kdkit.settings import to_dict
+from kdkit.training import DataSettings
+
+HEADER = ("id", "review", "sentiment")
+ROWS = [
+    (1, 'He said: "fine", or\nso; it seems', "good"),
+    (2, "naïve,\tand dull ", "bad"),
+    (3, '"quoted"', "good"),
+    (4, "2012", "so so"),
+]
+COLUMNS = {"text_column": "review", "label_column": "sentiment"}
+
+
+def write_csv(path, **settings):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        csv.writer(file, **settings).writerows([HEADER, *ROWS])
+
+
+def write_jsonl(path):
+    lines = [json.dumps(dict(zip(HEADER, row, strict=True))) for row in ROWS]
+    path.write_text("\n".join(lines))
+
+
+def write_list(path):
+    rows = [dict(zip(HEADER, row, strict=True)) for row in ROWS]
+    path.write_text(json.dumps(rows, indent=1))
+
+
+def arrow_table(rows=ROWS):
+    columns = map(list, zip(*rows, strict=True))
+    return pa.table(dict(zip(HEADER, columns, strict=True)))
+
+
+def write_parquet(path):
+    pa.parquet.write_table(arrow_table(), path)
+
+
+def write_dataset(folder, names=None, rows=ROWS):
+    """The files that `save_to_disk` of Hugging Face datasets writes."""
+    folder.mkdir(parents=True)
+    info = {"features": {"review": {"dtype": "string", "_type": "Value"}}}
+    if names is not None:
+        rows = [(*row[:2], names.index(row[2])) for row in rows]
+        feature = {"names": names, "_type": "ClassLabel"}
+        info["features"]["sentiment"] = feature
+    table = arrow_table(rows)
+    halves = table.slice(0, 2), table.slice(2)
+    files = [f"data-{number:05}-of-00002.arrow" for number in range(2)]
+    for name, half in zip(files, halves, strict=True):
+        with (
+            pa.OSFile(str(folder / name), "wb") as file,
+            pa.ipc.new_stream(file, half.schema) as writer,
+        ):
+            writer.write_table(half)
+    state = {"_data_files": [{"filename": name} for name in files]}
+    (folder / "state.json").write_text(json.dumps(state))
+    (folder / "dataset_info.json").write_text(json.dumps(info))
+
+
+FORMATS = {
+    "a.csv": write_csv,
+    "semicolons.csv": lambda path: write_csv(path, delimiter=";"),
+    "line ends.csv": lambda path: write_csv(path, lineterminator="\n"),
+    "all.csv": lambda path: write_csv(path, quoting=csv.QUOTE_ALL),
+    "tabs.csv": lambda path: write_csv(path, delimiter="\t"),
+    "quoted.tsv": lambda path: write_csv(path, delimiter="\t"),
+    "a.jsonl": write_jsonl,
+    "a.json": write_list,
+    "a.parquet": write_parquet,
+    "dataset": write_dataset,
+    "numbered": lambda path: write_dataset(path, ["bad", "good", "so so"]),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_all_formats_give_the_same_examples(name, tmp_path):
+    path = tmp_path / name
+    FORMATS[name](path)
+    task = tasks.from_table(test=path, **COLUMNS)
+    examples = task.load("test")
+    breaks = re.compile(r"[\t\r\n]+")
+    expected = [breaks.sub(" ", row[1]).strip() for row in ROWS]
+    assert examples.texts == (expected,)
+    names = [task.class_names[number] for number in examples.labels]
+    assert names == [row[2] for row in ROWS]
+    assert task.class_names == ("bad", "good", "so so")
+    assert task.name == path.stem
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_heading(tmp_path):
+    path = tmp_path / "excel.csv"
+    path.write_bytes("review;sentiment\r\na;x\r\nb;y\r\n".encode("utf-8-sig"))
+    assert len(tasks.from_table(test=path, **COLUMNS).load("test")) == 2
+
+
+def test_quotes_of_a_plain_tsv_are_text(tmp_path):
+    path = tmp_path / "plain.tsv"
+    path.write_text('review\tsentiment\n"no," he said\tx\n"\ty\n')
+    task = tasks.from_table(test=path, **COLUMNS)
+    assert task.load("test").texts == (['"no," he said', '"'],)
+    assert "quotes are text" in task.table.description("test", 2)
+
+
+def test_the_splits_of_a_saved_dataset_are_found(tmp_path):
+    folder = tmp_path / "films"
+    names = ["so so", "good", "bad"]
+    for split in ("train", "validation", "test"):
+        write_dataset(folder / split, names)
+    splits = {"splits": ["train", "validation", "test"]}
+    (folder / "dataset_dict.json").write_text(json.dumps(splits))
+    task = tasks.from_table(folder, **COLUMNS)
+    assert task.splits == ("train", "dev", "test")
+    assert task.class_names == tuple(names)  # as the dataset numbers them
+    assert task.name == "films"
+    assert task.load("train").labels.tolist() == [1, 2, 1, 0]
+
+
+def write(path, rows, header="review,sentiment"):
+    path.write_text("\n".join([header, *rows]) + "\n")
+    return path
+
+
+def many(count, label=lambda n: "ab"[n % 2]):
+    return [f"text {n},{label(n)}" for n in range(count)]
+
+
+def test_a_tenth_is_set_aside_by_content(tmp_path):
+    rows = many(200, lambda n: "rare" if n < 20 else "usual")
+    task = tasks.from_table(write(tmp_path / "a.csv", rows), **COLUMNS)
+    train, dev = task.load("train"), task.load("dev")
+    assert len(train) == 180
+    assert np.bincount(dev.labels).tolist() == [2, 18]
+    assert not set(train.texts[0]) & set(dev.texts[0])
+    assert sorted(train.texts[0] + dev.texts[0]) == sorted(
+        row.split(",")[0] for row in rows
+    )
+    reverse = write(tmp_path / "b.csv", rows[::-1])
+    again = tasks.from_table(reverse, **COLUMNS).load("dev")
+    assert set(again.texts[0]) == set(dev.texts[0])
+    described = task.table.description("dev", len(dev))
+    assert described == "dev: 10 % of a.csv set aside, 20 examples"
+
+
+def test_the_same_text_is_on_one_side(tmp_path):
+    texts = [f"word{n}" for n in range(30)]
+    rows = [f"{text},x" for text in texts] + [f"{text}!,y" for text in texts]
+    rows += [f"{text.upper()}  ,x" for text in texts]
+    task = tasks.from_table(write(tmp_path / "a.csv", rows), **COLUMNS)
+    words = [
+        {re.sub(r"\W", "", text).lower() for text in task.load(split).texts[0]}
+        for split in ("train", "dev")
+    ]
+    assert not words[0] & words[1]
+    assert words[0] | words[1] == set(texts)
+
+
+def test_pairs_in_the_other_order_are_on_one_side():
+    pairs = [(f"a{n}", f"b{n}") for n in range(40)]
+    both = [*pairs, *(pair[::-1] for pair in pairs)]
+    examples = Examples(
+        tuple(map(list, zip(*both, strict=True))), np.zeros(80, "int32")
+    )
+    aside = dev_rows(examples)
+    assert len(aside) == 8
+    assert {row % 40 for row in aside if row < 40} == {
+        row % 40 for row in aside if row >= 40
+    }
+
+
+def test_of_scores_each_ten_neighbours_give_one():
+    scores = np.random.default_rng(0).permutation(100).astype("float32")
+    examples = Examples(([f"t{n}" for n in range(100)],), scores)
+    found = np.sort(scores[dev_rows(examples)])
+    assert (found // 10).tolist() == list(range(10))
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["b", "a", "B"], ("B", "a", "b")),
+        (["10", "2", "0"], ("0", "2", "10")),
+        (["4.0", "0.0", "-1.0"], ("-1.0", "0.0", "4.0")),
+        (["True", "False"], ("False", "True")),
+    ],
+)
+def test_labels_are_sorted_numbers_by_value(words, expected, tmp_path):
+    rows = [f"text {n},{word}" for n, word in enumerate(words * 3)]
+    task = tasks.from_table(write(tmp_path / "a.csv", rows), **COLUMNS)
+    assert task.class_names == expected
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "class_names"),
+    [
+        (["pos", "neg"], ("pos", "neg"), ("pos", "neg")),
+        (["POS", "Neg"], ("pos", "neg"), ("POS", "Neg")),
+    ],
+)
+def test_labels_are_in_the_teachers_order(names, labels, class_names, tmp_path):
+    table = write(tmp_path / "a.csv", many(9, lambda n: ["neg", "pos"][n % 2]))
+    labels_file = tmp_path / "teacher" / "labels.json"
+    labels_file.parent.mkdir()
+    labels_file.write_text(json.dumps({"classes": names}))
+    task = tasks.from_table(table, **COLUMNS, teacher=labels_file.parent)
+    assert task.table.labels == labels
+    assert task.class_names == class_names
+
+
+def test_numbers_are_a_checkpoints_classes(tmp_path):
+    table = write(tmp_path / "a.csv", many(9, lambda n: n % 2))
+    config = {
+        "architectures": ["BertForSequenceClassification"],
+        "id2label": {"1": "POSITIVE", "0": "NEGATIVE"},
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    task = tasks.from_table(table, **COLUMNS, teacher=tmp_path)
+    assert task.table.labels == ("0", "1")
+    assert task.class_names == ("NEGATIVE", "POSITIVE")
+    config["id2label"] = {"0": "LABEL_0", "1": "LABEL_1"}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    task = tasks.from_table(table, **COLUMNS, teacher=tmp_path)
+    assert task.class_names == ("0", "1")
+
+
+def test_other_names_than_the_teachers_are_listed(tmp_path):
+    table = write(tmp_path / "a.csv", many(9))
+    names = {"classes": ["happy", "sad", "angry"]}
+    (tmp_path / "labels.json").write_text(json.dumps(names))
+    with pytest.raises(UsageError) as raised:
+        tasks.from_table(table, **COLUMNS, teacher=tmp_path)
+    assert "'happy', 'sad', 'angry'" in str(raised.value)
+    assert "Received: 'a', 'b'" in str(raised.value)
+
+
+def test_many_numbers_need_regression(tmp_path):
+    table = write(tmp_path / "a.csv", many(200, lambda n: n % 50 / 10))
+    with pytest.raises(UsageError) as raised:
+        tasks.from_table(table, **COLUMNS)
+    assert "has 50 different numbers in 200 rows, from 0 to 4.9" in (
+        str(raised.value)
+    )
+    assert "--regression" in str(raised.value)
+    task = tasks.from_table(table, **COLUMNS, regression=True)
+    assert task.is_regression
+    assert task.metrics == ("pearson", "spearman")
+    assert task.load("train").labels.dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (many(200, lambda n: n), "200 different values in 200 rows"),
+        (many(200, lambda n: n * n), "200 different numbers.*--regression"),
+        (many(200, lambda n: f"id{n}"), "200 different values in 200 rows"),
+        (many(9, lambda n: "x"), "has one label alone, 'x'"),
+    ],
+)
+def test_columns_that_are_no_labels_are_refused(rows, said, tmp_path):
+    table = write(tmp_path / "a.csv", rows)
+    with pytest.raises(UsageError, match=said):
+        tasks.from_table(table, **COLUMNS)
+
+
+def test_words_are_no_scores(tmp_path):
+    table = write(tmp_path / "a.csv", many(200))
+    with pytest.raises(UsageError) as raised:
+        tasks.from_table(table, **COLUMNS, regression=True)
+    (line,) = str(raised.value).splitlines()
+    assert "has words, such as 'a'" in line
+    assert "Remove --regression" in line
+
+
+def test_numbered_classes_may_be_many(tmp_path):
+    table = write(tmp_path / "a.csv", many(300, lambda n: n % 77))
+    task = tasks.from_table(table, **COLUMNS)
+    assert task.class_names == tuple(map(str, range(77)))
+
+
+def test_all_mistakes_in_all_files_are_reported(tmp_path):
+    train = write(tmp_path / "train.csv", ["a,x", "b,", "c,y", ",y", "d,e,f"])
+    dev = write(tmp_path / "dev.csv", ["a,z", "b,x"])
+    test = write(tmp_path / "test.csv", ["1,2"], "text,sentiment")
+    with pytest.raises(UsageError) as raised:
+        tasks.from_table(train, dev, test, **COLUMNS)
+    said = str(raised.value)
+    assert f"{train}, line 3: expected a label in 'sentiment'" in said
+    assert f"{train}, line 5: expected text in 'review'" in said
+    assert f"{train}, line 6: expected 2 columns separated by commas" in said
+    assert f"{dev}, line 2: unknown label. Expected one of ('x', 'y')" in said
+    assert "The known labels are those of train.csv" in said
+    assert f"{test} (commas between columns" in said
+    assert "has no column 'review'" in said
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("a.csv", b"review,sentiment\na,x\n\xe9,y\n", "line 3: expected UTF-8"),
+        ("a.csv", b'review,sentiment\na,x\n"b,y\n', "line 3: expected a CSV"),
+        ("a.csv", b"reviews,sentiment\na,x\n", "Did you mean reviews?"),
+        ("a.csv", b"review|sentiment\na|x", "separated by commas or"),
+        ("a.csv", b"", "is empty"),
+        ("a.csv", b"review,sentiment\n", "has no rows"),
+        ("a.jsonl", b'{"review": "a", "sentiment": "x"}\n{', "line 2"),
+        ("a.jsonl", b"review,sentiment", "one JSON object per line"),
+        ("a.json", b'[{"review": "a"', "expected a JSON list"),
+        ("a.json", b'[{"review": ["a"], "sentiment": 1}]', "object 1: "),
+        ("a.parquet", b"PAR1", "expected a Parquet file"),
+        ("a.xlsx", b"PK", 'Save it as "CSV UTF-8"'),
+        ("a.csv.gz", b"", "Unpack it"),
+    ],
+)
+def test_files_that_cannot_be_read_are_explained(name, content, said, tmp_path):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(UsageError, match=re.escape(said)) as raised:
+        tasks.from_table(path, **COLUMNS)
+    assert str(path) in str(raised.value)
+
+
+def test_folders_that_are_no_dataset_are_explained(tmp_path):
+    with pytest.raises(UsageError, match="save_to_disk"):
+        tasks.from_table(tmp_path, **COLUMNS)
+    state = {"_data_files": [{"filename": "../other.arrow"}]}
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    with pytest.raises(UsageError, match="names of Arrow files"):
+        tasks.from_table(tmp_path, **COLUMNS)
+
+
+def test_a_test_table_may_lack_labels(tmp_path):
+    train = write(tmp_path / "a.csv", many(9))
+    test = write(tmp_path / "b.csv", ["one", "two"], "review")
+    task = tasks.from_table(train, test=test, **COLUMNS)
+    assert task.load("test").labels is None
+
+
+def test_a_task_in_toml_is_the_same(tmp_path):
+    write(tmp_path / "a.csv", many(30), "review,sentiment")
+    file = tmp_path / "films.toml"
+    file.write_text(
+        'train = "a.csv"\ntext_columns = ["review"]\n'
+        'label_column = "sentiment"\nlabels = ["b", "a"]\n'
+        'metrics = ["macro_f1"]\n'
+    )
+    task = tasks.get_task(str(file))
+    same = tasks.from_table(
+        tmp_path / "a.csv",
+        **COLUMNS,
+        labels=["b", "a"],
+        metrics=["macro_f1"],
+        name="films",
+    )
+    assert task == same
+    assert task.class_names == ("b", "a")
+    assert task.primary_metric == "macro_f1"
+
+
+def test_mistakes_in_toml_are_all_reported(tmp_path):
+    file = tmp_path / "films.toml"
+    file.write_text('train = 3\ntext_colum = "a"\n')
+    with pytest.raises(UsageError) as raised:
+        tasks.from_toml(file)
+    said = str(raised.value)
+    assert "Unknown setting 'text_colum'" in said
+    assert "Did you mean text_column?" in said
+    assert "'label_column' is missing" in said
+    assert "Wrong type for 'train'" in said
+
+
+def test_settings_hold_the_table(tmp_path):
+    task = tasks.from_table(write(tmp_path / "a.csv", many(30)), **COLUMNS)
+    settings = DataSettings.of(task)
+    assert from_dict(DataSettings, to_dict(settings)) == settings
+    assert settings.table.train == str(tmp_path / "a.csv")
+    assert settings.table.labels == ("a", "b")
+
+
+def test_a_missing_table_is_reported(tmp_path):
+    task = tasks.from_table(write(tmp_path / "a.csv", many(30)), **COLUMNS)
+    (tmp_path / "a.csv").unlink()
+    with pytest.raises(UsageError, match="Missing: .*a.csv"):
+        task.load("dev")
+    with pytest.raises(UsageError, match="no split 'test'"):
+        task.load("test")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"text_columns": ("a", "a")},
+        {"text_columns": ("a", "b", "c")},
+        {"label_column": "a"},
+        {"train": None},
+        {"labels": ("x",)},
+        {"labels": ("x", "x", "y")},
+        {"labels": ("x", "y"), "regression": True},
+    ],
+    ids=str,
+)
+def test_tables_that_do_not_fit_are_refused(changes):
+    table = LabeledTable("a.csv", ("a",), "b")
+    with pytest.raises(UsageError):
+        dataclasses.replace(table, **changes)

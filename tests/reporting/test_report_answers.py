@@ -1,0 +1,133 @@
+"""The parts of pages that show data, answers and the parts of files."""
+
+import json
+
+import pytest
+
+from kdkit.reporting import read_run
+from kdkit.reporting import render_comparison
+from kdkit.reporting import render_report
+from kdkit.runs.predictions import Confused
+from kdkit.runs.predictions import Difference
+from kdkit.runs.predictions import Predictions
+
+PARTS = {"embeddings": 10_000_000, "attention": 4_000_000, "head": 500_000}
+
+
+def answers(arm, **more):
+    fields = {
+        "split": "dev",
+        "examples": 872,
+        "train_examples": 67_349,
+        "chance": {"accuracy": 0.509},
+        "constant": "always “positive”",
+        "classes": ("negative", "positive"),
+        "confusion": ((350, 78), (63, 381)),
+        "unit": "examples",
+    }
+    return Predictions(arm=arm, **{**fields, **more})
+
+
+def difference(**more):
+    fields = {
+        "text": ("a <b>fine</b> film",),
+        "label": "positive",
+        "student": "negative",
+        "teacher": "positive",
+        "student_share": 0.91,
+        "teacher_share": 0.97,
+    }
+    return Difference(**{**fields, **more})
+
+
+@pytest.fixture
+def run(distillation_run):
+    found = {"differing": 99, "differences": (difference(),)}
+    distillation_run.predictions(
+        answers("teacher"), answers("student", **found)
+    )
+    distillation_run.export("student", "int8", 0.83, bytes_by_part=PARTS)
+    return distillation_run
+
+
+def test_page_shows_data_chance_answers_and_bytes(run):
+    text = render_report(read_run(run.run_dir))
+    for shown in (
+        "<dt>Task</dt><dd>sst2</dd>",
+        "<dt>Folder</dt><dd>glue</dd>",
+        "<dt>Training examples</dt><dd>67,349</dd>",
+        "<dd>50.9\u00a0% accuracy (always “positive”)</dd>",
+        '<td class="right" style="--share: 0.858">381</td>',
+        "Student and teacher differ on 99 of 872 examples (11.4\u00a0%). Below",
+        "<p>a &lt;b&gt;fine&lt;/b&gt; film</p>",
+        "positive ✓ <small>97\u00a0%</small>",
+        "<td>10.00 (69\u00a0%)</td><td>4.00 (28\u00a0%)</td>",
+    ):
+        assert shown in text, shown
+
+
+def test_page_opens_to_a_picture(run):
+    text = render_report(read_run(run.run_dir))
+    assert text.index("<img") < text.index('class="verdict"')
+    assert text.index("<img") < text.index("<table")
+
+
+def test_page_of_an_earlier_version_says_not_measured(distillation_run):
+    text = render_report(read_run(distillation_run.run_dir))
+    assert text.count("Not measured") == 3  # answers, differences, bytes
+
+
+def test_many_classes_show_the_most_frequent_errors(distillation_run):
+    errors = (Confused(label="joy", answer="love", count=1_200),)
+    distillation_run.predictions(
+        answers("student", classes=None, confusion=None, confused=errors)
+    )
+    text = render_report(read_run(distillation_run.run_dir))
+    assert '<td class="name">love</td><td>1,200</td>' in text
+    assert 'class="matrix' not in text
+
+
+def test_scores_are_drawn_against_labels(distillation_run):
+    scores = ((0.0, 0.5), (5.0, 4.0))
+    distillation_run.predictions(
+        answers("student", classes=None, confusion=None, scores=scores)
+    )
+    text = render_report(read_run(distillation_run.run_dir))
+    assert 'alt="Student, score against label"' in text
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"confusion": [[1, 2]]},
+        {"confusion": [[-1, 0], [0, 0]]},
+        {"scores": [[1.0]]},
+        {"differences": [{"text": "a", "label": 1}]},
+        {"classes": None},
+    ],
+    ids=lambda fields: str(fields),
+)
+def test_damaged_predictions_are_left_out_with_a_remark(run, fields):
+    path = run.run_dir / "predictions.jsonl"
+    line = json.loads(path.read_text().splitlines()[1]) | fields
+    line.pop("own_digest")
+    path.write_text(json.dumps(line) + "\n")
+    records = read_run(run.run_dir)
+    assert records.predictions == {}
+    assert "Line 1 of predictions.jsonl is damaged" in records.remarks[-1]
+    render_report(records)
+
+
+def test_comparison_has_both_runs_in_one_page(run, make_distillation):
+    other = make_distillation("other", seed=2, student=0.8601)
+    text = render_comparison([read_run(run.run_dir), read_run(other.run_dir)])
+    for shown in (
+        "<h1>run and other</h1>",
+        "other reaches 86.0\u00a0% accuracy, run 83.8\u00a0%: 2.2 points more, "
+        "within two standard errors, so no difference is shown.",
+        "run, student</th>",
+        "other, student</th>",
+        'scope="row">seed</th>',
+    ):
+        assert shown in text, shown
+    assert text.count("</span>teacher</th>") == 1  # both runs have it

@@ -1,0 +1,80 @@
+"""What verbs say to do next: commands that work."""
+
+import logging
+import shlex
+import shutil
+
+import pytest
+
+from kdkit.cli.main import main
+from kdkit.cli.next_steps import after_export
+from kdkit.cli.next_steps import after_student
+from kdkit.cli.next_steps import after_teacher
+from kdkit.cli.next_steps import log_next
+from kdkit.cli.next_steps import no_next_steps
+
+
+def test_commands_are_quoted_and_aligned(caplog):
+    caplog.set_level(logging.INFO, "kdkit")
+    log_next([(["report", "my run"], "a page"), (["export", "r"], "files")])
+    assert caplog.messages == [
+        "Next:\n  kdkit report 'my run'  # a page\n"
+        "  kdkit export r         # files"
+    ]
+    with no_next_steps():
+        log_next([(["report", "my run"], "a page")])
+    log_next([])
+    assert len(caplog.messages) == 1
+
+
+def test_a_run_that_is_not_finished_has_no_next_step(tmp_path):
+    assert after_student(str(tmp_path)) == after_teacher(str(tmp_path)) == []
+
+
+def test_after_a_student_come_files_and_a_page(finished_run):
+    run = str(finished_run)
+    steps = [words for words, _ in after_student(run)]
+    assert steps == [["export", run], ["report", run]]
+
+
+def test_after_files_come_latency_and_a_page(finished_run):
+    assert [words for words, _ in after_export(None, ["a.tflite"])] == [
+        ["benchmark", "a.tflite"]
+    ]
+    assert [words[0] for words, _ in after_export("r", ["a.tflite"])] == [
+        "benchmark",
+        "report",
+    ]
+
+
+def test_the_distillation_after_a_teacher_has_a_new_directory(
+    finished_run, tmp_path
+):
+    teacher = tmp_path / "teacher"
+    shutil.copytree(finished_run / "teacher_run", teacher)
+    (tmp_path / "teacher_vanilla_kd").mkdir()
+    (distill, _), (report, _) = after_teacher(str(teacher))
+    assert distill == [
+        "distill",
+        "vanilla_kd",  # the teacher has 3 layers
+        "--teacher",
+        str(teacher),
+        "--run-dir",
+        f"{teacher}_vanilla_kd_2",
+    ]
+    assert report == ["report", str(teacher)]
+
+
+@pytest.mark.large
+def test_the_commands_work(finished_run, tmp_path, capsys):
+    teacher = str(tmp_path / "teacher")
+    shutil.copytree(finished_run / "teacher_run", teacher)
+    words = [["distill", *after_teacher(teacher)[0][0][1:]]]
+    while words:
+        assert main(words[0]) == 0
+        shown = capsys.readouterr().out.partition("Next:\n")[2]
+        words = words[1:] or [
+            shlex.split(line, comments=True)[1:]
+            for line in shown.splitlines()
+            if line.startswith("  kdkit ")
+        ]

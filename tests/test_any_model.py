@@ -1,0 +1,355 @@
+"""Models that no family of kdkit knows: CNNs, LSTMs, subclassed models."""
+
+import keras
+import numpy as np
+import pytest
+from helpers import bert
+from helpers import cross_entropy
+from helpers import large_except
+from keras import layers
+from keras import ops
+
+import kdkit
+from kdkit import losses
+from kdkit import taps
+from kdkit.errors import UsageError
+
+IMAGES = np.random.default_rng(0).normal(size=(6, 4, 4, 3)).astype("float32")
+LABELS = np.arange(6) % 3
+TOKENS = np.array([[1, 2, 3, 0], [4, 0, 0, 0], [5, 6, 0, 0]])
+pytestmark = pytest.mark.usefixtures("eager")
+KINDS = ("functional", "sequential", "subclassed")
+
+
+def stack(width, dropout=0.0):
+    return [
+        layers.Conv2D(width, 3, padding="same", name="conv"),
+        layers.Dropout(dropout, seed=1, name="dropout"),
+        layers.GlobalAveragePooling2D(),
+        layers.Dense(3, name="head"),
+    ]
+
+
+@keras.saving.register_keras_serializable("any_model")
+class Network(keras.Model):
+    """A subclassed model, which counts its calls."""
+
+    def __init__(self, width, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.width = width
+        self.parts = stack(width, dropout)
+        self.num_calls = 0
+
+    def call(self, x, training=None):
+        self.num_calls += 1
+        for layer in self.parts:
+            is_dropout = isinstance(layer, layers.Dropout)
+            x = layer(x, training=training) if is_dropout else layer(x)
+        return x
+
+    def get_config(self):
+        return {**super().get_config(), "width": self.width}
+
+
+def image_model(kind, width, dropout=0.0):
+    if kind == "subclassed":
+        model = Network(width, dropout)
+        model(IMAGES[:1])
+        return model
+    model = keras.Sequential([keras.Input((4, 4, 3)), *stack(width, dropout)])
+    if kind == "functional":
+        return keras.Model(model.inputs[0], model.outputs[0])
+    return model
+
+
+def layer_objective(tap="layer:conv", **arguments):
+    return kdkit.Objective(losses.HiddenStateMSE(), tap=tap, **arguments)
+
+
+@keras.saving.register_keras_serializable("any_model")
+def pooled(outputs):
+    return ops.mean(outputs["conv"], axis=(1, 2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_logits_layers_labels_and_metrics_train_together(kind):
+    teacher, student = image_model(kind, 5), image_model(kind, 2)
+    kernel = next(one for one in student.layers if one.name == "conv").kernel
+    before = kernel.numpy()
+    distiller = kdkit.Distiller(
+        teacher,
+        student,
+        [
+            kdkit.Objective(losses.SoftCrossEntropy()),
+            layer_objective(projection="shared"),
+        ],
+        hard_label_weight=0.5,
+    )
+    distiller.compile("adam", cross_entropy(), metrics=["accuracy"])
+    history = distiller.fit(
+        IMAGES,
+        LABELS,
+        batch_size=3,
+        validation_data=(IMAGES, LABELS),
+        verbose=0,
+    ).history
+    assert {"accuracy", "hidden_state_mse", "val_soft_cross_entropy"} < {
+        *history
+    }
+    assert not np.allclose(before, kernel.numpy())
+    assert distiller.predict(IMAGES, verbose=0).shape == (6, 3)
+
+
+def test_value_is_the_mean_square_between_the_layers_outputs():
+    teacher, student = (image_model("functional", 4) for _ in "ab")
+    distiller = kdkit.Distiller(teacher, student, layer_objective())
+    distiller.compile("sgd")
+    value = distiller.evaluate(IMAGES, verbose=0)
+    outputs = [
+        ops.convert_to_numpy(model.get_layer("conv")(IMAGES))
+        for model in (teacher, student)
+    ]
+    expected = np.mean((outputs[0] - outputs[1]) ** 2)
+    np.testing.assert_allclose(np.ravel(value)[0], expected, rtol=1e-5)
+
+
+def test_each_model_runs_once_per_step():
+    teacher, student = (image_model("subclassed", 2) for _ in "ab")
+    distiller = kdkit.Distiller(
+        teacher,
+        student,
+        [layer_objective(), kdkit.Objective(losses.LogitMSE())],
+        hard_label_weight=1.0,
+    )
+    distiller.compile(
+        "sgd", cross_entropy(), metrics=["accuracy"], run_eagerly=True
+    )
+    distiller.validate_batch((IMAGES, LABELS))
+    distiller.has_checked_data = True
+    before = teacher.num_calls, student.num_calls
+    distiller.train_on_batch(IMAGES, LABELS)
+    if keras.config.backend() != "jax":  # traces the step to see dependencies
+        assert teacher.num_calls == before[0] + 1
+        assert student.num_calls == before[1] + 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_layers_see_the_dropout_of_the_logits(kind):
+    model = image_model(kind, 3, dropout=0.5)
+    run = taps.tapped(model, ["logits", "layer:dropout"])
+    outputs = run(IMAGES, training=True)
+    dropped = ops.convert_to_numpy(outputs["layer:dropout"])
+    head, conv = model.get_layer("head"), model.get_layer("conv")
+    assert (dropped == 0).mean() > 0.2
+    np.testing.assert_allclose(
+        head(dropped.mean(axis=(1, 2))), outputs["logits"], atol=1e-5
+    )
+    assert "call" not in vars(conv)
+
+
+def test_layers_of_different_names_and_functions_are_pairs():
+    teacher, student = (
+        image_model("functional", 3),
+        image_model("sequential", 2),
+    )
+    objectives = [
+        layer_objective(("layer:head", "logits"), name="heads"),
+        layer_objective(pooled, projection="shared", name="pooled"),
+        kdkit.Objective(
+            losses.HiddenStateCosine(),
+            tap=("layer:conv", lambda outputs: outputs["dropout"]),
+            projection="per_layer",
+        ),
+    ]
+    distiller = kdkit.Distiller(teacher, student, objectives)
+    names = [layer.name for layer in distiller.projections]
+    assert names == ["pooled_projection", "hidden_state_cosine_projection_0"]
+    distiller.compile("sgd")
+    logs = distiller.evaluate(IMAGES, return_dict=True, verbose=0)
+    logits = (model.predict(IMAGES, verbose=0) for model in (teacher, student))
+    expected = np.mean(np.subtract(*logits) ** 2)
+    np.testing.assert_allclose(logs["heads"], expected, rtol=1e-5)
+
+
+def test_layers_inside_other_models_have_paths():
+    inner = image_model("functional", 3)
+    twin = keras.Sequential([layers.Conv2D(3, 1, name="conv")], name="twin")
+    inputs = keras.Input((4, 4, 3))
+    model = keras.Model(inputs, inner(twin(inputs)))
+    with pytest.raises(UsageError, match="several layers 'conv'.*twin/conv"):
+        taps.tapped(model, ["layer:conv"])
+    run = taps.tapped(model, ["layer:twin/conv", "layer:dropout"])
+    assert run(IMAGES)["layer:dropout"].shape == (6, 4, 4, 3)
+    run = taps.tapped(
+        bert(1, 8), ["hidden_states", "layer:transformer_layer_0"]
+    )
+    outputs = run(
+        {
+            name: np.ones((2, 3), "int32")
+            for name in ("token_ids", "segment_ids", "padding_mask")
+        }
+    )
+    np.testing.assert_array_equal(
+        outputs["hidden_states"][1], outputs["layer:transformer_layer_0"]
+    )
+
+
+def text_model(width):
+    return keras.Sequential(
+        [
+            keras.Input((4,)),
+            layers.Embedding(8, 4, mask_zero=True),
+            layers.LSTM(width, return_sequences=True, name="states"),
+            layers.LSTM(width, name="last"),
+            layers.Dense(2),
+        ]
+    )
+
+
+def test_masks_of_keras_layers_count():
+    teacher, student = text_model(3), text_model(3)
+    distiller = kdkit.Distiller(
+        teacher, student, layer_objective("layer:states")
+    )
+    distiller.compile("sgd")
+    value = distiller.evaluate(TOKENS, verbose=0)
+    states = [
+        ops.convert_to_numpy(
+            taps.tapped(model, ["layer:states"])(TOKENS)["layer:states"]
+        )
+        for model in (teacher, student)
+    ]
+    squares = np.square(states[0] - states[1]).mean(axis=-1)
+    np.testing.assert_allclose(
+        np.ravel(value)[0], squares[TOKENS > 0].mean(), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("kind", large_except(KINDS, "subclassed"))
+def test_saved_distiller_comes_back(kind, tmp_path):
+    teacher, student = image_model(kind, 3), image_model(kind, 2)
+    objectives = [
+        kdkit.Objective(losses.SoftCrossEntropy()),
+        layer_objective(("layer:conv", "layer:dropout"), projection="shared"),
+        layer_objective(pooled, projection="shared", name="pooled"),
+    ]
+    distiller = kdkit.Distiller(teacher, student, objectives)
+    distiller.compile("adam")
+    distiller.fit(IMAGES, verbose=0)
+    distiller.save(tmp_path / "distiller.keras")
+    restored = keras.models.load_model(tmp_path / "distiller.keras")
+    restored.attach_teacher(teacher)
+    np.testing.assert_allclose(
+        restored.evaluate(IMAGES, verbose=0),
+        distiller.evaluate(IMAGES, verbose=0),
+        rtol=1e-4,
+    )
+    with pytest.raises(UsageError, match="sizes"):
+        restored.attach_teacher(image_model(kind, 4))
+
+
+def test_mixed_precision_and_compiled_steps():
+    keras.config.set_dtype_policy("mixed_bfloat16")
+    try:
+        teacher, student = image_model("functional", 3), Network(2)
+        student(IMAGES[:1])
+    finally:
+        keras.config.set_dtype_policy("float32")
+    distiller = kdkit.Distiller(
+        teacher, student, layer_objective(projection="shared")
+    )
+    is_torch = keras.config.backend() == "torch"
+    distiller.compile("sgd", jit_compile=not is_torch, run_eagerly=False)
+    history = distiller.fit(IMAGES, verbose=0).history
+    assert np.isfinite(history["loss"]).all()
+    assert distiller.projections[0].compute_dtype == "bfloat16"
+
+
+def test_features_need_no_logits():
+    """Neither a softmax nor feature maps as output are in the way."""
+    inputs = keras.Input((4, 4, 3))
+    state = layers.Conv2D(2, 1, name="conv", activation="relu")(inputs)
+    teacher = keras.Model(inputs, [state, state])
+    student = keras.Sequential(
+        [keras.Input((4, 4, 3)), layers.Conv2D(2, 1, activation="relu")]
+    )
+    objective = layer_objective(("layer:conv", "layer:conv2d"))
+    student.layers[0].name = "conv2d"
+    distiller = kdkit.Distiller(teacher, student, objective)
+    distiller.compile("sgd")
+    assert distiller.evaluate(IMAGES, verbose=0)
+    with pytest.raises(UsageError, match="several outputs"):
+        kdkit.Distiller(
+            teacher, student, [kdkit.Objective(losses.LogitMSE()), objective]
+        )
+
+
+class Softmax(Network):
+    def call(self, x, training=None):
+        return ops.softmax(super().call(x, training))
+
+
+def test_softmax_of_a_subclassed_model_is_noticed():
+    teacher = Softmax(2)
+    teacher(IMAGES[:1])
+    distiller = kdkit.Distiller(
+        teacher,
+        image_model("sequential", 2),
+        kdkit.Objective(losses.SoftCrossEntropy()),
+    )
+    distiller.compile("sgd")
+    with pytest.raises(UsageError, match="are probabilities, not logits"):
+        distiller.fit(IMAGES, verbose=0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"tap": "layer:cnov"}, "no layer 'cnov'.*Did you mean conv?"),
+        ({"tap": "layer:conv"}, "different widths.*projection="),
+        ({"tap": ("layer:conv", pooled)}, "differ in more than their last"),
+        ({"tap": ("layer:conv", "hidden_states")}, "Unknown tap"),
+        ({"tap": "layer:conv", "layer_map": "top"}, "takes no layer map"),
+        (
+            {"tap": "layer:conv", "loss": losses.AttentionMSE()},
+            "AttentionMSE cannot compare the outputs of layers",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_taps_that_do_not_fit_are_refused(arguments, message):
+    with pytest.raises(UsageError, match=message):
+        kdkit.Distiller(
+            image_model("functional", 3),
+            image_model("functional", 2),
+            kdkit.Objective(**{"loss": losses.HiddenStateMSE(), **arguments}),
+        )
+
+
+def test_layers_that_run_twice_or_return_several_tensors_are_refused():
+    inputs = keras.Input((4,))
+    twice = layers.Dense(4, name="twice")
+    states = layers.LSTM(2, return_state=True, name="lstm")
+    last, *_ = states(ops.expand_dims(twice(twice(inputs)), -1))
+    model = keras.Model(inputs, layers.Dense(2)(last))
+    with pytest.raises(UsageError, match="runs 2 times"):
+        taps.tapped(model, ["layer:twice"])
+    with pytest.raises(UsageError, match="returns 3 tensors"):
+        taps.tapped(model, ["layer:lstm"])
+    cell = taps.tapped(model, [lambda outputs: outputs["lstm"][2]])
+    assert [*cell(np.ones((3, 4)))] == ["function:<lambda>"]
+
+
+def test_lambda_cannot_be_saved():
+    objective = layer_objective(lambda outputs: outputs["conv"])
+    with pytest.raises(UsageError, match="lambda.*register_keras"):
+        objective.get_config()
+
+
+def test_unbuilt_model_says_how_to_build_it():
+    with pytest.raises(UsageError, match=r"Call it on one batch first"):
+        kdkit.Distiller(
+            image_model("functional", 2),
+            Network(2),
+            kdkit.Objective(losses.LogitMSE()),
+        )

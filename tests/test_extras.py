@@ -1,0 +1,67 @@
+"""What needs an extra ends before work, with the line that installs it."""
+
+import pathlib
+import re
+
+import pytest
+
+from kdkit.cli.main import MISTAKE
+from kdkit.cli.main import main
+from kdkit.data import tfds
+from kdkit.errors import UsageError
+from kdkit.errors import require_extra
+from kdkit.export import onnx
+from kdkit.tasks import TASKS
+from kdkit.tasks import metrics
+
+SETUP = (pathlib.Path(__file__).parent.parent / "setup.py").read_text("utf-8")
+ABSENT = {"absent": (1, 0)}
+
+
+@pytest.mark.parametrize(
+    "oldest",
+    [tfds.PACKAGES, metrics.PACKAGES, onnx.CONVERTER, onnx.RUNTIME],
+    ids=["tfds", "tagging", "onnx", "onnxruntime"],
+)
+def test_setup_asks_for_the_versions_that_are_required(oldest):
+    for name, version in oldest.items():
+        (allowed,) = re.findall(rf'"{name}>=([\d.]+)"', SETUP)
+        assert allowed == ".".join(map(str, version))
+
+
+def test_installed_packages_are_accepted():
+    require_extra("tests", "Tests", {"pytest": (8, 0)})
+
+
+def test_missing_and_old_packages_are_named_together():
+    oldest = {"absent": (1, 0), "pytest": (999, 1)}
+    with pytest.raises(UsageError) as error:
+        require_extra("tests", "Tests", oldest)
+    assert "absent 1.0 or newer, received none" in str(error.value)
+    assert "pytest 999.1 or newer, received" in str(error.value)
+    assert str(error.value).endswith("Run pip install 'kdkit[tests]'.")
+
+
+def test_a_task_of_spans_needs_seqeval(monkeypatch, tmp_path):
+    monkeypatch.setattr(metrics, "PACKAGES", ABSENT)
+    TASKS["sst2"].check_data([], tmp_path)
+    with pytest.raises(UsageError, match=r"pip install 'kdkit\[tagging\]'"):
+        TASKS["conll"].check_data([], tmp_path)
+
+
+def test_a_verb_without_data_needs_tensorflow_datasets(
+    monkeypatch, tmp_path, capsys
+):
+    monkeypatch.setattr(tfds, "PACKAGES", ABSENT)
+    run_dir = tmp_path / "run"
+    words = ["--task", "cola", "--model", "bert_tiny_en_uncased"]
+    status = main(["train-teacher", *words, "--run-dir", str(run_dir)])
+    assert status == MISTAKE
+    assert "pip install 'kdkit[tfds]'" in capsys.readouterr().err
+    assert not run_dir.exists()
+
+
+def test_a_download_needs_tensorflow_datasets(monkeypatch):
+    monkeypatch.setattr(tfds, "PACKAGES", ABSENT)
+    with pytest.raises(UsageError, match=r"pip install 'kdkit\[tfds\]'"):
+        next(tfds.tfds_pairs("tfds:ted/pt_to_en:train", ("pt", "en")))

@@ -1,0 +1,177 @@
+"""Losses of Keras and functions as losses between teacher and student."""
+
+import functools
+import json
+
+import keras
+import numpy as np
+import pytest
+from keras import ops
+
+import kdkit
+from kdkit import losses
+from kdkit.errors import UsageError
+
+GENERATOR = np.random.default_rng(0)
+TEACHER, STUDENT = GENERATOR.normal(size=(2, 5, 4)).astype("float32")
+WEIGHTS = np.array([1.0, 2.0, 0.0, 1.0, 3.0], "float32")
+
+
+def value(loss, tap="logits", weights=None):
+    objective = kdkit.Objective(loss, tap=tap)
+    return float(objective.loss(TEACHER, STUDENT, weights))
+
+
+@keras.saving.register_keras_serializable("foreign_losses")
+def largest_difference(teacher, student):
+    return ops.max(ops.abs(teacher - student), axis=-1)
+
+
+@pytest.mark.parametrize(
+    ("loss", "own"),
+    [
+        (keras.losses.MeanSquaredError(None), losses.LogitMSE()),
+        (keras.losses.mean_squared_error, losses.LogitMSE()),
+        (keras.losses.KLDivergence(None), losses.LogitKLDivergence()),
+        (keras.losses.kl_divergence, losses.LogitKLDivergence()),
+        (
+            keras.losses.CategoricalCrossentropy(reduction=None),
+            losses.SoftCrossEntropy(),
+        ),
+        (
+            functools.partial(
+                keras.losses.categorical_crossentropy, from_logits=True
+            ),
+            losses.SoftCrossEntropy(),
+        ),
+        (
+            keras.losses.BinaryCrossentropy(from_logits=True, reduction=None),
+            losses.SoftBinaryCrossEntropy(),
+        ),
+        (
+            keras.distillation.LogitsDistillation(temperature=2.0),
+            losses.LogitKLDivergence(temperature=2.0),
+        ),
+        (
+            keras.distillation.LogitsDistillation(
+                2.0, keras.losses.CategoricalCrossentropy(from_logits=True)
+            ),
+            losses.SoftCrossEntropy(temperature=2.0),
+        ),
+        (keras.distillation.FeatureDistillation("mse"), losses.LogitMSE()),
+    ],
+    ids=lambda loss: getattr(loss, "name", type(loss).__name__),
+)
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["", "weighted"])
+def test_loss_of_keras_on_logits_is_ours(loss, own, weights):
+    expected = float(own(TEACHER, STUDENT, weights))
+    assert value(loss, weights=weights) == pytest.approx(expected, rel=1e-4)
+
+
+def test_tensors_of_layers_go_to_a_loss_as_they_are():
+    loss = keras.losses.KLDivergence(None)
+    expected = np.mean(loss(TEACHER, STUDENT))
+    assert value(loss, "layer:softmax") == pytest.approx(expected)
+
+
+def test_function_is_a_loss_with_its_name():
+    objective = kdkit.Objective(largest_difference)
+    assert objective.name == "largest_difference"
+    difference = np.abs(TEACHER - STUDENT).max(axis=-1)
+    expected = np.sum(difference * WEIGHTS) / WEIGHTS.sum()
+    assert value(largest_difference, weights=WEIGHTS) == pytest.approx(expected)
+
+
+def test_layers_of_feature_distillation_are_the_tap():
+    loss = keras.distillation.FeatureDistillation("mae", "a", "b")
+    assert kdkit.Objective(loss).tap == ("layer:a", "layer:b")
+    alone = keras.distillation.FeatureDistillation("mae", "a")
+    assert kdkit.Objective(alone).tap == ("layer:a", "logits")
+    with pytest.raises(UsageError, match="Both the loss and the objective"):
+        kdkit.Objective(loss, tap="layer:c")
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        keras.losses.Huber(reduction=None),
+        keras.losses.mean_absolute_error,
+        keras.distillation.LogitsDistillation(2.0),
+        largest_difference,
+    ],
+    ids=lambda loss: getattr(loss, "__name__", type(loss).__name__),
+)
+def test_objective_with_a_foreign_loss_survives_json(loss):
+    objective = kdkit.Objective(loss)
+    config = json.loads(json.dumps(objective.get_config()))
+    restored = kdkit.Objective.from_config(config)
+    assert restored.get_config() == objective.get_config()
+    assert float(restored.loss(TEACHER, STUDENT)) == pytest.approx(value(loss))
+
+
+class ReducedMSE(losses.DistillationLoss):
+    def call(self, teacher, student):
+        return ops.mean(ops.square(teacher - student))
+
+
+class Scalar(keras.distillation.DistillationLoss):
+    def compute_loss(self, teacher_outputs, student_outputs, **kwargs):
+        return ops.mean(ops.square(teacher_outputs - student_outputs))
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (keras.losses.KLDivergence(), r"KLDivergence\(reduction=None\)"),
+        (keras.losses.Huber(reduction="sum"), r"Huber\(reduction=None\)"),
+        (Scalar(), "Scalar returns one number for the batch"),
+        (
+            keras.distillation.LogitsDistillation(
+                loss=keras.losses.KLDivergence(reduction="sum")
+            ),
+            "sums over the batch.*reduction=None",
+        ),
+        (
+            keras.distillation.FeatureDistillation(["mse", "mae"]),
+            "of several losses",
+        ),
+        (keras.losses.KLDivergence, "Expected an instance of"),
+        (
+            keras.losses.SparseCategoricalCrossentropy(reduction=None),
+            r"losses.SoftCrossEntropy\(\)",
+        ),
+        (keras.losses.dice, "losses.SoftCrossEntropy"),
+    ],
+    ids=lambda one: "" if isinstance(one, str) else type(one).__name__,
+)
+def test_loss_that_reduces_or_does_not_fit_is_refused(loss, message):
+    with pytest.raises(UsageError, match=message):
+        kdkit.Objective(loss)
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        ReducedMSE("reduced"),
+        lambda teacher, student: keras.losses.MeanSquaredError()(
+            teacher, student
+        ),
+        lambda teacher, student: ops.mean(teacher - student, axis=0),
+    ],
+    ids=["class", "scalar", "over_batch"],
+)
+def test_loss_that_returns_reduced_values_is_refused(loss):
+    with pytest.raises(UsageError, match="reduces its values over the batch"):
+        value(loss)
+
+
+def test_reducing_loss_is_refused_before_the_first_update():
+    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4)])
+    teacher = keras.models.clone_model(model)
+    before = model.get_weights()
+    objective = kdkit.Objective(ReducedMSE("reduced"))
+    distiller = kdkit.Distiller(teacher, model, objective)
+    distiller.compile("sgd")
+    with pytest.raises(UsageError, match="reduction=None"):
+        distiller.fit(TEACHER, verbose=0)
+    np.testing.assert_array_equal(before[0], model.get_weights()[0])
