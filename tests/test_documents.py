@@ -9,8 +9,6 @@ import sys
 from xml.etree import ElementTree
 
 import pytest
-from helpers import eager_steps
-from helpers import small_dev_set
 from kinds import write_polyphone
 
 from kdkit.cli.main import VERBS
@@ -99,24 +97,6 @@ def test_readme_names_the_two_commands():
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     assert "make demo" in text
     assert "make test" in text
-
-
-@pytest.mark.large
-def test_example_in_plain_keras_runs_small(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(
-        sys,
-        "argv",
-        ["tinybert.py", "--output", str(tmp_path), "--rows", "64"]
-        + ["--epochs", "1"],
-    )
-    with small_dev_set(), eager_steps():
-        runpy.run_path(
-            str(ROOT / "examples" / "tinybert.py"), run_name="__main__"
-        )
-    assert (tmp_path / "student.keras").is_file()
-    assert (tmp_path / "student-int8.tflite").is_file()
-    assert list((tmp_path / "prediction_layer").rglob("events*"))
-    assert "precision='int8'" in capsys.readouterr().out
 
 
 @pytest.mark.large
