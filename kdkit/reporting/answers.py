@@ -18,7 +18,7 @@ from kdkit.runs.predictions import Difference
 from kdkit.runs.predictions import Predictions
 
 # Settings of the data that describe how it is read, not what it is.
-_NOT_DATA = ("num_buckets", "dev_split", "task", "max_train_rows")
+_NOT_DATA = ("num_buckets", "dev_split", "task", "max_train_rows", "table")
 _FEW = 6  # classes whose names fit next to each other
 
 
@@ -56,7 +56,8 @@ def data_facts(records: RunRecords) -> list[tuple[str, str]]:
     """
     data = records.config.get("data") or {}
     found = [("Task", records.task)]
-    for name, value in data.items():
+    table = data.get("table") or {}  # the user's own
+    for name, value in [*data.items(), *table.items()]:
         if name in _NOT_DATA or value in (None, "", [], {}, False):
             continue
         found.append((_label(name), _in_words(value)))
@@ -281,10 +282,6 @@ def _label(name):
 
 
 def _in_words(value):
-    if isinstance(value, list | tuple):
+    if isinstance(value, list):
         return ", ".join(map(_in_words, value))
-    if isinstance(value, dict):
-        return ", ".join(
-            f"{key}: {_in_words(one)}" for key, one in value.items()
-        )
     return portable_path(value) if isinstance(value, str) else str(value)
