@@ -249,10 +249,15 @@ def differences(records: RunRecords) -> Sequence[Difference] | None:
 
 
 def differing_in_words(records: RunRecords) -> str:
-    """Returns how many examples student and teacher answer differently."""
+    """Returns how many examples student and teacher answer differently.
+
+    If that was not measured, returns the reason.
+    """
     answers = records.predictions.get("student")
-    if answers is None or answers.differences is None:
-        return ""
+    if answers is None:
+        return _no_errors_reason(records)
+    if answers.differences is None:
+        return "Listed only for classes and scores of a text or a pair."
     shown = len(answers.differences)
     if not shown:
         return (
@@ -288,6 +293,8 @@ def _label(name):
 
 
 def _in_words(value):
+    if value is True:
+        return "yes"
     if isinstance(value, list):
         return ", ".join(map(_in_words, value))
     return portable_path(value) if isinstance(value, str) else str(value)
