@@ -6,6 +6,7 @@ import json
 import zipfile
 
 import pyarrow as pa
+import pyarrow.parquet
 
 from kdkit.models.hugging_face_unigrams import plain_charsmap
 from kdkit.models.token_models import Piece
@@ -24,6 +25,26 @@ def arrow_file():
     sink = pa.BufferOutputStream()
     with pa.ipc.new_file(sink, table.schema) as writer:
         writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+def labeled_rows():
+    """A table of texts with labels, in Arrow's memory."""
+    return pa.table({"text": ["a film", "so dull"], "label": [1, 0]})
+
+
+def parquet_file():
+    """The table as a Parquet file."""
+    sink = pa.BufferOutputStream()
+    pyarrow.parquet.write_table(labeled_rows(), sink)
+    return sink.getvalue().to_pybytes()
+
+
+def arrow_stream():
+    """The table as a saved dataset has it."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, labeled_rows().schema) as writer:
+        writer.write_table(labeled_rows())
     return sink.getvalue().to_pybytes()
 
 

@@ -25,8 +25,10 @@ from given import TOKENIZER_FILE
 from given import WHOLE_CLASS
 from given import archive_of
 from given import arrow_file
+from given import arrow_stream
 from given import events_of_a_run
 from given import index_of_a_cache
+from given import parquet_file
 from given import sentence_piece_model
 from given import unigram_file
 from readers_of_runs import PART
@@ -40,6 +42,7 @@ from kdkit.data.multiple_choice import RaceLayout
 from kdkit.data.packing import open_packed
 from kdkit.data.table_layouts import TableLayout
 from kdkit.data.table_layouts import read_table
+from kdkit.data.tables import split_folders
 from kdkit.data.text_files import Corpus
 from kdkit.data.text_files import ParallelText
 from kdkit.data.token_files import ConllLayout
@@ -85,10 +88,18 @@ from kdkit.runs.directory import read_config
 from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.settings import to_dict
+from kdkit.tasks.own import from_table
+from kdkit.tasks.own import from_toml
 from kdkit.teacher_cache.index import Index
 from kdkit.teacher_cache.shards import Shard
 
 SMOKE = smoke.distillation(RECIPES["tinybert"])
+LABELED = (
+    b'{"text": "a", "label": 1}',
+    b'{"text": "b", "label": 2}',
+)
+OF_CLASSES = {"_type": "ClassLabel", "names": ["a", "b", "c"]}
+OF_DATASETS = ("state.json", "a.arrow", "dataset_info.json")
 LAYOUTS = {
     b"c": TableLayout("T", ("sentence",), "label", ("0", "1")),
     b"p": TableLayout("T", ("a", "b"), "score", None, joins_broken_rows=True),
@@ -102,6 +113,26 @@ LAYOUTS = {
 def table(content, folder):
     layout = LAYOUTS.get(content[:1], LAYOUTS[b"c"])
     read_table(write(folder, "train.tsv", content[1:]), layout)
+
+
+def own_table(content, folder):
+    suffix, first, *others = parts(content, 4)
+    if suffix == b"d":
+        path = pathlib.Path(folder, "saved")
+        for file, part in zip(OF_DATASETS, (first, *others), strict=False):
+            write(folder, f"saved/{file}", part)
+    else:
+        known = {name.encode(): name for name in ("tsv", "jsonl", "json")}
+        known[b"parquet"] = "parquet"
+        path = write(folder, f"a.{known.get(suffix, 'csv')}", first)
+    split_folders(path)
+    columns = {"text_column": "text", "label_column": "label"}
+    from_table(test=path, **columns).load("test")
+
+
+def task_file(content, folder):
+    write(folder, "a.csv", b"text,label\na,1\nb,2\nc,1\n")
+    from_toml(write(folder, "task.toml", content))
 
 
 def conll(content, folder):
@@ -311,6 +342,25 @@ SEEDS = {
         b"hx\t1\t\ta text\n",
         b"mtext\tlabels\na text\tjoy,fear\n",
         b'csentence\tlabel\n"a ""fine"" film"\t1\n\n \n',
+    ],
+    own_table: [
+        PART.join((b"csv", b'text;label\n"a ""fine""\n film";x\ndull;y\n')),
+        PART.join((b"tsv", b'text\tlabel\n"a ""b"""\t1\nc d\t2\n')),
+        PART.join((b"jsonl", b"\n".join(LABELED))),
+        PART.join((b"json", b"[" + b",".join(LABELED) + b"]")),
+        PART.join((b"parquet", parquet_file())),
+        PART.join(
+            (
+                b"d",
+                to_json({"_data_files": [{"filename": "a.arrow"}]}),
+                arrow_stream(),
+                to_json({"features": {"label": OF_CLASSES}}),
+            )
+        ),
+    ],
+    task_file: [
+        b'train = "a.csv"\ntext_column = "text"\nlabel_column = "label"\n'
+        b'labels = ["1", "2"]\nmetrics = ["accuracy"]\nregression = false\n'
     ],
     conll: [
         b"EU B-ORG\nrejects O\n\n",

@@ -36,6 +36,7 @@ import kdkit
 keras.utils.set_random_seed(0)
 
 NUM_TEXTS = 8000  # labelled texts for the teacher
+NUM_DEV_TEXTS = 1000
 NUM_STUDENT_TEXTS = 1600  # labelled texts for the student
 TEACHER_EPOCHS = 4
 EPOCHS = 6
@@ -45,11 +46,11 @@ EPOCHS = 6
 
 Use your own texts here: a list of strings and an array of class numbers from
 0. This guide needs no download, so it generates reviews whose sentiment
-depends on negation and contrast.
+   depends on negation and contrast.
 """
 
 train = kdkit.data.generate_sentiment(NUM_TEXTS, seed=0, split="train")
-dev = kdkit.data.generate_sentiment(1000, seed=0, split="dev")
+dev = kdkit.data.generate_sentiment(NUM_DEV_TEXTS, seed=0, split="dev")
 texts, labels = list(train.texts[0]), train.labels
 dev_data = list(dev.texts[0]), dev.labels
 
@@ -198,8 +199,10 @@ for name, model in ("teacher", teacher), ("student", student):
 
 """
 Both students read the same texts in the same number of updates. This is one
-seed on generated data. [Measured results](../measured/results.md) has runs on
-GLUE, some of them with three seeds, and on SST-2 the gap is far smaller.
+seed on generated data, with students that start from random weights. Students
+that start from pretrained layers are good without a teacher, too: on SST-2,
+labels alone gave 88.1 %, and Patient KD 87.7 %, within the error of one run.
+[Measured results](../measured/results.md) has all runs.
 
 ## Use the student
 
@@ -224,6 +227,5 @@ print(loaded.predict(examples, verbose=0).argmax(axis=-1))
   runs the same recipe from the command line, with checks before it starts,
   resuming, and a report.
 - [From a run to an app](from_run_to_app.md) puts a student on a phone.
-- [Layer maps, weights and losses](../objectives.md) lists
-  losses and taps.
+- [Layer maps, weights and losses](../objectives.md) lists losses and taps.
 """

@@ -23,18 +23,51 @@ PAGES = ROOT / "docs" / "guides"
 TITLE_BLOCK = ("Title", "Author", "Date created", "Last modified")
 TITLE_BLOCK += ("Description", "Accelerator")
 TIMEOUT = 1800  # seconds for one cell
+# Not shown: times in the progress of `fit`, which are those of the machine, and
+# messages of TensorFlow.
+HIDDEN = re.compile(
+    r" - \d+s - \d+m?s/step|, done in [\d.]+ (?:s|min)|^INFO:tensorflow:.*\n",
+    re.M,
+)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     names = [guide.stem for guide in GUIDES]
     parser.add_argument("names", nargs="*", default=names, metavar="NAME")
-    for name in parser.parse_args().names:
-        notebook = execute(read_guide(ROOT / "guides" / f"{name}.py"))
+    parser.add_argument(
+        "--texts",
+        action="store_true",
+        help="replace the texts only, of guides whose code has not changed",
+    )
+    options = parser.parse_args()
+    for name in options.names:
+        cells = read_guide(ROOT / "guides" / f"{name}.py")
+        notebook = with_texts(name, cells) if options.texts else execute(cells)
         for path, content in rendered_files(name, notebook).items():
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
         print(PAGES / f"{name}.md")
+
+
+def with_texts(name, cells):
+    """Returns a guide's notebook with new texts and its present outputs.
+
+    Raises:
+        SystemExit: if the guide's code has changed.
+    """
+    page = (PAGES / f"{name}.ipynb").read_text(encoding="utf-8")
+    notebook = json.loads(page)
+    old = notebook["cells"]
+    kinds = [cell["cell_type"] for cell in old]
+    if kinds != [kind for kind, _ in cells] or any(
+        kind == "code" and "".join(cell["source"]) != text
+        for cell, (kind, text) in zip(old, cells, strict=True)
+    ):
+        raise SystemExit(f"{name}: its code has changed. Omit --texts.")
+    for cell, (_, text) in zip(old, cells, strict=True):
+        cell["source"] = text.splitlines(keepends=True)
+    return notebook
 
 
 def read_guide(path):
@@ -117,24 +150,26 @@ def execute(cells):
         if cell.cell_type == "code":
             cell.outputs = [*filter(_is_shown, cell.outputs)]
             cell.metadata = {}
-    written = nbformat.writes(notebook)
-    for path in (folder, str(ROOT.parent), str(pathlib.Path.home())):
-        if path in written:
-            raise SystemExit(f"An output contains the path {path}.")
-    return json.loads(written)
+    return json.loads(nbformat.writes(notebook))
 
 
 def _is_shown(output):
-    """Whether an output is one for readers, not a message of TensorFlow's.
+    """Whether an output is one for readers. Removes what is not from its text.
 
     Raises:
-        SystemExit: if it is a warning.
+        SystemExit: if it is a warning, or contains a path of the machine.
     """
-    if output.get("name") != "stderr":
+    if output.output_type != "stream":
         return True
-    if re.search(r"\b(?!Tqdm)\w*Warning\b", output.text):
-        raise SystemExit(f"A cell warns:\n{output.text}")
-    return False
+    if output.name == "stderr":
+        if re.search(r"\b(?!Tqdm)\w*Warning\b", output.text):
+            raise SystemExit(f"A cell warns:\n{output.text}")
+        return False  # messages of TensorFlow's
+    output.text = HIDDEN.sub("", output.text)
+    for path in tempfile.gettempdir(), ROOT.parent, pathlib.Path.home():
+        if str(path) in output.text:
+            raise SystemExit(f"An output contains {path}:\n{output.text}")
+    return bool(output.text)
 
 
 def rendered_files(name, notebook):

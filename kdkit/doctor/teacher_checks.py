@@ -93,7 +93,7 @@ def teacher_accuracy(
             WARNING,
             found,
             "Its answers are negatively correlated with the labels. Check the "
-            "order of the classes, in labels.txt where the task has one.",
+            "order of the classes.",
         )
     if not is_better:
         return Finding(
@@ -141,9 +141,9 @@ def _found(baseline, level, is_by_word, task):
 
 LABEL_ORDER_CHECK = "label order"
 ADVICE = (
-    "In a task with a labels.txt, put its lines in the teacher's order, class "
-    "0 first. Otherwise reorder the rows of the teacher's last layer, or "
-    "fine-tune a teacher on this data."
+    "List the classes in the teacher's order, class 0 first: as labels in a "
+    "task's TOML file, or in labels.txt. Or reorder the teacher's last layer, "
+    "or fine-tune a teacher on this data."
 )
 LEAST_GAIN = 0.1  # in accuracy; below it, the order is not the problem
 LEAST_ROWS = 10  # fewer may all be wrong by chance

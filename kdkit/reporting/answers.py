@@ -18,7 +18,7 @@ from kdkit.runs.predictions import Difference
 from kdkit.runs.predictions import Predictions
 
 # Settings of the data that describe how it is read, not what it is.
-_NOT_DATA = ("num_buckets", "dev_split", "task", "max_train_rows")
+_NOT_DATA = ("num_buckets", "dev_split", "task", "max_train_rows", "table")
 _FEW = 6  # classes whose names fit next to each other
 
 
@@ -54,12 +54,17 @@ def data_facts(records: RunRecords) -> list[tuple[str, str]]:
         The task, the settings of the data, the numbers of examples and the
         chance level. Numbers that the run has not recorded are omitted.
     """
-    data = records.config.get("data") or {}
+    where = "corpus" if records.is_on_text else "data"
+    data = records.config.get(where) or {}
+    table = data.get("table") or {}  # the user's own
     found = [("Task", records.task)]
-    for name, value in data.items():
-        if name in _NOT_DATA or value in (None, "", [], {}, False):
-            continue
-        found.append((_label(name), _in_words(value)))
+    found += [
+        (_label(name), _in_words(value))
+        for name, value in [*data.items(), *table.items()]
+        if name not in _NOT_DATA
+        and not isinstance(value, dict)
+        and value not in (None, "", [], False)
+    ]
     answers = _first(records)
     if answers is not None:
         if answers.train_examples is not None:
@@ -85,22 +90,28 @@ def chance_level(records: RunRecords, metric: str) -> float | None:
     return None if answers is None else (answers.chance or {}).get(metric)
 
 
-def errors(records: RunRecords, name: str = "") -> dict:
+def errors(
+    records: RunRecords,
+    name: str = "",
+    arms: Sequence[str] = ("student", "teacher"),
+) -> dict:
     """Returns the section on right and wrong answers of student and teacher.
 
     Args:
         records: `RunRecords`.
         name: string. The run's name, before titles. Defaults to `""`.
+        arms: sequence of strings. The models that are shown. Defaults to both.
 
     Returns:
         A dict with `matrices` (for few classes), `confused` (tables of the
         most frequent errors, for many), `scores` (SVG text by title, for
         scores) and `reason`, the reason if there is none of them.
     """
+    shown = [pair for pair in _by_arm(records) if pair[0] in arms]
     found = {
-        "matrices": _matrices(records, name),
-        "confused": _confused_tables(records),
-        "scores": _score_pictures(records),
+        "matrices": _matrices(records, shown, name),
+        "confused": _confused_tables(records, shown, name),
+        "scores": _score_pictures(records, shown, name),
     }
     reason = "" if any(found.values()) else _no_errors_reason(records)
     return {
@@ -122,10 +133,13 @@ def parts_section(runs: dict[str, RunRecords]) -> dict:
     files = {}
     for name, records in runs.items():
         for arm in records.arms:
+            owner = name
+            if name and arm == "teacher" and records.teacher_run is not None:
+                owner = records.teacher_run.label  # maybe of several runs
             for file in exported_files(records, arm):
                 if file.bytes_by_part:
                     label = f"{records.called(arm)} {file.precision}"
-                    label = f"{name}, {label}" if name else label
+                    label = f"{owner}, {label}" if owner else label
                     files.setdefault(label, (arm, file.bytes_by_part))
     parts = dict.fromkeys(part for _, one in files.values() for part in one)
     rows = tuple(
@@ -157,9 +171,9 @@ def _size(size, parts):
     return f"{millions(size)} ({text} %)"
 
 
-def _matrices(records, name):
+def _matrices(records, shown, name):
     found = []
-    for arm, answers in _by_arm(records):
+    for arm, answers in shown:
         if answers.confusion is None:
             continue
         rows = tuple(
@@ -168,10 +182,9 @@ def _matrices(records, name):
                 answers.classes, answers.confusion, strict=True
             )
         )
-        called = records.called(arm)
         found.append(
             Matrix(
-                f"{name}, {called}" if name else called.capitalize(),
+                _titled(name, records.called(arm)),
                 arm,
                 answers.classes,
                 rows,
@@ -182,39 +195,45 @@ def _matrices(records, name):
     return found
 
 
-def _confused_tables(records):
+def _confused_tables(records, shown, name):
     answer = Column("answer", is_text=True)
     return [
         Table(
-            f"{records.called(arm)}: label",
+            f"{_titled(name, records.called(arm))}: label",
             (answer, Column("count", answers.unit or "")),
             tuple(
                 Row(one.label, (one.answer, f"{one.count:,}"), kind=arm)
                 for one in answers.confused
             ),
         )
-        for arm, answers in _by_arm(records)
+        for arm, answers in shown
         if answers.confused
     ]
 
 
-def _score_pictures(records):
+def _score_pictures(records, shown, name):
     """SVG text by title: each model's scores against the labels."""
     return {
-        f"{records.called(arm)}’s score against label": plot_scores(
-            arm, answers.scores
+        f"{_titled(name, records.called(arm))}, score against label": (
+            plot_scores(arm, _titled(name, records.called(arm)), answers.scores)
         )
-        for arm, answers in _by_arm(records)
+        for arm, answers in shown
         if answers.scores
     }
 
 
+def _titled(name, called):
+    return f"{name}, {called}" if name else called.capitalize()
+
+
 def _no_errors_reason(records):
     answers = _first(records)
+    if records.is_on_text:
+        return "Not measured: a run on text has no labels."
     if answers is None:
         return (
-            "Not measured: the run has not finished, was made by an earlier "
-            "version of kdkit, or is on text."
+            "Not measured: the run has not finished, is from an earlier "
+            "version of kdkit, or was read from a file of records."
         )
     return answers.reason or ""
 
@@ -230,17 +249,22 @@ def differences(records: RunRecords) -> Sequence[Difference] | None:
 
 
 def differing_in_words(records: RunRecords) -> str:
-    """Returns how many examples student and teacher answer differently."""
+    """Returns how many examples student and teacher answer differently.
+
+    If that was not measured, returns the reason.
+    """
     answers = records.predictions.get("student")
-    if answers is None or answers.differences is None:
-        return ""
+    if answers is None:
+        return _no_errors_reason(records)
+    if answers.differences is None:
+        return "Listed only for classes and scores of a text or a pair."
     shown = len(answers.differences)
     if not shown:
         return (
             f"Student and teacher agree on all {answers.examples:,} examples."
         )
     if answers.differing is None:
-        return f"The {shown} examples with the largest difference."
+        return f"Below are the {shown} examples with the largest differences."
     share = 100 * answers.differing / max(answers.examples, 1)
     text = (
         f"Student and teacher differ on {answers.differing:,} of "
@@ -269,10 +293,8 @@ def _label(name):
 
 
 def _in_words(value):
-    if isinstance(value, list | tuple):
+    if value is True:
+        return "yes"
+    if isinstance(value, list):
         return ", ".join(map(_in_words, value))
-    if isinstance(value, dict):
-        return ", ".join(
-            f"{key}: {_in_words(one)}" for key, one in value.items()
-        )
     return portable_path(value) if isinstance(value, str) else str(value)

@@ -268,11 +268,14 @@ def plot_values(curves: dict, metric: str, remark: str, axis: str) -> str:
     return draw(metric_format(metric).heading(remark), paint)
 
 
-def plot_scores(arm: str, pairs: Sequence[tuple[float, float]]) -> str:
+def plot_scores(
+    arm: str, title: str, pairs: Sequence[tuple[float, float]]
+) -> str:
     """Draws a model's scores against the labels, a point for each example.
 
     Args:
-        arm: string. Its colour.
+        arm: string. It decides the colour.
+        title: string. The model's name.
         pairs: sequence of (label, score).
 
     Returns:
@@ -294,7 +297,7 @@ def plot_scores(arm: str, pairs: Sequence[tuple[float, float]]) -> str:
         )
         axes.set_xlabel("label")
 
-    return draw(f"{arm.capitalize()}: score", paint, _SQUARE)
+    return draw(f"{title}: score", paint, _SQUARE)
 
 
 def plot_parts(files: dict[str, dict[str, int]]) -> str:

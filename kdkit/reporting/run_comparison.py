@@ -30,6 +30,8 @@ from kdkit.reporting.trade_off import names_apart
 from kdkit.reporting.trade_off import trade_off_pictures
 from kdkit.settings import differing_fields
 
+_FEW_ENTRIES = 6  # of a setting with several, which are listed
+
 
 def write_comparison(
     runs: Sequence[RunRecords], path: str | os.PathLike
@@ -92,7 +94,7 @@ def render_comparison(runs: Sequence[RunRecords]) -> str:
         models=models,
         notes=[legend(models)],
         settings=_settings_table(named),
-        answers=[errors(run, name) for name, run in named.items()],
+        answers=_errors(named),
         bytes=parts_section(named),
         commands="\n".join(provenance(runs).commands),
     )
@@ -182,6 +184,17 @@ def _models_table(named):
     )
 
 
+def _errors(named):
+    """Each run's errors; those of a teacher of several runs once."""
+    found, places = [], set()
+    for name, run in named.items():
+        place = _teacher_place(run)
+        arms = ("student",) if place in places else ("student", "teacher")
+        found.append(errors(run, name, arms))
+        places.add(place)
+    return found
+
+
 def _teacher_place(run):
     """The directory of a run's teacher, or of its own one."""
     teacher = run.config.get("teacher")
@@ -206,7 +219,17 @@ def _settings_table(named):
         "setting",
         tuple(Column(name, is_text=True) for name in named),
         tuple(
-            Row(field, tuple(map(portable_path, cells)))
+            Row(field, tuple(map(_setting_text, cells)))
             for field, cells in fields.items()
         ),
     )
+
+
+def _setting_text(value):
+    """A setting as a reader writes it; of a whole object only its size."""
+    if value.startswith("("):
+        count = value.count(",") + 1
+        return value if count <= _FEW_ENTRIES else f"{count} settings"
+    if value == "null":
+        return "not set"
+    return portable_path(value.removeprefix('"').removesuffix('"'))

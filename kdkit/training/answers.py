@@ -132,10 +132,9 @@ def _chance(task, targets):
         row, count = np.array([mean]), len(targets)
         words = f"the mean score, {mean:{_SCORE}}"
     else:
-        labels = np.asarray(targets)
-        if isinstance(kind, Tagging):
-            labels = np.concatenate(targets)
-            labels = labels[was_read(labels)]
+        is_by_word = isinstance(kind, Tagging)
+        labels = np.concatenate(targets) if is_by_word else targets
+        labels = np.asarray(labels)[was_read(np.asarray(labels))]
         known = labels[labels >= 0]
         if not len(known):
             return None, None

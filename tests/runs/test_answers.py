@@ -67,7 +67,7 @@ def test_scores_come_with_the_mean_as_constant_answer():
 
 def test_tags_are_counted_by_word_without_unknown_ones():
     task = Task("tags", Tagging(("O", "B-x")), ("span_f1",), "span_f1", 1)
-    targets = [np.array([0, 1]), np.array([0, UNKNOWN])]
+    targets = [np.array([0, 1, 0]), np.array([UNKNOWN])]
     logits = np.eye(2)[[0, 1, 1, 0]]
     found = summarize("student", evaluator(task, targets), logits, 1)
     assert (found.confusion, found.unit) == (((1, 1), (0, 1)), "words")

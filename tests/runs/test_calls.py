@@ -1,7 +1,11 @@
 """`kdkit.distill`: a recipe in one call, with the command line's runs."""
 
+import csv
+import dataclasses
 import gc
+import inspect
 import json
+import pathlib
 import re
 
 import keras
@@ -85,6 +89,7 @@ def test_a_call_is_the_run_of_the_command_line(teacher, tmp_path, capsys):
         assert shown in by_call or any(word in line for word in OF_COMMANDS)
 
 
+@pytest.mark.large
 def test_models_in_memory_and_a_temporary_run(teacher, finished_run):
     teacher = keras_hub.models.TextClassifier.from_preset(
         str(teacher / "teacher")
@@ -151,13 +156,16 @@ def sentences(number):
     return list(texts), [("negative", "positive")[n] for n in numbers]
 
 
-def test_data_in_memory_is_a_table_of_the_run(teacher, tmp_path, capsys):
+def test_models_and_data_in_memory_are_saved_in_the_run(
+    teacher, tmp_path, capsys
+):
     texts, labels = sentences(40)
+    model = keras_hub.models.TextClassifier.from_preset(
+        str(teacher / "teacher")
+    )
     call = {
-        "teacher": teacher,
-        "student": kdkit.models.student(
-            STUDENT, teacher=kdkit.models.load_classifier(teacher, 2)
-        ),
+        "teacher": model,
+        "student": kdkit.models.student(STUDENT, teacher=model),
         "recipe": "vanilla_kd",
         "epochs": 1,
         "run_dir": tmp_path / "run",
@@ -295,6 +303,40 @@ def test_all_mistakes_are_reported_together_before_work(tmp_path):
 def test_wrong_data(data, problem, tmp_path):
     with pytest.raises(UsageError, match=re.escape(problem)):
         kdkit.distill("bert_base_en_uncased", data=data)
+
+
+@pytest.mark.large
+def test_the_example_of_the_docstring_runs(teacher, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    sizes = {**STUDENT, "max_sequence_length": 128}
+    loaded = kdkit.models.load_classifier(teacher, 2)
+    model = kdkit.models.student({**sizes, "num_layers": 2}, teacher=loaded)
+    kdkit.models.save_preset(model, loaded.tokenizer, "runs/teacher", 128)
+    name = "tinybert_4_layer_en_uncased"
+    preset = kdkit.models.PRESETS[name]
+    small = dataclasses.replace(preset.config, **sizes)
+    monkeypatch.setitem(
+        kdkit.models.PRESETS, name, dataclasses.replace(preset, config=small)
+    )
+    recipe = kdkit.recipes.RECIPES["tinybert"]
+    short = tuple(dataclasses.replace(s, epochs=1) for s in recipe.stages)
+    monkeypatch.setitem(
+        kdkit.recipes.RECIPES,
+        "tinybert",
+        dataclasses.replace(recipe, stages=short, epochs_by_task={}),
+    )
+    with open("reviews.csv", "w", newline="") as file:
+        rows = csv.writer(file)
+        rows.writerow(["review", "sentiment"])
+        rows.writerows(zip(*sentences(40), strict=True))
+    (example,) = re.findall(
+        r"```python\n(.*?)```", inspect.getdoc(kdkit.distill), re.DOTALL
+    )
+    variables = {"kdkit": kdkit}
+    exec(example, variables)
+    assert (tmp_path / "student.tflite").is_file()
+    assert (tmp_path / "report.html").is_file()
+    assert variables["result"].run_dir == pathlib.Path("runs/tinybert")
 
 
 @pytest.mark.parametrize(

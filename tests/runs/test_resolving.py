@@ -1,6 +1,7 @@
 """From options to settings: which student a recipe gets."""
 
 import dataclasses
+import logging
 import shutil
 
 import pytest
@@ -303,31 +304,33 @@ def of_32_positions(tmp_path):
     ],
 )
 def test_rows_on_text_fit_the_model_unless_their_length_is_set(
-    words, length, of_32_positions, capsys
+    words, length, of_32_positions, caplog
 ):
+    caplog.set_level(logging.INFO, "kdkit")
     words = [word.replace("SHORT", of_32_positions) for word in words]
     options = make_verb_parser("pretrain").parse_args(
         ["--corpus", "a.txt", "--run-dir", "run", *words]
     )
     made = resolving.pretrain_settings(options)
     assert made.corpus.sequence_length == length
-    said = capsys.readouterr().out
+    said = caplog.text
     assert (f"Sequences have at most {length} tokens" in said) == (length < 64)
 
 
 def test_pkd_starts_from_the_fine_tuned_teacher_where_no_other_is_known(
-    finished_run, tmp_path, capsys
+    finished_run, tmp_path, caplog
 ):
+    caplog.set_level(logging.INFO, "kdkit")
     made_by_others = finished_run / "teacher_run" / "teacher"
     made = settings("pkd", made_by_others)
     assert made.pretrained == made.teacher == str(made_by_others)
     assert made.student.copy_from == "pretrained"
-    assert "is not recorded" in capsys.readouterr().out
+    assert "is not recorded" in caplog.text
     gone = tmp_path / "teacher_run"
     shutil.copytree(finished_run / "teacher_run", gone)
     write_json(gone / "config.json", {"model": {"checkpoint": "/gone/bert"}})
     assert settings("pkd", gone).pretrained == str(gone)
-    assert "is missing (/gone/bert)" in capsys.readouterr().out
+    assert "is missing (/gone/bert)" in caplog.text
 
 
 def test_a_recipe_that_learns_from_text_needs_the_pretrained_encoder(
