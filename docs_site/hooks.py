@@ -6,21 +6,24 @@
   docstrings become links. A mention of a page that does not exist is a warning,
   so `make docs` fails.
 - Tables of a recipe's stages come from the recipe.
-- Formulas become MathML, so that no page needs a script from another host.
+- Formulas become MathML, so that no page needs a script from another host. A
+  page that loads anything from another host is a warning.
 """
 
 import html
 import logging
 import pathlib
 import re
+import sys
 
 import reference
 from latex2mathml.converter import convert
 from mkdocs.structure.files import File
 
-from kdkit.cli import late
-
 ROOT = pathlib.Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))  # this version of kdkit, not an installed one
+from kdkit.cli import late  # noqa: E402
+
 LOG = logging.getLogger("mkdocs.hooks.kdkit")
 # Pages that are files of the repository's root.
 AT_ROOT = {
@@ -29,6 +32,13 @@ AT_ROOT = {
     "SECURITY.md": "design/security.md",
     "CHANGELOG.md": "design/changelog.md",
 }
+GUIDES = (
+    "tinybert_on_your_csv",
+    "patient_kd",
+    "language_model",
+    "translator",
+    "from_run_to_app",
+)
 FORMULA = re.compile(
     r'<(span|div) class="arithmatex">\s*\\([(\[])(.*?)\\[)\]]\s*</\1>', re.S
 )
@@ -41,11 +51,16 @@ MENTION = re.compile(
 )
 NAME = re.compile(r"<code>(kdkit(?:\.[\w.]+| [a-z-]+)?)(?:\(\))?</code>")
 ADDRESSES = reference.addresses()
+# What a browser would load from another host.
+OUTSIDE = re.compile(
+    r'<(?:script|img|iframe|source)\b[^>]*\bsrc="(?:https?:)?//[^"]*"'
+    r'|<link\b[^>]*rel="(?:stylesheet|preconnect)"[^>]*href="(?:https?:)?//'
+)
 
 
 def on_config(config):
     """Adds the guides and the reference to the navigation."""
-    guides = sorted((ROOT / "docs" / "guides").glob("*.md"))
+    guides = sorted((ROOT / "docs" / "guides").glob("*.md"), key=_place)
     for part in config.nav:
         if "Guides" in part:
             part["Guides"] = [f"guides/{page.name}" for page in guides]
@@ -53,6 +68,12 @@ def on_config(config):
             part["Reference"] = reference.nav()
     config.nav = [part for part in config.nav if part != {"Guides": []}]
     return config
+
+
+def _place(guide):
+    """The place of a guide in the navigation; new ones come last."""
+    name = guide.stem
+    return (GUIDES.index(name) if name in GUIDES else len(GUIDES), name)
 
 
 def on_files(files, config):
@@ -92,6 +113,13 @@ def on_page_content(content, page, config, files):
     return "".join(parts)
 
 
+def on_post_page(output, page, config):
+    """Checks that a page loads nothing from another host."""
+    for tag in OUTSIDE.findall(output):
+        LOG.warning("%s loads %s.", page.file.src_uri, tag)
+    return output
+
+
 def _formula(match):
     display = "block" if match[2] == "[" else "inline"
     return convert(html.unescape(match[3]).strip(), display=display)
@@ -116,7 +144,7 @@ def _page_link(match, page, files):
 def _name_link(match, page, files):
     """A link to a public name or a verb in the reference."""
     path, _, anchor = ADDRESSES.get(match[1], "").partition("#")
-    if not path or path == page.file.src_uri:
+    if not path or (path == page.file.src_uri and not anchor):
         return match[0]
     url = files.get_file_from_path(path).url_relative_to(page.file)
     return f'<a href="{url}{anchor and f"#{anchor}"}">{match[0]}</a>'

@@ -16,13 +16,21 @@ import textwrap
 import typing
 from collections.abc import Iterator
 
-# The sections of Keras' docstrings that griffe does not know.
-TITLES = ("Call arguments:", "Returns of a call:", "Example:", "References:")
+# The sections of docstrings that are shown as text, not as a list of griffe's.
+TITLES = (
+    "Call arguments:",
+    "Returns of a call:",
+    "Returns:",
+    "Yields:",
+    "Example:",
+    "References:",
+)
 NAMES = re.compile(r"(\*{0,2}\w+(?:,\s+\*{0,2}\w+)+): ")
+DEEPER = "    options:\n      heading_level: 3"
 ROOT = pathlib.Path(__file__).parent.parent
 # From package to the names that a page shows first. The others follow.
 PACKAGES = {
-    "kdkit": ("Distiller", "Objective", "layer_map"),
+    "kdkit": ("distill", "Distiller", "Objective", "layer_map"),
     "kdkit.losses": (
         "SoftCrossEntropy",
         "LogitKLDivergence",
@@ -71,7 +79,14 @@ PACKAGES = {
         "register_exporter",
     ),
     "kdkit.recipes": ("RECIPES", "Recipe", "Stage", "register_recipe"),
-    "kdkit.tasks": ("TASKS", "Task", "register_task", "get_task"),
+    "kdkit.tasks": (
+        "from_table",
+        "from_toml",
+        "TASKS",
+        "Task",
+        "register_task",
+        "get_task",
+    ),
     "kdkit.data": (
         "TableLayout",
         "read_table",
@@ -276,7 +291,12 @@ def _api_pages() -> Iterator[tuple[str, str]]:
         if elsewhere:
             links = [f"[`{name}`][{at}]" for name, at in elsewhere.items()]
             parts.append(f"Described on other pages: {', '.join(links)}.")
-        parts += [f"::: {package}.{name}" for name in entries]
+        first = [name for name in entries if name in PACKAGES[package]]
+        others = [name for name in entries if name not in first]
+        parts += [f"::: {package}.{name}" for name in first or others]
+        if first and others:
+            parts.append("## More names")
+            parts += [f"::: {package}.{name}\n{DEEPER}" for name in others]
         if constants:
             names = ", ".join(f"`{name}`" for name in constants)
             parts.append(f"## Constants\n\n{names}")

@@ -94,6 +94,10 @@ from kdkit.teacher_cache.index import Index
 from kdkit.teacher_cache.shards import Shard
 
 SMOKE = smoke.distillation(RECIPES["tinybert"])
+LABELED = (
+    b'{"text": "a", "label": 1}',
+    b'{"text": "b", "label": 2}',
+)
 OF_CLASSES = {"_type": "ClassLabel", "names": ["a", "b", "c"]}
 OF_DATASETS = ("state.json", "a.arrow", "dataset_info.json")
 LAYOUTS = {
@@ -113,14 +117,14 @@ def table(content, folder):
 
 def own_table(content, folder):
     suffix, first, *others = parts(content, 4)
-    name = f"a.{suffix.decode('ascii', 'replace').strip('/')[:8]}"
     if suffix == b"d":
-        name = "saved"
+        path = pathlib.Path(folder, "saved")
         for file, part in zip(OF_DATASETS, (first, *others), strict=False):
-            write(folder, f"{name}/{file}", part)
+            write(folder, f"saved/{file}", part)
     else:
-        write(folder, name, first)
-    path = folder / name
+        known = {name.encode(): name for name in ("tsv", "jsonl", "json")}
+        known[b"parquet"] = "parquet"
+        path = write(folder, f"a.{known.get(suffix, 'csv')}", first)
     split_folders(path)
     columns = {"text_column": "text", "label_column": "label"}
     from_table(test=path, **columns).load("test")
@@ -342,15 +346,8 @@ SEEDS = {
     own_table: [
         PART.join((b"csv", b'text;label\n"a ""fine""\n film";x\ndull;y\n')),
         PART.join((b"tsv", b'text\tlabel\n"a ""b"""\t1\nc d\t2\n')),
-        PART.join(
-            (b"jsonl", b'{"text": "a", "label": 1}\n{"text": "b", "label": 2}')
-        ),
-        PART.join(
-            (
-                b"json",
-                b'[{"text": "a", "label": 1}, {"label": 0.5, "text": "b"}]',
-            )
-        ),
+        PART.join((b"jsonl", b"\n".join(LABELED))),
+        PART.join((b"json", b"[" + b",".join(LABELED) + b"]")),
         PART.join((b"parquet", parquet_file())),
         PART.join(
             (

@@ -37,8 +37,13 @@ PAGES = [
 
 
 def commands_in(path):
-    """The `kdkit VERB …` commands that stand on lines of their own."""
-    text = re.sub(r"\\+\n\s*", " ", path.read_text(encoding="utf-8"))
+    """The `kdkit VERB …` commands on lines of their own, without outputs."""
+    text = path.read_text(encoding="utf-8")
+    if path.suffix == ".md":
+        text = "\n".join(
+            re.findall(r"^```(?:ba)?sh\n(.*?)^```", text, re.M | re.S)
+        )
+    text = re.sub(r"\\+\n\s*", " ", text)
     for line in text.splitlines():
         match = re.match(r"^(?:\$ |    | {2})?kdkit ([a-z-]+)( .*)?$", line)
         if match and match[1] in VERBS:

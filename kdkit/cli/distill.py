@@ -1,11 +1,13 @@
 """Distils a fine-tuned teacher into a student, following a recipe.
 
 The student is saved in RUN/student/, a keras-hub preset directory. The same
-command continues a stopped run.
+command continues a stopped run. Without --task and --train, the data is that of
+the teacher's run.
 
 example:
   kdkit distill tinybert --task sst2 --data-dir glue \\
       --teacher runs/teacher --control --run-dir runs/tinybert
+  kdkit distill tinybert --teacher runs/teacher --run-dir runs/tinybert
   kdkit distill lightpaff --task sst2 --data-dir glue --corpus wiki.txt \\
       --encoder bert_base_en_uncased --run-dir runs/lightpaff
   kdkit distill lightpaff --model gpt2 --decoder gpt2_medium_en \\

@@ -182,19 +182,27 @@ def chosen_data(options) -> DataSettings:
     Raises:
         UsageError: as `chosen_task` does.
     """
-    if options.task is None and not names_a_table(options):
-        data = data_of_teacher(options)
-        _log.info(f"Data of {options.teacher[0]}: {_in_words(data)}.")
-        return data
     data_dir = options.data_dir
     if data_dir is not None and pathlib.Path(data_dir).exists():
         data_dir = str(pathlib.Path(data_dir).resolve())
-    return DataSettings.of(chosen_task(options), data_dir)
+    if options.task is not None or names_a_table(options):
+        return DataSettings.of(chosen_task(options), data_dir)
+    data = data_of_teacher(options)
+    if data_dir is not None:
+        if data.table is not None:
+            raise UsageError(
+                "--data-dir is for the built-in tasks. Received: a teacher on "
+                f"the table {data.table.train}. Remove --data-dir."
+            )
+        data = dataclasses.replace(data, data_dir=data_dir)
+    print(f"Data of {options.teacher[0]}: {_in_words(data)}.", flush=True)
+    return data
 
 
 def _in_words(data):
     if data.table is None:
-        return f"task {data.task}"
+        where = "" if data.data_dir is None else f" in {data.data_dir}"
+        return f"task {data.task}{where}"
     return ", ".join(
         f"{split} {path}" for split, path in data.table.files.items()
     )

@@ -4,6 +4,9 @@ The model is a keras-hub preset's name, a preset directory or a Hugging Face
 checkpoint directory. The teacher is saved in RUN/teacher/.
 
 example:
+  kdkit train-teacher --train reviews.csv --text-column review \\
+      --label-column sentiment --model bert_base_en_uncased \\
+      --run-dir runs/teacher
   kdkit train-teacher --task sst2 --data-dir glue \\
       --model bert_base_en_uncased --run-dir runs/teacher
 """

@@ -25,6 +25,7 @@ from kdkit.errors import shortened
 DEV_SHARE = 0.1
 MOST_NUMBERS = 20  # different numbers in a label column without --regression
 MOST_LABELS = 1000
+NO_PUNCTUATION = str.maketrans("", "", PUNCTUATION)
 LEAST_ROWS = 20  # with fewer, each row may have its own label
 REGRESSION = (
     "Pass --regression for scores (Python: regression=True), or name another "
@@ -140,10 +141,10 @@ class LabeledTable:
             UsageError: with file and place of malformed rows, empty texts, and
                 labels that are empty or unknown.
         """
-        examples = self._whole_file(split)
+        state = _state_of(self._path(split))
         if split == "test" or not self.sets_dev_aside:
-            return examples
-        aside = dev_rows(examples)
+            return _whole_file(self, split, state)
+        examples, aside = _with_dev_rows(self, state)
         if not len(aside):
             raise UsageError(
                 f"{self.train} has too few examples to set some aside for dev. "
@@ -178,7 +179,7 @@ class LabeledTable:
                     )
             for split in files:
                 with check():
-                    table._whole_file(split)
+                    table.read_file(split)
         return table
 
     def description(self, split: str, count: int) -> str:
@@ -208,7 +209,15 @@ class LabeledTable:
         columns = (*self.text_columns, self.label_column)
         return _file_rows(path, _state_of(path), columns, split == "test")
 
-    def _whole_file(self, split):
+    def read_file(self, split: str) -> Examples:
+        """Reads the whole file of a split, with the rows that are set aside.
+
+        Args:
+            split: string.
+
+        Raises:
+            UsageError: as `read` does.
+        """
         path = self._path(split)
         rows, has_labels = self._rows(split)
         reads_labels = has_labels and (self.regression or self.labels)
@@ -399,6 +408,23 @@ def _file_rows(path, state, columns, may_lack_label) -> tuple[list[Row], bool]:
     return rows, has_labels
 
 
+@functools.lru_cache(maxsize=3)
+def _whole_file(table, split, state):
+    return table.read_file(split)
+
+
+@functools.lru_cache(maxsize=1)
+def _with_dev_rows(table, state):
+    examples = table.read_file("train")
+    return examples, dev_rows(examples)
+
+
+def release_rows() -> None:
+    """Frees the rows of the files that were read last, before training."""
+    for cached in (_file_rows, _whole_file, _with_dev_rows):
+        cached.cache_clear()
+
+
 def dev_rows(examples: Examples) -> np.ndarray:
     """Returns the rows to set aside for dev: about a tenth of each label.
 
@@ -454,8 +480,5 @@ def _joined(groups):
 
 
 def _without_punctuation(row):
-    texts = []
-    for text in normalized(row):
-        words = (word.strip(PUNCTUATION) for word in text.split())
-        texts.append(" ".join(filter(None, words)) or text)
-    return tuple(sorted(texts))
+    texts = normalized(text.translate(NO_PUNCTUATION) for text in row)
+    return tuple(sorted(texts)) if any(texts) else tuple(sorted(row))

@@ -377,7 +377,7 @@ def _listed(path):
 def _parquet(path, wanted):
     try:
         file = pyarrow.parquet.ParquetFile(path)
-        headings = tuple(file.schema_arrow.names)
+        schema = file.schema_arrow
     except (pa.ArrowException, OSError, ValueError) as error:
         raise _unreadable(path, "a Parquet file", error) from error
 
@@ -386,7 +386,8 @@ def _parquet(path, wanted):
             yield from file.iter_batches()
 
     rows = _batch_rows(path, "a Parquet file", batches(), wanted)
-    return Table(path, headings, "Parquet", rows)
+    names = tuple(schema.names)
+    return Table(path, names, "Parquet", rows, _names_in(schema))
 
 
 def _saved_dataset(path, wanted):
@@ -440,8 +441,21 @@ def _class_names(path):
     """The names of classes by column, as `dataset_info.json` has them."""
     if not (path / DATASET_INFO).is_file():
         return {}
-    info = read_json(path / DATASET_INFO, "the features of a saved dataset")
-    features = info.get("features")
+    what = "the features of a saved dataset"
+    return _named(read_json(path / DATASET_INFO, what).get("features"))
+
+
+def _names_in(schema):
+    """The names of classes by column, as `datasets` writes them to Parquet."""
+    try:
+        found = parse_json((schema.metadata or {}).get(b"huggingface", b""))
+    except UsageError:
+        return {}
+    info = found.get("info")
+    return _named(info.get("features") if isinstance(info, dict) else None)
+
+
+def _named(features):
     return {
         column: tuple(map(str, feature["names"]))
         for column, feature in (

@@ -13,6 +13,7 @@ import keras_hub
 import numpy as np
 
 from kdkit import models
+from kdkit import taps
 from kdkit.backends import as_float32
 from kdkit.backends import tf
 from kdkit.errors import UsageError
@@ -31,8 +32,6 @@ from kdkit.generation.step import Seq2SeqStep
 from kdkit.models.families import DECODERS
 from kdkit.models.families import Family
 from kdkit.models.families import family_of
-from kdkit.taps import has_graph
-from kdkit.taps import symbolic_inputs
 
 MAX_OPTIONS = 16  # of a multiple-choice question
 BATCH_SIZE = 8  # of generated batches
@@ -134,7 +133,7 @@ def _only_input(model):
     """Returns the symbolic input of a model with one, otherwise `None`."""
     if not isinstance(model, keras.Model) or _is_trainer(model):
         return None
-    tensors = keras.tree.flatten(symbolic_inputs(model))
+    tensors = keras.tree.flatten(taps.symbolic_inputs(model))
     return tensors[0] if len(tensors) == 1 else None
 
 
@@ -164,17 +163,17 @@ def _reads_tokens(model, tensor):
 
 def _has_input(model, name):
     """Whether a model's inputs are a dict with this name."""
-    inputs = symbolic_inputs(model)
+    inputs = taps.symbolic_inputs(model)
     return isinstance(inputs, dict) and name in inputs
 
 
 def _with_named_input(model):
     """Returns a model whose inputs are a dict, around one with one tensor."""
     tensor = _only_input(model)
-    is_named = has_graph(model) and _has_input(model, INPUT_NAMES[0])
+    is_named = taps.has_graph(model) and _has_input(model, INPUT_NAMES[0])
     if tensor is None or is_named:
         return model
-    structure = symbolic_inputs(model)
+    structure = taps.symbolic_inputs(model)
     is_tokens = _reads_tokens(model, tensor)
     name = INPUT_NAMES[0] if is_tokens else TENSOR
     if isinstance(structure, dict) and not is_tokens:

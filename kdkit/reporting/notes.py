@@ -1,9 +1,9 @@
 """Notes on a run: facts that its table does not show, and its provenance."""
 
 import dataclasses
+import pathlib
 from collections.abc import Sequence
 
-from kdkit.data.labeled_tables import set_aside_in_words
 from kdkit.io.machine import duration
 from kdkit.reporting.comparison import common_setting
 from kdkit.reporting.comparison import latency_settings
@@ -25,6 +25,8 @@ from kdkit.reporting.selection import run_seconds
 from kdkit.reporting.selection import shown_split
 from kdkit.runs import events
 
+# As in `kdkit.data.labeled_tables`, which imports TensorFlow.
+_SET_ASIDE = "10 %"
 GENERATED_TASK = "sentiment"
 _BERT_SHARES = (0.8, 0.1)  # masks and random tokens: the usual, not mentioned
 
@@ -157,8 +159,8 @@ def _notes_on_the_run(records):
     result = best_evaluation(records, records.trained_arm)
     if table.get("train") and not table.get("dev") and result is not None:
         found.append(
-            f"dev: {set_aside_in_words(table['train'])}, {result.examples} "
-            "examples."
+            f"dev: {_SET_ASIDE} of {pathlib.PurePath(table['train']).name} set "
+            f"aside, {result.examples} examples."
         )
     for event in records.events_of(events.Doctor):
         ruinous = [

@@ -401,6 +401,11 @@ def _settings_problem(config):
             return f"expected a text as 'provenance.{name}'"
     if not isinstance(task, str):
         return "expected a name as 'data.task'"
+    table = (config.get("data") or {}).get("table") or {}
+    if not isinstance(table, dict) or not isinstance(
+        table.get("train"), str | None
+    ):
+        return "expected an object with a path as 'data.table'"
     if not isinstance(languages, list) or not all(
         isinstance(name, str) for name in languages
     ):

@@ -13,6 +13,7 @@ from kdkit.data import BatchStream
 from kdkit.data import Buckets
 from kdkit.data import EncodedExamples
 from kdkit.data import for_any_shape
+from kdkit.data.labeled_tables import release_rows
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.taps import select_inputs
@@ -164,6 +165,7 @@ def load_data(
     if task.table is not None:
         for split, rows in (("train", train), (settings.dev_split, dev)):
             _log.info(task.table.description(split, len(rows)))
+        release_rows()
     dev = task.encode(dev, tokenizer, settings.sequence_length)
     copies = ""
     if training_rows.augmented is not None:

@@ -75,6 +75,18 @@ def write_dataset(folder, names=None, rows=ROWS):
     (folder / "dataset_info.json").write_text(json.dumps(info))
 
 
+def write_named_parquet(path):
+    """As `to_parquet` of Hugging Face datasets writes classes."""
+    names = ["bad", "good", "so so"]
+    feature = {"names": names, "_type": "ClassLabel"}
+    info = {"info": {"features": {"sentiment": feature}}}
+    rows = [(*row[:2], names.index(row[2])) for row in ROWS]
+    table = arrow_table(rows).replace_schema_metadata(
+        {"huggingface": json.dumps(info)}
+    )
+    pa.parquet.write_table(table, path)
+
+
 FORMATS = {
     "a.csv": write_csv,
     "semicolons.csv": lambda path: write_csv(path, delimiter=";"),
@@ -85,6 +97,7 @@ FORMATS = {
     "a.jsonl": write_jsonl,
     "a.json": write_list,
     "a.parquet": write_parquet,
+    "named.parquet": write_named_parquet,
     "dataset": write_dataset,
     "numbered": lambda path: write_dataset(path, ["bad", "good", "so so"]),
 }

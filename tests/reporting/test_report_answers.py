@@ -66,6 +66,19 @@ def test_page_shows_data_chance_answers_and_bytes(run):
         assert shown in text, shown
 
 
+def test_page_names_the_users_own_table(make_run):
+    table = {
+        "train": "/home/me/my.csv",
+        "dev": None,
+        "text_columns": ["a", "b"],
+    }
+    run = make_run("run", {"data": {"task": "my", "table": table}})
+    text = render_report(read_run(run.run_dir))
+    assert "<dt>Train</dt><dd>my.csv</dd>" in text
+    assert "<dt>Text columns</dt><dd>a, b</dd>" in text
+    assert "<dt>Dev</dt>" not in text
+
+
 def test_page_opens_to_a_picture(run):
     text = render_report(read_run(run.run_dir))
     assert text.index("<img") < text.index('class="verdict"')
@@ -104,6 +117,7 @@ def test_scores_are_drawn_against_labels(distillation_run):
         {"scores": [[1.0]]},
         {"differences": [{"text": "a", "label": 1}]},
         {"classes": None},
+        {"classes": None, "confusion": []},
     ],
     ids=lambda fields: str(fields),
 )

@@ -35,6 +35,7 @@ def points(monkeypatch):
             patch.setattr(
                 trade_off, "draw", lambda title, paint, columns: paint(axes)
             )
+            patch.setattr(trade_off, "_write_values", MagicMock())
             plot_trade_off(group_by_seed(runs))
         assert len(dict(axes.values)) == len(axes.values)  # own names
         return dict(axes.values)
