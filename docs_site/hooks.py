@@ -32,6 +32,13 @@ AT_ROOT = {
     "SECURITY.md": "design/security.md",
     "CHANGELOG.md": "design/changelog.md",
 }
+GUIDES = (
+    "tinybert_on_your_csv",
+    "patient_kd",
+    "language_model",
+    "translator",
+    "from_run_to_app",
+)
 FORMULA = re.compile(
     r'<(span|div) class="arithmatex">\s*\\([(\[])(.*?)\\[)\]]\s*</\1>', re.S
 )
@@ -53,7 +60,7 @@ OUTSIDE = re.compile(
 
 def on_config(config):
     """Adds the guides and the reference to the navigation."""
-    guides = sorted((ROOT / "docs" / "guides").glob("*.md"))
+    guides = sorted((ROOT / "docs" / "guides").glob("*.md"), key=_place)
     for part in config.nav:
         if "Guides" in part:
             part["Guides"] = [f"guides/{page.name}" for page in guides]
@@ -61,6 +68,12 @@ def on_config(config):
             part["Reference"] = reference.nav()
     config.nav = [part for part in config.nav if part != {"Guides": []}]
     return config
+
+
+def _place(guide):
+    """The place of a guide in the navigation; new ones come last."""
+    name = guide.stem
+    return (GUIDES.index(name) if name in GUIDES else len(GUIDES), name)
 
 
 def on_files(files, config):

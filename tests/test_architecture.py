@@ -41,7 +41,7 @@ FLOOR_OF = {room: floor for floor, rooms in enumerate(FLOORS) for room in rooms}
 # These import in functions: to answer quickly, and to need no TFDS.
 MAY_IMPORT_LATE = ("kdkit/cli/", "kdkit/data/tfds.py")
 MAY_TOUCH_PRIVATE_NAMES = "kdkit/taps/private.py"
-MAY_IMPORT_PRIVATE_MODULES = ("kdkit/taps/naming.py", "kdkit/taps/naming.py")
+MAY_IMPORT_PRIVATE_MODULES = ("kdkit/taps/naming.py", "kdkit/taps/layers.py")
 # The second is a process that answers on its standard output.
 MAY_PRINT = ("kdkit/cli/", "kdkit/io/hdf5_walk.py")
 MAXIMUM_LINES = 600

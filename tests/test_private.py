@@ -64,3 +64,10 @@ def test_a_tensor_names_the_operation_that_made_it():
     assert source.shape == (None, 8)
     (*_, inputs) = private.made_by(model.input["token_ids"])
     assert not inputs
+
+
+def test_a_model_lists_its_layers():
+    layers = [keras.layers.Dense(2), keras.layers.Flatten()]
+    model = keras.Sequential([keras.Input((3,)), *layers])
+    found = private.sublayers(model)
+    assert all(any(one is layer for one in found) for layer in layers)

@@ -54,13 +54,17 @@ def data_facts(records: RunRecords) -> list[tuple[str, str]]:
         The task, the settings of the data, the numbers of examples and the
         chance level. Numbers that the run has not recorded are omitted.
     """
-    data = records.config.get("data") or {}
-    found = [("Task", records.task)]
+    where = "corpus" if records.is_on_text else "data"
+    data = records.config.get(where) or {}
     table = data.get("table") or {}  # the user's own
-    for name, value in [*data.items(), *table.items()]:
-        if name in _NOT_DATA or value in (None, "", [], {}, False):
-            continue
-        found.append((_label(name), _in_words(value)))
+    found = [("Task", records.task)]
+    found += [
+        (_label(name), _in_words(value))
+        for name, value in [*data.items(), *table.items()]
+        if name not in _NOT_DATA
+        and not isinstance(value, dict)
+        and value not in (None, "", [], False)
+    ]
     answers = _first(records)
     if answers is not None:
         if answers.train_examples is not None:
@@ -224,10 +228,12 @@ def _titled(name, called):
 
 def _no_errors_reason(records):
     answers = _first(records)
+    if records.is_on_text:
+        return "Not measured: a run on text has no labels."
     if answers is None:
         return (
-            "Not measured: the run has not finished, was made by an earlier "
-            "version of kdkit, or is on text."
+            "Not measured: the run has not finished, is from an earlier "
+            "version of kdkit, or was read from a file of records."
         )
     return answers.reason or ""
 
@@ -243,17 +249,22 @@ def differences(records: RunRecords) -> Sequence[Difference] | None:
 
 
 def differing_in_words(records: RunRecords) -> str:
-    """Returns how many examples student and teacher answer differently."""
+    """Returns how many examples student and teacher answer differently.
+
+    If that was not measured, returns the reason.
+    """
     answers = records.predictions.get("student")
-    if answers is None or answers.differences is None:
-        return ""
+    if answers is None:
+        return _no_errors_reason(records)
+    if answers.differences is None:
+        return "Listed only for classes and scores of a text or a pair."
     shown = len(answers.differences)
     if not shown:
         return (
             f"Student and teacher agree on all {answers.examples:,} examples."
         )
     if answers.differing is None:
-        return f"The {shown} examples with the largest difference."
+        return f"Below are the {shown} examples with the largest differences."
     share = 100 * answers.differing / max(answers.examples, 1)
     text = (
         f"Student and teacher differ on {answers.differing:,} of "
@@ -282,6 +293,8 @@ def _label(name):
 
 
 def _in_words(value):
+    if value is True:
+        return "yes"
     if isinstance(value, list):
         return ", ".join(map(_in_words, value))
     return portable_path(value) if isinstance(value, str) else str(value)

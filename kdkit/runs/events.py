@@ -384,7 +384,7 @@ class Export(Event, kind="export"):
     collapsed: str | None = None
     made_from: dict | None = None
     file_digest: str | None = None
-    bytes_by_part: dict[str, int] | None = None
+    bytes_by_part: dict[str, PositiveInt] | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -97,10 +97,11 @@ class Predictions(Fields):
     def __post_init__(self):
         size = len(self.classes or ())
         rows = self.confusion
-        if rows is not None and [len(row) for row in rows] != [size] * size:
+        widths = None if rows is None else [len(row) for row in rows]
+        if rows is not None and (not size or widths != [size] * size):
             raise UsageError(
                 f"Expected a confusion matrix of {size} × {size} counts, for "
-                f"the classes. Got rows of {[len(row) for row in rows]}. Pass "
+                f"the classes. Got rows of {widths}. Pass "
                 "a row and a column for each class."
             )
         if any(len(pair) != 2 for pair in self.scores or ()):

@@ -1,7 +1,7 @@
 """Taps: named tensors read from a model in one forward pass.
 
 Only `private.py` reads private attributes of Keras and keras-hub; only
-`naming.py` imports modules from `keras.src`.
+`naming.py` and `layers.py` import modules from `keras.src`.
 """
 
 from kdkit.late_names import late_names
@@ -29,7 +29,7 @@ _DEFINED_IN = {
     "find_backbone": "kdkit.models.families",
     "has_graph": "layers",
     "is_layer_tap": "names",
-    "keras_mask": "private",
+    "keras_mask": "layers",
     "kept_names": "naming",
     "key_mask": "masks",
     "number_later": "naming",

@@ -3,6 +3,9 @@
 Any Keras model will do, also a subclassed one, which has no graph: while the
 model runs, each layer in question records the result of its `call`. So there
 is one forward pass, and the outputs see the same dropout as the logits.
+
+Keras keeps the mask of a tensor in an attribute or, for tensors of JAX, in a
+table. The function that reads both is private; tests/test_any_model.py pins it.
 """
 
 import contextlib
@@ -10,6 +13,7 @@ import functools
 import threading
 
 import keras
+from keras.src.backend.common.masking import get_keras_mask
 
 from kdkit.errors import UsageError
 from kdkit.errors import suggestion
@@ -18,6 +22,8 @@ from kdkit.taps.names import LAYER
 from kdkit.taps.names import is_layer_tap
 from kdkit.taps.names import tap_name
 
+# Sizes for axes of any size, where a backend needs numbers.
+_ANY_SIZES = (4, 5)
 OUTPUT = "output"  # the key of the model's own output in `output_specs`
 _MAX_NAMED = 12  # layers in an error
 _lock = threading.Lock()
@@ -262,8 +268,33 @@ def output_specs(model, taps=()) -> dict:
         output, taps = layers.run(lambda: model(x, training=False))
         return {**taps, OUTPUT: output}
 
+    symbolic = _Run(run)
     try:
-        return _Run(run).compute_output_spec(inputs)
+        return symbolic.compute_output_spec(inputs)
+    except UsageError:
+        raise
+    except Exception:  # JAX cannot compare an unknown length with a limit
+        return _specs_of_sizes(model, symbolic, inputs)
+
+
+def _specs_of_sizes(model, symbolic, inputs):
+    """Returns the same specs from two symbolic runs on inputs of known sizes.
+
+    An axis whose size differs between the two may have any size.
+    """
+    try:
+        first, second = (
+            symbolic.compute_output_spec(
+                keras.tree.map_structure(
+                    lambda one, size=size: keras.KerasTensor(
+                        [axis or size for axis in one.shape], one.dtype
+                    ),
+                    inputs,
+                )
+            )
+            for size in _ANY_SIZES
+        )
+        return keras.tree.map_structure(_common_spec, first, second)
     except UsageError:
         raise
     except Exception as error:  # a user's model may raise anything
@@ -273,6 +304,22 @@ def output_specs(model, taps=()) -> dict:
             "functional model. Wrap it in one: keras.Model(inputs, "
             "model(inputs))."
         ) from error
+
+
+def _common_spec(first, second):
+    shape = [
+        size if size == other else None
+        for size, other in zip(first.shape, second.shape, strict=True)
+    ]
+    return keras.KerasTensor(shape, first.dtype)
+
+
+def keras_mask(tensor):
+    """Returns the mask that Keras' layers pass on with a tensor, or `None`.
+
+    Such masks begin at `Embedding(mask_zero=True)` and `Masking`.
+    """
+    return get_keras_mask(tensor)
 
 
 def has_graph(model) -> bool:

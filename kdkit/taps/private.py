@@ -1,9 +1,9 @@
 """Private attributes of Keras and keras-hub, each behind a function.
 
 No other module of kdkit reads an attribute of theirs that begins with an
-underscore (`naming.py` imports modules from `keras.src`). tests/test_private.py
-reads each of these attributes, so that it fails if a new version of Keras or
-keras-hub renames one.
+underscore (`naming.py` and `layers.py` import modules from `keras.src`).
+tests/test_private.py reads each of these attributes, so that it fails if a new
+version of Keras or keras-hub renames one.
 
 This module imports neither: families use it before TensorFlow is imported.
 """
@@ -106,11 +106,3 @@ def made_by(tensor) -> tuple:
 def sublayers(layer) -> list:
     """Returns the layers that a layer or model tracks, one level down."""
     return list(layer._layers)
-
-
-def keras_mask(tensor):
-    """Returns the mask that Keras layers pass on with a tensor, or `None`.
-
-    Such masks begin at `Embedding(mask_zero=True)` and `Masking`.
-    """
-    return getattr(tensor, "_keras_mask", None)

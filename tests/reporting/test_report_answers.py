@@ -117,6 +117,7 @@ def test_scores_are_drawn_against_labels(distillation_run):
         {"scores": [[1.0]]},
         {"differences": [{"text": "a", "label": 1}]},
         {"classes": None},
+        {"classes": None, "confusion": []},
     ],
     ids=lambda fields: str(fields),
 )
