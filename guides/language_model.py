@@ -36,7 +36,7 @@ NUM_STUDENT_TEXTS = 200
 VOCABULARY_SIZE = 330
 LENGTH = 32  # tokens of a text
 TEACHER_EPOCHS = 8
-EPOCHS = 48
+EPOCHS = 40
 
 """
 ## Running text
@@ -226,11 +226,12 @@ print(f"same highest token as Keras: {report.same_top_class:.1%}")
 
 file = kdkit.export.LiteRTDecoder("student-int8.tflite")
 prompt = "Mia has a blue lamp. Ben wants it."
+prompt_tokens = tokenizer(prompt)
 for model in (student, file):
     tokens = kdkit.generation.generate(
         model,
-        tokenizer(prompt),
-        max_tokens=20,
+        prompt_tokens,
+        max_tokens=LENGTH - len(prompt_tokens),
         stop_token_ids=[tokenizer.end_token_id],
     )
     print(prompt + tokenizer.detokenize(tokens))

@@ -89,6 +89,7 @@ def test_a_call_is_the_run_of_the_command_line(teacher, tmp_path, capsys):
         assert shown in by_call or any(word in line for word in OF_COMMANDS)
 
 
+@pytest.mark.large
 def test_models_in_memory_and_a_temporary_run(teacher, finished_run):
     teacher = keras_hub.models.TextClassifier.from_preset(
         str(teacher / "teacher")
@@ -155,13 +156,16 @@ def sentences(number):
     return list(texts), [("negative", "positive")[n] for n in numbers]
 
 
-def test_data_in_memory_is_a_table_of_the_run(teacher, tmp_path, capsys):
+def test_models_and_data_in_memory_are_saved_in_the_run(
+    teacher, tmp_path, capsys
+):
     texts, labels = sentences(40)
+    model = keras_hub.models.TextClassifier.from_preset(
+        str(teacher / "teacher")
+    )
     call = {
-        "teacher": teacher,
-        "student": kdkit.models.student(
-            STUDENT, teacher=kdkit.models.load_classifier(teacher, 2)
-        ),
+        "teacher": model,
+        "student": kdkit.models.student(STUDENT, teacher=model),
         "recipe": "vanilla_kd",
         "epochs": 1,
         "run_dir": tmp_path / "run",
