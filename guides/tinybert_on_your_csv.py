@@ -158,6 +158,10 @@ result = kdkit.distill(
 )
 
 """
+In the first stage the student's head is still random, so the accuracies there
+mean nothing. The last line compares the outcome with the teacher and with the
+control.
+
 The same in a terminal, with the same stages, checks and files:
 
 ```bash
