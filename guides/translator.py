@@ -202,7 +202,8 @@ for name, model in {
 }.items():
     translations[name] = make_writer(model)(dev_sources)
     bleu = sacrebleu.corpus_bleu(translations[name], [list(dev_targets)])
-    print(f"{name}: {model.count_params():,} parameters, BLEU {bleu.score:.1f}")
+    size = model.count_params()
+    print(f"{name}: {size:,} parameters, BLEU {bleu.score:.1f}")
 
 print("source:   ", dev_sources[1])
 print("reference:", dev_targets[1])
