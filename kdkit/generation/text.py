@@ -100,13 +100,19 @@ def _with_keras(model, token_ids, max_tokens, sampler, stop_token_ids):
     tokens = np.full((1, num_given + max_tokens), empty, "int32")
     tokens[0, :num_given] = token_ids
     model.compile(sampler=sampler, jit_compile=False)
-    generated = model.generate(
-        {
-            "token_ids": tokens,
-            "padding_mask": np.arange(tokens.shape[1])[np.newaxis] < num_given,
-        },
-        stop_token_ids=stop_token_ids or None,
-    )
+    # A preprocessor would take the token ids for texts.
+    preprocessor, model.preprocessor = model.preprocessor, None
+    try:
+        generated = model.generate(
+            {
+                "token_ids": tokens,
+                "padding_mask": np.arange(tokens.shape[1])[np.newaxis]
+                < num_given,
+            },
+            stop_token_ids=stop_token_ids or None,
+        )
+    finally:
+        model.preprocessor = preprocessor
     new = np.asarray(generated["token_ids"])[0, num_given:]
     ends = np.flatnonzero(np.isin(new, stop_token_ids))
     return new[: ends[0]] if len(ends) else new
