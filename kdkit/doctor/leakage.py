@@ -436,7 +436,6 @@ def odd_texts(
 
     Returns:
         A `Finding`, or `None` if there are no such texts.
-        A `Finding`, or `None` where nothing is odd.
     """
     said, advice = [], []
     for split, some in rows.items():

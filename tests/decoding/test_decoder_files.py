@@ -235,12 +235,6 @@ def test_a_file_that_differs_is_not_left(model, tmp_path, monkeypatch):
         export.to_litert(model, tmp_path / "wrong.tflite")
 
 
-def test_what_is_no_decoder_is_refused(tmp_path):
-    plain = keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
-    with pytest.raises(UsageError, match="Only functional.*Sequential"):
-        export.to_litert(plain, tmp_path / "plain.tflite")
-
-
 def test_what_exists_is_not_replaced(model, reports):
     with pytest.raises(UsageError, match="the path exists"):
         export.to_litert(model, reports["fp32"].file)

@@ -111,17 +111,22 @@ def test_a_table_of_dev_without_the_names_of_its_columns(
 
 
 def test_unlabelled_texts_that_a_csv_writer_quoted(settings, tmp_path):
-    file = tmp_path / "text.tsv"
+    """Quotes are part of a line, and around a column's cell."""
     texts = ['"ab ""cd"" ef"', "gh ij", '"kl ""mn"""']
-    file.write_text("\n".join(["text", *texts]))
-    unlabeled = UnlabeledSettings((str(file),), ("text",))
-    findings = diagnose(
-        dataclasses.replace(settings, unlabeled=unlabeled), tmp_path / "run"
-    )
-    assert checks(findings, WARNING) == {"unlabelled texts"}
-    assert "in 2 of 3 rows of the unlabelled text" in (
-        found(findings, "unlabelled texts").found
-    )
+    lines, table = tmp_path / "lines.txt", tmp_path / "text.tsv"
+    lines.write_text("\n".join(texts))
+    table.write_text("\n".join(["text", *texts]))
+    for unlabeled, expected in (
+        (UnlabeledSettings((str(lines),)), {"unlabelled texts"}),
+        (UnlabeledSettings((str(table),), ("text",)), set()),
+    ):
+        findings = diagnose(
+            dataclasses.replace(settings, unlabeled=unlabeled),
+            tmp_path / "run",
+        )
+        assert checks(findings, WARNING) == expected
+        for warning in filter(None, expected):
+            assert "in 2 of 3 rows" in found(findings, warning).found
 
 
 def write_copies(path, copies):

@@ -125,7 +125,5 @@ def test_litert_model_refuses_files_of_other_models(tmp_path):
     )
     path = tmp_path / "other.tflite"
     path.write_bytes(converter.convert())
-    with pytest.raises(UsageError, match="no input 'token_ids'") as error:
+    with pytest.raises(UsageError, match="'image' has the fixed batch size 3"):
         LiteRTModel(path)
-    assert "['image']" in str(error.value)
-    assert "float32" in str(error.value)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import logging
 
 import numpy as np
 import pytest
@@ -159,16 +160,18 @@ def test_distilberts_smoke_run_masks_and_updates_as_its_code():
     assert (optimizer.beta_2, optimizer.global_clipnorm) == (0.98, 5.0)
 
 
-def test_one_length_is_for_losses_that_count_padding(tmp_path, capsys):
+def test_one_length_is_for_losses_that_count_padding(tmp_path, caplog):
+    caplog.set_level(logging.INFO, "kdkit")
     smoke_run = ("--smoke", "--parity", "tinybert")
     assert settings_of(*smoke_run).data.num_buckets is None
-    said = capsys.readouterr().out
     assert (
-        "padded to 32 tokens, because attention_mse, hidden_state_mse" in said
+        "padded to 32 tokens, because attention_mse, hidden_state_mse"
+        in caplog.text
     )
+    caplog.clear()
     assert settings_of("--smoke").data.num_buckets == 1
     assert settings_of("--smoke", "--parity", "paper").data.num_buckets == 1
-    assert not capsys.readouterr().out
+    assert not caplog.text
     # What somebody set, or a run was begun with, stays.
     chosen = settings_of(*smoke_run, "--set", "data.num_buckets=4")
     assert chosen.data.num_buckets == 4
