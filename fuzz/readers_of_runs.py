@@ -27,6 +27,7 @@ from kdkit.data.augmented import store_augmented
 from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
+from kdkit.io.files import with_own_digest
 from kdkit.models import student
 from kdkit.models.backbones import hugging_face_config
 from kdkit.models.backbones import load_backbone
@@ -50,6 +51,11 @@ from kdkit.models.variants import saved_settings
 from kdkit.models.variants import with_settings
 from kdkit.reporting.results import replace_results
 from kdkit.runs.augmenting import _stop_words
+from kdkit.runs.given import CONTENT
+from kdkit.runs.given import SavedInputs
+from kdkit.runs.predictions import PREDICTIONS_FILE
+from kdkit.runs.predictions import Predictions
+from kdkit.runs.predictions import read_predictions
 from kdkit.settings import parse_value
 from kdkit.training.callbacks import read_points
 from kdkit.training.checkpoints import STATE
@@ -219,6 +225,18 @@ def saved_config(content, folder):
     holds_plain_encoder(folder)
     require_convertible(folder)
     task_class(folder)
+
+
+def answers(content, folder):
+    write(folder, PREDICTIONS_FILE, content)
+    read_predictions(pathlib.Path(folder))
+
+
+def inputs_of_a_call(content, folder):
+    inputs = pathlib.Path(folder) / "inputs"
+    inputs.mkdir()
+    write(inputs, CONTENT, content)
+    SavedInputs(folder).save_table("train", {"text": ["a"], "label": ["b"]})
 
 
 def curves(content, folder):
@@ -396,6 +414,21 @@ SEEDS = {
         to_json({"class_name": "A", "config": {"max_sequence_length": 8}}),
         to_json({"model_type": "bert"}),
     ],
+    answers: [
+        to_json(
+            with_own_digest(
+                Predictions(
+                    arm="student",
+                    split="dev",
+                    examples=2,
+                    classes=("bad", "good"),
+                    confusion=((1, 0), (1, 0)),
+                    unit="examples",
+                ).to_dict()
+            )
+        ),
+    ],
+    inputs_of_a_call: [to_json({"train": "0" * 64})],
     curves: [_in_folder(_points)],
     marked_page: [b"above\n" + MARKERS + b"below\n"],
     options_file: [

@@ -6,6 +6,7 @@ import string
 import keras
 import keras_hub
 import numpy as np
+import pandas
 import pytest
 from encoders import tokenizer
 from helpers import LENGTH
@@ -102,27 +103,12 @@ def require_equal(received, expected):
     )
 
 
-class Column:
-    """A column as pandas has it: an index, a type of its own, an array."""
-
-    def __init__(self, values):
-        self.values = np.array(values, dtype=object)
-        self.dtype = "str"
-        self.iloc = None
-
-    def __len__(self):
-        return len(self.values)
-
-    def __array__(self, dtype=None, copy=None):
-        return self.values.astype(dtype or object)
-
-
 KINDS = {
     "list": list,
     "strings": np.array,
     "objects": lambda texts: np.array(texts, dtype=object),
     "bytes": lambda texts: np.array([text.encode() for text in texts]),
-    "column": Column,
+    "column": pandas.Series,
     "tensor": lambda texts: tf.constant(texts),
 }
 
@@ -155,7 +141,7 @@ def test_columns_of_texts_train_as_their_encoded_batches(
 PAIRS = {
     "tuple": lambda one, other: (one, other),
     "list": lambda one, other: [one, other],
-    "columns": lambda one, other: (Column(one), Column(other)),
+    "columns": lambda one, other: (pandas.Series(one), pandas.Series(other)),
     "table": lambda one, other: np.array([one, other]).T,
 }
 

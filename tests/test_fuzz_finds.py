@@ -54,6 +54,7 @@ PASSED_ON = {
     "kdkit.data.text_files",  # `corpus`, `parallel` and `unlabeled` do
     "kdkit.data.examples",
     "kdkit.models.places",  # tables within keras-hub
+    "kdkit.export.file_parts",
     "kdkit.export.litert",
 }
 

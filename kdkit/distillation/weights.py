@@ -2,12 +2,12 @@
 
 from keras import ops
 
+from kdkit import taps
 from kdkit.taps import ATTENTION_TAPS
 from kdkit.taps import CLS_INDEX
 from kdkit.taps import VECTOR_TAPS
 from kdkit.taps import causal_mask
 from kdkit.taps import is_layer_tap
-from kdkit.taps import keras_mask
 from kdkit.taps import key_mask
 from kdkit.taps import padding_masks
 from kdkit.taps import split_tap
@@ -98,7 +98,8 @@ def combine_weights(tap, tensor, padding_mask, sample_weight):
                 sample_weight, ops.shape(tensor)[0]
             )
     if padding_mask is None and len(tensor.shape) > 2:
-        padding_mask = keras_mask(tensor)
+        # Read late: its module imports Keras.
+        padding_mask = taps.keras_mask(tensor)
     if not _takes_mask(tap, tensor, padding_mask, sample_weight):
         return sample_weight
     mask = ops.cast(padding_mask, "float32")

@@ -11,6 +11,7 @@ import re
 import keras
 import keras_hub
 import numpy as np
+import pandas
 import pytest
 
 import kdkit
@@ -139,17 +140,6 @@ def test_a_temporary_run_is_removed_with_its_result(tmp_path):
     assert not (tmp_path / "run").exists()
 
 
-class Frame:
-    """The part of a pandas `DataFrame` that is read."""
-
-    def __init__(self, **columns):
-        self._columns = columns
-        self.columns = list(columns)
-
-    def __getitem__(self, name):
-        return np.array(self._columns[name])
-
-
 def sentences(number):
     examples = kdkit.data.load_sentiment("train")
     texts, numbers = examples.texts[0][:number], examples.labels[:number]
@@ -174,8 +164,10 @@ def test_models_and_data_in_memory_are_saved_in_the_run(
     }
     result = kdkit.distill(
         data={
-            "train": Frame(review=texts[8:], mark=labels[8:]),
-            "dev": Frame(review=texts[:8], mark=labels[:8]),
+            "train": pandas.DataFrame(
+                {"review": texts[8:], "mark": labels[8:]}
+            ),
+            "dev": pandas.DataFrame({"review": texts[:8], "mark": labels[:8]}),
         },
         text_column="review",
         label_column="mark",
@@ -206,8 +198,9 @@ def test_columns_of_data_in_memory():
         None,
         None,
     ) == {"text": ["a", "b"], "text_pair": ["c", "d"], "label": [1, 0]}
+    frame = pandas.DataFrame({"text": ["a"], "label": [1]})
     with pytest.raises(UsageError, match="no mark.*columns are text, label"):
-        table_columns("data", Frame(text=["a"], label=[1]), ["text"], "mark")
+        table_columns("data", frame, ["text"], "mark")
 
 
 def test_a_run_continues_only_with_its_models(teacher, finished_run, tmp_path):

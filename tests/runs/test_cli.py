@@ -125,7 +125,10 @@ def test_list_and_show_print_recipes(capsys):
     ("arguments", "message"),
     [
         (["distill", "tinybear", "--smoke", "--run-dir", "RUN"], "tinybert"),
-        (["distill", "tinybert", "--run-dir", "RUN"], "--task, --teacher"),
+        (
+            ["distill", "tinybert", "--run-dir", "RUN"],
+            "your own table), --teacher",
+        ),
         (
             ["distill", "tinybert", "--smoke", "--set", "x.y=1"]
             + ["--run-dir", "RUN"],

@@ -156,7 +156,11 @@ def test_mistakes_without_a_wrong_word_are_reported_together():
     words = ["tinybert", "--run-dir", "run", "--cache-precision", "fp32"]
     with pytest.raises(UsageError) as raised:
         distill_settings(parsed("distill", *words, "stages.0.epoch=3"))
-    for text in ("--task, --teacher", "needs --cache", "Did you mean epochs?"):
+    for text in (
+        "your own table), --teacher",
+        "needs --cache",
+        "Did you mean epochs?",
+    ):
         assert text in str(raised.value)
 
 
@@ -165,7 +169,7 @@ def test_mistakes_without_a_wrong_word_are_reported_together():
     [
         (["--tas", "sst2", "--epoch"], "--epochs: expected a value"),
         (["--smoke=yes"], "--smoke: expected no value"),
-        (["--t", "sst2"], "--t is ambiguous: --task, --teacher"),
+        (["--t", "sst2"], "--t is ambiguous: --task, "),
         (["pkd", "vanilla_kd"], "Unexpected: vanilla_kd"),
         (["--teacher"], "--teacher: expected at least one value"),
     ],
