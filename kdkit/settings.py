@@ -14,6 +14,7 @@ from kdkit.errors import suggestion
 from kdkit.io.reading import parse_json
 
 LARGEST_INT = (1 << 63) - 1
+BRIEF = 80  # characters of a value in a list of differences
 
 
 def to_dict(settings) -> dict:
@@ -353,10 +354,10 @@ def _differences(first, second, path):
 
 
 def _parts(value):
-    """The entries of a dict or list by key; `None` for anything else."""
+    """The entries of a dict, or of a list of dicts, by key; or else `None`."""
     if isinstance(value, dict):
         return value
-    if isinstance(value, list):
+    if isinstance(value, list) and any(isinstance(x, dict) for x in value):
         return {
             entry["name"]
             if isinstance(entry, dict) and "name" in entry
@@ -371,7 +372,8 @@ def _brief(value):
     if value == "not set":
         return value
     parts = _parts(value)
-    return f"({', '.join(parts)})" if parts else json.dumps(value)
+    text = f"({', '.join(parts)})" if parts else json.dumps(value)
+    return text if len(text) <= BRIEF else f"{text[:BRIEF]}…"
 
 
 def too_small(settings, least: Mapping[str, float]) -> list[str]:

@@ -56,8 +56,11 @@ class Call:
     """
 
     def __init__(self, teacher, student, data, recipe, settings, options):
-        is_many = isinstance(teacher, list | tuple)
-        self._teachers = list(teacher) if is_many else [teacher]
+        self._teachers = [teacher]
+        if isinstance(teacher, list | tuple):
+            self._teachers = list(teacher)
+        elif teacher is None and "encoder" in options:
+            self._teachers = []
         self._student = student
         self._given = data
         self._data = data if isinstance(data, dict) else {"train": data}
@@ -184,8 +187,8 @@ class Call:
                     )
 
     def _teacher_has_run(self):
-        teacher = self._teachers[0]
-        return _is_place(teacher) and pathlib.Path(teacher, CONFIG).is_file()
+        first, *_ = *self._teachers, None
+        return _is_place(first) and pathlib.Path(first, CONFIG).is_file()
 
     def _parse(self, run_dir):
         words = self.words(run_dir or tempfile.gettempdir(), None)
@@ -198,7 +201,8 @@ class Call:
             run_dir: string or path.
             inputs: `SavedInputs`, or `None` to save nothing, for a check.
         """
-        words = [self._recipe, "--run-dir", os.fspath(run_dir), "--teacher"]
+        words = [self._recipe, "--run-dir", os.fspath(run_dir)]
+        words += ["--teacher"] if self._teachers else []
         for number, teacher in enumerate(self._teachers, start=1):
             if _is_place(teacher):
                 words.append(os.fspath(teacher))
@@ -212,7 +216,11 @@ class Call:
             if not _is_place(place):
                 place = IN_MEMORY
                 if inputs is not None:
-                    tokenizer = _tokenizer(self._teachers[0])
+                    tokenizer = _tokenizer(
+                        self._teachers[0]
+                        if self._teachers
+                        else self._options["encoder"]
+                    )
                     place = inputs.save_model(
                         "student", self._student, tokenizer
                     )

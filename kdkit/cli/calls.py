@@ -66,7 +66,8 @@ def distill(
             directory or of a Hugging Face checkpoint; a keras-hub
             `TextClassifier` with a preprocessor; or a
             `kdkit.models.LoadedModel`. A list for several teachers. Models in
-            memory are saved in `RUN/inputs/`.
+            memory are saved in `RUN/inputs/`. `None` with `encoder=...`, a
+            pretrained encoder that is fine-tuned on the data first.
         student: The student to train: the name of a preset, the path of a
             checkpoint to start from, or a keras-hub `TextClassifier` or
             `Backbone`, which is copied and does not change. Optional. Defaults

@@ -50,7 +50,7 @@ def run(options):
     return FAILED if findings.ruinous else None
 
 
-UNNAMED = "run of kdkit doctor"  # replaces --run-dir
+UNNAMED = "unnamed_run"  # replaces --run-dir
 
 
 def diagnosis(options):

@@ -6,6 +6,7 @@ import functools
 import hashlib
 import os
 import pathlib
+import re
 from collections.abc import Iterable
 
 import numpy as np
@@ -31,6 +32,7 @@ REGRESSION = (
     "Pass --regression for scores (Python: regression=True), or name another "
     "--label-column."
 )
+DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -257,7 +259,10 @@ class LabeledTable:
 
     def _fix_of_label(self, split):
         if self.regression:
-            return "Scores are numbers. Fix or remove these rows."
+            return (
+                "Scores are numbers with a decimal point. Fix or remove these "
+                "rows."
+            )
         if split == "train" or self.train is None:
             return "Fix or remove these rows, or add their label to the labels."
         return (
@@ -304,6 +309,10 @@ class LabeledTable:
                 "at least two different labels. Name another --label-column."
             )
         numbers = _numbers(words)
+        advice = REGRESSION
+        if numbers is None and all(map(DECIMAL_COMMA.fullmatch, words)):
+            numbers = _numbers([word.replace(",", ".") for word in words])
+            advice = f"Write a decimal point for the decimal comma. {advice}"
         is_mostly_different = (
             num_rows >= LEAST_ROWS and len(words) > num_rows / 2
         )
@@ -319,7 +328,7 @@ class LabeledTable:
                 raise UsageError(
                     f"{where} has {len(words)} different numbers in {num_rows} "
                     f"rows, from {numbers[0]:g} to {numbers[-1]:g}. Expected "
-                    f"labels of few classes. {REGRESSION}"
+                    f"labels of few classes. {advice}"
                 )
         if is_mostly_different or len(words) > MOST_LABELS:
             raise UsageError(

@@ -21,8 +21,7 @@ from kdkit.runs.events import Best
 
 # Advice for a model that has collapsed.
 HELP = (
-    "What usually helps: another learning rate (a smaller one; for random "
-    "weights a larger one) and more epochs"
+    "What usually helps: another learning rate, more epochs and more examples"
 )
 HELP_BY_CONTROL = (
     ", and --control, which shows whether the same student learns from the "

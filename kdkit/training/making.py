@@ -82,11 +82,18 @@ def load_teacher(source, task: Task) -> "models.LoadedModel":
                 "; a Hugging Face checkpoint is one if its class ends with "
                 "ForSequenceClassification"
             )
+        data = f"--task {task.name}"
+        if task.table is not None:
+            texts = " ".join(task.table.text_columns)
+            data = (
+                f"--train {task.table.train} --text-column {texts} "
+                f"--label-column {task.table.label_column}"
+            )
         raise UsageError(
             f"The teacher in {source} is a pretrained encoder whose head for "
             f"task {task.name!r} is untrained. Expected a fine-tuned teacher "
             f"of {task.num_classes} classes{of_others}. Train one with: kdkit "
-            f"train-teacher --task {task.name} --model {source} --run-dir RUN"
+            f"train-teacher {data} --model {source} --run-dir RUN"
         )
     if teacher.tokenizer is None:
         raise UsageError(

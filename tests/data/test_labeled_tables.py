@@ -432,3 +432,11 @@ def test_tables_that_do_not_fit_are_refused(changes):
     table = LabeledTable("a.csv", ("a",), "b")
     with pytest.raises(UsageError):
         dataclasses.replace(table, **changes)
+
+
+def test_scores_with_decimal_commas_are_no_classes(tmp_path):
+    table = tmp_path / "scores.csv"
+    rows = [f'text {n};"{n % 5},{n:03}"' for n in range(60)]
+    table.write_text("\n".join(["text;score", *rows]))
+    with pytest.raises(UsageError, match="Write a decimal point"):
+        tasks.from_table(train=table, text_column="text", label_column="score")

@@ -15,6 +15,7 @@ import pandas
 import pytest
 
 import kdkit
+from kdkit.cli.arguments import Call
 from kdkit.cli.arguments import in_python
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
@@ -355,3 +356,14 @@ def test_the_example_of_the_docstring_runs(teacher, tmp_path, monkeypatch):
 )
 def test_errors_are_in_the_words_of_python(command_line, python):
     assert in_python(command_line) == python
+
+
+def test_an_encoder_in_place_of_a_teacher_is_fine_tuned_first(tmp_path):
+    call = Call(
+        None, None, "sentiment", "pkd", {}, {"encoder": "bert_tiny_en_uncased"}
+    )
+    words = call.words(tmp_path, None)
+    assert "--teacher" not in words
+    assert "--encoder=bert_tiny_en_uncased" in words
+    with pytest.raises(UsageError, match="`teacher`: expected a path"):
+        kdkit.distill(None, data="sentiment", recipe="pkd", run_dir=tmp_path)
