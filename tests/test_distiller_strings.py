@@ -380,6 +380,85 @@ def test_preprocessors_that_encode_differently_are_refused(
     model.fit(encoded(TEXTS), LABELS, verbose=0)
 
 
+def other_preprocessor():
+    """One whose ids are other words, and whose sequences are shorter."""
+    pieces = tokenizer("bert").get_vocabulary()
+    return keras_hub.models.BertTextClassifierPreprocessor(
+        keras_hub.tokenizers.BertTokenizer(
+            vocabulary=[*pieces[:5], *pieces[:4:-1]]
+        ),
+        sequence_length=LENGTH - 1,
+    )
+
+
+@pytest.fixture(scope="module")
+def separate():
+    """A distiller whose models have different vocabularies."""
+    teacher, student = bert(1, 12, seed=1), bert(1, 8, seed=2)
+    teacher.preprocessor = other_preprocessor()
+    student.preprocessor = preprocessor()
+    model = kdkit.Distiller(
+        teacher,
+        student,
+        kdkit.Objective(kdkit.losses.LogitMSE()),
+        hard_label_weight=0.5,
+    )
+    model.compile("sgd", cross_entropy(), metrics=["accuracy"])
+    return model, teacher
+
+
+def test_models_of_different_vocabularies_share_logits(separate):
+    model, teacher = separate
+    texts = [teacher.preprocessor, model.student.preprocessor]
+    theirs, ours = (to_numpy(one(TEXTS, y=None)) for one in texts)
+    assert (theirs["token_ids"] != ours["token_ids"][:, : LENGTH - 1]).any()
+    expected = np.mean(
+        (teacher.predict(TEXTS) - model.student.predict(TEXTS)) ** 2
+    )
+    batch = ours | {f"teacher_{name}": one for name, one in theirs.items()}
+    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(3)
+    for data in ((TEXTS, LABELS), (batch, LABELS), (dataset,)):
+        logs = model.evaluate(*data, return_dict=True, verbose=0)
+        np.testing.assert_allclose(logs["logit_mse"], expected, 1e-4)
+    weights = model.student.get_weights()
+    model.fit(TEXTS, LABELS, verbose=0)
+    assert any(
+        (one != other).any()
+        for one, other in zip(weights, model.student.get_weights(), strict=True)
+    )
+    np.testing.assert_allclose(
+        model.predict(TEXTS, verbose=0), model.student.predict(TEXTS), 1e-4
+    )
+    with pytest.raises(UsageError, match="Expected .'teacher_padding_mask'"):
+        model.evaluate(ours, LABELS, verbose=0)
+
+
+def test_one_of_two_teachers_has_other_words(separate):
+    _, teacher = separate
+    same, student = bert(1, 12, seed=4), bert(1, 8, seed=5)
+    same.preprocessor = student.preprocessor = preprocessor()
+    objective = kdkit.Objective(kdkit.losses.LogitMSE())
+    model = kdkit.Distiller([same, teacher], student, objective)
+    model.compile("sgd")
+    logs = model.evaluate(TEXTS, return_dict=True, verbose=0)
+    ours = student.predict(TEXTS)
+    expected = np.mean(
+        [(one.predict(TEXTS) - ours) ** 2 for one in (same, teacher)]
+    )
+    np.testing.assert_allclose(logs["logit_mse"], expected, 1e-4)
+
+
+def test_layers_of_different_vocabularies_are_not_compared(separate):
+    _, teacher = separate
+    student = bert(1, 12, seed=5)
+    student.preprocessor = preprocessor()
+    objective = kdkit.Objective(
+        kdkit.losses.HiddenStateMSE(), tap="hidden_states"
+    )
+    with pytest.raises(UsageError, match="vocabularies differ.*logits only"):
+        kdkit.Distiller(teacher, student, objective)
+
+
 def test_preprocessors_of_other_vocabularies_are_refused(model, monkeypatch):
     other = keras_hub.models.BertTextClassifierPreprocessor(
         keras_hub.tokenizers.BertTokenizer(

@@ -20,6 +20,7 @@ from kdkit.distillation.checks import longest_input
 from kdkit.distillation.checks import require_positions
 from kdkit.distillation.objective import Objective
 from kdkit.distillation.strings import Texts
+from kdkit.distillation.strings import with_own_inputs
 from kdkit.distillation.terms import Teachers
 from kdkit.distillation.terms import Terms
 from kdkit.distillation.terms import TotalLoss
@@ -27,7 +28,6 @@ from kdkit.distillation.terms import both_taps
 from kdkit.distillation.weights import label_weights
 from kdkit.errors import UsageError
 from kdkit.losses.base import safe_divide
-from kdkit.models.token_ids import require_shared_ids
 from kdkit.steps import Step
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import ModelShape
@@ -179,6 +179,10 @@ class Distiller(Texts, Checks, Step, keras.Model):
 
     `fit`, `evaluate` and `predict` take encoded batches, or texts, which the
     student's preprocessor encodes. A teacher's preprocessor must do the same.
+    If all objectives compare the logits of text classifiers, the models may
+    have different vocabularies: texts are then encoded for each model, and
+    encoded batches have the teacher's inputs as `"teacher_token_ids"` and so
+    on, with several teachers as `"teacher_1_token_ids"`.
 
     The logs contain one scalar per objective, before its weight, and `"loss"`,
     their weighted sum. Each is a mean over all elements that count in the
@@ -282,6 +286,7 @@ class Distiller(Texts, Checks, Step, keras.Model):
         name="distiller",
     ):
         objectives = as_tuple(objectives)
+        teacher = with_own_inputs(teacher, student, objectives)
         teacher_taps, student_taps = both_taps(objectives)
         teachers = Teachers(teacher, teacher_taps)
         needs_logits = bool(hard_label_weight) or "logits" in student_taps
@@ -350,9 +355,9 @@ class Distiller(Texts, Checks, Step, keras.Model):
             UsageError: if the sizes differ, or if both models have a tokenizer
                 and their token ids differ.
         """
-        self._hidden.attach(teacher)
-        for model in self._hidden.teachers.models:
-            require_shared_ids(model, self.student)
+        self._hidden.attach(
+            with_own_inputs(teacher, self.student, self.objectives)
+        )
         self.has_checked_data = False
         # A step that is already traced would continue to use the old teacher.
         self.train_function = None

@@ -20,6 +20,7 @@ from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.models.token_ids import check_same_ids
 from kdkit.models.token_ids import preprocessor_tokenizer
+from kdkit.models.token_ids import require_shared_ids
 
 ROWS_AT_ONCE = 1024  # texts that the preprocessor encodes in one call
 FEW = 9  # entries of a column that show whether it is one of texts
@@ -32,6 +33,72 @@ class _Compared:
     """The tokenizers that were compared. Keras would track them in a list."""
 
     tokenizers: tuple = ()
+
+
+class SeparateTeacher(keras.Model):
+    """A teacher with a vocabulary of its own, whose inputs have a prefix.
+
+    Args:
+        teacher: functional `keras.Model` with a dict of inputs.
+        prefix: string. For example, `"teacher_"` for `"teacher_token_ids"`.
+    """
+
+    def __init__(self, teacher, prefix):
+        inputs = {
+            name: keras.Input(
+                batch_shape=tensor.shape,
+                dtype=tensor.dtype,
+                name=f"{prefix}{name}",
+            )
+            for name, tensor in teacher.input.items()
+        }
+        super().__init__(
+            {f"{prefix}{name}": tensor for name, tensor in inputs.items()},
+            teacher(inputs),
+            name=teacher.name,
+        )
+        self.prefix = prefix
+        self.original = teacher
+
+
+def with_own_inputs(teacher, student, objectives):
+    """Returns teachers, with inputs of their own if their ids are others.
+
+    Models with different vocabularies can share logits for each example. Then
+    a batch has the token ids of each.
+
+    Args:
+        teacher: `keras.Model`, or a list or tuple of models.
+        student: `keras.Model`.
+        objectives: tuple of `kdkit.Objective`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the token ids of two models differ, but
+            an objective compares more than the logits of classifiers.
+    """
+    teachers = keras.tree.flatten(teacher)
+    found = []
+    for number, model in enumerate(teachers, start=1):
+        try:
+            require_shared_ids(model, student)
+        except UsageError as error:
+            if not all(map(_is_classifier, (model, student))):
+                raise
+            taps = {tap for one in objectives for tap in one.taps}
+            if taps != {"logits"}:
+                raise UsageError(
+                    f"{error} With different vocabularies, objectives can "
+                    f"compare logits only. Received: {sorted(taps)}."
+                ) from None
+            prefix = f"teacher_{number}_" if len(teachers) > 1 else "teacher_"
+            found.append(SeparateTeacher(model, prefix))
+        else:
+            found.append(model)
+    return found if isinstance(teacher, list | tuple) else found[0]
+
+
+def _is_classifier(model):
+    return isinstance(model, keras_hub.models.TextClassifier)
 
 
 def _like(method):
@@ -66,8 +133,8 @@ class Texts:
 
         Raises:
             UsageError: (a `ValueError`) if there are texts and the student has
-                no preprocessor, or it does not do the same as the teacher's; or
-                if a text is missing.
+                no preprocessor, or it does not do the same as the teacher's
+                with the same vocabulary; or if a text is missing.
         """
         return self._call_encoded(super().fit, args, kwargs)
 
@@ -149,14 +216,35 @@ class Texts:
     def _encode(self, x, y, sample_weight):
         """Returns the inputs, labels and weights that Keras can batch."""
         model = self._preparing_model()
+        separate = self._separate_teachers()
         if _is_dataset(x):
             _require_batches(x)
-            made = x.map(model.preprocess_samples, num_parallel_calls=-1)
+
+            def preprocess(texts, *others):
+                encoded = model.preprocess_samples(texts, *others)
+                inputs, *rest = _as_tuple(encoded)
+                for teacher in separate:
+                    own = teacher.original.preprocess_samples(texts)
+                    inputs = {**inputs, **_prefixed(teacher, own)}
+                return (inputs, *rest) if rest else inputs
+
+            made = x.map(preprocess, num_parallel_calls=-1)
             self._require_inputs(made.element_spec)
             return made.prefetch(-1), y, sample_weight
-        encoded = encode(model, x, y, sample_weight)
-        self._require_inputs(encoded)
-        return encoded
+        inputs, *rest = encode(model, x, y, sample_weight)
+        for teacher in separate:
+            own, *_ = encode(teacher.original, x)
+            inputs = {**inputs, **_prefixed(teacher, own)}
+        self._require_inputs((inputs, *rest))
+        return inputs, *rest
+
+    def _separate_teachers(self):
+        """Returns the teachers that read texts by their own preprocessor."""
+        return [
+            model
+            for model in keras.tree.flatten(self.teacher)
+            if isinstance(model, SeparateTeacher)
+        ]
 
     def _require_inputs(self, data):
         """Raises an error for inputs that only a teacher's class has."""
@@ -204,6 +292,15 @@ class Texts:
             (model for model in models if _input_names(model) >= needed),
             student,
         )
+
+
+def _as_tuple(data):
+    return data if isinstance(data, tuple) else (data,)
+
+
+def _prefixed(teacher, inputs):
+    """A separate teacher's inputs, by their names in a batch."""
+    return {f"{teacher.prefix}{name}": one for name, one in inputs.items()}
 
 
 def encode(model, x, y=None, sample_weight=None) -> tuple:

@@ -43,7 +43,7 @@ def test_models_that_read_other_words_are_refused():
     words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "other"]
     own = tokenizer("bert")
     other = keras_hub.tokenizers.DistilBertTokenizer(words)
-    terms = [kdkit.Objective(losses.SoftCrossEntropy())]
+    terms = [kdkit.Objective(losses.HiddenStateMSE(), tap="hidden_states")]
     teacher.preprocessor = preprocessor("bert", own, LENGTH)
     student.preprocessor = preprocessor("distil_bert", other, LENGTH)
     with pytest.raises(
