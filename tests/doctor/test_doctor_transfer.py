@@ -126,7 +126,9 @@ def test_unlabelled_texts_that_a_csv_writer_quoted(settings, tmp_path):
         )
         assert checks(findings, WARNING) == expected
         for warning in filter(None, expected):
-            assert "in 2 of 3 rows" in found(findings, warning).found
+            assert "in 2 of 3 rows of the unlabelled text" in (
+                found(findings, warning).found
+            )
 
 
 def write_copies(path, copies):
