@@ -41,6 +41,12 @@ def main():
         help="replace the texts only, of guides whose code has not changed",
     )
     options = parser.parse_args()
+    unknown = sorted(set(options.names) - set(names))
+    if unknown:
+        parser.error(
+            f"There is no guide {', '.join(unknown)}. Expected some of "
+            f"{', '.join(names)}."
+        )
     for name in options.names:
         cells = read_guide(ROOT / "guides" / f"{name}.py")
         notebook = with_texts(name, cells) if options.texts else execute(cells)

@@ -106,9 +106,9 @@ def _validate_tables(options):
         with check():
             if options.task is not None:
                 raise UsageError(
-                    "--task NAME is a built-in task or a TOML file, and "
-                    f"{', '.join(flags)} is for your own table. Received: "
-                    "both. Remove one of them."
+                    "--task names a built-in task or a TOML file. Options for "
+                    f"your own table: {', '.join(flags)}. Received: both. "
+                    "Remove one of them."
                 )
             if options.train is None:
                 verb = "needs" if len(flags) == 1 else "need"
@@ -195,7 +195,7 @@ def chosen_data(options) -> DataSettings:
                 f"the table {data.table.train}. Remove --data-dir."
             )
         data = dataclasses.replace(data, data_dir=data_dir)
-    print(f"Data of {options.teacher[0]}: {_in_words(data)}.", flush=True)
+    _log.info(f"Data of {options.teacher[0]}: {_in_words(data)}.")
     return data
 
 

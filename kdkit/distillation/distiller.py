@@ -19,6 +19,7 @@ from kdkit.distillation.checks import Checks
 from kdkit.distillation.checks import longest_input
 from kdkit.distillation.checks import require_positions
 from kdkit.distillation.objective import Objective
+from kdkit.distillation.strings import SeparateTeacher
 from kdkit.distillation.strings import Texts
 from kdkit.distillation.strings import with_own_inputs
 from kdkit.distillation.terms import Teachers
@@ -148,6 +149,8 @@ class Comparison:
             for model, longest in zip(
                 self.teachers.models, self._longest_of_teachers, strict=True
             ):
+                if isinstance(model, SeparateTeacher):
+                    model.require_inputs(x)
                 if longest is not None:
                     require_positions(model, longest, "teacher", x)
         return self.teachers(x)

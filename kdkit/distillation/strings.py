@@ -41,9 +41,10 @@ class SeparateTeacher(keras.Model):
     Args:
         teacher: functional `keras.Model` with a dict of inputs.
         prefix: string. For example, `"teacher_"` for `"teacher_token_ids"`.
+        reason: string. How its token ids differ from the student's.
     """
 
-    def __init__(self, teacher, prefix):
+    def __init__(self, teacher, prefix, reason):
         inputs = {
             name: keras.Input(
                 batch_shape=tensor.shape,
@@ -58,7 +59,26 @@ class SeparateTeacher(keras.Model):
             name=teacher.name,
         )
         self.prefix = prefix
+        self.reason = reason
         self.original = teacher
+
+    def require_inputs(self, x) -> None:
+        """Requires its inputs in a batch.
+
+        Args:
+            x: the inputs of all models.
+
+        Raises:
+            UsageError: for a batch that was encoded for the student alone.
+        """
+        missing = sorted(
+            set(self.input) - set(x if isinstance(x, dict) else ())
+        )
+        if missing:
+            raise UsageError(
+                f"{self.reason} To compare their logits, pass texts, or "
+                f"batches that also have {', '.join(missing)}."
+            )
 
 
 def with_own_inputs(teacher, student, objectives):
@@ -91,7 +111,7 @@ def with_own_inputs(teacher, student, objectives):
                     f"compare logits only. Received: {sorted(taps)}."
                 ) from None
             prefix = f"teacher_{number}_" if len(teachers) > 1 else "teacher_"
-            found.append(SeparateTeacher(model, prefix))
+            found.append(SeparateTeacher(model, prefix, str(error)))
         else:
             found.append(model)
     return found if isinstance(teacher, list | tuple) else found[0]
