@@ -33,6 +33,8 @@ from kdkit import export
 from kdkit import models
 from kdkit.cli.groups import ModelChoiceOptions
 from kdkit.cli.groups import TaskOptions
+from kdkit.cli.mediapipe import ForMediaPipe
+from kdkit.cli.mediapipe import for_mediapipe
 from kdkit.cli.models import Opened
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
@@ -91,6 +93,11 @@ class Options(ModelChoiceOptions, TaskOptions):
         flag="--no-teacher",
     )
     overwrite: bool = option("replace existing files", default=False)
+    logits: bool = option(
+        "write LiteRT files of classifiers that return logits. By default they "
+        "return probabilities: softmax, for several labels sigmoid.",
+        default=False,
+    )
 
 
 def run(options):
@@ -162,13 +169,27 @@ def _export_place(place, options, path=None, **noted):
             read.sequence_length,
             verification_data=read.verification_data,
             overwrite=options.overwrite,
+            **_outputs(read, options),
         )
         measured = {}
         if read.opened is not None:
             measured = _measured(read.opened, path, read.encoded)
         _note(place, report, **measured, **read.noted, **noted)
         has_collapsed |= measured.get("collapsed") is not None
+    if read.mediapipe is not None and "made_from" not in noted:
+        read.mediapipe.report(next(iter(targets.values())))
     return has_collapsed
+
+
+def _outputs(read, options):
+    """The arguments for what files return and contain for MediaPipe."""
+    if read.mediapipe is None:
+        return {}
+    found = {"mediapipe": read.mediapipe.classifier or False}
+    if read.opened is None:
+        return found
+    function = read.opened.task.kind.output_function
+    return {**found, "outputs": "logits" if options.logits else function}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,6 +203,7 @@ class _Read:
         opened: `Opened` for a model of a task, otherwise `None`.
         encoded: encoded examples to measure files on, or `None`.
         noted: dict. The task and the split that the metrics are from.
+        mediapipe: `ForMediaPipe` for a LiteRT file, otherwise `None`.
     """
 
     model: object
@@ -190,6 +212,7 @@ class _Read:
     opened: Opened | None = None
     encoded: object = None
     noted: dict = dataclasses.field(default_factory=dict)
+    mediapipe: ForMediaPipe | None = None
 
 
 def _read(place, exporter, options):
@@ -205,13 +228,17 @@ def _read(place, exporter, options):
         if has_one(place.path):
             exporter.require_kind(kind)
             _reject_options_of_classifiers(options)
-            return read(place, exporter, options)
+            found = read(place, exporter, options)
+            if exporter.for_mediapipe:
+                mediapipe = for_mediapipe(found.model, None)
+                found = dataclasses.replace(found, mediapipe=mediapipe)
+            return found
     return _read_classifier(place, exporter, options)
 
 
 def _read_classifier(place, exporter, options):
     opened = open_model(place, options)
-    noted, encoded, batches = {}, None, None
+    noted, encoded, batches, split = {}, None, None, None
     if opened.has_data and opened.tokenizer is not None:
         split = _split(place, opened)
         noted = {"task": opened.task.name, "split": split}
@@ -229,7 +256,12 @@ def _read_classifier(place, exporter, options):
         exporter.prefers_fixed_length and not options.dynamic_length
     )
     length = opened.sequence_length if has_fixed_length else None
-    return _Read(opened.model, length, batches, opened, encoded, noted)
+    mediapipe = None
+    if exporter.for_mediapipe:
+        mediapipe = for_mediapipe(opened.model, length, opened, split, encoded)
+    return _Read(
+        opened.model, length, batches, opened, encoded, noted, mediapipe
+    )
 
 
 def _warn_of_untrained_head(opened):
@@ -365,8 +397,7 @@ def _held_out_pairs(text, tokenizer, length):
 def _reject_options_of_classifiers(options):
     clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
     clashing += table_flags(options)
-    if options.dynamic_length:
-        clashing.append("--dynamic-length")
+    clashing += given_flags(options, ("dynamic_length", "logits"))
     if clashing:
         raise UsageError(
             f"{', '.join(clashing)}: not used for a decoder or an "
@@ -445,7 +476,8 @@ def _measured(opened, path, encoded):
     """The metrics of an exported file, and how it collapsed if it did."""
     if encoded is None:
         return {"metrics": None, "collapsed": None}
-    logits = predict_logits(export.open_file(path), encoded)
+    file = export.open_file(path)
+    logits = predict_logits(export.file_logits(file), encoded)
     task = opened.task
     return {
         "metrics": task.compute_metrics(encoded.targets, logits),

@@ -19,6 +19,7 @@ from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import open_file
 from kdkit.export.exporters import register_exporter
 from kdkit.export.inputs import BatchFile
+from kdkit.export.inputs import file_logits
 from kdkit.export.latency import LatencyReport
 from kdkit.export.latency import measure_latencies
 from kdkit.export.latency import measure_latency
@@ -47,6 +48,7 @@ __all__ = [
     "all_exporters",
     "export_model",
     "exporter_of",
+    "file_logits",
     "get_exporter",
     "measure_latencies",
     "measure_latency",

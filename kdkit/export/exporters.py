@@ -18,11 +18,17 @@ from kdkit.export.inputs import DECODER
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
 from kdkit.export.inputs import TENSORS
+from kdkit.export.mediapipe import TextClassifier
+from kdkit.export.mediapipe import as_text_classifier
+from kdkit.export.mediapipe import text_classifier
+from kdkit.export.metadata import OUTPUTS
 from kdkit.export.verification import FP32_TOLERANCE
+from kdkit.export.verification import PROBABILITY_TOLERANCE
 from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import warn_untrained_layers
 from kdkit.io.files import staged
+from kdkit.models.token_ids import preprocessor_tokenizer
 from kdkit.version import __version__
 from kdkit.weights import count_parameters
 
@@ -58,6 +64,10 @@ class ExportReport:
         bytes_by_part: dict from a part of the model, such as `"embeddings"`,
             to its bytes in the file, or `None` for a format that does not
             measure them. Defaults to `None`.
+        outputs: string. `"logits"`, `"softmax"` or `"sigmoid"`. Defaults to
+            `"logits"`.
+        mediapipe: bool. Whether MediaPipe's `TextClassifier` opens the file.
+            Defaults to `False`.
     """
 
     file: str
@@ -70,6 +80,8 @@ class ExportReport:
     same_top_class: float | None
     examples: int
     bytes_by_part: dict[str, int] | None = None
+    outputs: str = "logits"
+    mediapipe: bool = False
 
 
 class Exporter:
@@ -92,6 +104,8 @@ class Exporter:
             read one token at a time. Defaults to `False`: whole sequences.
         prefers_fixed_length: bool. Whether the command line exports for one
             sequence length by default. Defaults to `False`.
+        for_mediapipe: bool. Whether the format has MediaPipe's metadata.
+            Defaults to `False`.
         takes_threads: bool. Whether `open` sets the number of threads, so that
             files can be timed. Defaults to `True`.
 
@@ -120,6 +134,7 @@ class Exporter:
     kinds = (ENCODER,)
     in_steps = False
     prefers_fixed_length = False
+    for_mediapipe = False
     takes_threads = True
 
     def owns(self, path: pathlib.Path) -> bool:
@@ -196,6 +211,11 @@ class Exporter:
         source_length: int | None = None,
         verification_data=None,
         overwrite: bool = False,
+        outputs: str | None = None,
+        mediapipe: bool | TextClassifier = False,
+        tokenizer=None,
+        labels=None,
+        texts=(),
     ) -> ExportReport:
         """Writes a model, compares the file with Keras, and names the file.
 
@@ -209,11 +229,11 @@ class Exporter:
                 exists. Nothing is written.
             RunError: (a `RuntimeError`) if outputs are not finite, or if the
                 file's outputs have another shape or, in fp32, differ by more
-                than 1e-4. No file remains.
+                than 1e-4 (probabilities: 5e-5). No file remains.
         """
         need_tensorflow(f"Export to {self.title}")
         path = pathlib.Path(path)
-        self._validate_arguments(path, precision, overwrite)
+        self._validate_arguments(path, precision, overwrite, mediapipe)
         self.require_packages()
         self.require_kind(model_kind(model))
         source = exportable(
@@ -225,14 +245,33 @@ class Exporter:
         )
         self.validate(source)
         warn_untrained_layers(source.model, source.batches[0])
-        source = source.as_float32()
+        source, outputs = (
+            source.as_float32(),
+            outputs or OUTPUTS[bool(mediapipe)],
+        )
+        classifier = None
+        if isinstance(mediapipe, TextClassifier):
+            classifier = mediapipe
+        elif mediapipe:
+            preprocessor = getattr(model, "preprocessor", None)
+            tokenizer = tokenizer or preprocessor_tokenizer(preprocessor)
+            classifier = text_classifier(source, tokenizer, labels, texts)
+        if classifier is not None:
+            source = as_text_classifier(source, classifier)
+        source = source.with_outputs(outputs)
         expected = reference_outputs(source.model, source.batches)
         with staged(path) as partial:
             self.write(source, partial, precision)
-            self.annotate(partial, _metadata(source, precision))
+            if classifier is not None:
+                classifier.add_to(partial)
+            self.annotate(partial, _metadata(source, precision, outputs))
             comparison = self._compare(
-                partial, path, source.batches, expected, precision
+                partial, path, source.batches, expected, precision, outputs
             )
+            if classifier is not None:
+                classifier.verify(
+                    self.open(partial), source.sequence_length, str(path)
+                )
             size_bytes = _size(partial)
             parts = self.bytes_by_part(partial)
         return ExportReport(
@@ -246,6 +285,8 @@ class Exporter:
             comparison.same_top_class,
             comparison.examples if source.examples is None else source.examples,
             parts,
+            outputs,
+            classifier is not None,
         )
 
     def require_kind(self, kind: str) -> None:
@@ -262,8 +303,12 @@ class Exporter:
                 f"it as {' or '.join(others)}."
             )
 
-    def _validate_arguments(self, path, precision, overwrite):
+    def _validate_arguments(self, path, precision, overwrite, mediapipe):
         problems = []
+        if mediapipe and not self.for_mediapipe:
+            problems.append(
+                f"mediapipe=True needs a LiteRT file, received {self.title}"
+            )
         if self.suffix and path.suffix != self.suffix:
             problems.append(
                 f"the path must end with {self.suffix!r}, received {path}"
@@ -286,8 +331,11 @@ class Exporter:
         if problems:
             raise UsageError(f"Cannot export: {'; '.join(problems)}.")
 
-    def _compare(self, partial, path, batches, expected, precision):
+    def _compare(self, partial, path, batches, expected, precision, outputs):
         """Compares a file under its temporary name with the model."""
+        tolerance = (
+            FP32_TOLERANCE if outputs == OUTPUTS[0] else PROBABILITY_TOLERANCE
+        )
         try:
             file = self.open(partial)
             return compare(
@@ -295,7 +343,7 @@ class Exporter:
                 lambda batch: self.run(file, batch),
                 batches,
                 file=str(path),
-                tolerance=FP32_TOLERANCE if precision == "fp32" else None,
+                tolerance=tolerance if precision == "fp32" else None,
             )
         except UsageError as error:
             raise RunError(f"{path} was not written. {error}") from error
@@ -396,7 +444,8 @@ def export_model(
             `"saved_model"` or `"onnx"`. Defaults to the exporter of the path's
             suffix.
         **options: `precision`, `sequence_length`, `source_length`,
-            `verification_data` and `overwrite`, as in
+            `verification_data`, `overwrite` and `outputs`, and for LiteRT
+            `mediapipe`, `tokenizer`, `labels` and `texts`, as in
             `kdkit.export.to_litert`.
 
     Returns:
@@ -478,7 +527,7 @@ def _suffixes():
     return f"{', '.join(others)} or {last}"
 
 
-def _metadata(source, precision):
+def _metadata(source, precision, outputs):
     return metadata.Metadata(
         precision=precision,
         parameters=count_parameters(source.model),
@@ -487,6 +536,7 @@ def _metadata(source, precision):
         rows_per_output=source.rows_per_output,
         reads_tokens=source.step is not None,
         reads_sources=source.kind == ENCODER_DECODER,
+        outputs=outputs,
     )
 
 
