@@ -66,8 +66,6 @@ class ExportReport:
             measure them. Defaults to `None`.
         outputs: string. `"logits"`, `"softmax"` or `"sigmoid"`. Defaults to
             `"logits"`.
-        mediapipe: bool. Whether MediaPipe's `TextClassifier` opens the file.
-            Defaults to `False`.
     """
 
     file: str
@@ -81,7 +79,6 @@ class ExportReport:
     examples: int
     bytes_by_part: dict[str, int] | None = None
     outputs: str = "logits"
-    mediapipe: bool = False
 
 
 class Exporter:
@@ -286,7 +283,6 @@ class Exporter:
             comparison.examples if source.examples is None else source.examples,
             parts,
             outputs,
-            classifier is not None,
         )
 
     def require_kind(self, kind: str) -> None:

@@ -367,8 +367,6 @@ class Export(Event, kind="export"):
         bytes_by_part: dict from a part of the model, such as `"embeddings"`,
             to its bytes in the file, or `None`. Since 0.2.
         outputs: string. `"logits"`, `"softmax"` or `"sigmoid"`. Since 0.3.
-        mediapipe: bool. Whether MediaPipe's `TextClassifier` opens the file.
-            Since 0.3.
     """
 
     arm: str
@@ -389,7 +387,6 @@ class Export(Event, kind="export"):
     file_digest: str | None = None
     bytes_by_part: dict[str, PositiveInt] | None = None
     outputs: str | None = None
-    mediapipe: bool | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
