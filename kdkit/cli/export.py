@@ -36,10 +36,9 @@ import pathlib
 from kdkit import data
 from kdkit import export
 from kdkit import models
+from kdkit.cli import mediapipe
 from kdkit.cli.groups import ModelChoiceOptions
 from kdkit.cli.groups import TaskOptions
-from kdkit.cli.mediapipe import ForMediaPipe
-from kdkit.cli.mediapipe import for_mediapipe
 from kdkit.cli.models import Opened
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
@@ -208,7 +207,8 @@ class _Read:
         opened: `Opened` for a model of a task, otherwise `None`.
         encoded: encoded examples to measure files on, or `None`.
         noted: dict. The task and the split that the metrics are from.
-        mediapipe: `ForMediaPipe` for a LiteRT file, otherwise `None`.
+        mediapipe: `kdkit.cli.mediapipe.ForMediaPipe` for a LiteRT file,
+            otherwise `None`.
     """
 
     model: object
@@ -217,7 +217,7 @@ class _Read:
     opened: Opened | None = None
     encoded: object = None
     noted: dict = dataclasses.field(default_factory=dict)
-    mediapipe: ForMediaPipe | None = None
+    mediapipe: object = None
 
 
 def _read(place, exporter, options):
@@ -235,8 +235,8 @@ def _read(place, exporter, options):
             _reject_options_of_classifiers(options)
             found = read(place, exporter, options)
             if exporter.for_mediapipe:
-                mediapipe = for_mediapipe(found.model, None)
-                found = dataclasses.replace(found, mediapipe=mediapipe)
+                contents = mediapipe.for_mediapipe(found.model, None)
+                found = dataclasses.replace(found, mediapipe=contents)
             return found
     return _read_classifier(place, exporter, options)
 
@@ -261,11 +261,13 @@ def _read_classifier(place, exporter, options):
         exporter.prefers_fixed_length and not options.dynamic_length
     )
     length = opened.sequence_length if has_fixed_length else None
-    mediapipe = None
+    contents = None
     if exporter.for_mediapipe:
-        mediapipe = for_mediapipe(opened.model, length, opened, split, encoded)
+        contents = mediapipe.for_mediapipe(
+            opened.model, length, opened, split, encoded
+        )
     return _Read(
-        opened.model, length, batches, opened, encoded, noted, mediapipe
+        opened.model, length, batches, opened, encoded, noted, contents
     )
 
 

@@ -28,7 +28,6 @@ from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import warn_untrained_layers
 from kdkit.io.files import staged
-from kdkit.models.token_ids import preprocessor_tokenizer
 from kdkit.version import __version__
 from kdkit.weights import count_parameters
 
@@ -251,7 +250,7 @@ class Exporter:
             classifier = mediapipe
         elif mediapipe:
             preprocessor = getattr(model, "preprocessor", None)
-            tokenizer = tokenizer or preprocessor_tokenizer(preprocessor)
+            tokenizer = tokenizer or getattr(preprocessor, "tokenizer", None)
             classifier = text_classifier(source, tokenizer, labels, texts)
         if classifier is not None:
             source = as_text_classifier(source, classifier)

@@ -11,6 +11,7 @@ import dataclasses
 import pathlib
 
 import keras
+import keras_hub
 import numpy as np
 
 from kdkit.backends import LateModule
@@ -24,7 +25,6 @@ from kdkit.export.mediapipe_tokens import MediaPipeTokenizer
 from kdkit.export.mediapipe_tokens import extra_lines
 from kdkit.export.mediapipe_tokens import is_uncased
 from kdkit.export.mediapipe_tokens import lines_problem
-from kdkit.models.ruled_tokenizers import WordPiece
 
 flatbuffers = LateModule("flatbuffers", "flatbuffers")
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
@@ -175,7 +175,7 @@ def obstacle(source, tokenizer, num_texts: int = 1) -> str | None:
         return "it needs a fixed length"
     if tokenizer is None:
         return "the model's tokenizer is unknown"
-    if not isinstance(tokenizer, WordPiece):
+    if not isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
         return (
             "it reads BERT's word pieces, and the model reads those of a "
             f"{type(tokenizer).__name__}"
