@@ -94,6 +94,9 @@ class Exporter:
             sequence length by default. Defaults to `False`.
         takes_threads: bool. Whether `open` sets the number of threads, so that
             files can be timed. Defaults to `True`.
+        is_checkpoint: bool. Whether kdkit loads what the format writes as a
+            Keras model, so that `exporter_of` does not return the format.
+            Defaults to `False`.
 
     Example:
 
@@ -121,6 +124,7 @@ class Exporter:
     in_steps = False
     prefers_fixed_length = False
     takes_threads = True
+    is_checkpoint = False
 
     def owns(self, path: pathlib.Path) -> bool:
         """Whether a path is a file in this format, by its name."""
@@ -369,13 +373,15 @@ def get_exporter(name: str) -> Exporter:
 def exporter_of(path: str | pathlib.Path) -> Exporter | None:
     """Returns the exporter for a path, `None` if no format matches.
 
+    Checkpoints are models for kdkit, and have no exporter here.
+
     Args:
         path: string or path. A file with a known suffix, which need not exist,
             or the directory of a SavedModel.
     """
     path = pathlib.Path(path)
     for exporter in _EXPORTERS.values():
-        if exporter.owns(path):
+        if exporter.owns(path) and not exporter.is_checkpoint:
             return exporter
     return None
 
@@ -397,7 +403,8 @@ def export_model(
             suffix.
         **options: `precision`, `sequence_length`, `source_length`,
             `verification_data` and `overwrite`, as in
-            `kdkit.export.to_litert`.
+            `kdkit.export.to_litert`, and those of the format, such as
+            `tokenizer` for `"hf"`.
 
     Returns:
         An `ExportReport`.
@@ -474,6 +481,7 @@ def _suffixes():
         if exporter.suffix
         else f"the folder of a {exporter.title}"
         for exporter in _EXPORTERS.values()
+        if not exporter.is_checkpoint
     )
     return f"{', '.join(others)} or {last}"
 
