@@ -51,7 +51,10 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
+from kdkit.reporting.cards import CARD
+from kdkit.reporting.cards import write_card
 from kdkit.reporting.records import is_run
+from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import HELP
 from kdkit.runs import inputs
 from kdkit.runs.events import Export
@@ -97,6 +100,11 @@ class Options(ModelChoiceOptions, TaskOptions):
         flag="--no-teacher",
     )
     overwrite: bool = option("replace existing files", default=False)
+    license: str | None = option(
+        "the license in the model card, such as apache-2.0. Defaults to that "
+        "of the teacher's checkpoint, if it names one.",
+        metavar="NAME",
+    )
 
 
 def run(options):
@@ -163,7 +171,7 @@ def _export_place(place, options, path=None, **noted):
     exporter = export.get_exporter(options.format)
     targets = _targets(place, exporter, options, path)
     read = _read(place, exporter, options)
-    has_collapsed = False
+    has_collapsed, reports = False, []
     for precision, path in targets.items():
         report = exporter.export(
             read.model,
@@ -179,8 +187,19 @@ def _export_place(place, options, path=None, **noted):
             file = exporter.open(path)
             measured = _measured(read.opened, file, read.encoded)
         _note(place, report, **measured, **read.noted, **noted)
+        reports.append(report)
         has_collapsed |= measured.get("collapsed") is not None
+    _write_card(place, exporter, reports, options.license)
     return has_collapsed
+
+
+def _write_card(place, exporter, reports, license):
+    """Writes the model card of the files' folder."""
+    path = pathlib.Path(reports[0].file)
+    folder = path if exporter.is_checkpoint else path.parent
+    records = None if place.run is None else read_run(place.run.path)
+    if write_card(folder, records, place.arm, reports, license) is None:
+        print(f"{folder / CARD} is not from kdkit and was not changed.")
 
 
 def _details(exporter, read):
