@@ -81,6 +81,12 @@ EXAMPLES = {
         "import tensorflow as tf\n\nmodel = tf.saved_model.load({!r})\n"
         "logits = model.serve(batch)  # a dict of int32 tensors",
     ),
+    "preset": (
+        "keras-hub",
+        "python",
+        "import keras_hub\n\nmodel = keras_hub.models.Task.from_preset({!r})\n"
+        'print(model.predict(["A text."]))  # logits',
+    ),
     "hf": (
         "transformers",
         "python",
@@ -154,7 +160,7 @@ def render_card(folder, records, arm, reports=(), license=None) -> str:
         "verdict": "",
         "comparison": "",
         "notes": (),
-        "files": _files_table(files, metrics).markdown(),
+        "files": _files_table(files, metrics).markdown() if files else "",
         "examples": _examples(folder, files),
         "training": (),
         "commands": "",
@@ -369,10 +375,12 @@ def _examples(folder, files):
             known = found.setdefault(file.format, file)
             if (file.size_bytes or 0) < (known.size_bytes or 0):
                 found[file.format] = file
+    if not found and (folder / "task.json").is_file():
+        found["preset"] = None
     examples = []
     for format, file in found.items():
         title, language, code = EXAMPLES[format]
-        name = pathlib.PurePath(file.file).name
+        name = folder.name if file is None else pathlib.PurePath(file.file).name
         pipeline = _pipeline(folder) or "text-classification"
         examples.append((title, language, code.format(name, pipeline=pipeline)))
     return examples
@@ -395,6 +403,8 @@ def _metadata(folder, records, arm, files, license, metrics):
     pipeline = _pipeline(folder)
     if pipeline is not None:
         about |= {"library_name": "transformers", "pipeline_tag": pipeline}
+    elif _has_config(folder):
+        about["library_name"] = "keras-hub"
     tags = ["kdkit", "keras", *sorted(formats - {"hf"})]
     if records is not None:
         if not records.trains_a_teacher and arm == "student":
