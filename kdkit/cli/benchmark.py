@@ -26,6 +26,8 @@ from kdkit.cli.models import locate
 from kdkit.cli.parser import File
 from kdkit.cli.parser import option
 from kdkit.errors import UsageError
+from kdkit.reporting.cards import CARD
+from kdkit.reporting.cards import write_card
 from kdkit.reporting.records import is_run
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import Setting
@@ -122,6 +124,9 @@ def benchmark_files(options) -> None:
             fields = dataclasses.asdict(report)
             fields["file"] = os.path.relpath(file.resolve(), place.run.path)
             place.run.log(Latency(**fields))
+    for file, place in zip(files, places, strict=True):
+        if place.run is not None and (file.parent / CARD).is_file():
+            write_card(file.parent, read_run(place.run.path), place.arm)
     print(
         json.dumps(
             {

@@ -1,4 +1,4 @@
-"""Writes a model as verified LiteRT (.tflite) or ONNX files, or a SavedModel.
+"""Writes a model as verified files: LiteRT, ONNX, SavedModel, Hugging Face.
 
 kdkit compares each file with the Keras model on examples of the task, or on
 generated ones if the task is unknown. A file that differs is not written. For a
@@ -16,9 +16,13 @@ formats hold decoders that read whole sequences, and no encoder-decoders.
 
 ONNX needs: pip install 'kdkit[onnx]'. ONNX files take any length.
 
+--format hf writes a directory with weights, config and tokenizer that
+transformers loads. kdkit loads it too, as a MODEL.
+
 example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
   kdkit export runs/tinybert --format onnx --precision fp32 int8
+  kdkit export runs/tinybert --format hf
   kdkit export runs/gpt2 --precision int8 --sequence-length 512
   kdkit export runs/en_de --precision fp32 int8 --sequence-length 64
 """
@@ -49,10 +53,15 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
+from kdkit.reporting.cards import CARD
+from kdkit.reporting.cards import write_card
 from kdkit.reporting.records import is_run
+from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import HELP
 from kdkit.runs import inputs
 from kdkit.runs.events import Export
+from kdkit.tasks.kinds import MultiLabel
+from kdkit.tasks.kinds import Regression
 from kdkit.training import text_data
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import predict_logits
@@ -68,8 +77,8 @@ class Options(ModelChoiceOptions, TaskOptions):
         required=True,
     )
     format: str = option(
-        "litert, onnx, saved_model, or a registered exporter. Defaults to "
-        "litert.",
+        "litert, onnx, saved_model, hf (for transformers), or a registered "
+        "exporter. Defaults to litert.",
         default="litert",
     )
     precision: list[str] | None = option(
@@ -98,6 +107,11 @@ class Options(ModelChoiceOptions, TaskOptions):
         "return probabilities: softmax, for several labels sigmoid.",
         default=False,
     )
+    license: str | None = option(
+        "the license in the model card, such as apache-2.0. Defaults to that "
+        "of the teacher's checkpoint, if it names one.",
+        metavar="NAME",
+    )
 
 
 def run(options):
@@ -105,6 +119,10 @@ def run(options):
 
 
 TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
+PROBLEM_TYPES = {  # by the kind of task, for transformers
+    MultiLabel: "multi_label_classification",
+    Regression: "regression",
+}
 VERIFICATION_ROWS = 256
 DECODER_ROWS = 4  # read token by token
 
@@ -160,7 +178,7 @@ def _export_place(place, options, path=None, **noted):
     exporter = export.get_exporter(options.format)
     targets = _targets(place, exporter, options, path)
     read = _read(place, exporter, options)
-    has_collapsed = False
+    has_collapsed, reports = False, []
     for precision, path in targets.items():
         report = exporter.export(
             read.model,
@@ -170,14 +188,18 @@ def _export_place(place, options, path=None, **noted):
             verification_data=read.verification_data,
             overwrite=options.overwrite,
             **_outputs(read, options),
+            **_details(exporter, read),
         )
         measured = {}
         if read.opened is not None:
-            measured = _measured(read.opened, path, read.encoded)
+            file = exporter.open(path)
+            measured = _measured(read.opened, file, read.encoded)
         _note(place, report, **measured, **read.noted, **noted)
+        reports.append(report)
         has_collapsed |= measured.get("collapsed") is not None
     if read.mediapipe is not None and "made_from" not in noted:
         read.mediapipe.report(next(iter(targets.values())))
+    _write_card(place, exporter, reports, options.license)
     return has_collapsed
 
 
@@ -192,6 +214,29 @@ def _outputs(read, options):
     return {**found, "outputs": "logits" if options.logits else function}
 
 
+def _write_card(place, exporter, reports, license):
+    """Writes the model card of the files' folder."""
+    path = pathlib.Path(reports[0].file)
+    folder = path if exporter.is_checkpoint else path.parent
+    records = None if place.run is None else read_run(place.run.path)
+    if write_card(folder, records, place.arm, reports, license) is None:
+        print(f"{folder / CARD} is not from kdkit and was not changed.")
+
+
+def _details(exporter, read):
+    """The arguments of a checkpoint's exporter that others do not have."""
+    if not exporter.is_checkpoint:
+        return {}
+    if read.opened is None:
+        return {"tokenizer": read.tokenizer}
+    task = read.opened.task
+    return {
+        "tokenizer": read.opened.tokenizer,
+        "class_names": task.head.class_names,
+        "problem_type": PROBLEM_TYPES.get(type(task.kind)),
+    }
+
+
 @dataclasses.dataclass(frozen=True)
 class _Read:
     """A model, with the data for verifying and measuring its files.
@@ -204,6 +249,7 @@ class _Read:
         encoded: encoded examples to measure files on, or `None`.
         noted: dict. The task and the split that the metrics are from.
         mediapipe: `ForMediaPipe` for a LiteRT file, otherwise `None`.
+        tokenizer: a language model's keras-hub tokenizer, or `None`.
     """
 
     model: object
@@ -213,6 +259,7 @@ class _Read:
     encoded: object = None
     noted: dict = dataclasses.field(default_factory=dict)
     mediapipe: ForMediaPipe | None = None
+    tokenizer: object = None
 
 
 def _read(place, exporter, options):
@@ -352,7 +399,8 @@ def _split(place, opened):
 
 def _read_decoder(place, exporter, options):
     """A decoder, with its run's held-out text."""
-    model = models.load_language_model(place.path).model
+    loaded = models.load_language_model(place.path)
+    model = loaded.model
     length = options.sequence_length
     if length is None and exporter.in_steps:
         length = models.num_positions(model)
@@ -364,7 +412,7 @@ def _read_decoder(place, exporter, options):
     texts = None
     if place.run is not None:
         texts = _held_out(place.run.path / "corpus" / "held_out", length)
-    return _Read(model, length, texts)
+    return _Read(model, length, texts, tokenizer=loaded.tokenizer)
 
 
 def _read_encoder_decoder(place, exporter, options):
@@ -472,11 +520,10 @@ def _targets(place, exporter, options, path=None):
     return targets
 
 
-def _measured(opened, path, encoded):
+def _measured(opened, file, encoded):
     """The metrics of an exported file, and how it collapsed if it did."""
     if encoded is None:
         return {"metrics": None, "collapsed": None}
-    file = export.open_file(path)
     logits = predict_logits(export.file_logits(file), encoded)
     task = opened.task
     return {

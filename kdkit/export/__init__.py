@@ -1,9 +1,10 @@
 """Exports Keras models to verified files and measures the files' latency.
 
-`to_litert`, `to_saved_model` and `to_onnx` compare each file with the Keras
-model before the file gets its name. `export_model` writes any format, and
-`open_file` opens and runs any. A format is an `Exporter`; `register_exporter`
-adds one. `measure_latency` and `measure_latencies` time files.
+`to_litert`, `to_saved_model`, `to_onnx` and `to_hugging_face` compare each file
+with the Keras model before the file gets its name. `export_model` writes any
+format, and `open_file` opens and runs any. A format is an `Exporter`;
+`register_exporter` adds one. `measure_latency` and `measure_latencies` time
+files.
 
 A new format is a module here, and its name in `FORMATS`.
 """
@@ -18,6 +19,7 @@ from kdkit.export.exporters import exporter_of
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import open_file
 from kdkit.export.exporters import register_exporter
+from kdkit.export.hugging_face import to_hugging_face
 from kdkit.export.inputs import BatchFile
 from kdkit.export.inputs import file_logits
 from kdkit.export.latency import LatencyReport
@@ -55,13 +57,14 @@ __all__ = [
     "open_file",
     "reads_sources",
     "register_exporter",
+    "to_hugging_face",
     "to_litert",
     "to_onnx",
     "to_saved_model",
 ]
 
 # In the order in which messages list the formats.
-FORMATS = ("litert", "onnx", "saved_model")
+FORMATS = ("litert", "onnx", "saved_model", "hugging_face")
 
 for _module in FORMATS:
     importlib.import_module(f"{__name__}.{_module}")

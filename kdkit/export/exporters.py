@@ -105,6 +105,9 @@ class Exporter:
             Defaults to `False`.
         takes_threads: bool. Whether `open` sets the number of threads, so that
             files can be timed. Defaults to `True`.
+        is_checkpoint: bool. Whether kdkit loads what the format writes as a
+            Keras model, so that `exporter_of` does not return the format.
+            Defaults to `False`.
 
     Example:
 
@@ -133,6 +136,7 @@ class Exporter:
     prefers_fixed_length = False
     for_mediapipe = False
     takes_threads = True
+    is_checkpoint = False
 
     def owns(self, path: pathlib.Path) -> bool:
         """Whether a path is a file in this format, by its name."""
@@ -413,13 +417,15 @@ def get_exporter(name: str) -> Exporter:
 def exporter_of(path: str | pathlib.Path) -> Exporter | None:
     """Returns the exporter for a path, `None` if no format matches.
 
+    Checkpoints are models for kdkit, and have no exporter here.
+
     Args:
         path: string or path. A file with a known suffix, which need not exist,
             or the directory of a SavedModel.
     """
     path = pathlib.Path(path)
     for exporter in _EXPORTERS.values():
-        if exporter.owns(path):
+        if exporter.owns(path) and not exporter.is_checkpoint:
             return exporter
     return None
 
@@ -440,9 +446,10 @@ def export_model(
             `"saved_model"` or `"onnx"`. Defaults to the exporter of the path's
             suffix.
         **options: `precision`, `sequence_length`, `source_length`,
-            `verification_data`, `overwrite` and `outputs`, and for LiteRT
-            `mediapipe`, `tokenizer`, `labels` and `texts`, as in
-            `kdkit.export.to_litert`.
+            `verification_data`, `overwrite` and `outputs`, as in
+            `kdkit.export.to_litert`, and those of the format: for LiteRT
+            `mediapipe`, `tokenizer`, `labels` and `texts`, for `"hf"`
+            `tokenizer`.
 
     Returns:
         An `ExportReport`.
@@ -519,6 +526,7 @@ def _suffixes():
         if exporter.suffix
         else f"the folder of a {exporter.title}"
         for exporter in _EXPORTERS.values()
+        if not exporter.is_checkpoint
     )
     return f"{', '.join(others)} or {last}"
 
