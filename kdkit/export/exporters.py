@@ -18,6 +18,7 @@ from kdkit.export.inputs import DECODER
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
 from kdkit.export.inputs import TENSORS
+from kdkit.export.texts import TextInputs
 from kdkit.export.verification import FP32_TOLERANCE
 from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
@@ -92,6 +93,8 @@ class Exporter:
             read one token at a time. Defaults to `False`: whole sequences.
         prefers_fixed_length: bool. Whether the command line exports for one
             sequence length by default. Defaults to `False`.
+        takes_strings: bool. Whether files can contain the tokenizer. Defaults
+            to `False`.
         takes_threads: bool. Whether `open` sets the number of threads, so that
             files can be timed. Defaults to `True`.
 
@@ -120,6 +123,7 @@ class Exporter:
     kinds = (ENCODER,)
     in_steps = False
     prefers_fixed_length = False
+    takes_strings = False
     takes_threads = True
 
     def owns(self, path: pathlib.Path) -> bool:
@@ -152,6 +156,18 @@ class Exporter:
 
     def annotate(self, path: pathlib.Path, entry: metadata.Metadata) -> None:
         """Adds kdkit's metadata to a file. The default adds none."""
+
+    def verify(self, source, partial: pathlib.Path, path: pathlib.Path) -> None:
+        """Checks more of a written file than its outputs. By default nothing.
+
+        Args:
+            source: `Exportable`.
+            partial: `pathlib.Path`. The file's temporary name.
+            path: `pathlib.Path`. Its final name, for errors.
+
+        Raises:
+            RunError: if the file is wrong.
+        """
 
     def bytes_by_part(self, path: pathlib.Path) -> dict[str, int] | None:
         """Returns the bytes of each part of the model in a written file.
@@ -196,6 +212,7 @@ class Exporter:
         source_length: int | None = None,
         verification_data=None,
         overwrite: bool = False,
+        strings: TextInputs | None = None,
     ) -> ExportReport:
         """Writes a model, compares the file with Keras, and names the file.
 
@@ -213,7 +230,7 @@ class Exporter:
         """
         need_tensorflow(f"Export to {self.title}")
         path = pathlib.Path(path)
-        self._validate_arguments(path, precision, overwrite)
+        self._validate_arguments(path, precision, overwrite, strings)
         self.require_packages()
         self.require_kind(model_kind(model))
         source = exportable(
@@ -223,6 +240,7 @@ class Exporter:
             source_length,
             verification_data,
         )
+        source = dataclasses.replace(source, strings=strings)
         self.validate(source)
         warn_untrained_layers(source.model, source.batches[0])
         source = source.as_float32()
@@ -233,6 +251,7 @@ class Exporter:
             comparison = self._compare(
                 partial, path, source.batches, expected, precision
             )
+            self.verify(source, partial, path)
             size_bytes = _size(partial)
             parts = self.bytes_by_part(partial)
         return ExportReport(
@@ -262,8 +281,12 @@ class Exporter:
                 f"it as {' or '.join(others)}."
             )
 
-    def _validate_arguments(self, path, precision, overwrite):
+    def _validate_arguments(self, path, precision, overwrite, strings):
         problems = []
+        if strings is not None and not self.takes_strings:
+            problems.append(
+                f"only SavedModels contain a tokenizer, received {self.title}"
+            )
         if self.suffix and path.suffix != self.suffix:
             problems.append(
                 f"the path must end with {self.suffix!r}, received {path}"
