@@ -14,6 +14,10 @@ LiteRT file of an encoder-decoder reads a source (signature `encode`) and writes
 token by token (`decode`), up to --sequence-length tokens on either side. Other
 formats hold decoders that read whole sequences, and no encoder-decoders.
 
+With --bundle, the LiteRT files of a classifier are in one folder with the
+vocabulary, the labels, the tokenizer's settings and test vectors for an app.
+With --format saved_model --strings, the SavedModel contains the tokenizer.
+
 ONNX needs: pip install 'kdkit[onnx]'. ONNX files take any length.
 
 --format hf writes a directory with weights, config and tokenizer that
@@ -21,6 +25,7 @@ transformers loads. kdkit loads it too, as a MODEL.
 
 example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
+  kdkit export runs/tinybert --bundle
   kdkit export runs/tinybert --format onnx --precision fp32 int8
   kdkit export runs/tinybert --format hf
   kdkit export runs/gpt2 --precision int8 --sequence-length 512
@@ -35,6 +40,11 @@ import pathlib
 from kdkit import data
 from kdkit import export
 from kdkit import models
+from kdkit.cli.bundle import bundle_path
+from kdkit.cli.bundle import require_fitting_options
+from kdkit.cli.bundle import string_inputs
+from kdkit.cli.bundle import with_precision
+from kdkit.cli.bundle import write_bundle
 from kdkit.cli.groups import ModelChoiceOptions
 from kdkit.cli.groups import TaskOptions
 from kdkit.cli.mediapipe import ForMediaPipe
@@ -91,6 +101,17 @@ class Options(ModelChoiceOptions, TaskOptions):
         "length: --sequence-length, or the length of the run, preset or task.",
         default=False,
     )
+    bundle: bool = option(
+        "write one folder for an app, RUN/exports/LABEL-bundle or --output: "
+        "the LiteRT file (--precision, by default int8), vocabulary, labels, "
+        "tokenizer settings, test vectors and a manifest",
+        default=False,
+    )
+    strings: bool = option(
+        "add the tokenizer to a SavedModel, as a signature from strings to "
+        "scores. The program that loads it needs tensorflow-text.",
+        default=False,
+    )
     output: str | None = option(
         "the folder for the files. Defaults to RUN/exports for a run's "
         "models, otherwise to exports.",
@@ -142,12 +163,16 @@ def export_model(options) -> None:
         raise UsageError(
             f"{place.path} is an exported file. Expected a Keras model."
         )
-    has_collapsed = _export_place(place, options)
+    require_fitting_options(options)
+    if options.bundle:
+        has_collapsed = _export_bundle(place, options)
+    else:
+        has_collapsed = _export_place(place, options)
     if _has_teacher_to_export(place, options):
         has_collapsed = _export_teacher(place, options) or has_collapsed
     if has_collapsed:
         print(f"{HELP}.", flush=True)
-    if options.format in TIMED:
+    if options.format in TIMED and not options.bundle:
         run = None if place.run is None else options.model
         if run is not None and not is_run(pathlib.Path(run)):
             run = str(place.run.path)  # the model is inside it
@@ -180,20 +205,7 @@ def _export_place(place, options, path=None, **noted):
     read = _read(place, exporter, options)
     has_collapsed, reports = False, []
     for precision, path in targets.items():
-        report = exporter.export(
-            read.model,
-            path,
-            precision,
-            read.sequence_length,
-            verification_data=read.verification_data,
-            overwrite=options.overwrite,
-            **_outputs(read, options),
-            **_details(exporter, read),
-        )
-        measured = {}
-        if read.opened is not None:
-            file = exporter.open(path)
-            measured = _measured(read.opened, file, read.encoded)
+        report, measured = _write(exporter, read, precision, path, options)
         _note(place, report, **measured, **read.noted, **noted)
         reports.append(report)
         has_collapsed |= measured.get("collapsed") is not None
@@ -235,6 +247,59 @@ def _details(exporter, read):
         "class_names": task.head.class_names,
         "problem_type": PROBLEM_TYPES.get(type(task.kind)),
     }
+
+
+def _write(exporter, read, precision, path, options):
+    """Writes and measures a file.
+
+    Returns the `ExportReport`, and the dict from `_measured`.
+    """
+    strings = string_inputs(read.opened) if options.strings else None
+    report = exporter.export(
+        read.model,
+        path,
+        precision,
+        read.sequence_length,
+        verification_data=read.verification_data,
+        overwrite=options.overwrite,
+        **_outputs(read, options),
+        **_details(exporter, read),
+        **({} if strings is None else {"strings": strings}),
+    )
+    measured = {}
+    if read.opened is not None:
+        file = exporter.open(path)
+        measured = _measured(read.opened, file, read.encoded)
+    return report, measured
+
+
+def _export_bundle(place, options):
+    """Writes an app bundle.
+
+    Returns whether a file's predictions have collapsed.
+    """
+    directory = _output_directory(place, options)
+    path = bundle_path(place, options, directory)
+    exporter = export.get_exporter(options.format)
+    options = with_precision(options)
+    _require_precisions(exporter, options.precision)
+    read = _read(place, exporter, options)
+    written = write_bundle(
+        path,
+        read.opened,
+        read.noted.get("split"),
+        {
+            exporter.file_name(place.label, precision): precision
+            for precision in options.precision
+        },
+        lambda precision, file: _write(
+            exporter, read, precision, file, options
+        ),
+        options.overwrite,
+    )
+    for report, measured in written:
+        _note(place, report, **measured, **read.noted)
+    return any(measured["collapsed"] for _, measured in written)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -328,6 +393,7 @@ def _has_teacher_to_export(place, options):
     """Whether the model was distilled from a teacher in its run."""
     return (
         options.teacher
+        and not options.bundle
         and options.format == "litert"
         and place.run is not None
         and place.config.get("teacher") is not None
@@ -498,13 +564,7 @@ def _targets(place, exporter, options, path=None):
     """Paths by precision. Rejects wrong precisions and existing files."""
     exporter.require_packages()
     precisions = options.precision or exporter.precisions
-    wrong = [name for name in precisions if name not in exporter.precisions]
-    if wrong:
-        raise UsageError(
-            f"--precision: {exporter.title} files have "
-            f"{' or '.join(exporter.precisions)}. Received: "
-            f"{', '.join(wrong)}."
-        )
+    _require_precisions(exporter, precisions)
     targets = _paths(place, exporter, options)
     if path is not None:
         targets = {precisions[0]: path}
@@ -518,6 +578,16 @@ def _targets(place, exporter, options, path=None):
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
     return targets
+
+
+def _require_precisions(exporter, precisions):
+    wrong = [name for name in precisions if name not in exporter.precisions]
+    if wrong:
+        raise UsageError(
+            f"--precision: {exporter.title} files have "
+            f"{' or '.join(exporter.precisions)}. Received: "
+            f"{', '.join(wrong)}."
+        )
 
 
 def _measured(opened, file, encoded):

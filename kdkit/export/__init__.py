@@ -11,6 +11,17 @@ A new format is a module here, and its name in `FORMATS`.
 
 import importlib
 
+from kdkit.export.bundle import MANIFEST
+from kdkit.export.bundle import Bundle
+from kdkit.export.bundle import BundleFile
+from kdkit.export.bundle import BundleInput
+from kdkit.export.bundle import BundleModel
+from kdkit.export.bundle import BundleTokenizer
+from kdkit.export.bundle import read_bundle
+from kdkit.export.bundle import verify_bundle
+from kdkit.export.bundle_writing import require_bundle_path
+from kdkit.export.bundle_writing import require_bundle_task
+from kdkit.export.bundle_writing import to_bundle
 from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import all_exporters
@@ -35,10 +46,17 @@ from kdkit.export.onnx import ONNXModel
 from kdkit.export.onnx import to_onnx
 from kdkit.export.saved_model import SavedModel
 from kdkit.export.saved_model import to_saved_model
+from kdkit.export.texts import TextInputs
 
 __all__ = [
+    "MANIFEST",
     "PRECISIONS",
     "BatchFile",
+    "Bundle",
+    "BundleFile",
+    "BundleInput",
+    "BundleModel",
+    "BundleTokenizer",
     "ExportReport",
     "Exporter",
     "LatencyReport",
@@ -47,6 +65,7 @@ __all__ = [
     "LiteRTSeq2Seq",
     "ONNXModel",
     "SavedModel",
+    "TextInputs",
     "all_exporters",
     "export_model",
     "exporter_of",
@@ -55,12 +74,17 @@ __all__ = [
     "measure_latencies",
     "measure_latency",
     "open_file",
+    "read_bundle",
     "reads_sources",
     "register_exporter",
     "to_hugging_face",
+    "require_bundle_path",
+    "require_bundle_task",
+    "to_bundle",
     "to_litert",
     "to_onnx",
     "to_saved_model",
+    "verify_bundle",
 ]
 
 # In the order in which messages list the formats.

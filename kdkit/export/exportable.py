@@ -28,6 +28,7 @@ from kdkit.export.inputs import random_batch
 from kdkit.export.inputs import to_float32
 from kdkit.export.inputs import to_int32
 from kdkit.export.metadata import OUTPUTS
+from kdkit.export.texts import TextInputs
 from kdkit.generation.step import DecoderStep
 from kdkit.generation.step import Seq2SeqStep
 from kdkit.models.families import DECODERS
@@ -68,6 +69,8 @@ class Exportable:
             time, otherwise `None`.
         examples: int or `None`. The value of `ExportReport.examples`; `None`
             for the number of rows.
+        strings: `kdkit.export.TextInputs` for a file that also reads texts,
+            otherwise `None`.
     """
 
     model: object
@@ -82,6 +85,7 @@ class Exportable:
     family: Family | None = None
     step: object = None
     examples: int | None = None
+    strings: TextInputs | None = None
 
     def signature(self, batch_size=None) -> list:
         """Returns the specs of a file's inputs, as Keras' `export` takes them.

@@ -22,6 +22,7 @@ from kdkit.export.mediapipe import TextClassifier
 from kdkit.export.mediapipe import as_text_classifier
 from kdkit.export.mediapipe import text_classifier
 from kdkit.export.metadata import OUTPUTS
+from kdkit.export.texts import TextInputs
 from kdkit.export.verification import FP32_TOLERANCE
 from kdkit.export.verification import PROBABILITY_TOLERANCE
 from kdkit.export.verification import compare
@@ -103,6 +104,8 @@ class Exporter:
             sequence length by default. Defaults to `False`.
         for_mediapipe: bool. Whether the format has MediaPipe's metadata.
             Defaults to `False`.
+        takes_strings: bool. Whether files can contain the tokenizer. Defaults
+            to `False`.
         takes_threads: bool. Whether `open` sets the number of threads, so that
             files can be timed. Defaults to `True`.
         is_checkpoint: bool. Whether kdkit loads what the format writes as a
@@ -135,6 +138,7 @@ class Exporter:
     in_steps = False
     prefers_fixed_length = False
     for_mediapipe = False
+    takes_strings = False
     takes_threads = True
     is_checkpoint = False
 
@@ -168,6 +172,18 @@ class Exporter:
 
     def annotate(self, path: pathlib.Path, entry: metadata.Metadata) -> None:
         """Adds kdkit's metadata to a file. The default adds none."""
+
+    def verify(self, source, partial: pathlib.Path, path: pathlib.Path) -> None:
+        """Checks more of a written file than its outputs. By default nothing.
+
+        Args:
+            source: `Exportable`.
+            partial: `pathlib.Path`. The file's temporary name.
+            path: `pathlib.Path`. Its final name, for errors.
+
+        Raises:
+            RunError: if the file is wrong.
+        """
 
     def bytes_by_part(self, path: pathlib.Path) -> dict[str, int] | None:
         """Returns the bytes of each part of the model in a written file.
@@ -217,6 +233,7 @@ class Exporter:
         tokenizer=None,
         labels=None,
         texts=(),
+        strings: TextInputs | None = None,
     ) -> ExportReport:
         """Writes a model, compares the file with Keras, and names the file.
 
@@ -234,7 +251,7 @@ class Exporter:
         """
         need_tensorflow(f"Export to {self.title}")
         path = pathlib.Path(path)
-        self._validate_arguments(path, precision, overwrite, mediapipe)
+        self._validate_arguments(path, precision, overwrite, mediapipe, strings)
         self.require_packages()
         self.require_kind(model_kind(model))
         source = exportable(
@@ -244,6 +261,7 @@ class Exporter:
             source_length,
             verification_data,
         )
+        source = dataclasses.replace(source, strings=strings)
         self.validate(source)
         warn_untrained_layers(source.model, source.batches[0])
         source, outputs = (
@@ -273,6 +291,7 @@ class Exporter:
                 classifier.verify(
                     self.open(partial), source.sequence_length, str(path)
                 )
+            self.verify(source, partial, path)
             size_bytes = _size(partial)
             parts = self.bytes_by_part(partial)
         return ExportReport(
@@ -303,11 +322,17 @@ class Exporter:
                 f"it as {' or '.join(others)}."
             )
 
-    def _validate_arguments(self, path, precision, overwrite, mediapipe):
+    def _validate_arguments(
+        self, path, precision, overwrite, mediapipe, strings
+    ):
         problems = []
         if mediapipe and not self.for_mediapipe:
             problems.append(
                 f"mediapipe=True needs a LiteRT file, received {self.title}"
+            )
+        if strings is not None and not self.takes_strings:
+            problems.append(
+                f"only SavedModels contain a tokenizer, received {self.title}"
             )
         if self.suffix and path.suffix != self.suffix:
             problems.append(
