@@ -33,6 +33,7 @@ from kdkit.cli.next_steps import log_next
 from kdkit.cli.options import for_steps
 from kdkit.cli.options import get_recipe
 from kdkit.cli.options import is_on_text
+from kdkit.cli.options import reject_quantization
 from kdkit.cli.options import reject_text_options
 from kdkit.cli.options import settings_of
 from kdkit.cli.options import validate_distillation
@@ -112,6 +113,7 @@ def distillation_pipeline(options) -> Pipeline:
         reject_text_options(options)
         return repeated_pipeline(options)
     if options.model != "bert":
+        reject_quantization(options)
         return text_pipeline(get_recipe(options.recipe), for_steps(options))
     return Pipeline(distill_settings(options), options.run_dir)
 

@@ -130,7 +130,7 @@ def validate_distillation(options, checks_fields: bool = False) -> None:
             with check():
                 get_recipe(options.recipe)
         with check():
-            _validate_quantization(options)
+            reject_quantization(options)
         if options.model != "bert":
             return
         with check():
@@ -154,7 +154,7 @@ def validate_distillation(options, checks_fields: bool = False) -> None:
             cache_settings(options)
 
 
-def _validate_quantization(options):
+def reject_quantization(options):
     """Rejects `--quantize` where it has no effect."""
     other = "--config" if options.config else f"--model {options.model}"
     if getattr(options, "quantize", None) is not None and (

@@ -13,6 +13,7 @@ _DEFINED_IN = {
     "fake_quantize_weights": "rounding",
     "full_precision": "fake_quantization",
     "read_quantization": "fake_quantization",
+    "rounds_as": "fake_quantization",
     "require_precision": "schemes",
     "require_quantizable": "places",
 }

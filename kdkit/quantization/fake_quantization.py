@@ -155,12 +155,17 @@ class FakeQuantization(keras.callbacks.Callback):
             del vars(self._rounding)[ATTRIBUTE]
             self._rounding = None
 
-    def ranges_by_path(self, model) -> dict:
+    def ranges_by_path(self, model) -> dict | None:
         """Returns the ranges by the layers' paths, for an exporter.
 
         Args:
             model: `keras.Model` that the ranges belong to.
+
+        Returns:
+            Dict, or `None` for a precision without ranges.
         """
+        if self.ranges is None:
+            return None
         return {
             dense.layer.path: self.ranges[name]
             for name, dense in dense_layers(model).items()
@@ -242,6 +247,17 @@ def active_quantization(model) -> FakeQuantization | None:
         model: `keras.Model`.
     """
     return vars(model).get(ATTRIBUTE)
+
+
+def rounds_as(model, precision: str) -> bool:
+    """Whether a model rounds as its file in this precision does.
+
+    Args:
+        model: `keras.Model`.
+        precision: string, of a file.
+    """
+    active = active_quantization(model)
+    return active is not None and active.precision == precision
 
 
 @contextlib.contextmanager

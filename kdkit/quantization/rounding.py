@@ -20,7 +20,7 @@ def fake_quantize_weights(kernel, num_bits=8, block_size=None):
 
     $\hat w = s \, \mathrm{round}(w / s)$ with
     $s = \max |w| / (2^{b - 1} - 1)$. Each output unit has its own scale, or one
-    for each block of its inputs, which is stored in 16 bits. The gradient of
+    for each block of its inputs, which is rounded to bfloat16. The gradient of
     $\hat w$ is passed on to $w$ unchanged.
 
     Args:
@@ -39,7 +39,7 @@ def fake_quantize_weights(kernel, num_bits=8, block_size=None):
     blocks = ops.reshape(kernel, (-1, block_size, num_units))
     scale = _scale(blocks, num_bits, axis=1)
     if block_size < num_inputs:
-        scale = ops.cast(ops.cast(scale, "float16"), scale.dtype)
+        scale = ops.cast(ops.cast(scale, "bfloat16"), scale.dtype)
     rounded = ops.reshape(ops.round(blocks / scale) * scale, kernel.shape)
     return _straight_through(kernel, rounded)
 
@@ -47,18 +47,18 @@ def fake_quantize_weights(kernel, num_bits=8, block_size=None):
 def fake_quantize_embeddings(outputs, table):
     r"""Rounds the rows that an embedding looks up, with the table's scale.
 
-    $\hat e = s \, \mathrm{round}(e / s)$ with $s = \max |E| / 127$. The
-    gradient of $\hat e$ is passed on to $e$ unchanged.
+    The formula is that of `fake_quantize_activations`, with the smallest and
+    the largest weight of the table, and 0, as range. The gradient is passed on
+    unchanged.
 
     Args:
         outputs: tensor of any shape, rows of the table.
-        table: tensor of shape `(num_rows, width)`, $E$.
+        table: tensor of shape `(num_rows, width)`.
 
     Returns:
         Tensor of the shape of `outputs`.
     """
-    scale = ops.stop_gradient(_scale(table, 8, axis=None))
-    return _straight_through(outputs, ops.round(outputs / scale) * scale)
+    return _round_within(outputs, ops.min(table), ops.max(table))
 
 
 def fake_quantize_activations(inputs, low, high):
@@ -95,14 +95,21 @@ def fake_quantize_rows(inputs):
     Returns:
         Tensor of the shape of `inputs`.
     """
-    low = ops.minimum(ops.min(inputs, axis=-1, keepdims=True), 0)
-    high = ops.maximum(ops.max(inputs, axis=-1, keepdims=True), 0)
-    scale = _nonzero((high - low) / (2**ACTIVATION_BITS - 1))
-    zero_point = ops.round(-low / scale)
-    integers = ops.clip(
-        ops.round(inputs / scale) + zero_point, 0, 2**ACTIVATION_BITS - 1
+    return _round_within(
+        inputs,
+        ops.min(inputs, axis=-1, keepdims=True),
+        ops.max(inputs, axis=-1, keepdims=True),
     )
-    return _straight_through(inputs, (integers - zero_point) * scale)
+
+
+def _round_within(values, low, high):
+    """Rounds to asymmetric integers, with ranges that change in training."""
+    low, high = ops.minimum(low, 0), ops.maximum(high, 0)
+    largest = 2**ACTIVATION_BITS - 1
+    scale = _nonzero((high - low) / largest)
+    zero_point = ops.round(-low / scale)
+    integers = ops.clip(ops.round(values / scale) + zero_point, 0, largest)
+    return _straight_through(values, (integers - zero_point) * scale)
 
 
 def _scale(values, num_bits, axis):
