@@ -3,13 +3,16 @@
 `to_litert`, `to_saved_model` and `to_onnx` compare each file with the Keras
 model before the file gets its name. `export_model` writes any format, and
 `open_file` opens and runs any. A format is an `Exporter`; `register_exporter`
-adds one. `measure_latency` and `measure_latencies` time files.
+adds one. `measure_latency` and `measure_latencies` time files on this machine,
+`measure_on_device` on a phone; `profile_file` shows where a file spends its
+time.
 
 A new format is a module here, and its name in `FORMATS`.
 """
 
 import importlib
 
+from kdkit.export.device import measure_on_device
 from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import all_exporters
@@ -22,6 +25,7 @@ from kdkit.export.inputs import BatchFile
 from kdkit.export.latency import LatencyReport
 from kdkit.export.latency import measure_latencies
 from kdkit.export.latency import measure_latency
+from kdkit.export.latency import profile_file
 from kdkit.export.litert import PRECISIONS
 from kdkit.export.litert import reads_sources
 from kdkit.export.litert import to_litert
@@ -30,6 +34,7 @@ from kdkit.export.litert_decoder import LiteRTSeq2Seq
 from kdkit.export.litert_files import LiteRTModel
 from kdkit.export.onnx import ONNXModel
 from kdkit.export.onnx import to_onnx
+from kdkit.export.op_profile import OpTime
 from kdkit.export.saved_model import SavedModel
 from kdkit.export.saved_model import to_saved_model
 
@@ -43,6 +48,7 @@ __all__ = [
     "LiteRTModel",
     "LiteRTSeq2Seq",
     "ONNXModel",
+    "OpTime",
     "SavedModel",
     "all_exporters",
     "export_model",
@@ -50,7 +56,9 @@ __all__ = [
     "get_exporter",
     "measure_latencies",
     "measure_latency",
+    "measure_on_device",
     "open_file",
+    "profile_file",
     "reads_sources",
     "register_exporter",
     "to_litert",
