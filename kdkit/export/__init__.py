@@ -4,7 +4,8 @@
 with the Keras model before the file gets its name. `export_model` writes any
 format, and `open_file` opens and runs any. A format is an `Exporter`;
 `register_exporter` adds one. `measure_latency` and `measure_latencies` time
-files.
+files on this machine, `measure_on_device` on a phone; `profile_file` shows
+where a file spends its time.
 
 A new format is a module here, and its name in `FORMATS`.
 """
@@ -22,6 +23,7 @@ from kdkit.export.bundle import verify_bundle
 from kdkit.export.bundle_writing import require_bundle_path
 from kdkit.export.bundle_writing import require_bundle_task
 from kdkit.export.bundle_writing import to_bundle
+from kdkit.export.device import measure_on_device
 from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import all_exporters
@@ -36,6 +38,7 @@ from kdkit.export.inputs import file_logits
 from kdkit.export.latency import LatencyReport
 from kdkit.export.latency import measure_latencies
 from kdkit.export.latency import measure_latency
+from kdkit.export.latency import profile_file
 from kdkit.export.litert import PRECISIONS
 from kdkit.export.litert import reads_sources
 from kdkit.export.litert import to_litert
@@ -44,6 +47,7 @@ from kdkit.export.litert_decoder import LiteRTSeq2Seq
 from kdkit.export.litert_files import LiteRTModel
 from kdkit.export.onnx import ONNXModel
 from kdkit.export.onnx import to_onnx
+from kdkit.export.op_profile import OpTime
 from kdkit.export.saved_model import SavedModel
 from kdkit.export.saved_model import to_saved_model
 from kdkit.export.texts import TextInputs
@@ -64,6 +68,7 @@ __all__ = [
     "LiteRTModel",
     "LiteRTSeq2Seq",
     "ONNXModel",
+    "OpTime",
     "SavedModel",
     "TextInputs",
     "all_exporters",
@@ -73,7 +78,9 @@ __all__ = [
     "get_exporter",
     "measure_latencies",
     "measure_latency",
+    "measure_on_device",
     "open_file",
+    "profile_file",
     "read_bundle",
     "reads_sources",
     "register_exporter",

@@ -192,6 +192,24 @@ class Exporter:
         """
         return None
 
+    def limit_threads(self, threads: int) -> None:
+        """Limits the threads of the whole process, before a file is timed.
+
+        Called only if `takes_threads` is `False`.
+
+        Args:
+            threads: int.
+
+        Raises:
+            UsageError: (a `ValueError`) if that is not possible, which is the
+                default.
+        """
+        raise UsageError(
+            f"A {self.title} cannot be timed: it runs on the threads of the "
+            "whole process. Expected a file. Export the model in another "
+            "format."
+        )
+
     def open(self, path: pathlib.Path, threads: int = 1):
         """Returns an object that runs a file: a callable from batch to logits.
 
@@ -292,7 +310,7 @@ class Exporter:
                     self.open(partial), source.sequence_length, str(path)
                 )
             self.verify(source, partial, path)
-            size_bytes = _size(partial)
+            size_bytes = size_on_disk(partial)
             parts = self.bytes_by_part(partial)
         return ExportReport(
             str(path),
@@ -569,7 +587,8 @@ def _metadata(source, precision, outputs):
     )
 
 
-def _size(path):
+def size_on_disk(path: pathlib.Path) -> int:
+    """Returns the bytes of a file, or of all files in a directory."""
     if path.is_file():
         return path.stat().st_size
     return sum(

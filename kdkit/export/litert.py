@@ -16,6 +16,7 @@ from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import register_exporter
 from kdkit.export.file_parts import bytes_by_part
+from kdkit.export.inference import fast_layers
 from kdkit.export.inputs import DECODER
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
@@ -223,13 +224,14 @@ class LiteRT(Exporter):
             return
         # LiteRT's own operations have no loop over a batch of unknown size.
         batch_size = 1 if source.is_recurrent else None
-        source.model.export(
-            path,
-            format="litert",
-            verbose=False,
-            input_signature=source.signature(batch_size),
-            **_converter_options(precision),
-        )
+        with fast_layers(source.model):
+            source.model.export(
+                path,
+                format="litert",
+                verbose=False,
+                input_signature=source.signature(batch_size),
+                **_converter_options(precision),
+            )
 
     def annotate(self, path, entry):
         metadata.attach(path, entry)
@@ -237,12 +239,12 @@ class LiteRT(Exporter):
     def bytes_by_part(self, path):
         return bytes_by_part(path)
 
-    def open(self, path, threads=1):
+    def open(self, path, threads=1, delegate=None):
         known = metadata.read(path) if path.is_file() else None
         if known is None or not known.reads_tokens:
-            return LiteRTModel(path, threads)
+            return LiteRTModel(path, threads, delegate)
         kind = LiteRTSeq2Seq if known.reads_sources else LiteRTDecoder
-        return kind(path, threads)
+        return kind(path, threads, delegate)
 
     def run(self, file, batch):
         if file.kind == DECODER:
