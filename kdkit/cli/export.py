@@ -8,6 +8,11 @@ RUN/exports/teacher: the report then separates the gain from distillation from
 the gain from quantisation. Models that have collapsed, or whose head was never
 trained, are reported.
 
+LiteRT files of classifiers return probabilities, or logits with --logits. Those
+of single texts also open with MediaPipe's TextClassifier, which reads strings;
+kdkit prints how many texts of dev get the same token ids there, or why the
+files have no metadata for it.
+
 A LiteRT file of a decoder reads one token at a time, up to --sequence-length
 tokens; kdkit compares it with the Keras model on text that the run held out. A
 LiteRT file of an encoder-decoder reads a source (signature `encode`) and writes
