@@ -181,7 +181,7 @@ def test_a_layer_computes_with_rounded_inputs_weights_and_product(
     found = np.array(dense(values))
     rounding.remove()
     of_inputs, of_product = rounding.ranges["pooled_dense"]
-    kernel = symmetric(dense.kernel.numpy(), 8, len(dense.kernel))
+    kernel = symmetric(dense.kernel.numpy(), 8, dense.kernel.shape[0])
     product = asymmetric(values, *of_inputs) @ kernel + dense.bias.numpy()
     expected = np.tanh(asymmetric(product, *of_product))
     step = (of_product[1] - of_product[0]) / 255
