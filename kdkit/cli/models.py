@@ -207,9 +207,9 @@ def open_model(place, options) -> Opened:
     if export.exporter_of(place.path) is not None:
         file = export.open_file(place.path, kind="encoder")
         length = _length(place, options, task, most=file.sequence_length)
-        return Opened(
-            task, file, None, tokenizer_for(place, options), data_dir, length
-        )
+        tokenizer = tokenizer_for(place, options)
+        predict = export.file_logits(file)
+        return Opened(task, predict, None, tokenizer, data_dir, length)
     loaded = models.load_classifier(place.path, task.head)
     models.require_num_classes(loaded.num_other_classes, task.head, place.path)
     if not loaded.has_trained_head:
