@@ -90,6 +90,24 @@ class SavedModels(Exporter):
                 f"{FP32_TOLERANCE:g}."
             )
 
+    def limit_threads(self, threads):
+        wanted = (threads, 1)
+        try:
+            tf.config.threading.set_intra_op_parallelism_threads(threads)
+            tf.config.threading.set_inter_op_parallelism_threads(1)
+        except RuntimeError:  # TensorFlow has run an operation
+            found = (
+                tf.config.threading.get_intra_op_parallelism_threads(),
+                tf.config.threading.get_inter_op_parallelism_threads(),
+            )
+            if found != wanted:
+                raise UsageError(
+                    "A SavedModel runs on the threads of the whole process, "
+                    "and TensorFlow has already started its own. Expected "
+                    f"{threads} thread(s). Time it in a new process, with "
+                    "kdkit benchmark."
+                ) from None
+
     def open(self, path, threads=1):
         return SavedModel(path)
 
