@@ -295,7 +295,7 @@ def _vectors(task, examples, inputs, runners):
             _require_classes(task, scores, file)
             outputs[file.name] = Outputs(
                 tuple(scores.tolist()),
-                _predicted(task, scores, _outputs(file)),
+                _predicted(task, scores, metadata.read(file).outputs),
             )
         yield TestVector(
             texts,
@@ -325,19 +325,14 @@ def _predicted(task, scores, outputs):
     return tuple(task.class_names[number] for number in chosen)
 
 
-def _outputs(file):
-    """`"logits"`, `"softmax"` or `"sigmoid"`, from the file's metadata."""
-    return getattr(metadata.read(file), "outputs", "logits")
-
-
 def _model(task, file, metrics):
-    found, outputs = metadata.read(file), _outputs(file)
-    meaning = SCORE if task.is_regression else OUTPUT_MEANINGS[outputs]
+    found = metadata.read(file)
+    meaning = SCORE if task.is_regression else OUTPUT_MEANINGS[found.outputs]
     return BundleModel(
         file.name,
         found.precision,
         found.parameters,
-        outputs,
+        found.outputs,
         (1, task.num_classes),
         meaning,
         metrics,
