@@ -114,6 +114,11 @@ class Exportable:
         """
         if outputs == OUTPUTS[0]:
             return self
+        if self.strings is not None:
+            raise UsageError(
+                "`outputs` and `strings` exclude each other. Received: "
+                f"outputs={outputs!r}. Pass it as TextInputs(outputs=...)."
+            )
         shape = self.model.output.shape if self.kind == ENCODER else ()
         if outputs not in OUTPUTS or len(shape) != 2:
             raise UsageError(
