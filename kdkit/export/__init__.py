@@ -19,7 +19,6 @@ from kdkit.export.exporters import exporter_of
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import open_file
 from kdkit.export.exporters import register_exporter
-from kdkit.export.hugging_face import to_hugging_face
 from kdkit.export.inputs import BatchFile
 from kdkit.export.latency import LatencyReport
 from kdkit.export.latency import measure_latencies
@@ -34,6 +33,7 @@ from kdkit.export.onnx import ONNXModel
 from kdkit.export.onnx import to_onnx
 from kdkit.export.saved_model import SavedModel
 from kdkit.export.saved_model import to_saved_model
+from kdkit.export.transformers_checkpoint import to_hugging_face
 
 __all__ = [
     "PRECISIONS",
@@ -62,7 +62,7 @@ __all__ = [
 ]
 
 # In the order in which messages list the formats.
-FORMATS = ("litert", "onnx", "saved_model", "hugging_face")
+FORMATS = ("litert", "onnx", "saved_model", "transformers_checkpoint")
 
 for _module in FORMATS:
     importlib.import_module(f"{__name__}.{_module}")
