@@ -14,6 +14,10 @@ LiteRT file of an encoder-decoder reads a source (signature `encode`) and writes
 token by token (`decode`), up to --sequence-length tokens on either side. Other
 formats hold decoders that read whole sequences, and no encoder-decoders.
 
+With --bundle, the LiteRT files of a classifier are in one folder with the
+vocabulary, the labels, the tokenizer's settings and test vectors for an app.
+With --format saved_model --strings, the SavedModel contains the tokenizer.
+
 ONNX needs: pip install 'kdkit[onnx]'. ONNX files take any length.
 
 --format hf writes a directory with weights, config and tokenizer that
@@ -21,6 +25,7 @@ transformers loads. kdkit loads it too, as a MODEL.
 
 example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
+  kdkit export runs/tinybert --bundle
   kdkit export runs/tinybert --format onnx --precision fp32 int8
   kdkit export runs/tinybert --format hf
   kdkit export runs/gpt2 --precision int8 --sequence-length 512
@@ -35,8 +40,15 @@ import pathlib
 from kdkit import data
 from kdkit import export
 from kdkit import models
+from kdkit.cli.bundle import bundle_path
+from kdkit.cli.bundle import require_fitting_options
+from kdkit.cli.bundle import string_inputs
+from kdkit.cli.bundle import with_precision
+from kdkit.cli.bundle import write_bundle
 from kdkit.cli.groups import ModelChoiceOptions
 from kdkit.cli.groups import TaskOptions
+from kdkit.cli.mediapipe import ForMediaPipe
+from kdkit.cli.mediapipe import for_mediapipe
 from kdkit.cli.models import Opened
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
@@ -89,6 +101,17 @@ class Options(ModelChoiceOptions, TaskOptions):
         "length: --sequence-length, or the length of the run, preset or task.",
         default=False,
     )
+    bundle: bool = option(
+        "write one folder for an app, RUN/exports/LABEL-bundle or --output: "
+        "the LiteRT file (--precision, by default int8), vocabulary, labels, "
+        "tokenizer settings, test vectors and a manifest",
+        default=False,
+    )
+    strings: bool = option(
+        "add the tokenizer to a SavedModel, as a signature from strings to "
+        "scores. The program that loads it needs tensorflow-text.",
+        default=False,
+    )
     output: str | None = option(
         "the folder for the files. Defaults to RUN/exports for a run's "
         "models, otherwise to exports.",
@@ -100,6 +123,11 @@ class Options(ModelChoiceOptions, TaskOptions):
         flag="--no-teacher",
     )
     overwrite: bool = option("replace existing files", default=False)
+    logits: bool = option(
+        "write LiteRT files of classifiers that return logits. By default they "
+        "return probabilities: softmax, for several labels sigmoid.",
+        default=False,
+    )
     license: str | None = option(
         "the license in the model card, such as apache-2.0. Defaults to that "
         "of the teacher's checkpoint, if it names one.",
@@ -135,12 +163,16 @@ def export_model(options) -> None:
         raise UsageError(
             f"{place.path} is an exported file. Expected a Keras model."
         )
-    has_collapsed = _export_place(place, options)
+    require_fitting_options(options)
+    if options.bundle:
+        has_collapsed = _export_bundle(place, options)
+    else:
+        has_collapsed = _export_place(place, options)
     if _has_teacher_to_export(place, options):
         has_collapsed = _export_teacher(place, options) or has_collapsed
     if has_collapsed:
         print(f"{HELP}.", flush=True)
-    if options.format in TIMED:
+    if options.format in TIMED and not options.bundle:
         run = None if place.run is None else options.model
         if run is not None and not is_run(pathlib.Path(run)):
             run = str(place.run.path)  # the model is inside it
@@ -173,24 +205,25 @@ def _export_place(place, options, path=None, **noted):
     read = _read(place, exporter, options)
     has_collapsed, reports = False, []
     for precision, path in targets.items():
-        report = exporter.export(
-            read.model,
-            path,
-            precision,
-            read.sequence_length,
-            verification_data=read.verification_data,
-            overwrite=options.overwrite,
-            **_details(exporter, read),
-        )
-        measured = {}
-        if read.opened is not None:
-            file = exporter.open(path)
-            measured = _measured(read.opened, file, read.encoded)
+        report, measured = _write(exporter, read, precision, path, options)
         _note(place, report, **measured, **read.noted, **noted)
         reports.append(report)
         has_collapsed |= measured.get("collapsed") is not None
+    if read.mediapipe is not None and "made_from" not in noted:
+        read.mediapipe.report(next(iter(targets.values())))
     _write_card(place, exporter, reports, options.license)
     return has_collapsed
+
+
+def _outputs(read, options):
+    """The arguments for what files return and contain for MediaPipe."""
+    if read.mediapipe is None:
+        return {}
+    found = {"mediapipe": read.mediapipe.classifier or False}
+    if read.opened is None:
+        return found
+    function = read.opened.task.kind.output_function
+    return {**found, "outputs": "logits" if options.logits else function}
 
 
 def _write_card(place, exporter, reports, license):
@@ -216,6 +249,59 @@ def _details(exporter, read):
     }
 
 
+def _write(exporter, read, precision, path, options):
+    """Writes and measures a file.
+
+    Returns the `ExportReport`, and the dict from `_measured`.
+    """
+    strings = string_inputs(read.opened) if options.strings else None
+    report = exporter.export(
+        read.model,
+        path,
+        precision,
+        read.sequence_length,
+        verification_data=read.verification_data,
+        overwrite=options.overwrite,
+        **_outputs(read, options),
+        **_details(exporter, read),
+        **({} if strings is None else {"strings": strings}),
+    )
+    measured = {}
+    if read.opened is not None:
+        file = exporter.open(path)
+        measured = _measured(read.opened, file, read.encoded)
+    return report, measured
+
+
+def _export_bundle(place, options):
+    """Writes an app bundle.
+
+    Returns whether a file's predictions have collapsed.
+    """
+    directory = _output_directory(place, options)
+    path = bundle_path(place, options, directory)
+    exporter = export.get_exporter(options.format)
+    options = with_precision(options)
+    _require_precisions(exporter, options.precision)
+    read = _read(place, exporter, options)
+    written = write_bundle(
+        path,
+        read.opened,
+        read.noted.get("split"),
+        {
+            exporter.file_name(place.label, precision): precision
+            for precision in options.precision
+        },
+        lambda precision, file: _write(
+            exporter, read, precision, file, options
+        ),
+        options.overwrite,
+    )
+    for report, measured in written:
+        _note(place, report, **measured, **read.noted)
+    return any(measured["collapsed"] for _, measured in written)
+
+
 @dataclasses.dataclass(frozen=True)
 class _Read:
     """A model, with the data for verifying and measuring its files.
@@ -227,6 +313,7 @@ class _Read:
         opened: `Opened` for a model of a task, otherwise `None`.
         encoded: encoded examples to measure files on, or `None`.
         noted: dict. The task and the split that the metrics are from.
+        mediapipe: `ForMediaPipe` for a LiteRT file, otherwise `None`.
         tokenizer: a language model's keras-hub tokenizer, or `None`.
     """
 
@@ -236,6 +323,7 @@ class _Read:
     opened: Opened | None = None
     encoded: object = None
     noted: dict = dataclasses.field(default_factory=dict)
+    mediapipe: ForMediaPipe | None = None
     tokenizer: object = None
 
 
@@ -252,13 +340,17 @@ def _read(place, exporter, options):
         if has_one(place.path):
             exporter.require_kind(kind)
             _reject_options_of_classifiers(options)
-            return read(place, exporter, options)
+            found = read(place, exporter, options)
+            if exporter.for_mediapipe:
+                mediapipe = for_mediapipe(found.model, None)
+                found = dataclasses.replace(found, mediapipe=mediapipe)
+            return found
     return _read_classifier(place, exporter, options)
 
 
 def _read_classifier(place, exporter, options):
     opened = open_model(place, options)
-    noted, encoded, batches = {}, None, None
+    noted, encoded, batches, split = {}, None, None, None
     if opened.has_data and opened.tokenizer is not None:
         split = _split(place, opened)
         noted = {"task": opened.task.name, "split": split}
@@ -276,7 +368,12 @@ def _read_classifier(place, exporter, options):
         exporter.prefers_fixed_length and not options.dynamic_length
     )
     length = opened.sequence_length if has_fixed_length else None
-    return _Read(opened.model, length, batches, opened, encoded, noted)
+    mediapipe = None
+    if exporter.for_mediapipe:
+        mediapipe = for_mediapipe(opened.model, length, opened, split, encoded)
+    return _Read(
+        opened.model, length, batches, opened, encoded, noted, mediapipe
+    )
 
 
 def _warn_of_untrained_head(opened):
@@ -296,6 +393,7 @@ def _has_teacher_to_export(place, options):
     """Whether the model was distilled from a teacher in its run."""
     return (
         options.teacher
+        and not options.bundle
         and options.format == "litert"
         and place.run is not None
         and place.config.get("teacher") is not None
@@ -413,8 +511,7 @@ def _held_out_pairs(text, tokenizer, length):
 def _reject_options_of_classifiers(options):
     clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
     clashing += table_flags(options)
-    if options.dynamic_length:
-        clashing.append("--dynamic-length")
+    clashing += given_flags(options, ("dynamic_length", "logits"))
     if clashing:
         raise UsageError(
             f"{', '.join(clashing)}: not used for a decoder or an "
@@ -467,13 +564,7 @@ def _targets(place, exporter, options, path=None):
     """Paths by precision. Rejects wrong precisions and existing files."""
     exporter.require_packages()
     precisions = options.precision or exporter.precisions
-    wrong = [name for name in precisions if name not in exporter.precisions]
-    if wrong:
-        raise UsageError(
-            f"--precision: {exporter.title} files have "
-            f"{' or '.join(exporter.precisions)}. Received: "
-            f"{', '.join(wrong)}."
-        )
+    _require_precisions(exporter, precisions)
     targets = _paths(place, exporter, options)
     if path is not None:
         targets = {precisions[0]: path}
@@ -489,11 +580,21 @@ def _targets(place, exporter, options, path=None):
     return targets
 
 
+def _require_precisions(exporter, precisions):
+    wrong = [name for name in precisions if name not in exporter.precisions]
+    if wrong:
+        raise UsageError(
+            f"--precision: {exporter.title} files have "
+            f"{' or '.join(exporter.precisions)}. Received: "
+            f"{', '.join(wrong)}."
+        )
+
+
 def _measured(opened, file, encoded):
     """The metrics of an exported file, and how it collapsed if it did."""
     if encoded is None:
         return {"metrics": None, "collapsed": None}
-    logits = predict_logits(file, encoded)
+    logits = predict_logits(export.file_logits(file), encoded)
     task = opened.task
     return {
         "metrics": task.compute_metrics(encoded.targets, logits),

@@ -16,6 +16,7 @@ from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import register_exporter
 from kdkit.export.file_parts import bytes_by_part
+from kdkit.export.inference import fast_layers
 from kdkit.export.inputs import DECODER
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
@@ -200,6 +201,7 @@ class LiteRT(Exporter):
     kinds = (ENCODER, DECODER, ENCODER_DECODER, TENSORS)
     in_steps = True
     prefers_fixed_length = True
+    for_mediapipe = True
 
     def validate(self, source):
         family = source.family
@@ -222,13 +224,14 @@ class LiteRT(Exporter):
             return
         # LiteRT's own operations have no loop over a batch of unknown size.
         batch_size = 1 if source.is_recurrent else None
-        source.model.export(
-            path,
-            format="litert",
-            verbose=False,
-            input_signature=source.signature(batch_size),
-            **_converter_options(precision),
-        )
+        with fast_layers(source.model):
+            source.model.export(
+                path,
+                format="litert",
+                verbose=False,
+                input_signature=source.signature(batch_size),
+                **_converter_options(precision),
+            )
 
     def annotate(self, path, entry):
         metadata.attach(path, entry)
@@ -236,12 +239,12 @@ class LiteRT(Exporter):
     def bytes_by_part(self, path):
         return bytes_by_part(path)
 
-    def open(self, path, threads=1):
+    def open(self, path, threads=1, delegate=None):
         known = metadata.read(path) if path.is_file() else None
         if known is None or not known.reads_tokens:
-            return LiteRTModel(path, threads)
+            return LiteRTModel(path, threads, delegate)
         kind = LiteRTSeq2Seq if known.reads_sources else LiteRTDecoder
-        return kind(path, threads)
+        return kind(path, threads, delegate)
 
     def run(self, file, batch):
         if file.kind == DECODER:
@@ -260,6 +263,11 @@ def to_litert(
     verification_data=None,
     overwrite: bool = False,
     source_length: int | None = None,
+    outputs: str | None = None,
+    mediapipe: bool = False,
+    tokenizer=None,
+    labels=None,
+    texts=(),
 ) -> ExportReport:
     """Writes a model as a LiteRT file, checked against the Keras model.
 
@@ -320,6 +328,22 @@ def to_litert(
         source_length: int or `None`. For an encoder-decoder, the length of a
             source in tokens, including padding. Defaults to
             `sequence_length`.
+        outputs: string or `None`. `"logits"`; or for a classifier of whole
+            texts `"softmax"`, or `"sigmoid"` for one with several labels, to
+            return probabilities. The file's metadata contains the value.
+            Defaults to `None`: `"softmax"` with `mediapipe`, otherwise
+            `"logits"`.
+        mediapipe: bool. Whether to add the metadata, vocabulary and labels
+            that MediaPipe's `TextClassifier` needs. For a classifier of single
+            texts on uncased BERT word pieces with a fixed length. Tensors and
+            signature do not change. Defaults to `False`.
+        tokenizer: a keras-hub tokenizer, for `mediapipe`. Defaults to the
+            tokenizer of the model's preprocessor.
+        labels: sequence of strings, for `mediapipe`: the names of the classes
+            in the order of the model's outputs.
+        texts: iterable of strings, for `mediapipe`, such as training texts.
+            MediaPipe strips no accents; words with accents in these texts are
+            added to `vocab.txt`. Defaults to `()`.
 
     Returns:
         An `ExportReport` with the differences from the Keras model.
@@ -333,7 +357,8 @@ def to_litert(
             exists. Nothing is written.
         RunError: (a `RuntimeError`) if the outputs of the model or the file
             are not finite, or if the file's outputs have another shape or, in
-            fp32, differ by more than 1e-4. No file remains.
+            fp32, differ by more than 1e-4 (probabilities: 5e-5). No file
+            remains.
 
     Example:
 
@@ -352,6 +377,11 @@ def to_litert(
         source_length,
         verification_data,
         overwrite,
+        outputs,
+        mediapipe,
+        tokenizer,
+        labels,
+        texts,
     )
 
 
