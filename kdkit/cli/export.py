@@ -54,11 +54,11 @@ from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
 from kdkit.cli.next_steps import after_export
 from kdkit.cli.next_steps import log_next
-from kdkit.cli.options import given_flags
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
-from kdkit.cli.task_data import table_flags
-from kdkit.cli.texts import text_of_run
+from kdkit.cli.text_exports import read_decoder
+from kdkit.cli.text_exports import read_encoder_decoder
+from kdkit.cli.text_exports import require_text_options
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
@@ -72,8 +72,6 @@ from kdkit.runs import inputs
 from kdkit.runs.events import Export
 from kdkit.tasks.kinds import MultiLabel
 from kdkit.tasks.kinds import Regression
-from kdkit.training import text_data
-from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import predict_logits
 
 
@@ -145,7 +143,6 @@ PROBLEM_TYPES = {  # by the kind of task, for transformers
     Regression: "regression",
 }
 VERIFICATION_ROWS = 256
-DECODER_ROWS = 4  # read token by token
 
 
 def export_model(options) -> None:
@@ -330,17 +327,19 @@ class _Read:
 def _read(place, exporter, options):
     """Loads the model, after rejecting options that its kind cannot use."""
     for has_one, kind, read in (
-        (models.has_decoder, "decoder", _read_decoder),
-        (
-            models.has_encoder_decoder,
-            "encoder_decoder",
-            _read_encoder_decoder,
-        ),
+        (models.has_decoder, "decoder", read_decoder),
+        (models.has_encoder_decoder, "encoder_decoder", read_encoder_decoder),
     ):
         if has_one(place.path):
             exporter.require_kind(kind)
-            _reject_options_of_classifiers(options)
-            found = read(place, exporter, options)
+            require_text_options(options)
+            text = read(place, exporter, options)
+            found = _Read(
+                text.model,
+                text.sequence_length,
+                text.verification_data,
+                tokenizer=text.tokenizer,
+            )
             if exporter.for_mediapipe:
                 mediapipe = for_mediapipe(found.model, None)
                 found = dataclasses.replace(found, mediapipe=mediapipe)
@@ -461,73 +460,6 @@ def _split(place, opened):
     """The split that chose the best epoch in the model's run."""
     is_of_run = opened.task.name == place.data_setting("task", None)
     return (is_of_run and place.data_setting("dev_split", None)) or "dev"
-
-
-def _read_decoder(place, exporter, options):
-    """A decoder, with its run's held-out text."""
-    loaded = models.load_language_model(place.path)
-    model = loaded.model
-    length = options.sequence_length
-    if length is None and exporter.in_steps:
-        length = models.num_positions(model)
-        if length is None:
-            raise UsageError(
-                f"{place.path} reads texts of any length, but a file needs a "
-                "fixed one. Pass --sequence-length N."
-            )
-    texts = None
-    if place.run is not None:
-        texts = _held_out(place.run.path / "corpus" / "held_out", length)
-    return _Read(model, length, texts, tokenizer=loaded.tokenizer)
-
-
-def _read_encoder_decoder(place, exporter, options):
-    """An encoder-decoder, with its run's held-out pairs."""
-    loaded = models.load_language_model(place.path)
-    text = text_of_run(place)
-    length = options.sequence_length
-    if length is None:
-        length = loaded.sequence_length
-    pairs = None
-    if isinstance(text, PairSettings):
-        pairs = _held_out_pairs(text, loaded.tokenizer, length)
-    return _Read(loaded.model, length, pairs)
-
-
-def _held_out_pairs(text, tokenizer, length):
-    """Some of a run's held-out pairs, `None` if their files are missing."""
-    try:
-        found = text_data.load_sentences(
-            dataclasses.replace(text, sequence_length=length),
-            tokenizer,
-            is_held_out=True,
-        )
-    except UsageError as error:
-        print(f"Compared on generated pairs: {error}", flush=True)
-        return None
-    return found.first_pairs(DECODER_ROWS)
-
-
-def _reject_options_of_classifiers(options):
-    clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
-    clashing += table_flags(options)
-    clashing += given_flags(options, ("dynamic_length", "logits"))
-    if clashing:
-        raise UsageError(
-            f"{', '.join(clashing)}: not used for a decoder or an "
-            "encoder-decoder, whose files hold --sequence-length tokens. "
-            f"Remove {' and '.join(clashing)}."
-        )
-
-
-def _held_out(directory, length):
-    """Some sequences of a run's held-out text, `None` if there are none."""
-    rows = data.open_packed(directory)
-    if rows is None:
-        return None
-    return [
-        row[row != data.PADDING][:length] for row in rows.rows[:DECODER_ROWS]
-    ]
 
 
 def _note(place, report, metrics=None, **noted):
