@@ -52,8 +52,6 @@ from kdkit.cli.bundle import with_precision
 from kdkit.cli.bundle import write_bundle
 from kdkit.cli.groups import ModelChoiceOptions
 from kdkit.cli.groups import TaskOptions
-from kdkit.cli.held_out import read_decoder
-from kdkit.cli.held_out import read_encoder_decoder
 from kdkit.cli.mediapipe import ForMediaPipe
 from kdkit.cli.mediapipe import for_mediapipe
 from kdkit.cli.models import Opened
@@ -61,10 +59,11 @@ from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
 from kdkit.cli.next_steps import after_export
 from kdkit.cli.next_steps import log_next
-from kdkit.cli.options import given_flags
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
-from kdkit.cli.task_data import table_flags
+from kdkit.cli.text_exports import read_decoder
+from kdkit.cli.text_exports import read_encoder_decoder
+from kdkit.cli.text_exports import require_text_options
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
@@ -338,16 +337,18 @@ def _read(place, exporter, options):
     """Loads the model, after rejecting options that its kind cannot use."""
     for has_one, kind, read in (
         (models.has_decoder, "decoder", read_decoder),
-        (
-            models.has_encoder_decoder,
-            "encoder_decoder",
-            read_encoder_decoder,
-        ),
+        (models.has_encoder_decoder, "encoder_decoder", read_encoder_decoder),
     ):
         if has_one(place.path):
             exporter.require_kind(kind)
-            _reject_options_of_classifiers(options)
-            found = _Read(**read(place, exporter, options))
+            require_text_options(options)
+            text = read(place, exporter, options)
+            found = _Read(
+                text.model,
+                text.sequence_length,
+                text.verification_data,
+                tokenizer=text.tokenizer,
+            )
             if exporter.for_mediapipe:
                 mediapipe = for_mediapipe(found.model, None)
                 found = dataclasses.replace(found, mediapipe=mediapipe)
@@ -468,18 +469,6 @@ def _split(place, opened):
     """The split that chose the best epoch in the model's run."""
     is_of_run = opened.task.name == place.data_setting("task", None)
     return (is_of_run and place.data_setting("dev_split", None)) or "dev"
-
-
-def _reject_options_of_classifiers(options):
-    clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
-    clashing += table_flags(options)
-    clashing += given_flags(options, ("dynamic_length", "logits"))
-    if clashing:
-        raise UsageError(
-            f"{', '.join(clashing)}: not used for a decoder or an "
-            "encoder-decoder, whose files hold --sequence-length tokens. "
-            f"Remove {' and '.join(clashing)}."
-        )
 
 
 def _note(place, report, metrics=None, **noted):

@@ -468,7 +468,7 @@ def exporter_of(path: str | pathlib.Path) -> Exporter | None:
     """
     path = pathlib.Path(path)
     for exporter in _EXPORTERS.values():
-        if exporter.owns(path) and not exporter.is_checkpoint:
+        if not exporter.is_checkpoint and exporter.owns(path):
             return exporter
     return None
 
