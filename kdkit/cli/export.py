@@ -14,10 +14,15 @@ LiteRT file of an encoder-decoder reads a source (signature `encode`) and writes
 token by token (`decode`), up to --sequence-length tokens on either side. Other
 formats hold decoders that read whole sequences, and no encoder-decoders.
 
+--precision static_int8 and int16x8 also quantise activations. Their ranges are
+those on 256 training examples of the task, so they need its data. int4 needs no
+data. docs/quantization.md compares the precisions.
+
 ONNX needs: pip install 'kdkit[onnx]'. ONNX files take any length.
 
 example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
+  kdkit export runs/tinybert --precision int8 static_int8 int4
   kdkit export runs/tinybert --format onnx --precision fp32 int8
   kdkit export runs/gpt2 --precision int8 --sequence-length 512
   kdkit export runs/en_de --precision fp32 int8 --sequence-length 64
@@ -45,6 +50,7 @@ from kdkit.cli.task_data import table_flags
 from kdkit.cli.texts import text_of_run
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.export import quantization
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.reporting.records import is_run
@@ -71,8 +77,9 @@ class Options(ModelChoiceOptions, TaskOptions):
         default="litert",
     )
     precision: list[str] | None = option(
-        "the weights' precision: fp32, fp16 or int8. Defaults to all "
-        "precisions of the format.",
+        "one or more of fp32, fp16, int8 and, for LiteRT with "
+        "pip install 'kdkit[quantization]', static_int8, int16x8 and int4. "
+        "Defaults to those of fp32, fp16 and int8 that the format has.",
         metavar="P",
     )
     dynamic_length: bool = option(
@@ -162,6 +169,7 @@ def _export_place(place, options, path=None, **noted):
             read.sequence_length,
             verification_data=read.verification_data,
             overwrite=options.overwrite,
+            calibration_data=read.calibration_data,
         )
         measured = {}
         if read.opened is not None:
@@ -179,6 +187,7 @@ class _Read:
         model: `keras.Model`.
         sequence_length: int or `None`. The length to export with.
         verification_data: as in `kdkit.export.to_litert`.
+        calibration_data: as in `kdkit.export.to_litert`.
         opened: `Opened` for a model of a task, otherwise `None`.
         encoded: encoded examples to measure files on, or `None`.
         noted: dict. The task and the split that the metrics are from.
@@ -187,6 +196,7 @@ class _Read:
     model: object
     sequence_length: int | None
     verification_data: object = None
+    calibration_data: object = None
     opened: Opened | None = None
     encoded: object = None
     noted: dict = dataclasses.field(default_factory=dict)
@@ -204,6 +214,7 @@ def _read(place, exporter, options):
     ):
         if has_one(place.path):
             exporter.require_kind(kind)
+            _require_precisions(exporter, options, kind)
             _reject_options_of_classifiers(options)
             return read(place, exporter, options)
     return _read_classifier(place, exporter, options)
@@ -224,12 +235,41 @@ def _read_classifier(place, exporter, options):
             "generated examples and their metrics are not measured. Pass "
             "--data-dir."
         )
+    calibration = _calibration_data(exporter, options, opened)
     _warn_of_untrained_head(opened)
     has_fixed_length = (
         exporter.prefers_fixed_length and not options.dynamic_length
     )
     length = opened.sequence_length if has_fixed_length else None
-    return _Read(opened.model, length, batches, opened, encoded, noted)
+    return _Read(
+        opened.model, length, batches, calibration, opened, encoded, noted
+    )
+
+
+def _require_precisions(exporter, options, kind):
+    for precision in options.precision or ():
+        exporter.require_precision(kind, precision)
+
+
+def _calibration_data(exporter, options, opened):
+    """Some training examples, `None` if no precision needs any."""
+    _require_precisions(exporter, options, "encoder")
+    needing = [
+        precision
+        for precision in options.precision or ()
+        if precision in quantization.CALIBRATED
+    ]
+    if not needing:
+        return None
+    batches = None
+    if opened.has_data and opened.tokenizer is not None:
+        rows = opened.encode("train", quantization.CALIBRATION_ROWS)
+        batches = list(data.BatchStream(rows, data.Buckets(16)).evaluation())
+        batches = [
+            batch[0] if isinstance(batch, tuple) else batch for batch in batches
+        ]
+    quantization.require_calibration(needing[0], batches)
+    return batches
 
 
 def _warn_of_untrained_head(opened):
@@ -411,14 +451,18 @@ def _paths(place, exporter, options):
     directory = _output_directory(place, options)
     return {
         precision: directory / exporter.file_name(place.label, precision)
-        for precision in options.precision or exporter.precisions
+        for precision in options.precision
+        or exporter.default_precisions
+        or exporter.precisions
     }
 
 
 def _targets(place, exporter, options, path=None):
     """Paths by precision. Rejects wrong precisions and existing files."""
     exporter.require_packages()
-    precisions = options.precision or exporter.precisions
+    precisions = (
+        options.precision or exporter.default_precisions or exporter.precisions
+    )
     wrong = [name for name in precisions if name not in exporter.precisions]
     if wrong:
         raise UsageError(
