@@ -27,7 +27,7 @@ from kdkit.export.inputs import pad
 from kdkit.export.inputs import random_batch
 from kdkit.export.inputs import to_float32
 from kdkit.export.inputs import to_int32
-from kdkit.export.metadata import OUTPUTS
+from kdkit.export.texts import TextInputs
 from kdkit.generation.step import DecoderStep
 from kdkit.generation.step import Seq2SeqStep
 from kdkit.models.families import DECODERS
@@ -68,6 +68,11 @@ class Exportable:
             time, otherwise `None`.
         examples: int or `None`. The value of `ExportReport.examples`; `None`
             for the number of rows.
+        strings: `kdkit.export.TextInputs` for a file that also reads texts,
+            otherwise `None`.
+        calibration: list of dicts of arrays, or `None`. Training examples for
+            precisions with ranges of activations.
+        activation_ranges: dict or `None`, as in `kdkit.export.to_litert`.
     """
 
     model: object
@@ -82,6 +87,9 @@ class Exportable:
     family: Family | None = None
     step: object = None
     examples: int | None = None
+    strings: TextInputs | None = None
+    calibration: list | None = None
+    activation_ranges: dict | None = None
 
     def signature(self, batch_size=None) -> list:
         """Returns the specs of a file's inputs, as Keras' `export` takes them.
@@ -97,32 +105,6 @@ class Exportable:
                 for name in self.input_names
             }
         ]
-
-    def with_outputs(self, outputs: str) -> "Exportable":
-        """Returns the same with a function on the model's logits.
-
-        Args:
-            outputs: string. `"logits"`, which returns the same object;
-                `"softmax"` or `"sigmoid"`.
-
-        Raises:
-            UsageError: (a `ValueError`) if the model returns no rows of logits.
-        """
-        if outputs == OUTPUTS[0]:
-            return self
-        shape = self.model.output.shape if self.kind == ENCODER else ()
-        if outputs not in OUTPUTS or len(shape) != 2:
-            raise UsageError(
-                "Invalid value for argument `outputs`. Expected 'logits', or "
-                "'softmax' or 'sigmoid' for a classifier of whole texts. "
-                f"Received: outputs={outputs!r} for a model with outputs of "
-                f"shape {tuple(shape)}. Use outputs='logits'."
-            )
-        function = getattr(keras.ops, outputs)
-        model = keras.Model(
-            self.model.input, function(self.model.output), name=self.model.name
-        )
-        return dataclasses.replace(self, model=model)
 
     def as_float32(self) -> "Exportable":
         """Returns the same with a float32 copy of the model, if necessary.
@@ -306,10 +288,7 @@ def _tensors(model, sequence_length, data):
             )
         rng = np.random.default_rng(SEED)
         data = [rng.random((BATCH_SIZE, *sizes), "float32") for _ in range(2)]
-    batches = [
-        to_float32(batch[0] if isinstance(batch, tuple) else batch, name, sizes)
-        for batch in data
-    ]
+    batches = [to_float32(_inputs_of(batch), name, sizes) for batch in data]
     _require_batches(batches)
     return Exportable(
         model,
@@ -380,18 +359,23 @@ def _export_length(model, layers, sequence_length):
     return sequence_length
 
 
-def _given_batches(data, read):
+def _inputs_of(batch):
+    return batch[0] if isinstance(batch, tuple) else batch
+
+
+def _given_batches(data, read, argument="verification_data"):
     """Returns a user's batches, checked and padded to the file's length."""
     batches = []
     for batch in data:
-        batch = batch[0] if isinstance(batch, tuple) else batch
+        batch = _inputs_of(batch)
         if read.kind == DECODER and isinstance(batch, np.ndarray):  # one text
             ids = np.atleast_2d(batch)
             batch = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
         batches.append(
             pad(to_int32(batch, read.input_names), read.sequence_length)
         )
-    _require_batches(batches)
+    if argument == "verification_data":
+        _require_batches(batches)
     return batches
 
 

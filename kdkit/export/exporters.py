@@ -19,11 +19,11 @@ from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
 from kdkit.export.inputs import TENSORS
 from kdkit.export.mediapipe import TextClassifier
-from kdkit.export.mediapipe import as_text_classifier
-from kdkit.export.mediapipe import text_classifier
+from kdkit.export.mediapipe import with_outputs
+from kdkit.export.mediapipe import with_text_classifier
 from kdkit.export.metadata import OUTPUTS
-from kdkit.export.verification import FP32_TOLERANCE
-from kdkit.export.verification import PROBABILITY_TOLERANCE
+from kdkit.export.texts import TextInputs
+from kdkit.export.verification import TOLERANCES
 from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import warn_untrained_layers
@@ -50,7 +50,7 @@ class ExportReport:
         file: string. The path of the file or directory.
         format: string. The name of the exporter, such as `"litert"`.
         title: string. The exporter's title, such as `"LiteRT"`.
-        precision: string. `"fp32"`, `"fp16"` or `"int8"`.
+        precision: string, such as `"fp32"` or `"static_int8"`.
         size_bytes: int. The size on disk.
         sequence_length: int or `None`. The only length in tokens that the
             file accepts, `None` for any length.
@@ -94,6 +94,8 @@ class Exporter:
             if the format is a directory; then override `owns`.
         precisions: tuple of strings. The precisions that `write` accepts.
             Defaults to `("fp32",)`.
+        default_precisions: tuple of strings. Those that the command line
+            writes without `--precision`. Defaults to all.
         kinds: tuple of strings. The kinds of models that the format supports.
             Defaults to `("encoder",)`.
         in_steps: bool. Whether decoders and encoder-decoders become files that
@@ -102,8 +104,13 @@ class Exporter:
             sequence length by default. Defaults to `False`.
         for_mediapipe: bool. Whether the format has MediaPipe's metadata.
             Defaults to `False`.
+        takes_strings: bool. Whether files can contain the tokenizer. Defaults
+            to `False`.
         takes_threads: bool. Whether `open` sets the number of threads, so that
             files can be timed. Defaults to `True`.
+        is_checkpoint: bool. Whether kdkit loads what the format writes as a
+            Keras model, so that `exporter_of` does not return the format.
+            Defaults to `False`.
 
     Example:
 
@@ -127,11 +134,14 @@ class Exporter:
     title = ""
     suffix = ""
     precisions = ("fp32",)
+    default_precisions = ()
     kinds = (ENCODER,)
     in_steps = False
     prefers_fixed_length = False
     for_mediapipe = False
+    takes_strings = False
     takes_threads = True
+    is_checkpoint = False
 
     def owns(self, path: pathlib.Path) -> bool:
         """Whether a path is a file in this format, by its name."""
@@ -143,6 +153,17 @@ class Exporter:
 
     def require_packages(self) -> None:
         """Raises `UsageError` if a package that `write` needs is missing."""
+
+    def require_precision(
+        self, kind: str, precision: str, is_recurrent: bool = False
+    ) -> None:
+        """Raises `UsageError` if a kind of model lacks one of `precisions`.
+
+        Args:
+            kind: string, as in `Exportable`.
+            precision: string, from `precisions`.
+            is_recurrent: bool. Whether the model has recurrent layers.
+        """
 
     def validate(self, source) -> None:
         """Raises `UsageError` if the format does not support this model.
@@ -164,12 +185,42 @@ class Exporter:
     def annotate(self, path: pathlib.Path, entry: metadata.Metadata) -> None:
         """Adds kdkit's metadata to a file. The default adds none."""
 
+    def verify(self, source, partial: pathlib.Path, path: pathlib.Path) -> None:
+        """Checks more of a written file than its outputs. By default nothing.
+
+        Args:
+            source: `Exportable`.
+            partial: `pathlib.Path`. The file's temporary name.
+            path: `pathlib.Path`. Its final name, for errors.
+
+        Raises:
+            RunError: if the file is wrong.
+        """
+
     def bytes_by_part(self, path: pathlib.Path) -> dict[str, int] | None:
         """Returns the bytes of each part of the model in a written file.
 
         The default returns `None`: not measured.
         """
         return None
+
+    def limit_threads(self, threads: int) -> None:
+        """Limits the threads of the whole process, before a file is timed.
+
+        Called only if `takes_threads` is `False`.
+
+        Args:
+            threads: int.
+
+        Raises:
+            UsageError: (a `ValueError`) if that is not possible, which is the
+                default.
+        """
+        raise UsageError(
+            f"A {self.title} cannot be timed: it runs on the threads of the "
+            "whole process. Expected a file. Export the model in another "
+            "format."
+        )
 
     def open(self, path: pathlib.Path, threads: int = 1):
         """Returns an object that runs a file: a callable from batch to logits.
@@ -212,6 +263,9 @@ class Exporter:
         tokenizer=None,
         labels=None,
         texts=(),
+        strings: TextInputs | None = None,
+        calibration_data=None,
+        activation_ranges: dict | None = None,
     ) -> ExportReport:
         """Writes a model, compares the file with Keras, and names the file.
 
@@ -229,7 +283,7 @@ class Exporter:
         """
         need_tensorflow(f"Export to {self.title}")
         path = pathlib.Path(path)
-        self._validate_arguments(path, precision, overwrite, mediapipe)
+        self._validate_arguments(path, precision, overwrite, mediapipe, strings)
         self.require_packages()
         self.require_kind(model_kind(model))
         source = exportable(
@@ -239,22 +293,18 @@ class Exporter:
             source_length,
             verification_data,
         )
+        source = dataclasses.replace(source, strings=strings)
         self.validate(source)
-        warn_untrained_layers(source.model, source.batches[0])
-        source, outputs = (
-            source.as_float32(),
-            outputs or OUTPUTS[bool(mediapipe)],
+        self.require_precision(source.kind, precision, source.is_recurrent)
+        source = source.with_calibration(
+            precision, calibration_data, activation_ranges
         )
-        classifier = None
-        if isinstance(mediapipe, TextClassifier):
-            classifier = mediapipe
-        elif mediapipe:
-            preprocessor = getattr(model, "preprocessor", None)
-            tokenizer = tokenizer or getattr(preprocessor, "tokenizer", None)
-            classifier = text_classifier(source, tokenizer, labels, texts)
-        if classifier is not None:
-            source = as_text_classifier(source, classifier)
-        source = source.with_outputs(outputs)
+        warn_untrained_layers(source.model, source.batches[0])
+        outputs = outputs or OUTPUTS[bool(mediapipe)]
+        source, classifier = with_text_classifier(
+            source.as_float32(), mediapipe, tokenizer, labels, texts
+        )
+        source = with_outputs(source, outputs)
         expected = reference_outputs(source.model, source.batches)
         with staged(path) as partial:
             self.write(source, partial, precision)
@@ -265,10 +315,9 @@ class Exporter:
                 partial, path, source.batches, expected, precision, outputs
             )
             if classifier is not None:
-                classifier.verify(
-                    self.open(partial), source.sequence_length, str(path)
-                )
-            size_bytes = _size(partial)
+                classifier.verify(self.open(partial), path)
+            self.verify(source, partial, path)
+            size_bytes = size_on_disk(partial)
             parts = self.bytes_by_part(partial)
         return ExportReport(
             str(path),
@@ -298,11 +347,17 @@ class Exporter:
                 f"it as {' or '.join(others)}."
             )
 
-    def _validate_arguments(self, path, precision, overwrite, mediapipe):
+    def _validate_arguments(
+        self, path, precision, overwrite, mediapipe, strings
+    ):
         problems = []
         if mediapipe and not self.for_mediapipe:
             problems.append(
                 f"mediapipe=True needs a LiteRT file, received {self.title}"
+            )
+        if strings is not None and not self.takes_strings:
+            problems.append(
+                f"only SavedModels contain a tokenizer, received {self.title}"
             )
         if self.suffix and path.suffix != self.suffix:
             problems.append(
@@ -328,9 +383,6 @@ class Exporter:
 
     def _compare(self, partial, path, batches, expected, precision, outputs):
         """Compares a file under its temporary name with the model."""
-        tolerance = (
-            FP32_TOLERANCE if outputs == OUTPUTS[0] else PROBABILITY_TOLERANCE
-        )
         try:
             file = self.open(partial)
             return compare(
@@ -338,7 +390,7 @@ class Exporter:
                 lambda batch: self.run(file, batch),
                 batches,
                 file=str(path),
-                tolerance=tolerance if precision == "fp32" else None,
+                tolerance=TOLERANCES.get((precision, outputs == OUTPUTS[0])),
             )
         except UsageError as error:
             raise RunError(f"{path} was not written. {error}") from error
@@ -412,13 +464,15 @@ def get_exporter(name: str) -> Exporter:
 def exporter_of(path: str | pathlib.Path) -> Exporter | None:
     """Returns the exporter for a path, `None` if no format matches.
 
+    Checkpoints are models for kdkit, and have no exporter here.
+
     Args:
         path: string or path. A file with a known suffix, which need not exist,
             or the directory of a SavedModel.
     """
     path = pathlib.Path(path)
     for exporter in _EXPORTERS.values():
-        if exporter.owns(path):
+        if not exporter.is_checkpoint and exporter.owns(path):
             return exporter
     return None
 
@@ -439,9 +493,10 @@ def export_model(
             `"saved_model"` or `"onnx"`. Defaults to the exporter of the path's
             suffix.
         **options: `precision`, `sequence_length`, `source_length`,
-            `verification_data`, `overwrite` and `outputs`, and for LiteRT
-            `mediapipe`, `tokenizer`, `labels` and `texts`, as in
-            `kdkit.export.to_litert`.
+            `verification_data`, `overwrite` and `outputs`, as in
+            `kdkit.export.to_litert`, and those of the format: for LiteRT
+            `mediapipe`, `tokenizer`, `labels` and `texts`, for `"hf"`
+            `tokenizer`.
 
     Returns:
         An `ExportReport`.
@@ -518,6 +573,7 @@ def _suffixes():
         if exporter.suffix
         else f"the folder of a {exporter.title}"
         for exporter in _EXPORTERS.values()
+        if not exporter.is_checkpoint
     )
     return f"{', '.join(others)} or {last}"
 
@@ -535,7 +591,8 @@ def _metadata(source, precision, outputs):
     )
 
 
-def _size(path):
+def size_on_disk(path: pathlib.Path) -> int:
+    """Returns the bytes of a file, or of all files in a directory."""
     if path.is_file():
         return path.stat().st_size
     return sum(

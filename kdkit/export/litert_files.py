@@ -39,6 +39,7 @@ class LiteRTModel(BatchFile):
             `token_ids`, `segment_ids` and `padding_mask`, or some of them, or
             with one float32 input, and one output, written by `to_litert`.
         threads: int. The number of CPU threads. Defaults to `1`.
+        delegate: string or `None`, as in `kdkit.export.measure_latency`.
 
     Call arguments:
         batch: dict of integer arrays of shape `(batch_size,
@@ -63,7 +64,12 @@ class LiteRTModel(BatchFile):
     ```
     """
 
-    def __init__(self, path: str | pathlib.Path, threads: int = 1):
+    def __init__(
+        self,
+        path: str | pathlib.Path,
+        threads: int = 1,
+        delegate: str | None = None,
+    ):
         self.path = pathlib.Path(path)
         require_file(self.path, SUFFIX, threads)
         self.metadata = metadata.read(self.path)
@@ -74,12 +80,10 @@ class LiteRTModel(BatchFile):
             )
         self.threads = threads
         with usage_errors(self.path):
-            self._interpreter = interpreter.Interpreter(
-                str(path), num_threads=threads
-            )
+            self._interpreter = new_interpreter(path, threads, delegate)
             allocate(self._interpreter)
         self._inputs = {
-            _input_name(detail): detail
+            input_name(detail): detail
             for detail in self._interpreter.get_input_details()
         }
         first = next(iter(self._inputs.values()))
@@ -98,6 +102,11 @@ class LiteRTModel(BatchFile):
             name for name in INPUT_NAMES if name in self._inputs
         )
         (self.sequence_length,) = sizes
+
+    @property
+    def tensor_names(self) -> dict[str, str]:
+        """The names of the inputs in the file, by the names in a batch."""
+        return {name: detail["name"] for name, detail in self._inputs.items()}
 
     def set_inputs(self, batch):
         shape = batch_shape(batch)
@@ -162,6 +171,22 @@ def usage_errors(path):
         ) from error
 
 
+def new_interpreter(path, threads, delegate=None):
+    """Returns LiteRT's interpreter for a file.
+
+    Args:
+        path: string or path.
+        threads: int. The number of CPU threads.
+        delegate: string or `None`. `"none"` runs LiteRT's own kernels, and
+            `"xnnpack"` is the default of the interpreter.
+    """
+    options = {}
+    if delegate == "none":
+        kernels = interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        options["experimental_op_resolver_type"] = kernels
+    return interpreter.Interpreter(str(path), num_threads=threads, **options)
+
+
 def allocate(interpreter) -> None:
     """Allocates an interpreter's tensors.
 
@@ -203,6 +228,6 @@ def _without_notice():
                 os.write(2, rest)
 
 
-def _input_name(detail):
+def input_name(detail) -> str:
     """Returns `token_ids` for the converter's `serving_default_token_ids:0`."""
     return detail["name"].removeprefix("serving_default_").split(":")[0]

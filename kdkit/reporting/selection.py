@@ -10,7 +10,7 @@ from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
 from kdkit.runs import events
 
-PRECISIONS = ("fp32", "fp16", "int8")
+PRECISIONS = ("fp32", "fp16", "int16x8", "int8", "static_int8", "int4")
 # Titles for formats in events of kdkit 0.1, which have none.
 TITLES = {"litert": "LiteRT", "saved_model": "SavedModel"}
 
@@ -25,12 +25,18 @@ class Setting:
         sequence_length: integer.
         room: tuple of integers. The context lengths of an encoder-decoder's
             file, for source and target. Defaults to `()`.
+        device: string. The phone, empty for the machine of the run. Defaults
+            to `""`.
+        delegate: string. `"xnnpack"` or `"none"`, empty for the runtime's own
+            choice. Defaults to `""`.
     """
 
     threads: int
     batch_size: int
     sequence_length: int
     room: tuple[int, ...] = ()
+    device: str = ""
+    delegate: str = ""
 
     @classmethod
     def of(cls, latency) -> "Setting":
@@ -40,6 +46,10 @@ class Setting:
             latency.batch_size,
             latency.sequence_length,
             tuple(latency.room or ()),
+            f"{latency.device} (Android {latency.android})"
+            if latency.device
+            else "",
+            latency.delegate or "",
         )
 
     @property
@@ -47,8 +57,11 @@ class Setting:
         """The threads, the batch and the length, in words."""
         plural = "" if self.threads == 1 else "s"
         room = f" (context length {self._room})" if self.room else ""
+        place = f" on {self.device}" if self.device else ""
+        if self.delegate:
+            place += f" (delegate {self.delegate})"
         return (
-            f"{self.threads} thread{plural}",
+            f"{self.threads} thread{plural}{place}",
             f"batch {self.batch_size}",
             f"length {self.sequence_length}{room}",
         )
@@ -85,7 +98,7 @@ class ExportedFile:
         file: string. The path as logged.
         format: string, the exporter's name, such as `"litert"`.
         title: string, the exporter's title, such as `"LiteRT"`.
-        precision: string, `"fp32"`, `"fp16"` or `"int8"`.
+        precision: string, such as `"fp32"` or `"int8"`.
         size_bytes: integer.
         sequence_length: optional integer; `None` where any length fits.
         metrics: dict, empty where the file was not evaluated on the split that

@@ -395,17 +395,6 @@ class Latency(Event, kind="latency"):
 
     Args:
         file: string. The path relative to the run.
-        median_ms: float.
-        p95_ms: float.
-        threads: int.
-        batch_size: int.
-        sequence_length: int.
-        warmup: int. Calls before the first timed one.
-        runs: int. Timed calls.
-        size_bytes: int.
-        parameters: int or `None`.
-        reads_tokens: bool. Whether one call is one token.
-        reads_sources: bool. Whether one call is one sentence.
         room: tuple of two ints or `None`. The context lengths of an
             encoder-decoder's file.
     """
@@ -423,6 +412,12 @@ class Latency(Event, kind="latency"):
     reads_tokens: bool | None = None
     reads_sources: bool | None = None
     room: tuple[int, ...] | None = None
+    delegate: str | None = None
+    device: str | None = None
+    android: str | None = None
+    initialization_ms: float | None = None
+    peak_memory_mb: float | None = None
+    end_to_end_ms: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
