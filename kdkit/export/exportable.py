@@ -17,6 +17,7 @@ from kdkit import taps
 from kdkit.backends import as_float32
 from kdkit.backends import tf
 from kdkit.errors import UsageError
+from kdkit.export import quantization
 from kdkit.export.inputs import DECODER
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
@@ -105,6 +106,41 @@ class Exportable:
                 for name in self.input_names
             }
         ]
+
+    def with_calibration(self, precision, data, ranges) -> "Exportable":
+        """Returns the same with calibration data, if a precision needs them.
+
+        Args:
+            precision: string.
+            data: as `calibration_data` in `kdkit.export.to_litert`.
+            ranges: as `activation_ranges` in `kdkit.export.to_litert`.
+
+        Raises:
+            UsageError: (a `ValueError`) if they are missing, too few or wrong.
+        """
+        if precision not in quantization.CALIBRATED:
+            return self
+        batches = None
+        if data is not None and self.kind == TENSORS:
+            (name,) = self.input_names
+            batches = [
+                to_float32(_inputs_of(batch), name, self.sizes)
+                for batch in data
+            ]
+        elif data is not None:
+            batches = _given_batches(data, self, "calibration_data")
+        quantization.require_calibration(precision, batches)
+        return dataclasses.replace(
+            self, calibration=batches, activation_ranges=ranges
+        )
+
+    def kernels(self) -> dict:
+        """Returns the kernels of dense layers by the layers' paths."""
+        return {
+            weight.path.removesuffix("/kernel"): weight.value
+            for weight in self.model.weights
+            if weight.path.endswith("/kernel")
+        }
 
     def as_float32(self) -> "Exportable":
         """Returns the same with a float32 copy of the model, if necessary.

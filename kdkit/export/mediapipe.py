@@ -284,10 +284,16 @@ def with_outputs(source, outputs: str):
             `"softmax"` or `"sigmoid"`.
 
     Raises:
-        UsageError: (a `ValueError`) if the model returns no rows of logits.
+        UsageError: (a `ValueError`) if the model returns no rows of logits, or
+            reads strings.
     """
     if outputs == metadata.OUTPUTS[0]:
         return source
+    if source.strings is not None:
+        raise UsageError(
+            "`outputs` and `strings` exclude each other. Received: "
+            f"outputs={outputs!r}. Pass it as TextInputs(outputs=...)."
+        )
     shape = source.model.output.shape if source.kind == ENCODER else ()
     if outputs not in metadata.OUTPUTS or len(shape) != 2:
         raise UsageError(
