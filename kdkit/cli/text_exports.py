@@ -1,9 +1,11 @@
-"""Language models to export, with texts that their runs held out."""
+"""Language models for `kdkit export`, with text to verify their files on."""
 
 import dataclasses
 
 from kdkit import data
 from kdkit import models
+from kdkit.cli.options import given_flags
+from kdkit.cli.task_data import table_flags
 from kdkit.cli.texts import text_of_run
 from kdkit.errors import UsageError
 from kdkit.training import text_data
@@ -12,7 +14,24 @@ from kdkit.training.sentence_settings import PairSettings
 DECODER_ROWS = 4  # read token by token
 
 
-def read_decoder(place, exporter, options) -> dict:
+@dataclasses.dataclass(frozen=True)
+class TextModel:
+    """A language model to export.
+
+    Args:
+        model: a decoder or an encoder-decoder.
+        sequence_length: int or `None`. The length to export with.
+        verification_data: as in `kdkit.export.to_litert`.
+        tokenizer: the model's tokenizer.
+    """
+
+    model: object
+    sequence_length: int | None
+    verification_data: object
+    tokenizer: object
+
+
+def read_decoder(place, exporter, options) -> TextModel:
     """Loads a decoder, with its run's held-out text.
 
     Args:
@@ -21,11 +40,10 @@ def read_decoder(place, exporter, options) -> dict:
         options: the parsed options of `kdkit export`.
 
     Returns:
-        A dict with `model`, `sequence_length`, `verification_data` and
-        `tokenizer`.
+        `TextModel`.
 
     Raises:
-        UsageError: if the file needs a length and the decoder has none.
+        UsageError: if the file needs a length and the model has none.
     """
     loaded = models.load_language_model(place.path)
     model = loaded.model
@@ -40,21 +58,13 @@ def read_decoder(place, exporter, options) -> dict:
     texts = None
     if place.run is not None:
         texts = _held_out(place.run.path / "corpus" / "held_out", length)
-    return {
-        "model": model,
-        "sequence_length": length,
-        "verification_data": texts,
-        "tokenizer": loaded.tokenizer,
-    }
+    return TextModel(model, length, texts, loaded.tokenizer)
 
 
-def read_encoder_decoder(place, exporter, options) -> dict:
+def read_encoder_decoder(place, exporter, options) -> TextModel:
     """Loads an encoder-decoder, with its run's held-out pairs.
 
-    Args: as for `read_decoder`.
-
-    Returns:
-        As `read_decoder`, without `tokenizer`.
+    Args, Returns: as for `read_decoder`.
     """
     del exporter
     loaded = models.load_language_model(place.path)
@@ -65,11 +75,7 @@ def read_encoder_decoder(place, exporter, options) -> dict:
     pairs = None
     if isinstance(text, PairSettings):
         pairs = _held_out_pairs(text, loaded.tokenizer, length)
-    return {
-        "model": loaded.model,
-        "sequence_length": length,
-        "verification_data": pairs,
-    }
+    return TextModel(loaded.model, length, pairs, loaded.tokenizer)
 
 
 def _held_out_pairs(text, tokenizer, length):
@@ -84,6 +90,19 @@ def _held_out_pairs(text, tokenizer, length):
         print(f"Compared on generated pairs: {error}", flush=True)
         return None
     return found.first_pairs(DECODER_ROWS)
+
+
+def require_text_options(options) -> None:
+    """Raises an error for options that language models do not have."""
+    clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
+    clashing += table_flags(options)
+    clashing += given_flags(options, ("dynamic_length", "logits"))
+    if clashing:
+        raise UsageError(
+            f"{', '.join(clashing)}: not used for a decoder or an "
+            "encoder-decoder, whose files hold --sequence-length tokens. "
+            f"Remove {' and '.join(clashing)}."
+        )
 
 
 def _held_out(directory, length):
