@@ -21,7 +21,11 @@ def run(tmp_path_factory):
     student, _ = sentiment_student()
     tokenizer = models.word_piece_tokenizer(data.sentiment_vocabulary(), True)
     models.save_preset(student, tokenizer, path / "student", LENGTH)
-    settings = {"task": "sentiment", "sequence_length": LENGTH}
+    settings = {
+        "task": "sentiment",
+        "data_dir": None,
+        "sequence_length": LENGTH,
+    }
     config = {"verb": "distill", "recipe": "pkd", "data": settings}
     (path / "config.json").write_text(json.dumps(config))
     (path / "metrics.jsonl").touch()
