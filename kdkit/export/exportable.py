@@ -122,9 +122,8 @@ class Exportable:
             return self
         batches = None
         if data is not None and self.kind == TENSORS:
-            (name,) = self.input_names
             batches = [
-                to_float32(_inputs_of(batch), name, self.sizes)
+                to_float32(_inputs_of(batch), *self.input_names, self.sizes)
                 for batch in data
             ]
         elif data is not None:
@@ -539,14 +538,12 @@ def _pairs(model, sequence_length, source_length, data):
 def _random_pairs(step):
     """Returns sources with different lengths, each with a target."""
     rng = np.random.default_rng(SEED)
+    sizes = step.model.backbone.vocabulary_size, step.model.output_shape[-1]
     longest = min(PAIR_LENGTH, step.source_length)
-    target_length = min(PAIR_LENGTH, step.sequence_length)
+    target = min(PAIR_LENGTH, step.sequence_length)
     lengths = np.linspace(min(2, longest), longest, NUM_TEXTS).astype(int)
     return [
-        (
-            rng.integers(0, step.model.backbone.vocabulary_size, length),
-            rng.integers(0, step.model.output_shape[-1], target_length),
-        )
+        (rng.integers(0, sizes[0], length), rng.integers(0, sizes[1], target))
         for length in lengths
     ]
 
