@@ -87,6 +87,7 @@ from kdkit.reporting import plot_learning_curves
 from kdkit.reporting import plot_trade_off
 from kdkit.reporting import read_records
 from kdkit.reporting import render_report
+from kdkit.reporting.cards import license_in
 from kdkit.reporting.records import read_run
 from kdkit.runs import smoke
 from kdkit.runs.directory import RunDirectory
@@ -337,6 +338,10 @@ def bundle(content, folder):
     read_bundle(folder)
 
 
+def model_card(content, folder):
+    license_in(write(folder, "README.md", content))
+
+
 def model_config(content, folder):
     name, config = parts(content, 2)
     known = {file.encode(): file for file in (*trust.CONFIGS, *trust.SHARDS)}
@@ -458,6 +463,7 @@ SEEDS = {
     ],
     file_entry: [b"TFL3" + archive_of({metadata.ENTRY: json.dumps(ENTRY)})],
     bundle: [to_json(BUNDLE) + PART + to_json(VECTOR)],
+    model_card: [b"---\nlicense: mit\n---\n# A model", b"---\nlicense: 'x"],
     model_config: [
         b"config.json" + PART + to_json(OBJECT),
         b"model.weights.json" + PART + to_json({"weight_map": {"a": "a.h5"}}),

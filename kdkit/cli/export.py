@@ -296,6 +296,7 @@ def _export_bundle(place, options):
     )
     for report, measured in written:
         _note(place, report, **measured, **read.noted)
+    _write_card(place, exporter, [one for one, _ in written], options.license)
     return any(measured["collapsed"] for _, measured in written)
 
 
