@@ -8,6 +8,11 @@ RUN/exports/teacher: the report then separates the gain from distillation from
 the gain from quantisation. Models that have collapsed, or whose head was never
 trained, are reported.
 
+LiteRT files of classifiers return probabilities, or logits with --logits. Those
+of single texts also open with MediaPipe's TextClassifier, which reads strings;
+kdkit prints how many texts of dev get the same token ids there, or why the
+files have no metadata for it.
+
 A LiteRT file of a decoder reads one token at a time, up to --sequence-length
 tokens; kdkit compares it with the Keras model on text that the run held out. A
 LiteRT file of an encoder-decoder reads a source (signature `encode`) and writes
@@ -18,6 +23,10 @@ With --bundle, the LiteRT files of a classifier are in one folder with the
 vocabulary, the labels, the tokenizer's settings and test vectors for an app.
 With --format saved_model --strings, the SavedModel contains the tokenizer.
 
+--precision static_int8 and int16x8 also quantise activations. Their ranges are
+those on 256 training examples of the task, so they need its data. int4 needs no
+data. docs/quantization.md compares the precisions.
+
 ONNX needs: pip install 'kdkit[onnx]'. ONNX files take any length.
 
 --format hf writes a directory with weights, config and tokenizer that
@@ -26,6 +35,7 @@ transformers loads. kdkit loads it too, as a MODEL.
 example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
   kdkit export runs/tinybert --bundle
+  kdkit export runs/tinybert --precision int8 static_int8 int4
   kdkit export runs/tinybert --format onnx --precision fp32 int8
   kdkit export runs/tinybert --format hf
   kdkit export runs/gpt2 --precision int8 --sequence-length 512
@@ -52,6 +62,7 @@ from kdkit.cli.mediapipe import for_mediapipe
 from kdkit.cli.models import Opened
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
+from kdkit.cli.models import teacher_of
 from kdkit.cli.next_steps import after_export
 from kdkit.cli.next_steps import log_next
 from kdkit.cli.parser import Model
@@ -61,6 +72,7 @@ from kdkit.cli.text_exports import read_encoder_decoder
 from kdkit.cli.text_exports import require_text_options
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.export import quantization
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.reporting.cards import CARD
@@ -70,8 +82,6 @@ from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import HELP
 from kdkit.runs import inputs
 from kdkit.runs.events import Export
-from kdkit.tasks.kinds import MultiLabel
-from kdkit.tasks.kinds import Regression
 from kdkit.training.task_data import predict_logits
 
 
@@ -90,8 +100,9 @@ class Options(ModelChoiceOptions, TaskOptions):
         default="litert",
     )
     precision: list[str] | None = option(
-        "the weights' precision: fp32, fp16 or int8. Defaults to all "
-        "precisions of the format.",
+        "one or more of fp32, fp16, int8 and, for LiteRT with "
+        "pip install 'kdkit[quantization]', static_int8, int16x8 and int4. "
+        "Defaults to those of fp32, fp16 and int8 that the format has.",
         metavar="P",
     )
     dynamic_length: bool = option(
@@ -138,10 +149,6 @@ def run(options):
 
 
 TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
-PROBLEM_TYPES = {  # by the kind of task, for transformers
-    MultiLabel: "multi_label_classification",
-    Regression: "regression",
-}
 VERIFICATION_ROWS = 256
 
 
@@ -232,26 +239,17 @@ def _write_card(place, exporter, reports, license):
         print(f"{folder / CARD} is not from kdkit and was not changed.")
 
 
-def _details(exporter, read):
-    """The arguments of a checkpoint's exporter that others do not have."""
-    if not exporter.is_checkpoint:
-        return {}
-    if read.opened is None:
-        return {"tokenizer": read.tokenizer}
-    task = read.opened.task
-    return {
-        "tokenizer": read.opened.tokenizer,
-        "class_names": task.head.class_names,
-        "problem_type": PROBLEM_TYPES.get(type(task.kind)),
-    }
-
-
 def _write(exporter, read, precision, path, options):
     """Writes and measures a file.
 
     Returns the `ExportReport`, and the dict from `_measured`.
     """
     strings = string_inputs(read.opened) if options.strings else None
+    details = {}
+    if exporter.is_checkpoint and read.opened is None:
+        details = {"tokenizer": read.tokenizer}
+    elif exporter.is_checkpoint:
+        details = read.opened.checkpoint_details()
     report = exporter.export(
         read.model,
         path,
@@ -259,8 +257,9 @@ def _write(exporter, read, precision, path, options):
         read.sequence_length,
         verification_data=read.verification_data,
         overwrite=options.overwrite,
+        calibration_data=read.calibration_data,
         **_outputs(read, options),
-        **_details(exporter, read),
+        **details,
         **({} if strings is None else {"strings": strings}),
     )
     measured = {}
@@ -279,7 +278,7 @@ def _export_bundle(place, options):
     path = bundle_path(place, options, directory)
     exporter = export.get_exporter(options.format)
     options = with_precision(options)
-    _require_precisions(exporter, options.precision)
+    _require_known_precisions(exporter, options.precision)
     read = _read(place, exporter, options)
     written = write_bundle(
         path,
@@ -296,7 +295,10 @@ def _export_bundle(place, options):
     )
     for report, measured in written:
         _note(place, report, **measured, **read.noted)
-    _write_card(place, exporter, [one for one, _ in written], options.license)
+    reports = [report for report, _ in written]
+    if read.mediapipe is not None:
+        read.mediapipe.report(reports[0].file)
+    _write_card(place, exporter, reports, options.license)
     return any(measured["collapsed"] for _, measured in written)
 
 
@@ -308,6 +310,7 @@ class _Read:
         model: `keras.Model`.
         sequence_length: int or `None`. The length to export with.
         verification_data: as in `kdkit.export.to_litert`.
+        calibration_data: as in `kdkit.export.to_litert`.
         opened: `Opened` for a model of a task, otherwise `None`.
         encoded: encoded examples to measure files on, or `None`.
         noted: dict. The task and the split that the metrics are from.
@@ -318,6 +321,7 @@ class _Read:
     model: object
     sequence_length: int | None
     verification_data: object = None
+    calibration_data: object = None
     opened: Opened | None = None
     encoded: object = None
     noted: dict = dataclasses.field(default_factory=dict)
@@ -333,6 +337,7 @@ def _read(place, exporter, options):
     ):
         if has_one(place.path):
             exporter.require_kind(kind)
+            _require_precisions(exporter, options, kind)
             require_text_options(options)
             text = read(place, exporter, options)
             found = _Read(
@@ -363,6 +368,7 @@ def _read_classifier(place, exporter, options):
             "generated examples and their metrics are not measured. Pass "
             "--data-dir."
         )
+    calibration = _calibration_data(exporter, options, opened)
     _warn_of_untrained_head(opened)
     has_fixed_length = (
         exporter.prefers_fixed_length and not options.dynamic_length
@@ -372,8 +378,41 @@ def _read_classifier(place, exporter, options):
     if exporter.for_mediapipe:
         mediapipe = for_mediapipe(opened.model, length, opened, split, encoded)
     return _Read(
-        opened.model, length, batches, opened, encoded, noted, mediapipe
+        opened.model,
+        length,
+        batches,
+        calibration,
+        opened,
+        encoded,
+        noted,
+        mediapipe,
     )
+
+
+def _require_precisions(exporter, options, kind):
+    for precision in options.precision or ():
+        exporter.require_precision(kind, precision)
+
+
+def _calibration_data(exporter, options, opened):
+    """Some training examples, `None` if no precision needs any."""
+    _require_precisions(exporter, options, "encoder")
+    needing = [
+        precision
+        for precision in options.precision or ()
+        if precision in quantization.CALIBRATED
+    ]
+    if not needing:
+        return None
+    batches = None
+    if opened.has_data and opened.tokenizer is not None:
+        rows = opened.encode("train", quantization.CALIBRATION_ROWS)
+        batches = list(data.BatchStream(rows, data.Buckets(16)).evaluation())
+        batches = [
+            batch[0] if isinstance(batch, tuple) else batch for batch in batches
+        ]
+    quantization.require_calibration(needing[0], batches)
+    return batches
 
 
 def _warn_of_untrained_head(opened):
@@ -411,7 +450,7 @@ def _export_teacher(place, options):
     options.precision, options.overwrite = ["int8"], True
     options.output = place.run.path / "exports" / "teacher"
     try:
-        teacher = _teacher_of(place)
+        teacher = teacher_of(place)
         made_from = {
             "model": inputs.model_digest(str(teacher.path)),
             "sequence_length": options.sequence_length,
@@ -430,17 +469,6 @@ def _export_teacher(place, options):
             flush=True,
         )
         return False
-
-
-def _teacher_of(place):
-    """The teacher's `Place`, as one of the run's models."""
-    source = place.config["teacher"]
-    if isinstance(source, dict):
-        source = place.run.path / "teacher_run"
-    found = locate(str(source))
-    return dataclasses.replace(
-        found, run=place.run, arm="teacher", config=place.config
-    )
 
 
 def _file_of_teacher(place, made_from):
@@ -489,15 +517,19 @@ def _paths(place, exporter, options):
     directory = _output_directory(place, options)
     return {
         precision: directory / exporter.file_name(place.label, precision)
-        for precision in options.precision or exporter.precisions
+        for precision in options.precision
+        or exporter.default_precisions
+        or exporter.precisions
     }
 
 
 def _targets(place, exporter, options, path=None):
     """Paths by precision. Rejects wrong precisions and existing files."""
     exporter.require_packages()
-    precisions = options.precision or exporter.precisions
-    _require_precisions(exporter, precisions)
+    precisions = (
+        options.precision or exporter.default_precisions or exporter.precisions
+    )
+    _require_known_precisions(exporter, precisions)
     targets = _paths(place, exporter, options)
     if path is not None:
         targets = {precisions[0]: path}
@@ -513,7 +545,7 @@ def _targets(place, exporter, options, path=None):
     return targets
 
 
-def _require_precisions(exporter, precisions):
+def _require_known_precisions(exporter, precisions):
     wrong = [name for name in precisions if name not in exporter.precisions]
     if wrong:
         raise UsageError(
