@@ -61,6 +61,7 @@ from kdkit.cli.groups import TaskOptions
 from kdkit.cli.models import Opened
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
+from kdkit.cli.models import teacher_of
 from kdkit.cli.next_steps import after_export
 from kdkit.cli.next_steps import log_next
 from kdkit.cli.parser import Model
@@ -80,8 +81,6 @@ from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import HELP
 from kdkit.runs import inputs
 from kdkit.runs.events import Export
-from kdkit.tasks.kinds import MultiLabel
-from kdkit.tasks.kinds import Regression
 from kdkit.training.task_data import predict_logits
 
 
@@ -149,10 +148,6 @@ def run(options):
 
 
 TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
-PROBLEM_TYPES = {  # by the kind of task, for transformers
-    MultiLabel: "multi_label_classification",
-    Regression: "regression",
-}
 VERIFICATION_ROWS = 256
 
 
@@ -232,26 +227,17 @@ def _write_card(place, exporter, reports, license):
         print(f"{folder / CARD} is not from kdkit and was not changed.")
 
 
-def _details(exporter, read):
-    """The arguments of a checkpoint's exporter that others do not have."""
-    if not exporter.is_checkpoint:
-        return {}
-    if read.opened is None:
-        return {"tokenizer": read.tokenizer}
-    task = read.opened.task
-    return {
-        "tokenizer": read.opened.tokenizer,
-        "class_names": task.head.class_names,
-        "problem_type": PROBLEM_TYPES.get(type(task.kind)),
-    }
-
-
 def _write(exporter, read, precision, path, options):
     """Writes and measures a file.
 
     Returns the `ExportReport`, and the dict from `_measured`.
     """
     strings = string_inputs(read.opened) if options.strings else None
+    details = {}
+    if exporter.is_checkpoint and read.opened is None:
+        details = {"tokenizer": read.tokenizer}
+    elif exporter.is_checkpoint:
+        details = read.opened.checkpoint_details()
     report = exporter.export(
         read.model,
         path,
@@ -261,7 +247,7 @@ def _write(exporter, read, precision, path, options):
         overwrite=options.overwrite,
         calibration_data=read.calibration_data,
         **mediapipe.arguments(read, options.logits),
-        **_details(exporter, read),
+        **details,
         **({} if strings is None else {"strings": strings}),
     )
     measured = {}
@@ -450,7 +436,7 @@ def _export_teacher(place, options):
     options.precision, options.overwrite = ["int8"], True
     options.output = place.run.path / "exports" / "teacher"
     try:
-        teacher = _teacher_of(place)
+        teacher = teacher_of(place)
         made_from = {
             "model": inputs.model_digest(str(teacher.path)),
             "sequence_length": options.sequence_length,
@@ -469,17 +455,6 @@ def _export_teacher(place, options):
             flush=True,
         )
         return False
-
-
-def _teacher_of(place):
-    """The teacher's `Place`, as one of the run's models."""
-    source = place.config["teacher"]
-    if isinstance(source, dict):
-        source = place.run.path / "teacher_run"
-    found = locate(str(source))
-    return dataclasses.replace(
-        found, run=place.run, arm="teacher", config=place.config
-    )
 
 
 def _file_of_teacher(place, made_from):

@@ -19,6 +19,8 @@ from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import read_config
 from kdkit.tasks import Task
+from kdkit.tasks.kinds import MultiLabel
+from kdkit.tasks.kinds import Regression
 from kdkit.training.making import require_context_length
 from kdkit.training.task_data import make_forward
 
@@ -30,6 +32,10 @@ ARMS = (
     "decoder",
     "encoder_decoder",
 )
+PROBLEM_TYPES = {  # by the kind of task, for transformers
+    MultiLabel: "multi_label_classification",
+    Regression: "regression",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,6 +128,21 @@ def locate(model: str, arm: str | None = None) -> Place:
     return Place(available[arm], run, arm, config)
 
 
+def teacher_of(place: Place) -> Place:
+    """Returns the place of a run's teacher, as one of the run's models.
+
+    Args:
+        place: `Place` of a model in the run.
+    """
+    source = place.config["teacher"]
+    if isinstance(source, dict):
+        source = place.run.path / "teacher_run"
+    found = locate(str(source))
+    return dataclasses.replace(
+        found, run=place.run, arm="teacher", config=place.config
+    )
+
+
 def _find_run(path):
     """The run directory that is `path` or holds it."""
     if not path.exists():
@@ -169,6 +190,14 @@ class Opened:
             or self.task.generate is not None
             or self.task.table is not None
         )
+
+    def checkpoint_details(self) -> dict:
+        """Returns what a Hugging Face checkpoint contains besides the model."""
+        return {
+            "tokenizer": self.tokenizer,
+            "class_names": self.task.head.class_names,
+            "problem_type": PROBLEM_TYPES.get(type(self.task.kind)),
+        }
 
     def read(self, split):
         """Returns a split of the task as in its files, not encoded."""
