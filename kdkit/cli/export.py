@@ -19,6 +19,10 @@ LiteRT file of an encoder-decoder reads a source (signature `encode`) and writes
 token by token (`decode`), up to --sequence-length tokens on either side. Other
 formats hold decoders that read whole sequences, and no encoder-decoders.
 
+--precision static_int8 and int16x8 also quantise activations. Their ranges are
+those on 256 training examples of the task, so they need its data. int4 needs no
+data. docs/quantization.md compares the precisions.
+
 With --bundle, the LiteRT files of a classifier are in one folder with the
 vocabulary, the labels, the tokenizer's settings and test vectors for an app.
 With --format saved_model --strings, the SavedModel contains the tokenizer.
@@ -34,6 +38,7 @@ transformers loads. kdkit loads it too, as a MODEL.
 
 example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
+  kdkit export runs/tinybert --precision int8 static_int8 int4
   kdkit export runs/tinybert --bundle
   kdkit export runs/tinybert --precision int8 static_int8 int4
   kdkit export runs/tinybert --format onnx --precision fp32 int8
@@ -59,6 +64,7 @@ from kdkit.cli.bundle import write_bundle
 from kdkit.cli.groups import ModelChoiceOptions
 from kdkit.cli.groups import TaskOptions
 from kdkit.cli.models import Opened
+from kdkit.cli.models import calibration_data
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
 from kdkit.cli.models import teacher_of
@@ -266,7 +272,7 @@ def _export_bundle(place, options):
     path = bundle_path(place, options, directory)
     exporter = export.get_exporter(options.format)
     options = with_precision(options)
-    _require_known_precisions(exporter, options.precision)
+    _require_precisions(exporter, options.precision)
     read = _read(place, exporter, options)
     written = write_bundle(
         path,
@@ -310,12 +316,12 @@ class _Read:
     model: object
     sequence_length: int | None
     verification_data: object = None
-    calibration_data: object = None
     opened: Opened | None = None
     encoded: object = None
     noted: dict = dataclasses.field(default_factory=dict)
     mediapipe: object = None
     tokenizer: object = None
+    calibration_data: object = None
 
 
 def _read(place, exporter, options):
@@ -326,7 +332,8 @@ def _read(place, exporter, options):
     ):
         if has_one(place.path):
             exporter.require_kind(kind)
-            _require_precisions(exporter, options, kind)
+            for precision in options.precision or ():
+                quantization.require_precision(kind, precision)
             require_text_options(options)
             text = read(place, exporter, options)
             return _Read(
@@ -354,12 +361,12 @@ def _read_classifier(place, exporter, options):
             "generated examples and their metrics are not measured. Pass "
             "--data-dir."
         )
-    calibration = _calibration_data(exporter, options, opened)
     _warn_of_untrained_head(opened)
     has_fixed_length = (
         exporter.prefers_fixed_length and not options.dynamic_length
     )
     length = opened.sequence_length if has_fixed_length else None
+    calibration = calibration_data(options.precision or (), opened)
     contents = mediapipe.for_mediapipe(
         exporter, opened.model, length, opened, split, encoded
     )
@@ -367,38 +374,12 @@ def _read_classifier(place, exporter, options):
         opened.model,
         length,
         batches,
-        calibration,
         opened,
         encoded,
         noted,
-        contents,
+        mediapipe=contents,
+        calibration_data=calibration,
     )
-
-
-def _require_precisions(exporter, options, kind):
-    for precision in options.precision or ():
-        exporter.require_precision(kind, precision)
-
-
-def _calibration_data(exporter, options, opened):
-    """Some training examples, `None` if no precision needs any."""
-    _require_precisions(exporter, options, "encoder")
-    needing = [
-        precision
-        for precision in options.precision or ()
-        if precision in quantization.CALIBRATED
-    ]
-    if not needing:
-        return None
-    batches = None
-    if opened.has_data and opened.tokenizer is not None:
-        rows = opened.encode("train", quantization.CALIBRATION_ROWS)
-        batches = list(data.BatchStream(rows, data.Buckets(16)).evaluation())
-        batches = [
-            batch[0] if isinstance(batch, tuple) else batch for batch in batches
-        ]
-    quantization.require_calibration(needing[0], batches)
-    return batches
 
 
 def _warn_of_untrained_head(opened):
@@ -503,19 +484,20 @@ def _paths(place, exporter, options):
     directory = _output_directory(place, options)
     return {
         precision: directory / exporter.file_name(place.label, precision)
-        for precision in options.precision
-        or exporter.default_precisions
-        or exporter.precisions
+        for precision in _precisions(exporter, options)
     }
+
+
+def _precisions(exporter, options):
+    default = exporter.default_precisions or exporter.precisions
+    return options.precision or default
 
 
 def _targets(place, exporter, options, path=None):
     """Paths by precision. Rejects wrong precisions and existing files."""
     exporter.require_packages()
-    precisions = (
-        options.precision or exporter.default_precisions or exporter.precisions
-    )
-    _require_known_precisions(exporter, precisions)
+    precisions = _precisions(exporter, options)
+    _require_precisions(exporter, precisions)
     targets = _paths(place, exporter, options)
     if path is not None:
         targets = {precisions[0]: path}
@@ -531,7 +513,7 @@ def _targets(place, exporter, options, path=None):
     return targets
 
 
-def _require_known_precisions(exporter, precisions):
+def _require_precisions(exporter, precisions):
     wrong = [name for name in precisions if name not in exporter.precisions]
     if wrong:
         raise UsageError(

@@ -28,8 +28,6 @@ from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import warn_untrained_layers
 from kdkit.io.files import staged
-from kdkit.version import __version__
-from kdkit.weights import count_parameters
 
 _KINDS = {
     ENCODER: "an encoder",
@@ -154,16 +152,9 @@ class Exporter:
     def require_packages(self) -> None:
         """Raises `UsageError` if a package that `write` needs is missing."""
 
-    def require_precision(
-        self, kind: str, precision: str, is_recurrent: bool = False
-    ) -> None:
-        """Raises `UsageError` if a kind of model lacks one of `precisions`.
-
-        Args:
-            kind: string, as in `Exportable`.
-            precision: string, from `precisions`.
-            is_recurrent: bool. Whether the model has recurrent layers.
-        """
+    def prepare(self, source, precision, calibration_data, activation_ranges):
+        """Returns an `Exportable` with the calibration that `write` needs."""
+        return source
 
     def validate(self, source) -> None:
         """Raises `UsageError` if the format does not support this model.
@@ -295,9 +286,8 @@ class Exporter:
         )
         source = dataclasses.replace(source, strings=strings)
         self.validate(source)
-        self.require_precision(source.kind, precision, source.is_recurrent)
-        source = source.with_calibration(
-            precision, calibration_data, activation_ranges
+        source = self.prepare(
+            source, precision, calibration_data, activation_ranges
         )
         warn_untrained_layers(source.model, source.batches[0])
         outputs = outputs or OUTPUTS[bool(mediapipe)]
@@ -310,7 +300,9 @@ class Exporter:
             self.write(source, partial, precision)
             if classifier is not None:
                 classifier.add_to(partial)
-            self.annotate(partial, _metadata(source, precision, outputs))
+            self.annotate(
+                partial, metadata.describe(source, precision, outputs)
+            )
             comparison = self._compare(
                 partial, path, source.batches, expected, precision, outputs
             )
@@ -576,19 +568,6 @@ def _suffixes():
         if not exporter.is_checkpoint
     )
     return f"{', '.join(others)} or {last}"
-
-
-def _metadata(source, precision, outputs):
-    return metadata.Metadata(
-        precision=precision,
-        parameters=count_parameters(source.model),
-        vocabulary_size=source.vocabulary_size,
-        kdkit_version=__version__,
-        rows_per_output=source.rows_per_output,
-        reads_tokens=source.step is not None,
-        reads_sources=source.kind == ENCODER_DECODER,
-        outputs=outputs,
-    )
 
 
 def size_on_disk(path: pathlib.Path) -> int:
