@@ -1,14 +1,20 @@
-"""Measures the latency of LiteRT and ONNX files on this machine.
+"""Measures the latency of exported files on this machine or on a phone.
 
 Several files are measured in turn in one process, so their ratios are
 comparable. RUN means the run's exported files, the fp32 files of its teacher's
 run, and the teacher's int8 file from kdkit export. For a decoder, the time is
 for one token; for an encoder-decoder, it is for reading and writing one
-sentence (25 tokens by default, see --sequence-length). Results for a run's
-files are logged in the run. The last line is a JSON object with all results.
+sentence (25 tokens by default, see --sequence-length). A SavedModel is measured
+if its folder is named. Results for a run's files are logged in the run. The
+last line is a JSON object with all results.
+
+--end-to-end also measures from a string to a class, tokenizer included.
+--profile prints where a LiteRT file spends its time. --adb measures LiteRT
+files on an Android phone, with TensorFlow's benchmark_model.
 
 example:
   kdkit benchmark runs/tinybert
+  kdkit benchmark runs/tinybert --adb --benchmark-model benchmark_model
   kdkit benchmark runs/teacher/exports/*.tflite runs/tinybert/exports/*.tflite
 """
 
@@ -21,11 +27,17 @@ import sys
 from rich.console import Console
 
 from kdkit import export
+from kdkit.cli.end_to_end import pipeline
 from kdkit.cli.groups import Length
 from kdkit.cli.models import locate
 from kdkit.cli.parser import File
+from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
 from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.io.adb import find_device
+from kdkit.reporting.cards import CARD
+from kdkit.reporting.cards import write_card
 from kdkit.reporting.records import is_run
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import Setting
@@ -56,6 +68,33 @@ class Options:
     warmup: int = option(
         "calls before the timed ones. Defaults to 5.", default=5
     )
+    delegate: str | None = option(
+        "run LiteRT files with XNNPACK, the default, or with LiteRT's own "
+        "kernels.",
+        choices=("xnnpack", "none"),
+    )
+    end_to_end: bool = option(
+        "also measure from strings to classes. The strings are from the "
+        "run's dev split, or generated if its data is unknown.",
+        default=False,
+    )
+    tokenizer: Model | None = option(
+        "a run or preset directory with the tokenizer, for --end-to-end with "
+        "files outside of a run."
+    )
+    profile: bool = option(
+        "print the share of each kind of operation, for LiteRT files.",
+        default=False,
+    )
+    adb: str | None = option(
+        "measure on an Android phone that adb finds. With several phones, pass "
+        "the serial number of one.",
+        metavar="SERIAL",
+        value_optional=True,
+    )
+    benchmark_model: File | None = option(
+        "TensorFlow's program of this name, built for the phone, for --adb."
+    )
 
 
 def run(options):
@@ -71,6 +110,12 @@ JSON_FIELDS = (
     "sequence_length",
     "size_bytes",
     "parameters",
+    "delegate",
+    "device",
+    "android",
+    "initialization_ms",
+    "peak_memory_mb",
+    "end_to_end_ms",
 )
 TEXT = 512  # tokens per text, as in LightPAFF's table 4
 
@@ -85,12 +130,14 @@ def benchmark_files(options) -> None:
         UsageError: if a file is missing or not an exported file, if the shape
             does not fit it, or if a run has no files.
     """
+    _validate(options)
     files = [file for name in options.files for file in _files(name)]
     files = list(dict.fromkeys(files))
     wrong = [
         str(file)
         for file in files
         if export.exporter_of(file) not in _timed_exporters()
+        and not (file / "saved_model.pb").is_file()
     ]
     if wrong:
         suffixes = " or ".join(e.suffix for e in _timed_exporters())
@@ -99,14 +146,31 @@ def benchmark_files(options) -> None:
             f"{', '.join(wrong)}. Make files with kdkit export MODEL."
         )
     places = [locate(str(file)) for file in files]
-    reports = export.measure_latencies(
-        files,
-        sequence_length=options.sequence_length,
-        batch_size=options.batch_size,
-        threads=options.threads,
-        warmup=options.warmup,
-        runs=options.runs,
-    )
+    phone = None
+    if options.adb is not None:
+        phone = find_device(options.adb or None)
+    if options.profile:
+        _profile(files, options)
+        return
+    settings = {
+        "sequence_length": options.sequence_length,
+        "batch_size": options.batch_size,
+        "threads": options.threads,
+        "warmup": options.warmup,
+        "runs": options.runs,
+    }
+    if options.delegate is not None:
+        settings["delegate"] = options.delegate
+    if phone is not None:
+        reports = export.measure_on_device(
+            files, phone, options.benchmark_model, **settings
+        )
+    else:
+        if options.end_to_end:
+            settings["pipelines"] = [
+                pipeline(place, options.tokenizer) for place in places
+            ]
+        reports = export.measure_latencies(files, **settings)
     Console().print(_table(reports).terminal())
     rooms = sorted({report.room for report in reports if report.room})
     if len(rooms) > 1:
@@ -122,6 +186,9 @@ def benchmark_files(options) -> None:
             fields = dataclasses.asdict(report)
             fields["file"] = os.path.relpath(file.resolve(), place.run.path)
             place.run.log(Latency(**fields))
+    for file, place in zip(files, places, strict=True):
+        if place.run is not None and (file.parent / CARD).is_file():
+            write_card(file.parent, read_run(place.run.path), place.arm)
     print(
         json.dumps(
             {
@@ -132,6 +199,83 @@ def benchmark_files(options) -> None:
             }
         )
     )
+
+
+def _validate(options):
+    """Reports options that do not fit together, before any work."""
+    with all_mistakes() as check:
+        for given, name in (
+            (options.profile, "--profile"),
+            (options.end_to_end, "--end-to-end"),
+        ):
+            with check():
+                if given and options.adb is not None:
+                    raise UsageError(
+                        f"{name} measures on this machine. Received: --adb "
+                        "too. Remove one of them."
+                    )
+        with check():
+            if options.adb is not None and options.benchmark_model is None:
+                raise UsageError(
+                    "--adb needs --benchmark-model, TensorFlow's program for "
+                    "the phone. Received: none. Download it, see "
+                    "docs/latency.md."
+                )
+        with check():
+            if options.benchmark_model is not None and options.adb is None:
+                raise UsageError(
+                    "--benchmark-model runs on a phone. Received: no --adb. "
+                    "Add it."
+                )
+        with check():
+            if options.tokenizer is not None and not options.end_to_end:
+                raise UsageError(
+                    "--tokenizer is for --end-to-end. Received: none. Add it."
+                )
+        with check():
+            if options.profile and (options.end_to_end or options.delegate):
+                raise UsageError(
+                    "--profile shows the operations of one file with XNNPACK. "
+                    "Received: --end-to-end or --delegate too. Remove it."
+                )
+
+
+def _profile(files, options):
+    """Prints a table of operations for each file, and JSON on the last line."""
+    profiles = []
+    for file in files:
+        found = export.profile_file(
+            file,
+            sequence_length=options.sequence_length,
+            batch_size=options.batch_size,
+            threads=options.threads,
+            runs=options.runs,
+            warmup=options.warmup,
+        )
+        rows = tuple(
+            Row(
+                one.kind,
+                (
+                    f"{100 * one.share:.1f} %",
+                    f"{one.milliseconds:.3f}",
+                    f"{one.calls:g}",
+                    "XNNPACK" if one.delegated else "LiteRT",
+                ),
+            )
+            for one in found
+        )
+        columns = ("share", "ms", "calls", "by")
+        table = Table(
+            "operation", tuple(map(Column, columns)), rows, title=str(file)
+        )
+        Console().print(table.terminal())
+        profiles.append(
+            {
+                "file": str(file),
+                "operations": [dataclasses.asdict(one) for one in found],
+            }
+        )
+    print(json.dumps({"profiles": profiles}))
 
 
 def _files(name):
@@ -168,6 +312,9 @@ def _timed_files(folder, stem):
 def _table(reports):
     first = reports[0]
     columns = ["median ms", "p95 ms", "speed-up", "length", "MB"]
+    has_ends = any(report.end_to_end_ms for report in reports)
+    if has_ends:
+        columns.append("end to end ms")
     decoders = any(report.reads_tokens for report in reports)
     if decoders:
         columns.append(f"{TEXT} tokens, s")
@@ -184,6 +331,8 @@ def _table(reports):
             Setting.of(report).length,
             f"{report.size_bytes / 1e6:.2f}",
         ]
+        if has_ends:
+            cells.append(f"{report.end_to_end_ms:.2f}")
         if decoders:  # every token costs the same step
             seconds = TEXT * report.median_ms / 1000
             cells.append(f"{seconds:.2f}" if report.reads_tokens else "–")
@@ -192,7 +341,7 @@ def _table(reports):
         "file",
         tuple(map(Column, columns)),
         tuple(rows),
-        title=f"{first.threads} thread(s), batch {first.batch_size}, "
+        title=f"{Setting.of(first).parts[0]}, batch {first.batch_size}, "
         f"{first.warmup} + {first.runs} runs",
     )
 

@@ -52,8 +52,12 @@ VERBS = {
     "sweep": ("sweep", "run a recipe for each choice of settings, best on dev"),
     "ablate": ("ablate", "compare a recipe's arms with the paper's table"),
     "evaluate": ("evaluate", "measure a model on a task or on text"),
-    "export": ("export", "write verified LiteRT, ONNX or SavedModel files"),
+    "export": (
+        "export",
+        "write verified files: LiteRT, ONNX, SavedModel, Hugging Face",
+    ),
     "benchmark": ("benchmark", "measure the latency of exported files here"),
+    "push": ("push", "upload a model to the Hugging Face Hub or to Kaggle"),
     "generate": ("generate", "write text with a decoder or an encoder-decoder"),
     "report": ("report", "write a page and a table about runs"),
 }

@@ -6,12 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kdkit import data
 from kdkit import export
 from kdkit import models
 from kdkit.cli.parser import is_path
 from kdkit.cli.task_data import measured_task
 from kdkit.errors import UsageError
+from kdkit.export import quantization
 from kdkit.io.reading import check_links
+from kdkit.quantization import RANGES_FILE
+from kdkit.quantization import read_quantization
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
@@ -205,9 +209,9 @@ def open_model(place, options) -> Opened:
     if export.exporter_of(place.path) is not None:
         file = export.open_file(place.path, kind="encoder")
         length = _length(place, options, task, most=file.sequence_length)
-        return Opened(
-            task, file, None, tokenizer_for(place, options), data_dir, length
-        )
+        tokenizer = tokenizer_for(place, options)
+        predict = export.file_logits(file)
+        return Opened(task, predict, None, tokenizer, data_dir, length)
     loaded = models.load_classifier(place.path, task.head)
     models.require_num_classes(loaded.num_other_classes, task.head, place.path)
     if not loaded.has_trained_head:
@@ -222,6 +226,10 @@ def open_model(place, options) -> Opened:
         most=models.num_positions(loaded.model),
         own=loaded.sequence_length,
     )
+    ranges = place.path / RANGES_FILE
+    if ranges.is_file():
+        # As the run measured it. Other precisions are exported without.
+        read_quantization(ranges).apply(loaded.model)
     return Opened(
         task,
         make_forward(loaded.model),
@@ -282,3 +290,27 @@ def tokenizer_for(place, options):
             f"Received: {place.path}, which has one. Name another --tokenizer."
         )
     return tokenizer
+
+
+def calibration_data(precisions, opened):
+    """Some training examples for an export, `None` if nothing needs them.
+
+    Args:
+        precisions: sequence of strings.
+        opened: `Opened`.
+
+    Raises:
+        UsageError: if the data is unknown or too small, or a precision needs
+            another package.
+    """
+    for precision in precisions:
+        quantization.require_precision("encoder", precision)
+    needing = quantization.CALIBRATED.keys() & set(precisions)
+    if not needing:
+        return None
+    batches = None
+    if opened.has_data and opened.tokenizer is not None:
+        rows = opened.encode("train", quantization.CALIBRATION_ROWS)
+        batches = list(data.BatchStream(rows, data.Buckets(16)).evaluation())
+    quantization.require_calibration(min(needing), batches)
+    return batches

@@ -96,6 +96,8 @@ class Option:
             the option is for. Defaults to `PAGES` of the group, or all.
         assignments: bool. Whether its values have the form `field=value`.
         config_file: bool. Whether a TOML or JSON file may replace its value.
+        value_optional: bool. Whether the flag may have no value, which gives
+            an empty string. A path that exists is not taken as its value.
     """
 
     name: str
@@ -113,6 +115,7 @@ class Option:
     pages: tuple[str, ...] = tuple(PAGES)
     assignments: bool = False
     config_file: bool = False
+    value_optional: bool = False
 
     @property
     def label(self) -> str:
@@ -127,6 +130,8 @@ class Option:
         if self.positional or self.kind is bool:
             return self.label
         value = self.metavar or self._value_name()
+        if self.value_optional:
+            value = f"[{value}]"
         many = " ..." if self.is_list and self.count is None else ""
         return f"{self.label} {value}{many}"
 
@@ -302,7 +307,8 @@ class Parser:
                 continue
             found = [declared.value(text, problems) for text in texts]
             if None not in found:
-                values[name] = found if declared.is_list else found[-1]
+                last = found[-1] if found else ""
+                values[name] = found if declared.is_list else last
         missing = [
             one.label
             for name, one in self.options.items()
@@ -340,7 +346,8 @@ class Parser:
                 continue
             texts = [text] if equals else self._take(declared, queue)
             wanted = declared.count or int(declared.kind is not bool)
-            if len(texts) < wanted or (texts and not wanted):
+            wanted -= declared.value_optional
+            if len(texts) < wanted or (texts and declared.kind is bool):
                 problems.append(
                     f"{declared.label}: expected {_number(declared)}."
                 )
@@ -376,6 +383,8 @@ class Parser:
         most = declared.count or (len(queue) if is_many else 1)
         texts = []
         while queue and len(texts) < most and not _is_flag(queue[0]):
+            if declared.value_optional and os.path.exists(queue[0]):
+                break
             is_value = declared.assignments or not texts or declared.count
             if not is_value and self._is_assignment(queue[0]):
                 break

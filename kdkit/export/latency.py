@@ -3,6 +3,7 @@
 import dataclasses
 import pathlib
 import time
+from collections.abc import Callable
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,13 +11,17 @@ import numpy as np
 from kdkit.errors import UsageError
 from kdkit.export.exporters import exporter_of
 from kdkit.export.exporters import open_file
+from kdkit.export.exporters import size_on_disk
 from kdkit.export.inputs import DECODER
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
 from kdkit.export.inputs import TENSORS
 from kdkit.export.inputs import random_batch
+from kdkit.export.op_profile import OpTime
+from kdkit.export.op_profile import profile_ops
 from kdkit.io.machine import memory_shortage
 
+DELEGATES = ("xnnpack", "none")
 SEQUENCE_LENGTH = 128  # tokens, if a file takes any length
 SENTENCE = 25  # tokens of a sentence to read and write
 TURN = 5  # timed runs of one file before the next file's turn
@@ -47,6 +52,18 @@ class LatencyReport:
         room: tuple of two ints or `None`. For an encoder-decoder's file, its
             capacity in tokens for a source and for a target. Its time depends
             on this capacity, not on the length of a sentence.
+        delegate: string or `None`. `"xnnpack"` or `"none"` for a LiteRT file
+            that was measured with or without XNNPACK on purpose. Defaults to
+            `None`, the runtime's own choice.
+        device: string or `None`. The model of the phone that was measured.
+            Defaults to `None`, this machine.
+        android: string or `None`. The phone's version of Android.
+        initialization_ms: float or `None`. The time to open the file, if it
+            was measured on a phone.
+        peak_memory_mb: float or `None`. The largest memory use, if it was
+            measured on a phone.
+        end_to_end_ms: float or `None`. The median time from a batch of strings
+            to classes, tokenizer included, if it was measured.
     """
 
     file: str
@@ -62,6 +79,12 @@ class LatencyReport:
     reads_tokens: bool = False
     reads_sources: bool = False
     room: tuple[int, int] | None = None
+    delegate: str | None = None
+    device: str | None = None
+    android: str | None = None
+    initialization_ms: float | None = None
+    peak_memory_mb: float | None = None
+    end_to_end_ms: float | None = None
 
 
 def measure_latency(
@@ -72,6 +95,7 @@ def measure_latency(
     warmup: int = 10,
     runs: int = 50,
     seed: int = 0,
+    delegate: str | None = None,
 ) -> LatencyReport:
     """Times an exported file in its runtime: LiteRT or ONNX Runtime.
 
@@ -92,6 +116,9 @@ def measure_latency(
         warmup: int. Untimed runs at the start. Defaults to `10`.
         runs: int. Timed runs. Defaults to `50`.
         seed: int. Seed of the tokens. Defaults to `0`.
+        delegate: string or `None`. For LiteRT files `"xnnpack"`, or `"none"`
+            for LiteRT's own kernels. Defaults to `None`, the interpreter's
+            choice, which is XNNPACK.
 
     Returns:
         A `LatencyReport`.
@@ -101,7 +128,14 @@ def measure_latency(
             argument does not fit the file, or the batch does not fit in memory.
     """
     reports = measure_latencies(
-        [path], sequence_length, batch_size, threads, warmup, runs, seed
+        [path],
+        sequence_length,
+        batch_size,
+        threads,
+        warmup,
+        runs,
+        seed,
+        delegate,
     )
     return reports[0]
 
@@ -114,6 +148,8 @@ def measure_latencies(
     warmup: int = 10,
     runs: int = 50,
     seed: int = 0,
+    delegate: str | None = None,
+    pipelines: Sequence[Callable] | None = None,
 ) -> list[LatencyReport]:
     """Times several files in turns, so that their ratios are reliable.
 
@@ -131,6 +167,11 @@ def measure_latencies(
         warmup: int. As in `measure_latency`.
         runs: int. As in `measure_latency`.
         seed: int. As in `measure_latency`.
+        delegate: string or `None`. As in `measure_latency`.
+        pipelines: sequence of callables or `None`. One for each file, from
+            the opened file, the batch size and the length to a function
+            without arguments, which goes from strings to classes. They are
+            timed in turns as well. Defaults to `None`, not timed.
 
     Returns:
         A list of `LatencyReport`s in the order of the paths.
@@ -141,18 +182,24 @@ def measure_latencies(
     _validate_counts(
         paths, sequence_length, batch_size, warmup=warmup, runs=runs
     )
-    models = [_open(path, threads) for path in paths]
-    lengths = _lengths(models, sequence_length, batch_size)
+    models = [_open(path, threads, delegate) for path in paths]
+    lengths = lengths_of(models, sequence_length, batch_size)
     for model, length in zip(models, lengths, strict=True):
         _require_capacity(model, batch_size, length)
     calls = [
         _call(model, batch_size, length, seed)
         for model, length in zip(models, lengths, strict=True)
     ]
-    for call in calls:
-        for _ in range(warmup):
-            call()
-    seconds = _time_in_turns(calls, runs)
+    whole = [
+        pipeline(model, batch_size, length)
+        for pipeline, model, length in zip(
+            pipelines or (), models, lengths, strict=bool(pipelines)
+        )
+    ]
+    seconds = _time_in_turns(calls, warmup, runs)
+    # Afterwards, because a pipeline leaves its own inputs in the file.
+    ends = _time_in_turns(whole, warmup, runs)
+    ends = ends or [None] * len(models)
     return [
         LatencyReport(
             file=str(model.path),
@@ -163,7 +210,7 @@ def measure_latencies(
             sequence_length=length,
             warmup=warmup,
             runs=runs,
-            size_bytes=model.path.stat().st_size,
+            size_bytes=size_on_disk(model.path),
             parameters=model.metadata and model.metadata.parameters,
             reads_tokens=model.kind == DECODER,
             reads_sources=model.kind == ENCODER_DECODER,
@@ -172,28 +219,95 @@ def measure_latencies(
                 if model.kind == ENCODER_DECODER
                 else None
             ),
+            delegate=delegate,
+            end_to_end_ms=end and 1000 * float(np.median(end)),
         )
-        for model, length, times in zip(models, lengths, seconds, strict=True)
+        for model, length, times, end in zip(
+            models, lengths, seconds, ends, strict=True
+        )
     ]
 
 
-def _open(path, threads):
+def profile_file(
+    path: str | pathlib.Path,
+    sequence_length: int | None = None,
+    batch_size: int = 1,
+    threads: int = 1,
+    warmup: int = 10,
+    runs: int = 50,
+    seed: int = 0,
+) -> list[OpTime]:
+    """Measures the share of each kind of operation in a LiteRT file's time.
+
+    LiteRT's own profiler measures in a separate process, with XNNPACK. The
+    measurement itself slows a file down, so that only the shares count.
+
+    Args:
+        path: string or path. A `.tflite` file that reads whole sequences.
+        sequence_length: int or `None`. As in `measure_latency`.
+        batch_size: int. The batch size of the file. Defaults to `1`.
+        threads: int. CPU threads. Defaults to `1`.
+        warmup: int. Runs before the first profiled one. Defaults to `10`.
+        runs: int. Profiled runs. Defaults to `50`.
+        seed: int. Seed of the tokens. Defaults to `0`.
+
+    Returns:
+        A list of `OpTime`s, the longest time first.
+
+    Raises:
+        UsageError: (a `ValueError`) if the file or an argument is unsuitable.
+        RunError: (a `RuntimeError`) if the profiler fails.
+    """
+    _validate_counts(
+        [path], sequence_length, batch_size, warmup=warmup, runs=runs
+    )
+    exporter = exporter_of(path)
+    model = open_file(path, threads=threads)
+    if exporter.name != "litert" or model.kind not in (ENCODER, TENSORS):
+        raise UsageError(
+            "Only LiteRT files that read whole sequences can be profiled. "
+            f"Received: {path}. Export the model with --format litert."
+        )
+    if batch_size != 1:
+        raise UsageError(
+            "LiteRT's profiler runs one row. Received: "
+            f"batch_size={batch_size}. Use batch_size=1."
+        )
+    if model.sequence_length is None and not model.sizes:
+        raise UsageError(
+            "LiteRT's profiler needs a file with one length. Received: "
+            f"{path}, which accepts any. Export it with --sequence-length."
+        )
+    (length,) = lengths_of([model], sequence_length, batch_size)
+    rows = full_rows(model, batch_size, length, seed)
+    return profile_ops(model, rows, runs, warmup, threads)
+
+
+def _open(path, threads, delegate):
     exporter = (
         exporter_of(path) if isinstance(path, str | pathlib.Path) else None
     )
     if exporter is not None and not exporter.takes_threads:
+        exporter.limit_threads(threads)
+    if delegate is None:
+        return open_file(path, threads=threads)
+    if delegate not in DELEGATES:
         raise UsageError(
-            f"{path} cannot be timed: a {exporter.title} runs on the threads "
-            "of the whole process. Expected a file. Export the model in "
-            "another format."
+            f"Unknown delegate. Expected one of {', '.join(DELEGATES)}. "
+            f"Received: {delegate!r}."
         )
-    return open_file(path, threads=threads)
+    if exporter is None or exporter.name != "litert":
+        raise UsageError(
+            f"Only LiteRT files have delegates. Received: {path} with "
+            f"delegate={delegate!r}. Time it without one."
+        )
+    return exporter.open(pathlib.Path(path), threads, delegate)
 
 
 def _call(model, batch_size, sequence_length, seed):
     """Returns the function to time, which takes no arguments."""
     if model.kind in (ENCODER, TENSORS):
-        model.set_inputs(_full_rows(model, batch_size, sequence_length, seed))
+        model.set_inputs(full_rows(model, batch_size, sequence_length, seed))
         return model.invoke
     rng = np.random.default_rng(seed)
     tokens = rng.integers(model.vocabulary_size, size=sequence_length)
@@ -216,10 +330,13 @@ def _call(model, batch_size, sequence_length, seed):
     return step
 
 
-def _time_in_turns(calls, runs):
+def _time_in_turns(calls, warmup, runs):
     """Returns the seconds of each timed run, one list per file."""
     seconds = [[] for _ in calls]
-    while len(seconds[-1]) < runs:
+    for call in calls:
+        for _ in range(warmup):
+            call()
+    while seconds and len(seconds[-1]) < runs:
         for call, times in zip(calls, seconds, strict=True):
             call()
             for _ in range(min(TURN, runs - len(times))):
@@ -229,8 +346,8 @@ def _time_in_turns(calls, runs):
     return seconds
 
 
-def _full_rows(model, batch_size, sequence_length, seed):
-    """Returns a batch without padding."""
+def full_rows(model, batch_size, sequence_length, seed):
+    """Returns a batch of random tokens without padding."""
     if model.kind == TENSORS:
         sizes = [size or sequence_length for size in model.sizes]
         numbers = np.random.default_rng(seed).random((batch_size, *sizes))
@@ -249,7 +366,7 @@ def _full_rows(model, batch_size, sequence_length, seed):
     return batch
 
 
-def _lengths(models, sequence_length, batch_size):
+def lengths_of(models, sequence_length, batch_size):
     """Returns the sequence length for each model, checked against the files."""
     problems = []
     for model in models:

@@ -17,6 +17,7 @@ from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import register_exporter
 from kdkit.export.file_parts import bytes_by_part
+from kdkit.export.inference import fast_layers
 from kdkit.export.inputs import DECODER
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
@@ -203,6 +204,7 @@ class LiteRT(Exporter):
     kinds = (ENCODER, DECODER, ENCODER_DECODER, TENSORS)
     in_steps = True
     prefers_fixed_length = True
+    for_mediapipe = True
 
     def validate(self, source):
         family = source.family
@@ -217,9 +219,10 @@ class LiteRT(Exporter):
                 "sequence_length=None. Pass for example sequence_length=128."
             )
 
-    def require_precision(self, kind, precision, is_recurrent=False):
-        if precision in quantization.PRECISIONS:
-            quantization.require_precision(kind, precision, is_recurrent)
+    def prepare(self, source, precision, calibration_data, activation_ranges):
+        return quantization.with_calibration(
+            source, precision, calibration_data, activation_ranges
+        )
 
     def write(self, source, path, precision):
         if precision in quantization.PRECISIONS:
@@ -229,7 +232,7 @@ class LiteRT(Exporter):
                 precision,
                 source.calibration,
                 source.activation_ranges,
-                source.kernels(),
+                quantization.kernels(source.model),
             )
             path.write_bytes(content)
             if source.step is not None:
@@ -242,13 +245,14 @@ class LiteRT(Exporter):
             return
         # LiteRT's own operations have no loop over a batch of unknown size.
         batch_size = 1 if source.is_recurrent else None
-        source.model.export(
-            path,
-            format="litert",
-            verbose=False,
-            input_signature=source.signature(batch_size),
-            **_converter_options(precision),
-        )
+        with fast_layers(source.model):
+            source.model.export(
+                path,
+                format="litert",
+                verbose=False,
+                input_signature=source.signature(batch_size),
+                **_converter_options(precision),
+            )
 
     def annotate(self, path, entry):
         metadata.attach(path, entry)
@@ -256,12 +260,12 @@ class LiteRT(Exporter):
     def bytes_by_part(self, path):
         return bytes_by_part(path)
 
-    def open(self, path, threads=1):
+    def open(self, path, threads=1, delegate=None):
         known = metadata.read(path) if path.is_file() else None
         if known is None or not known.reads_tokens:
-            return LiteRTModel(path, threads)
+            return LiteRTModel(path, threads, delegate)
         kind = LiteRTSeq2Seq if known.reads_sources else LiteRTDecoder
-        return kind(path, threads)
+        return kind(path, threads, delegate)
 
     def run(self, file, batch):
         if file.kind == DECODER:
@@ -280,6 +284,11 @@ def to_litert(
     verification_data=None,
     overwrite: bool = False,
     source_length: int | None = None,
+    outputs: str | None = None,
+    mediapipe: bool = False,
+    tokenizer=None,
+    labels=None,
+    texts=(),
     calibration_data=None,
     activation_ranges: dict | None = None,
 ) -> ExportReport:
@@ -346,6 +355,22 @@ def to_litert(
         source_length: int or `None`. For an encoder-decoder, the length of a
             source in tokens, including padding. Defaults to
             `sequence_length`.
+        outputs: string or `None`. `"logits"`; or for a classifier of whole
+            texts `"softmax"`, or `"sigmoid"` for one with several labels, to
+            return probabilities. The file's metadata contains the value.
+            Defaults to `None`: `"softmax"` with `mediapipe`, otherwise
+            `"logits"`.
+        mediapipe: bool. Whether to add the metadata, vocabulary and labels
+            that MediaPipe's `TextClassifier` needs. For a classifier of single
+            texts on uncased BERT word pieces with a fixed length. Tensors and
+            signature do not change. Defaults to `False`.
+        tokenizer: a keras-hub tokenizer, for `mediapipe`. Defaults to the
+            tokenizer of the model's preprocessor.
+        labels: sequence of strings, for `mediapipe`: the names of the classes
+            in the order of the model's outputs.
+        texts: iterable of strings, for `mediapipe`, such as training texts.
+            MediaPipe strips no accents; words with accents in these texts are
+            added to `vocab.txt`. Defaults to `()`.
         calibration_data: iterable of batches, as `verification_data`, with at
             least 16 rows: training examples, whose activations give the ranges
             of `"static_int8"` and `"int16x8"`. Required for these two, ignored
@@ -367,7 +392,8 @@ def to_litert(
             exists. Nothing is written.
         RunError: (a `RuntimeError`) if the outputs of the model or the file
             are not finite, or if the file's outputs have another shape or, in
-            fp32, differ by more than 1e-4. No file remains.
+            fp32, differ by more than 1e-4 (probabilities: 5e-5). No file
+            remains.
 
     Example:
 
@@ -386,8 +412,13 @@ def to_litert(
         source_length,
         verification_data,
         overwrite,
-        calibration_data,
-        activation_ranges,
+        outputs,
+        mediapipe,
+        tokenizer,
+        labels,
+        texts,
+        calibration_data=calibration_data,
+        activation_ranges=activation_ranges,
     )
 
 

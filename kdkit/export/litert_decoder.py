@@ -16,7 +16,7 @@ from kdkit.export.exportable import ENCODER_DECODER
 from kdkit.export.inputs import require_file
 from kdkit.export.litert_files import SUFFIX
 from kdkit.export.litert_files import allocate
-from kdkit.export.litert_files import interpreter
+from kdkit.export.litert_files import new_interpreter
 from kdkit.export.litert_files import usage_errors
 
 SIGNATURE = "step"
@@ -139,14 +139,17 @@ class LiteRTDecoder:
     batch_size = 1
     _signature = SIGNATURE
 
-    def __init__(self, path: str | pathlib.Path, threads: int = 1):
+    def __init__(
+        self,
+        path: str | pathlib.Path,
+        threads: int = 1,
+        delegate: str | None = None,
+    ):
         self.path = pathlib.Path(path)
         require_file(self.path, SUFFIX, threads)
         self.threads = threads
         with usage_errors(self.path):
-            self._interpreter = interpreter.Interpreter(
-                str(path), num_threads=threads
-            )
+            self._interpreter = new_interpreter(path, threads, delegate)
             self._inputs, self._outputs = self._find_tensors()
             allocate(self._interpreter)
         shape = self._inputs["keys_0"]["shape"]
@@ -303,7 +306,12 @@ class LiteRTSeq2Seq(LiteRTDecoder):
     kind = ENCODER_DECODER
     _signature = DECODE
 
-    def __init__(self, path: str | pathlib.Path, threads: int = 1):
+    def __init__(
+        self,
+        path: str | pathlib.Path,
+        threads: int = 1,
+        delegate: str | None = None,
+    ):
         super().__init__(path, threads)
         self.source_length = int(self._inputs[MASK]["shape"][1])
 

@@ -39,6 +39,7 @@ class LiteRTModel(BatchFile):
             `token_ids`, `segment_ids` and `padding_mask`, or some of them, or
             with one float32 input, and one output, written by `to_litert`.
         threads: int. The number of CPU threads. Defaults to `1`.
+        delegate: string or `None`, as in `kdkit.export.measure_latency`.
 
     Call arguments:
         batch: dict of integer arrays of shape `(batch_size,
@@ -46,7 +47,8 @@ class LiteRTModel(BatchFile):
             For a file with a float32 input an array of numbers.
 
     Returns:
-        A NumPy array, the logits of shape `(batch_size, num_classes)`; one row
+        A NumPy array, the logits of shape `(batch_size, num_classes)`, or the
+        probabilities if the file contains them (`metadata.outputs`); one row
         per question for a multiple choice, whose options are rows; for tokens
         `(batch_size, sequence_length, num_classes)`.
 
@@ -62,7 +64,12 @@ class LiteRTModel(BatchFile):
     ```
     """
 
-    def __init__(self, path: str | pathlib.Path, threads: int = 1):
+    def __init__(
+        self,
+        path: str | pathlib.Path,
+        threads: int = 1,
+        delegate: str | None = None,
+    ):
         self.path = pathlib.Path(path)
         require_file(self.path, SUFFIX, threads)
         self.metadata = metadata.read(self.path)
@@ -73,9 +80,7 @@ class LiteRTModel(BatchFile):
             )
         self.threads = threads
         with usage_errors(self.path):
-            self._interpreter = interpreter.Interpreter(
-                str(path), num_threads=threads
-            )
+            self._interpreter = new_interpreter(path, threads, delegate)
             allocate(self._interpreter)
         self._inputs = {
             input_name(detail): detail
@@ -97,6 +102,11 @@ class LiteRTModel(BatchFile):
             name for name in INPUT_NAMES if name in self._inputs
         )
         (self.sequence_length,) = sizes
+
+    @property
+    def tensor_names(self) -> dict[str, str]:
+        """The names of the inputs in the file, by the names in a batch."""
+        return {name: detail["name"] for name, detail in self._inputs.items()}
 
     def set_inputs(self, batch):
         shape = batch_shape(batch)
@@ -159,6 +169,22 @@ def usage_errors(path):
             f"The LiteRT interpreter cannot run {path}: {error}. Expected a "
             "complete file. Export the model again."
         ) from error
+
+
+def new_interpreter(path, threads, delegate=None):
+    """Returns LiteRT's interpreter for a file.
+
+    Args:
+        path: string or path.
+        threads: int. The number of CPU threads.
+        delegate: string or `None`. `"none"` runs LiteRT's own kernels, and
+            `"xnnpack"` is the default of the interpreter.
+    """
+    options = {}
+    if delegate == "none":
+        kernels = interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+        options["experimental_op_resolver_type"] = kernels
+    return interpreter.Interpreter(str(path), num_threads=threads, **options)
 
 
 def allocate(interpreter) -> None:

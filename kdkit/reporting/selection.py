@@ -25,12 +25,18 @@ class Setting:
         sequence_length: integer.
         room: tuple of integers. The context lengths of an encoder-decoder's
             file, for source and target. Defaults to `()`.
+        device: string. The phone, empty for the machine of the run. Defaults
+            to `""`.
+        delegate: string. `"xnnpack"` or `"none"`, empty for the runtime's own
+            choice. Defaults to `""`.
     """
 
     threads: int
     batch_size: int
     sequence_length: int
     room: tuple[int, ...] = ()
+    device: str = ""
+    delegate: str = ""
 
     @classmethod
     def of(cls, latency) -> "Setting":
@@ -40,6 +46,10 @@ class Setting:
             latency.batch_size,
             latency.sequence_length,
             tuple(latency.room or ()),
+            f"{latency.device} (Android {latency.android})"
+            if latency.device
+            else "",
+            latency.delegate or "",
         )
 
     @property
@@ -47,8 +57,11 @@ class Setting:
         """The threads, the batch and the length, in words."""
         plural = "" if self.threads == 1 else "s"
         room = f" (context length {self._room})" if self.room else ""
+        place = f" on {self.device}" if self.device else ""
+        if self.delegate:
+            place += f" (delegate {self.delegate})"
         return (
-            f"{self.threads} thread{plural}",
+            f"{self.threads} thread{plural}{place}",
             f"batch {self.batch_size}",
             f"length {self.sequence_length}{room}",
         )

@@ -366,6 +366,7 @@ class Export(Event, kind="export"):
             0.2.
         bytes_by_part: dict from a part of the model, such as `"embeddings"`,
             to its bytes in the file, or `None`. Since 0.2.
+        outputs: string. `"logits"`, `"softmax"` or `"sigmoid"`. Since 0.3.
     """
 
     arm: str
@@ -385,6 +386,7 @@ class Export(Event, kind="export"):
     made_from: dict | None = None
     file_digest: str | None = None
     bytes_by_part: dict[str, PositiveInt] | None = None
+    outputs: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -393,17 +395,6 @@ class Latency(Event, kind="latency"):
 
     Args:
         file: string. The path relative to the run.
-        median_ms: float.
-        p95_ms: float.
-        threads: int.
-        batch_size: int.
-        sequence_length: int.
-        warmup: int. Calls before the first timed one.
-        runs: int. Timed calls.
-        size_bytes: int.
-        parameters: int or `None`.
-        reads_tokens: bool. Whether one call is one token.
-        reads_sources: bool. Whether one call is one sentence.
         room: tuple of two ints or `None`. The context lengths of an
             encoder-decoder's file.
     """
@@ -421,6 +412,12 @@ class Latency(Event, kind="latency"):
     reads_tokens: bool | None = None
     reads_sources: bool | None = None
     room: tuple[int, ...] | None = None
+    delegate: str | None = None
+    device: str | None = None
+    android: str | None = None
+    initialization_ms: float | None = None
+    peak_memory_mb: float | None = None
+    end_to_end_ms: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

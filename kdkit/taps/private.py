@@ -8,6 +8,7 @@ version of Keras or keras-hub renames one.
 This module imports neither: families use it before TensorFlow is imported.
 """
 
+import contextlib
 from typing import Any
 from typing import NamedTuple
 
@@ -106,3 +107,23 @@ def made_by(tensor) -> tuple:
 def sublayers(layer) -> list:
     """Returns the layers that a layer or model tracks, one level down."""
     return list(layer._layers)
+
+
+def attention_function(attention):
+    """Returns the function of a `MultiHeadAttention` after its projections."""
+    return attention._compute_attention
+
+
+@contextlib.contextmanager
+def computing_attention(attention, function):
+    """Replaces `attention_function` of one layer.
+
+    Args:
+        attention: `keras.layers.MultiHeadAttention`.
+        function: callable like `attention_function`.
+    """
+    vars(attention)["_compute_attention"] = function
+    try:
+        yield
+    finally:
+        del vars(attention)["_compute_attention"]

@@ -3,6 +3,7 @@ import os
 import zipfile
 
 import pytest
+import tensorflow as tf
 from helpers import large_except
 
 from kdkit import export
@@ -28,6 +29,12 @@ def test_measure_latency_reports_the_fields_of_a_latency_event(exported):
         "reads_tokens": False,
         "reads_sources": False,
         "room": None,
+        "delegate": None,
+        "device": None,
+        "android": None,
+        "initialization_ms": None,
+        "peak_memory_mb": None,
+        "end_to_end_ms": None,
     }
 
 
@@ -112,7 +119,46 @@ def test_measure_latency_refuses_what_is_no_file(tmp_path, name, problem):
         export.measure_latency(tmp_path / name)
 
 
-def test_a_saved_model_is_not_timed(tmp_path):
+def test_a_saved_model_needs_its_threads_before_tensorflow_starts(tmp_path):
     (tmp_path / "saved_model.pb").touch()
-    with pytest.raises(UsageError, match="threads of the whole process"):
-        export.measure_latency(tmp_path)
+    tf.constant(0)
+    with pytest.raises(UsageError, match="Time it in a new process"):
+        export.measure_latency(tmp_path, threads=7)
+
+
+def test_a_file_runs_without_its_delegate(exported):
+    report = export.measure_latency(
+        exported["fixed"].file, warmup=0, runs=1, delegate="none"
+    )
+    assert report.delegate == "none"
+
+
+def test_only_litert_files_have_delegates(tmp_path):
+    (tmp_path / "model.onnx").touch()
+    with pytest.raises(UsageError, match="Only LiteRT files have delegates"):
+        export.measure_latency(tmp_path / "model.onnx", delegate="xnnpack")
+
+
+def test_pipelines_are_timed_in_addition(exported):
+    calls = []
+
+    def pipeline(file, batch_size, sequence_length):
+        return lambda: calls.append((file.path.name, batch_size))
+
+    file = exported["fixed"].file
+    (report,) = export.measure_latencies(
+        [file], warmup=1, runs=2, pipelines=[pipeline]
+    )
+    assert set(calls) == {(os.path.basename(file), 1)}
+    assert report.end_to_end_ms is not None
+
+
+def test_a_profile_has_the_time_of_all_operations(exported):
+    found = export.profile_file(exported["fixed"].file, warmup=1, runs=3)
+    assert sum(one.share for one in found) == pytest.approx(1)
+    assert any(one.delegated for one in found)
+
+
+def test_a_file_of_any_length_is_not_profiled(exported):
+    with pytest.raises(UsageError, match="file with one length"):
+        export.profile_file(exported["fp32"].file)

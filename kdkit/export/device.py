@@ -1,0 +1,227 @@
+"""Measures LiteRT files on an Android phone, with adb and `benchmark_model`.
+
+`benchmark_model` is TensorFlow's own program, which the user downloads for the
+phone's processor. It reads the inputs from files, because its random numbers
+would exceed the rows of small embedding tables.
+"""
+
+import pathlib
+import re
+import shlex
+import tempfile
+from collections.abc import Sequence
+
+import numpy as np
+
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.export.exporters import exporter_of
+from kdkit.export.exporters import open_file
+from kdkit.export.inputs import DECODER
+from kdkit.export.inputs import ENCODER
+from kdkit.export.inputs import ENCODER_DECODER
+from kdkit.export.inputs import TENSORS
+from kdkit.export.latency import LatencyReport
+from kdkit.export.latency import full_rows
+from kdkit.export.latency import lengths_of
+from kdkit.io.adb import Device
+from kdkit.io.adb import adb
+from kdkit.io.adb import call_adb
+from kdkit.io.adb import last_line
+
+REMOTE = "/data/local/tmp/kdkit-benchmark"  # a folder that programs may run in
+NUMBER = r"[-+.\deE]+"
+STATISTIC = re.compile(rf"(\w+)=({NUMBER})")
+INIT = re.compile(rf"Inference timings in us: Init: ({NUMBER})")
+PEAK = re.compile(
+    rf"Overall peak memory footprint \(MB\) via periodic monitoring: ({NUMBER})"
+)
+
+
+def measure_on_device(
+    paths: Sequence[str | pathlib.Path],
+    device: Device,
+    benchmark_model: str | pathlib.Path,
+    sequence_length: int | None = None,
+    batch_size: int = 1,
+    threads: int = 1,
+    warmup: int = 10,
+    runs: int = 50,
+    delegate: str | None = None,
+    seed: int = 0,
+) -> list[LatencyReport]:
+    """Times LiteRT files on a phone with TensorFlow's `benchmark_model`.
+
+    The program and one file at a time are copied to the phone and removed
+    afterwards.
+
+    Args:
+        paths: list of strings or paths. `.tflite` files of classifiers,
+            encoders or decoders.
+        device: `Device`, from `find_device`.
+        benchmark_model: string or path. The program, built for the phone.
+        sequence_length: as in `kdkit.export.measure_latency`.
+        batch_size: as in `kdkit.export.measure_latency`.
+        threads: as in `kdkit.export.measure_latency`.
+        warmup: as in `kdkit.export.measure_latency`, but at least 1.
+        runs: as in `kdkit.export.measure_latency`.
+        delegate: string or `None`. `"xnnpack"` or `"none"`. Defaults to
+            `None`, the program's own choice.
+        seed: int. Seed of the tokens. Defaults to `0`.
+
+    Returns:
+        A list of `LatencyReport`s with `device` and `android`.
+
+    Raises:
+        UsageError: (a `ValueError`) if a file or the program is unsuitable.
+        RunError: (a `RuntimeError`) if adb or the program fails, or prints
+            something else than a measurement.
+    """
+    if not pathlib.Path(benchmark_model).is_file():
+        raise UsageError(
+            "TensorFlow's benchmark_model was not found. Expected a program "
+            f"for the phone. Received: {benchmark_model}. Download it, see "
+            "docs/latency.md."
+        )
+    models = [_open(path) for path in paths]
+    lengths = lengths_of(models, sequence_length, batch_size)
+    flags = [
+        f"--num_threads={threads}",
+        f"--num_runs={runs}",
+        f"--warmup_runs={max(warmup, 1)}",
+        "--min_secs=0",
+        "--warmup_min_secs=0",
+        "--report_peak_memory_footprint=true",
+    ]
+    if delegate is not None:
+        flags.append(f"--use_xnnpack={str(delegate == 'xnnpack').lower()}")
+    phone = ("-s", device.serial)
+    program = f"{REMOTE}/benchmark_model"
+    reports = []
+    try:
+        adb(*phone, "shell", f"mkdir -p {REMOTE}", failed="prepare")
+        adb(*phone, "push", str(benchmark_model), program, failed="copy to")
+        adb(*phone, "shell", f"chmod 755 {program}", failed="prepare")
+        for model, length in zip(models, lengths, strict=True):
+            adb(
+                *phone,
+                "push",
+                str(model.path),
+                f"{REMOTE}/model.tflite",
+                failed="copy to",
+            )
+            given = _push_inputs(phone, model, batch_size, length, seed)
+            words = [program, f"--graph={REMOTE}/model.tflite", *flags, *given]
+            printed = adb(
+                *phone, "shell", shlex.join(words), failed="run the file on"
+            )
+            times = parse_measurement(printed)
+            reports.append(
+                LatencyReport(
+                    file=str(model.path),
+                    median_ms=times["median_ms"],
+                    p95_ms=times["p95_ms"],
+                    threads=threads,
+                    batch_size=batch_size,
+                    sequence_length=length,
+                    warmup=max(warmup, 1),
+                    runs=times["runs"],
+                    size_bytes=model.path.stat().st_size,
+                    parameters=model.metadata and model.metadata.parameters,
+                    reads_tokens=model.kind == DECODER,
+                    delegate=delegate,
+                    device=device.model,
+                    android=device.android,
+                    initialization_ms=times["initialization_ms"],
+                    peak_memory_mb=times["peak_memory_mb"],
+                )
+            )
+    finally:
+        call_adb(*phone, "shell", f"rm -rf {REMOTE}")
+    return reports
+
+
+def parse_measurement(text: str) -> dict:
+    """Returns the numbers in the output of `benchmark_model`.
+
+    Args:
+        text: string. The program's output, whose last statistics are those of
+            the timed runs. Times are in microseconds.
+
+    Returns:
+        A dict with `runs`, `median_ms`, `p95_ms`, `mean_ms`,
+        `initialization_ms` and `peak_memory_mb` (`None` if it was not
+        reported).
+
+    Raises:
+        RunError: (a `RuntimeError`) if the text has no such numbers.
+    """
+    lines = [line for line in text.splitlines() if "count=" in line]
+    try:
+        found = dict(STATISTIC.findall(lines[-1]))
+        if "(all same)" in lines[-1] or found["count"] == "1":
+            found = {"avg": found["curr"], **found}
+            found = {"median": found["avg"], "p95": found["avg"], **found}
+        initialization = INIT.search(text).group(1)
+        peak = PEAK.search(text)
+        times = {
+            "median_ms": float(found["median"]) / 1000,
+            "p95_ms": float(found["p95"]) / 1000,
+            "mean_ms": float(found["avg"]) / 1000,
+            "initialization_ms": float(initialization) / 1000,
+        }
+        if min(times["median_ms"], times["p95_ms"]) <= 0:
+            raise ValueError("a time of 0")
+        return {
+            **times,
+            "runs": int(float(found["count"])),
+            "peak_memory_mb": float(peak.group(1)) if peak else None,
+        }
+    except (AttributeError, IndexError, KeyError, ValueError) as error:
+        raise RunError(
+            "The output of benchmark_model cannot be read. Expected timings "
+            f"with count=, median= and p95=. Received: "
+            f"{shortened(last_line(text))}. Use the program of a newer "
+            "TensorFlow."
+        ) from error
+
+
+def _open(path):
+    exporter = exporter_of(path)
+    if exporter is None or exporter.name != "litert":
+        raise UsageError(
+            f"Only .tflite files run on a phone. Received: {path}. Export the "
+            "model with --format litert."
+        )
+    model = open_file(path)
+    if model.kind == ENCODER_DECODER:
+        raise UsageError(
+            f"benchmark_model runs one signature, and {path} has two. Expected "
+            "a file of a classifier or a decoder. Measure it on this machine."
+        )
+    return model
+
+
+def _push_inputs(phone, model, batch_size, length, seed):
+    """Copies the inputs to the phone; returns the program's flags for them."""
+    if model.kind not in (ENCODER, TENSORS):
+        return []  # random keys and values have no wrong numbers
+    rows = full_rows(model, batch_size, length, seed)
+    names, shapes, files = [], [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, tensor) in enumerate(model.tensor_names.items()):
+            values = np.ascontiguousarray(rows[name])
+            file = pathlib.Path(folder, f"input_{number}.bin")
+            file.write_bytes(values.tobytes())
+            remote = f"{REMOTE}/{file.name}"
+            adb(*phone, "push", str(file), remote, failed="copy to")
+            names.append(tensor)
+            shapes.append(",".join(map(str, values.shape)))
+            # The program reads "::" as a colon in a name.
+            files.append(f"{tensor.replace(':', '::')}:{remote}")
+    return [
+        f"--input_layer={','.join(names)}",
+        f"--input_layer_shape={':'.join(shapes)}",
+        f"--input_layer_value_files={','.join(files)}",
+    ]
