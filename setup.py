@@ -46,6 +46,7 @@ TESTS_REQUIRE = [
     "pytest>=8",
     "hypothesis>=6.130",  # properties that hold for drawn examples
     "pandas>=2.2",  # columns and data frames that users pass
+    "mediapipe>=0.10.30",  # opens LiteRT files as an Android app does
     "pytest-xdist>=3.6",  # test files side by side on two cores
     "jax>=0.6",  # the contract tests on a second backend (make test-jax)
 ]

@@ -129,6 +129,52 @@ ENTRY = {
 }
 
 
+VECTOR = {
+    "texts": ["a"],
+    "inputs": {"token_ids": [2, 5, 3]},
+    "outputs": {"a.tflite": {"scores": [0.5, 0.5], "labels": ["good"]}},
+}
+BUNDLE = {
+    "kdkit_version": "0",
+    "task": "mine",
+    "kind": "classification",
+    "labels": ["bad", "good"],
+    "num_texts": 1,
+    "models": [
+        {
+            "file": "manifest.json",
+            "precision": "int8",
+            "parameters": 10,
+            "outputs": "logits",
+            "output_shape": [1, 2],
+            "output_meaning": "logits",
+            "metrics": {"accuracy": 0.5},
+        }
+    ],
+    "inputs": [
+        {
+            "name": "token_ids",
+            "dtype": "int32",
+            "shape": [1, 3],
+            "meaning": "ids",
+        }
+    ],
+    "tokenizer": {
+        "kind": "word_pieces",
+        "files": ["vocab.txt"],
+        "lowercase": True,
+        "strip_accents": True,
+        "max_word_characters": 100,
+        "special_tokens": {"start": {"token": "[CLS]", "id": 2}},
+        "separators": 1,
+        "truncation": "right",
+        "length": 3,
+    },
+    "tolerance": 0.02,
+    "files": [{"name": "a.tflite", "size_bytes": 1, "sha256": "0"}],
+}
+
+
 PASSAGE = {
     "article": "A text.",
     "questions": ["Which?"],

@@ -14,6 +14,7 @@ import keras_hub
 import numpy as np
 import readers_of_runs
 from changes import changed
+from given import BUNDLE
 from given import BYTE_PAIR_FILE
 from given import ENTRY
 from given import OBJECT
@@ -22,6 +23,7 @@ from given import PIECES
 from given import RUN
 from given import TOKEN
 from given import TOKENIZER_FILE
+from given import VECTOR
 from given import WHOLE_CLASS
 from given import archive_of
 from given import arrow_file
@@ -53,6 +55,10 @@ from kdkit.data.word_vectors import read_word_vectors
 from kdkit.data.word_vectors import word_vector_width
 from kdkit.errors import UsageError
 from kdkit.export import metadata
+from kdkit.export.bundle import MANIFEST
+from kdkit.export.bundle import VECTORS
+from kdkit.export.bundle import read_bundle
+from kdkit.export.bundle import read_test_vectors
 from kdkit.models import trust
 from kdkit.models.heads import Head
 from kdkit.models.hugging_face_byte_pairs import (
@@ -323,6 +329,14 @@ def file_entry(content, folder):
     metadata.read(write(folder, "model.tflite", content))
 
 
+def bundle(content, folder):
+    manifest, vectors = parts(content, 2)
+    write(folder, MANIFEST, manifest)
+    write(folder, VECTORS, vectors)
+    read_test_vectors(folder)
+    read_bundle(folder)
+
+
 def model_config(content, folder):
     name, config = parts(content, 2)
     known = {file.encode(): file for file in (*trust.CONFIGS, *trust.SHARDS)}
@@ -443,6 +457,7 @@ SEEDS = {
         + np.arange(2, dtype="int32").tobytes()
     ],
     file_entry: [b"TFL3" + archive_of({metadata.ENTRY: json.dumps(ENTRY)})],
+    bundle: [to_json(BUNDLE) + PART + to_json(VECTOR)],
     model_config: [
         b"config.json" + PART + to_json(OBJECT),
         b"model.weights.json" + PART + to_json({"weight_map": {"a": "a.h5"}}),

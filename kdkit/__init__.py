@@ -23,6 +23,7 @@ __all__ = [
     "layer_map",
     "losses",
     "models",
+    "quantization",
     "recipes",
     "reporting",
     "taps",

@@ -25,7 +25,7 @@ FLOORS = (
         "tasks",
         "teacher_cache",
     ),
-    ("data", "losses"),
+    ("data", "losses", "quantization"),
     ("models", "taps"),
     (
         "backends",

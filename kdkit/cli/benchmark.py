@@ -36,6 +36,8 @@ from kdkit.cli.parser import option
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.io.adb import find_device
+from kdkit.reporting.cards import CARD
+from kdkit.reporting.cards import write_card
 from kdkit.reporting.records import is_run
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import Setting
@@ -196,6 +198,9 @@ def benchmark_files(options) -> None:
             fields = dataclasses.asdict(report)
             fields["file"] = os.path.relpath(file.resolve(), place.run.path)
             place.run.log(Latency(**fields))
+    for file, place in zip(files, places, strict=True):
+        if place.run is not None and (file.parent / CARD).is_file():
+            write_card(file.parent, read_run(place.run.path), place.arm)
     print(
         json.dumps(
             {

@@ -25,6 +25,7 @@ from kdkit.models.families import family_of
 from kdkit.models.places import config_file
 from kdkit.models.places import is_encoder_alone
 from kdkit.recipes import CopiedBlocks
+from kdkit.recipes.quantization import NAME as QUANTIZATION
 from kdkit.runs.augmenting import load_parts
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import read_config
@@ -55,6 +56,8 @@ def wanted_stages(options, recipe, task):
     if options.stages is None:
         return stages
     known = [stage.name for stage in stages]
+    if getattr(options, "quantize", None) is not None:
+        known.append(QUANTIZATION)  # added by `--quantize`
     unknown = [name for name in options.stages if name not in known]
     if unknown:
         raise UsageError(

@@ -23,6 +23,7 @@ example:
 
 import dataclasses
 
+from kdkit.cli.groups import TASK
 from kdkit.cli.groups import DecoderOptions
 from kdkit.cli.groups import DistillationOptions
 from kdkit.cli.groups import ForceOptions
@@ -32,14 +33,17 @@ from kdkit.cli.next_steps import log_next
 from kdkit.cli.options import for_steps
 from kdkit.cli.options import get_recipe
 from kdkit.cli.options import is_on_text
+from kdkit.cli.options import reject_quantization
 from kdkit.cli.options import reject_text_options
 from kdkit.cli.options import settings_of
 from kdkit.cli.options import validate_distillation
 from kdkit.cli.parser import changed
+from kdkit.cli.parser import option
 from kdkit.cli.resolving import distill_settings
 from kdkit.cli.text_steps import repeated_pipeline
 from kdkit.cli.text_steps import text_pipeline
 from kdkit.doctor import text_examination
+from kdkit.quantization import PRECISIONS
 from kdkit.runs import Pipeline
 from kdkit.runs.directory import is_finished
 from kdkit.runs.first_checks import validate_first
@@ -57,6 +61,14 @@ class Options(DistillationOptions, DecoderOptions, ForceOptions, RunOptions):
         required=False,
         metavar="RECIPE|CONFIG.toml",
         config_file=True,
+    )
+    quantize: str | None = option(
+        "after the recipe's stages, train the student with the rounding of "
+        "its file in this precision. kdkit export then writes that file with "
+        "the same ranges. With --student RUN --stages quantization, continue "
+        "a student of another run. See docs/quantization.md.",
+        choices=PRECISIONS,
+        pages=TASK,
     )
 
 
@@ -101,6 +113,7 @@ def distillation_pipeline(options) -> Pipeline:
         reject_text_options(options)
         return repeated_pipeline(options)
     if options.model != "bert":
+        reject_quantization(options)
         return text_pipeline(get_recipe(options.recipe), for_steps(options))
     return Pipeline(distill_settings(options), options.run_dir)
 

@@ -1,4 +1,4 @@
-"""Writes a model as verified LiteRT (.tflite) or ONNX files, or a SavedModel.
+"""Writes a model as verified files: LiteRT, ONNX, SavedModel, Hugging Face.
 
 kdkit compares each file with the Keras model on examples of the task, or on
 generated ones if the task is unknown. A file that differs is not written. For a
@@ -14,11 +14,20 @@ LiteRT file of an encoder-decoder reads a source (signature `encode`) and writes
 token by token (`decode`), up to --sequence-length tokens on either side. Other
 formats hold decoders that read whole sequences, and no encoder-decoders.
 
+With --bundle, the LiteRT files of a classifier are in one folder with the
+vocabulary, the labels, the tokenizer's settings and test vectors for an app.
+With --format saved_model --strings, the SavedModel contains the tokenizer.
+
 ONNX needs: pip install 'kdkit[onnx]'. ONNX files take any length.
+
+--format hf writes a directory with weights, config and tokenizer that
+transformers loads. kdkit loads it too, as a MODEL.
 
 example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
+  kdkit export runs/tinybert --bundle
   kdkit export runs/tinybert --format onnx --precision fp32 int8
+  kdkit export runs/tinybert --format hf
   kdkit export runs/gpt2 --precision int8 --sequence-length 512
   kdkit export runs/en_de --precision fp32 int8 --sequence-length 64
 """
@@ -31,8 +40,15 @@ import pathlib
 from kdkit import data
 from kdkit import export
 from kdkit import models
+from kdkit.cli.bundle import bundle_path
+from kdkit.cli.bundle import require_fitting_options
+from kdkit.cli.bundle import string_inputs
+from kdkit.cli.bundle import with_precision
+from kdkit.cli.bundle import write_bundle
 from kdkit.cli.groups import ModelChoiceOptions
 from kdkit.cli.groups import TaskOptions
+from kdkit.cli.mediapipe import ForMediaPipe
+from kdkit.cli.mediapipe import for_mediapipe
 from kdkit.cli.models import Opened
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
@@ -47,10 +63,15 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
+from kdkit.reporting.cards import CARD
+from kdkit.reporting.cards import write_card
 from kdkit.reporting.records import is_run
+from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import HELP
 from kdkit.runs import inputs
 from kdkit.runs.events import Export
+from kdkit.tasks.kinds import MultiLabel
+from kdkit.tasks.kinds import Regression
 from kdkit.training import text_data
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import predict_logits
@@ -66,8 +87,8 @@ class Options(ModelChoiceOptions, TaskOptions):
         required=True,
     )
     format: str = option(
-        "litert, onnx, saved_model, or a registered exporter. Defaults to "
-        "litert.",
+        "litert, onnx, saved_model, hf (for transformers), or a registered "
+        "exporter. Defaults to litert.",
         default="litert",
     )
     precision: list[str] | None = option(
@@ -78,6 +99,17 @@ class Options(ModelChoiceOptions, TaskOptions):
     dynamic_length: bool = option(
         "write a LiteRT file that takes any length. By default it takes one "
         "length: --sequence-length, or the length of the run, preset or task.",
+        default=False,
+    )
+    bundle: bool = option(
+        "write one folder for an app, RUN/exports/LABEL-bundle or --output: "
+        "the LiteRT file (--precision, by default int8), vocabulary, labels, "
+        "tokenizer settings, test vectors and a manifest",
+        default=False,
+    )
+    strings: bool = option(
+        "add the tokenizer to a SavedModel, as a signature from strings to "
+        "scores. The program that loads it needs tensorflow-text.",
         default=False,
     )
     output: str | None = option(
@@ -91,6 +123,16 @@ class Options(ModelChoiceOptions, TaskOptions):
         flag="--no-teacher",
     )
     overwrite: bool = option("replace existing files", default=False)
+    logits: bool = option(
+        "write LiteRT files of classifiers that return logits. By default they "
+        "return probabilities: softmax, for several labels sigmoid.",
+        default=False,
+    )
+    license: str | None = option(
+        "the license in the model card, such as apache-2.0. Defaults to that "
+        "of the teacher's checkpoint, if it names one.",
+        metavar="NAME",
+    )
 
 
 def run(options):
@@ -98,6 +140,10 @@ def run(options):
 
 
 TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
+PROBLEM_TYPES = {  # by the kind of task, for transformers
+    MultiLabel: "multi_label_classification",
+    Regression: "regression",
+}
 VERIFICATION_ROWS = 256
 DECODER_ROWS = 4  # read token by token
 
@@ -117,12 +163,16 @@ def export_model(options) -> None:
         raise UsageError(
             f"{place.path} is an exported file. Expected a Keras model."
         )
-    has_collapsed = _export_place(place, options)
+    require_fitting_options(options)
+    if options.bundle:
+        has_collapsed = _export_bundle(place, options)
+    else:
+        has_collapsed = _export_place(place, options)
     if _has_teacher_to_export(place, options):
         has_collapsed = _export_teacher(place, options) or has_collapsed
     if has_collapsed:
         print(f"{HELP}.", flush=True)
-    if options.format in TIMED:
+    if options.format in TIMED and not options.bundle:
         run = None if place.run is None else options.model
         if run is not None and not is_run(pathlib.Path(run)):
             run = str(place.run.path)  # the model is inside it
@@ -153,22 +203,103 @@ def _export_place(place, options, path=None, **noted):
     exporter = export.get_exporter(options.format)
     targets = _targets(place, exporter, options, path)
     read = _read(place, exporter, options)
-    has_collapsed = False
+    has_collapsed, reports = False, []
     for precision, path in targets.items():
-        report = exporter.export(
-            read.model,
-            path,
-            precision,
-            read.sequence_length,
-            verification_data=read.verification_data,
-            overwrite=options.overwrite,
-        )
-        measured = {}
-        if read.opened is not None:
-            measured = _measured(read.opened, path, read.encoded)
+        report, measured = _write(exporter, read, precision, path, options)
         _note(place, report, **measured, **read.noted, **noted)
+        reports.append(report)
         has_collapsed |= measured.get("collapsed") is not None
+    if read.mediapipe is not None and "made_from" not in noted:
+        read.mediapipe.report(next(iter(targets.values())))
+    _write_card(place, exporter, reports, options.license)
     return has_collapsed
+
+
+def _outputs(read, options):
+    """The arguments for what files return and contain for MediaPipe."""
+    if read.mediapipe is None:
+        return {}
+    found = {"mediapipe": read.mediapipe.classifier or False}
+    if read.opened is None:
+        return found
+    function = read.opened.task.kind.output_function
+    return {**found, "outputs": "logits" if options.logits else function}
+
+
+def _write_card(place, exporter, reports, license):
+    """Writes the model card of the files' folder."""
+    path = pathlib.Path(reports[0].file)
+    folder = path if exporter.is_checkpoint else path.parent
+    records = None if place.run is None else read_run(place.run.path)
+    if write_card(folder, records, place.arm, reports, license) is None:
+        print(f"{folder / CARD} is not from kdkit and was not changed.")
+
+
+def _details(exporter, read):
+    """The arguments of a checkpoint's exporter that others do not have."""
+    if not exporter.is_checkpoint:
+        return {}
+    if read.opened is None:
+        return {"tokenizer": read.tokenizer}
+    task = read.opened.task
+    return {
+        "tokenizer": read.opened.tokenizer,
+        "class_names": task.head.class_names,
+        "problem_type": PROBLEM_TYPES.get(type(task.kind)),
+    }
+
+
+def _write(exporter, read, precision, path, options):
+    """Writes and measures a file.
+
+    Returns the `ExportReport`, and the dict from `_measured`.
+    """
+    strings = string_inputs(read.opened) if options.strings else None
+    report = exporter.export(
+        read.model,
+        path,
+        precision,
+        read.sequence_length,
+        verification_data=read.verification_data,
+        overwrite=options.overwrite,
+        **_outputs(read, options),
+        **_details(exporter, read),
+        **({} if strings is None else {"strings": strings}),
+    )
+    measured = {}
+    if read.opened is not None:
+        file = exporter.open(path)
+        measured = _measured(read.opened, file, read.encoded)
+    return report, measured
+
+
+def _export_bundle(place, options):
+    """Writes an app bundle.
+
+    Returns whether a file's predictions have collapsed.
+    """
+    directory = _output_directory(place, options)
+    path = bundle_path(place, options, directory)
+    exporter = export.get_exporter(options.format)
+    options = with_precision(options)
+    _require_precisions(exporter, options.precision)
+    read = _read(place, exporter, options)
+    written = write_bundle(
+        path,
+        read.opened,
+        read.noted.get("split"),
+        {
+            exporter.file_name(place.label, precision): precision
+            for precision in options.precision
+        },
+        lambda precision, file: _write(
+            exporter, read, precision, file, options
+        ),
+        options.overwrite,
+    )
+    for report, measured in written:
+        _note(place, report, **measured, **read.noted)
+    return any(measured["collapsed"] for _, measured in written)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,6 +313,8 @@ class _Read:
         opened: `Opened` for a model of a task, otherwise `None`.
         encoded: encoded examples to measure files on, or `None`.
         noted: dict. The task and the split that the metrics are from.
+        mediapipe: `ForMediaPipe` for a LiteRT file, otherwise `None`.
+        tokenizer: a language model's keras-hub tokenizer, or `None`.
     """
 
     model: object
@@ -190,6 +323,8 @@ class _Read:
     opened: Opened | None = None
     encoded: object = None
     noted: dict = dataclasses.field(default_factory=dict)
+    mediapipe: ForMediaPipe | None = None
+    tokenizer: object = None
 
 
 def _read(place, exporter, options):
@@ -205,13 +340,17 @@ def _read(place, exporter, options):
         if has_one(place.path):
             exporter.require_kind(kind)
             _reject_options_of_classifiers(options)
-            return read(place, exporter, options)
+            found = read(place, exporter, options)
+            if exporter.for_mediapipe:
+                mediapipe = for_mediapipe(found.model, None)
+                found = dataclasses.replace(found, mediapipe=mediapipe)
+            return found
     return _read_classifier(place, exporter, options)
 
 
 def _read_classifier(place, exporter, options):
     opened = open_model(place, options)
-    noted, encoded, batches = {}, None, None
+    noted, encoded, batches, split = {}, None, None, None
     if opened.has_data and opened.tokenizer is not None:
         split = _split(place, opened)
         noted = {"task": opened.task.name, "split": split}
@@ -229,7 +368,12 @@ def _read_classifier(place, exporter, options):
         exporter.prefers_fixed_length and not options.dynamic_length
     )
     length = opened.sequence_length if has_fixed_length else None
-    return _Read(opened.model, length, batches, opened, encoded, noted)
+    mediapipe = None
+    if exporter.for_mediapipe:
+        mediapipe = for_mediapipe(opened.model, length, opened, split, encoded)
+    return _Read(
+        opened.model, length, batches, opened, encoded, noted, mediapipe
+    )
 
 
 def _warn_of_untrained_head(opened):
@@ -249,6 +393,7 @@ def _has_teacher_to_export(place, options):
     """Whether the model was distilled from a teacher in its run."""
     return (
         options.teacher
+        and not options.bundle
         and options.format == "litert"
         and place.run is not None
         and place.config.get("teacher") is not None
@@ -320,7 +465,8 @@ def _split(place, opened):
 
 def _read_decoder(place, exporter, options):
     """A decoder, with its run's held-out text."""
-    model = models.load_language_model(place.path).model
+    loaded = models.load_language_model(place.path)
+    model = loaded.model
     length = options.sequence_length
     if length is None and exporter.in_steps:
         length = models.num_positions(model)
@@ -332,7 +478,7 @@ def _read_decoder(place, exporter, options):
     texts = None
     if place.run is not None:
         texts = _held_out(place.run.path / "corpus" / "held_out", length)
-    return _Read(model, length, texts)
+    return _Read(model, length, texts, tokenizer=loaded.tokenizer)
 
 
 def _read_encoder_decoder(place, exporter, options):
@@ -365,8 +511,7 @@ def _held_out_pairs(text, tokenizer, length):
 def _reject_options_of_classifiers(options):
     clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
     clashing += table_flags(options)
-    if options.dynamic_length:
-        clashing.append("--dynamic-length")
+    clashing += given_flags(options, ("dynamic_length", "logits"))
     if clashing:
         raise UsageError(
             f"{', '.join(clashing)}: not used for a decoder or an "
@@ -419,13 +564,7 @@ def _targets(place, exporter, options, path=None):
     """Paths by precision. Rejects wrong precisions and existing files."""
     exporter.require_packages()
     precisions = options.precision or exporter.precisions
-    wrong = [name for name in precisions if name not in exporter.precisions]
-    if wrong:
-        raise UsageError(
-            f"--precision: {exporter.title} files have "
-            f"{' or '.join(exporter.precisions)}. Received: "
-            f"{', '.join(wrong)}."
-        )
+    _require_precisions(exporter, precisions)
     targets = _paths(place, exporter, options)
     if path is not None:
         targets = {precisions[0]: path}
@@ -441,11 +580,21 @@ def _targets(place, exporter, options, path=None):
     return targets
 
 
-def _measured(opened, path, encoded):
+def _require_precisions(exporter, precisions):
+    wrong = [name for name in precisions if name not in exporter.precisions]
+    if wrong:
+        raise UsageError(
+            f"--precision: {exporter.title} files have "
+            f"{' or '.join(exporter.precisions)}. Received: "
+            f"{', '.join(wrong)}."
+        )
+
+
+def _measured(opened, file, encoded):
     """The metrics of an exported file, and how it collapsed if it did."""
     if encoded is None:
         return {"metrics": None, "collapsed": None}
-    logits = predict_logits(export.open_file(path), encoded)
+    logits = predict_logits(export.file_logits(file), encoded)
     task = opened.task
     return {
         "metrics": task.compute_metrics(encoded.targets, logits),

@@ -52,8 +52,12 @@ VERBS = {
     "sweep": ("sweep", "run a recipe for each choice of settings, best on dev"),
     "ablate": ("ablate", "compare a recipe's arms with the paper's table"),
     "evaluate": ("evaluate", "measure a model on a task or on text"),
-    "export": ("export", "write verified LiteRT, ONNX or SavedModel files"),
+    "export": (
+        "export",
+        "write verified files: LiteRT, ONNX, SavedModel, Hugging Face",
+    ),
     "benchmark": ("benchmark", "measure the latency of exported files here"),
+    "push": ("push", "upload a model to the Hugging Face Hub or to Kaggle"),
     "generate": ("generate", "write text with a decoder or an encoder-decoder"),
     "report": ("report", "write a page and a table about runs"),
 }
@@ -391,6 +395,13 @@ def _wake(options):
     import tensorflow
 
     prepare(options)
+    threads = getattr(options, "threads", None)  # of kdkit benchmark
+    if threads is not None and threads > 0:
+        # If TensorFlow runs already, timing a SavedModel raises an error.
+        with contextlib.suppress(RuntimeError, OverflowError, ValueError):
+            config = tensorflow.config.threading
+            config.set_intra_op_parallelism_threads(threads)
+            config.set_inter_op_parallelism_threads(1)
     # Without AVX-512, oneDNN lacks this operation and writes a notice.
     tensorflow.transpose(tensorflow.zeros((1, 2), "int64"))
     is_wanted = os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1")

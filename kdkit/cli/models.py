@@ -12,6 +12,8 @@ from kdkit.cli.parser import is_path
 from kdkit.cli.task_data import measured_task
 from kdkit.errors import UsageError
 from kdkit.io.reading import check_links
+from kdkit.quantization import RANGES_FILE
+from kdkit.quantization import read_quantization
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
@@ -205,9 +207,9 @@ def open_model(place, options) -> Opened:
     if export.exporter_of(place.path) is not None:
         file = export.open_file(place.path, kind="encoder")
         length = _length(place, options, task, most=file.sequence_length)
-        return Opened(
-            task, file, None, tokenizer_for(place, options), data_dir, length
-        )
+        tokenizer = tokenizer_for(place, options)
+        predict = export.file_logits(file)
+        return Opened(task, predict, None, tokenizer, data_dir, length)
     loaded = models.load_classifier(place.path, task.head)
     models.require_num_classes(loaded.num_other_classes, task.head, place.path)
     if not loaded.has_trained_head:
@@ -222,6 +224,10 @@ def open_model(place, options) -> Opened:
         most=models.num_positions(loaded.model),
         own=loaded.sequence_length,
     )
+    ranges = place.path / RANGES_FILE
+    if ranges.is_file():
+        # As the run measured it. Other precisions are exported without.
+        read_quantization(ranges).apply(loaded.model)
     return Opened(
         task,
         make_forward(loaded.model),

@@ -28,6 +28,7 @@ from kdkit.errors import suggestion
 from kdkit.models import PRESETS
 from kdkit.models import MassConfig
 from kdkit.recipes import RECIPES
+from kdkit.recipes.quantization import quantization_stage
 from kdkit.runs import smoke
 from kdkit.runs.directory import read_config
 from kdkit.runs.directory import read_settings
@@ -128,6 +129,8 @@ def validate_distillation(options, checks_fields: bool = False) -> None:
         if options.recipe is not None or options.config is None:
             with check():
                 get_recipe(options.recipe)
+        with check():
+            reject_quantization(options)
         if options.model != "bert":
             return
         with check():
@@ -149,6 +152,18 @@ def validate_distillation(options, checks_fields: bool = False) -> None:
                         reject_beside(options, flag, *names)
         with check():
             cache_settings(options)
+
+
+def reject_quantization(options):
+    """Rejects `--quantize` where it has no effect."""
+    other = "--config" if options.config else f"--model {options.model}"
+    if getattr(options, "quantize", None) is not None and (
+        options.config or options.model != "bert"
+    ):
+        raise UsageError(
+            "--quantize adds a stage to a recipe for encoders. Received: "
+            f"{other}. Remove --quantize, or {other}."
+        )
 
 
 @contextlib.contextmanager
@@ -193,6 +208,10 @@ def _smoke_settings(options):
     stages = recipe.stages_for(task, options.parity)
     chosen = [one for one in stages if one.name in (options.stages or ())]
     changes = {"stages": tuple(chosen) or stages}
+    precision = getattr(options, "quantize", None)
+    if precision is not None:
+        added = quantization_stage(precision, task, True, True)
+        changes["stages"] += (added,)
     if not any(stage.data == "corpus" for stage in changes["stages"]):
         changes["corpus"] = None
     return dataclasses.replace(settings, **changes)

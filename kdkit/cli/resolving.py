@@ -28,6 +28,7 @@ from kdkit.cli.options import trains_encoder_decoder
 from kdkit.cli.options import validate_distillation
 from kdkit.cli.options import validate_pretraining
 from kdkit.cli.options import validate_teacher
+from kdkit.cli.quantizing import chosen_quantization
 from kdkit.cli.task_data import chosen_data
 from kdkit.errors import UsageError
 from kdkit.recipes import fine_tuning
@@ -75,9 +76,15 @@ def distill_settings(options) -> DistillSettings:
             )
     elif options.smoke:
         settings = smoke.distillation(recipe, options.parity)
+        added = chosen_quantization(options, recipe, open_task(settings.data))
+        settings = dataclasses.replace(
+            settings, stages=(*settings.stages, *smoke.short(added))
+        )
     else:
         data = chosen_data(options)
-        stages = wanted_stages(options, recipe, open_task(data))
+        task = open_task(data)
+        stages = wanted_stages(options, recipe, task)
+        stages += chosen_quantization(options, recipe, task)
         _require_teacher_for_control(options, recipe.name, stages)
         if options.general is None:
             student, general = student_settings(options, recipe), None

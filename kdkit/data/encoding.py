@@ -215,7 +215,7 @@ def encoded_steps(rows: Iterable, num_texts, tokenizer, sequence_length):
         Dict of arrays: `token_ids` and `segment_ids` of a step's examples,
         joined; `lengths` and `truncated` with one entry per example.
     """
-    encode_rows = _row_encoder(tokenizer, sequence_length, num_texts)
+    encode_rows = row_encoder(tokenizer, sequence_length, num_texts)
     rows = iter(rows)
     while some := list(itertools.islice(rows, ROWS_PER_STEP)):
         columns = zip(*some, strict=True)
@@ -224,10 +224,19 @@ def encoded_steps(rows: Iterable, num_texts, tokenizer, sequence_length):
 
 
 @functools.lru_cache(maxsize=4)
-def _row_encoder(tokenizer, sequence_length, num_texts):
-    """A function that encodes columns of text, see `encoded_steps`.
+def row_encoder(tokenizer, sequence_length: int, num_texts: int):
+    """Returns a traced function that encodes columns of text.
 
-    The splits of a task share one function.
+    It takes `num_texts` string tensors of shape `(num_rows,)` and returns a
+    dict of tensors, as a step of `encoded_steps`. The splits of a task share
+    one function.
+
+    Args:
+        tokenizer, sequence_length: as in `encode`.
+        num_texts: int. Texts per example.
+
+    Raises:
+        UsageError: (a `ValueError`) if no token is left for texts.
     """
     family = family_of(tokenizer)
     num_separators = family.num_separators if family else 1

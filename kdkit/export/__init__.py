@@ -1,17 +1,28 @@
 """Exports Keras models to verified files and measures the files' latency.
 
-`to_litert`, `to_saved_model` and `to_onnx` compare each file with the Keras
-model before the file gets its name. `export_model` writes any format, and
-`open_file` opens and runs any. A format is an `Exporter`; `register_exporter`
-adds one. `measure_latency` and `measure_latencies` time files on this machine,
-`measure_on_device` on a phone; `profile_file` shows where a file spends its
-time.
+`to_litert`, `to_saved_model`, `to_onnx` and `to_hugging_face` compare each file
+with the Keras model before the file gets its name. `export_model` writes any
+format, and `open_file` opens and runs any. A format is an `Exporter`;
+`register_exporter` adds one. `measure_latency` and `measure_latencies` time
+files on this machine, `measure_on_device` on a phone; `profile_file` shows
+where a file spends its time.
 
 A new format is a module here, and its name in `FORMATS`.
 """
 
 import importlib
 
+from kdkit.export.bundle import MANIFEST
+from kdkit.export.bundle import Bundle
+from kdkit.export.bundle import BundleFile
+from kdkit.export.bundle import BundleInput
+from kdkit.export.bundle import BundleModel
+from kdkit.export.bundle import BundleTokenizer
+from kdkit.export.bundle import read_bundle
+from kdkit.export.bundle import verify_bundle
+from kdkit.export.bundle_writing import require_bundle_path
+from kdkit.export.bundle_writing import require_bundle_task
+from kdkit.export.bundle_writing import to_bundle
 from kdkit.export.device import measure_on_device
 from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
@@ -21,7 +32,9 @@ from kdkit.export.exporters import exporter_of
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import open_file
 from kdkit.export.exporters import register_exporter
+from kdkit.export.hugging_face import to_hugging_face
 from kdkit.export.inputs import BatchFile
+from kdkit.export.inputs import file_logits
 from kdkit.export.latency import LatencyReport
 from kdkit.export.latency import measure_latencies
 from kdkit.export.latency import measure_latency
@@ -37,10 +50,17 @@ from kdkit.export.onnx import to_onnx
 from kdkit.export.op_profile import OpTime
 from kdkit.export.saved_model import SavedModel
 from kdkit.export.saved_model import to_saved_model
+from kdkit.export.texts import TextInputs
 
 __all__ = [
+    "MANIFEST",
     "PRECISIONS",
     "BatchFile",
+    "Bundle",
+    "BundleFile",
+    "BundleInput",
+    "BundleModel",
+    "BundleTokenizer",
     "ExportReport",
     "Exporter",
     "LatencyReport",
@@ -50,24 +70,32 @@ __all__ = [
     "ONNXModel",
     "OpTime",
     "SavedModel",
+    "TextInputs",
     "all_exporters",
     "export_model",
     "exporter_of",
+    "file_logits",
     "get_exporter",
     "measure_latencies",
     "measure_latency",
     "measure_on_device",
     "open_file",
     "profile_file",
+    "read_bundle",
     "reads_sources",
     "register_exporter",
+    "to_hugging_face",
+    "require_bundle_path",
+    "require_bundle_task",
+    "to_bundle",
     "to_litert",
     "to_onnx",
     "to_saved_model",
+    "verify_bundle",
 ]
 
 # In the order in which messages list the formats.
-FORMATS = ("litert", "onnx", "saved_model")
+FORMATS = ("litert", "onnx", "saved_model", "hugging_face")
 
 for _module in FORMATS:
     importlib.import_module(f"{__name__}.{_module}")

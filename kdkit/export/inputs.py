@@ -4,6 +4,7 @@ import pathlib
 from collections.abc import Mapping
 
 import numpy as np
+import scipy.special
 
 from kdkit.errors import UsageError
 
@@ -13,6 +14,7 @@ ENCODER, DECODER = "encoder", "decoder"
 ENCODER_DECODER, TENSORS = "encoder_decoder", "tensors"
 INPUT_NAMES = ("token_ids", "segment_ids", "padding_mask")
 TENSOR = "inputs"  # the input of a model on images or other numbers
+MACHINE_STEP = 2.0**-24  # below 1, between float32 numbers
 PADDING = 0  # token id, segment and mask of a padded position
 MAX_THREADS = 2**31 - 1  # the largest number that the runtimes accept
 
@@ -44,7 +46,9 @@ class BatchFile:
             *sizes)`, alone or in a dict.
 
     Returns of a call:
-        A NumPy array, the logits.
+        A NumPy array: the logits, or the probabilities in a file whose
+        `metadata.outputs` is `"softmax"` or `"sigmoid"`. The method `logits`
+        returns logits for all files.
     """
 
     input_names: tuple[str, ...] = ()
@@ -72,6 +76,30 @@ class BatchFile:
             ]
         )
 
+    @property
+    def outputs(self) -> str:
+        """`"logits"`, `"softmax"` or `"sigmoid"`: what a call returns."""
+        return getattr(self.metadata, "outputs", "logits")
+
+    def logits(self, batch):
+        """Returns the logits of a batch, also from a file of probabilities.
+
+        Args:
+            batch: as for a call.
+
+        Returns:
+            A NumPy array. From probabilities it contains their logarithms
+            (softmax) or log odds (sigmoid): the model's logits up to one
+            constant per row, and up to rounding.
+        """
+        outputs = self(batch)
+        if self.outputs == "logits":
+            return outputs
+        least = np.finfo("float32").tiny
+        if self.outputs == "softmax":
+            return np.log(np.maximum(outputs, least))
+        return scipy.special.logit(np.clip(outputs, least, 1 - MACHINE_STEP))
+
     def set_inputs(self, batch) -> None:
         """Sets the inputs of `invoke`.
 
@@ -87,13 +115,22 @@ class BatchFile:
         raise NotImplementedError
 
     def output(self):
-        """Returns the logits of the last `invoke`."""
+        """Returns the outputs of the last `invoke`."""
         raise NotImplementedError
 
     def _run(self, batch):
         self.set_inputs(batch)
         self.invoke()
         return self.output()
+
+
+def file_logits(file):
+    """Returns a callable from batches to logits, for any opened file.
+
+    Args:
+        file: the result of `kdkit.export.open_file`.
+    """
+    return file.logits if isinstance(file, BatchFile) else file
 
 
 def require_file(path: pathlib.Path, suffix: str, threads: int) -> None:

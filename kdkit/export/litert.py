@@ -201,6 +201,7 @@ class LiteRT(Exporter):
     kinds = (ENCODER, DECODER, ENCODER_DECODER, TENSORS)
     in_steps = True
     prefers_fixed_length = True
+    for_mediapipe = True
 
     def validate(self, source):
         family = source.family
@@ -262,6 +263,11 @@ def to_litert(
     verification_data=None,
     overwrite: bool = False,
     source_length: int | None = None,
+    outputs: str | None = None,
+    mediapipe: bool = False,
+    tokenizer=None,
+    labels=None,
+    texts=(),
 ) -> ExportReport:
     """Writes a model as a LiteRT file, checked against the Keras model.
 
@@ -322,6 +328,22 @@ def to_litert(
         source_length: int or `None`. For an encoder-decoder, the length of a
             source in tokens, including padding. Defaults to
             `sequence_length`.
+        outputs: string or `None`. `"logits"`; or for a classifier of whole
+            texts `"softmax"`, or `"sigmoid"` for one with several labels, to
+            return probabilities. The file's metadata contains the value.
+            Defaults to `None`: `"softmax"` with `mediapipe`, otherwise
+            `"logits"`.
+        mediapipe: bool. Whether to add the metadata, vocabulary and labels
+            that MediaPipe's `TextClassifier` needs. For a classifier of single
+            texts on uncased BERT word pieces with a fixed length. Tensors and
+            signature do not change. Defaults to `False`.
+        tokenizer: a keras-hub tokenizer, for `mediapipe`. Defaults to the
+            tokenizer of the model's preprocessor.
+        labels: sequence of strings, for `mediapipe`: the names of the classes
+            in the order of the model's outputs.
+        texts: iterable of strings, for `mediapipe`, such as training texts.
+            MediaPipe strips no accents; words with accents in these texts are
+            added to `vocab.txt`. Defaults to `()`.
 
     Returns:
         An `ExportReport` with the differences from the Keras model.
@@ -335,7 +357,8 @@ def to_litert(
             exists. Nothing is written.
         RunError: (a `RuntimeError`) if the outputs of the model or the file
             are not finite, or if the file's outputs have another shape or, in
-            fp32, differ by more than 1e-4. No file remains.
+            fp32, differ by more than 1e-4 (probabilities: 5e-5). No file
+            remains.
 
     Example:
 
@@ -354,6 +377,11 @@ def to_litert(
         source_length,
         verification_data,
         overwrite,
+        outputs,
+        mediapipe,
+        tokenizer,
+        labels,
+        texts,
     )
 
 

@@ -47,7 +47,8 @@ class LiteRTModel(BatchFile):
             For a file with a float32 input an array of numbers.
 
     Returns:
-        A NumPy array, the logits of shape `(batch_size, num_classes)`; one row
+        A NumPy array, the logits of shape `(batch_size, num_classes)`, or the
+        probabilities if the file contains them (`metadata.outputs`); one row
         per question for a multiple choice, whose options are rows; for tokens
         `(batch_size, sequence_length, num_classes)`.
 

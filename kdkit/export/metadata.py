@@ -17,12 +17,14 @@ import zipfile
 import zlib
 
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
 from kdkit.io.files import add_content
 from kdkit.io.reading import parse_json
 from kdkit.settings import from_dict
 
 ENTRY = "kdkit.json"
 MAX_BYTES = 1 << 16  # limit for the entry
+OUTPUTS = ("logits", "softmax", "sigmoid")
 # Errors from zipfile: truncated, invalid names, encrypted, unknown compression.
 ARCHIVE_ERRORS = (
     EOFError, OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
@@ -47,6 +49,8 @@ class Metadata:
         size: int or `None`. The file's bytes before the entry. Defaults to
             `None`, as in files from earlier versions.
         sha256: string or `None`. Their checksum. Defaults to `None`.
+        outputs: string. `"logits"`, or the function that the file applies to
+            them: `"softmax"` or `"sigmoid"`. Defaults to `"logits"`.
     """
 
     precision: str
@@ -58,33 +62,53 @@ class Metadata:
     reads_sources: bool = False
     size: int | None = None
     sha256: str | None = None
+    outputs: str = "logits"
 
 
 def attach(path: pathlib.Path, metadata: Metadata) -> None:
     """Appends the entry, with a checksum, to a file that has none.
 
-    The same entry always gives the same bytes.
+    The same entry always gives the same bytes. The checksum includes the files
+    that `add_files` has added.
 
     Args:
         path: `pathlib.Path`.
         metadata: `Metadata` without size and checksum.
     """
-    content = complete(path, metadata)
-    entry = zipfile.ZipInfo(ENTRY)  # dated 1980, not now
-    entry.external_attr = 0o600 << 16
+    # The archive's directory, at the end of the file, will be overwritten.
     with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr(entry, content)
+        size = archive.start_dir
+    add_files(path, {ENTRY: complete(path, metadata, size)})
 
 
-def complete(path: pathlib.Path, metadata: Metadata) -> str:
+def add_files(path: pathlib.Path, files: dict[str, str]) -> None:
+    """Appends uncompressed text files to the ZIP archive after a flat buffer.
+
+    Args:
+        path: `pathlib.Path`.
+        files: dict from name to text.
+    """
+    with zipfile.ZipFile(path, "a") as archive:
+        for name, text in files.items():
+            entry = zipfile.ZipInfo(name)  # dated 1980, not now
+            entry.external_attr = 0o600 << 16
+            archive.writestr(entry, text)
+
+
+def complete(
+    path: pathlib.Path, metadata: Metadata, size: int | None = None
+) -> str:
     """Returns the entry as JSON, with the file's current size and checksum.
 
     Args:
-        path: `pathlib.Path`. The file, which must be a prefix of the file that
-            `parse` reads.
+        path: `pathlib.Path`. The file.
         metadata: `Metadata` without size and checksum.
+        size: int or `None`. The first bytes of the file that the checksum is
+            for, and that the file that `parse` reads begins with. Defaults to
+            all of its bytes.
     """
-    size = path.stat().st_size
+    if size is None:
+        size = path.stat().st_size
     metadata = dataclasses.replace(
         metadata, size=size, sha256=_digest(path, size)
     )
@@ -132,6 +156,8 @@ def parse(path: pathlib.Path, content: str | bytes) -> Metadata:
         found = from_dict(Metadata, parse_json(content))
     except UsageError as error:
         raise _damaged(path, error) from error
+    if found.outputs not in OUTPUTS:
+        raise _damaged(path, f"outputs={shortened(found.outputs)}")
     if found.size is not None and found.sha256 != _digest(path, found.size):
         raise _damaged(path, "a file whose content has changed")
     return found

@@ -2,7 +2,11 @@
 
 import pathlib
 
+import keras
+import numpy as np
+
 from kdkit.backends import tf
+from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
@@ -13,8 +17,12 @@ from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import INPUT_NAMES
 from kdkit.export.inputs import TENSORS
 from kdkit.export.inputs import BatchFile
+from kdkit.export.texts import TextInputs
+from kdkit.export.texts import difficult_examples
+from kdkit.export.verification import FP32_TOLERANCE
 
 SIGNATURE = "serving_default"
+STRINGS = "strings"  # the signature that reads texts
 
 
 @register_exporter("saved_model")
@@ -23,6 +31,7 @@ class SavedModels(Exporter):
 
     title = "SavedModel"
     kinds = (ENCODER, DECODER, TENSORS)
+    takes_strings = True
     takes_threads = False  # TensorFlow sets them for the whole process
 
     def owns(self, path):
@@ -31,13 +40,55 @@ class SavedModels(Exporter):
     def file_name(self, label, precision):
         return f"{label}-saved_model"
 
+    def validate(self, source):
+        if source.strings is None:
+            return
+        shape = source.model.output.shape if source.kind == ENCODER else ()
+        if len(shape) != 2 or source.rows_per_output != 1:
+            raise UsageError(
+                "Only classifiers of whole texts and pairs take strings. "
+                "Expected outputs of shape (batch_size, num_classes). "
+                f"Received: a model with outputs of shape {tuple(shape)}. "
+                "Export it without strings."
+            )
+
     def write(self, source, path, precision):
-        source.model.export(
-            path,
-            format="tf_saved_model",
-            verbose=False,
-            input_signature=source.signature(),
+        archive = keras.export.ExportArchive()
+        archive.track_and_add_endpoint(
+            "serve", source.model, source.signature()
         )
+        strings = source.strings
+        if strings is not None:
+            archive.add_endpoint(
+                STRINGS,
+                strings.scores(
+                    source.model, source.input_names, source.sequence_length
+                ),
+                strings.signature(),
+            )
+        archive.write_out(path, verbose=False)
+
+    def verify(self, source, partial, path):
+        """Compares the scores of difficult texts with the Keras model's."""
+        if source.strings is None:
+            return
+        examples = difficult_examples(source.strings.num_texts)
+        batch = source.strings.encoded(examples)
+        expected = source.strings.activate(
+            source.model({name: batch[name] for name in source.input_names})
+        )
+        loaded = tf.saved_model.load(str(partial))
+        columns = zip(source.strings.names, examples.texts, strict=True)
+        received = loaded.signatures[STRINGS](
+            **{name: tf.constant(column) for name, column in columns}
+        )["scores"]
+        difference = np.abs(np.asarray(expected) - received.numpy()).max()
+        if not difference <= FP32_TOLERANCE:
+            raise RunError(
+                f"{path} was not written: its scores of strings differ from "
+                f"the Keras model's by {difference:.3g}. Expected at most "
+                f"{FP32_TOLERANCE:g}."
+            )
 
     def limit_threads(self, threads):
         wanted = (threads, 1)
@@ -135,6 +186,7 @@ def to_saved_model(
     path: str | pathlib.Path,
     verification_data=None,
     overwrite: bool = False,
+    strings: TextInputs | None = None,
 ) -> ExportReport:
     """Writes a model as a SavedModel, checked against the Keras model.
 
@@ -147,6 +199,11 @@ def to_saved_model(
     logits = student.serve({"token_ids": ids, ...})
     ```
 
+    With `strings`, the SavedModel also has an endpoint `strings`, which
+    contains the tokenizer: it takes string tensors of shape `(batch_size,)` and
+    returns a dict with `scores` of shape `(batch_size, num_classes)`. The
+    program that loads it needs the packages tensorflow and tensorflow-text.
+
     Models in mixed or half precision are exported as in `to_litert`.
 
     Args:
@@ -155,6 +212,9 @@ def to_saved_model(
         path: string or path. The directory to write.
         verification_data: batches, as in `to_litert`.
         overwrite: bool. Whether to replace a SavedModel. Defaults to `False`.
+        strings: `kdkit.export.TextInputs` or `None`. The tokenizer for the
+            endpoint `strings`. For classifiers of whole texts and pairs, and
+            regression. Defaults to `None`, no such endpoint.
 
     Returns:
         An `ExportReport` with the differences from the Keras model.
@@ -168,7 +228,31 @@ def to_saved_model(
         RunError: (a `RuntimeError`) if the outputs of the model or the
             SavedModel are not finite, or if the SavedModel's outputs have
             another shape or differ by more than 1e-4. No directory remains.
+
+    Example:
+
+    ```python
+    kdkit.export.to_saved_model(
+        student,
+        "student",
+        strings=kdkit.export.TextInputs(tokenizer, 64, outputs="softmax"),
+    )
+    ```
+
+    In a program without kdkit:
+
+    ```python
+    import tensorflow as tf
+    import tensorflow_text
+
+    student = tf.saved_model.load("student")
+    scores = student.strings(tf.constant(["a fine film"]))["scores"]
+    ```
     """
     return get_exporter("saved_model").export(
-        model, path, verification_data=verification_data, overwrite=overwrite
+        model,
+        path,
+        verification_data=verification_data,
+        overwrite=overwrite,
+        strings=strings,
     )

@@ -44,7 +44,7 @@ def staged(path: pathlib.Path, num_bytes: int = 0):
     """
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with _folder_beside(path) as folder:
+        with folder_beside(path) as folder:
             partial = folder / path.name
             reserve(folder, num_bytes)
             yield partial
@@ -53,8 +53,14 @@ def staged(path: pathlib.Path, num_bytes: int = 0):
 
 
 @contextlib.contextmanager
-def _folder_beside(path):
-    """Creates a temporary folder, locked so that no process removes it."""
+def folder_beside(path):
+    """Yields a temporary folder next to a path, and removes it at the end.
+
+    The folder is locked, so that no other process removes it.
+
+    Args:
+        path: `pathlib.Path`. Its folder must exist.
+    """
     folder = path.with_name(f".{path.name}{MARK}{secrets.token_hex(4)}")
     with in_use(folder):
         folder.mkdir(mode=0o700)

@@ -59,6 +59,7 @@ _DEFINED_IN = {
     "perturbed": "noise",
     "register_family": "families",
     "save_encoder": "saving",
+    "save_hugging_face": "hugging_face_saving",
     "save_labels": "saving",
     "save_language_model": "language_models",
     "save_preset": "saving",

@@ -21,9 +21,11 @@ import safetensors
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.io.reading import read_json
+from kdkit.models.families import HEAD_CLASSES
 from kdkit.models.families import WeightLayout
 from kdkit.models.families import family_of
-from kdkit.models.places import SUFFIX
+from kdkit.models.heads import backbone_of
+from kdkit.models.heads import find_head
 from kdkit.models.trust import loading
 
 WEIGHTS = "model.safetensors"
@@ -156,7 +158,7 @@ def load_weights(backbone, config, tensors: Tensors) -> bool:
     layout = config.family.checkpoints.weights
     prefix = tensors.base_prefix(layout)
     names = {
-        variable.path: prefix + _name(layout, variable.path)
+        variable.path: prefix + tensor_name(layout, variable.path)
         for variable in backbone.weights
     }
     poolers = [path for path in names if path.startswith(f"{POOLER}/")]
@@ -199,8 +201,13 @@ def dense_kernel(weight, variable):
     return weight.reshape(shape) if weight.shape == expected else None
 
 
-def _name(layout, path):
-    """Returns the name in a checkpoint for a backbone's variable."""
+def tensor_name(layout, path: str) -> str:
+    """Returns the name in a checkpoint for a backbone's variable.
+
+    Args:
+        layout: `WeightLayout`.
+        path: string. The variable's path.
+    """
     layer, leaf = path.rsplit("/", 1)
     leaf = LEAVES[leaf]
     block = re.match(layout.block_path, path)
@@ -284,18 +291,22 @@ HAS_HEAD = "For"
 PARTS = ("weight", "bias")  # of a dense layer
 
 
-def copy_sequence_head(
-    path: pathlib.Path, model, class_names: tuple[str, ...] | None
+def copy_head(
+    path: pathlib.Path,
+    model,
+    kind: str,
+    class_names: tuple[str, ...] | None = None,
 ) -> int | None:
     """Copies a checkpoint's head into a classifier on its encoder.
 
     Args:
         path: `pathlib.Path` of the checkpoint's directory, whose files were
-        path: `pathlib.Path` of the checkpoint's directory, whose files were
             checked.
-        model: a keras-hub `TextClassifier` on the checkpoint's encoder.
+        model: a classifier from `kdkit.models.add_head` on the checkpoint's
+            encoder.
+        kind: string. The kind of its head, as in `kdkit.models.Head`.
         class_names: tuple of strings, the names of the model's classes, or
-            `None` if they are unknown.
+            `None` if they are unknown. Defaults to `None`.
 
     Returns:
         The number of classes of the checkpoint's head, `None` without a head.
@@ -303,21 +314,22 @@ def copy_sequence_head(
         weights; otherwise it is unchanged.
 
     Raises:
-        UsageError: (a `ValueError`) as in `read_sequence_head`, and if a layer
+        UsageError: (a `ValueError`) as in `read_head`, and if a layer
             in the head has another width than the encoder.
     """
-    form = family_of(model.backbone).checkpoints
-    if form is None:
+    form = family_of(backbone_of(model)).checkpoints
+    names = form and form.head_layers(kind)
+    if not names:
         return None
-    names = form.classifier
-    head = read_sequence_head(path, names, class_names)
+    head = read_head(path, names, kind, class_names)
     if head is None:
         return None
     *_, (_, bias) = head.values()
     if len(bias) != model.output_shape[-1]:
         return len(bias)
+    layers = head_layers(model, names)
     for layer, (kernel, _) in head.items():
-        expected = model.get_layer(layer).kernel.shape
+        expected = layers[layer].kernel.shape
         if kernel.shape != expected:
             raise UsageError(
                 f"{path}: expected {names[layer]}.weight of shape "
@@ -325,13 +337,25 @@ def copy_sequence_head(
                 "the checkpoint from a copy."
             )
     for layer, weights in head.items():
-        model.get_layer(layer).set_weights(weights)
+        layers[layer].set_weights(weights)
     return len(bias)
 
 
-def read_sequence_head(
+def head_layers(model, names) -> dict:
+    """Returns the dense layers in a classifier's head, by name.
+
+    Args:
+        model: a classifier from `kdkit.models.add_head`.
+        names: strings, from `CheckpointFormat.head_layers`.
+    """
+    head_model = find_head(model) or model
+    return {name: head_model.get_layer(name) for name in names}
+
+
+def read_head(
     path: pathlib.Path,
     names: Mapping[str, str],
+    kind: str = "sequence",
     class_names: tuple[str, ...] | None = None,
 ) -> dict | None:
     """Reads the dense layers of a checkpoint's head.
@@ -344,9 +368,10 @@ def read_sequence_head(
         path: `pathlib.Path` of the checkpoint's directory.
         names: dict from a layer to its name in the checkpoint. The last layer
             computes the logits.
+        kind: string. The kind of head, as in `kdkit.models.Head`. Defaults to
+            `"sequence"`.
         class_names: tuple of strings, or `None` if they are unknown. Defaults
             to `None`.
-            Defaults to `None`.
 
     Returns:
         Dict from layer to its kernel of shape `(inputs, outputs)` and bias of
@@ -365,19 +390,21 @@ def read_sequence_head(
     if not isinstance(architectures, list):
         architectures = []
     classes = [str(name) for name in architectures]
-    is_classifier = any(name.endswith(SUFFIX) for name in classes)
+    suffix = HEAD_CLASSES[kind]
+    is_classifier = any(name.endswith(suffix) for name in classes)
     if not is_classifier and any(HAS_HEAD in name for name in classes):
         return None
     tensors = _read(
         path,
         [f"{name}.{part}" for name in names.values() for part in PARTS],
         is_classifier,
+        suffix,
     )
     if tensors is None:
         if not classes:
             warnings.warn(
                 f"{path / 'config.json'} names no class in 'architectures', "
-                "and the weights have no head for sequence classification. "
+                f"and the weights have no head for {suffix}. "
                 "The classifier gets a new head with random weights. Fine-tune "
                 "it before you use its logits.",
                 stacklevel=2,
@@ -402,7 +429,7 @@ def read_sequence_head(
     return head
 
 
-def _read(path, names, is_classifier):
+def _read(path, names, is_classifier, suffix):
     """Reads tensors by name, in float32; returns `None` without a head."""
     with Tensors(path) as tensors:
         missing = [name for name in names if name not in tensors]
@@ -413,7 +440,7 @@ def _read(path, names, is_classifier):
                 f"{path} should be a classifier, but its weights lack "
                 f"{', '.join(missing)}. Restore the checkpoint from a copy. To "
                 f"use only the encoder, remove the class that ends with "
-                f"{SUFFIX} from 'architectures' in config.json."
+                f"{suffix} from 'architectures' in config.json."
             )
         return {name: tensors.read(name) for name in names}
 

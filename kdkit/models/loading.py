@@ -24,7 +24,7 @@ from kdkit.models.heads import without_plain_encoder
 from kdkit.models.hugging_face_config import expected_pad_id
 from kdkit.models.hugging_face_config import is_convertible
 from kdkit.models.hugging_face_config import is_hugging_face
-from kdkit.models.hugging_face_weights import copy_sequence_head
+from kdkit.models.hugging_face_weights import copy_head
 from kdkit.models.model_directories import require_model_directory
 from kdkit.models.model_directories import require_weights
 from kdkit.models.places import ARMS
@@ -310,9 +310,7 @@ def _load_directory(path, head):
         return LoadedModel(model, tokenizer, True)
     try:
         loaded = _put_head_on(str(path), head)
-        if head.kind != "sequence":
-            return loaded
-        there = copy_sequence_head(path, loaded.model, head.class_names)
+        there = copy_head(path, loaded.model, head.kind, head.class_names)
         if there == head.num_classes:
             return dataclasses.replace(loaded, has_trained_head=True)
         return dataclasses.replace(loaded, num_other_classes=there)

@@ -125,7 +125,7 @@ class Recipe:
                     task.name, stage.epochs
                 ),
                 objectives=tuple(
-                    _for_kind(objective, task.kind)
+                    for_kind(objective, task.kind)
                     if stage.data == "task"
                     else objective
                     for objective in stage.objectives
@@ -155,7 +155,7 @@ class Recipe:
         return stages
 
 
-def _for_kind(objective, kind):
+def for_kind(objective, kind):
     """Returns the objective for tasks of a kind."""
     if objective.tap != "logits":
         return dataclasses.replace(

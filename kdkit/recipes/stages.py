@@ -7,6 +7,7 @@ import re
 from kdkit.backends import validate_chunk_size
 from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
+from kdkit.quantization import require_precision
 from kdkit.settings import too_small
 
 
@@ -110,6 +111,9 @@ class Stage:
             all classes share equally in the label loss, as in
             `kdkit.losses.SmoothedCrossEntropy`. Does not change metrics.
         optimizer: `kdkit.recipes.stages.OptimizerSettings`.
+        quantize: string or `None`. The precision of the exported file whose
+            rounding the student computes with, as in
+            `kdkit.quantization.FakeQuantization`. Defaults to `None`.
     """
 
     name: str
@@ -130,6 +134,7 @@ class Stage:
     chunk_size: int | None = None
     label_smoothing: float = 0.0
     optimizer: OptimizerSettings = OptimizerSettings()
+    quantize: str | None = None
 
     def __post_init__(self):
         validate_chunk_size(self.chunk_size)
@@ -179,6 +184,7 @@ class Stage:
                 "warmup_fraction must be in [0, 1), received "
                 f"{self.warmup_fraction}"
             )
+        problems += self._quantization_problems()
         problems += self._averaging_problems()
         problems += self._label_weight_errors()
         if self.objectives and not self._counts_anything():
@@ -188,6 +194,21 @@ class Stage:
             )
         if problems:
             raise UsageError(f"Stage {self.name!r}: {'; '.join(problems)}.")
+
+    def _quantization_problems(self):
+        """Returns errors about the precision, as a list of strings."""
+        if self.quantize is None:
+            return []
+        if self.data == "corpus":
+            return [
+                "quantize is for stages on the task, received "
+                f"{self.quantize!r} for one on running text"
+            ]
+        try:
+            require_precision(self.quantize)
+        except UsageError as error:
+            return [str(error).removesuffix(".")]
+        return []
 
     def _averaging_problems(self):
         """Returns errors about the epochs to average, as a list of strings."""
@@ -333,14 +354,22 @@ def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     is the first stage's, so that the number of updates is the same if all
     stages share a batch size. Its learning rate is the last stage's, which
     also learns predictions; a rate for hidden states may be far too high for
-    labels. Stages on a corpus stay, without their objectives.
+    labels. Stages on a corpus, and with quantisation, stay without their
+    objectives.
     """
     on_corpus = tuple(
         without_teacher(stage) for stage in stages if stage.data == "corpus"
     )
-    stages = tuple(stage for stage in stages if stage.data == "task")
+    quantized = tuple(
+        without_teacher(stage) for stage in stages if stage.quantize
+    )
+    stages = tuple(
+        stage
+        for stage in stages
+        if stage.data == "task" and stage.quantize is None
+    )
     if not stages:
-        return on_corpus
+        return (*on_corpus, *quantized)
     first, last = stages[0], stages[-1]
     return (
         *on_corpus,
@@ -358,4 +387,5 @@ def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
             keep_best=last.keep_best,
             optimizer=last.optimizer,
         ),
+        *quantized,
     )

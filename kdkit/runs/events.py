@@ -366,6 +366,7 @@ class Export(Event, kind="export"):
             0.2.
         bytes_by_part: dict from a part of the model, such as `"embeddings"`,
             to its bytes in the file, or `None`. Since 0.2.
+        outputs: string. `"logits"`, `"softmax"` or `"sigmoid"`. Since 0.3.
     """
 
     arm: str
@@ -385,6 +386,7 @@ class Export(Event, kind="export"):
     made_from: dict | None = None
     file_digest: str | None = None
     bytes_by_part: dict[str, PositiveInt] | None = None
+    outputs: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

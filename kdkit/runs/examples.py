@@ -9,6 +9,7 @@ from kdkit.distillation.distiller import Distiller
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.models import LoadedModel
+from kdkit.quantization import require_quantizable
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Augmented
@@ -129,6 +130,9 @@ def require_fit(
                 require_length(
                     settings.data.sequence_length, model, DATA_LENGTH
                 )
+        if any(stage.quantize is not None for stage in settings.stages):
+            with check():
+                require_quantizable(student)
         for stage in stages_with_teachers(settings):
             with check():
                 require_fitting_stage(settings, stage, student, teachers)

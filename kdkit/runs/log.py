@@ -19,6 +19,8 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.files import staged
 from kdkit.models import Head
+from kdkit.quantization import RANGES_FILE
+from kdkit.quantization import active_quantization
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
 from kdkit.runs.directory import RunDirectory
@@ -251,6 +253,9 @@ def save_arm_model(
                 models.save_preset(
                     model, tokenizer, partial, sequence_length, head
                 )
+                quantization = active_quantization(model)
+                if quantization is not None:
+                    quantization.save(partial / RANGES_FILE)
         return
     directory = run.path / models.TOKENIZER_DIRECTORY
     if not directory.exists():

@@ -191,6 +191,35 @@ def _check_run(settings, *arms):
                 "Each stage needs its own name, because checkpoints are saved "
                 f"by it. Received: {names}."
             )
+        _check_quantization(settings, stages)
+
+
+def _check_quantization(settings, stages):
+    """Rejects quantisation where a run does not support it."""
+    quantized = [stage for stage in stages if stage.quantize is not None]
+    if not quantized:
+        return
+    problems = []
+    if settings.verb != DistillSettings.verb:
+        problems.append("only kdkit distill trains with quantisation")
+    if stages[-1:] != tuple(quantized):
+        problems.append(
+            "only the last stage can have quantisation, received it in "
+            f"{', '.join(stage.name for stage in quantized)}"
+        )
+    if settings.dtype_policy != "float32":
+        problems.append(
+            "quantisation-aware training needs float32, received "
+            f"{settings.dtype_policy}: remove --mixed-precision"
+        )
+    student = getattr(settings, "student", None)
+    if student is not None and student.bilstm is not None:
+        problems.append(
+            "quantisation-aware training is for encoders, received a BiLSTM: "
+            "quantise it after training, with kdkit export --precision"
+        )
+    if problems:
+        raise UsageError(f"Quantisation: {'; '.join(problems)}.")
 
 
 @dataclasses.dataclass(frozen=True)

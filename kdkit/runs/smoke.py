@@ -88,7 +88,8 @@ def _teacher(model, data, epochs, learning_rate):
     )
 
 
-def _short(stages):
+def short(stages):
+    """Returns the stages with one epoch, and a rate for random weights."""
     return tuple(
         dataclasses.replace(stage, epochs=1, learning_rate=1e-3)
         for stage in stages
@@ -101,7 +102,7 @@ TEACHER = _teacher(_model(3, 32), _data(256, 1), 1, 1e-3)
 PRETRAINING = PretrainSettings(
     corpus=CorpusSettings(sequence_length=32, held_out_every=20, max_texts=800),
     model=_model(3, 32),
-    stages=_short(pretraining.STAGES),
+    stages=short(pretraining.STAGES),
     jit_compile=False,
 )
 
@@ -139,7 +140,7 @@ def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
         recipe: `Recipe`.
         parity: string or `None`. A variant of the recipe.
     """
-    stages = _short(recipe.stages_for(get_task(TASK), parity))
+    stages = short(recipe.stages_for(get_task(TASK), parity))
     corpus = None
     if _on_corpus(stages):
         corpus = dataclasses.replace(
@@ -189,7 +190,7 @@ def on_text(recipe: Recipe, run_dir, caches=None) -> Pipeline:
         batch_tokens = Stage.batch_tokens
     first, on_general, on_task = (
         dataclasses.replace(stage, batch_tokens=batch_tokens)
-        for stage in (*PRETRAINING.stages, *_short(recipe.stages))
+        for stage in (*PRETRAINING.stages, *short(recipe.stages))
     )
     return language_model_pipeline(
         dataclasses.replace(recipe, stages=(on_general, on_task)),

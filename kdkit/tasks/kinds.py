@@ -48,6 +48,9 @@ class Kind:
             replaces a recipe's soft labels, or `None` to use the recipe's.
         has_label_per_token: bool. Whether positions have labels, and sample
             weights mark them.
+        output_function: string. The function from logits to probabilities,
+            `"softmax"` or `"sigmoid"`, that `kdkit export` adds to LiteRT
+            files, or `"logits"` for none.
         vocabulary: tuple of the word pieces for a model with random weights,
             or `None` if the vocabulary comes from a checkpoint.
     """
@@ -58,6 +61,7 @@ class Kind:
     head_kind: ClassVar[str] = "sequence"
     soft_label_loss: ClassVar[str | None] = None
     has_label_per_token: ClassVar[bool] = False
+    output_function: ClassVar[str] = "logits"
     vocabulary: ClassVar[tuple[str, ...] | None] = None
 
     @property
@@ -138,6 +142,7 @@ class SingleLabel(Kind):
     """One of several classes for a sentence or a pair."""
 
     title: ClassVar[str] = "classification"
+    output_function: ClassVar[str] = "softmax"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,6 +180,7 @@ class MultiLabel(Kind):
 
     title: ClassVar[str] = "multi-label"
     soft_label_loss: ClassVar[str] = "soft_binary_cross_entropy"
+    output_function: ClassVar[str] = "sigmoid"
 
     def label_loss(self):
         return keras.losses.BinaryCrossentropy(from_logits=True)

@@ -13,6 +13,7 @@ from kdkit.data import CacheableDataset
 from kdkit.data import for_any_shape
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.export.inputs import file_logits
 from kdkit.io.disk import describe as describe_problem
 from kdkit.io.disk import disk_problem
 from kdkit.io.disk import writing
@@ -533,8 +534,10 @@ def _make_file_run(file, entries):
             "Run the teacher itself for these."
         )
 
+    logits = file_logits(file)
+
     def outputs(inputs):
-        taps = {LOGITS: file(inputs)}
+        taps = {LOGITS: logits(inputs)}
         return {entry.name: _stored_tensor(entry, taps) for entry in entries}
 
     return outputs

@@ -196,7 +196,7 @@ class TeacherCaches:
                 evaluator = dataclasses.replace(
                     evaluator, teachers_logits=(logits,)
                 )
-            evaluation = evaluator(self._file)
+            evaluation = evaluator(export.file_logits(self._file))
             cache.save_agreement(
                 {
                     "split": evaluation["split"],

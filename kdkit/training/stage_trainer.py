@@ -6,6 +6,7 @@ import logging
 import zlib
 
 import keras
+import numpy as np
 from keras import ops
 
 from kdkit import models
@@ -15,6 +16,9 @@ from kdkit.distillation.distiller import Distiller
 from kdkit.errors import RunError
 from kdkit.losses.base import safe_divide
 from kdkit.models import padding_row
+from kdkit.quantization import RANGES_FILE
+from kdkit.quantization import FakeQuantization
+from kdkit.quantization import read_quantization
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import CHECKPOINTS
 from kdkit.runs.directory import EVENTS
@@ -40,8 +44,8 @@ from kdkit.training.stage_fit import StageFit
 from kdkit.training.task_data import make_forward
 
 _log = logging.getLogger(__name__)
-
-# The fields of an arm's evaluation.
+CALIBRATION_ROWS = 256
+CALIBRATION_BATCH = 32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +87,11 @@ class Arm:
         if copy is not self.model:
             copy.set_weights(self.model.get_weights())
         return forward
+
+    def quantize(self, quantization: FakeQuantization) -> None:
+        """Lets the model round from now on, also where it is measured."""
+        quantization.apply(self.model)
+        vars(self).pop("_measured", None)  # traced without rounding
 
     @functools.cached_property
     def _measured(self):
@@ -158,6 +167,8 @@ class StageRun:
     def run(self) -> None:
         """Trains from the last checkpoint on, or loads a finished stage."""
         title = f"{self.arm.name}, {self.stage.name}"
+        if self.stage.quantize is not None:
+            self._quantize(title)
         self._features = None
         if self.arm.caches is not None and self.stage.objectives:
             self._features = self.arm.caches.features(
@@ -216,6 +227,26 @@ class StageRun:
             else:
                 self.checkpoints.restore_final(self.arm.model)
         self._log_end()
+
+    def _quantize(self, title):
+        """Lets the model round, with the ranges of its weights at the start.
+
+        The ranges are measured once. A continued run reads them from a file.
+        """
+        folder = _checkpoints(self.run_directory, self.arm, self.stage)
+        file = folder / RANGES_FILE
+        with self.arm.distribution.chief_first():
+            if file.exists():
+                quantization = read_quantization(file)
+            else:
+                quantization = FakeQuantization(
+                    self.stage.quantize, calibration_batches(self._source.train)
+                )
+            self.arm.quantize(quantization)
+            if self.arm.distribution.is_chief and not file.exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                quantization.save(file)
+                _log.info(f"{title}: rounding as {self.stage.quantize}.")
 
     def _log_end(self):
         """Logs the stage's end and its seconds, once."""
@@ -299,6 +330,21 @@ def _lost(run, arm, stage, kind, epoch):
 def _checkpoints(run, arm, stage):
     """The folder of a stage's checkpoints."""
     return run.path / CHECKPOINTS / arm.name / stage.name
+
+
+def calibration_batches(examples):
+    """Yields some examples to measure ranges on, padded to the full length.
+
+    Args:
+        examples: `kdkit.data.EncodedExamples`.
+    """
+    rows = np.random.default_rng(0).permutation(len(examples))
+    for start in range(0, CALIBRATION_ROWS, CALIBRATION_BATCH):
+        batch = np.sort(rows[start : start + CALIBRATION_BATCH])
+        if len(batch):
+            yield examples.inputs(
+                examples.sequences_of(batch), examples.sequence_length
+            )
 
 
 def make_trainer(arm, stage: Stage, source: DataSource, num_updates: int):

@@ -43,6 +43,7 @@ def test_to_litert_reports_the_fields_of_an_export_event(exported):
         "sequence_length": None,
         "same_top_class": 1.0,
         "examples": 16,
+        "outputs": "logits",
     }
 
 

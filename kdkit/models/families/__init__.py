@@ -10,6 +10,7 @@ import importlib
 from kdkit.models.families.blocks import BlockAdapter
 from kdkit.models.families.blocks import DecoderBlock
 from kdkit.models.families.blocks import EncoderBlock
+from kdkit.models.families.checkpoints import HEAD_CLASSES
 from kdkit.models.families.checkpoints import CheckpointFormat
 from kdkit.models.families.checkpoints import MaskedLMLayout
 from kdkit.models.families.checkpoints import WeightLayout
@@ -28,6 +29,7 @@ __all__ = [
     "ALL_FAMILIES",
     "DECODERS",
     "FAMILIES",
+    "HEAD_CLASSES",
     "BlockAdapter",
     "CheckpointFormat",
     "DecoderBlock",

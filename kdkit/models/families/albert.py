@@ -28,6 +28,8 @@ class Albert(Family):
     head_settings = BlockSettings("gelu_new", 1e-5)
     checkpoints = CheckpointFormat(
         model_type="albert",
+        class_name="Albert",
+        prefix="albert",
         sizes={
             **SIZES,
             "vocabulary_size": (("vocab_size",), 30000),
@@ -76,6 +78,10 @@ class Albert(Family):
         vocabulary_file="spiece.model",
         unknown_id=1,
         classifier={"logits": "classifier"},
+        same_dropouts=(
+            "attention_probs_dropout_prob",
+            "classifier_dropout_prob",
+        ),
     )
 
     def blocks(self, backbone):

@@ -53,6 +53,8 @@ class Bert(Family):
     reads_sentence_pieces = True
     checkpoints = CheckpointFormat(
         model_type="bert",
+        class_name="Bert",
+        prefix="bert",
         sizes=SIZES,
         dropout=("hidden_dropout_prob", 0.1),
         activation=("hidden_act", "gelu"),
@@ -65,4 +67,5 @@ class Bert(Family):
             decoder="cls.predictions.decoder.weight",
         ),
         classifier={"logits": "classifier"},
+        same_dropouts=("attention_probs_dropout_prob",),
     )

@@ -3,6 +3,7 @@
 `kdkit.models.hugging_face_config` reads the fields of `config.json`,
 `kdkit.models.hugging_face_weights` the tensors and classifier heads, and
 `kdkit.models.language_models` the language-modelling heads.
+`kdkit.models.hugging_face_saving` writes checkpoints from the same data.
 """
 
 import dataclasses
@@ -25,6 +26,12 @@ BERT_EMBEDDINGS = {
     "segment_embedding": "embeddings.token_type_embeddings",
     "embeddings_layer_norm": "embeddings.LayerNorm",
 }
+# The end of the classes in transformers, by the kind of head.
+HEAD_CLASSES = {
+    "sequence": "ForSequenceClassification",
+    "tokens": "ForTokenClassification",
+}
+TOKENS_HEAD = {"logits": "classifier"}  # the same in all families
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,10 +82,13 @@ class MaskedLMLayout:
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointFormat:
-    """The format of Hugging Face checkpoints that are read as a family.
+    """The format of a family's Hugging Face checkpoints, read and written.
 
     Args:
         model_type: string. `model_type` in `config.json`.
+        class_name: string. The beginning of transformers' class names, such as
+            `"Bert"`.
+        prefix: string. The name of the base model in models with a head.
         sizes: dict from a size of the backbone to a tuple of the names of the
             field, and transformers' default.
         dropout: tuple of the field of the dropout rate and its default.
@@ -104,9 +114,13 @@ class CheckpointFormat:
             of the padding token, as in RoBERTa. Defaults to `False`.
         has_one_segment: bool. Whether one segment embedding is added to every
             token. Defaults to `False`.
+        same_dropouts: tuple of strings. The fields of other dropout rates,
+            which are the same in keras-hub. Defaults to `()`.
     """
 
     model_type: str
+    class_name: str
+    prefix: str
     sizes: Mapping[str, tuple[tuple[str, ...], int | None]]
     dropout: tuple[str, float]
     activation: tuple[str, str]
@@ -121,3 +135,18 @@ class CheckpointFormat:
     classifier: Mapping[str, str] = dataclasses.field(default_factory=dict)
     positions_follow_padding: bool = False
     has_one_segment: bool = False
+    same_dropouts: tuple[str, ...] = ()
+
+    def head_layers(self, kind: str) -> Mapping[str, str] | None:
+        """Returns the dense layers in a head, with their names.
+
+        Args:
+            kind: string. The kind of a `kdkit.models.Head`.
+
+        Returns:
+            A dict with the logits' layer last, or `None` if transformers has
+            no such head.
+        """
+        if kind == "tokens":
+            return TOKENS_HEAD
+        return self.classifier if kind == "sequence" else None

@@ -32,6 +32,8 @@ class DistilBert(Family):
     head_settings = BlockSettings("gelu", 1e-5)
     checkpoints = CheckpointFormat(
         model_type="distilbert",
+        class_name="DistilBert",
+        prefix="distilbert",
         sizes={
             "vocabulary_size": (("vocab_size",), 30522),
             "num_layers": (("n_layers", "num_hidden_layers"), 6),
@@ -67,4 +69,5 @@ class DistilBert(Family):
             "pooled_dense": "pre_classifier",
             "logits": "classifier",
         },
+        same_dropouts=("attention_dropout", "seq_classif_dropout"),
     )

@@ -38,6 +38,8 @@ class Gpt2(Family):
     withheld_because = WITHHELD_BECAUSE
     checkpoints = CheckpointFormat(
         model_type="gpt2",
+        class_name="GPT2",
+        prefix="transformer",
         sizes={
             "vocabulary_size": (("vocab_size",), 50257),
             "num_layers": (("n_layer", "num_hidden_layers"), 12),
@@ -75,4 +77,5 @@ class Gpt2(Family):
         ),
         tied_logits="lm_head.weight",
         special_tokens={"bos": "<|endoftext|>", "eos": "<|endoftext|>"},
+        same_dropouts=("attn_pdrop", "embd_pdrop"),
     )

@@ -12,6 +12,8 @@ from kdkit.models.families.family import register_family
 
 CHECKPOINTS = CheckpointFormat(
     model_type="roberta",
+    class_name="Roberta",
+    prefix="roberta",
     sizes={**BERT_SIZES, "vocabulary_size": (("vocab_size",), 50265)},
     dropout=("hidden_dropout_prob", 0.1),
     activation=("hidden_act", "gelu"),
@@ -38,6 +40,7 @@ CHECKPOINTS = CheckpointFormat(
     },
     positions_follow_padding=True,
     has_one_segment=True,
+    same_dropouts=("attention_probs_dropout_prob",),
 )
 
 

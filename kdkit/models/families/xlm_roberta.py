@@ -22,6 +22,7 @@ class XlmRoberta(Roberta):
     checkpoints = dataclasses.replace(
         CHECKPOINTS,
         model_type="xlm-roberta",
+        class_name="XLMRoberta",
         sizes=BERT_SIZES,
         special_tokens={
             "bos": "<s>",

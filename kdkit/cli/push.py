@@ -1,0 +1,238 @@
+"""Uploads a model to the Hugging Face Hub or to Kaggle.
+
+MODEL is a run, a preset directory, or a directory from kdkit export --format
+hf. TO is hf://USER/MODEL or kaggle://USER/MODEL/keras/VARIATION. A run's
+student is uploaded as a keras-hub preset, which loads without kdkit, with a
+model card from the run. kdkit lists the files first, and uploads only with
+--yes. A new model on the Hub is private without --public; Kaggle decides
+for its own.
+
+The token is that of `hf auth login` or of HF_TOKEN; for Kaggle it is in
+KAGGLE_API_TOKEN or ~/.kaggle/.
+
+example:
+  kdkit push runs/tinybert hf://ada/tinybert-sst2
+  kdkit push runs/tinybert hf://ada/tinybert-sst2 --yes --license apache-2.0
+  kdkit push runs/tinybert/exports/student-hf hf://ada/tinybert-hf --yes
+  kdkit push runs/tinybert kaggle://ada/tinybert/keras/sst2 --yes
+"""
+
+import contextlib
+import dataclasses
+import pathlib
+import re
+import shutil
+import tempfile
+
+from kdkit.cli.parser import Model
+from kdkit.cli.parser import option
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.io.files import write_text
+from kdkit.io.machine import byte_size
+from kdkit.io.reading import check_links
+from kdkit.io.reading import read_json
+from kdkit.models.places import HUGGING_FACE
+from kdkit.models.places import KAGGLE
+from kdkit.models.places import config_file
+
+NAME = r"[A-Za-z0-9][\w.-]{0,95}"
+PLACES = {
+    HUGGING_FACE: re.compile(rf"hf://({NAME}/{NAME})"),
+    KAGGLE: re.compile(rf"kaggle://({NAME}/{NAME}/keras/{NAME})"),
+}
+FORMS = "hf://USER/MODEL or kaggle://USER/MODEL/keras/VARIATION"
+
+
+@dataclasses.dataclass
+class Options:
+    """upload"""
+
+    model: Model | None = option(
+        "a run, a preset directory or a Hugging Face directory",
+        positional=True,
+        required=True,
+    )
+    to: str | None = option(
+        "where to upload it: hf://USER/MODEL or "
+        "kaggle://USER/MODEL/keras/VARIATION",
+        positional=True,
+        required=True,
+        metavar="TO",
+    )
+    yes: bool = option("upload the listed files", default=False)
+    dry_run: bool = option("only list the files", default=False)
+    public: bool = option(
+        "make a new model on the Hugging Face Hub public", default=False
+    )
+    license: str | None = option(
+        "the license in the model card, such as apache-2.0. Defaults to that "
+        "of the teacher's checkpoint, if it names one.",
+        metavar="NAME",
+    )
+
+
+def run(options):
+    kind, name = _target(options.to)
+    if options.yes and options.dry_run:
+        raise UsageError("--yes clashes with --dry-run. Remove one of them.")
+    source = _source(options.model)
+    is_preset = "registered_name" in read_json(
+        source / "config.json", "the config of a model"
+    )
+    if kind == KAGGLE and not is_preset:
+        raise UsageError(
+            f"{source} is a Hugging Face directory. Expected a keras-hub "
+            f"preset for {options.to}. Pass the run or its preset, or upload "
+            "to hf://USER/MODEL."
+        )
+    if options.public and kind == KAGGLE:
+        raise UsageError(
+            "--public applies to hf:// only. Remove it, and change the model's "
+            "visibility on Kaggle."
+        )
+    with _staged(source, is_preset, options.license) as folder:
+        _list_files(folder, source, options.to)
+        if options.dry_run:
+            return
+        if not options.yes:
+            raise UsageError(
+                "Nothing was uploaded. Expected --yes, because others may see "
+                f"what is at {options.to}. Add --yes to upload these files."
+            )
+        _require_token(kind)
+        try:
+            _upload(folder, is_preset, kind, name, options)
+        except Exception as error:  # both libraries raise many kinds
+            raise RunError(
+                f"The upload to {options.to} failed: {_first_line(error)}. "
+                "Check the name, the token's rights and the connection, and "
+                "run the command again."
+            ) from error
+    print(f"Uploaded to {options.to}.")
+
+
+def _target(uri):
+    """Returns the kind of a URI and the name in it."""
+    for kind, pattern in PLACES.items():
+        found = pattern.fullmatch(uri or "")
+        if found:
+            return kind, found.group(1)
+    raise UsageError(
+        f"Unknown place to upload to. Expected {FORMS}. Received: {uri!r}."
+    )
+
+
+def _source(model):
+    """Returns the directory of a model that can be uploaded."""
+    path = pathlib.Path(model)
+    if not path.is_dir():
+        raise UsageError(
+            f"{path} is not a directory. Expected a run, a preset directory or "
+            "a directory from kdkit export --format hf."
+        )
+    file = config_file(path)
+    source = path if file is None else file.parent
+    config = {}
+    if file is not None:
+        config = read_json(file, "the config of a model")
+    if not {"registered_name", "model_type"} & set(config):
+        raise UsageError(
+            f"{path} has no model to upload. Expected a finished run whose "
+            "model is a preset, a preset directory or a directory from kdkit "
+            "export --format hf. Pass one of these."
+        )
+    check_links(source)
+    return source
+
+
+@contextlib.contextmanager
+def _staged(source, is_preset, license):
+    """Yields a copy of the directory with a model card.
+
+    keras-hub writes and removes a README.md in what it uploads.
+    """
+    from kdkit.cli.models import locate
+    from kdkit.reporting.cards import CARD
+    from kdkit.reporting.cards import is_card
+    from kdkit.reporting.cards import render_card
+    from kdkit.reporting.records import read_run
+
+    with tempfile.TemporaryDirectory(prefix="kdkit-push-") as parent:
+        folder = pathlib.Path(parent, source.resolve().name)
+        shutil.copytree(
+            source, folder, ignore=shutil.ignore_patterns(".*", "*.lock")
+        )
+        place = locate(str(source))
+        card = folder / CARD
+        is_own = card.is_file() and is_card(card)
+        in_run = place.run is not None and is_preset
+        if in_run or not card.is_file() or (is_own and license):
+            notes = card.read_text("utf-8") if card.is_file() else ""
+            records = None if place.run is None else read_run(place.run.path)
+            text = render_card(source, records, place.arm, (), license)
+            if notes and not is_own:
+                text += f"\n{notes.replace('# ', '## ', 1)}"
+            write_text(card, text)
+        yield folder
+
+
+def _list_files(folder, source, uri):
+    files = [file for file in sorted(folder.rglob("*")) if file.is_file()]
+    print(f"{source} to {uri}:")
+    for file in files:
+        size = byte_size(file.stat().st_size)
+        print(f"  {file.relative_to(folder).as_posix()}  {size}")
+    total = byte_size(sum(file.stat().st_size for file in files))
+    print(f"{len(files)} files, {total}.", flush=True)
+
+
+def _require_token(kind):
+    """Raises an error without a token, before the upload begins."""
+    if kind == HUGGING_FACE:
+        import huggingface_hub
+
+        if huggingface_hub.get_token() is None:
+            raise UsageError(
+                "No token of the Hugging Face Hub. Expected one with the right "
+                "to write. Run hf auth login, or set HF_TOKEN."
+            )
+        return
+    from kagglehub import config
+
+    try:
+        found = config.get_kaggle_credentials()
+    except ValueError as error:
+        raise UsageError(f"{error}. Correct it.") from error
+    if found is None:
+        raise UsageError(
+            "No token of Kaggle. Expected one in KAGGLE_API_TOKEN or in "
+            "~/.kaggle/. Create it in the settings of your Kaggle account."
+        )
+
+
+def _upload(folder, is_preset, kind, name, options):
+    """Uploads a directory; presets through keras-hub."""
+    import huggingface_hub
+    import keras_hub
+
+    from kdkit.reporting.cards import CARD
+
+    if kind == HUGGING_FACE:
+        api = huggingface_hub.HfApi()
+        api.create_repo(name, private=not options.public, exist_ok=True)
+        if not is_preset:
+            api.upload_folder(repo_id=name, folder_path=str(folder))
+            return
+        # With a card on the Hub, keras-hub does not write its own.
+        api.upload_file(
+            repo_id=name,
+            path_or_fileobj=str(folder / CARD),
+            path_in_repo=CARD,
+        )
+    keras_hub.upload_preset(options.to, str(folder))
+
+
+def _first_line(error):
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return lines[0].rstrip(".")[:300]

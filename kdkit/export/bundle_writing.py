@@ -1,0 +1,355 @@
+"""Writes app bundles: LiteRT files with tokenizer, labels and test vectors."""
+
+import dataclasses
+import json
+import pathlib
+import shutil
+from collections.abc import Sequence
+
+import numpy as np
+
+from kdkit import data
+from kdkit.errors import UsageError
+from kdkit.export import metadata
+from kdkit.export.bundle import LABELS
+from kdkit.export.bundle import MANIFEST
+from kdkit.export.bundle import TOKENIZER
+from kdkit.export.bundle import VECTORS
+from kdkit.export.bundle import Bundle
+from kdkit.export.bundle import BundleInput
+from kdkit.export.bundle import BundleModel
+from kdkit.export.bundle import BundleTokenizer
+from kdkit.export.bundle import Outputs
+from kdkit.export.bundle import Runner
+from kdkit.export.bundle import SpecialToken
+from kdkit.export.bundle import TestVector
+from kdkit.export.bundle import described
+from kdkit.export.bundle import verify
+from kdkit.export.exporters import open_file
+from kdkit.export.inputs import ENCODER
+from kdkit.export.texts import TextInputs
+from kdkit.export.texts import difficult_examples
+from kdkit.io.files import staged
+from kdkit.models.families import family_of
+from kdkit.models.ruled_tokenizers import BytePair
+from kdkit.models.ruled_tokenizers import WordPiece
+from kdkit.models.text_rules import WORD_LENGTH
+from kdkit.models.text_rules import tokenizer_rules
+from kdkit.models.token_ids import vocabulary_by_id
+from kdkit.models.tokenizer_json import to_tokenizer_json
+from kdkit.tasks.kinds import MultiLabel
+from kdkit.tasks.task import Task
+from kdkit.version import __version__
+
+MEANINGS = {
+    "token_ids": "ids of the special tokens and the text's tokens, then the "
+    "id of the padding token",
+    "segment_ids": "0 for the first text and its special tokens, 1 for the "
+    "second text and the token at its end, 0 for padding",
+    "padding_mask": "1 for tokens, 0 for padding",
+}
+OUTPUT_MEANINGS = {
+    "logits": "logits in the order of the labels",
+    "softmax": "probabilities in the order of the labels, with the sum 1",
+    "sigmoid": "a probability for each label; predicted above 0.5",
+}
+SCORE = "the score"  # of a regression
+NUM_EXAMPLES = 12  # of the task, among the test vectors
+TOLERANCE = 0.02  # of a score, between processors
+
+
+def to_bundle(
+    files: Sequence,
+    path: str | pathlib.Path,
+    task: Task,
+    tokenizer,
+    examples: data.Examples | None = None,
+    metrics: dict[str, dict] | None = None,
+    overwrite: bool = False,
+) -> Bundle:
+    """Writes a folder with everything that an app needs to run a model.
+
+    The folder contains the LiteRT files, the vocabulary, `tokenizer.json` for
+    Hugging Face's `tokenizers`, `labels.txt`, `test_vectors.jsonl` and
+    `manifest.json`. It gets its name when `verify_bundle` accepts it.
+
+    Args:
+        files: sequence of paths of LiteRT files from `kdkit.export.to_litert`
+            with one `sequence_length`: one model in several precisions.
+        path: string or path. The folder to write.
+        task: `kdkit.tasks.Task`. A classification, multi-label task or
+            regression of texts or pairs.
+        tokenizer: the model's tokenizer, as in `kdkit.data.encode`.
+        examples: `kdkit.data.Examples` or `None`. The texts of the first 12
+            become test vectors, in addition to texts with accents, other
+            scripts, emoji, no characters and too many. Defaults to `None`.
+        metrics: dict from a file's name to its metrics, or `None`.
+        overwrite: bool. Whether to replace a bundle. Defaults to `False`.
+
+    Returns:
+        The `Bundle`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the folder exists, or for a file, task
+            or tokenizer that a bundle cannot contain. Nothing is written.
+        RunError: (a `RuntimeError`) if `tokenizer.json` gives other ids than
+            the tokenizer. No folder remains.
+
+    Example:
+
+    ```python
+    kdkit.export.to_litert(
+        student, "student-int8.tflite", "int8", sequence_length=64
+    )
+    kdkit.export.to_bundle(
+        ["student-int8.tflite"], "bundle", task, tokenizer, task.load("dev")
+    )
+    ```
+    """
+    path = pathlib.Path(path)
+    require_bundle_path(path, overwrite)
+    require_bundle_task(task)
+    files = [pathlib.Path(file) for file in files]
+    length = _common_length(files)
+    if examples is None:
+        examples = difficult_examples(task.num_texts)
+    else:
+        some = examples.take(range(min(NUM_EXAMPLES, len(examples))))
+        difficult = difficult_examples(task.num_texts)
+        examples = data.Examples(
+            tuple(
+                [*one, *other]
+                for one, other in zip(some.texts, difficult.texts, strict=True)
+            )
+        )
+    fast = to_tokenizer_json(tokenizer, length)
+    batch = TextInputs(tokenizer, length, task.num_texts).encoded(examples)
+    with staged(path) as folder:
+        folder.mkdir()
+        for file in files:
+            shutil.copyfile(file, folder / file.name)
+        names = _write_vocabulary(tokenizer, folder)
+        fast.save(str(folder / TOKENIZER))
+        labels = task.class_names or ()
+        if labels:
+            _write_lines(folder / LABELS, labels)
+        runners = {file: Runner(folder / file.name) for file in files}
+        names_of_inputs = runners[files[0]].input_names
+        inputs = {name: batch[name] for name in names_of_inputs}
+        _write_lines(
+            folder / VECTORS,
+            (
+                json.dumps(dataclasses.asdict(vector), ensure_ascii=False)
+                for vector in _vectors(task, examples, inputs, runners)
+            ),
+        )
+        bundle = Bundle(
+            __version__,
+            task.name,
+            task.kind.title,
+            labels,
+            task.num_texts,
+            tuple(
+                _model(task, folder / file.name, (metrics or {}).get(file.name))
+                for file in files
+            ),
+            tuple(
+                BundleInput(name, "int32", (1, length), MEANINGS[name])
+                for name in names_of_inputs
+            ),
+            _tokenizer_in_words(tokenizer, names, length),
+            TOLERANCE,
+            tuple(described(file) for file in sorted(folder.iterdir())),
+        )
+        (folder / MANIFEST).write_text(
+            f"{json.dumps(dataclasses.asdict(bundle), indent=2)}\n",
+            encoding="utf-8",
+        )
+        verify(folder, path)
+    return bundle
+
+
+def require_bundle_path(path: pathlib.Path, overwrite: bool) -> None:
+    """Raises an error if a bundle cannot get a name.
+
+    Args:
+        path: `pathlib.Path`.
+        overwrite: bool. Whether a bundle at the path may be replaced.
+
+    Raises:
+        UsageError: (a `ValueError`) if the path exists.
+    """
+    if not path.exists():
+        return
+    if not overwrite:
+        raise UsageError(
+            f"The folder {path} exists already. Expected a new path. Pass "
+            "--overwrite (Python: overwrite=True) to replace the bundle, or "
+            "another path."
+        )
+    if not (path / MANIFEST).is_file():
+        raise UsageError(
+            f"{path} is not an app bundle, so it is not replaced. Expected a "
+            f"folder with {MANIFEST}. Pass another path."
+        )
+
+
+def require_bundle_task(task: Task) -> None:
+    """Raises an error for a task that a bundle does not support.
+
+    Args:
+        task: `kdkit.tasks.Task`.
+
+    Raises:
+        UsageError: (a `ValueError`) for tagging and multiple choice.
+    """
+    if task.head.kind != "sequence":
+        raise UsageError(
+            f"An app bundle cannot contain a {task.kind.title} model. Expected "
+            "a classification, multi-label task or regression of texts or "
+            f"pairs. Received: task {task.name!r}. Export it without a bundle."
+        )
+    repeated = len(set(task.class_names or ())) < len(task.class_names or ())
+    if not task.is_regression and (not task.class_names or repeated):
+        raise UsageError(
+            f"An app bundle needs one label for each class of task "
+            f"{task.name!r}. Received: {task.class_names}. Name the task's "
+            "labels."
+        )
+
+
+def _common_length(files):
+    """Returns the length of all files, which must be classifiers' files."""
+    if not files:
+        raise UsageError(
+            "An app bundle needs a LiteRT file. Received: files=[]. Write one "
+            "with kdkit.export.to_litert."
+        )
+    lengths = {file: open_file(file, kind=ENCODER) for file in files}
+    lengths = {str(file): one.sequence_length for file, one in lengths.items()}
+    wrong = [file for file in files if file.suffix != ".tflite"]
+    if wrong or None in lengths.values() or len(set(lengths.values())) > 1:
+        raise UsageError(
+            "An app bundle needs LiteRT files with one fixed length. Received: "
+            f"{lengths}. Export them with sequence_length=N."
+        )
+    for file in files:
+        if metadata.read(file) is None:
+            raise UsageError(
+                f"{file} was not written by kdkit. Expected a file with "
+                f"{metadata.ENTRY}. Write it with kdkit.export.to_litert."
+            )
+    return next(iter(lengths.values()))
+
+
+def _vectors(task, examples, inputs, runners):
+    """Yields a test vector for each example.
+
+    `runners` is a dict from a file's path to its `Runner`.
+    """
+    for number, texts in enumerate(zip(*examples.texts, strict=True)):
+        row = {name: values[number] for name, values in inputs.items()}
+        outputs = {}
+        for file, run in runners.items():
+            scores = run(row)
+            _require_classes(task, scores, file)
+            outputs[file.name] = Outputs(
+                tuple(scores.tolist()),
+                _predicted(task, scores, _outputs(file)),
+            )
+        yield TestVector(
+            texts,
+            {name: tuple(values.tolist()) for name, values in row.items()},
+            outputs,
+        )
+
+
+def _require_classes(task, scores, file):
+    if scores.shape != (task.num_classes,):
+        raise UsageError(
+            f"{file.name} does not fit task {task.name!r}. Expected outputs of "
+            f"shape (1, {task.num_classes}). Received: {(1, *scores.shape)}. "
+            "Pass the task that the model was trained on."
+        )
+
+
+def _predicted(task, scores, outputs):
+    """Returns the labels that scores predict."""
+    if task.is_regression:
+        return ()
+    if isinstance(task.kind, MultiLabel):
+        limit = 0.5 if outputs == "sigmoid" else 0.0
+        chosen = np.flatnonzero(scores > limit)
+    else:
+        chosen = [int(scores.argmax())]
+    return tuple(task.class_names[number] for number in chosen)
+
+
+def _outputs(file):
+    """`"logits"`, `"softmax"` or `"sigmoid"`, from the file's metadata."""
+    return getattr(metadata.read(file), "outputs", "logits")
+
+
+def _model(task, file, metrics):
+    found, outputs = metadata.read(file), _outputs(file)
+    meaning = SCORE if task.is_regression else OUTPUT_MEANINGS[outputs]
+    return BundleModel(
+        file.name,
+        found.precision,
+        found.parameters,
+        outputs,
+        (1, task.num_classes),
+        meaning,
+        metrics,
+    )
+
+
+def _write_vocabulary(tokenizer, folder):
+    """Writes the vocabulary's files; returns their names."""
+    if isinstance(tokenizer, WordPiece):
+        _write_lines(folder / "vocab.txt", vocabulary_by_id(tokenizer))
+        return ("vocab.txt",)
+    if isinstance(tokenizer, BytePair):
+        vocabulary = json.dumps(dict(tokenizer.vocabulary), ensure_ascii=False)
+        _write_lines(folder / "vocab.json", [vocabulary])
+        merges = [m for m in tokenizer.merges if not m.startswith("#version")]
+        _write_lines(folder / "merges.txt", ["#version: 0.2", *merges])
+        return ("vocab.json", "merges.txt")
+    (folder / "spiece.model").write_bytes(tokenizer.proto)
+    return ("spiece.model",)
+
+
+def _tokenizer_in_words(tokenizer, files, length):
+    """Returns the settings of a tokenizer that `to_tokenizer_json` accepts."""
+    kind = "unigrams"
+    if isinstance(tokenizer, WordPiece | BytePair):
+        is_pieces = isinstance(tokenizer, WordPiece)
+        kind = "word_pieces" if is_pieces else "byte_pairs"
+    ids = {
+        "start": tokenizer.start_token_id,
+        "end": tokenizer.end_token_id,
+        "padding": tokenizer.pad_token_id,
+    }
+    if kind == "word_pieces":
+        ids["unknown"] = tokenizer.token_to_id(tokenizer.oov_token)
+    rules = tokenizer_rules(tokenizer) or tokenizer
+    family = family_of(tokenizer)
+    return BundleTokenizer(
+        kind,
+        files,
+        getattr(rules, "lowercase", False),
+        getattr(rules, "strip_accents", False),
+        getattr(rules, "max_input_chars_per_word", WORD_LENGTH),
+        {
+            name: SpecialToken(tokenizer.id_to_token(number), number)
+            for name, number in ids.items()
+        },
+        family.num_separators if family else 1,
+        getattr(rules, "truncation_side", "right"),
+        length,
+    )
+
+
+def _write_lines(path, lines):
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        file.writelines(f"{line}\n" for line in lines)

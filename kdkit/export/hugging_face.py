@@ -1,0 +1,148 @@
+"""Exports Keras models to directories that Hugging Face transformers loads."""
+
+import copy
+import pathlib
+
+from kdkit.export.exporters import Exporter
+from kdkit.export.exporters import ExportReport
+from kdkit.export.exporters import get_exporter
+from kdkit.export.exporters import register_exporter
+from kdkit.export.inputs import DECODER
+from kdkit.export.inputs import ENCODER
+from kdkit.export.inputs import INPUT_NAMES
+from kdkit.export.inputs import BatchFile
+from kdkit.models.backbones import hugging_face_config
+from kdkit.models.hugging_face_saving import load_checkpoint_model
+from kdkit.models.hugging_face_saving import require_convertible_model
+from kdkit.models.hugging_face_saving import save_hugging_face
+
+
+@register_exporter("hf")
+class HuggingFace(Exporter):
+    """The directory of a Hugging Face checkpoint, with its tokenizer.
+
+    kdkit loads such a directory as a model (`kdkit.models.load_classifier`,
+    `kdkit evaluate`), so `open_file` is for other formats.
+
+    `export` also takes the `tokenizer`, `class_names` and `problem_type` of
+    `to_hugging_face`.
+    """
+
+    title = "Hugging Face checkpoint"
+    kinds = (ENCODER, DECODER)
+    takes_threads = False  # TensorFlow sets them for the whole process
+    is_checkpoint = True
+
+    def owns(self, path):
+        return hugging_face_config(path) is not None
+
+    def file_name(self, label, precision):
+        return f"{label}-hf"
+
+    def export(
+        self,
+        model,
+        *args,
+        tokenizer=None,
+        class_names=None,
+        problem_type=None,
+        **kwargs,
+    ):
+        if tokenizer is None:
+            preprocessor = getattr(model, "preprocessor", None)
+            tokenizer = getattr(preprocessor, "tokenizer", None)
+        exporter = copy.copy(self)
+        exporter._given = (tokenizer, class_names, problem_type)
+        return Exporter.export(exporter, model, *args, **kwargs)
+
+    def validate(self, source):
+        require_convertible_model(source.model)
+
+    def write(self, source, path, precision):
+        save_hugging_face(source.model, self._given[0], path, *self._given[1:])
+
+    def open(self, path, threads=1):
+        return _Checkpoint(path)
+
+
+class _Checkpoint(BatchFile):
+    """The model in a checkpoint, built again from its files."""
+
+    def __init__(self, path):
+        self.path = path
+        self._model = load_checkpoint_model(path)
+        self.input_names = tuple(
+            name for name in INPUT_NAMES if name in self._model.input
+        )
+
+    def set_inputs(self, batch):
+        self._batch = {name: batch[name] for name in self.input_names}
+
+    def invoke(self):
+        self._logits = self._model(self._batch, training=False)
+
+    def output(self):
+        return self._logits.numpy()
+
+
+def to_hugging_face(
+    model,
+    path: str | pathlib.Path,
+    tokenizer=None,
+    class_names: tuple[str, ...] | None = None,
+    problem_type: str | None = None,
+    verification_data=None,
+    overwrite: bool = False,
+) -> ExportReport:
+    """Writes a model as a directory for transformers, checked against Keras.
+
+    transformers loads the directory with `AutoModelForSequenceClassification`,
+    `AutoModelForTokenClassification` or `AutoModelForCausalLM`, and with
+    `AutoTokenizer`. Its logits differ from the Keras model's only by rounding.
+    `kdkit.models.load_classifier` and `kdkit evaluate` load it too.
+
+    Args:
+        model: `keras.Model`. A classifier of texts or tokens on a BERT,
+            DistilBERT, RoBERTa, XLM-RoBERTa or ALBERT, or a GPT-2.
+        path: string or path. The directory to write.
+        tokenizer: the model's keras-hub tokenizer, or `None`. Defaults to the
+            tokenizer of the model's preprocessor, if it has one; otherwise no
+            tokenizer is written.
+        class_names: tuple of strings, one for each logit, for `id2label`.
+            Defaults to `None`: `LABEL_0` and so on.
+        problem_type: string or `None`, as in
+            `kdkit.models.save_hugging_face`. Defaults to `None`.
+        verification_data: batches, as in `to_litert`.
+        overwrite: bool. Whether to replace such a directory. Defaults to
+            `False`.
+
+    Returns:
+        An `ExportReport`. The differences are those of the model that is built
+        again from the files.
+
+    Warns:
+        UserWarning: if transformers splits some texts differently from
+            keras-hub's own tokenizer, and as in `to_litert`.
+
+    Raises:
+        UsageError: (a `ValueError`) if an argument is invalid, the path exists,
+            or transformers has no such model. Nothing is written.
+        RunError: (a `RuntimeError`) if outputs or token ids differ. No
+            directory remains.
+
+    Example:
+
+    ```python
+    names = ("negative", "positive")
+    kdkit.export.to_hugging_face(student, "student-hf", tokenizer, names)
+    ```
+    """
+    return get_exporter("hf").export(
+        model,
+        path,
+        tokenizer=tokenizer,
+        class_names=class_names,
+        problem_type=problem_type,
+        verification_data=verification_data,
+        overwrite=overwrite,
+    )

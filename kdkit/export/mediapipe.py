@@ -1,0 +1,339 @@
+"""LiteRT files that MediaPipe Tasks' `TextClassifier` opens.
+
+`TextClassifier` reads a string. It needs the vocabulary, the labels and a
+description of the tensors in the file: TensorFlow Lite's metadata, a flat
+buffer inside the file's flat buffer, and text files in the ZIP archive after
+it. The names `ids`, `mask` and `segment_ids` are in this description only; the
+tensors and the signature have the names that kdkit always writes.
+"""
+
+import dataclasses
+import pathlib
+
+import keras
+import numpy as np
+from keras import ops
+
+from kdkit.backends import LateModule
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.export import metadata
+from kdkit.export.inputs import ENCODER
+from kdkit.export.inputs import INPUT_NAMES
+from kdkit.export.mediapipe_tokens import MediaPipeTokenizer
+from kdkit.export.mediapipe_tokens import extra_lines
+from kdkit.export.mediapipe_tokens import is_uncased
+from kdkit.export.mediapipe_tokens import lines_problem
+from kdkit.models.ruled_tokenizers import WordPiece
+
+flatbuffers = LateModule("flatbuffers", "flatbuffers")
+schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
+MODEL_IDENTIFIER, METADATA_IDENTIFIER = b"TFL3", b"M001"
+BUFFER = "TFLITE_METADATA"  # the name of the metadata in a `.tflite` file
+OLDEST_PARSER = "1.1.0"  # the first one that knows BERT's tokenizer
+VOCABULARY, LABELS = "vocab.txt", "labels.txt"
+TENSOR_NAMES = {
+    "token_ids": "ids",
+    "segment_ids": "segment_ids",
+    "padding_mask": "mask",
+}
+# Numbers in the schema of the metadata.
+AXIS_LABELS, VOCABULARY_FILE = 2, 5  # types of associated files
+FEATURES, BERT_TOKENIZER = 1, 4  # members of unions
+ALIGNMENT = 16  # bytes, of the weights in a file
+
+
+@dataclasses.dataclass(frozen=True)
+class TextClassifier:
+    """What a file contains for MediaPipe's `TextClassifier`.
+
+    Args:
+        lines: tuple of strings. The lines of `vocab.txt`, by id.
+        labels: tuple of strings. The lines of `labels.txt`, by class.
+        vocabulary_size: int. The number of token ids that the model has. The
+            lines with larger ids are other spellings of the model's pieces.
+        targets: int array of shape `(num_extra_lines,)`. The model's id for
+            each of these lines.
+    """
+
+    lines: tuple[str, ...]
+    labels: tuple[str, ...]
+    vocabulary_size: int
+    targets: np.ndarray
+
+    def model_ids(self, token_ids):
+        """Returns the model's ids for the ids of `lines`.
+
+        Args:
+            token_ids: int tensor or array of any shape.
+        """
+        if not len(self.targets):
+            return token_ids
+        last = self.vocabulary_size - 1
+        extra = np.arange(len(self.targets)) + self.vocabulary_size
+        # Added to ids, so that all ids of the model need one entry.
+        shifts = np.concatenate([[0], self.targets - extra]).astype("int32")
+        places = ops.maximum(token_ids - last, 0)
+        return token_ids + ops.take(shifts, places, axis=0)
+
+    def text_ids(self, texts, sequence_length: int) -> list[list[int]]:
+        """Returns the ids of the model that MediaPipe makes from texts.
+
+        Args:
+            texts: iterable of strings.
+            sequence_length: int. The file's length in tokens.
+        """
+        tokenizer = MediaPipeTokenizer(self.lines)
+        ids = [*range(self.vocabulary_size), *self.targets.tolist()]
+        return [
+            [ids[number] for number in tokenizer(text, sequence_length)]
+            for text in texts
+        ]
+
+    def add_to(self, path: pathlib.Path) -> None:
+        """Adds the metadata, the vocabulary and the labels to a file.
+
+        Args:
+            path: `pathlib.Path` of a `.tflite` file with nothing after its flat
+                buffer, under its temporary name.
+        """
+        model = schema.ModelT.InitFromPackedBuf(bytearray(path.read_bytes()), 0)
+        graph = model.subgraphs[0]
+        names = [_plain_name(graph.tensors[i].name) for i in graph.inputs]
+        buffer = schema.BufferT()
+        buffer.data = np.frombuffer(_metadata(names), "uint8")
+        entry = schema.MetadataT()
+        entry.name, entry.buffer = BUFFER, len(model.buffers)
+        model.buffers.append(buffer)
+        model.metadata = [*(model.metadata or ()), entry]
+        write_model(model, path)
+        files = {VOCABULARY: self.lines, LABELS: self.labels}
+        metadata.add_files(
+            path,
+            {
+                name: "".join(f"{line}\n" for line in lines)
+                for name, lines in files.items()
+            },
+        )
+
+    def verify(self, file, sequence_length: int, path: str) -> None:
+        """Compares the outputs for the extra lines with those for their ids.
+
+        Args:
+            file: `kdkit.export.LiteRTModel`.
+            sequence_length: int.
+            path: string. The file's name in the message.
+
+        Raises:
+            RunError: if the file does not map each extra line to its id.
+        """
+        ids = np.arange(len(self.targets)) + self.vocabulary_size
+        for start in range(0, len(ids), sequence_length):
+            part = slice(start, start + sequence_length)
+            ours, theirs = (
+                file(_one_row(some[part])) for some in (self.targets, ids)
+            )
+            if not np.array_equal(ours, theirs):
+                raise RunError(
+                    f"{path} was not written: other spellings in its "
+                    f"{VOCABULARY} have other outputs than the vocabulary's "
+                    "pieces. Pass mediapipe=False."
+                )
+
+
+def _one_row(ids):
+    ids = ids[np.newaxis].astype("int32")
+    return {
+        "token_ids": ids,
+        "segment_ids": np.zeros_like(ids),
+        "padding_mask": np.ones_like(ids),
+    }
+
+
+def obstacle(source, tokenizer, num_texts: int = 1) -> str | None:
+    """Returns why `TextClassifier` cannot run a model, `None` if it can.
+
+    Args:
+        source: `Exportable`.
+        tokenizer: a keras-hub tokenizer, or `None`.
+        num_texts: int. The number of texts in an example. Defaults to 1.
+    """
+    if source.kind != ENCODER:
+        return "it runs no decoders and no models on numbers"
+    if num_texts != 1:
+        return f"it reads one text, and the model reads {num_texts}"
+    if source.rows_per_output != 1 or len(source.model.output.shape) != 2:
+        return "it runs classifiers of whole texts only"
+    if source.model.output.shape[-1] < 2:
+        return "it runs classifiers, and the model returns one score"
+    if source.input_names != INPUT_NAMES:
+        return (
+            "it needs the inputs token_ids, segment_ids and padding_mask, and "
+            f"the model has {' and '.join(source.input_names)} only"
+        )
+    if source.sequence_length is None:
+        return "it needs a fixed length"
+    if tokenizer is None:
+        return "the model's tokenizer is unknown"
+    if not isinstance(tokenizer, WordPiece):
+        return (
+            "it reads BERT's word pieces, and the model reads those of a "
+            f"{type(tokenizer).__name__}"
+        )
+    if not is_uncased(tokenizer):
+        return "it lower-cases all texts, and the vocabulary is cased"
+    return lines_problem(tokenizer)
+
+
+def text_classifier(source, tokenizer, labels, texts=()) -> TextClassifier:
+    """Returns what a file of a model needs for `TextClassifier`.
+
+    Args:
+        source: `Exportable`.
+        tokenizer: a keras-hub tokenizer, or `None`.
+        labels: sequence of strings, the names of the classes in the order of
+            the model's outputs, or `None`.
+        texts: iterable of strings. Words with accents in them get lines in
+            `vocab.txt`. Defaults to `()`.
+
+    Raises:
+        UsageError: (a `ValueError`) if `TextClassifier` cannot run the model,
+            or the labels are missing or do not fit.
+    """
+    problem = obstacle(source, tokenizer)
+    if problem is not None:
+        raise UsageError(
+            f"MediaPipe's TextClassifier cannot run this model: {problem}. "
+            "Pass mediapipe=False."
+        )
+    labels = _checked_labels(labels, source.model.output.shape[-1])
+    lines = list(tokenizer.get_vocabulary())
+    size = source.vocabulary_size
+    if len(lines) > size:
+        raise UsageError(
+            f"The tokenizer has {len(lines)} pieces, but the model only has "
+            f"{size} token ids. Pass the model's own tokenizer."
+        )
+    extra = extra_lines(tokenizer, texts)
+    lines += [f"[not a piece {number}]" for number in range(len(lines), size)]
+    return TextClassifier(
+        (*lines, *extra), labels, size, np.array([*extra.values()], "int32")
+    )
+
+
+def _checked_labels(labels, num_classes):
+    if labels is None:
+        raise UsageError(
+            "The names of the classes are unknown. Expected a list of "
+            f"{num_classes} strings, in the order of the model's outputs. Pass "
+            "for example labels=['negative', 'positive']."
+        )
+    labels = tuple(map(str, labels))
+    wrong = [
+        label for label in labels if not label.strip() or label.splitlines()[1:]
+    ]
+    if len(set(labels)) != num_classes or len(labels) != num_classes or wrong:
+        raise UsageError(
+            "The names of the classes do not fit. Expected "
+            f"{num_classes} different names of one line. Received: "
+            f"{shortened(list(labels))}. Pass one for each output."
+        )
+    return labels
+
+
+def as_text_classifier(source, classifier: TextClassifier):
+    """Returns an `Exportable` whose model reads the ids of all lines.
+
+    Args:
+        source: `Exportable`.
+        classifier: `TextClassifier`.
+    """
+    if not len(classifier.targets):
+        return source
+    inputs = {
+        name: keras.Input((source.sequence_length,), dtype="int32", name=name)
+        for name in source.input_names
+    }
+    ids = classifier.model_ids(inputs["token_ids"])
+    outputs = source.model({**inputs, "token_ids": ids})
+    model = keras.Model(inputs, outputs, name=source.model.name)
+    return dataclasses.replace(source, model=model)
+
+
+class _Aligned:
+    """A buffer of a model whose data are aligned in the file."""
+
+    def __init__(self, buffer):
+        self._buffer = buffer
+
+    def Pack(self, builder):  # noqa: N802
+        data = self._buffer.data
+        if data is None or not len(data):
+            return self._buffer.Pack(builder)
+        data = np.asarray(data, "uint8").tobytes()
+        builder.StartVector(1, len(data), ALIGNMENT)
+        builder.head = builder.Head() - len(data)
+        builder.Bytes[builder.Head() : builder.Head() + len(data)] = data
+        vector = builder.EndVector()
+        schema.BufferStart(builder)
+        schema.BufferAddData(builder, vector)
+        return schema.BufferEnd(builder)
+
+
+def write_model(model, path: pathlib.Path) -> None:
+    """Writes a `.tflite` file's flat buffer with aligned weights.
+
+    Args:
+        model: `ModelT` of LiteRT's schema.
+        path: `pathlib.Path`.
+    """
+    model.buffers = [_Aligned(buffer) for buffer in model.buffers]
+    builder = flatbuffers.Builder()
+    builder.Finish(model.Pack(builder), MODEL_IDENTIFIER)
+    path.write_bytes(builder.Output())
+
+
+def _plain_name(name):
+    return name.decode().removeprefix("serving_default_").split(":")[0]
+
+
+def _metadata(input_names):
+    """Returns the metadata, for inputs in the file's order."""
+    builder = flatbuffers.Builder()
+    features = {0: FEATURES, 1: {}}
+    labels = {0: LABELS, 1: "The names of the classes", 2: AXIS_LABELS}
+    vocabulary = {0: VOCABULARY, 1: "The word pieces", 2: VOCABULARY_FILE}
+    # Keys are the fields' numbers in the tables of the schema.
+    graph = {
+        2: [{0: TENSOR_NAMES[name], 3: features} for name in input_names],
+        3: [{0: "score", 3: features, 6: [labels]}],
+        5: [{0: BERT_TOKENIZER, 1: {0: [vocabulary]}}],
+    }
+    metadata = {0: "Text classifier", 3: [graph], 7: OLDEST_PARSER}
+    builder.Finish(_packed(builder, metadata), METADATA_IDENTIFIER)
+    return builder.Output()
+
+
+def _packed(builder, value):
+    """Writes a string, a vector of tables or a table; returns its offset."""
+    if isinstance(value, str):
+        return builder.CreateString(value)
+    if isinstance(value, list):
+        offsets = [_packed(builder, one) for one in value]
+        builder.StartVector(4, len(offsets), 4)
+        for offset in reversed(offsets):
+            builder.PrependUOffsetTRelative(offset)
+        return builder.EndVector()
+    offsets = {
+        field: _packed(builder, one)
+        for field, one in value.items()
+        if not isinstance(one, int)
+    }
+    builder.StartObject(max(value, default=-1) + 1)
+    for field, one in value.items():
+        if isinstance(one, int):
+            builder.PrependUint8Slot(field, one, 0)
+        else:
+            builder.PrependUOffsetTRelativeSlot(field, offsets[field], 0)
+    return builder.EndObject()

@@ -1,0 +1,415 @@
+"""Saves models as Hugging Face checkpoints, which transformers loads.
+
+Everything that differs between families is in their `CheckpointFormat`, from
+which kdkit also reads checkpoints: a name that is read is the name that is
+written.
+"""
+
+import json
+import math
+import pathlib
+import warnings
+
+import keras
+import numpy as np
+import safetensors.numpy
+import tokenizers
+from tokenizers import decoders
+from tokenizers import processors
+
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.io.files import write_text
+from kdkit.io.reading import read_json
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.models.families import HEAD_CLASSES
+from kdkit.models.families import family_of
+from kdkit.models.heads import Head
+from kdkit.models.heads import add_head
+from kdkit.models.heads import backbone_of
+from kdkit.models.heads import classifier_head_kind
+from kdkit.models.heads import find_head
+from kdkit.models.hugging_face_config import read_checkpoint_config
+from kdkit.models.hugging_face_files import CONFIG
+from kdkit.models.hugging_face_files import WHOLE
+from kdkit.models.hugging_face_tokenizers import SEGMENTS
+from kdkit.models.hugging_face_tokenizers import SPECIAL
+from kdkit.models.hugging_face_weights import THIRDS
+from kdkit.models.hugging_face_weights import WEIGHTS
+from kdkit.models.hugging_face_weights import Tensors
+from kdkit.models.hugging_face_weights import copy_head
+from kdkit.models.hugging_face_weights import head_layers
+from kdkit.models.hugging_face_weights import load_weights
+from kdkit.models.hugging_face_weights import tensor_name
+from kdkit.models.ruled_tokenizers import BytePair
+from kdkit.models.ruled_tokenizers import WordPiece
+from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.saving import SAMPLES
+from kdkit.models.text_rules import TextRules
+from kdkit.models.text_rules import bert_rules
+from kdkit.models.text_rules import tokenizer_rules
+from kdkit.models.token_ids import vocabulary_by_id
+from kdkit.models.tokenizer_json import to_tokenizer_json
+
+PROBLEM_TYPES = (
+    "single_label_classification",
+    "multi_label_classification",
+    "regression",
+)
+SPECIAL_MAP = "special_tokens_map.json"
+# The class that takes everything from `tokenizer.json`, since transformers 4.
+TOKENIZER_CLASS = "PreTrainedTokenizerFast"
+UNKNOWN = "unk"
+
+
+def require_convertible_model(model) -> None:
+    """Raises an error for a model that is not the same in transformers.
+
+    Args:
+        model: `keras.Model`.
+
+    Raises:
+        UsageError: (a `ValueError`) with what differs.
+    """
+    backbone = backbone_of(model)
+    family = family_of(backbone)
+    form = family and family.checkpoints
+    if form is None:
+        known = [one.title for one in ALL_FAMILIES.values() if one.checkpoints]
+        raise UsageError(
+            "This model cannot become a Hugging Face checkpoint. Expected a "
+            f"model of {', '.join(known)}. Received: a "
+            f"{family.title if family else type(model).__name__}. Export it in "
+            "another format."
+        )
+    problem = _problem(model, backbone, family)
+    if problem is not None:
+        raise UsageError(
+            f"This {family.title} cannot become a Hugging Face checkpoint: "
+            f"{problem}. Export it in another format."
+        )
+
+
+def _problem(model, backbone, family):
+    """Returns what transformers computes differently, or `None`."""
+    form = family.checkpoints
+    settings = _settings(backbone)
+    if form.epsilon[0] is None and not math.isclose(
+        settings.layer_norm_epsilon, form.epsilon[1]
+    ):
+        return (
+            "its layer_norm_epsilon is "
+            f"{settings.layer_norm_epsilon:g}. Expected {form.epsilon[1]:g}, "
+            "which transformers always uses for this family"
+        )
+    if family.is_decoder:
+        return None
+    kind = classifier_head_kind(model)
+    names = form.head_layers(kind)
+    if not names:
+        return (
+            f"its head is of kind {kind!r}. Expected one of "
+            f"{', '.join(HEAD_CLASSES)}"
+        )
+    activation = getattr(model, "activation", None)
+    if activation not in (None, keras.activations.linear):
+        return (
+            f"its output has the activation {activation.__name__!r}. Expected "
+            "logits"
+        )
+    head_model = find_head(model)
+    if head_model is not None and "token_ids" in head_model.input:
+        return (
+            "its head has candidate classes for each token, which no class of "
+            "transformers has"
+        )
+    *inner, _ = head_layers(model, names).values()
+    width = backbone.hidden_dim
+    if any(layer.units != width for layer in inner):
+        return f"its head is {inner[0].units} wide. Expected {width}"
+    return None
+
+
+def save_hugging_face(
+    model,
+    tokenizer,
+    path,
+    class_names: tuple[str, ...] | None = None,
+    problem_type: str | None = None,
+) -> None:
+    """Writes a model as a Hugging Face checkpoint directory.
+
+    transformers loads it with `AutoModelForSequenceClassification`,
+    `AutoModelForTokenClassification` or `AutoModelForCausalLM`, and with
+    `AutoTokenizer`. It returns the same logits, without softmax.
+
+    Args:
+        model: a classifier of texts or tokens from `kdkit.models.add_head`, or
+            a GPT-2, in a family whose checkpoints kdkit reads.
+        tokenizer: the model's keras-hub tokenizer, or `None` to write no
+            tokenizer.
+        path: string or path of the directory. It is created.
+        class_names: tuple of strings, one for each logit. Defaults to `None`:
+            `LABEL_0` and so on.
+        problem_type: string or `None`. One of `PROBLEM_TYPES`, by which
+            transformers chooses its loss. Defaults to `None`: regression for a
+            single logit, otherwise classification.
+
+    Raises:
+        UsageError: (a `ValueError`) if transformers has no such model.
+        RunError: if the written tokenizer does not return the same ids.
+    """
+    require_convertible_model(model)
+    path = pathlib.Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    config = _config(model, tokenizer, class_names, problem_type)
+    _write_json(path / "config.json", config)
+    safetensors.numpy.save_file(
+        _tensors(model, config), path / WEIGHTS, metadata={"format": "pt"}
+    )
+    if tokenizer is not None:
+        _save_tokenizer(model, tokenizer, path)
+
+
+def load_checkpoint_model(path: pathlib.Path):
+    """Returns the model in a directory that `save_hugging_face` wrote.
+
+    It is built from the files alone, to compare it with the model that was
+    saved. `kdkit.models.load_classifier` also loads the tokenizer.
+
+    Args:
+        path: `pathlib.Path` of the directory.
+
+    Returns:
+        `keras.Model`.
+
+    Raises:
+        UsageError: (a `ValueError`) if a file is damaged.
+    """
+    file = path / "config.json"
+    values = read_json(file, "the config of a model")
+    config = read_checkpoint_config(values, file)
+    backbone = config.build()
+    with Tensors(path) as tensors:
+        load_weights(backbone, config, tensors)
+    if config.family.is_decoder:
+        return config.family.causal_lm(backbone)
+    (name,) = values["architectures"]
+    for kind, suffix in HEAD_CLASSES.items():
+        if name.endswith(suffix):
+            model = add_head(backbone, Head(kind, len(values["id2label"])))
+            copy_head(path, model, kind)
+            return model
+    return backbone
+
+
+def _settings(backbone):
+    """Returns the `BlockSettings` of a backbone."""
+    own = getattr(backbone, "block_settings", None)
+    return own or family_of(backbone).block_settings
+
+
+def _config(model, tokenizer, class_names, problem_type):
+    """Returns the entries of `config.json`."""
+    backbone = backbone_of(model)
+    family = family_of(backbone)
+    form = family.checkpoints
+    settings = _settings(backbone)
+    values = {"model_type": form.model_type}
+    for size, (names, _) in form.sizes.items():
+        values[names[0]] = int(getattr(backbone, size))
+    if tokenizer is not None:
+        special = _special_tokens(tokenizer, family)
+        for name in ("bos", "eos", "pad"):
+            if name in special:
+                number = int(tokenizer.token_to_id(special[name]))
+                values[f"{name}_token_id"] = number
+    if form.positions_follow_padding:
+        values.setdefault("pad_token_id", 1)  # transformers' default
+        (positions, *_), _ = form.sizes["max_sequence_length"]
+        values[positions] += values["pad_token_id"] + 1
+    if form.has_one_segment:
+        values["type_vocab_size"] = 1
+    dropout = float(backbone.get_config()["dropout"])
+    for name in (form.dropout[0], *form.same_dropouts):
+        values[name] = dropout
+    values[form.activation[0]] = settings.activation
+    if form.epsilon[0] is not None:
+        values[form.epsilon[0]] = settings.layer_norm_epsilon
+    values["tie_word_embeddings"] = True
+    values["dtype"] = values["torch_dtype"] = "float32"
+    if family.is_decoder:
+        return {"architectures": [f"{form.class_name}LMHeadModel"], **values}
+    kind = classifier_head_kind(model)
+    num_classes = model.output_shape[-1]
+    if class_names is None or len(class_names) != num_classes:
+        class_names = [f"LABEL_{number}" for number in range(num_classes)]
+    values["id2label"] = {str(n): name for n, name in enumerate(class_names)}
+    values["label2id"] = {name: n for n, name in enumerate(class_names)}
+    if kind == "sequence":
+        usual = "regression" if num_classes == 1 else PROBLEM_TYPES[0]
+        values["problem_type"] = problem_type or usual
+    name = f"{form.class_name}{HEAD_CLASSES[kind]}"
+    return {"architectures": [name], **values}
+
+
+def _tensors(model, config):
+    """Returns a checkpoint's tensors by name, float32."""
+    backbone = backbone_of(model)
+    family = family_of(backbone)
+    form = family.checkpoints
+    layout = form.weights
+    found = {}
+    skipped = 0
+    if form.positions_follow_padding:
+        skipped = config["pad_token_id"] + 1
+    for variable in backbone.weights:
+        name = f"{form.prefix}.{tensor_name(layout, variable.path)}"
+        value = _tensor(variable, layout, skipped)
+        layer = variable.path.split("/")[-2]
+        if layout.joined is not None and layout.joined in name:
+            found.setdefault(name, dict.fromkeys(THIRDS))[layer] = value
+        else:
+            found[name] = value
+    for name, value in found.items():
+        if isinstance(value, dict):
+            found[name] = np.concatenate(list(value.values()), axis=-1)
+    if form.has_one_segment:
+        name = f"{form.prefix}.embeddings.token_type_embeddings.weight"
+        found[name] = np.zeros((1, backbone.hidden_dim), "float32")
+    names = None
+    if not family.is_decoder:
+        kind = classifier_head_kind(model)
+        names = form.head_layers(kind)
+        if kind == "tokens":  # transformers has no pooler there
+            pooler = layout.parts.get("pooled_dense")
+            for leaf in ("weight", "bias"):
+                found.pop(f"{form.prefix}.{pooler}.{leaf}", None)
+        for layer, dense in head_layers(model, names).items():
+            found[f"{names[layer]}.weight"] = _array(dense.kernel).T
+            found[f"{names[layer]}.bias"] = _array(dense.bias)
+    return {name: np.ascontiguousarray(one) for name, one in found.items()}
+
+
+def _tensor(variable, layout, skipped):
+    """Returns a variable in the shape of a checkpoint's tensor."""
+    value = _array(variable)
+    path = variable.path
+    if "position_embedding" in path and skipped:
+        rows = np.zeros((skipped, value.shape[-1]), "float32")
+        value = np.concatenate([rows, value])
+    if path.endswith("/kernel"):
+        is_output = "attention_output" in path
+        num_inputs = value.ndim - 1 if is_output else 1
+        rows = math.prod(value.shape[:num_inputs])
+        value = value.reshape(rows, -1)
+        value = value.T if layout.is_transposed else value
+    elif path.endswith("/bias"):
+        value = value.reshape(-1)
+    return value
+
+
+def _array(variable):
+    return np.asarray(keras.ops.convert_to_numpy(variable), "float32")
+
+
+def _special_tokens(tokenizer, family):
+    """Returns the special tokens by their names in transformers."""
+    if isinstance(tokenizer, WordPiece):
+        return {UNKNOWN: tokenizer.oov_token, **SPECIAL}
+    return dict(family.checkpoints.special_tokens)
+
+
+def _save_tokenizer(model, tokenizer, path):
+    """Writes the tokenizer's files, and compares the ids."""
+    family = family_of(backbone_of(model))
+    tokenizer = _with_nearest_rules(tokenizer)
+    made = to_tokenizer_json(tokenizer)
+    special = _special_tokens(tokenizer, family)
+    # Special tokens get their ids from the vocabulary.
+    made.add_special_tokens(list(dict.fromkeys(special.values())))
+    if family.is_decoder:  # in transformers GPT-2 adds no special tokens
+        made.post_processor = processors.ByteLevel(trim_offsets=False)
+    if isinstance(tokenizer, WordPiece):
+        made.decoder = decoders.WordPiece(prefix=tokenizer.suffix_indicator)
+    elif isinstance(tokenizer, BytePair):
+        made.decoder = decoders.ByteLevel()
+    else:
+        made.decoder = decoders.Metaspace()
+    made.save(str(path / WHOLE))
+    _save_vocabulary(tokenizer, path)
+    tokens = {f"{name}_token": token for name, token in special.items()}
+    _write_json(path / SPECIAL_MAP, tokens)
+    rules = tokenizer_rules(tokenizer)
+    names = ["input_ids", SEGMENTS, "attention_mask"]
+    if "num_segments" not in family.checkpoints.sizes:
+        names.remove(SEGMENTS)
+    settings = {
+        "tokenizer_class": TOKENIZER_CLASS,
+        "model_max_length": family.num_positions(backbone_of(model)),
+        "model_input_names": names,
+        "padding_side": "right",
+        "truncation_side": rules.truncation_side if rules else "right",
+        "clean_up_tokenization_spaces": False,
+        **tokens,
+    }
+    _write_json(path / CONFIG, settings)
+    _require_same_ids(tokenizer, path)
+
+
+def _with_nearest_rules(tokenizer):
+    """Returns a tokenizer that transformers can have, and warns of others."""
+    if tokenizer_rules(tokenizer) is not None:
+        return tokenizer
+    if isinstance(tokenizer, WordPiece):
+        rules = bert_rules(tokenizer.lowercase, tokenizer.strip_accents)
+    elif isinstance(tokenizer, BytePair):
+        rules = TextRules()
+    else:
+        return tokenizer
+    ruled = with_rules(tokenizer, rules)
+    texts = list(SAMPLES)
+    pairs = zip(tokenizer(texts), ruled(texts), strict=True)
+    different = sum(list(map(int, a)) != list(map(int, b)) for a, b in pairs)
+    if different:
+        warnings.warn(
+            f"keras-hub's own {type(tokenizer).__name__} splits {different} of "
+            f"{len(texts)} difficult sample texts differently from "
+            "transformers, which therefore gets other ids for such texts. "
+            "Train with a tokenizer from kdkit.models.load_tokenizer to get "
+            "the same ids.",
+            stacklevel=2,
+        )
+    return ruled
+
+
+def _save_vocabulary(tokenizer, path):
+    """Writes the vocabulary in the files of older programs."""
+    if isinstance(tokenizer, WordPiece):
+        lines = "".join(f"{one}\n" for one in vocabulary_by_id(tokenizer))
+        write_text(path / "vocab.txt", lines)
+    elif isinstance(tokenizer, BytePair):
+        _write_json(path / "vocab.json", dict(tokenizer.vocabulary))
+        merges = [
+            one for one in tokenizer.merges if not one.startswith("#version")
+        ]
+        text = "".join(f"{one}\n" for one in ["#version: 0.2", *merges])
+        write_text(path / "merges.txt", text)
+
+
+def _require_same_ids(tokenizer, path):
+    """Raises an error if the written tokenizer returns other ids."""
+    written = tokenizers.Tokenizer.from_file(str(path / WHOLE))
+    for text, ids in zip(SAMPLES, tokenizer(list(SAMPLES)), strict=True):
+        received = written.encode(text, add_special_tokens=False).ids
+        if received != [int(number) for number in ids]:
+            raise RunError(
+                f"{path / WHOLE} returns other ids than the model's tokenizer "
+                f"for the text {text!r}. Expected {list(map(int, ids))}. "
+                f"Received: {received}. Report this as a bug of kdkit."
+            )
+
+
+def _write_json(file, values):
+    text = json.dumps(values, ensure_ascii=False, indent=2)
+    write_text(file, f"{text}\n")

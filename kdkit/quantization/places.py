@@ -1,0 +1,152 @@
+"""The layers of a model that each precision quantises."""
+
+import dataclasses
+import math
+
+import keras
+import keras_hub
+
+from kdkit.errors import UsageError
+from kdkit.models.families import EncoderBlock
+from kdkit.models.families import adapters_of
+from kdkit.models.families import find_backbone
+from kdkit.taps.layers import layer_paths
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class DenseLayer:
+    """A dense layer of a transformer, computed part by part.
+
+    Args:
+        layer: `keras.layers.Dense` or `keras.layers.EinsumDense` whose kernel
+            begins with the axes of its inputs.
+    """
+
+    layer: keras.Layer
+
+    @property
+    def num_input_axes(self) -> int:
+        """The number of axes of the inputs that the layer sums over."""
+        if isinstance(self.layer, keras.layers.Dense):
+            return 1
+        operands, result = self.layer.equation.split("->")
+        _, kernel = operands.split(",")
+        return sum(axis not in result for axis in kernel)
+
+    def kernel_matrix(self):
+        """Returns the kernel with the shape `(num_inputs, num_units)`."""
+        shape = self.layer.kernel.shape
+        num_inputs = math.prod(shape[: self.num_input_axes])
+        return keras.ops.reshape(self.layer.kernel, (num_inputs, -1))
+
+    def adds_bias_first(self, inputs) -> bool:
+        """Whether a file quantises the product after the bias is added.
+
+        The converter moves the bias into products of matrices. It leaves an
+        addition behind products with more axes.
+
+        Args:
+            inputs: tensor, the layer's inputs.
+        """
+        return len(inputs.shape) == 2 or self.num_input_axes > 1
+
+    def run(self, inputs, matrix, quantize_product):
+        """Returns the layer's outputs.
+
+        Args:
+            inputs: tensor of the layer's input shape.
+            matrix: tensor in place of `kernel_matrix()`.
+            quantize_product: callable from the product to what replaces it.
+        """
+        layer = self.layer
+        kernel = keras.ops.reshape(matrix, layer.kernel.shape)
+        if isinstance(layer, keras.layers.Dense):
+            outputs = keras.ops.matmul(inputs, kernel)
+        else:
+            outputs = keras.ops.einsum(layer.equation, inputs, kernel)
+        adds_first = self.adds_bias_first(inputs)
+        if layer.bias is not None and adds_first:
+            outputs = outputs + layer.bias
+        outputs = quantize_product(outputs)
+        if layer.bias is not None and not adds_first:
+            outputs = outputs + layer.bias
+        return (
+            outputs if layer.activation is None else layer.activation(outputs)
+        )
+
+
+def dense_layers(model) -> dict[str, DenseLayer]:
+    """Returns the dense layers of a model by name.
+
+    Args:
+        model: `keras.Model` that `require_quantizable` accepts.
+
+    Returns:
+        Dict of `DenseLayer`. Names are paths inside of the backbone, or inside
+        of the model for its head: `"transformer_layer_0/self_attention_layer/
+        query"`, `"logits"`.
+    """
+    return {
+        name: DenseLayer(layer)
+        for name, layer in _layers(model)
+        if isinstance(layer, keras.layers.Dense | keras.layers.EinsumDense)
+    }
+
+
+def embeddings(model) -> dict:
+    """Returns the embeddings of a model by name, each with its table.
+
+    Args:
+        model: `keras.Model`.
+
+    Returns:
+        Dict of tuples of a layer and its variable of shape `(num_rows, width)`.
+    """
+    found = {}
+    for name, layer in _layers(model):
+        if isinstance(layer, keras.layers.Embedding):
+            found[name] = layer, layer.embeddings
+        elif isinstance(layer, keras_hub.layers.PositionEmbedding):
+            found[name] = layer, layer.position_embeddings
+    return found
+
+
+def _layers(model):
+    inside = f"{find_backbone(model).name}/"
+    for path, layer in layer_paths(model).items():
+        yield path.removeprefix(inside), layer
+
+
+def require_quantizable(model) -> None:
+    """Requires an encoder in float32 whose layers can be quantised.
+
+    Args:
+        model: `keras.Model`.
+
+    Raises:
+        UsageError: (a `ValueError`) for other models.
+    """
+    backbone = find_backbone(model)
+    blocks = []
+    if backbone is not None:
+        parts = adapters_of(backbone)
+        blocks = [adapter for part in parts.values() for adapter in part]
+    own = {id(block.block) for block in blocks}
+    if not (
+        blocks
+        and len(own) == len(blocks)
+        and all(type(block) is EncoderBlock for block in blocks)
+    ):
+        shown = model if backbone is None else backbone
+        raise UsageError(
+            "Quantisation-aware training is for encoders of several "
+            "`keras_hub.layers.TransformerEncoder`: BERT, DistilBERT, ELECTRA, "
+            f"RoBERTa and XLM-RoBERTa. Received: {type(shown).__name__}. "
+            "Quantise it after training, with kdkit export --precision."
+        )
+    if backbone.compute_dtype != "float32":
+        raise UsageError(
+            "Quantisation-aware training needs a model in float32. Received: "
+            f"{backbone.compute_dtype}. Remove --mixed-precision, or build the "
+            "model in float32."
+        )

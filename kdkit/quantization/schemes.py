@@ -1,0 +1,52 @@
+"""What each precision of quantisation-aware training quantises."""
+
+import dataclasses
+
+from kdkit.errors import UsageError
+from kdkit.errors import suggestion
+
+
+@dataclasses.dataclass(frozen=True)
+class Scheme:
+    """What a precision of exported files quantises.
+
+    Each precision quantises the inputs and kernels of dense layers, and stores
+    embeddings in 8 bits.
+
+    Args:
+        weight_bits: int. The bits of kernels.
+        block_size: int or `None`. The number of inputs with the same scale, as
+            in `kdkit.quantization.fake_quantize_weights`.
+        is_static: bool. Whether inputs and products of dense layers have fixed
+            ranges. Otherwise inputs are quantised row by row at run time, and
+            products are not.
+    """
+
+    weight_bits: int
+    block_size: int | None
+    is_static: bool
+
+
+SCHEMES = {
+    "static_int8": Scheme(weight_bits=8, block_size=None, is_static=True),
+    "int4": Scheme(weight_bits=4, block_size=32, is_static=False),
+}
+PRECISIONS = tuple(SCHEMES)
+RANGES_FILE = "quantization.json"  # in a student's preset directory
+
+
+def require_precision(precision: str) -> None:
+    """Raises an error for a precision without quantisation-aware training.
+
+    Args:
+        precision: string.
+
+    Raises:
+        UsageError: (a `ValueError`) with the precisions that have it.
+    """
+    if precision not in SCHEMES:
+        raise UsageError(
+            "Invalid precision of quantisation-aware training. Expected one "
+            f"of {', '.join(PRECISIONS)}. Received: {precision!r}."
+            f"{suggestion(precision, PRECISIONS)}"
+        )

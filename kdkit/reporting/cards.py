@@ -1,0 +1,477 @@
+"""Model cards: the `README.md` next to exported files.
+
+The card is in the form that the Hugging Face Hub and Kaggle show: metadata in
+YAML, then Markdown. A line in it marks a card from kdkit; another `README.md`
+is never replaced.
+"""
+
+import json
+import os
+import pathlib
+import re
+from collections.abc import Sequence
+
+import jinja2
+
+from kdkit.export import exporter_of
+from kdkit.io.files import write_text
+from kdkit.recipes import RECIPES
+from kdkit.reporting.comparison import comparison_table
+from kdkit.reporting.comparison import metric_names
+from kdkit.reporting.formatting import DOES_NOT_APPLY
+from kdkit.reporting.formatting import NOT_RUN
+from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.formatting import millions
+from kdkit.reporting.formatting import portable_path
+from kdkit.reporting.notes import provenance
+from kdkit.reporting.notes import run_notes
+from kdkit.reporting.records import RunRecords
+from kdkit.reporting.selection import ExportedFile
+from kdkit.reporting.selection import best_evaluation
+from kdkit.reporting.selection import exported_files
+from kdkit.reporting.selection import model_description
+from kdkit.reporting.summary import is_smoke
+from kdkit.reporting.summary import model_title
+from kdkit.reporting.summary import run_title
+from kdkit.reporting.summary import verdict
+from kdkit.reporting.tables import Column
+from kdkit.reporting.tables import Row
+from kdkit.reporting.tables import Table
+from kdkit.reporting.tables import code_block
+from kdkit.reporting.tables import plain
+
+CARD = "README.md"
+MARKER = (
+    "<!-- Written by kdkit, which replaces this file. To keep your changes, "
+    "remove this line. -->"
+)
+MAX_BYTES = 1 << 20  # of a README that is searched for a license
+UNKNOWN = (
+    "Unknown. The teacher's checkpoint names no license: ask its authors "
+    "before you publish a model that was trained from it, and pass --license."
+)
+NO_LICENSE = "unknown"
+LICENSE = re.compile(r"^license:[ \t]*[\"']?([\w.+-]+)[\"']?[ \t]*$", re.M)
+LICENSE_FILES = ("LICENSE", "LICENSE.txt", "LICENSE.md")
+GLUE = (
+    "cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli",
+)  # fmt: skip
+PIPELINES = {  # of the Hub, by the end of the class in `config.json`
+    "ForSequenceClassification": "text-classification",
+    "ForTokenClassification": "token-classification",
+    "LMHeadModel": "text-generation",
+}
+# By format: a title, the language, and code with the file's name for {}.
+EXAMPLES = {
+    "litert": (
+        "LiteRT, with kdkit for the tokenizer",
+        "python",
+        "import kdkit\n\nmodel = kdkit.export.open_file({!r})\n"
+        "outputs = model(batch)  # a dict of int32 arrays, such as token_ids",
+    ),
+    "onnx": (
+        "ONNX Runtime",
+        "python",
+        "import onnxruntime\n\nmodel = onnxruntime.InferenceSession({!r})\n"
+        "(logits,) = model.run(None, batch)  # a dict of int32 arrays",
+    ),
+    "saved_model": (
+        "TensorFlow",
+        "python",
+        "import tensorflow as tf\n\nmodel = tf.saved_model.load({!r})\n"
+        "logits = model.serve(batch)  # a dict of int32 tensors",
+    ),
+    "preset": (
+        "keras-hub",
+        "python",
+        "import keras_hub\n\nmodel = keras_hub.models.Task.from_preset({!r})\n"
+        'print(model.predict(["A text."]))  # logits',
+    ),
+    "hf": (
+        "transformers",
+        "python",
+        "from transformers import pipeline\n\n"
+        'model = pipeline("{pipeline}", model={!r})\n'
+        'print(model("A text."))',
+    ),
+}
+
+
+def write_card(
+    folder,
+    records: RunRecords | None = None,
+    arm: str = "student",
+    reports: Sequence = (),
+    license: str | None = None,
+) -> pathlib.Path | None:
+    """Writes the model card of a folder with exported files.
+
+    Args:
+        folder: string or path. The folder of files, or the directory of a
+            Hugging Face checkpoint.
+        records: `RunRecords` of the model's run, `None` without a run.
+        arm: string. The model in the run. Defaults to `"student"`.
+        reports: sequence of `kdkit.export.ExportReport`, for files outside of
+            a run. Defaults to `()`.
+        license: string or `None`. The name of the license. Defaults to `None`:
+            that of an earlier card, or of the teacher's checkpoint.
+
+    Returns:
+        The path of the card; `None` if the folder has a `README.md` that is
+        not from kdkit, which is left as it is.
+    """
+    folder = pathlib.Path(folder)
+    path = folder / CARD
+    if path.is_file() and not is_card(path):
+        return None
+    if license is None and path.is_file():
+        license = license_in(path)
+    write_text(path, render_card(folder, records, arm, reports, license))
+    return path
+
+
+def is_card(path: pathlib.Path) -> bool:
+    """Whether a file is a model card from kdkit."""
+    return MARKER in _start(path)
+
+
+def render_card(folder, records, arm, reports=(), license=None) -> str:
+    """Returns a model card, see `write_card`."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
+        autoescape=False,  # Markdown, which the filter `plain` escapes
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["plain"] = plain
+    environment.filters["yaml"] = lambda value: json.dumps(
+        value, ensure_ascii=False
+    )
+    files = _files(folder, records, arm, reports)
+    named, source = license, None
+    if named is None and records is not None:
+        named, source = teacher_license(records)
+    metrics = metric_names(records) if records else []
+    values = {
+        "marker": MARKER,
+        "about": _metadata(folder, records, arm, files, named, metrics),
+        "title": f"{folder.resolve().name}",
+        "verdict": "",
+        "comparison": "",
+        "notes": (),
+        "files": _files_table(files, metrics).markdown() if files else "",
+        "examples": _examples(folder, files),
+        "training": (),
+        "commands": "",
+        "license": _license_text(named, source),
+        "limits": _limits(records, arm, files),
+    }
+    if records is not None:
+        model = model_description(records, arm)
+        made = provenance([records])
+        name = model.name or model_title(records) or records.called(arm)
+        values |= {
+            "title": f"{name}: {run_title(records)}",
+            "verdict": verdict(records),
+            "comparison": comparison_table([records]).markdown(),
+            "notes": run_notes(records),
+            "training": [*_training(records), *made.facts],
+            "commands": made.commands and code_block(made.commands),
+        }
+    text = environment.get_template("card.md.jinja").render(**values)
+    return re.sub(r"\n{3,}", "\n\n", text).rstrip("\n") + "\n"
+
+
+def license_in(path: pathlib.Path) -> str | None:
+    """Returns the license in the metadata of a model card, or `None`.
+
+    Args:
+        path: `pathlib.Path` of a `README.md`, which may be damaged.
+    """
+    start = _start(path)
+    if not start.startswith("---"):
+        return None
+    found = LICENSE.search(start[3:].partition("\n---")[0])
+    name = found.group(1) if found else NO_LICENSE
+    return None if name == NO_LICENSE else name
+
+
+def teacher_license(records: RunRecords) -> tuple[str | None, str | None]:
+    """Returns the license of the checkpoint that a run's teacher comes from.
+
+    Args:
+        records: `RunRecords`.
+
+    Returns:
+        Tuple of the license's name and the name of the checkpoint with it,
+        `None` for what is unknown.
+    """
+    for source in _sources(records):
+        for place in (source, records.run_dir / source):
+            card = pathlib.Path(place, CARD)
+            if _is_file(card) and license_in(card) and not is_card(card):
+                return license_in(card), portable_path(source)
+            for name in LICENSE_FILES:
+                if _is_file(pathlib.Path(place, name)):
+                    return "other", f"{portable_path(source)}/{name}"
+    return None, None
+
+
+def _sources(records):
+    """Yields the checkpoints that a run's models come from, as given."""
+    for run in (records, records.teacher_run):
+        if run is None:
+            continue
+        model = run.config.get("model")
+        checkpoint = (
+            model.get("checkpoint") if isinstance(model, dict) else None
+        )
+        for source in (
+            run.config.get("teacher"), run.config.get("pretrained"), checkpoint,
+        ):  # fmt: skip
+            if isinstance(source, str) and source:
+                yield source
+
+
+def _is_file(path):
+    return os.path.isfile(path)  # also for names that are too long
+
+
+def _start(path):
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read(MAX_BYTES)
+
+
+def _license_text(named, source):
+    if named is None:
+        return UNKNOWN
+    if named == "other" and source:
+        return (
+            f"The teacher's checkpoint has its own license in {source}. Read "
+            "it before you publish this model."
+        )
+    if source:
+        return (
+            f"{named}, the license of the checkpoint {source} that the teacher "
+            "comes from. The training data may have other terms."
+        )
+    return f"{named}. The training data may have other terms."
+
+
+def _files(folder, records, arm, reports):
+    """Returns the exported files that a card in the folder is about."""
+    place = os.path.abspath(folder)
+    if records is None:
+        files = [_of_report(report) for report in reports]
+        known = {os.path.abspath(file.file) for file in files}
+        for path in sorted(folder.iterdir()):
+            exporter = exporter_of(path)
+            if exporter is not None and os.path.abspath(path) not in known:
+                size = path.stat().st_size if path.is_file() else None
+                files.append(_unknown(path, exporter, size))
+        return files
+    files = exported_files(records, arm)
+    return [
+        file
+        for file in files
+        if place
+        in (
+            path := os.path.abspath(records.run_dir / file.file),
+            os.path.dirname(path),
+        )
+        and (file.format != "hf" or path == place)
+        and os.path.exists(path)
+    ]
+
+
+def _of_report(report):
+    return ExportedFile(
+        arm="",
+        file=report.file,
+        format=report.format,
+        title=report.title,
+        precision=report.precision,
+        size_bytes=report.size_bytes,
+        sequence_length=report.sequence_length,
+        metrics={},
+        split=None,
+        examples=report.examples,
+        max_abs_difference=report.max_abs_difference,
+        same_top_class=report.same_top_class,
+        latencies={},
+    )
+
+
+def _unknown(path, exporter, size):
+    """Returns a file that another command wrote."""
+    return ExportedFile(
+        arm="",
+        file=str(path),
+        format=exporter.name,
+        title=exporter.title,
+        precision=NOT_RUN,
+        size_bytes=size,
+        sequence_length=None,
+        metrics={},
+        split=None,
+        examples=None,
+        max_abs_difference=None,
+        same_top_class=None,
+        latencies={},
+    )
+
+
+def _files_table(files, metrics):
+    shown = [
+        name for name in metrics if any(name in file.metrics for file in files)
+    ]
+    rows = []
+    for file in files:
+        same, difference = file.same_top_class, file.max_abs_difference
+        rows.append(
+            Row(
+                pathlib.PurePath(file.file).name,
+                (
+                    file.title,
+                    file.precision,
+                    NOT_RUN
+                    if file.size_bytes is None
+                    else millions(file.size_bytes),
+                    str(file.sequence_length or "any"),
+                    NOT_RUN if difference is None else f"{difference:.1e}",
+                    DOES_NOT_APPLY
+                    if same is None
+                    else metric_format("same_top_class").number(same),
+                    *(
+                        metric_format(name).number(file.metrics[name])
+                        if name in file.metrics
+                        else NOT_RUN
+                        for name in shown
+                    ),
+                ),
+            )
+        )
+    columns = (
+        Column("format", is_text=True),
+        Column("precision", is_text=True),
+        Column("size", "MB"),
+        Column("length", "tokens"),
+        Column("largest difference", "of an output"),
+        Column("same class", "%"),
+        *(
+            Column(metric_format(name).title, metric_format(name).unit)
+            for name in shown
+        ),
+    )
+    return Table("file", columns, tuple(rows))
+
+
+def _examples(folder, files):
+    """Returns one example for each format, with the smallest file."""
+    found = {}
+    for file in files:
+        if file.format in EXAMPLES:
+            known = found.setdefault(file.format, file)
+            if (file.size_bytes or 0) < (known.size_bytes or 0):
+                found[file.format] = file
+    if not found and (folder / "task.json").is_file():
+        found["preset"] = None
+    examples = []
+    for format, file in found.items():
+        title, language, code = EXAMPLES[format]
+        name = folder.name if file is None else pathlib.PurePath(file.file).name
+        pipeline = _pipeline(folder) or "text-classification"
+        examples.append((title, language, code.format(name, pipeline=pipeline)))
+    return examples
+
+
+def _pipeline(folder):
+    """Returns the Hub's name for what a checkpoint does, or `None`."""
+    start = _start(folder / "config.json") if _has_config(folder) else ""
+    return next((PIPELINES[end] for end in PIPELINES if end in start), None)
+
+
+def _has_config(folder):
+    return (folder / "config.json").is_file()
+
+
+def _metadata(folder, records, arm, files, license, metrics):
+    """Returns the entries of the metadata, in the Hub's form."""
+    formats = {file.format for file in files}
+    about = {"license": license or NO_LICENSE}
+    pipeline = _pipeline(folder)
+    if pipeline is not None:
+        about |= {"library_name": "transformers", "pipeline_tag": pipeline}
+    elif _has_config(folder):
+        about["library_name"] = "keras-hub"
+    tags = ["kdkit", "keras", *sorted(formats - {"hf"})]
+    if records is not None:
+        if not records.trains_a_teacher and arm == "student":
+            tags.append("knowledge-distillation")
+        names = [
+            source.removeprefix("hf://")
+            for source in _sources(records)
+            if source.startswith("hf://")
+        ]
+        if names:
+            about["base_model"] = names[-1]
+        if records.task in GLUE:
+            about["datasets"] = ["nyu-mll/glue"]
+        if metrics:
+            about["metrics"] = metrics
+    return {**about, "tags": tags}
+
+
+def _training(records):
+    """Returns how the model was trained, as pairs of label and text."""
+    facts = []
+    recipe = RECIPES.get(records.config.get("recipe"))
+    if recipe is not None:
+        facts.append(("Recipe", f"{recipe.name}: {recipe.title}"))
+        facts.append(("Paper", recipe.paper))
+    if not records.trains_a_teacher:
+        teacher = model_description(records, "teacher")
+        text = [teacher.name or ""]
+        if teacher.parameters:
+            text.append(f"{millions(teacher.parameters)} M parameters")
+        sources = [portable_path(source) for source in _sources(records)]
+        if sources:
+            text.append(f"from {sources[-1]}")
+        facts.append(("Teacher", ", ".join(filter(None, text)) or NOT_RUN))
+    if records.task:
+        data = f"the training rows of {records.task}"
+        rows = (records.config.get("data") or {}).get("max_train_rows")
+        if rows:
+            data = f"the first {rows} training rows of {records.task}"
+        facts.append(("Training data", data))
+    return facts
+
+
+def _limits(records, arm, files):
+    limits = []
+    if records is not None:
+        if is_smoke(records):
+            limits.append("A smoke run: the model is useless.")
+        evaluation = best_evaluation(records, arm)
+        if evaluation is not None and evaluation.examples:
+            limits.append(
+                f"The metrics are from {evaluation.examples} examples of "
+                f"{evaluation.split}, on which the best epoch was also chosen. "
+                "Other texts, domains and languages were not measured."
+            )
+        if not records.trains_a_teacher:
+            limits.append(
+                "The student learned from its teacher, including the teacher's "
+                "mistakes and biases. kdkit did not examine these."
+            )
+    lengths = {file.sequence_length for file in files} - {None}
+    if lengths:
+        known = ", ".join(map(str, sorted(lengths)))
+        limits.append(f"Longer texts are cut off after {known} tokens.")
+    if not limits:
+        limits.append(
+            "kdkit knows only the files: how the model was trained, and on "
+            "what, is not recorded."
+        )
+    return limits

@@ -1,0 +1,243 @@
+"""App bundles: complete, checked before they get a name, and read again."""
+
+import contextlib
+import io
+import json
+import shutil
+
+import keras_hub
+import numpy as np
+import pytest
+from helpers import python_blocks
+from helpers import sentiment_student
+from helpers import with_random_weights
+
+from kdkit import data
+from kdkit import export
+from kdkit import models
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.export.bundle import read_test_vectors
+from kdkit.tasks.kinds import MultiLabel
+from kdkit.tasks.kinds import Regression
+from kdkit.tasks.kinds import SingleLabel
+from kdkit.tasks.kinds import Tagging
+from kdkit.tasks.task import Task
+
+LENGTH = 16
+KINDS = {
+    "text": (SingleLabel(("bad", "good")), 1),
+    "pair": (SingleLabel(("no", "maybe", "yes")), 2),
+    "regression": (Regression(), 2),
+    "multi_label": (MultiLabel(("joy", "fear", "anger")), 1),
+}
+FILES = {"vocab.txt", "tokenizer.json", "test_vectors.jsonl", "manifest.json"}
+
+
+def task_of(kind, num_texts):
+    return Task("mine", kind, ("accuracy",), "accuracy", num_texts)
+
+
+def tokenizer():
+    return models.word_piece_tokenizer(data.sentiment_vocabulary(), True)
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """Bundles by the kind of task, each written when a test asks for it.
+
+    At the place that docs/phone.md reads.
+    """
+
+    class Bundles(dict):
+        def __missing__(self, name):
+            root = tmp_path_factory.mktemp(name)
+            kind, num_texts = KINDS[name]
+            student = with_random_weights(
+                sentiment_student(kind.num_classes)[0]
+            )
+            folder = root / "runs" / "tinybert" / "exports"
+            file = folder / "student-int8.tflite"
+            export.to_litert(student, file, "int8", sequence_length=LENGTH)
+            texts = data.load_sentiment("dev").texts[0][:20]
+            bundle = export.to_bundle(
+                [file],
+                folder / "student-bundle",
+                task_of(kind, num_texts),
+                tokenizer(),
+                data.Examples((texts,) * num_texts),
+                {file.name: {"accuracy": 0.5}},
+            )
+            self[name] = (root, folder / "student-bundle", bundle)
+            return self[name]
+
+    return Bundles()
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_bundle_contains_all_that_an_app_needs(name, written):
+    _, path, bundle = written[name]
+    kind, num_texts = KINDS[name]
+    has_labels = {"labels.txt"} if kind.class_names else set()
+    assert {file.name for file in path.iterdir()} == (
+        FILES | has_labels | {"student-int8.tflite"}
+    )
+    assert export.read_bundle(path) == bundle
+    assert bundle.labels == (kind.class_names or ())
+    assert bundle.kind == kind.title
+    assert bundle.models[0].metrics == {"accuracy": 0.5}
+    assert bundle.inputs[0].shape == (1, LENGTH)
+    vectors = read_test_vectors(path)
+    assert len(vectors) > 20
+    examples = data.Examples(
+        tuple(map(list, zip(*(v.texts for v in vectors), strict=True)))
+    )
+    encoded = data.encode(examples, tokenizer(), LENGTH)
+    batch = encoded.inputs(np.arange(len(encoded)), LENGTH)
+    scores = export.open_file(path / "student-int8.tflite")(batch)
+    for number, vector in enumerate(vectors):
+        for input_name, values in vector.inputs.items():
+            np.testing.assert_array_equal(values, batch[input_name][number])
+        outputs = vector.outputs["student-int8.tflite"]
+        np.testing.assert_allclose(outputs.scores, scores[number], atol=1e-6)
+        if isinstance(kind, SingleLabel):
+            best = kind.class_names[scores[number].argmax()]
+            assert outputs.labels == (best,)
+        elif isinstance(kind, MultiLabel):
+            limit = 0.5 if bundle.models[0].outputs == "sigmoid" else 0
+            assert len(outputs.labels) == (scores[number] > limit).sum()
+        else:
+            assert outputs.labels == ()
+
+
+@pytest.mark.parametrize("name", ["text", "pair"])
+def test_the_sketch_of_the_page_gives_the_test_vectors(
+    name, written, monkeypatch
+):
+    """It imports neither kdkit nor TensorFlow."""
+    root, path, _ = written[name]
+    (sketch, *_) = python_blocks("phone")
+    assert "kdkit" not in sketch.replace("kdkit export", "")
+    monkeypatch.chdir(root)
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(sketch, "phone.md", "exec"), {})
+    lines = (path / "test_vectors.jsonl").read_text("utf-8").splitlines()
+    assert printed.getvalue() == f"{len(lines)} test vectors agree\n"
+
+
+def copy_of(written, folder):
+    path = folder / "bundle"
+    shutil.copytree(written["text"][1], path)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "message"),
+    [
+        ("labels.txt", "good\nbad\n", "labels.txt is damaged"),
+        ("labels.txt", None, "no labels.txt"),
+        ("manifest.json", "{}", "manifest.json is damaged"),
+        ("manifest.json", "[", "manifest.json is damaged"),
+        ("manifest.json", None, "manifest.json"),
+    ],
+)
+def test_a_damaged_bundle_is_not_read(
+    file, content, message, written, tmp_path
+):
+    path = copy_of(written, tmp_path)
+    if content is None:
+        (path / file).unlink()
+    else:
+        (path / file).write_text(content)
+    with pytest.raises(UsageError, match=message):
+        export.read_bundle(path)
+
+
+def test_files_outside_of_a_bundle_are_not_read(written, tmp_path):
+    path = copy_of(written, tmp_path)
+    values = json.loads((path / "manifest.json").read_text("utf-8"))
+    values["files"].append({"name": "../x", "size_bytes": 1, "sha256": ""})
+    (path / "manifest.json").write_text(json.dumps(values))
+    with pytest.raises(UsageError, match="is damaged.*'../x'"):
+        export.read_bundle(path)
+
+
+def changed(path, file, before, after):
+    """Changes a file of a bundle, and its checksum in the manifest."""
+    from kdkit.export.bundle import described
+
+    text = (path / file).read_text("utf-8")
+    assert before in text
+    (path / file).write_text(text.replace(before, after, 1), "utf-8")
+    values = json.loads((path / "manifest.json").read_text("utf-8"))
+    new = described(path / file)
+    for entry in values["files"]:
+        if entry["name"] == file:
+            entry.update(size_bytes=new.size_bytes, sha256=new.sha256)
+    (path / "manifest.json").write_text(json.dumps(values))
+
+
+def test_another_tokenizer_or_other_scores_are_noticed(written, tmp_path):
+    path = copy_of(written, tmp_path)
+    assert export.verify_bundle(path) == written["text"][2]
+    changed(path, "test_vectors.jsonl", '"scores": [', '"scores": [9')
+    with pytest.raises(RunError, match="the scores of student-int8.tflite"):
+        export.verify_bundle(path)
+    changed(path, "tokenizer.json", '"lowercase": true', '"lowercase": false')
+    with pytest.raises(RunError, match="gives other token_ids for"):
+        export.verify_bundle(path)
+
+
+def test_an_existing_folder_is_replaced_only_if_it_is_a_bundle(
+    written, tmp_path
+):
+    file = written["text"][1] / "student-int8.tflite"
+    path = tmp_path / "mine"
+    path.mkdir()
+    (path / "diary.txt").write_text("mine")
+    arguments = [file], path, task_of(*KINDS["text"]), tokenizer()
+    with pytest.raises(UsageError, match="exists already"):
+        export.to_bundle(*arguments)
+    with pytest.raises(UsageError, match="not an app bundle"):
+        export.to_bundle(*arguments, overwrite=True)
+    assert [one.name for one in path.iterdir()] == ["diary.txt"]
+    (path / "manifest.json").write_text("{}")
+    export.to_bundle(*arguments, overwrite=True)
+    assert not (path / "diary.txt").exists()
+    export.verify_bundle(path)
+
+
+WRONG = {
+    "no file": ([], "text", "needs a LiteRT file"),
+    "other classes": (None, "pair", "does not fit task"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_what_a_bundle_cannot_contain_leaves_no_folder(case, written, tmp_path):
+    files, name, message = WRONG[case]
+    if files is None:
+        files = [written["text"][1] / "student-int8.tflite"]
+    with pytest.raises(UsageError, match=message):
+        export.to_bundle(
+            files, tmp_path / "bundle", task_of(*KINDS[name]), tokenizer()
+        )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_other_kinds_of_tasks_and_tokenizers_are_refused(written, tmp_path):
+    file = written["text"][1] / "student-int8.tflite"
+    path = tmp_path / "bundle"
+    with pytest.raises(UsageError, match="a tagging model"):
+        export.to_bundle(
+            [file], path, task_of(Tagging(("O", "B-x")), 1), tokenizer()
+        )
+    plain = keras_hub.tokenizers.BertTokenizer(
+        data.sentiment_vocabulary(), lowercase=True
+    )
+    # keras-hub's own rules do not remove accents.
+    plain.oov_token = "[UNK]"
+    task = task_of(*KINDS["text"])
+    with pytest.raises(UsageError, match="cannot be written"):
+        export.to_bundle([file], path, task, object())
+    assert not path.exists()

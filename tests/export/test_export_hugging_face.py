@@ -1,0 +1,300 @@
+"""Exported Hugging Face checkpoints, with transformers as the judge."""
+
+import json
+
+import keras_hub
+import numpy as np
+import pytest
+import safetensors.numpy
+from encoders import encoder
+from encoders import tokenizer
+from helpers import decoder
+from helpers import with_random_weights
+from hugging_face import add_head
+from hugging_face import write_checkpoint
+from real_texts import DATA_SETS
+from real_texts import hostile_texts
+from real_texts import real_texts
+from references import reference
+
+from kdkit import export
+from kdkit import models
+from kdkit.errors import UsageError
+from kdkit.models import Head
+from kdkit.models import variants
+from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.text_rules import TextRules
+from kdkit.models.text_rules import bert_rules
+
+FAMILIES = ("bert", "distil_bert", "roberta", "xlm_roberta", "albert")
+NAMES = ("bad", "fair", "good")
+
+
+@pytest.fixture(scope="module")
+def torch():
+    return reference("torch")
+
+
+def inputs(model, seed=0):
+    """Rows of unequal lengths, with the model's inputs."""
+    rng = np.random.default_rng(seed)
+    real = np.arange(9) < np.array([[9], [3], [6]])
+    tokens = rng.integers(5, 20, real.shape)
+    batch = {
+        "token_ids": np.where(real, tokens, 0),
+        "segment_ids": (np.arange(9) > 4) & real,
+        "padding_mask": real,
+    }
+    return {name: batch[name].astype("int32") for name in model.input}
+
+
+def judged(torch, model, batch):
+    """The logits that transformers computes, float32."""
+    names = {
+        "token_ids": "input_ids",
+        "segment_ids": "token_type_ids",
+        "padding_mask": "attention_mask",
+    }
+    read = {names[name]: torch.tensor(one) for name, one in batch.items()}
+    if "padding_mask" in batch:
+        pad = model.config.pad_token_id or 0
+        mask = read["attention_mask"] == 0
+        read["input_ids"] = read["input_ids"].masked_fill(mask, pad).long()
+    with torch.no_grad():
+        return model.eval()(**read).logits.numpy()
+
+
+def loaded(folder, name):
+    """The model in transformers; all its tensors are in the files."""
+    made, found = getattr(reference("transformers"), name).from_pretrained(
+        folder, output_loading_info=True
+    )
+    assert not any(found.values()), found
+    return made
+
+
+def check_same(torch, model, folder, name, real_only=False):
+    batch = inputs(model)
+    expected = np.asarray(model(batch, training=False))
+    received = judged(torch, loaded(folder, name), batch)
+    if real_only:
+        real = batch["padding_mask"].astype(bool)
+        expected, received = expected[real], received[real]
+    np.testing.assert_allclose(received, expected, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_classifier_has_the_same_logits_in_transformers(
+    family, torch, tmp_path
+):
+    model = encoder(family, vocabulary_size=30)
+    report = export.export_model(
+        model, tmp_path / "hf", "hf", class_names=NAMES
+    )
+    assert report.max_abs_difference == 0
+    name = "AutoModelForSequenceClassification"
+    check_same(torch, model, tmp_path / "hf", name)
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert config["id2label"] == {"0": "bad", "1": "fair", "2": "good"}
+    assert config["problem_type"] == "single_label_classification"
+
+
+@pytest.mark.parametrize("family", ["bert", "distil_bert", "roberta"])
+def test_tagger_has_the_same_logits_in_transformers(family, torch, tmp_path):
+    backbone = encoder(family, num_classes=None, vocabulary_size=30)
+    model = with_random_weights(
+        models.add_head(backbone, Head("tokens", 3)), scale=0.2
+    )
+    export.export_model(model, tmp_path / "hf", "hf", class_names=NAMES)
+    name = "AutoModelForTokenClassification"
+    check_same(torch, model, tmp_path / "hf", name, real_only=True)
+
+
+@pytest.mark.parametrize("activation", ["gelu", "gelu_new"])
+def test_decoder_has_the_same_logits_in_transformers(
+    activation, torch, tmp_path
+):
+    model = decoder(2, vocabulary_size=30)
+    model = variants.with_settings(model, {"activation": activation})
+    export.export_model(model, tmp_path / "hf", "hf")
+    name = "AutoModelForCausalLM"
+    check_same(torch, model, tmp_path / "hf", name, real_only=True)
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert config["activation_function"] == activation
+
+
+def test_own_activation_and_epsilon_are_in_the_config(torch, tmp_path):
+    settings = {"activation": "gelu", "layer_norm_epsilon": 1e-5}
+    model = variants.with_settings(encoder("bert"), settings)
+    export.export_model(model, tmp_path / "hf", "hf")
+    config = json.loads((tmp_path / "hf" / "config.json").read_text())
+    assert (config["hidden_act"], config["layer_norm_eps"]) == ("gelu", 1e-5)
+    check_same(
+        torch, model, tmp_path / "hf", "AutoModelForSequenceClassification"
+    )
+    model = variants.with_settings(
+        encoder("distil_bert"), {"layer_norm_epsilon": 1e-5}
+    )
+    with pytest.raises(UsageError, match="layer_norm_epsilon is 1e-05"):
+        export.export_model(model, tmp_path / "other", "hf")
+
+
+@pytest.mark.parametrize("num_classes", [1, 3])
+@pytest.mark.parametrize("family", ["bert", "distil_bert", "roberta"])
+def test_checkpoint_read_and_written_has_the_same_tensors(
+    family, num_classes, tmp_path
+):
+    given, written = tmp_path / "given", tmp_path / "written"
+    given.mkdir()
+    write_checkpoint(given, family)
+    add_head(given, family, num_classes)
+    model = models.load_classifier(given, num_classes)
+    assert model.has_trained_head
+    export.export_model(model.model, written, "hf", tokenizer=model.tokenizer)
+    files = [folder / "model.safetensors" for folder in (given, written)]
+    old, new = map(safetensors.numpy.load_file, files)
+    if family == "distil_bert":  # which has no segments
+        del old["distilbert.embeddings.token_type_embeddings.weight"]
+    if family == "roberta":  # kdkit adds the only segment to the positions
+        name = "roberta.embeddings.{}_embeddings.weight"
+        segment = old.pop(name.format("token_type"))[0]
+        assert not new.pop(name.format("token_type")).any()
+        old[name.format("position")][2:] += segment
+        old[name.format("position")][:2] = 0  # of padding
+    assert old.keys() == new.keys()
+    for name, tensor in old.items():
+        np.testing.assert_array_equal(new[name], tensor, err_msg=name)
+    again = models.load_classifier(written, num_classes)
+    texts = ["a dull plot", "the cast is good"]
+    for one, other in zip(
+        model.tokenizer(texts), again.tokenizer(texts), strict=True
+    ):
+        assert list(one) == list(other)
+
+
+TEXTS = ["A dull plot, the cast", "the the superb Ende", ""]
+
+
+@pytest.mark.parametrize("family", ["bert", "distil_bert", "roberta", "gpt2"])
+def test_tokenizer_has_the_same_ids_in_transformers(family, tmp_path):
+    if family == "gpt2":
+        model, tokens = decoder(1), ruled(gpt2_tokenizer())
+    else:
+        model, tokens = encoder(family), ruled(tokenizer(family))
+    export.export_model(model, tmp_path / "hf", "hf", tokenizer=tokens)
+    auto = reference("transformers").AutoTokenizer.from_pretrained(
+        tmp_path / "hf"
+    )
+    ours = [[int(one) for one in ids] for ids in tokens(TEXTS)]
+    read = auto(TEXTS, add_special_tokens=False)["input_ids"]
+    assert read == ours
+    assert ("token_type_ids" in auto("a")) == (family == "bert")
+    if family == "gpt2":
+        assert auto(TEXTS[0])["input_ids"] == ours[0]
+        return
+    pair = auto("the plot", "a cast")["input_ids"]
+    first, second = (
+        [int(one) for one in tokens(t)] for t in ("the plot", "a cast")
+    )
+    start, end = tokens.start_token_id, tokens.end_token_id
+    middle = [end] * (2 if family == "roberta" else 1)
+    assert pair == [start, *first, *middle, *second, end]
+    again = models.load_tokenizer(tmp_path / "hf")
+    assert [list(ids) for ids in again(TEXTS)] == ours
+
+
+def ruled(tokens):
+    is_words = isinstance(tokens, keras_hub.tokenizers.WordPieceTokenizer)
+    return with_rules(tokens, bert_rules(True) if is_words else TextRules())
+
+
+def test_other_ids_of_keras_hubs_own_tokenizer_are_a_warning(tmp_path):
+    model = encoder("bert")
+    with pytest.raises(UserWarning, match="keras-hub's own BertTokenizer"):
+        export.export_model(
+            model, tmp_path / "hf", "hf", tokenizer=tokenizer("bert")
+        )
+
+
+def gpt2_tokenizer():
+    letters = [*"adehlopstuErb,AT", "Ġ", "<|endoftext|>"]
+    merges = ["Ġ t", "h e"]
+    pieces = [*letters, "Ġt", "he"]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    return keras_hub.tokenizers.GPT2Tokenizer(
+        vocabulary=vocabulary, merges=merges
+    )
+
+
+@pytest.mark.parametrize(
+    "number", [100, pytest.param(2000, marks=pytest.mark.large)]
+)
+def test_ids_of_real_texts_are_the_same(number, data_dir, tmp_path):
+    tokens = models.load_tokenizer(
+        data_dir / "vocab" / "bert-base-uncased-vocab.txt"
+    )
+    model = encoder("bert", vocabulary_size=tokens.vocabulary_size())
+    export.export_model(model, tmp_path / "hf", "hf", tokenizer=tokens)
+    auto = reference("transformers").AutoTokenizer.from_pretrained(
+        tmp_path / "hf"
+    )
+    texts = [
+        text
+        for name in DATA_SETS
+        for text in real_texts(data_dir, name, number)
+    ]
+    texts += hostile_texts()
+    expected = auto(texts, add_special_tokens=False)["input_ids"]
+    for text, theirs, ours in zip(texts, expected, tokens(texts), strict=True):
+        assert [int(one) for one in ours] == theirs, text
+
+
+def with_activation():
+    model = encoder("bert")
+    config = {**model.get_config(), "activation": "softmax"}
+    config["backbone"] = model.backbone
+    return type(model).from_config(config)
+
+
+def choice():
+    backbone = encoder("bert", num_classes=None)
+    return models.add_head(backbone, Head("multiple_choice", 2))
+
+
+def narrow():
+    backbone = encoder("roberta", num_classes=None)
+    return keras_hub.models.RobertaTextClassifier(
+        backbone, num_classes=2, hidden_dim=8
+    )
+
+
+REFUSED = {
+    "activation": (with_activation, "activation 'softmax'. Expected logits"),
+    "choice": (choice, "kind 'multiple_choice'. Expected one of sequence"),
+    "head": (narrow, "head is 8 wide. Expected 16"),
+    "family": (lambda: encoder("electra"), "Received: a ELECTRA"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_transformers_lacks_is_refused_in_one_line(case, tmp_path):
+    make, problem = REFUSED[case]
+    with pytest.raises(UsageError, match=problem) as error:
+        export.export_model(make(), tmp_path / "hf", "hf")
+    assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+def test_checkpoint_is_a_model_and_is_replaced_when_asked(tmp_path):
+    model = encoder("bert")
+    path = tmp_path / "hf"
+    export.export_model(model, path, "hf")
+    assert export.exporter_of(path) is None
+    with pytest.raises(UsageError, match="the path exists"):
+        export.export_model(model, path, "hf")
+    export.export_model(model, path, "hf", overwrite=True)
+    (tmp_path / "mine").mkdir()
+    with pytest.raises(UsageError, match="only replaces Hugging Face"):
+        export.export_model(model, tmp_path / "mine", "hf", overwrite=True)
+    with pytest.raises(UsageError, match="Not an exported model"):
+        export.open_file(path)

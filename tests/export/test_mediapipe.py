@@ -1,0 +1,307 @@
+"""Files that MediaPipe's `TextClassifier` opens, on all of SST-2's dev."""
+
+import importlib.util
+import os
+import zipfile
+
+import keras
+import keras_hub
+import numpy as np
+import pytest
+from helpers import DEV_ROWS
+from helpers import sentiment_student
+from helpers import small_dev_set
+
+from kdkit import data
+from kdkit import export
+from kdkit import models
+from kdkit.cli.main import main
+from kdkit.errors import UsageError
+from kdkit.export import mediapipe
+from kdkit.export.inputs import INPUT_NAMES
+from kdkit.export.mediapipe_tokens import MediaPipeTokenizer
+from kdkit.export.mediapipe_tokens import extra_lines
+from kdkit.tasks import get_task
+from kdkit.training.task_data import make_forward
+from kdkit.training.task_data import predict_logits
+
+LENGTH = 32
+LABELS = ("negative", "positive")
+FRENCH = "Élodie a bu un CAFÉ déjà glacé à la crèmerie"
+HOSTILE = (
+    "", "a\u00a0b", "x\u200by", "a\fb a\vb c\x85d", "[MASK] \u4e2d\u56fd",
+    "a\u2013b \u201cq\u201d 5$ \u20ac5 don't", "\ufb01nd \u3000x", "a" * 101,
+    "\u00e9" * 51, "x " * 50, "\U0001f600 smile", "\u00df \u1e9e \u0130 \u0131",
+    "e\u0301crit", "a\0b c", "\ufffd q", "\ufeffhey", FRENCH,
+)  # fmt: skip
+
+
+@pytest.fixture
+def classify():
+    """A function from a file to MediaPipe's answer for a text."""
+    if importlib.util.find_spec("mediapipe") is None:
+        pytest.skip("needs mediapipe: pip install 'kdkit[tests]'")
+    from mediapipe.tasks.python import BaseOptions
+    from mediapipe.tasks.python import text
+
+    opened = []
+
+    def make(path):
+        options = text.TextClassifierOptions(
+            base_options=BaseOptions(model_asset_path=str(path))
+        )
+        opened.append(text.TextClassifier.create_from_options(options))
+
+        def answer(string):
+            (head,) = opened[-1].classify(string).classifications
+            return head.categories
+
+        return answer
+
+    yield make
+    for classifier in opened:
+        classifier.close()
+
+
+@pytest.fixture(scope="module")
+def tokenizer(data_dir):
+    file = data_dir / "vocab" / "bert-base-uncased-vocab.txt"
+    if not file.is_file():
+        pytest.skip(f"no vocabulary in {data_dir}: set KDKIT_DATA")
+    return models.load_tokenizer(file)
+
+
+@pytest.fixture(scope="module")
+def glue(data_dir):
+    if not (data_dir / "glue" / "SST-2" / "dev.tsv").is_file():
+        pytest.skip(f"no SST-2 in {data_dir}: set KDKIT_DATA to its folder")
+    return data_dir / "glue"
+
+
+def test_ids_are_those_of_mediapipe(classify, tokenizer, tmp_path):
+    """Of a file that returns its token ids as scores."""
+    inputs = {
+        name: keras.Input((LENGTH,), dtype="int32", name=name)
+        for name in INPUT_NAMES
+    }
+    scores = keras.ops.cast(
+        inputs["token_ids"] * inputs["padding_mask"] + inputs["segment_ids"],
+        "float32",
+    )
+    path = tmp_path / "ids.tflite"
+    export.to_litert(
+        keras.Model(inputs, scores),
+        path,
+        verification_data=[_rows([[101, 102]])],
+    )
+    lines = tuple(tokenizer.get_vocabulary())
+    labels = tuple(map(str, range(LENGTH)))
+    with zipfile.ZipFile(path) as archive:
+        path.write_bytes(path.read_bytes()[: archive.start_dir])
+    size = len(lines)
+    mediapipe.TextClassifier(lines, labels, size, np.zeros(0, "int32")).add_to(
+        path
+    )
+    answer, ours = classify(path), MediaPipeTokenizer(lines)
+    for text in HOSTILE:
+        found = {one.index: int(one.score) for one in answer(text)}
+        ids = ours(text, LENGTH)
+        expected = ids + [0] * (LENGTH - len(ids))
+        assert [found[place] for place in range(LENGTH)] == expected, text
+
+
+def _rows(ids):
+    ids = np.array([row + [0] * (LENGTH - len(row)) for row in ids], "int32")
+    return {
+        "token_ids": ids,
+        "segment_ids": np.zeros_like(ids),
+        "padding_mask": (ids != 0).astype("int32"),
+    }
+
+
+def _ids(tokenizer, text):
+    return np.asarray(tokenizer([text])[0]).tolist()
+
+
+def test_words_of_the_texts_get_the_ids_of_the_tokenizer(tokenizer):
+    lines = extra_lines(tokenizer, [FRENCH])
+    pieces = tokenizer.get_vocabulary()
+    ids = [*range(len(pieces)), *lines.values()]
+    theirs = MediaPipeTokenizer([*pieces, *lines])
+    for text in (FRENCH, FRENCH.lower(), FRENCH.upper()):
+        found = [ids[number] for number in theirs(text, LENGTH)]
+        assert found[1:-1] == _ids(tokenizer, text)
+    # A letter that is in no text is the plain letter.
+    assert lines["\u0151"] == pieces.index("o")
+    assert lines["##\u0150"] == pieces.index("##o")
+
+
+@pytest.fixture(scope="module")
+def exported(tokenizer, glue, make_bert, tmp_path_factory, request):
+    """The preset's files as `kdkit export` writes them, and Keras' classes."""
+    folder = tmp_path_factory.mktemp("mediapipe")
+    sizes = {"vocabulary_size": tokenizer.vocabulary_size()}
+    model = make_bert(sizes=sizes | {"max_sequence_length": 64})
+    examples = get_task("sst2").load("dev", glue)
+    rows = data.encode(examples, tokenizer, 64)
+    logits = predict_logits(make_forward(model), rows)
+    bias = model.weights[-1]
+    bias.assign(bias - np.median(logits, axis=0))  # both classes occur
+    logits -= np.median(logits, axis=0)
+    models.save_preset(model, tokenizer, folder / "model", 64)
+    command = ["export", str(folder / "model"), "--output", str(folder)]
+    command += ["--task", "sst2", "--data-dir", str(glue)]
+    with pytest.MonkeyPatch.context() as patch:
+        printed = []
+        patch.setattr("builtins.print", lambda *a, **_: printed.append(a[0]))
+        assert main([*command, "--precision", "fp32", "int8"]) == 0
+    files = {
+        name: next(folder.glob(f"*-{name}.tflite")) for name in ("fp32", "int8")
+    }
+    return files, examples.texts[0], rows, logits, printed
+
+
+def test_classes_on_all_of_dev_are_those_of_keras(classify, exported):
+    files, texts, rows, logits, printed = exported
+    assert "MediaPipe: 872 of 872 dev texts get the same ids." in printed
+    run = export.open_file(files["int8"])
+    expected = {
+        "fp32": logits,
+        "int8": predict_logits(run, rows),
+    }
+    assert 0.2 < expected["fp32"].argmax(-1).mean() < 0.8
+    for name, file in files.items():
+        answer = classify(file)
+        found = [answer(text)[0].category_name for text in texts]
+        assert found == [LABELS[row] for row in expected[name].argmax(-1)]
+
+
+def test_a_file_still_is_one_for_plain_litert(exported):
+    files, _, rows, logits, _ = exported
+    file = export.open_file(files["fp32"])
+    assert file.input_names == INPUT_NAMES
+    assert file.outputs == file.metadata.outputs == "softmax"
+    batch, _ = rows.batch(np.arange(4), 64, seed=0)
+    found, expected = file(batch), logits[:4]
+    powers = np.exp(expected)
+    np.testing.assert_allclose(
+        found, powers / powers.sum(-1, keepdims=True), atol=1e-5
+    )
+    found = file.logits(batch)
+    np.testing.assert_allclose(
+        found[:, 0] - found[:, 1], expected[:, 0] - expected[:, 1], atol=1e-4
+    )
+    with zipfile.ZipFile(files["fp32"]) as archive:
+        assert archive.namelist() == ["vocab.txt", "labels.txt", "kdkit.json"]
+        assert archive.read("labels.txt").decode().split() == list(LABELS)
+        start = archive.getinfo("labels.txt").header_offset + 60
+    content = bytearray(files["fp32"].read_bytes())
+    content[start] ^= 1
+    damaged = files["fp32"].with_name("damaged.tflite")
+    damaged.write_bytes(content)
+    with pytest.raises(UsageError, match="damaged"):
+        export.open_file(damaged)
+
+
+@pytest.fixture(scope="module")
+def tiny():
+    return sentiment_student()
+
+
+def test_python_takes_tokenizer_labels_and_texts(classify, tiny, tmp_path):
+    model, tokenizer = tiny
+    path = tmp_path / "file.tflite"
+    word = tokenizer.get_vocabulary()[-1]
+    report = export.to_litert(
+        model,
+        path,
+        sequence_length=LENGTH,
+        mediapipe=True,
+        tokenizer=tokenizer,
+        labels=LABELS,
+    )
+    assert report.outputs == "softmax"
+    ids = [tokenizer.start_token_id, *_ids(tokenizer, word)]
+    ids.append(tokenizer.end_token_id)
+    expected = export.open_file(path)(_rows([ids]))[0]
+    answers = classify(path)(word.upper())
+    assert {one.category_name: one.score for one in answers} == pytest.approx(
+        dict(zip(LABELS, expected, strict=True)), abs=1e-6
+    )
+
+
+def _cased(tokenizer):
+    pieces = tokenizer.get_vocabulary()
+    return keras_hub.tokenizers.BertTokenizer(pieces, lowercase=False)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"labels": None}, "names of the classes are unknown"),
+        ({"labels": ["one"]}, "Expected 2 different names"),
+        ({"labels": ["a\nb", "c"]}, "of one line"),
+        ({"tokenizer": None}, "tokenizer is unknown"),
+        ({"tokenizer": _cased}, "the vocabulary is cased"),
+        ({"sequence_length": None}, "it needs a fixed length"),
+        ({"sequence_length": 100_000}, "the model's positions"),
+        ({"outputs": "relu"}, "'softmax' or 'sigmoid'"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else [*value][0],
+)
+def test_what_mediapipe_cannot_run_is_an_error(
+    changes, message, tiny, tmp_path
+):
+    model, tokenizer = tiny
+    arguments = {
+        "sequence_length": LENGTH,
+        "mediapipe": True,
+        "tokenizer": tokenizer,
+        "labels": LABELS,
+        **changes,
+    }
+    if arguments["tokenizer"] is _cased:
+        arguments["tokenizer"] = _cased(tokenizer)
+    with pytest.raises(UsageError, match=message):
+        export.to_litert(model, tmp_path / "file.tflite", **arguments)
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.fixture(scope="module")
+def small_dev():
+    with small_dev_set():
+        yield
+
+
+def test_metrics_are_the_same_with_and_without_logits(
+    tiny, small_dev, tmp_path, capsys
+):
+    models.save_preset(*tiny, tmp_path / "model", LENGTH)
+    task = ["--task", "sentiment"]
+    for name, words in (("probabilities", []), ("logits", ["--logits"])):
+        command = ["export", str(tmp_path / "model"), "--precision", "fp32"]
+        command += [*task, *words, "--output", str(tmp_path / name)]
+        assert main(command) == 0
+    assert (
+        f"MediaPipe: {DEV_ROWS} of {DEV_ROWS} dev texts"
+        in capsys.readouterr().out
+    )
+    lines = []
+    for name in ("probabilities", "logits"):
+        file = next((tmp_path / name).iterdir())
+        outputs = {"probabilities": "softmax"}.get(name, name)
+        assert export.open_file(file).outputs == outputs
+        command = ["evaluate", str(file), *task, "--tokenizer"]
+        assert main([*command, str(tmp_path / "model")]) == 0
+        lines.append(capsys.readouterr().out.splitlines()[-1])
+    assert lines[0] == lines[1]
+
+
+def test_sigmoid_of_several_labels_gives_the_logits(tiny, tmp_path):
+    model, _ = tiny
+    path = tmp_path / "file.tflite"
+    export.to_litert(model, path, sequence_length=LENGTH, outputs="sigmoid")
+    file, batch = export.open_file(path), _rows([[2, 5, 6, 3]])
+    logits = np.asarray(model(batch))
+    np.testing.assert_allclose(file(batch), 1 / (1 + np.exp(-logits)), 1e-5)
+    np.testing.assert_allclose(file.logits(batch), logits, atol=1e-4)

@@ -1,0 +1,111 @@
+"""SavedModels that contain the tokenizer."""
+
+import json
+import os
+import subprocess
+import sys
+
+import keras
+import numpy as np
+import pytest
+import tensorflow as tf
+from helpers import python_blocks
+from helpers import sentiment_student
+from helpers import with_random_weights
+
+from kdkit import data
+from kdkit import export
+from kdkit import models
+from kdkit.errors import UsageError
+from kdkit.export.texts import difficult_examples
+
+LENGTH = 16
+STATES = """
+import json, sys
+print(json.dumps([scores.numpy().tolist(), sorted(sys.modules)]))
+"""
+
+
+@pytest.fixture(scope="module")
+def student():
+    return with_random_weights(sentiment_student()[0])
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return models.word_piece_tokenizer(data.sentiment_vocabulary(), True)
+
+
+def expected_scores(student, tokenizer, examples):
+    encoded = data.encode(examples, tokenizer, LENGTH)
+    batch = encoded.inputs(np.arange(len(encoded)), LENGTH)
+    return keras.ops.softmax(
+        student({name: batch[name] for name in student.input})
+    )
+
+
+def test_the_sketch_of_the_page_runs_without_kdkit(
+    student, tokenizer, tmp_path
+):
+    path = tmp_path / "runs" / "tinybert" / "exports" / "student-saved_model"
+    export.to_saved_model(
+        student,
+        path,
+        strings=export.TextInputs(tokenizer, LENGTH, outputs="softmax"),
+    )
+    *_, sketch = python_blocks("phone")
+    result = subprocess.run(
+        [sys.executable, "-c", sketch + STATES],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    scores, modules = json.loads(result.stdout.splitlines()[-1])
+    assert not {"kdkit", "keras_hub"} & set(modules)
+    examples = data.Examples((["a fine film", "Déjà vu"],))
+    np.testing.assert_allclose(
+        scores, expected_scores(student, tokenizer, examples), atol=1e-5
+    )
+
+
+def test_pairs_are_two_inputs_of_any_batch_size(student, tokenizer, tmp_path):
+    path = tmp_path / "model"
+    export.to_saved_model(
+        student,
+        path,
+        strings=export.TextInputs(
+            tokenizer, LENGTH, num_texts=2, outputs="softmax"
+        ),
+    )
+    loaded = tf.saved_model.load(str(path))
+    examples = difficult_examples(2)
+    for rows in (range(len(examples)), [3]):
+        some = examples.take(rows)
+        received = loaded.signatures["strings"](
+            first=tf.constant(some.texts[0]), second=tf.constant(some.texts[1])
+        )["scores"]
+        np.testing.assert_allclose(
+            received, expected_scores(student, tokenizer, some), atol=1e-5
+        )
+    batch = {name: np.ones((2, 5), "int32") for name in student.input}
+    np.testing.assert_allclose(
+        export.open_file(path)(batch), student(batch), atol=1e-5
+    )
+
+
+def test_strings_need_a_saved_model_of_a_classifier(
+    student, tokenizer, tmp_path
+):
+    strings = export.TextInputs(tokenizer, LENGTH)
+    with pytest.raises(UsageError, match="only SavedModels contain"):
+        export.export_model(student, tmp_path / "model.tflite", strings=strings)
+    tokens = keras.Input((None,), dtype="int32", name="token_ids")
+    states = keras.layers.Embedding(99, 4)(tokens)
+    tagger = keras.Model({"token_ids": tokens}, states)
+    with pytest.raises(UsageError, match="classifiers of whole texts"):
+        export.to_saved_model(tagger, tmp_path / "model", strings=strings)
+    with pytest.raises(UsageError, match="outputs='tanh'"):
+        export.TextInputs(tokenizer, LENGTH, outputs="tanh")
+    assert os.listdir(tmp_path) == []

@@ -1,0 +1,107 @@
+"""Model cards next to exported files."""
+
+import dataclasses
+import pathlib
+
+import pytest
+
+from kdkit.export import ExportReport
+from kdkit.reporting import read_run
+from kdkit.reporting.cards import MARKER
+from kdkit.reporting.cards import UNKNOWN
+from kdkit.reporting.cards import license_in
+from kdkit.reporting.cards import write_card
+
+FRONT = "---\nlanguage: en\nlicense: {}\n---\nlicense: mit\n"
+
+
+@pytest.fixture
+def run(tinybert_run):
+    """A run whose files exist."""
+    records = read_run(tinybert_run)
+    folder = records.run_dir / "exports"
+    folder.mkdir(exist_ok=True)
+    for event in records.events:
+        if event.kind == "export" and event.arm == "student":
+            (records.run_dir / event.file).touch()
+    return records
+
+
+def card_of(records, **options):
+    path = write_card(records.run_dir / "exports", records, **options)
+    return path.read_text("utf-8")
+
+
+def test_card_has_the_runs_numbers(run):
+    card = card_of(run)
+    assert card.startswith('---\nlicense: "unknown"\n')
+    assert MARKER in card
+    for text in (
+        "| **teacher** |",
+        "| **control** |",
+        "| student-int8.tflite | LiteRT | int8 | 14.50 | 128 |",
+        "Paper: Jiao et al.",
+        "kdkit.export.open_file('student-int8.tflite')",
+        "from 872 examples of dev",
+        "cut off after 128 tokens",
+        UNKNOWN,
+        'datasets: ["nyu-mll/glue"]',
+        "```sh\nkdkit distill tinybert",
+    ):
+        assert text in card, text
+    assert "not run | not run | not run" not in card.partition("## Files")[2]
+
+
+def test_license_is_the_teachers_or_the_users_and_stays(run, tmp_path):
+    checkpoint = tmp_path / "checkpoint"
+    checkpoint.mkdir()
+    config = {**run.config, "pretrained": str(checkpoint)}
+    run = dataclasses.replace(run, config=config, teacher_run=None)
+    (checkpoint / "LICENSE").write_text("All rights reserved")
+    assert "its own license in checkpoint/LICENSE" in card_of(run)
+    (run.run_dir / "exports" / "README.md").unlink()
+    (checkpoint / "README.md").write_text(FRONT.format("apache-2.0"))
+    assert "the license of the checkpoint checkpoint that" in card_of(run)
+    assert 'license: "mit"' in card_of(run, license="mit")
+    assert 'license: "mit"' in card_of(run)  # of the earlier card
+
+
+def test_readme_of_the_users_own_is_left(run):
+    folder = run.run_dir / "exports"
+    (folder / "README.md").write_text("mine")
+    assert write_card(folder, run) is None
+    assert (folder / "README.md").read_text() == "mine"
+
+
+def test_card_without_a_run_has_what_is_known(tmp_path):
+    (tmp_path / "old-int8.tflite").write_bytes(b"x" * 1000)
+    report = ExportReport(
+        str(tmp_path / "new-fp32.tflite"), "litert", "LiteRT", "fp32",
+        2_000_000, 16, 1e-7, 1.0, 8,
+    )  # fmt: skip
+    card = write_card(tmp_path, reports=[report], license="mit").read_text()
+    assert "| new-fp32.tflite | LiteRT | fp32 | 2.00 | 16 | 1.0e-07 |" in card
+    assert "| old-int8.tflite | LiteRT | not run | 0.001 |" in card
+    assert "mit. The training data may have other terms." in card
+    assert "## Training" not in card
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (FRONT.format("apache-2.0"), "apache-2.0"),
+        (FRONT.format('"mit"'), "mit"),
+        (FRONT.format("unknown"), None),
+        (FRONT.format(""), None),
+        ("license: mit\n", None),
+        ("---\nlicense: [a, b]\n---\n", None),
+        ("---", None),
+        ("\ufeff---\nx", None),
+    ],
+)
+def test_license_is_read_from_the_metadata_alone(content, expected, tmp_path):
+    path = pathlib.Path(tmp_path, "README.md")
+    path.write_text(content, "utf-8")
+    assert license_in(path) == expected
+    path.write_bytes(b"---\nlicense: mit\xff\n---\n")
+    assert license_in(path) is None

@@ -1,0 +1,177 @@
+"""kdkit push: what it uploads, asks for and refuses, without a network."""
+
+import http.server
+import json
+import shutil
+import threading
+
+import huggingface_hub
+import keras_hub
+import pytest
+from encoders import encoder
+from encoders import tokenizer
+
+from kdkit import models
+from kdkit.cli.main import main
+from kdkit.reporting.cards import MARKER
+
+TO = "hf://ada/tiny"
+
+
+@pytest.fixture(scope="module")
+def preset(tmp_path_factory):
+    path = tmp_path_factory.mktemp("push") / "tiny"
+    models.save_preset(encoder("bert"), tokenizer("bert"), path, 8)
+    return path
+
+
+@pytest.fixture
+def uploads(monkeypatch):
+    """The calls of both libraries, which upload nothing."""
+    calls = []
+
+    class Api:
+        def create_repo(self, name, private, exist_ok):
+            calls.append(("create", name, private))
+
+        def upload_file(self, repo_id, path_or_fileobj, path_in_repo):
+            with open(path_or_fileobj, encoding="utf-8") as file:
+                calls.append(("file", repo_id, path_in_repo, file.read()))
+
+        def upload_folder(self, repo_id, folder_path):
+            calls.append(("folder", repo_id, folder_path))
+
+    monkeypatch.setattr(huggingface_hub, "HfApi", Api)
+    monkeypatch.setattr(
+        keras_hub, "upload_preset", lambda *given: calls.append(given)
+    )
+    monkeypatch.setenv("HF_TOKEN", "hf_x")
+    return calls
+
+
+def push(*words):
+    return main(["push", *map(str, words)])
+
+
+def test_nothing_is_uploaded_without_yes(preset, uploads, capsys):
+    assert push(preset, TO) == 2
+    out, err = capsys.readouterr()
+    assert f"{preset} to {TO}:\n  README.md" in out
+    assert "model.weights.h5" in out
+    assert "Nothing was uploaded. Expected --yes" in err
+    assert push(preset, TO, "--dry-run") == 0
+    assert "model.weights.h5" in capsys.readouterr().out
+    assert uploads == []
+
+
+def test_preset_is_uploaded_by_keras_hub_with_a_card(preset, uploads, capsys):
+    before = sorted(preset.rglob("*"))
+    words = ("--yes", "--license", "apache-2.0")
+    assert push(preset, TO, *words) == 0
+    assert f"Uploaded to {TO}." in capsys.readouterr().out
+    create, card, upload = uploads
+    assert create == ("create", "ada/tiny", True)
+    assert card[1:3] == ("ada/tiny", "README.md")
+    assert MARKER in card[3]
+    assert 'license: "apache-2.0"' in card[3]
+    assert upload[0] == TO
+    assert upload[1] != str(preset)
+    assert sorted(preset.rglob("*")) == before
+    uploads.clear()
+    assert push(preset, TO, "--yes", "--public") == 0
+    assert uploads[0] == ("create", "ada/tiny", False)
+
+
+def test_run_uploads_its_student_with_the_runs_numbers(
+    finished_run, tmp_path, uploads
+):
+    run = tmp_path / "run"
+    shutil.copytree(finished_run, run)
+    assert push(run, TO, "--yes") == 0
+    card = uploads[1][3]
+    assert "| **student** |" in card
+    assert "keras_hub.models.Task.from_preset('student')" in card
+
+
+def test_kaggle_is_left_to_keras_hub(preset, uploads, monkeypatch, capsys):
+    to = "kaggle://ada/tiny/keras/sst2"
+    monkeypatch.setenv("KAGGLE_API_TOKEN", "x")
+    assert push(preset, to, "--yes") == 0
+    ((uri, _),) = uploads
+    assert uri == to
+    assert push(preset, to, "--yes", "--public") == 2
+    assert "--public applies to hf://" in capsys.readouterr().err
+
+
+@pytest.fixture
+def checkpoint(tmp_path):
+    path = tmp_path / "hf"
+    models.save_hugging_face(encoder("bert"), None, path)
+    return path
+
+
+def test_hugging_face_directory_is_uploaded_as_a_folder(
+    checkpoint, uploads, capsys
+):
+    assert push(checkpoint, TO, "--yes") == 0
+    assert [call[0] for call in uploads] == ["create", "folder"]
+    assert push(checkpoint, "kaggle://a/b/keras/c", "--yes") == 2
+    assert "Expected a keras-hub preset" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (["{preset}", "hf://ada"], "Expected hf://USER/MODEL or kaggle://"),
+        (["{preset}", "kaggle://a/b/c"], "Unknown place to upload to"),
+        (["{preset}", "https://x/y"], "Received: 'https://x/y'"),
+        (["{preset}/config.json", TO], "is not a directory"),
+        (["{empty}", TO], "has no model to upload"),
+        (["{preset}", TO, "--yes", "--dry-run"], "--yes clashes with"),
+    ],
+)
+def test_mistakes_are_one_line(words, problem, preset, tmp_path, capsys):
+    names = {"preset": preset, "empty": tmp_path}
+    assert push(*(word.format(**names) for word in words)) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert problem in line
+
+
+def test_missing_token_is_reported_before_the_upload(
+    preset, uploads, monkeypatch, capsys
+):
+    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
+    assert push(preset, TO, "--yes") == 2
+    assert "Run hf auth login, or set HF_TOKEN." in capsys.readouterr().err
+    assert uploads == []
+
+
+class Refusing(http.server.BaseHTTPRequestHandler):
+    """A hub that refuses every request."""
+
+    def do_POST(self):  # noqa: N802
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        content = json.dumps({"error": "no rights"}).encode()
+        self.send_response(403)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *arguments):
+        del arguments
+
+
+def test_refusal_by_the_hub_is_one_line(preset, monkeypatch, capsys):
+    server = http.server.HTTPServer(("127.0.0.1", 0), Refusing)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint = f"http://127.0.0.1:{server.server_port}"
+    constants = huggingface_hub.constants
+    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    monkeypatch.setenv("HF_TOKEN", "hf_x")
+    assert push(preset, TO, "--yes") == 1
+    server.shutdown()
+    server.server_close()
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "The upload to hf://ada/tiny failed: " in line
+    assert "403" in line
