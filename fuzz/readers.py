@@ -77,6 +77,7 @@ from kdkit.models.tokenizers import with_saved_rules
 from kdkit.models.variants import EXTRAS_FILE
 from kdkit.models.vocabularies import read_byte_pairs
 from kdkit.models.vocabularies import read_word_pieces
+from kdkit.quantization.fake_quantization import read_quantization
 from kdkit.recipes import RECIPES
 from kdkit.reporting import comparison_table
 from kdkit.reporting import group_by_seed
@@ -329,6 +330,10 @@ def file_entry(content, folder):
     metadata.read(write(folder, "model.tflite", content))
 
 
+def ranges(content, folder):
+    read_quantization(write(folder, "quantization.json", content))
+
+
 def bundle(content, folder):
     manifest, vectors = parts(content, 2)
     write(folder, MANIFEST, manifest)
@@ -457,6 +462,15 @@ SEEDS = {
         + np.arange(2, dtype="int32").tobytes()
     ],
     file_entry: [b"TFL3" + archive_of({metadata.ENTRY: json.dumps(ENTRY)})],
+    ranges: [
+        to_json(
+            {
+                "precision": "static_int8",
+                "ranges": {"logits": [[0, 1], [-1, 0]]},
+            }
+        ),
+        to_json({"precision": "int4", "ranges": None}),
+    ],
     bundle: [to_json(BUNDLE) + PART + to_json(VECTOR)],
     model_config: [
         b"config.json" + PART + to_json(OBJECT),

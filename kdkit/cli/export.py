@@ -8,6 +8,11 @@ RUN/exports/teacher: the report then separates the gain from distillation from
 the gain from quantisation. Models that have collapsed, or whose head was never
 trained, are reported.
 
+LiteRT files of classifiers return probabilities, or logits with --logits. Those
+of single texts also open with MediaPipe's TextClassifier, which reads strings;
+kdkit prints how many texts of dev get the same token ids there, or why the
+files have no metadata for it.
+
 A LiteRT file of a decoder reads one token at a time, up to --sequence-length
 tokens; kdkit compares it with the Keras model on text that the run held out. A
 LiteRT file of an encoder-decoder reads a source (signature `encode`) and writes
@@ -18,6 +23,10 @@ With --bundle, the LiteRT files of a classifier are in one folder with the
 vocabulary, the labels, the tokenizer's settings and test vectors for an app.
 With --format saved_model --strings, the SavedModel contains the tokenizer.
 
+--precision static_int8 and int16x8 also quantise activations. Their ranges are
+those on 256 training examples of the task, so they need its data. int4 needs no
+data. docs/quantization.md compares the precisions.
+
 ONNX needs: pip install 'kdkit[onnx]'. ONNX files take any length.
 
 --format hf writes a directory with weights, config and tokenizer that
@@ -26,6 +35,7 @@ transformers loads. kdkit loads it too, as a MODEL.
 example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
   kdkit export runs/tinybert --bundle
+  kdkit export runs/tinybert --precision int8 static_int8 int4
   kdkit export runs/tinybert --format onnx --precision fp32 int8
   kdkit export runs/tinybert --format hf
   kdkit export runs/gpt2 --precision int8 --sequence-length 512
@@ -54,13 +64,14 @@ from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
 from kdkit.cli.next_steps import after_export
 from kdkit.cli.next_steps import log_next
-from kdkit.cli.options import given_flags
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
-from kdkit.cli.task_data import table_flags
-from kdkit.cli.texts import text_of_run
+from kdkit.cli.text_exports import read_decoder
+from kdkit.cli.text_exports import read_encoder_decoder
+from kdkit.cli.text_exports import require_text_options
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.export import quantization
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.reporting.cards import CARD
@@ -72,8 +83,6 @@ from kdkit.runs import inputs
 from kdkit.runs.events import Export
 from kdkit.tasks.kinds import MultiLabel
 from kdkit.tasks.kinds import Regression
-from kdkit.training import text_data
-from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import predict_logits
 
 
@@ -92,8 +101,9 @@ class Options(ModelChoiceOptions, TaskOptions):
         default="litert",
     )
     precision: list[str] | None = option(
-        "the weights' precision: fp32, fp16 or int8. Defaults to all "
-        "precisions of the format.",
+        "one or more of fp32, fp16, int8 and, for LiteRT with "
+        "pip install 'kdkit[quantization]', static_int8, int16x8 and int4. "
+        "Defaults to those of fp32, fp16 and int8 that the format has.",
         metavar="P",
     )
     dynamic_length: bool = option(
@@ -145,7 +155,6 @@ PROBLEM_TYPES = {  # by the kind of task, for transformers
     Regression: "regression",
 }
 VERIFICATION_ROWS = 256
-DECODER_ROWS = 4  # read token by token
 
 
 def export_model(options) -> None:
@@ -262,6 +271,7 @@ def _write(exporter, read, precision, path, options):
         read.sequence_length,
         verification_data=read.verification_data,
         overwrite=options.overwrite,
+        calibration_data=read.calibration_data,
         **_outputs(read, options),
         **_details(exporter, read),
         **({} if strings is None else {"strings": strings}),
@@ -282,7 +292,7 @@ def _export_bundle(place, options):
     path = bundle_path(place, options, directory)
     exporter = export.get_exporter(options.format)
     options = with_precision(options)
-    _require_precisions(exporter, options.precision)
+    _require_known_precisions(exporter, options.precision)
     read = _read(place, exporter, options)
     written = write_bundle(
         path,
@@ -299,6 +309,10 @@ def _export_bundle(place, options):
     )
     for report, measured in written:
         _note(place, report, **measured, **read.noted)
+    reports = [report for report, _ in written]
+    if read.mediapipe is not None:
+        read.mediapipe.report(reports[0].file)
+    _write_card(place, exporter, reports, options.license)
     return any(measured["collapsed"] for _, measured in written)
 
 
@@ -310,6 +324,7 @@ class _Read:
         model: `keras.Model`.
         sequence_length: int or `None`. The length to export with.
         verification_data: as in `kdkit.export.to_litert`.
+        calibration_data: as in `kdkit.export.to_litert`.
         opened: `Opened` for a model of a task, otherwise `None`.
         encoded: encoded examples to measure files on, or `None`.
         noted: dict. The task and the split that the metrics are from.
@@ -320,6 +335,7 @@ class _Read:
     model: object
     sequence_length: int | None
     verification_data: object = None
+    calibration_data: object = None
     opened: Opened | None = None
     encoded: object = None
     noted: dict = dataclasses.field(default_factory=dict)
@@ -330,17 +346,20 @@ class _Read:
 def _read(place, exporter, options):
     """Loads the model, after rejecting options that its kind cannot use."""
     for has_one, kind, read in (
-        (models.has_decoder, "decoder", _read_decoder),
-        (
-            models.has_encoder_decoder,
-            "encoder_decoder",
-            _read_encoder_decoder,
-        ),
+        (models.has_decoder, "decoder", read_decoder),
+        (models.has_encoder_decoder, "encoder_decoder", read_encoder_decoder),
     ):
         if has_one(place.path):
             exporter.require_kind(kind)
-            _reject_options_of_classifiers(options)
-            found = read(place, exporter, options)
+            _require_precisions(exporter, options, kind)
+            require_text_options(options)
+            text = read(place, exporter, options)
+            found = _Read(
+                text.model,
+                text.sequence_length,
+                text.verification_data,
+                tokenizer=text.tokenizer,
+            )
             if exporter.for_mediapipe:
                 mediapipe = for_mediapipe(found.model, None)
                 found = dataclasses.replace(found, mediapipe=mediapipe)
@@ -363,6 +382,7 @@ def _read_classifier(place, exporter, options):
             "generated examples and their metrics are not measured. Pass "
             "--data-dir."
         )
+    calibration = _calibration_data(exporter, options, opened)
     _warn_of_untrained_head(opened)
     has_fixed_length = (
         exporter.prefers_fixed_length and not options.dynamic_length
@@ -372,8 +392,41 @@ def _read_classifier(place, exporter, options):
     if exporter.for_mediapipe:
         mediapipe = for_mediapipe(opened.model, length, opened, split, encoded)
     return _Read(
-        opened.model, length, batches, opened, encoded, noted, mediapipe
+        opened.model,
+        length,
+        batches,
+        calibration,
+        opened,
+        encoded,
+        noted,
+        mediapipe,
     )
+
+
+def _require_precisions(exporter, options, kind):
+    for precision in options.precision or ():
+        exporter.require_precision(kind, precision)
+
+
+def _calibration_data(exporter, options, opened):
+    """Some training examples, `None` if no precision needs any."""
+    _require_precisions(exporter, options, "encoder")
+    needing = [
+        precision
+        for precision in options.precision or ()
+        if precision in quantization.CALIBRATED
+    ]
+    if not needing:
+        return None
+    batches = None
+    if opened.has_data and opened.tokenizer is not None:
+        rows = opened.encode("train", quantization.CALIBRATION_ROWS)
+        batches = list(data.BatchStream(rows, data.Buckets(16)).evaluation())
+        batches = [
+            batch[0] if isinstance(batch, tuple) else batch for batch in batches
+        ]
+    quantization.require_calibration(needing[0], batches)
+    return batches
 
 
 def _warn_of_untrained_head(opened):
@@ -463,73 +516,6 @@ def _split(place, opened):
     return (is_of_run and place.data_setting("dev_split", None)) or "dev"
 
 
-def _read_decoder(place, exporter, options):
-    """A decoder, with its run's held-out text."""
-    loaded = models.load_language_model(place.path)
-    model = loaded.model
-    length = options.sequence_length
-    if length is None and exporter.in_steps:
-        length = models.num_positions(model)
-        if length is None:
-            raise UsageError(
-                f"{place.path} reads texts of any length, but a file needs a "
-                "fixed one. Pass --sequence-length N."
-            )
-    texts = None
-    if place.run is not None:
-        texts = _held_out(place.run.path / "corpus" / "held_out", length)
-    return _Read(model, length, texts, tokenizer=loaded.tokenizer)
-
-
-def _read_encoder_decoder(place, exporter, options):
-    """An encoder-decoder, with its run's held-out pairs."""
-    loaded = models.load_language_model(place.path)
-    text = text_of_run(place)
-    length = options.sequence_length
-    if length is None:
-        length = loaded.sequence_length
-    pairs = None
-    if isinstance(text, PairSettings):
-        pairs = _held_out_pairs(text, loaded.tokenizer, length)
-    return _Read(loaded.model, length, pairs)
-
-
-def _held_out_pairs(text, tokenizer, length):
-    """Some of a run's held-out pairs, `None` if their files are missing."""
-    try:
-        found = text_data.load_sentences(
-            dataclasses.replace(text, sequence_length=length),
-            tokenizer,
-            is_held_out=True,
-        )
-    except UsageError as error:
-        print(f"Compared on generated pairs: {error}", flush=True)
-        return None
-    return found.first_pairs(DECODER_ROWS)
-
-
-def _reject_options_of_classifiers(options):
-    clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
-    clashing += table_flags(options)
-    clashing += given_flags(options, ("dynamic_length", "logits"))
-    if clashing:
-        raise UsageError(
-            f"{', '.join(clashing)}: not used for a decoder or an "
-            "encoder-decoder, whose files hold --sequence-length tokens. "
-            f"Remove {' and '.join(clashing)}."
-        )
-
-
-def _held_out(directory, length):
-    """Some sequences of a run's held-out text, `None` if there are none."""
-    rows = data.open_packed(directory)
-    if rows is None:
-        return None
-    return [
-        row[row != data.PADDING][:length] for row in rows.rows[:DECODER_ROWS]
-    ]
-
-
 def _note(place, report, metrics=None, **noted):
     """Prints the result for a file and logs it in the run.
 
@@ -556,15 +542,19 @@ def _paths(place, exporter, options):
     directory = _output_directory(place, options)
     return {
         precision: directory / exporter.file_name(place.label, precision)
-        for precision in options.precision or exporter.precisions
+        for precision in options.precision
+        or exporter.default_precisions
+        or exporter.precisions
     }
 
 
 def _targets(place, exporter, options, path=None):
     """Paths by precision. Rejects wrong precisions and existing files."""
     exporter.require_packages()
-    precisions = options.precision or exporter.precisions
-    _require_precisions(exporter, precisions)
+    precisions = (
+        options.precision or exporter.default_precisions or exporter.precisions
+    )
+    _require_known_precisions(exporter, precisions)
     targets = _paths(place, exporter, options)
     if path is not None:
         targets = {precisions[0]: path}
@@ -580,7 +570,7 @@ def _targets(place, exporter, options, path=None):
     return targets
 
 
-def _require_precisions(exporter, precisions):
+def _require_known_precisions(exporter, precisions):
     wrong = [name for name in precisions if name not in exporter.precisions]
     if wrong:
         raise UsageError(

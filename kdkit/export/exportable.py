@@ -17,6 +17,7 @@ from kdkit import taps
 from kdkit.backends import as_float32
 from kdkit.backends import tf
 from kdkit.errors import UsageError
+from kdkit.export import quantization
 from kdkit.export.inputs import DECODER
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
@@ -71,6 +72,9 @@ class Exportable:
             for the number of rows.
         strings: `kdkit.export.TextInputs` for a file that also reads texts,
             otherwise `None`.
+        calibration: list of dicts of arrays, or `None`. Training examples for
+            precisions with ranges of activations.
+        activation_ranges: dict or `None`, as in `kdkit.export.to_litert`.
     """
 
     model: object
@@ -86,6 +90,8 @@ class Exportable:
     step: object = None
     examples: int | None = None
     strings: TextInputs | None = None
+    calibration: list | None = None
+    activation_ranges: dict | None = None
 
     def signature(self, batch_size=None) -> list:
         """Returns the specs of a file's inputs, as Keras' `export` takes them.
@@ -114,6 +120,11 @@ class Exportable:
         """
         if outputs == OUTPUTS[0]:
             return self
+        if self.strings is not None:
+            raise UsageError(
+                "`outputs` and `strings` exclude each other. Received: "
+                f"outputs={outputs!r}. Pass it as TextInputs(outputs=...)."
+            )
         shape = self.model.output.shape if self.kind == ENCODER else ()
         if outputs not in OUTPUTS or len(shape) != 2:
             raise UsageError(
@@ -127,6 +138,41 @@ class Exportable:
             self.model.input, function(self.model.output), name=self.model.name
         )
         return dataclasses.replace(self, model=model)
+
+    def with_calibration(self, precision, data, ranges) -> "Exportable":
+        """Returns the same with calibration data, if a precision needs them.
+
+        Args:
+            precision: string.
+            data: as `calibration_data` in `kdkit.export.to_litert`.
+            ranges: as `activation_ranges` in `kdkit.export.to_litert`.
+
+        Raises:
+            UsageError: (a `ValueError`) if they are missing, too few or wrong.
+        """
+        if precision not in quantization.CALIBRATED:
+            return self
+        batches = None
+        if data is not None and self.kind == TENSORS:
+            (name,) = self.input_names
+            batches = [
+                to_float32(_inputs_of(batch), name, self.sizes)
+                for batch in data
+            ]
+        elif data is not None:
+            batches = _given_batches(data, self, "calibration_data")
+        quantization.require_calibration(precision, batches)
+        return dataclasses.replace(
+            self, calibration=batches, activation_ranges=ranges
+        )
+
+    def kernels(self) -> dict:
+        """Returns the kernels of dense layers by the layers' paths."""
+        return {
+            weight.path.removesuffix("/kernel"): weight.value
+            for weight in self.model.weights
+            if weight.path.endswith("/kernel")
+        }
 
     def as_float32(self) -> "Exportable":
         """Returns the same with a float32 copy of the model, if necessary.
@@ -310,10 +356,7 @@ def _tensors(model, sequence_length, data):
             )
         rng = np.random.default_rng(SEED)
         data = [rng.random((BATCH_SIZE, *sizes), "float32") for _ in range(2)]
-    batches = [
-        to_float32(batch[0] if isinstance(batch, tuple) else batch, name, sizes)
-        for batch in data
-    ]
+    batches = [to_float32(_inputs_of(batch), name, sizes) for batch in data]
     _require_batches(batches)
     return Exportable(
         model,
@@ -384,18 +427,23 @@ def _export_length(model, layers, sequence_length):
     return sequence_length
 
 
-def _given_batches(data, read):
+def _inputs_of(batch):
+    return batch[0] if isinstance(batch, tuple) else batch
+
+
+def _given_batches(data, read, argument="verification_data"):
     """Returns a user's batches, checked and padded to the file's length."""
     batches = []
     for batch in data:
-        batch = batch[0] if isinstance(batch, tuple) else batch
+        batch = _inputs_of(batch)
         if read.kind == DECODER and isinstance(batch, np.ndarray):  # one text
             ids = np.atleast_2d(batch)
             batch = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
         batches.append(
             pad(to_int32(batch, read.input_names), read.sequence_length)
         )
-    _require_batches(batches)
+    if argument == "verification_data":
+        _require_batches(batches)
     return batches
 
 

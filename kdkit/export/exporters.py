@@ -52,7 +52,7 @@ class ExportReport:
         file: string. The path of the file or directory.
         format: string. The name of the exporter, such as `"litert"`.
         title: string. The exporter's title, such as `"LiteRT"`.
-        precision: string. `"fp32"`, `"fp16"` or `"int8"`.
+        precision: string, such as `"fp32"` or `"static_int8"`.
         size_bytes: int. The size on disk.
         sequence_length: int or `None`. The only length in tokens that the
             file accepts, `None` for any length.
@@ -96,6 +96,8 @@ class Exporter:
             if the format is a directory; then override `owns`.
         precisions: tuple of strings. The precisions that `write` accepts.
             Defaults to `("fp32",)`.
+        default_precisions: tuple of strings. Those that the command line
+            writes without `--precision`. Defaults to all.
         kinds: tuple of strings. The kinds of models that the format supports.
             Defaults to `("encoder",)`.
         in_steps: bool. Whether decoders and encoder-decoders become files that
@@ -134,6 +136,7 @@ class Exporter:
     title = ""
     suffix = ""
     precisions = ("fp32",)
+    default_precisions = ()
     kinds = (ENCODER,)
     in_steps = False
     prefers_fixed_length = False
@@ -152,6 +155,17 @@ class Exporter:
 
     def require_packages(self) -> None:
         """Raises `UsageError` if a package that `write` needs is missing."""
+
+    def require_precision(
+        self, kind: str, precision: str, is_recurrent: bool = False
+    ) -> None:
+        """Raises `UsageError` if a kind of model lacks one of `precisions`.
+
+        Args:
+            kind: string, as in `Exportable`.
+            precision: string, from `precisions`.
+            is_recurrent: bool. Whether the model has recurrent layers.
+        """
 
     def validate(self, source) -> None:
         """Raises `UsageError` if the format does not support this model.
@@ -252,6 +266,8 @@ class Exporter:
         labels=None,
         texts=(),
         strings: TextInputs | None = None,
+        calibration_data=None,
+        activation_ranges: dict | None = None,
     ) -> ExportReport:
         """Writes a model, compares the file with Keras, and names the file.
 
@@ -281,6 +297,10 @@ class Exporter:
         )
         source = dataclasses.replace(source, strings=strings)
         self.validate(source)
+        self.require_precision(source.kind, precision, source.is_recurrent)
+        source = source.with_calibration(
+            precision, calibration_data, activation_ranges
+        )
         warn_untrained_layers(source.model, source.batches[0])
         source, outputs = (
             source.as_float32(),
@@ -468,7 +488,7 @@ def exporter_of(path: str | pathlib.Path) -> Exporter | None:
     """
     path = pathlib.Path(path)
     for exporter in _EXPORTERS.values():
-        if exporter.owns(path) and not exporter.is_checkpoint:
+        if not exporter.is_checkpoint and exporter.owns(path):
             return exporter
     return None
 

@@ -12,7 +12,6 @@ import pathlib
 
 import keras
 import numpy as np
-from keras import ops
 
 from kdkit.backends import LateModule
 from kdkit.errors import RunError
@@ -74,8 +73,8 @@ class TextClassifier:
         extra = np.arange(len(self.targets)) + self.vocabulary_size
         # Added to ids, so that all ids of the model need one entry.
         shifts = np.concatenate([[0], self.targets - extra]).astype("int32")
-        places = ops.maximum(token_ids - last, 0)
-        return token_ids + ops.take(shifts, places, axis=0)
+        places = keras.ops.maximum(token_ids - last, 0)
+        return token_ids + keras.ops.take(shifts, places, axis=0)
 
     def text_ids(self, texts, sequence_length: int) -> list[list[int]]:
         """Returns the ids of the model that MediaPipe makes from texts.

@@ -36,7 +36,7 @@ class Metadata:
     """The entry that kdkit adds to a file.
 
     Args:
-        precision: string. `"fp32"`, `"fp16"` or `"int8"`.
+        precision: string, such as `"fp32"` or `"static_int8"`.
         parameters: int. `kdkit.weights.count_parameters` of the Keras model.
         vocabulary_size: int or `None`. Number of token ids.
         kdkit_version: string. The version that wrote the file.
