@@ -9,13 +9,12 @@ import numpy as np
 from kdkit import data
 from kdkit import export
 from kdkit import models
+from kdkit import quantization
 from kdkit.cli.parser import is_path
 from kdkit.cli.task_data import measured_task
 from kdkit.errors import UsageError
 from kdkit.export import quantization
 from kdkit.io.reading import check_links
-from kdkit.quantization import RANGES_FILE
-from kdkit.quantization import read_quantization
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
@@ -255,10 +254,10 @@ def open_model(place, options) -> Opened:
         most=models.num_positions(loaded.model),
         own=loaded.sequence_length,
     )
-    ranges = place.path / RANGES_FILE
+    ranges = place.path / quantization.RANGES_FILE
     if ranges.is_file():
         # As the run measured it. Other precisions are exported without.
-        read_quantization(ranges).apply(loaded.model)
+        quantization.read_quantization(ranges).apply(loaded.model)
     return Opened(
         task,
         make_forward(loaded.model),
