@@ -40,9 +40,15 @@ TFDS_REQUIRE = [
     "importlib-resources>=6",  # TensorFlow Datasets imports it undeclared
 ]
 TAGGING_REQUIRE = ["seqeval>=1.2"]  # F1 of tagged spans
+# kdkit/export/quantization.py checks this version. Optional, because the
+# precisions that kdkit writes by default need only the converter.
+QUANTIZATION_REQUIRE = [
+    "ai-edge-quantizer>=0.10",  # static int8, int8 x int16 and int4 files
+]
 TESTS_REQUIRE = [
     *TFDS_REQUIRE,
     *TAGGING_REQUIRE,
+    *QUANTIZATION_REQUIRE,
     "pytest>=8",
     "hypothesis>=6.130",  # properties that hold for drawn examples
     "pandas>=2.2",  # columns and data frames that users pass
@@ -98,6 +104,7 @@ setup(
         "tests": TESTS_REQUIRE,
         "tools": TOOLS_REQUIRE,
         "onnx": ONNX_REQUIRE,
+        "quantization": QUANTIZATION_REQUIRE,
         "tfds": TFDS_REQUIRE,
         "tagging": TAGGING_REQUIRE,
         "references": REFERENCES_REQUIRE,

@@ -11,6 +11,7 @@ from kdkit.data import tfds
 from kdkit.errors import UsageError
 from kdkit.errors import require_extra
 from kdkit.export import onnx
+from kdkit.export import quantization
 from kdkit.tasks import TASKS
 from kdkit.tasks import metrics
 
@@ -20,8 +21,14 @@ ABSENT = {"absent": (1, 0)}
 
 @pytest.mark.parametrize(
     "oldest",
-    [tfds.PACKAGES, metrics.PACKAGES, onnx.CONVERTER, onnx.RUNTIME],
-    ids=["tfds", "tagging", "onnx", "onnxruntime"],
+    [
+        tfds.PACKAGES,
+        metrics.PACKAGES,
+        onnx.CONVERTER,
+        onnx.RUNTIME,
+        quantization.PACKAGES,
+    ],
+    ids=["tfds", "tagging", "onnx", "onnxruntime", "quantization"],
 )
 def test_setup_asks_for_the_versions_that_are_required(oldest):
     for name, version in oldest.items():

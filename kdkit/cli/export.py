@@ -14,6 +14,10 @@ LiteRT file of an encoder-decoder reads a source (signature `encode`) and writes
 token by token (`decode`), up to --sequence-length tokens on either side. Other
 formats hold decoders that read whole sequences, and no encoder-decoders.
 
+--precision static_int8 and int16x8 also quantise activations. Their ranges are
+those on 256 training examples of the task, so they need its data. int4 needs no
+data. docs/quantization.md compares the precisions.
+
 With --bundle, the LiteRT files of a classifier are in one folder with the
 vocabulary, the labels, the tokenizer's settings and test vectors for an app.
 With --format saved_model --strings, the SavedModel contains the tokenizer.
@@ -25,6 +29,7 @@ transformers loads. kdkit loads it too, as a MODEL.
 
 example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
+  kdkit export runs/tinybert --precision int8 static_int8 int4
   kdkit export runs/tinybert --bundle
   kdkit export runs/tinybert --format onnx --precision fp32 int8
   kdkit export runs/tinybert --format hf
@@ -50,6 +55,7 @@ from kdkit.cli.groups import TaskOptions
 from kdkit.cli.mediapipe import ForMediaPipe
 from kdkit.cli.mediapipe import for_mediapipe
 from kdkit.cli.models import Opened
+from kdkit.cli.models import calibration_data
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
 from kdkit.cli.next_steps import after_export
@@ -61,6 +67,7 @@ from kdkit.cli.task_data import table_flags
 from kdkit.cli.texts import text_of_run
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.export import quantization
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.reporting.cards import CARD
@@ -92,8 +99,9 @@ class Options(ModelChoiceOptions, TaskOptions):
         default="litert",
     )
     precision: list[str] | None = option(
-        "the weights' precision: fp32, fp16 or int8. Defaults to all "
-        "precisions of the format.",
+        "one or more of fp32, fp16, int8 and, for LiteRT with "
+        "pip install 'kdkit[quantization]', static_int8, int16x8 and int4. "
+        "Defaults to those of fp32, fp16 and int8 that the format has.",
         metavar="P",
     )
     dynamic_length: bool = option(
@@ -262,6 +270,7 @@ def _write(exporter, read, precision, path, options):
         read.sequence_length,
         verification_data=read.verification_data,
         overwrite=options.overwrite,
+        calibration_data=read.calibration_data,
         **_outputs(read, options),
         **_details(exporter, read),
         **({} if strings is None else {"strings": strings}),
@@ -310,6 +319,7 @@ class _Read:
         model: `keras.Model`.
         sequence_length: int or `None`. The length to export with.
         verification_data: as in `kdkit.export.to_litert`.
+        calibration_data: as in `kdkit.export.to_litert`.
         opened: `Opened` for a model of a task, otherwise `None`.
         encoded: encoded examples to measure files on, or `None`.
         noted: dict. The task and the split that the metrics are from.
@@ -325,6 +335,7 @@ class _Read:
     noted: dict = dataclasses.field(default_factory=dict)
     mediapipe: ForMediaPipe | None = None
     tokenizer: object = None
+    calibration_data: object = None
 
 
 def _read(place, exporter, options):
@@ -339,6 +350,8 @@ def _read(place, exporter, options):
     ):
         if has_one(place.path):
             exporter.require_kind(kind)
+            for precision in options.precision or ():
+                quantization.require_precision(kind, precision)
             _reject_options_of_classifiers(options)
             found = read(place, exporter, options)
             if exporter.for_mediapipe:
@@ -368,11 +381,19 @@ def _read_classifier(place, exporter, options):
         exporter.prefers_fixed_length and not options.dynamic_length
     )
     length = opened.sequence_length if has_fixed_length else None
+    calibration = calibration_data(options.precision or (), opened)
     mediapipe = None
     if exporter.for_mediapipe:
         mediapipe = for_mediapipe(opened.model, length, opened, split, encoded)
     return _Read(
-        opened.model, length, batches, opened, encoded, noted, mediapipe
+        opened.model,
+        length,
+        batches,
+        opened,
+        encoded,
+        noted,
+        mediapipe=mediapipe,
+        calibration_data=calibration,
     )
 
 
@@ -556,14 +577,19 @@ def _paths(place, exporter, options):
     directory = _output_directory(place, options)
     return {
         precision: directory / exporter.file_name(place.label, precision)
-        for precision in options.precision or exporter.precisions
+        for precision in _precisions(exporter, options)
     }
+
+
+def _precisions(exporter, options):
+    default = exporter.default_precisions or exporter.precisions
+    return options.precision or default
 
 
 def _targets(place, exporter, options, path=None):
     """Paths by precision. Rejects wrong precisions and existing files."""
     exporter.require_packages()
-    precisions = options.precision or exporter.precisions
+    precisions = _precisions(exporter, options)
     _require_precisions(exporter, precisions)
     targets = _paths(place, exporter, options)
     if path is not None:

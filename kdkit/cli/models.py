@@ -6,11 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from kdkit import data
 from kdkit import export
 from kdkit import models
 from kdkit.cli.parser import is_path
 from kdkit.cli.task_data import measured_task
 from kdkit.errors import UsageError
+from kdkit.export import quantization
 from kdkit.io.reading import check_links
 from kdkit.quantization import RANGES_FILE
 from kdkit.quantization import read_quantization
@@ -288,3 +290,27 @@ def tokenizer_for(place, options):
             f"Received: {place.path}, which has one. Name another --tokenizer."
         )
     return tokenizer
+
+
+def calibration_data(precisions, opened):
+    """Some training examples for an export, `None` if nothing needs them.
+
+    Args:
+        precisions: sequence of strings.
+        opened: `Opened`.
+
+    Raises:
+        UsageError: if the data is unknown or too small, or a precision needs
+            another package.
+    """
+    for precision in precisions:
+        quantization.require_precision("encoder", precision)
+    needing = quantization.CALIBRATED.keys() & set(precisions)
+    if not needing:
+        return None
+    batches = None
+    if opened.has_data and opened.tokenizer is not None:
+        rows = opened.encode("train", quantization.CALIBRATION_ROWS)
+        batches = list(data.BatchStream(rows, data.Buckets(16)).evaluation())
+    quantization.require_calibration(min(needing), batches)
+    return batches

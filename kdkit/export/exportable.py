@@ -71,6 +71,9 @@ class Exportable:
             for the number of rows.
         strings: `kdkit.export.TextInputs` for a file that also reads texts,
             otherwise `None`.
+        calibration: list of dicts of arrays, or `None`. Training examples for
+            precisions with ranges of activations.
+        activation_ranges: dict or `None`, as in `kdkit.export.to_litert`.
     """
 
     model: object
@@ -86,6 +89,8 @@ class Exportable:
     step: object = None
     examples: int | None = None
     strings: TextInputs | None = None
+    calibration: list | None = None
+    activation_ranges: dict | None = None
 
     def signature(self, batch_size=None) -> list:
         """Returns the specs of a file's inputs, as Keras' `export` takes them.
@@ -277,7 +282,8 @@ def _sequences(model, kind, sequence_length, data):
         num_segments = tables[0] if len(tables) > 1 else 1
         batches = _generated_batches(read, longest, num_segments)
     else:
-        batches = _given_batches(data, read)
+        batches = given_batches(data, read)
+        _require_batches(batches)
     return dataclasses.replace(read, batches=batches)
 
 
@@ -310,15 +316,10 @@ def _tensors(model, sequence_length, data):
             )
         rng = np.random.default_rng(SEED)
         data = [rng.random((BATCH_SIZE, *sizes), "float32") for _ in range(2)]
-    batches = [
-        to_float32(batch[0] if isinstance(batch, tuple) else batch, name, sizes)
-        for batch in data
-    ]
-    _require_batches(batches)
-    return Exportable(
+    read = Exportable(
         model,
         TENSORS,
-        batches,
+        batches=[],
         sequence_length=None,
         vocabulary_size=None,
         input_names=(name,),
@@ -328,6 +329,9 @@ def _tensors(model, sequence_length, data):
             for layer in _nested_layers(model)
         ),
     )
+    batches = given_batches(data, read)
+    _require_batches(batches)
+    return dataclasses.replace(read, batches=batches)
 
 
 def _require_interface(model):
@@ -384,18 +388,26 @@ def _export_length(model, layers, sequence_length):
     return sequence_length
 
 
-def _given_batches(data, read):
+def _inputs_of(batch):
+    return batch[0] if isinstance(batch, tuple) else batch
+
+
+def given_batches(data, read: Exportable) -> list:
     """Returns a user's batches, checked and padded to the file's length."""
+    if read.kind == TENSORS:
+        (name,) = read.input_names
+        return [
+            to_float32(_inputs_of(batch), name, read.sizes) for batch in data
+        ]
     batches = []
     for batch in data:
-        batch = batch[0] if isinstance(batch, tuple) else batch
+        batch = _inputs_of(batch)
         if read.kind == DECODER and isinstance(batch, np.ndarray):  # one text
             ids = np.atleast_2d(batch)
             batch = {"token_ids": ids, "padding_mask": np.ones_like(ids)}
         batches.append(
             pad(to_int32(batch, read.input_names), read.sequence_length)
         )
-    _require_batches(batches)
     return batches
 
 

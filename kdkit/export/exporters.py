@@ -30,8 +30,6 @@ from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import warn_untrained_layers
 from kdkit.io.files import staged
 from kdkit.models.token_ids import preprocessor_tokenizer
-from kdkit.version import __version__
-from kdkit.weights import count_parameters
 
 _KINDS = {
     ENCODER: "an encoder",
@@ -52,7 +50,7 @@ class ExportReport:
         file: string. The path of the file or directory.
         format: string. The name of the exporter, such as `"litert"`.
         title: string. The exporter's title, such as `"LiteRT"`.
-        precision: string. `"fp32"`, `"fp16"` or `"int8"`.
+        precision: string, such as `"fp32"` or `"static_int8"`.
         size_bytes: int. The size on disk.
         sequence_length: int or `None`. The only length in tokens that the
             file accepts, `None` for any length.
@@ -96,6 +94,8 @@ class Exporter:
             if the format is a directory; then override `owns`.
         precisions: tuple of strings. The precisions that `write` accepts.
             Defaults to `("fp32",)`.
+        default_precisions: tuple of strings. Those that the command line
+            writes without `--precision`. Defaults to all.
         kinds: tuple of strings. The kinds of models that the format supports.
             Defaults to `("encoder",)`.
         in_steps: bool. Whether decoders and encoder-decoders become files that
@@ -134,6 +134,7 @@ class Exporter:
     title = ""
     suffix = ""
     precisions = ("fp32",)
+    default_precisions = ()
     kinds = (ENCODER,)
     in_steps = False
     prefers_fixed_length = False
@@ -152,6 +153,10 @@ class Exporter:
 
     def require_packages(self) -> None:
         """Raises `UsageError` if a package that `write` needs is missing."""
+
+    def prepare(self, source, precision, calibration_data, activation_ranges):
+        """Returns an `Exportable` with the calibration that `write` needs."""
+        return source
 
     def validate(self, source) -> None:
         """Raises `UsageError` if the format does not support this model.
@@ -252,6 +257,8 @@ class Exporter:
         labels=None,
         texts=(),
         strings: TextInputs | None = None,
+        calibration_data=None,
+        activation_ranges: dict | None = None,
     ) -> ExportReport:
         """Writes a model, compares the file with Keras, and names the file.
 
@@ -281,6 +288,9 @@ class Exporter:
         )
         source = dataclasses.replace(source, strings=strings)
         self.validate(source)
+        source = self.prepare(
+            source, precision, calibration_data, activation_ranges
+        )
         warn_untrained_layers(source.model, source.batches[0])
         source, outputs = (
             source.as_float32(),
@@ -301,7 +311,9 @@ class Exporter:
             self.write(source, partial, precision)
             if classifier is not None:
                 classifier.add_to(partial)
-            self.annotate(partial, _metadata(source, precision, outputs))
+            self.annotate(
+                partial, metadata.describe(source, precision, outputs)
+            )
             comparison = self._compare(
                 partial, path, source.batches, expected, precision, outputs
             )
@@ -572,19 +584,6 @@ def _suffixes():
         if not exporter.is_checkpoint
     )
     return f"{', '.join(others)} or {last}"
-
-
-def _metadata(source, precision, outputs):
-    return metadata.Metadata(
-        precision=precision,
-        parameters=count_parameters(source.model),
-        vocabulary_size=source.vocabulary_size,
-        kdkit_version=__version__,
-        rows_per_output=source.rows_per_output,
-        reads_tokens=source.step is not None,
-        reads_sources=source.kind == ENCODER_DECODER,
-        outputs=outputs,
-    )
 
 
 def size_on_disk(path: pathlib.Path) -> int:

@@ -11,6 +11,7 @@ from kdkit.backends import LateModule
 from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.export import metadata
+from kdkit.export import quantization
 from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import get_exporter
@@ -188,6 +189,7 @@ def _values(model, graph, number):
     return data.reshape(_shape(graph, number)).astype("float32")
 
 
+# Written by default: they need no extra and no calibration data.
 PRECISIONS = ("fp32", "fp16", "int8")
 
 
@@ -197,7 +199,8 @@ class LiteRT(Exporter):
 
     title = "LiteRT"
     suffix = SUFFIX
-    precisions = PRECISIONS
+    precisions = (*PRECISIONS, *quantization.PRECISIONS)
+    default_precisions = PRECISIONS
     kinds = (ENCODER, DECODER, ENCODER_DECODER, TENSORS)
     in_steps = True
     prefers_fixed_length = True
@@ -216,7 +219,25 @@ class LiteRT(Exporter):
                 "sequence_length=None. Pass for example sequence_length=128."
             )
 
+    def prepare(self, source, precision, calibration_data, activation_ranges):
+        return quantization.with_calibration(
+            source, precision, calibration_data, activation_ranges
+        )
+
     def write(self, source, path, precision):
+        if precision in quantization.PRECISIONS:
+            self.write(source, path, "fp32")
+            content = quantization.quantized(
+                path.read_bytes(),
+                precision,
+                source.calibration,
+                source.activation_ranges,
+                quantization.kernels(source.model),
+            )
+            path.write_bytes(content)
+            if source.step is not None:
+                share_table(path)
+            return
         if source.step is not None:
             path.write_bytes(_converted_step(source, precision))
             if precision == "int8":
@@ -268,6 +289,8 @@ def to_litert(
     tokenizer=None,
     labels=None,
     texts=(),
+    calibration_data=None,
+    activation_ranges: dict | None = None,
 ) -> ExportReport:
     """Writes a model as a LiteRT file, checked against the Keras model.
 
@@ -311,9 +334,13 @@ def to_litert(
             `keras_hub.models.GPT2CausalLM`; or an encoder-decoder,
             `kdkit.models.MassSeq2SeqLM`. A preprocessor is not exported.
         path: string or path. Ends in `.tflite`.
-        precision: string. `"fp32"`; `"fp16"`, weights stored in 16 bits; or
+        precision: string. `"fp32"`; `"fp16"`, weights stored in 16 bits;
             `"int8"`, dynamic range quantization: weights stored in 8 bits,
-            activations quantized at run time. Defaults to `"fp32"`.
+            activations quantized at run time; `"static_int8"`, weights and
+            activations in 8 bits, for accelerators; `"int16x8"`, the same with
+            activations in 16 bits; or `"int4"`, weights in 4 bits and
+            embeddings in 8. The last three need
+            `pip install 'kdkit[quantization]'`. Defaults to `"fp32"`.
         sequence_length: int or `None`. The only length that the file accepts,
             in tokens; for a decoder or an encoder-decoder the capacity of the
             cache in tokens. Defaults to `None`: any length for an encoder, the
@@ -344,6 +371,14 @@ def to_litert(
         texts: iterable of strings, for `mediapipe`, such as training texts.
             MediaPipe strips no accents; words with accents in these texts are
             added to `vocab.txt`. Defaults to `()`.
+        calibration_data: iterable of batches, as `verification_data`, with at
+            least 16 rows: training examples, whose activations give the ranges
+            of `"static_int8"` and `"int16x8"`. Required for these two, ignored
+            for others. Defaults to `None`.
+        activation_ranges: dict or `None`. For these two precisions, ranges
+            that replace calibrated ones: from a dense layer's `path` to a tuple
+            of its inputs' and its outputs' `(low, high)`, or `None` for either.
+            Defaults to `None`.
 
     Returns:
         An `ExportReport` with the differences from the Keras model.
@@ -382,6 +417,8 @@ def to_litert(
         tokenizer,
         labels,
         texts,
+        calibration_data=calibration_data,
+        activation_ranges=activation_ranges,
     )
 
 

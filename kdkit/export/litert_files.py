@@ -83,7 +83,7 @@ class LiteRTModel(BatchFile):
             self._interpreter = new_interpreter(path, threads, delegate)
             allocate(self._interpreter)
         self._inputs = {
-            _input_name(detail): detail
+            input_name(detail): detail
             for detail in self._interpreter.get_input_details()
         }
         first = next(iter(self._inputs.values()))
@@ -228,6 +228,6 @@ def _without_notice():
                 os.write(2, rest)
 
 
-def _input_name(detail):
+def input_name(detail) -> str:
     """Returns `token_ids` for the converter's `serving_default_token_ids:0`."""
     return detail["name"].removeprefix("serving_default_").split(":")[0]

@@ -10,7 +10,7 @@ from kdkit.reporting.records import RunRecords
 from kdkit.reporting.records import finite_numbers
 from kdkit.runs import events
 
-PRECISIONS = ("fp32", "fp16", "int8")
+PRECISIONS = ("fp32", "fp16", "int16x8", "int8", "static_int8", "int4")
 # Titles for formats in events of kdkit 0.1, which have none.
 TITLES = {"litert": "LiteRT", "saved_model": "SavedModel"}
 
@@ -98,7 +98,7 @@ class ExportedFile:
         file: string. The path as logged.
         format: string, the exporter's name, such as `"litert"`.
         title: string, the exporter's title, such as `"LiteRT"`.
-        precision: string, `"fp32"`, `"fp16"` or `"int8"`.
+        precision: string, such as `"fp32"` or `"int8"`.
         size_bytes: integer.
         sequence_length: optional integer; `None` where any length fits.
         metrics: dict, empty where the file was not evaluated on the split that

@@ -25,7 +25,10 @@ from kdkit.reporting.selection import model_description
 from kdkit.reporting.selection import most_timed
 from kdkit.runs.events import ARMS
 
-_MARKER_OF = {"fp32": "o", "fp16": "s", "int8": "D"}
+_MARKER_OF = {
+    "fp32": "o", "fp16": "s", "int8": "D",
+    "static_int8": "d", "int16x8": "h", "int4": "p",
+}  # fmt: skip
 _MARKERS = "osD^vPX"
 _NUM_COLORS = 6  # in style.mplstyle
 _APART = 0.1  # of an axis: points that are nearer share the text of one

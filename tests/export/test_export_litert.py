@@ -227,9 +227,9 @@ def test_to_litert_overwrites_only_when_told(bert, tmp_path, make_batch):
 
 def test_to_litert_names_all_wrong_arguments(bert, tmp_path):
     with pytest.raises(UsageError) as error:
-        export.to_litert(bert, tmp_path / "model.bin", precision="int4")
+        export.to_litert(bert, tmp_path / "model.bin", precision="int3")
     assert "'.tflite'" in str(error.value)
-    assert "'int4'" in str(error.value)
+    assert "'int3'" in str(error.value)
 
 
 @pytest.mark.parametrize("sequence_length", [0, 41])

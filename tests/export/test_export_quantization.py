@@ -1,0 +1,263 @@
+"""Static int8, int8 x int16 and int4 files, and their masks."""
+
+import itertools
+import pathlib
+
+import keras
+import numpy as np
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+from encoders import encoder
+from helpers import LENGTH
+from helpers import batch
+from helpers import decoder
+from helpers import large_except
+
+from kdkit import export
+from kdkit.cli.main import MISTAKE
+from kdkit.cli.main import main
+from kdkit.errors import UsageError
+from kdkit.export import litert
+from kdkit.export import quantization
+from kdkit.models.families import FAMILIES
+
+QUANTIZED = quantization.PRECISIONS
+# A model whose widths are multiples of a block of int4.
+SIZES = {"hidden_dim": 64, "num_heads": 4, "intermediate_dim": 128}
+
+
+@pytest.fixture(scope="module")
+def model(make_bert):
+    return make_bert(sizes={**SIZES, "num_layers": 2}, num_classes=3)
+
+
+@pytest.fixture(scope="module")
+def rows(make_batch):
+    return [make_batch(32, 24, seed=1)]
+
+
+@pytest.fixture(scope="module")
+def reports(model, rows, make_batch, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("quantized")
+    return {
+        precision: export.to_litert(
+            model,
+            folder / f"{precision}.tflite",
+            precision,
+            24,
+            verification_data=[make_batch(64, 24, seed=2)],
+            calibration_data=rows,
+        )
+        for precision in ("fp32", *QUANTIZED)
+    }
+
+
+def types(path, part):
+    """The types of tensors whose name contains a text."""
+    found = Interpreter(str(path)).get_tensor_details()
+    return {np.dtype(d["dtype"]).name for d in found if part in d["name"]}
+
+
+def test_quantised_files_agree_with_keras(reports):
+    for precision in QUANTIZED:
+        # Random weights lose more in 4 bits than trained ones.
+        least = 0.5 if precision == "int4" else 0.85
+        assert reports[precision].same_top_class >= least
+        file = export.LiteRTModel(reports[precision].file)
+        assert file.metadata.precision == precision
+    differences = [
+        reports[name].max_abs_difference
+        for name in ("fp32", "int16x8", "static_int8")
+    ]
+    assert differences == sorted(differences)
+
+
+def test_quantised_files_keep_their_inputs_and_float_logits(reports):
+    for precision in QUANTIZED:
+        runner = Interpreter(reports[precision].file)
+        inputs = {np.dtype(d["dtype"]) for d in runner.get_input_details()}
+        (output,) = runner.get_output_details()
+        assert inputs == {np.dtype("int32")}
+        assert output["dtype"] == np.float32
+
+
+def test_embeddings_have_8_bits_in_every_quantised_precision(model, reports):
+    tables = sum(
+        weight.value.numpy().size
+        for weight in model.weights
+        if "embedding" in weight.path and "norm" not in weight.path
+    )
+    unused = (40 - 24) * SIZES["hidden_dim"]  # positions after the length
+    for precision in QUANTIZED:
+        found = reports[precision].bytes_by_part["embeddings"]
+        assert found == pytest.approx(tables - unused, rel=0.25)
+
+
+def test_int4_files_are_smaller(reports):
+    names = ("int4", "static_int8", "fp32")
+    sizes = [reports[name].bytes_by_part for name in names]
+    for part in ("attention", "feed-forward"):
+        found = [size[part] for size in sizes]
+        assert found[0] < 0.7 * found[1] < 0.3 * found[2]
+
+
+def test_given_ranges_replace_calibrated_ones(model, rows, reports, tmp_path):
+    path = next(
+        weight.path.removesuffix("/kernel")
+        for weight in model.weights
+        if "intermediate" in weight.path and weight.path.endswith("kernel")
+    )
+
+    def scales(file):
+        details = Interpreter(file).get_tensor_details()
+        return {
+            round(float(d["quantization"][0]), 6)
+            for d in details
+            if d["dtype"] == np.int8
+        }
+
+    def export_with(ranges):
+        report = export.to_litert(
+            model,
+            tmp_path / "m.tflite",
+            "static_int8",
+            24,
+            calibration_data=rows,
+            activation_ranges=ranges,
+        )
+        return report.file
+
+    with pytest.raises(UsageError, match="without a kernel: .'nowhere'"):
+        export_with({"nowhere": (None, None)})
+    given = export_with({path: ((-2.0, 3.1), (-40.0, 62.0))})
+    assert {0.02, 0.4} <= scales(given)
+    assert not {0.02, 0.4} & scales(reports["static_int8"].file)
+
+
+@pytest.mark.parametrize("data", [None, "few"])
+def test_static_precisions_need_16_rows(model, tmp_path, make_batch, data):
+    data = None if data is None else [make_batch(15, 24)]
+    with pytest.raises(UsageError, match="calibration (data|rows)"):
+        export.to_litert(
+            model, tmp_path / "m.tflite", "static_int8", calibration_data=data
+        )
+    assert not list(tmp_path.iterdir())
+
+
+def test_recurrent_models_and_decoders_lack_precisions(lstm, tmp_path, rows):
+    path = tmp_path / "m.tflite"
+    with pytest.raises(UsageError, match="Expected fp32, fp16 or int8"):
+        export.to_litert(lstm, path, "int4")
+    with pytest.raises(UsageError, match="fp32, fp16, int8 or int4"):
+        export.to_litert(decoder(1), path, "static_int8", calibration_data=rows)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.large
+def test_a_decoders_output_matrix_has_8_bits_in_int4(tmp_path):
+    model = decoder(1, vocabulary_size=120, hidden_dim=32)
+    report = export.to_litert(model, tmp_path / "m.tflite", "int4")
+    table = 120 * 32
+    assert report.same_top_class >= 0.75
+    assert report.bytes_by_part["embeddings"] < 2 * table
+
+
+@pytest.mark.parametrize("precision", large_except(QUANTIZED, "static_int8"))
+def test_models_on_images_are_quantised(precision, tmp_path):
+    keras.utils.set_random_seed(0)
+    images = keras.Input((8, 8, 3), name="image")
+    x = keras.layers.Conv2D(8, 3, activation="relu")(images)
+    x = keras.layers.Flatten()(x)
+    model = keras.Model(images, keras.layers.Dense(3)(x))
+    data = np.random.default_rng(0).random((32, 8, 8, 3), "float32")
+    report = export.to_litert(
+        model, tmp_path / "m.tflite", precision, calibration_data=[data]
+    )
+    assert report.same_top_class >= 0.8
+
+
+@pytest.mark.parametrize(
+    ("family", "precision"),
+    large_except(
+        [*itertools.product(FAMILIES, QUANTIZED)],
+        ("roformer_v2", "static_int8"),
+    ),
+)
+def test_every_family_is_quantised(family, precision, tmp_path):
+    report = export.to_litert(
+        encoder(family),
+        tmp_path / "m.tflite",
+        precision,
+        LENGTH,
+        verification_data=[batch(64, seed=1)],
+        calibration_data=[batch(64)],
+    )
+    assert report.same_top_class >= (0.5 if precision == "int4" else 0.8)
+    kind = {"static_int8": "int8", "int16x8": "int16", "int4": "int8"}
+    assert kind[precision] in types(report.file, "")
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("precision", QUANTIZED)
+def test_quantised_files_take_any_length(model, rows, precision, tmp_path):
+    report = export.to_litert(
+        model, tmp_path / "m.tflite", precision, calibration_data=rows
+    )
+    assert report.sequence_length is None
+    assert report.same_top_class >= 0.8
+
+
+def test_clamped_masks_change_no_bit(reports, tmp_path, make_bert):
+    """With padding only, and with scores far beyond 50."""
+    large = make_bert(sizes={**SIZES, "num_layers": 1})
+    for weight in large.weights:
+        if "query/kernel" in weight.path or "key/kernel" in weight.path:
+            weight.assign(weight * 4)
+    report = export.to_litert(large, tmp_path / "large.tflite", "fp32", 24)
+    rng = np.random.default_rng(0)
+    x = {
+        "token_ids": rng.integers(0, 100, (40, 24)),
+        "segment_ids": np.zeros((40, 24), int),
+        "padding_mask": np.arange(24) < np.arange(40)[:, np.newaxis],
+    }
+    assert not x["padding_mask"][0].any()
+    for path in (reports["fp32"].file, report.file):
+        content = pathlib.Path(path).read_bytes()
+        graphs = quantization._Graphs(content)
+        _, lowest = quantization._calibrated(graphs, [float_batch(x)])
+        if path == report.file:
+            assert lowest < -50
+        clamped = quantization.clamp_masks(
+            content, lowest - quantization.MASK_DISTANCE
+        )
+        assert clamped != content
+        other = tmp_path / "clamped.tflite"
+        other.write_bytes(clamped)
+        np.testing.assert_array_equal(
+            export.LiteRTModel(other)(x), export.LiteRTModel(path)(x)
+        )
+
+
+def float_batch(x):
+    return {name: value.astype("int32") for name, value in x.items()}
+
+
+def test_the_default_precisions_need_no_data():
+    assert litert.LiteRT.default_precisions == ("fp32", "fp16", "int8")
+
+
+def test_the_command_line_writes_all_precisions_of_a_smoke_run(
+    tmp_path, capsys
+):
+    run = str(tmp_path / "run")
+    assert not main(["train-teacher", "--smoke", "--run-dir", run])
+    capsys.readouterr()
+    assert not main(["export", run, "--precision", "fp32", *QUANTIZED])
+    files = {path.name for path in (tmp_path / "run/exports").iterdir()}
+    assert {f"teacher-{name}.tflite" for name in ("fp32", *QUANTIZED)} <= files
+    preset = str(tmp_path / "run" / "teacher")
+    out = str(tmp_path / "out")
+    assert capsys.readouterr().out.count("on dev") == 4
+    status = main(["export", preset, "--precision", "int3", "--output", out])
+    assert status == MISTAKE
+    assert "static_int8" in capsys.readouterr().err
