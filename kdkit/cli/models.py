@@ -13,7 +13,7 @@ from kdkit import quantization
 from kdkit.cli.parser import is_path
 from kdkit.cli.task_data import measured_task
 from kdkit.errors import UsageError
-from kdkit.export import quantization
+from kdkit.export import quantization as file_quantization
 from kdkit.io.reading import check_links
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import EVENTS
@@ -332,13 +332,13 @@ def calibration_data(precisions, opened):
             another package.
     """
     for precision in precisions:
-        quantization.require_precision("encoder", precision)
-    needing = quantization.CALIBRATED.keys() & set(precisions)
+        file_quantization.require_precision("encoder", precision)
+    needing = file_quantization.CALIBRATED.keys() & set(precisions)
     if not needing:
         return None
     batches = None
     if opened.has_data and opened.tokenizer is not None:
-        rows = opened.encode("train", quantization.CALIBRATION_ROWS)
+        rows = opened.encode("train", file_quantization.CALIBRATION_ROWS)
         batches = list(data.BatchStream(rows, data.Buckets(16)).evaluation())
-    quantization.require_calibration(min(needing), batches)
+    file_quantization.require_calibration(min(needing), batches)
     return batches
