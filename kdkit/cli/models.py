@@ -20,8 +20,6 @@ from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import read_config
 from kdkit.tasks import Task
-from kdkit.tasks.kinds import MultiLabel
-from kdkit.tasks.kinds import Regression
 from kdkit.training.making import require_context_length
 from kdkit.training.task_data import make_forward
 
@@ -33,9 +31,9 @@ ARMS = (
     "decoder",
     "encoder_decoder",
 )
-PROBLEM_TYPES = {  # by the kind of task, for transformers
-    MultiLabel: "multi_label_classification",
-    Regression: "regression",
+PROBLEM_TYPES = {  # by the title of the task's kind, for transformers
+    "multi-label": "multi_label_classification",
+    "regression": "regression",
 }
 
 
@@ -197,7 +195,7 @@ class Opened:
         return {
             "tokenizer": self.tokenizer,
             "class_names": self.task.head.class_names,
-            "problem_type": PROBLEM_TYPES.get(type(self.task.kind)),
+            "problem_type": PROBLEM_TYPES.get(self.task.kind.title),
         }
 
     def read(self, split):
