@@ -9,6 +9,7 @@ import dataclasses
 import pathlib
 from collections.abc import Callable
 
+from kdkit import quantization
 from kdkit.backends import need_tensorflow
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -29,9 +30,6 @@ from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import warn_untrained_layers
 from kdkit.io.files import staged
-from kdkit.quantization import active_quantization
-from kdkit.quantization import full_precision
-from kdkit.quantization import rounds_as
 
 _KINDS = {
     ENCODER: "an encoder",
@@ -291,9 +289,11 @@ class Exporter:
         source = dataclasses.replace(source, strings=strings)
         self.validate(source)
         # A model that rounds as its file does is compared as it rounds.
-        rounds = rounds_as(model, precision)
+        rounds = quantization.rounds_as(model, precision)
         if rounds and activation_ranges is None:
-            activation_ranges = active_quantization(model).ranges_by_path(model)
+            activation_ranges = quantization.active_quantization(
+                model
+            ).ranges_by_path(model)
         source = self.prepare(
             source, precision, calibration_data, activation_ranges
         )
@@ -303,10 +303,14 @@ class Exporter:
             source.as_float32(), mediapipe, tokenizer, labels, texts
         )
         source = with_outputs(source, outputs)
-        with contextlib.nullcontext() if rounds else full_precision(model):
+        with (
+            contextlib.nullcontext()
+            if rounds
+            else quantization.full_precision(model)
+        ):
             expected = reference_outputs(source.model, source.batches)
         with staged(path) as partial:
-            with full_precision(model):
+            with quantization.full_precision(model):
                 self.write(source, partial, precision)
             if classifier is not None:
                 classifier.add_to(partial)

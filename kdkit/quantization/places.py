@@ -21,7 +21,7 @@ class DenseLayer:
             begins with the axes of its inputs.
     """
 
-    layer: keras.Layer
+    layer: object
 
     @property
     def num_input_axes(self) -> int:
