@@ -20,9 +20,6 @@ from kdkit.export.bundle import BundleModel
 from kdkit.export.bundle import BundleTokenizer
 from kdkit.export.bundle import read_bundle
 from kdkit.export.bundle import verify_bundle
-from kdkit.export.bundle_writing import require_bundle_path
-from kdkit.export.bundle_writing import require_bundle_task
-from kdkit.export.bundle_writing import to_bundle
 from kdkit.export.device import measure_on_device
 from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
@@ -51,6 +48,7 @@ from kdkit.export.saved_model import SavedModel
 from kdkit.export.saved_model import to_saved_model
 from kdkit.export.texts import TextInputs
 from kdkit.export.transformers_checkpoint import to_hugging_face
+from kdkit.late_names import late_names
 
 __all__ = [
     "MANIFEST",
@@ -96,6 +94,13 @@ __all__ = [
 
 # In the order in which messages list the formats.
 FORMATS = ("litert", "onnx", "saved_model", "transformers_checkpoint")
+
+_DEFINED_IN = {  # with tokenizers, which import Keras
+    "require_bundle_path": "bundle_writing",
+    "require_bundle_task": "bundle_writing",
+    "to_bundle": "bundle_writing",
+}
+__getattr__ = late_names(__name__, _DEFINED_IN)[0]
 
 for _module in FORMATS:
     importlib.import_module(f"{__name__}.{_module}")
