@@ -71,7 +71,6 @@ from kdkit.cli.text_exports import read_encoder_decoder
 from kdkit.cli.text_exports import require_text_options
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.export import quantization
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.reporting.cards import CARD
@@ -414,18 +413,18 @@ def _calibration_data(exporter, options, opened):
     needing = [
         precision
         for precision in options.precision or ()
-        if precision in quantization.CALIBRATED
+        if precision in export.quantization.CALIBRATED
     ]
     if not needing:
         return None
     batches = None
     if opened.has_data and opened.tokenizer is not None:
-        rows = opened.encode("train", quantization.CALIBRATION_ROWS)
+        rows = opened.encode("train", export.quantization.CALIBRATION_ROWS)
         batches = list(data.BatchStream(rows, data.Buckets(16)).evaluation())
         batches = [
             batch[0] if isinstance(batch, tuple) else batch for batch in batches
         ]
-    quantization.require_calibration(needing[0], batches)
+    export.quantization.require_calibration(needing[0], batches)
     return batches
 
 
