@@ -77,7 +77,6 @@ from kdkit.cli.text_exports import read_encoder_decoder
 from kdkit.cli.text_exports import require_text_options
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.export import quantization
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.reporting.cards import CARD

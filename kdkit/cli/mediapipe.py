@@ -6,11 +6,6 @@ import numpy as np
 
 from kdkit import export
 from kdkit.errors import UsageError
-from kdkit.export import mediapipe_tokens
-from kdkit.export.exportable import exportable
-from kdkit.export.mediapipe import TextClassifier
-from kdkit.export.mediapipe import obstacle
-from kdkit.export.mediapipe import text_classifier
 
 
 @dataclasses.dataclass
@@ -25,7 +20,7 @@ class ForMediaPipe:
         encoded: the split encoded, or `None`.
     """
 
-    classifier: TextClassifier | None
+    classifier: "export.mediapipe.TextClassifier | None"
     problem: str | None
     opened: object = None
     split: str | None = None
@@ -53,7 +48,7 @@ class ForMediaPipe:
         texts = list(self.opened.read(self.split).texts[0])
         ours = [ids for ids, _ in self.encoded.contents()]
         theirs = self.classifier.text_ids(texts, length)
-        found = mediapipe_tokens.differences(
+        found = export.mediapipe_tokens.differences(
             theirs, ours, texts, self.opened.tokenizer, self.split
         )
         if found.rows:
@@ -115,11 +110,13 @@ def for_mediapipe(
     if opened is None:
         return ForMediaPipe(None, "it runs classifiers of texts only")
     task, tokenizer = opened.task, opened.tokenizer
-    source = exportable(model, in_steps=True, sequence_length=length)
-    problem = obstacle(source, tokenizer, task.num_texts)
+    source = export.exportable.exportable(
+        model, in_steps=True, sequence_length=length
+    )
+    problem = export.mediapipe.obstacle(source, tokenizer, task.num_texts)
     if problem is not None:
         return ForMediaPipe(None, problem)
-    classifier = text_classifier(
+    classifier = export.mediapipe.text_classifier(
         source, tokenizer, task.class_names, _texts(opened, split, encoded)
     )
     return ForMediaPipe(classifier, None, opened, split, encoded)
