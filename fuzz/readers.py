@@ -38,6 +38,7 @@ from readers_of_runs import parts
 from readers_of_runs import to_json
 from readers_of_runs import write
 
+from kdkit.cli.push import source_of_push
 from kdkit.data.augmented import read_copies
 from kdkit.data.examples import read_label_words
 from kdkit.data.multiple_choice import RaceLayout
@@ -59,6 +60,7 @@ from kdkit.export.bundle import MANIFEST
 from kdkit.export.bundle import VECTORS
 from kdkit.export.bundle import read_bundle
 from kdkit.export.bundle import read_test_vectors
+from kdkit.export.transformers_checkpoint import HuggingFace
 from kdkit.models import trust
 from kdkit.models.heads import Head
 from kdkit.models.hugging_face_byte_pairs import (
@@ -88,6 +90,7 @@ from kdkit.reporting import plot_learning_curves
 from kdkit.reporting import plot_trade_off
 from kdkit.reporting import read_records
 from kdkit.reporting import render_report
+from kdkit.reporting.cards import license_in
 from kdkit.reporting.records import read_run
 from kdkit.runs import smoke
 from kdkit.runs.directory import RunDirectory
@@ -342,6 +345,16 @@ def bundle(content, folder):
     read_bundle(folder)
 
 
+def model_card(content, folder):
+    license_in(write(folder, "README.md", content))
+
+
+def pushed(content, folder):
+    write(folder, "config.json", content)
+    HuggingFace().owns(pathlib.Path(folder))
+    source_of_push(folder)
+
+
 def model_config(content, folder):
     name, config = parts(content, 2)
     known = {file.encode(): file for file in (*trust.CONFIGS, *trust.SHARDS)}
@@ -472,6 +485,8 @@ SEEDS = {
         to_json({"precision": "int4", "ranges": None}),
     ],
     bundle: [to_json(BUNDLE) + PART + to_json(VECTOR)],
+    pushed: [to_json(OBJECT), to_json({"model_type": "bert"})],
+    model_card: [b"---\nlicense: mit\n---\n# A model", b"---\nlicense: 'x"],
     model_config: [
         b"config.json" + PART + to_json(OBJECT),
         b"model.weights.json" + PART + to_json({"weight_map": {"a": "a.h5"}}),

@@ -19,6 +19,10 @@ LiteRT file of an encoder-decoder reads a source (signature `encode`) and writes
 token by token (`decode`), up to --sequence-length tokens on either side. Other
 formats hold decoders that read whole sequences, and no encoder-decoders.
 
+--precision static_int8 and int16x8 also quantise activations. Their ranges are
+those on 256 training examples of the task, so they need its data. int4 needs no
+data. docs/quantization.md compares the precisions.
+
 With --bundle, the LiteRT files of a classifier are in one folder with the
 vocabulary, the labels, the tokenizer's settings and test vectors for an app.
 With --format saved_model --strings, the SavedModel contains the tokenizer.
@@ -34,6 +38,7 @@ transformers loads. kdkit loads it too, as a MODEL.
 
 example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
+  kdkit export runs/tinybert --precision int8 static_int8 int4
   kdkit export runs/tinybert --bundle
   kdkit export runs/tinybert --precision int8 static_int8 int4
   kdkit export runs/tinybert --format onnx --precision fp32 int8
@@ -50,6 +55,7 @@ import pathlib
 from kdkit import data
 from kdkit import export
 from kdkit import models
+from kdkit.cli import mediapipe
 from kdkit.cli.bundle import bundle_path
 from kdkit.cli.bundle import require_fitting_options
 from kdkit.cli.bundle import string_inputs
@@ -57,11 +63,11 @@ from kdkit.cli.bundle import with_precision
 from kdkit.cli.bundle import write_bundle
 from kdkit.cli.groups import ModelChoiceOptions
 from kdkit.cli.groups import TaskOptions
-from kdkit.cli.mediapipe import ForMediaPipe
-from kdkit.cli.mediapipe import for_mediapipe
 from kdkit.cli.models import Opened
+from kdkit.cli.models import calibration_data
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
+from kdkit.cli.models import teacher_of
 from kdkit.cli.next_steps import after_export
 from kdkit.cli.next_steps import log_next
 from kdkit.cli.parser import Model
@@ -81,8 +87,6 @@ from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import HELP
 from kdkit.runs import inputs
 from kdkit.runs.events import Export
-from kdkit.tasks.kinds import MultiLabel
-from kdkit.tasks.kinds import Regression
 from kdkit.training.task_data import predict_logits
 
 
@@ -150,10 +154,6 @@ def run(options):
 
 
 TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
-PROBLEM_TYPES = {  # by the kind of task, for transformers
-    MultiLabel: "multi_label_classification",
-    Regression: "regression",
-}
 VERIFICATION_ROWS = 256
 
 
@@ -224,17 +224,6 @@ def _export_place(place, options, path=None, **noted):
     return has_collapsed
 
 
-def _outputs(read, options):
-    """The arguments for what files return and contain for MediaPipe."""
-    if read.mediapipe is None:
-        return {}
-    found = {"mediapipe": read.mediapipe.classifier or False}
-    if read.opened is None:
-        return found
-    function = read.opened.task.kind.output_function
-    return {**found, "outputs": "logits" if options.logits else function}
-
-
 def _write_card(place, exporter, reports, license):
     """Writes the model card of the files' folder."""
     path = pathlib.Path(reports[0].file)
@@ -244,26 +233,17 @@ def _write_card(place, exporter, reports, license):
         print(f"{folder / CARD} is not from kdkit and was not changed.")
 
 
-def _details(exporter, read):
-    """The arguments of a checkpoint's exporter that others do not have."""
-    if not exporter.is_checkpoint:
-        return {}
-    if read.opened is None:
-        return {"tokenizer": read.tokenizer}
-    task = read.opened.task
-    return {
-        "tokenizer": read.opened.tokenizer,
-        "class_names": task.head.class_names,
-        "problem_type": PROBLEM_TYPES.get(type(task.kind)),
-    }
-
-
 def _write(exporter, read, precision, path, options):
     """Writes and measures a file.
 
     Returns the `ExportReport`, and the dict from `_measured`.
     """
     strings = string_inputs(read.opened) if options.strings else None
+    details = {}
+    if exporter.is_checkpoint and read.opened is None:
+        details = {"tokenizer": read.tokenizer}
+    elif exporter.is_checkpoint:
+        details = read.opened.checkpoint_details()
     report = exporter.export(
         read.model,
         path,
@@ -272,8 +252,8 @@ def _write(exporter, read, precision, path, options):
         verification_data=read.verification_data,
         overwrite=options.overwrite,
         calibration_data=read.calibration_data,
-        **_outputs(read, options),
-        **_details(exporter, read),
+        **mediapipe.arguments(read, options.logits),
+        **details,
         **({} if strings is None else {"strings": strings}),
     )
     measured = {}
@@ -292,7 +272,7 @@ def _export_bundle(place, options):
     path = bundle_path(place, options, directory)
     exporter = export.get_exporter(options.format)
     options = with_precision(options)
-    _require_known_precisions(exporter, options.precision)
+    _require_precisions(exporter, options.precision)
     read = _read(place, exporter, options)
     written = write_bundle(
         path,
@@ -328,19 +308,20 @@ class _Read:
         opened: `Opened` for a model of a task, otherwise `None`.
         encoded: encoded examples to measure files on, or `None`.
         noted: dict. The task and the split that the metrics are from.
-        mediapipe: `ForMediaPipe` for a LiteRT file, otherwise `None`.
+        mediapipe: `kdkit.cli.mediapipe.ForMediaPipe` for a LiteRT file,
+            otherwise `None`.
         tokenizer: a language model's keras-hub tokenizer, or `None`.
     """
 
     model: object
     sequence_length: int | None
     verification_data: object = None
-    calibration_data: object = None
     opened: Opened | None = None
     encoded: object = None
     noted: dict = dataclasses.field(default_factory=dict)
-    mediapipe: ForMediaPipe | None = None
+    mediapipe: object = None
     tokenizer: object = None
+    calibration_data: object = None
 
 
 def _read(place, exporter, options):
@@ -351,19 +332,17 @@ def _read(place, exporter, options):
     ):
         if has_one(place.path):
             exporter.require_kind(kind)
-            _require_precisions(exporter, options, kind)
+            for precision in options.precision or ():
+                quantization.require_precision(kind, precision)
             require_text_options(options)
             text = read(place, exporter, options)
-            found = _Read(
+            return _Read(
                 text.model,
                 text.sequence_length,
                 text.verification_data,
+                mediapipe=mediapipe.for_mediapipe(exporter, text.model, None),
                 tokenizer=text.tokenizer,
             )
-            if exporter.for_mediapipe:
-                mediapipe = for_mediapipe(found.model, None)
-                found = dataclasses.replace(found, mediapipe=mediapipe)
-            return found
     return _read_classifier(place, exporter, options)
 
 
@@ -382,51 +361,25 @@ def _read_classifier(place, exporter, options):
             "generated examples and their metrics are not measured. Pass "
             "--data-dir."
         )
-    calibration = _calibration_data(exporter, options, opened)
     _warn_of_untrained_head(opened)
     has_fixed_length = (
         exporter.prefers_fixed_length and not options.dynamic_length
     )
     length = opened.sequence_length if has_fixed_length else None
-    mediapipe = None
-    if exporter.for_mediapipe:
-        mediapipe = for_mediapipe(opened.model, length, opened, split, encoded)
+    calibration = calibration_data(options.precision or (), opened)
+    contents = mediapipe.for_mediapipe(
+        exporter, opened.model, length, opened, split, encoded
+    )
     return _Read(
         opened.model,
         length,
         batches,
-        calibration,
         opened,
         encoded,
         noted,
-        mediapipe,
+        mediapipe=contents,
+        calibration_data=calibration,
     )
-
-
-def _require_precisions(exporter, options, kind):
-    for precision in options.precision or ():
-        exporter.require_precision(kind, precision)
-
-
-def _calibration_data(exporter, options, opened):
-    """Some training examples, `None` if no precision needs any."""
-    _require_precisions(exporter, options, "encoder")
-    needing = [
-        precision
-        for precision in options.precision or ()
-        if precision in quantization.CALIBRATED
-    ]
-    if not needing:
-        return None
-    batches = None
-    if opened.has_data and opened.tokenizer is not None:
-        rows = opened.encode("train", quantization.CALIBRATION_ROWS)
-        batches = list(data.BatchStream(rows, data.Buckets(16)).evaluation())
-        batches = [
-            batch[0] if isinstance(batch, tuple) else batch for batch in batches
-        ]
-    quantization.require_calibration(needing[0], batches)
-    return batches
 
 
 def _warn_of_untrained_head(opened):
@@ -464,7 +417,7 @@ def _export_teacher(place, options):
     options.precision, options.overwrite = ["int8"], True
     options.output = place.run.path / "exports" / "teacher"
     try:
-        teacher = _teacher_of(place)
+        teacher = teacher_of(place)
         made_from = {
             "model": inputs.model_digest(str(teacher.path)),
             "sequence_length": options.sequence_length,
@@ -483,17 +436,6 @@ def _export_teacher(place, options):
             flush=True,
         )
         return False
-
-
-def _teacher_of(place):
-    """The teacher's `Place`, as one of the run's models."""
-    source = place.config["teacher"]
-    if isinstance(source, dict):
-        source = place.run.path / "teacher_run"
-    found = locate(str(source))
-    return dataclasses.replace(
-        found, run=place.run, arm="teacher", config=place.config
-    )
 
 
 def _file_of_teacher(place, made_from):
@@ -542,19 +484,20 @@ def _paths(place, exporter, options):
     directory = _output_directory(place, options)
     return {
         precision: directory / exporter.file_name(place.label, precision)
-        for precision in options.precision
-        or exporter.default_precisions
-        or exporter.precisions
+        for precision in _precisions(exporter, options)
     }
+
+
+def _precisions(exporter, options):
+    default = exporter.default_precisions or exporter.precisions
+    return options.precision or default
 
 
 def _targets(place, exporter, options, path=None):
     """Paths by precision. Rejects wrong precisions and existing files."""
     exporter.require_packages()
-    precisions = (
-        options.precision or exporter.default_precisions or exporter.precisions
-    )
-    _require_known_precisions(exporter, precisions)
+    precisions = _precisions(exporter, options)
+    _require_precisions(exporter, precisions)
     targets = _paths(place, exporter, options)
     if path is not None:
         targets = {precisions[0]: path}
@@ -570,7 +513,7 @@ def _targets(place, exporter, options, path=None):
     return targets
 
 
-def _require_known_precisions(exporter, precisions):
+def _require_precisions(exporter, precisions):
     wrong = [name for name in precisions if name not in exporter.precisions]
     if wrong:
         raise UsageError(

@@ -17,7 +17,6 @@ from kdkit import taps
 from kdkit.backends import as_float32
 from kdkit.backends import tf
 from kdkit.errors import UsageError
-from kdkit.export import quantization
 from kdkit.export.inputs import DECODER
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
@@ -28,7 +27,6 @@ from kdkit.export.inputs import pad
 from kdkit.export.inputs import random_batch
 from kdkit.export.inputs import to_float32
 from kdkit.export.inputs import to_int32
-from kdkit.export.metadata import OUTPUTS
 from kdkit.export.texts import TextInputs
 from kdkit.generation.step import DecoderStep
 from kdkit.generation.step import Seq2SeqStep
@@ -107,72 +105,6 @@ class Exportable:
                 for name in self.input_names
             }
         ]
-
-    def with_outputs(self, outputs: str) -> "Exportable":
-        """Returns the same with a function on the model's logits.
-
-        Args:
-            outputs: string. `"logits"`, which returns the same object;
-                `"softmax"` or `"sigmoid"`.
-
-        Raises:
-            UsageError: (a `ValueError`) if the model returns no rows of logits.
-        """
-        if outputs == OUTPUTS[0]:
-            return self
-        if self.strings is not None:
-            raise UsageError(
-                "`outputs` and `strings` exclude each other. Received: "
-                f"outputs={outputs!r}. Pass it as TextInputs(outputs=...)."
-            )
-        shape = self.model.output.shape if self.kind == ENCODER else ()
-        if outputs not in OUTPUTS or len(shape) != 2:
-            raise UsageError(
-                "Invalid value for argument `outputs`. Expected 'logits', or "
-                "'softmax' or 'sigmoid' for a classifier of whole texts. "
-                f"Received: outputs={outputs!r} for a model with outputs of "
-                f"shape {tuple(shape)}. Use outputs='logits'."
-            )
-        function = getattr(keras.ops, outputs)
-        model = keras.Model(
-            self.model.input, function(self.model.output), name=self.model.name
-        )
-        return dataclasses.replace(self, model=model)
-
-    def with_calibration(self, precision, data, ranges) -> "Exportable":
-        """Returns the same with calibration data, if a precision needs them.
-
-        Args:
-            precision: string.
-            data: as `calibration_data` in `kdkit.export.to_litert`.
-            ranges: as `activation_ranges` in `kdkit.export.to_litert`.
-
-        Raises:
-            UsageError: (a `ValueError`) if they are missing, too few or wrong.
-        """
-        if precision not in quantization.CALIBRATED:
-            return self
-        batches = None
-        if data is not None and self.kind == TENSORS:
-            (name,) = self.input_names
-            batches = [
-                to_float32(_inputs_of(batch), name, self.sizes)
-                for batch in data
-            ]
-        elif data is not None:
-            batches = _given_batches(data, self, "calibration_data")
-        quantization.require_calibration(precision, batches)
-        return dataclasses.replace(
-            self, calibration=batches, activation_ranges=ranges
-        )
-
-    def kernels(self) -> dict:
-        """Returns the kernels of dense layers by the layers' paths."""
-        return {
-            weight.path.removesuffix("/kernel"): weight.value
-            for weight in self.model.weights
-            if weight.path.endswith("/kernel")
-        }
 
     def as_float32(self) -> "Exportable":
         """Returns the same with a float32 copy of the model, if necessary.
@@ -323,7 +255,8 @@ def _sequences(model, kind, sequence_length, data):
         num_segments = tables[0] if len(tables) > 1 else 1
         batches = _generated_batches(read, longest, num_segments)
     else:
-        batches = _given_batches(data, read)
+        batches = given_batches(data, read)
+        _require_batches(batches)
     return dataclasses.replace(read, batches=batches)
 
 
@@ -356,12 +289,10 @@ def _tensors(model, sequence_length, data):
             )
         rng = np.random.default_rng(SEED)
         data = [rng.random((BATCH_SIZE, *sizes), "float32") for _ in range(2)]
-    batches = [to_float32(_inputs_of(batch), name, sizes) for batch in data]
-    _require_batches(batches)
-    return Exportable(
+    read = Exportable(
         model,
         TENSORS,
-        batches,
+        batches=[],
         sequence_length=None,
         vocabulary_size=None,
         input_names=(name,),
@@ -371,6 +302,9 @@ def _tensors(model, sequence_length, data):
             for layer in _nested_layers(model)
         ),
     )
+    batches = given_batches(data, read)
+    _require_batches(batches)
+    return dataclasses.replace(read, batches=batches)
 
 
 def _require_interface(model):
@@ -431,8 +365,13 @@ def _inputs_of(batch):
     return batch[0] if isinstance(batch, tuple) else batch
 
 
-def _given_batches(data, read, argument="verification_data"):
+def given_batches(data, read: Exportable) -> list:
     """Returns a user's batches, checked and padded to the file's length."""
+    if read.kind == TENSORS:
+        (name,) = read.input_names
+        return [
+            to_float32(_inputs_of(batch), name, read.sizes) for batch in data
+        ]
     batches = []
     for batch in data:
         batch = _inputs_of(batch)
@@ -442,8 +381,6 @@ def _given_batches(data, read, argument="verification_data"):
         batches.append(
             pad(to_int32(batch, read.input_names), read.sequence_length)
         )
-    if argument == "verification_data":
-        _require_batches(batches)
     return batches
 
 
@@ -571,14 +508,12 @@ def _pairs(model, sequence_length, source_length, data):
 def _random_pairs(step):
     """Returns sources with different lengths, each with a target."""
     rng = np.random.default_rng(SEED)
+    sizes = step.model.backbone.vocabulary_size, step.model.output_shape[-1]
     longest = min(PAIR_LENGTH, step.source_length)
-    target_length = min(PAIR_LENGTH, step.sequence_length)
+    target = min(PAIR_LENGTH, step.sequence_length)
     lengths = np.linspace(min(2, longest), longest, NUM_TEXTS).astype(int)
     return [
-        (
-            rng.integers(0, step.model.backbone.vocabulary_size, length),
-            rng.integers(0, step.model.output_shape[-1], target_length),
-        )
+        (rng.integers(0, sizes[0], length), rng.integers(0, sizes[1], target))
         for length in lengths
     ]
 

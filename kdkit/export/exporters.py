@@ -4,10 +4,12 @@
 the Keras model before the file gets its name, whatever the format.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Callable
 
+from kdkit import quantization
 from kdkit.backends import need_tensorflow
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
@@ -19,19 +21,15 @@ from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
 from kdkit.export.inputs import TENSORS
 from kdkit.export.mediapipe import TextClassifier
-from kdkit.export.mediapipe import as_text_classifier
-from kdkit.export.mediapipe import text_classifier
+from kdkit.export.mediapipe import with_outputs
+from kdkit.export.mediapipe import with_text_classifier
 from kdkit.export.metadata import OUTPUTS
 from kdkit.export.texts import TextInputs
-from kdkit.export.verification import FP32_TOLERANCE
-from kdkit.export.verification import PROBABILITY_TOLERANCE
+from kdkit.export.verification import TOLERANCES
 from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import warn_untrained_layers
 from kdkit.io.files import staged
-from kdkit.models.token_ids import preprocessor_tokenizer
-from kdkit.version import __version__
-from kdkit.weights import count_parameters
 
 _KINDS = {
     ENCODER: "an encoder",
@@ -156,16 +154,9 @@ class Exporter:
     def require_packages(self) -> None:
         """Raises `UsageError` if a package that `write` needs is missing."""
 
-    def require_precision(
-        self, kind: str, precision: str, is_recurrent: bool = False
-    ) -> None:
-        """Raises `UsageError` if a kind of model lacks one of `precisions`.
-
-        Args:
-            kind: string, as in `Exportable`.
-            precision: string, from `precisions`.
-            is_recurrent: bool. Whether the model has recurrent layers.
-        """
+    def prepare(self, source, precision, calibration_data, activation_ranges):
+        """Returns an `Exportable` with the calibration that `write` needs."""
+        return source
 
     def validate(self, source) -> None:
         """Raises `UsageError` if the format does not support this model.
@@ -297,38 +288,40 @@ class Exporter:
         )
         source = dataclasses.replace(source, strings=strings)
         self.validate(source)
-        self.require_precision(source.kind, precision, source.is_recurrent)
-        source = source.with_calibration(
-            precision, calibration_data, activation_ranges
+        # A model that rounds as its file does is compared as it rounds.
+        rounds = quantization.rounds_as(model, precision)
+        if rounds and activation_ranges is None:
+            activation_ranges = quantization.active_quantization(
+                model
+            ).ranges_by_path(model)
+        source = self.prepare(
+            source, precision, calibration_data, activation_ranges
         )
         warn_untrained_layers(source.model, source.batches[0])
-        source, outputs = (
-            source.as_float32(),
-            outputs or OUTPUTS[bool(mediapipe)],
+        outputs = outputs or OUTPUTS[bool(mediapipe)]
+        source, classifier = with_text_classifier(
+            source.as_float32(), mediapipe, tokenizer, labels, texts
         )
-        classifier = None
-        if isinstance(mediapipe, TextClassifier):
-            classifier = mediapipe
-        elif mediapipe:
-            preprocessor = getattr(model, "preprocessor", None)
-            tokenizer = tokenizer or preprocessor_tokenizer(preprocessor)
-            classifier = text_classifier(source, tokenizer, labels, texts)
-        if classifier is not None:
-            source = as_text_classifier(source, classifier)
-        source = source.with_outputs(outputs)
-        expected = reference_outputs(source.model, source.batches)
+        source = with_outputs(source, outputs)
+        with (
+            contextlib.nullcontext()
+            if rounds
+            else quantization.full_precision(model)
+        ):
+            expected = reference_outputs(source.model, source.batches)
         with staged(path) as partial:
-            self.write(source, partial, precision)
+            with quantization.full_precision(model):
+                self.write(source, partial, precision)
             if classifier is not None:
                 classifier.add_to(partial)
-            self.annotate(partial, _metadata(source, precision, outputs))
+            self.annotate(
+                partial, metadata.describe(source, precision, outputs)
+            )
             comparison = self._compare(
                 partial, path, source.batches, expected, precision, outputs
             )
             if classifier is not None:
-                classifier.verify(
-                    self.open(partial), source.sequence_length, str(path)
-                )
+                classifier.verify(self.open(partial), path)
             self.verify(source, partial, path)
             size_bytes = size_on_disk(partial)
             parts = self.bytes_by_part(partial)
@@ -396,9 +389,6 @@ class Exporter:
 
     def _compare(self, partial, path, batches, expected, precision, outputs):
         """Compares a file under its temporary name with the model."""
-        tolerance = (
-            FP32_TOLERANCE if outputs == OUTPUTS[0] else PROBABILITY_TOLERANCE
-        )
         try:
             file = self.open(partial)
             return compare(
@@ -406,7 +396,7 @@ class Exporter:
                 lambda batch: self.run(file, batch),
                 batches,
                 file=str(path),
-                tolerance=tolerance if precision == "fp32" else None,
+                tolerance=TOLERANCES.get((precision, outputs == OUTPUTS[0])),
             )
         except UsageError as error:
             raise RunError(f"{path} was not written. {error}") from error
@@ -592,19 +582,6 @@ def _suffixes():
         if not exporter.is_checkpoint
     )
     return f"{', '.join(others)} or {last}"
-
-
-def _metadata(source, precision, outputs):
-    return metadata.Metadata(
-        precision=precision,
-        parameters=count_parameters(source.model),
-        vocabulary_size=source.vocabulary_size,
-        kdkit_version=__version__,
-        rows_per_output=source.rows_per_output,
-        reads_tokens=source.step is not None,
-        reads_sources=source.kind == ENCODER_DECODER,
-        outputs=outputs,
-    )
 
 
 def size_on_disk(path: pathlib.Path) -> int:

@@ -219,9 +219,10 @@ class LiteRT(Exporter):
                 "sequence_length=None. Pass for example sequence_length=128."
             )
 
-    def require_precision(self, kind, precision, is_recurrent=False):
-        if precision in quantization.PRECISIONS:
-            quantization.require_precision(kind, precision, is_recurrent)
+    def prepare(self, source, precision, calibration_data, activation_ranges):
+        return quantization.with_calibration(
+            source, precision, calibration_data, activation_ranges
+        )
 
     def write(self, source, path, precision):
         if precision in quantization.PRECISIONS:
@@ -231,7 +232,7 @@ class LiteRT(Exporter):
                 precision,
                 source.calibration,
                 source.activation_ranges,
-                source.kernels(),
+                quantization.kernels(source.model),
             )
             path.write_bytes(content)
             if source.step is not None:
@@ -416,8 +417,8 @@ def to_litert(
         tokenizer,
         labels,
         texts,
-        calibration_data,
-        activation_ranges,
+        calibration_data=calibration_data,
+        activation_ranges=activation_ranges,
     )
 
 

@@ -18,9 +18,12 @@ import zlib
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.export.inputs import ENCODER_DECODER
 from kdkit.io.files import add_content
 from kdkit.io.reading import parse_json
 from kdkit.settings import from_dict
+from kdkit.version import __version__
+from kdkit.weights import count_parameters
 
 ENTRY = "kdkit.json"
 MAX_BYTES = 1 << 16  # limit for the entry
@@ -63,6 +66,26 @@ class Metadata:
     size: int | None = None
     sha256: str | None = None
     outputs: str = "logits"
+
+
+def describe(source, precision: str, outputs: str) -> Metadata:
+    """Returns the entry about a model, without size and checksum.
+
+    Args:
+        source: `kdkit.export.exportable.Exportable`.
+        precision: string.
+        outputs: string, from `OUTPUTS`.
+    """
+    return Metadata(
+        precision=precision,
+        parameters=count_parameters(source.model),
+        vocabulary_size=source.vocabulary_size,
+        kdkit_version=__version__,
+        rows_per_output=source.rows_per_output,
+        reads_tokens=source.step is not None,
+        reads_sources=source.kind == ENCODER_DECODER,
+        outputs=outputs,
+    )
 
 
 def attach(path: pathlib.Path, metadata: Metadata) -> None:

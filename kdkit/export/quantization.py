@@ -15,6 +15,7 @@ the measured reasons.
 """
 
 import contextlib
+import copy
 import dataclasses
 import hashlib
 import io
@@ -29,6 +30,7 @@ import numpy as np
 from kdkit.backends import LateModule
 from kdkit.errors import UsageError
 from kdkit.errors import require_extra
+from kdkit.export.exportable import given_batches
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import TENSORS
 from kdkit.export.inputs import batch_shape
@@ -50,23 +52,29 @@ BATCH_SIZE = 16  # rows at once; all activations are in memory
 BLOCK = 32  # weights with one scale in int4
 # Below the lowest score by this much, softmax is exactly 0 in float32.
 MASK_DISTANCE = 104.0
-MASK_LIMIT = -1e4  # constants below it are masks, not weights
+MASK_LIMIT = -1e4  # constants up to it are masks, not weights
+ABSORBING = -1e30  # the sum of a score and a constant below is the constant
 IDENTIFIER = b"TFL3"
 _TABLES = ("GATHER", "BROADCAST_TO", "SLICE", "STRIDED_SLICE")
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 
 
-def require_precision(kind: str, precision: str, is_recurrent: bool) -> None:
+def require_precision(
+    kind: str, precision: str, is_recurrent: bool = False
+) -> None:
     """Checks that a precision exists for a kind of model, and its packages.
 
     Args:
         kind: string, as in `Exportable`.
-        precision: string, one of `PRECISIONS`.
-        is_recurrent: bool. Whether the model has recurrent layers.
+        precision: string. Those that are not in `PRECISIONS` always exist.
+        is_recurrent: bool. Whether the model has recurrent layers. Defaults
+            to `False`.
 
     Raises:
         UsageError: if it does not exist or ai-edge-quantizer is missing.
     """
+    if precision not in PRECISIONS:
+        return
     require_extra("quantization", f"{precision} files", PACKAGES)
     if is_recurrent:
         raise UsageError(
@@ -87,7 +95,8 @@ def require_calibration(precision: str, batches) -> None:
 
     Args:
         precision: string.
-        batches: list of dicts of arrays, or `None`.
+        batches: list of dicts of arrays, or of tuples that start with one, or
+            `None`.
 
     Raises:
         UsageError: if the precision needs rows and has fewer than 16.
@@ -101,13 +110,46 @@ def require_calibration(precision: str, batches) -> None:
             "calibration_data=None. Pass calibration_data, for kdkit export "
             "--data-dir; or export in int8 or int4, which need none."
         )
-    rows = sum(len(next(iter(batch.values()))) for batch in batches)
+    inputs = [b[0] if isinstance(b, tuple) else b for b in batches]
+    rows = sum(len(next(iter(batch.values()))) for batch in inputs)
     if rows < MIN_ROWS:
         raise UsageError(
             f"{precision} files need at least {MIN_ROWS} calibration rows. "
             f"Received: {rows}. Pass more training examples, for example "
             f"{CALIBRATION_ROWS}."
         )
+
+
+def with_calibration(source, precision: str, data, ranges: Mapping | None):
+    """Returns an `Exportable` with calibration data, if a precision needs them.
+
+    Args:
+        source: `Exportable`.
+        precision: string.
+        data: as `calibration_data` in `kdkit.export.to_litert`.
+        ranges: as `activation_ranges` in `kdkit.export.to_litert`.
+
+    Raises:
+        UsageError: if the data are missing, fewer than 16 rows, or wrong.
+    """
+    require_precision(source.kind, precision, source.is_recurrent)
+    if precision not in CALIBRATED:
+        return source
+    if data is not None:
+        data = given_batches(data, source)
+    require_calibration(precision, data)
+    return dataclasses.replace(
+        source, calibration=data, activation_ranges=ranges
+    )
+
+
+def kernels(model) -> dict:
+    """Returns the kernels of a model's layers by the layers' paths."""
+    return {
+        weight.path.removesuffix("/kernel"): weight.value
+        for weight in model.weights
+        if weight.path.endswith("/kernel")
+    }
 
 
 def quantized(
@@ -167,15 +209,16 @@ def quantized(
             enable_progress_bar=False,
             enable_progress_report=False,
         )
-    return _Graphs(bytes(result.quantized_model)).packed()
+    found = _Graphs(bytes(result.quantized_model))
+    found.quantize_positions()
+    return found.packed()
 
 
 def clamp_masks(content: bytes, constant: float) -> bytes:
     """Replaces the huge negative constants that mask attention scores.
 
     A masked position has a score such as -1e9 or -2.4e38. In a quantized tensor
-    it sets the range, and in 16 bits it is infinite. Only constants that a
-    `SELECT` writes in front of a softmax are replaced. The outputs are the same
+    it sets the range, and in 16 bits it is infinite. The outputs are the same
     bit for bit if in each row of scores, which can have masked positions, the
     highest is at least `constant + 104`, or if all positions are masked.
 
@@ -190,8 +233,11 @@ def clamp_masks(content: bytes, constant: float) -> bytes:
     masks = list(graphs.masks())
     if not masks:
         return content
-    for graph, number, _ in masks:
-        old = graph.tensors[number]
+    for old in {
+        id(tensor): tensor
+        for graph, number, _ in masks
+        for tensor in [graph.tensors[number]]
+    }.values():
         buffer = schema.BufferT()
         buffer.data = np.frombuffer(np.float32(constant).tobytes(), "uint8")
         graphs.model.buffers.append(buffer)
@@ -289,29 +335,100 @@ class _Graphs:
                 continue
             table = self.constant(graph, operator.inputs[0])
             result = _name(graph, operator.outputs[0])
-            if table is None or table.ndim < 2 or "embedding" not in result:
+            is_table = name == "GATHER" or "embedding" in result
+            if table is None or table.ndim < 2 or not is_table:
                 continue
             shape = graph.tensors[operator.outputs[0]].shape
             high = max(float(np.abs(table).max()), 1e-6)
             yield _Table(name, result, (-high, high, len(shape)), table.shape)
 
-    def masks(self):
-        """Yields the constants that mask scores: graph, number, scores."""
-        for graph, index, operator, name in self.operators():
-            if name not in ("SELECT", "SELECT_V2"):
-                continue
-            readers = [
-                reader
-                for _, other, user, reader in self.operators()
-                if other == index and operator.outputs[0] in user.inputs
-            ]
-            constant = self.constant(graph, operator.inputs[2])
-            if (
-                set(readers) == {"SOFTMAX"}
-                and constant is not None
-                and (constant < MASK_LIMIT).all()
+    def quantize_positions(self):
+        """Stores added constants of embedding layers in 8 bits."""
+        codes = self.model.operatorCodes
+        for graph, _, operator, name in list(self.operators()):
+            if name != "ADD" or "embedding" not in _name(
+                graph, operator.outputs[0]
             ):
-                yield graph, int(operator.inputs[2]), int(operator.inputs[1])
+                continue
+            for place, number in enumerate(operator.inputs):
+                table = self.constant(graph, number)
+                if table is None or min(table.shape[-2:], default=1) < 2:
+                    continue
+                scale = max(float(np.abs(table).max()), 1e-6) / 127
+                code = schema.OperatorCodeT()
+                code.builtinCode = code.deprecatedBuiltinCode = (
+                    schema.BuiltinOperator.DEQUANTIZE
+                )
+                code.version = 2
+                codes.append(code)
+                stored = copy.copy(graph.tensors[number])
+                stored.name += b"_int8"
+                stored.type = schema.TensorType.INT8
+                stored.quantization = schema.QuantizationParametersT()
+                stored.quantization.scale = np.array([scale], "float32")
+                stored.quantization.zeroPoint = np.array([0], "int64")
+                buffer = schema.BufferT()
+                values = np.rint(table / scale).astype("int8")
+                buffer.data = values.ravel().view("uint8")
+                self.model.buffers.append(buffer)
+                stored.buffer = len(self.model.buffers) - 1
+                read = copy.copy(graph.tensors[number])
+                read.buffer = 0  # computed
+                graph.tensors += [stored, read]
+                reading = schema.OperatorT()
+                reading.opcodeIndex = len(codes) - 1
+                reading.inputs = [len(graph.tensors) - 2]
+                reading.outputs = [len(graph.tensors) - 1]
+                operator.inputs[place] = len(graph.tensors) - 1
+                graph.operators.insert(0, reading)
+                if not any(number in other.inputs for other in graph.operators):
+                    old = graph.tensors[number].buffer
+                    self.model.buffers[old].data = None
+
+    def masks(self):
+        """Yields the constants that mask scores: graph, number, scores.
+
+        A `SELECT` writes the constant in front of a softmax, or it is
+        multiplied by the mask and added to the scores. Sums with the largest
+        constants are omitted: they lose the scores, so that a smaller constant
+        would change texts of padding alone.
+        """
+        for graph, index, operator, name in self.operators():
+            if name in ("SELECT", "SELECT_V2"):
+                number, scores = operator.inputs[2], operator.inputs[1]
+                places = [(operator, scores)]
+            elif name == "MUL":
+                number, other = operator.inputs[1], operator.inputs[0]
+                if self.constant(graph, number) is None:
+                    number, other = other, number
+                places = list(self._sums(index, operator.outputs[0]))
+            else:
+                continue
+            constant = self.constant(graph, number)
+            if constant is None or not (constant <= MASK_LIMIT).all():
+                continue
+            if name == "MUL" and (constant < ABSORBING).any():
+                continue
+            for place, scores in places:
+                names = {user for _, user in self._readers(index, place)}
+                if names == {"SOFTMAX"}:
+                    yield graph, int(number), int(scores)
+
+    def _sums(self, index, mask):
+        """Yields the sums with a mask: the operator, and the scores."""
+        for user, name in self._readers(index, mask):
+            if name in ("EXPAND_DIMS", "RESHAPE"):
+                yield from self._sums(index, user.outputs[0])
+            elif name == "ADD":
+                first, second = user.inputs
+                yield user, second if first == mask else first
+
+    def _readers(self, index, source):
+        """Yields the operators, with names, that read an operator's result."""
+        number = getattr(source, "outputs", [source])[0]
+        for _, other, user, name in self.operators():
+            if other == index and number in user.inputs:
+                yield user, name
 
 
 def _name(graph, number):
