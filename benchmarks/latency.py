@@ -35,7 +35,7 @@ STUDENT = "tinybert_4_layer_en_uncased"
 SEQUENCE_LENGTH = 128  # tokens
 GOALS = {  # by precision of the student, against the teacher's file
     "fp32": {"speed_up": 12},
-    "int8": {"speed_up": 30, "times_smaller": 25},
+    "int8": {"speed_up": 40, "times_smaller": 25},
 }
 
 
@@ -58,12 +58,13 @@ def main():
             parser.error(str(error))
         ratios = [ratios_to(results[0], result) for result in results[1:]]
     print_table(results)
-    missed = [
-        f"{ratio['file']}: {name} is {ratio[name]:.1f}, expected {goal}"
-        for ratio in ratios
-        for name, goal in GOALS.get(ratio["precision"], {}).items()
-        if ratio[name] < goal
-    ]
+    missed = []
+    for ratio in ratios:
+        for name, goal in GOALS.get(ratio["precision"], {}).items():
+            found = f"{ratio['file']}: {name} is {ratio[name]:.1f}"
+            print(f"{found}, the goal is {goal}")
+            if ratio[name] < goal:
+                missed.append(f"{found}, expected {goal}")
     print(
         json.dumps(
             {

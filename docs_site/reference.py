@@ -78,6 +78,7 @@ PACKAGES = {
         "BatchFile",
         "register_exporter",
     ),
+    "kdkit.quantization": ("FakeQuantization", "read_quantization"),
     "kdkit.recipes": ("RECIPES", "Recipe", "Stage", "register_recipe"),
     "kdkit.tasks": (
         "from_table",

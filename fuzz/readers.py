@@ -38,6 +38,7 @@ from readers_of_runs import parts
 from readers_of_runs import to_json
 from readers_of_runs import write
 
+from kdkit.cli.push import source_of_push
 from kdkit.data.augmented import read_copies
 from kdkit.data.examples import read_label_words
 from kdkit.data.multiple_choice import RaceLayout
@@ -59,6 +60,7 @@ from kdkit.export.bundle import MANIFEST
 from kdkit.export.bundle import VECTORS
 from kdkit.export.bundle import read_bundle
 from kdkit.export.bundle import read_test_vectors
+from kdkit.export.transformers_checkpoint import HuggingFace
 from kdkit.models import trust
 from kdkit.models.heads import Head
 from kdkit.models.hugging_face_byte_pairs import (
@@ -77,6 +79,7 @@ from kdkit.models.tokenizers import with_saved_rules
 from kdkit.models.variants import EXTRAS_FILE
 from kdkit.models.vocabularies import read_byte_pairs
 from kdkit.models.vocabularies import read_word_pieces
+from kdkit.quantization.fake_quantization import read_quantization
 from kdkit.recipes import RECIPES
 from kdkit.reporting import comparison_table
 from kdkit.reporting import group_by_seed
@@ -87,6 +90,7 @@ from kdkit.reporting import plot_learning_curves
 from kdkit.reporting import plot_trade_off
 from kdkit.reporting import read_records
 from kdkit.reporting import render_report
+from kdkit.reporting.cards import license_in
 from kdkit.reporting.records import read_run
 from kdkit.runs import smoke
 from kdkit.runs.directory import RunDirectory
@@ -329,12 +333,26 @@ def file_entry(content, folder):
     metadata.read(write(folder, "model.tflite", content))
 
 
+def ranges(content, folder):
+    read_quantization(write(folder, "quantization.json", content))
+
+
 def bundle(content, folder):
     manifest, vectors = parts(content, 2)
     write(folder, MANIFEST, manifest)
     write(folder, VECTORS, vectors)
     read_test_vectors(folder)
     read_bundle(folder)
+
+
+def model_card(content, folder):
+    license_in(write(folder, "README.md", content))
+
+
+def pushed(content, folder):
+    write(folder, "config.json", content)
+    HuggingFace().owns(pathlib.Path(folder))
+    source_of_push(folder)
 
 
 def model_config(content, folder):
@@ -457,7 +475,18 @@ SEEDS = {
         + np.arange(2, dtype="int32").tobytes()
     ],
     file_entry: [b"TFL3" + archive_of({metadata.ENTRY: json.dumps(ENTRY)})],
+    ranges: [
+        to_json(
+            {
+                "precision": "static_int8",
+                "ranges": {"logits": [[0, 1], [-1, 0]]},
+            }
+        ),
+        to_json({"precision": "int4", "ranges": None}),
+    ],
     bundle: [to_json(BUNDLE) + PART + to_json(VECTOR)],
+    pushed: [to_json(OBJECT), to_json({"model_type": "bert"})],
+    model_card: [b"---\nlicense: mit\n---\n# A model", b"---\nlicense: 'x"],
     model_config: [
         b"config.json" + PART + to_json(OBJECT),
         b"model.weights.json" + PART + to_json({"weight_map": {"a": "a.h5"}}),

@@ -32,8 +32,8 @@ from kdkit.models import student
 from kdkit.models.backbones import hugging_face_config
 from kdkit.models.backbones import load_backbone
 from kdkit.models.families import FAMILIES
-from kdkit.models.hugging_face_weights import _name
-from kdkit.models.hugging_face_weights import read_sequence_head
+from kdkit.models.hugging_face_weights import read_head
+from kdkit.models.hugging_face_weights import tensor_name
 from kdkit.models.language_models import checkpoint_language_model
 from kdkit.models.language_models import has_masked_lm_head
 from kdkit.models.loading import holds_plain_encoder
@@ -168,7 +168,7 @@ def checkpoint_head(content, folder):
     config, weights = parts(content, 2)
     write(folder, "config.json", config)
     write(folder, "model.safetensors", weights)
-    read_sequence_head(folder, {"logits": "classifier"}, ("no", "yes"))
+    read_head(folder, {"logits": "classifier"}, class_names=("no", "yes"))
 
 
 def checkpoint_model(content, folder):
@@ -313,7 +313,7 @@ def _tiny_bert():
     }
     layout = FAMILIES["bert"].checkpoints.weights
     tensors = {
-        _name(layout, one.path): np.zeros(one.shape, "float32")
+        tensor_name(layout, one.path): np.zeros(one.shape, "float32")
         for one in backbone.weights
     }
     for name, value in tensors.items():

@@ -53,6 +53,7 @@ PASSED_ON = {
     "kdkit.io.reading",
     "kdkit.data.text_files",  # `corpus`, `parallel` and `unlabeled` do
     "kdkit.data.examples",
+    "kdkit.models.hugging_face_saving",  # reads what it has written
     "kdkit.models.places",  # tables within keras-hub
     "kdkit.export.file_parts",
     "kdkit.export.litert",

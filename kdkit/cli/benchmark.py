@@ -131,7 +131,14 @@ def benchmark_files(options) -> None:
             does not fit it, or if a run has no files.
     """
     _validate(options)
-    files = [file for name in options.files for file in _files(name)]
+    # A run may also have files that these options do not measure.
+    only = options.delegate or options.profile or options.adb is not None
+    exporters = [
+        exporter
+        for exporter in _timed_exporters()
+        if exporter.name == "litert" or not only
+    ]
+    files = [file for name in options.files for file in _files(name, exporters)]
     files = list(dict.fromkeys(files))
     wrong = [
         str(file)
@@ -149,6 +156,11 @@ def benchmark_files(options) -> None:
     phone = None
     if options.adb is not None:
         phone = find_device(options.adb or None)
+    for file in files:
+        exporter = export.exporter_of(file)
+        if not exporter.takes_threads and phone is None:
+            # Before a tokenizer runs TensorFlow.
+            exporter.limit_threads(options.threads)
     if options.profile:
         _profile(files, options)
         return
@@ -278,33 +290,33 @@ def _profile(files, options):
     print(json.dumps({"profiles": profiles}))
 
 
-def _files(name):
+def _files(name, exporters):
     """A file, or the files of a run and its teacher that a report compares."""
     path = pathlib.Path(name)
     if not is_run(path):
         return [path]
-    files = _timed_files(path / "exports", "*")
+    files = _timed_files(path / "exports", "*", exporters)
     if not files:
-        suffixes = " or ".join(e.suffix for e in _timed_exporters())
+        suffixes = " or ".join(e.suffix for e in exporters)
         raise UsageError(
             f"The run in {path} has no exported {suffixes} files. Make them "
             f"with kdkit export {path}."
         )
     teacher = read_run(path).teacher_run
     if teacher is not None:
-        files += _timed_files(teacher.run_dir / "exports", "*-fp32")
-    return files + _timed_files(path / "exports" / "teacher", "*")
+        files += _timed_files(teacher.run_dir / "exports", "*-fp32", exporters)
+    return files + _timed_files(path / "exports" / "teacher", "*", exporters)
 
 
 def _timed_exporters():
     return [e for e in export.all_exporters() if e.takes_threads]
 
 
-def _timed_files(folder, stem):
+def _timed_files(folder, stem, exporters):
     """The exported files in a folder, sorted by format."""
     return [
         file
-        for exporter in _timed_exporters()
+        for exporter in exporters
         for file in sorted(folder.glob(f"{stem}{exporter.suffix}"))
     ]
 

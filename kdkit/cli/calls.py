@@ -254,7 +254,7 @@ class Distillation:
         """Writes the student as a verified file, as `kdkit export` does.
 
         The file is compared with the student on dev, and its metrics are noted
-        in the run.
+        in the run. A classifier's `.tflite` file returns probabilities.
 
         Args:
             path: string or path of a `.tflite` file, an `.onnx` file, or the

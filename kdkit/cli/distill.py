@@ -66,7 +66,7 @@ class Options(DistillationOptions, DecoderOptions, ForceOptions, RunOptions):
         "after the recipe's stages, train the student with the rounding of "
         "its file in this precision. kdkit export then writes that file with "
         "the same ranges. With --student RUN --stages quantization, continue "
-        "a student of another run. See docs/quantization.md.",
+        "a student of another run. See docs/quantization_aware.md.",
         choices=PRECISIONS,
         pages=TASK,
     )

@@ -7,12 +7,12 @@ import logging
 import numpy as np
 
 from kdkit import data
+from kdkit import export
 from kdkit.cli.evaluate import Options
 from kdkit.cli.models import file_tokenizer
 from kdkit.cli.task_data import measured_task
 from kdkit.data import Examples
 from kdkit.errors import UsageError
-from kdkit.export.inputs import ENCODER
 
 NUM_TEXTS = 64  # different texts, so that no cache helps
 NUM_WORDS = 16  # in a generated text; SST-2's dev split has 19 on average
@@ -37,7 +37,7 @@ def pipeline(place, tokenizer: str | None):
     texts, encode = _texts(place, options, loaded)
 
     def make(file, batch_size, sequence_length):
-        if file.kind != ENCODER:
+        if file.kind != export.inputs.ENCODER:
             raise UsageError(
                 f"--end-to-end measures classifiers. Received: {file.path}. "
                 "Remove the option, or the file."

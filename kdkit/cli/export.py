@@ -8,6 +8,11 @@ RUN/exports/teacher: the report then separates the gain from distillation from
 the gain from quantisation. Models that have collapsed, or whose head was never
 trained, are reported.
 
+LiteRT files of classifiers return probabilities, or logits with --logits. Those
+of single texts also open with MediaPipe's TextClassifier, which reads strings;
+kdkit prints how many texts of dev get the same token ids there, or why the
+files have no metadata for it.
+
 A LiteRT file of a decoder reads one token at a time, up to --sequence-length
 tokens; kdkit compares it with the Keras model on text that the run held out. A
 LiteRT file of an encoder-decoder reads a source (signature `encode`) and writes
@@ -22,6 +27,10 @@ With --bundle, the LiteRT files of a classifier are in one folder with the
 vocabulary, the labels, the tokenizer's settings and test vectors for an app.
 With --format saved_model --strings, the SavedModel contains the tokenizer.
 
+--precision static_int8 and int16x8 also quantise activations. Their ranges are
+those on 256 training examples of the task, so they need its data. int4 needs no
+data. docs/quantization.md compares the precisions.
+
 ONNX needs: pip install 'kdkit[onnx]'. ONNX files take any length.
 
 --format hf writes a directory with weights, config and tokenizer that
@@ -31,6 +40,7 @@ example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
   kdkit export runs/tinybert --precision int8 static_int8 int4
   kdkit export runs/tinybert --bundle
+  kdkit export runs/tinybert --precision int8 static_int8 int4
   kdkit export runs/tinybert --format onnx --precision fp32 int8
   kdkit export runs/tinybert --format hf
   kdkit export runs/gpt2 --precision int8 --sequence-length 512
@@ -45,6 +55,7 @@ import pathlib
 from kdkit import data
 from kdkit import export
 from kdkit import models
+from kdkit.cli import mediapipe
 from kdkit.cli.bundle import bundle_path
 from kdkit.cli.bundle import require_fitting_options
 from kdkit.cli.bundle import string_inputs
@@ -52,19 +63,18 @@ from kdkit.cli.bundle import with_precision
 from kdkit.cli.bundle import write_bundle
 from kdkit.cli.groups import ModelChoiceOptions
 from kdkit.cli.groups import TaskOptions
-from kdkit.cli.mediapipe import ForMediaPipe
-from kdkit.cli.mediapipe import for_mediapipe
 from kdkit.cli.models import Opened
 from kdkit.cli.models import calibration_data
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
+from kdkit.cli.models import teacher_of
 from kdkit.cli.next_steps import after_export
 from kdkit.cli.next_steps import log_next
-from kdkit.cli.options import given_flags
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
-from kdkit.cli.task_data import table_flags
-from kdkit.cli.texts import text_of_run
+from kdkit.cli.text_exports import read_decoder
+from kdkit.cli.text_exports import read_encoder_decoder
+from kdkit.cli.text_exports import require_text_options
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.export import quantization
@@ -77,10 +87,6 @@ from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import HELP
 from kdkit.runs import inputs
 from kdkit.runs.events import Export
-from kdkit.tasks.kinds import MultiLabel
-from kdkit.tasks.kinds import Regression
-from kdkit.training import text_data
-from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import predict_logits
 
 
@@ -148,12 +154,7 @@ def run(options):
 
 
 TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
-PROBLEM_TYPES = {  # by the kind of task, for transformers
-    MultiLabel: "multi_label_classification",
-    Regression: "regression",
-}
 VERIFICATION_ROWS = 256
-DECODER_ROWS = 4  # read token by token
 
 
 def export_model(options) -> None:
@@ -223,17 +224,6 @@ def _export_place(place, options, path=None, **noted):
     return has_collapsed
 
 
-def _outputs(read, options):
-    """The arguments for what files return and contain for MediaPipe."""
-    if read.mediapipe is None:
-        return {}
-    found = {"mediapipe": read.mediapipe.classifier or False}
-    if read.opened is None:
-        return found
-    function = read.opened.task.kind.output_function
-    return {**found, "outputs": "logits" if options.logits else function}
-
-
 def _write_card(place, exporter, reports, license):
     """Writes the model card of the files' folder."""
     path = pathlib.Path(reports[0].file)
@@ -243,26 +233,17 @@ def _write_card(place, exporter, reports, license):
         print(f"{folder / CARD} is not from kdkit and was not changed.")
 
 
-def _details(exporter, read):
-    """The arguments of a checkpoint's exporter that others do not have."""
-    if not exporter.is_checkpoint:
-        return {}
-    if read.opened is None:
-        return {"tokenizer": read.tokenizer}
-    task = read.opened.task
-    return {
-        "tokenizer": read.opened.tokenizer,
-        "class_names": task.head.class_names,
-        "problem_type": PROBLEM_TYPES.get(type(task.kind)),
-    }
-
-
 def _write(exporter, read, precision, path, options):
     """Writes and measures a file.
 
     Returns the `ExportReport`, and the dict from `_measured`.
     """
     strings = string_inputs(read.opened) if options.strings else None
+    details = {}
+    if exporter.is_checkpoint and read.opened is None:
+        details = {"tokenizer": read.tokenizer}
+    elif exporter.is_checkpoint:
+        details = read.opened.checkpoint_details()
     report = exporter.export(
         read.model,
         path,
@@ -271,8 +252,8 @@ def _write(exporter, read, precision, path, options):
         verification_data=read.verification_data,
         overwrite=options.overwrite,
         calibration_data=read.calibration_data,
-        **_outputs(read, options),
-        **_details(exporter, read),
+        **mediapipe.arguments(read, options.logits),
+        **details,
         **({} if strings is None else {"strings": strings}),
     )
     measured = {}
@@ -308,6 +289,10 @@ def _export_bundle(place, options):
     )
     for report, measured in written:
         _note(place, report, **measured, **read.noted)
+    reports = [report for report, _ in written]
+    if read.mediapipe is not None:
+        read.mediapipe.report(reports[0].file)
+    _write_card(place, exporter, reports, options.license)
     return any(measured["collapsed"] for _, measured in written)
 
 
@@ -323,7 +308,8 @@ class _Read:
         opened: `Opened` for a model of a task, otherwise `None`.
         encoded: encoded examples to measure files on, or `None`.
         noted: dict. The task and the split that the metrics are from.
-        mediapipe: `ForMediaPipe` for a LiteRT file, otherwise `None`.
+        mediapipe: `kdkit.cli.mediapipe.ForMediaPipe` for a LiteRT file,
+            otherwise `None`.
         tokenizer: a language model's keras-hub tokenizer, or `None`.
     """
 
@@ -333,7 +319,7 @@ class _Read:
     opened: Opened | None = None
     encoded: object = None
     noted: dict = dataclasses.field(default_factory=dict)
-    mediapipe: ForMediaPipe | None = None
+    mediapipe: object = None
     tokenizer: object = None
     calibration_data: object = None
 
@@ -341,23 +327,22 @@ class _Read:
 def _read(place, exporter, options):
     """Loads the model, after rejecting options that its kind cannot use."""
     for has_one, kind, read in (
-        (models.has_decoder, "decoder", _read_decoder),
-        (
-            models.has_encoder_decoder,
-            "encoder_decoder",
-            _read_encoder_decoder,
-        ),
+        (models.has_decoder, "decoder", read_decoder),
+        (models.has_encoder_decoder, "encoder_decoder", read_encoder_decoder),
     ):
         if has_one(place.path):
             exporter.require_kind(kind)
             for precision in options.precision or ():
                 quantization.require_precision(kind, precision)
-            _reject_options_of_classifiers(options)
-            found = read(place, exporter, options)
-            if exporter.for_mediapipe:
-                mediapipe = for_mediapipe(found.model, None)
-                found = dataclasses.replace(found, mediapipe=mediapipe)
-            return found
+            require_text_options(options)
+            text = read(place, exporter, options)
+            return _Read(
+                text.model,
+                text.sequence_length,
+                text.verification_data,
+                mediapipe=mediapipe.for_mediapipe(exporter, text.model, None),
+                tokenizer=text.tokenizer,
+            )
     return _read_classifier(place, exporter, options)
 
 
@@ -382,9 +367,9 @@ def _read_classifier(place, exporter, options):
     )
     length = opened.sequence_length if has_fixed_length else None
     calibration = calibration_data(options.precision or (), opened)
-    mediapipe = None
-    if exporter.for_mediapipe:
-        mediapipe = for_mediapipe(opened.model, length, opened, split, encoded)
+    contents = mediapipe.for_mediapipe(
+        exporter, opened.model, length, opened, split, encoded
+    )
     return _Read(
         opened.model,
         length,
@@ -392,7 +377,7 @@ def _read_classifier(place, exporter, options):
         opened,
         encoded,
         noted,
-        mediapipe=mediapipe,
+        mediapipe=contents,
         calibration_data=calibration,
     )
 
@@ -432,7 +417,7 @@ def _export_teacher(place, options):
     options.precision, options.overwrite = ["int8"], True
     options.output = place.run.path / "exports" / "teacher"
     try:
-        teacher = _teacher_of(place)
+        teacher = teacher_of(place)
         made_from = {
             "model": inputs.model_digest(str(teacher.path)),
             "sequence_length": options.sequence_length,
@@ -453,17 +438,6 @@ def _export_teacher(place, options):
         return False
 
 
-def _teacher_of(place):
-    """The teacher's `Place`, as one of the run's models."""
-    source = place.config["teacher"]
-    if isinstance(source, dict):
-        source = place.run.path / "teacher_run"
-    found = locate(str(source))
-    return dataclasses.replace(
-        found, run=place.run, arm="teacher", config=place.config
-    )
-
-
 def _file_of_teacher(place, made_from):
     """The teacher's exported file, `None` if the teacher has changed since."""
     events = [
@@ -482,73 +456,6 @@ def _split(place, opened):
     """The split that chose the best epoch in the model's run."""
     is_of_run = opened.task.name == place.data_setting("task", None)
     return (is_of_run and place.data_setting("dev_split", None)) or "dev"
-
-
-def _read_decoder(place, exporter, options):
-    """A decoder, with its run's held-out text."""
-    loaded = models.load_language_model(place.path)
-    model = loaded.model
-    length = options.sequence_length
-    if length is None and exporter.in_steps:
-        length = models.num_positions(model)
-        if length is None:
-            raise UsageError(
-                f"{place.path} reads texts of any length, but a file needs a "
-                "fixed one. Pass --sequence-length N."
-            )
-    texts = None
-    if place.run is not None:
-        texts = _held_out(place.run.path / "corpus" / "held_out", length)
-    return _Read(model, length, texts, tokenizer=loaded.tokenizer)
-
-
-def _read_encoder_decoder(place, exporter, options):
-    """An encoder-decoder, with its run's held-out pairs."""
-    loaded = models.load_language_model(place.path)
-    text = text_of_run(place)
-    length = options.sequence_length
-    if length is None:
-        length = loaded.sequence_length
-    pairs = None
-    if isinstance(text, PairSettings):
-        pairs = _held_out_pairs(text, loaded.tokenizer, length)
-    return _Read(loaded.model, length, pairs)
-
-
-def _held_out_pairs(text, tokenizer, length):
-    """Some of a run's held-out pairs, `None` if their files are missing."""
-    try:
-        found = text_data.load_sentences(
-            dataclasses.replace(text, sequence_length=length),
-            tokenizer,
-            is_held_out=True,
-        )
-    except UsageError as error:
-        print(f"Compared on generated pairs: {error}", flush=True)
-        return None
-    return found.first_pairs(DECODER_ROWS)
-
-
-def _reject_options_of_classifiers(options):
-    clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
-    clashing += table_flags(options)
-    clashing += given_flags(options, ("dynamic_length", "logits"))
-    if clashing:
-        raise UsageError(
-            f"{', '.join(clashing)}: not used for a decoder or an "
-            "encoder-decoder, whose files hold --sequence-length tokens. "
-            f"Remove {' and '.join(clashing)}."
-        )
-
-
-def _held_out(directory, length):
-    """Some sequences of a run's held-out text, `None` if there are none."""
-    rows = data.open_packed(directory)
-    if rows is None:
-        return None
-    return [
-        row[row != data.PADDING][:length] for row in rows.rows[:DECODER_ROWS]
-    ]
 
 
 def _note(place, report, metrics=None, **noted):

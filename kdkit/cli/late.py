@@ -22,6 +22,7 @@ LATE = (
     "kdkit.generation",
     "kdkit.distillation.distiller",
     "kdkit.export",
+    "kdkit.cli.mediapipe",
     "kdkit.doctor",
     "kdkit.doctor.diagnosis",
     "kdkit.runs.inputs",

@@ -395,6 +395,13 @@ def _wake(options):
     import tensorflow
 
     prepare(options)
+    threads = getattr(options, "threads", None)  # of kdkit benchmark
+    if threads is not None and threads > 0:
+        # If TensorFlow runs already, timing a SavedModel raises an error.
+        with contextlib.suppress(RuntimeError, OverflowError, ValueError):
+            config = tensorflow.config.threading
+            config.set_intra_op_parallelism_threads(threads)
+            config.set_inter_op_parallelism_threads(1)
     # Without AVX-512, oneDNN lacks this operation and writes a notice.
     tensorflow.transpose(tensorflow.zeros((1, 2), "int64"))
     is_wanted = os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1")

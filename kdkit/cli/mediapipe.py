@@ -74,10 +74,29 @@ def _batch(ids):
     return {"token_ids": ids, "segment_ids": segments, "padding_mask": mask}
 
 
-def for_mediapipe(model, length, opened=None, split=None, encoded=None):
+def arguments(read, logits: bool) -> dict:
+    """Returns an exporter's arguments for what files return and contain.
+
+    Args:
+        read: an object with `mediapipe` from `for_mediapipe`, and `opened`.
+        logits: bool. Whether classifiers return logits.
+    """
+    if read.mediapipe is None:
+        return {}
+    found = {"mediapipe": read.mediapipe.classifier or False}
+    if read.opened is None:
+        return found
+    function = read.opened.task.kind.output_function
+    return {**found, "outputs": "logits" if logits else function}
+
+
+def for_mediapipe(
+    exporter, model, length, opened=None, split=None, encoded=None
+):
     """Returns what the files of a model contain for MediaPipe.
 
     Args:
+        exporter: `kdkit.export.Exporter`.
         model: `keras.Model`.
         length: int or `None`. The length to export with.
         opened: `kdkit.cli.models.Opened` for a model of a task. Defaults to
@@ -86,11 +105,13 @@ def for_mediapipe(model, length, opened=None, split=None, encoded=None):
         encoded: the split encoded, or `None`.
 
     Returns:
-        `ForMediaPipe`.
+        `ForMediaPipe`, or `None` for a format without MediaPipe's metadata.
 
     Raises:
         UsageError: if the model cannot be exported.
     """
+    if not exporter.for_mediapipe:
+        return None
     if opened is None:
         return ForMediaPipe(None, "it runs classifiers of texts only")
     task, tokenizer = opened.task, opened.tokenizer

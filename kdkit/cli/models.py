@@ -9,18 +9,19 @@ import numpy as np
 from kdkit import data
 from kdkit import export
 from kdkit import models
+from kdkit import quantization
 from kdkit.cli.parser import is_path
 from kdkit.cli.task_data import measured_task
 from kdkit.errors import UsageError
-from kdkit.export import quantization
+from kdkit.export import quantization as file_quantization
 from kdkit.io.reading import check_links
-from kdkit.quantization import RANGES_FILE
-from kdkit.quantization import read_quantization
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import read_config
 from kdkit.tasks import Task
+from kdkit.tasks.kinds import MultiLabel
+from kdkit.tasks.kinds import Regression
 from kdkit.training.making import require_context_length
 from kdkit.training.task_data import make_forward
 
@@ -32,6 +33,10 @@ ARMS = (
     "decoder",
     "encoder_decoder",
 )
+PROBLEM_TYPES = {  # by the kind of task, for transformers
+    MultiLabel: "multi_label_classification",
+    Regression: "regression",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,6 +129,21 @@ def locate(model: str, arm: str | None = None) -> Place:
     return Place(available[arm], run, arm, config)
 
 
+def teacher_of(place: Place) -> Place:
+    """Returns the place of a run's teacher, as one of the run's models.
+
+    Args:
+        place: `Place` of a model in the run.
+    """
+    source = place.config["teacher"]
+    if isinstance(source, dict):
+        source = place.run.path / "teacher_run"
+    found = locate(str(source))
+    return dataclasses.replace(
+        found, run=place.run, arm="teacher", config=place.config
+    )
+
+
 def _find_run(path):
     """The run directory that is `path` or holds it."""
     if not path.exists():
@@ -171,6 +191,14 @@ class Opened:
             or self.task.generate is not None
             or self.task.table is not None
         )
+
+    def checkpoint_details(self) -> dict:
+        """Returns what a Hugging Face checkpoint contains besides the model."""
+        return {
+            "tokenizer": self.tokenizer,
+            "class_names": self.task.head.class_names,
+            "problem_type": PROBLEM_TYPES.get(type(self.task.kind)),
+        }
 
     def read(self, split):
         """Returns a split of the task as in its files, not encoded."""
@@ -226,10 +254,10 @@ def open_model(place, options) -> Opened:
         most=models.num_positions(loaded.model),
         own=loaded.sequence_length,
     )
-    ranges = place.path / RANGES_FILE
+    ranges = place.path / quantization.RANGES_FILE
     if ranges.is_file():
         # As the run measured it. Other precisions are exported without.
-        read_quantization(ranges).apply(loaded.model)
+        quantization.read_quantization(ranges).apply(loaded.model)
     return Opened(
         task,
         make_forward(loaded.model),
@@ -304,13 +332,13 @@ def calibration_data(precisions, opened):
             another package.
     """
     for precision in precisions:
-        quantization.require_precision("encoder", precision)
-    needing = quantization.CALIBRATED.keys() & set(precisions)
+        file_quantization.require_precision("encoder", precision)
+    needing = file_quantization.CALIBRATED.keys() & set(precisions)
     if not needing:
         return None
     batches = None
     if opened.has_data and opened.tokenizer is not None:
-        rows = opened.encode("train", quantization.CALIBRATION_ROWS)
+        rows = opened.encode("train", file_quantization.CALIBRATION_ROWS)
         batches = list(data.BatchStream(rows, data.Buckets(16)).evaluation())
-    quantization.require_calibration(min(needing), batches)
+    file_quantization.require_calibration(min(needing), batches)
     return batches

@@ -76,7 +76,7 @@ def run(options):
     kind, name = _target(options.to)
     if options.yes and options.dry_run:
         raise UsageError("--yes clashes with --dry-run. Remove one of them.")
-    source = _source(options.model)
+    source = source_of_push(options.model)
     is_preset = "registered_name" in read_json(
         source / "config.json", "the config of a model"
     )
@@ -123,8 +123,15 @@ def _target(uri):
     )
 
 
-def _source(model):
-    """Returns the directory of a model that can be uploaded."""
+def source_of_push(model: str) -> pathlib.Path:
+    """Returns the directory of a model that can be uploaded.
+
+    Args:
+        model: string. A run, a preset directory or a Hugging Face directory.
+
+    Raises:
+        UsageError: if there is no such model.
+    """
     path = pathlib.Path(model)
     if not path.is_dir():
         raise UsageError(

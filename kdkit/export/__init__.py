@@ -32,7 +32,6 @@ from kdkit.export.exporters import exporter_of
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import open_file
 from kdkit.export.exporters import register_exporter
-from kdkit.export.hugging_face import to_hugging_face
 from kdkit.export.inputs import BatchFile
 from kdkit.export.inputs import file_logits
 from kdkit.export.latency import LatencyReport
@@ -51,6 +50,7 @@ from kdkit.export.op_profile import OpTime
 from kdkit.export.saved_model import SavedModel
 from kdkit.export.saved_model import to_saved_model
 from kdkit.export.texts import TextInputs
+from kdkit.export.transformers_checkpoint import to_hugging_face
 
 __all__ = [
     "MANIFEST",
@@ -95,7 +95,7 @@ __all__ = [
 ]
 
 # In the order in which messages list the formats.
-FORMATS = ("litert", "onnx", "saved_model", "hugging_face")
+FORMATS = ("litert", "onnx", "saved_model", "transformers_checkpoint")
 
 for _module in FORMATS:
     importlib.import_module(f"{__name__}.{_module}")

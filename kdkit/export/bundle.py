@@ -279,6 +279,8 @@ def verify(folder, path):
         model.file: Runner(folder / model.file) for model in bundle.models
     }
     for vector in read_test_vectors(folder):
+        if not _fits(vector, bundle):
+            raise _damaged(folder / VECTORS, f"texts {shortened(vector.texts)}")
         encoding = fast.encode(*vector.texts)
         found = {
             "token_ids": encoding.ids,
@@ -296,7 +298,10 @@ def verify(folder, path):
                 )
         for file, outputs in vector.outputs.items():
             scores = runners[file](vector.inputs)
-            worst = np.abs(scores - np.array(outputs.scores)).max()
+            expected = np.array(outputs.scores)
+            worst = np.inf
+            if scores.shape == expected.shape:
+                worst = np.abs(scores - expected).max()
             if not worst <= bundle.tolerance:
                 raise RunError(
                     f"{path}: the scores of {file} for "
@@ -305,6 +310,16 @@ def verify(folder, path):
                     "Export the bundle again."
                 )
     return bundle
+
+
+def _fits(vector, bundle):
+    """Whether a test vector has the inputs and outputs in the manifest."""
+    lengths = {name: len(row) for name, row in vector.inputs.items()}
+    return (
+        len(vector.texts) == bundle.num_texts
+        and lengths == {one.name: one.shape[-1] for one in bundle.inputs}
+        and set(vector.outputs) == {model.file for model in bundle.models}
+    )
 
 
 class Runner:

@@ -55,6 +55,7 @@ OUTPUT_MEANINGS = {
 }
 SCORE = "the score"  # of a regression
 NUM_EXAMPLES = 12  # of the task, among the test vectors
+MOST_EXAMPLES = 100  # to choose them from
 TOLERANCE = 0.02  # of a score, between processors
 
 
@@ -111,18 +112,9 @@ def to_bundle(
     require_bundle_task(task)
     files = [pathlib.Path(file) for file in files]
     length = _common_length(files)
-    if examples is None:
-        examples = difficult_examples(task.num_texts)
-    else:
-        some = examples.take(range(min(NUM_EXAMPLES, len(examples))))
-        difficult = difficult_examples(task.num_texts)
-        examples = data.Examples(
-            tuple(
-                [*one, *other]
-                for one, other in zip(some.texts, difficult.texts, strict=True)
-            )
-        )
     fast = to_tokenizer_json(tokenizer, length)
+    _require_vocabulary(tokenizer, files)
+    examples = _all_examples(task, examples, tokenizer, length)
     batch = TextInputs(tokenizer, length, task.num_texts).encoded(examples)
     with staged(path) as folder:
         folder.mkdir()
@@ -242,6 +234,54 @@ def _common_length(files):
     return next(iter(lengths.values()))
 
 
+def _require_vocabulary(tokenizer, files):
+    for file in files:
+        size = metadata.read(file).vocabulary_size
+        if size is not None and tokenizer.vocabulary_size() > size:
+            raise UsageError(
+                f"The tokenizer does not belong to {file.name}. Expected at "
+                f"most {size} tokens. Received: {tokenizer.vocabulary_size()}. "
+                "Pass the tokenizer that the model was trained with."
+            )
+
+
+def _all_examples(task, examples, tokenizer, length):
+    """Returns some of the given examples, and the difficult ones."""
+    difficult = _comparable(
+        difficult_examples(task.num_texts), tokenizer, length
+    )
+    if examples is None:
+        return difficult
+    some = examples.take(range(min(MOST_EXAMPLES, len(examples))))
+    some = _comparable(some, tokenizer, length)
+    some = some.take(range(min(NUM_EXAMPLES, len(some))))
+    return data.Examples(
+        tuple(
+            [*one, *other]
+            for one, other in zip(some.texts, difficult.texts, strict=True)
+        )
+    )
+
+
+def _comparable(examples, tokenizer, length):
+    """Returns the examples without the difference in `to_tokenizer_json`."""
+    if len(examples.texts) == 1:
+        return examples
+    tokens = data.tokenize(
+        [text for column in examples.texts for text in column], tokenizer
+    )
+    family = family_of(tokenizer)
+    capacity = length - 2 - (family.num_separators if family else 1)
+    half = capacity // 2
+    rows = [
+        row
+        for row, (first, second) in enumerate(zip(*examples.texts, strict=True))
+        if capacity % 2 == 0
+        or not half < len(tokens[first]) <= len(tokens[second])
+    ]
+    return examples.take(rows)
+
+
 def _vectors(task, examples, inputs, runners):
     """Yields a test vector for each example.
 
@@ -255,7 +295,7 @@ def _vectors(task, examples, inputs, runners):
             _require_classes(task, scores, file)
             outputs[file.name] = Outputs(
                 tuple(scores.tolist()),
-                _predicted(task, scores, _outputs(file)),
+                _predicted(task, scores, metadata.read(file).outputs),
             )
         yield TestVector(
             texts,
@@ -285,19 +325,14 @@ def _predicted(task, scores, outputs):
     return tuple(task.class_names[number] for number in chosen)
 
 
-def _outputs(file):
-    """`"logits"`, `"softmax"` or `"sigmoid"`, from the file's metadata."""
-    return getattr(metadata.read(file), "outputs", "logits")
-
-
 def _model(task, file, metrics):
-    found, outputs = metadata.read(file), _outputs(file)
-    meaning = SCORE if task.is_regression else OUTPUT_MEANINGS[outputs]
+    found = metadata.read(file)
+    meaning = SCORE if task.is_regression else OUTPUT_MEANINGS[found.outputs]
     return BundleModel(
         file.name,
         found.precision,
         found.parameters,
-        outputs,
+        found.outputs,
         (1, task.num_classes),
         meaning,
         metrics,

@@ -27,7 +27,6 @@ from kdkit.export.inputs import pad
 from kdkit.export.inputs import random_batch
 from kdkit.export.inputs import to_float32
 from kdkit.export.inputs import to_int32
-from kdkit.export.metadata import OUTPUTS
 from kdkit.export.texts import TextInputs
 from kdkit.generation.step import DecoderStep
 from kdkit.generation.step import Seq2SeqStep
@@ -106,32 +105,6 @@ class Exportable:
                 for name in self.input_names
             }
         ]
-
-    def with_outputs(self, outputs: str) -> "Exportable":
-        """Returns the same with a function on the model's logits.
-
-        Args:
-            outputs: string. `"logits"`, which returns the same object;
-                `"softmax"` or `"sigmoid"`.
-
-        Raises:
-            UsageError: (a `ValueError`) if the model returns no rows of logits.
-        """
-        if outputs == OUTPUTS[0]:
-            return self
-        shape = self.model.output.shape if self.kind == ENCODER else ()
-        if outputs not in OUTPUTS or len(shape) != 2:
-            raise UsageError(
-                "Invalid value for argument `outputs`. Expected 'logits', or "
-                "'softmax' or 'sigmoid' for a classifier of whole texts. "
-                f"Received: outputs={outputs!r} for a model with outputs of "
-                f"shape {tuple(shape)}. Use outputs='logits'."
-            )
-        function = getattr(keras.ops, outputs)
-        model = keras.Model(
-            self.model.input, function(self.model.output), name=self.model.name
-        )
-        return dataclasses.replace(self, model=model)
 
     def as_float32(self) -> "Exportable":
         """Returns the same with a float32 copy of the model, if necessary.
@@ -535,14 +508,12 @@ def _pairs(model, sequence_length, source_length, data):
 def _random_pairs(step):
     """Returns sources with different lengths, each with a target."""
     rng = np.random.default_rng(SEED)
+    sizes = step.model.backbone.vocabulary_size, step.model.output_shape[-1]
     longest = min(PAIR_LENGTH, step.source_length)
-    target_length = min(PAIR_LENGTH, step.sequence_length)
+    target = min(PAIR_LENGTH, step.sequence_length)
     lengths = np.linspace(min(2, longest), longest, NUM_TEXTS).astype(int)
     return [
-        (
-            rng.integers(0, step.model.backbone.vocabulary_size, length),
-            rng.integers(0, step.model.output_shape[-1], target_length),
-        )
+        (rng.integers(0, sizes[0], length), rng.integers(0, sizes[1], target))
         for length in lengths
     ]
 

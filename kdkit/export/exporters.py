@@ -4,6 +4,7 @@
 the Keras model before the file gets its name, whatever the format.
 """
 
+import contextlib
 import dataclasses
 import pathlib
 from collections.abc import Callable
@@ -19,17 +20,18 @@ from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
 from kdkit.export.inputs import TENSORS
 from kdkit.export.mediapipe import TextClassifier
-from kdkit.export.mediapipe import as_text_classifier
-from kdkit.export.mediapipe import text_classifier
+from kdkit.export.mediapipe import with_outputs
+from kdkit.export.mediapipe import with_text_classifier
 from kdkit.export.metadata import OUTPUTS
 from kdkit.export.texts import TextInputs
-from kdkit.export.verification import FP32_TOLERANCE
-from kdkit.export.verification import PROBABILITY_TOLERANCE
+from kdkit.export.verification import TOLERANCES
 from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import warn_untrained_layers
 from kdkit.io.files import staged
-from kdkit.models.token_ids import preprocessor_tokenizer
+from kdkit.quantization import active_quantization
+from kdkit.quantization import full_precision
+from kdkit.quantization import rounds_as
 
 _KINDS = {
     ENCODER: "an encoder",
@@ -288,27 +290,24 @@ class Exporter:
         )
         source = dataclasses.replace(source, strings=strings)
         self.validate(source)
+        # A model that rounds as its file does is compared as it rounds.
+        rounds = rounds_as(model, precision)
+        if rounds and activation_ranges is None:
+            activation_ranges = active_quantization(model).ranges_by_path(model)
         source = self.prepare(
             source, precision, calibration_data, activation_ranges
         )
         warn_untrained_layers(source.model, source.batches[0])
-        source, outputs = (
-            source.as_float32(),
-            outputs or OUTPUTS[bool(mediapipe)],
+        outputs = outputs or OUTPUTS[bool(mediapipe)]
+        source, classifier = with_text_classifier(
+            source.as_float32(), mediapipe, tokenizer, labels, texts
         )
-        classifier = None
-        if isinstance(mediapipe, TextClassifier):
-            classifier = mediapipe
-        elif mediapipe:
-            preprocessor = getattr(model, "preprocessor", None)
-            tokenizer = tokenizer or preprocessor_tokenizer(preprocessor)
-            classifier = text_classifier(source, tokenizer, labels, texts)
-        if classifier is not None:
-            source = as_text_classifier(source, classifier)
-        source = source.with_outputs(outputs)
-        expected = reference_outputs(source.model, source.batches)
+        source = with_outputs(source, outputs)
+        with contextlib.nullcontext() if rounds else full_precision(model):
+            expected = reference_outputs(source.model, source.batches)
         with staged(path) as partial:
-            self.write(source, partial, precision)
+            with full_precision(model):
+                self.write(source, partial, precision)
             if classifier is not None:
                 classifier.add_to(partial)
             self.annotate(
@@ -318,9 +317,7 @@ class Exporter:
                 partial, path, source.batches, expected, precision, outputs
             )
             if classifier is not None:
-                classifier.verify(
-                    self.open(partial), source.sequence_length, str(path)
-                )
+                classifier.verify(self.open(partial), path)
             self.verify(source, partial, path)
             size_bytes = size_on_disk(partial)
             parts = self.bytes_by_part(partial)
@@ -388,9 +385,6 @@ class Exporter:
 
     def _compare(self, partial, path, batches, expected, precision, outputs):
         """Compares a file under its temporary name with the model."""
-        tolerance = (
-            FP32_TOLERANCE if outputs == OUTPUTS[0] else PROBABILITY_TOLERANCE
-        )
         try:
             file = self.open(partial)
             return compare(
@@ -398,7 +392,7 @@ class Exporter:
                 lambda batch: self.run(file, batch),
                 batches,
                 file=str(path),
-                tolerance=tolerance if precision == "fp32" else None,
+                tolerance=TOLERANCES.get((precision, outputs == OUTPUTS[0])),
             )
         except UsageError as error:
             raise RunError(f"{path} was not written. {error}") from error
@@ -480,7 +474,7 @@ def exporter_of(path: str | pathlib.Path) -> Exporter | None:
     """
     path = pathlib.Path(path)
     for exporter in _EXPORTERS.values():
-        if exporter.owns(path) and not exporter.is_checkpoint:
+        if not exporter.is_checkpoint and exporter.owns(path):
             return exporter
     return None
 

@@ -11,8 +11,8 @@ import dataclasses
 import pathlib
 
 import keras
+import keras_hub
 import numpy as np
-from keras import ops
 
 from kdkit.backends import LateModule
 from kdkit.errors import RunError
@@ -25,7 +25,6 @@ from kdkit.export.mediapipe_tokens import MediaPipeTokenizer
 from kdkit.export.mediapipe_tokens import extra_lines
 from kdkit.export.mediapipe_tokens import is_uncased
 from kdkit.export.mediapipe_tokens import lines_problem
-from kdkit.models.ruled_tokenizers import WordPiece
 
 flatbuffers = LateModule("flatbuffers", "flatbuffers")
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
@@ -74,8 +73,8 @@ class TextClassifier:
         extra = np.arange(len(self.targets)) + self.vocabulary_size
         # Added to ids, so that all ids of the model need one entry.
         shifts = np.concatenate([[0], self.targets - extra]).astype("int32")
-        places = ops.maximum(token_ids - last, 0)
-        return token_ids + ops.take(shifts, places, axis=0)
+        places = keras.ops.maximum(token_ids - last, 0)
+        return token_ids + keras.ops.take(shifts, places, axis=0)
 
     def text_ids(self, texts, sequence_length: int) -> list[list[int]]:
         """Returns the ids of the model that MediaPipe makes from texts.
@@ -117,18 +116,18 @@ class TextClassifier:
             },
         )
 
-    def verify(self, file, sequence_length: int, path: str) -> None:
+    def verify(self, file, path: pathlib.Path) -> None:
         """Compares the outputs for the extra lines with those for their ids.
 
         Args:
             file: `kdkit.export.LiteRTModel`.
-            sequence_length: int.
-            path: string. The file's name in the message.
+            path: `pathlib.Path`. The file's name in the message.
 
         Raises:
             RunError: if the file does not map each extra line to its id.
         """
         ids = np.arange(len(self.targets)) + self.vocabulary_size
+        sequence_length = file.sequence_length
         for start in range(0, len(ids), sequence_length):
             part = slice(start, start + sequence_length)
             ours, theirs = (
@@ -176,7 +175,7 @@ def obstacle(source, tokenizer, num_texts: int = 1) -> str | None:
         return "it needs a fixed length"
     if tokenizer is None:
         return "the model's tokenizer is unknown"
-    if not isinstance(tokenizer, WordPiece):
+    if not isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
         return (
             "it reads BERT's word pieces, and the model reads those of a "
             f"{type(tokenizer).__name__}"
@@ -191,7 +190,8 @@ def text_classifier(source, tokenizer, labels, texts=()) -> TextClassifier:
 
     Args:
         source: `Exportable`.
-        tokenizer: a keras-hub tokenizer, or `None`.
+        tokenizer: a keras-hub tokenizer, or `None` for that of the model's
+            preprocessor.
         labels: sequence of strings, the names of the classes in the order of
             the model's outputs, or `None`.
         texts: iterable of strings. Words with accents in them get lines in
@@ -201,6 +201,9 @@ def text_classifier(source, tokenizer, labels, texts=()) -> TextClassifier:
         UsageError: (a `ValueError`) if `TextClassifier` cannot run the model,
             or the labels are missing or do not fit.
     """
+    if tokenizer is None:
+        preprocessor = getattr(source.model, "preprocessor", None)
+        tokenizer = getattr(preprocessor, "tokenizer", None)
     problem = obstacle(source, tokenizer)
     if problem is not None:
         raise UsageError(
@@ -242,15 +245,26 @@ def _checked_labels(labels, num_classes):
     return labels
 
 
-def as_text_classifier(source, classifier: TextClassifier):
+def with_text_classifier(source, mediapipe, tokenizer, labels, texts):
     """Returns an `Exportable` whose model reads the ids of all lines.
 
     Args:
         source: `Exportable`.
-        classifier: `TextClassifier`.
+        mediapipe: `TextClassifier`, `True` to make one of the other arguments,
+            or `False` for none.
+        tokenizer, labels, texts: as in `text_classifier`.
+
+    Returns:
+        Tuple of the `Exportable` and the `TextClassifier` or `None`.
+
+    Raises:
+        UsageError: (a `ValueError`) as in `text_classifier`.
     """
-    if not len(classifier.targets):
-        return source
+    classifier = mediapipe or None
+    if mediapipe is True:
+        classifier = text_classifier(source, tokenizer, labels, texts)
+    if classifier is None or not len(classifier.targets):
+        return source, classifier
     inputs = {
         name: keras.Input((source.sequence_length,), dtype="int32", name=name)
         for name in source.input_names
@@ -258,6 +272,39 @@ def as_text_classifier(source, classifier: TextClassifier):
     ids = classifier.model_ids(inputs["token_ids"])
     outputs = source.model({**inputs, "token_ids": ids})
     model = keras.Model(inputs, outputs, name=source.model.name)
+    return dataclasses.replace(source, model=model), classifier
+
+
+def with_outputs(source, outputs: str):
+    """Returns an `Exportable` with a function on the model's logits.
+
+    Args:
+        source: `Exportable`.
+        outputs: string. `"logits"`, which returns the same object;
+            `"softmax"` or `"sigmoid"`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model returns no rows of logits, or
+            reads strings.
+    """
+    if outputs == metadata.OUTPUTS[0]:
+        return source
+    if source.strings is not None:
+        raise UsageError(
+            "`outputs` and `strings` exclude each other. Received: "
+            f"outputs={outputs!r}. Pass it as TextInputs(outputs=...)."
+        )
+    shape = source.model.output.shape if source.kind == ENCODER else ()
+    if outputs not in metadata.OUTPUTS or len(shape) != 2:
+        raise UsageError(
+            "Invalid value for argument `outputs`. Expected 'logits', or "
+            "'softmax' or 'sigmoid' for a classifier of whole texts. "
+            f"Received: outputs={outputs!r} for a model with outputs of "
+            f"shape {tuple(shape)}. Use outputs='logits'."
+        )
+    function = getattr(keras.ops, outputs)
+    model = source.model
+    model = keras.Model(model.input, function(model.output), name=model.name)
     return dataclasses.replace(source, model=model)
 
 

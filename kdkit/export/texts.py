@@ -9,8 +9,8 @@ from kdkit import data
 from kdkit.backends import tf
 from kdkit.data.encoding import row_encoder
 from kdkit.errors import UsageError
+from kdkit.export.metadata import OUTPUTS
 
-OUTPUTS = ("logits", "softmax", "sigmoid")
 LONG = 600  # words in a text that every model truncates
 # Texts on which tokenizers of different programs differ.
 DIFFICULT = (
@@ -127,7 +127,7 @@ class TextInputs:
 
     def activate(self, logits):
         """Converts logits to scores."""
-        if self.outputs == "logits":
+        if self.outputs == OUTPUTS[0]:
             return logits
         return getattr(keras.ops, self.outputs)(logits)
 

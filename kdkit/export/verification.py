@@ -14,6 +14,11 @@ from kdkit.weights import untrained_weights
 FP32_TOLERANCE = 1e-4  # largest absolute difference of a logit
 # A probability changes by at most half of the largest change of a logit.
 PROBABILITY_TOLERANCE = FP32_TOLERANCE / 2
+# By precision, and whether the outputs are logits.
+TOLERANCES = {
+    ("fp32", True): FP32_TOLERANCE,
+    ("fp32", False): PROBABILITY_TOLERANCE,
+}
 # Settings that let oneDNN round the factors of matrix products.
 ROUNDING = ("ONEDNN_DEFAULT_FPMATH_MODE", "TF_SET_ONEDNN_FPMATH_MODE")
 MAX_NAMED = 3  # number of untrained layers in a warning

@@ -62,7 +62,7 @@ TOKENIZER_CLASS = "PreTrainedTokenizerFast"
 UNKNOWN = "unk"
 
 
-def require_convertible_model(model) -> None:
+def require_hugging_face(model) -> None:
     """Raises an error for a model that is not the same in transformers.
 
     Args:
@@ -159,7 +159,7 @@ def save_hugging_face(
         UsageError: (a `ValueError`) if transformers has no such model.
         RunError: if the written tokenizer does not return the same ids.
     """
-    require_convertible_model(model)
+    require_hugging_face(model)
     path = pathlib.Path(path)
     path.mkdir(parents=True, exist_ok=True)
     config = _config(model, tokenizer, class_names, problem_type)
@@ -171,7 +171,7 @@ def save_hugging_face(
         _save_tokenizer(model, tokenizer, path)
 
 
-def load_checkpoint_model(path: pathlib.Path):
+def load_saved_hugging_face(path: pathlib.Path):
     """Returns the model in a directory that `save_hugging_face` wrote.
 
     It is built from the files alone, to compare it with the model that was

@@ -4,7 +4,6 @@ import dataclasses
 import math
 
 import keras
-import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.models.families import EncoderBlock
@@ -39,16 +38,14 @@ class DenseLayer:
         num_inputs = math.prod(shape[: self.num_input_axes])
         return keras.ops.reshape(self.layer.kernel, (num_inputs, -1))
 
-    def adds_bias_first(self, inputs) -> bool:
+    @property
+    def adds_bias_first(self) -> bool:
         """Whether a file quantises the product after the bias is added.
 
-        The converter moves the bias into products of matrices. It leaves an
-        addition behind products with more axes.
-
-        Args:
-            inputs: tensor, the layer's inputs.
+        The converter leaves an addition behind products with several output
+        axes, those of queries, keys and values. Others include the bias.
         """
-        return len(inputs.shape) == 2 or self.num_input_axes > 1
+        return len(self.layer.kernel.shape) - self.num_input_axes == 1
 
     def run(self, inputs, matrix, quantize_product):
         """Returns the layer's outputs.
@@ -64,7 +61,7 @@ class DenseLayer:
             outputs = keras.ops.matmul(inputs, kernel)
         else:
             outputs = keras.ops.einsum(layer.equation, inputs, kernel)
-        adds_first = self.adds_bias_first(inputs)
+        adds_first = self.adds_bias_first
         if layer.bias is not None and adds_first:
             outputs = outputs + layer.bias
         outputs = quantize_product(outputs)
@@ -96,6 +93,8 @@ def dense_layers(model) -> dict[str, DenseLayer]:
 def embeddings(model) -> dict:
     """Returns the embeddings of a model by name, each with its table.
 
+    Position embeddings are not looked up, but added, and not quantised.
+
     Args:
         model: `keras.Model`.
 
@@ -106,8 +105,6 @@ def embeddings(model) -> dict:
     for name, layer in _layers(model):
         if isinstance(layer, keras.layers.Embedding):
             found[name] = layer, layer.embeddings
-        elif isinstance(layer, keras_hub.layers.PositionEmbedding):
-            found[name] = layer, layer.position_embeddings
     return found
 
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import jinja2
 
-from kdkit.export import exporter_of
+from kdkit import export
 from kdkit.io.files import write_text
 from kdkit.recipes import RECIPES
 from kdkit.reporting.comparison import comparison_table
@@ -266,7 +266,7 @@ def _files(folder, records, arm, reports):
         files = [_of_report(report) for report in reports]
         known = {os.path.abspath(file.file) for file in files}
         for path in sorted(folder.iterdir()):
-            exporter = exporter_of(path)
+            exporter = export.exporter_of(path)
             if exporter is not None and os.path.abspath(path) not in known:
                 size = path.stat().st_size if path.is_file() else None
                 files.append(_unknown(path, exporter, size))

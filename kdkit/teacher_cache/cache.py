@@ -9,11 +9,11 @@ from collections.abc import Iterable
 import keras
 import numpy as np
 
+from kdkit import export
 from kdkit.data import CacheableDataset
 from kdkit.data import for_any_shape
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
-from kdkit.export.inputs import file_logits
 from kdkit.io.disk import describe as describe_problem
 from kdkit.io.disk import disk_problem
 from kdkit.io.disk import writing
@@ -534,7 +534,7 @@ def _make_file_run(file, entries):
             "Run the teacher itself for these."
         )
 
-    logits = file_logits(file)
+    logits = export.file_logits(file)
 
     def outputs(inputs):
         taps = {LOGITS: logits(inputs)}

@@ -7,7 +7,7 @@ import pytest
 VERBS = (
     "list", "show", "demo", "train-teacher", "pretrain", "augment", "cache",
     "distill", "doctor", "sweep", "ablate", "evaluate", "export", "benchmark",
-    "generate", "report",
+    "push", "generate", "report",
 )  # fmt: skip
 RIGHT = ("--help", "--version", "list", "show pkd", "show tinybert --task cola")
 SMOKE = "--smoke --run-dir no_run"

@@ -56,9 +56,11 @@ def commands(script, folder):
         (stand_ins / name).chmod(0o755)
     notes = folder / "notes"
     (folder / "runs" / "data").mkdir(parents=True)  # by texts.sh
+    (folder / "encoder").mkdir()
+    (folder / "encoder" / "config.json").write_text('{"num_layers": 6}')
     subprocess.run(
         ["bash", script, data(folder / "data"), folder / "encoder"]
-        if "sst2" in script.name
+        if "sst2" in script.name or script.stem == "quantization"
         else ["bash", script, data(folder / "data")],
         cwd=folder,
         env={

@@ -180,9 +180,13 @@ def changed(path, file, before, after):
 def test_another_tokenizer_or_other_scores_are_noticed(written, tmp_path):
     path = copy_of(written, tmp_path)
     assert export.verify_bundle(path) == written["text"][2]
-    changed(path, "test_vectors.jsonl", '"scores": [', '"scores": [9')
+    changed(path, "test_vectors.jsonl", '"scores": [', '"scores": [9, ')
     with pytest.raises(RunError, match="the scores of student-int8.tflite"):
         export.verify_bundle(path)
+    changed(path, "test_vectors.jsonl", '"texts": [', '"texts": ["",')
+    with pytest.raises(UsageError, match="test_vectors.jsonl is damaged"):
+        export.verify_bundle(path)
+    path = copy_of(written, tmp_path / "again")
     changed(path, "tokenizer.json", '"lowercase": true', '"lowercase": false')
     with pytest.raises(RunError, match="gives other token_ids for"):
         export.verify_bundle(path)
@@ -232,12 +236,26 @@ def test_other_kinds_of_tasks_and_tokenizers_are_refused(written, tmp_path):
         export.to_bundle(
             [file], path, task_of(Tagging(("O", "B-x")), 1), tokenizer()
         )
-    plain = keras_hub.tokenizers.BertTokenizer(
-        data.sentiment_vocabulary(), lowercase=True
-    )
-    # keras-hub's own rules do not remove accents.
-    plain.oov_token = "[UNK]"
     task = task_of(*KINDS["text"])
     with pytest.raises(UsageError, match="cannot be written"):
         export.to_bundle([file], path, task, object())
     assert not path.exists()
+
+
+def test_a_tokenizer_that_no_tokenizer_json_equals_is_refused(
+    written, tmp_path
+):
+    """keras-hub's own rules convert ß to ss."""
+    file = written["text"][1] / "student-int8.tflite"
+    larger = models.word_piece_tokenizer(
+        [*data.sentiment_vocabulary(), "strasse"], True
+    )
+    task = task_of(*KINDS["text"])
+    with pytest.raises(UsageError, match="does not belong to"):
+        export.to_bundle([file], tmp_path / "a", task, larger)
+    plain = keras_hub.tokenizers.BertTokenizer(
+        [*data.sentiment_vocabulary()[:-1], "strasse"], lowercase=True
+    )
+    with pytest.raises(RunError, match="other token_ids for"):
+        export.to_bundle([file], tmp_path / "a", task_of(*KINDS["text"]), plain)
+    assert list(tmp_path.iterdir()) == []

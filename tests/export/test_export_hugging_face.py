@@ -1,6 +1,8 @@
 """Exported Hugging Face checkpoints, with transformers as the judge."""
 
 import json
+import os
+import pathlib
 
 import keras_hub
 import numpy as np
@@ -20,12 +22,15 @@ from references import reference
 from kdkit import export
 from kdkit import models
 from kdkit.errors import UsageError
+from kdkit.export.inputs import INPUT_NAMES
 from kdkit.models import Head
 from kdkit.models import variants
 from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.saving import SAMPLES
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import bert_rules
 
+PLACE = os.environ.get("MINILM", "~/.cache/kdkit/all-minilm-l6-v2")
 FAMILIES = ("bert", "distil_bert", "roberta", "xlm_roberta", "albert")
 NAMES = ("bad", "fair", "good")
 
@@ -247,6 +252,29 @@ def test_ids_of_real_texts_are_the_same(number, data_dir, tmp_path):
     expected = auto(texts, add_special_tokens=False)["input_ids"]
     for text, theirs, ours in zip(texts, expected, tokens(texts), strict=True):
         assert [int(one) for one in ours] == theirs, text
+
+
+@pytest.mark.large
+def test_real_encoder_has_the_same_logits_and_ids(torch, tmp_path):
+    place = pathlib.Path(PLACE).expanduser()
+    if not place.is_dir():
+        pytest.skip(f"no all-MiniLM-L6-v2 in {place}: set MINILM to its folder")
+    found = models.load_classifier(place, 2)
+    path = tmp_path / "hf"
+    export.export_model(found.model, path, "hf", tokenizer=found.tokenizer)
+    auto = reference("transformers").AutoTokenizer.from_pretrained(path)
+    read = auto(list(SAMPLES), padding=True, return_tensors="pt")
+    assert [ids[1:-1] for ids in auto(list(SAMPLES))["input_ids"]] == [
+        list(map(int, ids)) for ids in found.tokenizer(list(SAMPLES))
+    ]
+    model = loaded(path, "AutoModelForSequenceClassification").eval()
+    with torch.no_grad():
+        received = model(**read).logits.numpy()
+    names = ("input_ids", "token_type_ids", "attention_mask")
+    ours = dict(zip(INPUT_NAMES, (read[name] for name in names), strict=True))
+    ours = {name: one.numpy().astype("int32") for name, one in ours.items()}
+    expected = np.asarray(found.model(ours, training=False))
+    np.testing.assert_allclose(received, expected, atol=1e-5, rtol=1e-5)
 
 
 def with_activation():

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import pathlib
 import zipfile
 
 import keras
@@ -9,6 +10,7 @@ import keras_hub
 import numpy as np
 import pytest
 from helpers import DEV_ROWS
+from helpers import python_blocks
 from helpers import sentiment_student
 from helpers import small_dev_set
 
@@ -26,6 +28,7 @@ from kdkit.training.task_data import make_forward
 from kdkit.training.task_data import predict_logits
 
 LENGTH = 32
+MINILM = "~/.cache/kdkit/all-minilm-l6-v2"
 LABELS = ("negative", "positive")
 FRENCH = "Élodie a bu un CAFÉ déjà glacé à la crèmerie"
 HOSTILE = (
@@ -174,6 +177,47 @@ def test_classes_on_all_of_dev_are_those_of_keras(classify, exported):
         answer = classify(file)
         found = [answer(text)[0].category_name for text in texts]
         assert found == [LABELS[row] for row in expected[name].argmax(-1)]
+
+
+def test_the_example_of_the_guide_runs(exported, capsys):
+    if importlib.util.find_spec("mediapipe") is None:
+        pytest.skip("needs mediapipe: pip install 'kdkit[tests]'")
+    program = python_blocks("mediapipe")[0]
+    place = "runs/tinybert/exports/student-int8.tflite"
+    assert place in program
+    exec(program.replace(place, str(exported[0]["int8"])), {})
+    lines = capsys.readouterr().out.split("\n")[:2]
+    names, scores = zip(*(line.split() for line in lines), strict=True)
+    assert sorted(names) == list(LABELS)
+    assert sum(map(float, scores)) == pytest.approx(1, abs=0.002)
+
+
+@pytest.mark.large
+def test_minilm_has_the_classes_of_keras(classify, glue, tmp_path):
+    place = pathlib.Path(os.environ.get("MINILM", MINILM)).expanduser()
+    if not place.is_dir():
+        pytest.skip(f"no all-MiniLM-L6-v2 in {place}: set MINILM")
+    task = get_task("sst2")
+    loaded = models.load_classifier(place, task.head)
+    examples = task.load("dev", glue)
+    rows = data.encode(examples, loaded.tokenizer, 64)
+    logits = predict_logits(make_forward(loaded.model), rows)
+    bias = loaded.model.weights[-1]
+    bias.assign(bias - np.median(logits, axis=0))  # both classes occur
+    logits -= np.median(logits, axis=0)
+    path = tmp_path / "minilm.tflite"
+    export.to_litert(
+        loaded.model,
+        path,
+        sequence_length=64,
+        mediapipe=True,
+        tokenizer=loaded.tokenizer,
+        labels=LABELS,
+        texts=examples.texts[0],
+    )
+    answer = classify(path)
+    found = [answer(text)[0].category_name for text in examples.texts[0]]
+    assert found == [LABELS[row] for row in logits.argmax(-1)]
 
 
 def test_a_file_still_is_one_for_plain_litert(exported):

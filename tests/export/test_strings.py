@@ -108,4 +108,12 @@ def test_strings_need_a_saved_model_of_a_classifier(
         export.to_saved_model(tagger, tmp_path / "model", strings=strings)
     with pytest.raises(UsageError, match="outputs='tanh'"):
         export.TextInputs(tokenizer, LENGTH, outputs="tanh")
+    with pytest.raises(UsageError, match="exclude each other"):
+        export.export_model(
+            student,
+            tmp_path / "model",
+            "saved_model",
+            outputs="softmax",
+            strings=strings,
+        )
     assert os.listdir(tmp_path) == []

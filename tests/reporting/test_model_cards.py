@@ -16,9 +16,9 @@ FRONT = "---\nlanguage: en\nlicense: {}\n---\nlicense: mit\n"
 
 
 @pytest.fixture
-def run(tinybert_run):
+def run(distillation_run):
     """A run whose files exist."""
-    records = read_run(tinybert_run)
+    records = read_run(distillation_run.run_dir)
     folder = records.run_dir / "exports"
     folder.mkdir(exist_ok=True)
     for event in records.events:
@@ -46,7 +46,7 @@ def test_card_has_the_runs_numbers(run):
         "cut off after 128 tokens",
         UNKNOWN,
         'datasets: ["nyu-mll/glue"]',
-        "```sh\nkdkit distill tinybert",
+        "\nkdkit distill tinybert",
     ):
         assert text in card, text
     assert "not run | not run | not run" not in card.partition("## Files")[2]

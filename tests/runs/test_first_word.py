@@ -118,6 +118,12 @@ MISTAKES = {
     ],
     "export": [["nothing"], ["MISSING/model"], ["FULL", "--format", "onyx"]],
     "benchmark": [["MISSING.tflite"], ["MISSING.onnx"], ["FULL"]],
+    "push": [
+        ["MISSING", "hf://a/b"],
+        ["PRESET", "hf://a"],
+        ["FULL", "hf://a/b"],
+        ["PRESET", "hf://a/b", "--yes", "--dry-run"],
+    ],
     "generate": [["nothing", "--prompt", "a"]],
     "report": [["MISSING"]],
 }

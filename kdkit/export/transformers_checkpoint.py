@@ -3,6 +3,7 @@
 import copy
 import pathlib
 
+from kdkit import models
 from kdkit.export.exporters import Exporter
 from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import get_exporter
@@ -11,10 +12,7 @@ from kdkit.export.inputs import DECODER
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import INPUT_NAMES
 from kdkit.export.inputs import BatchFile
-from kdkit.models.backbones import hugging_face_config
-from kdkit.models.hugging_face_saving import load_checkpoint_model
-from kdkit.models.hugging_face_saving import require_convertible_model
-from kdkit.models.hugging_face_saving import save_hugging_face
+from kdkit.io.reading import read_json
 
 
 @register_exporter("hf")
@@ -32,9 +30,13 @@ class HuggingFace(Exporter):
     kinds = (ENCODER, DECODER)
     takes_threads = False  # TensorFlow sets them for the whole process
     is_checkpoint = True
+    given = (None, None, None)  # set in the copy that writes
 
     def owns(self, path):
-        return hugging_face_config(path) is not None
+        file = path / "config.json"
+        if not file.is_file():
+            return False
+        return "model_type" in read_json(file, "the config of a model")
 
     def file_name(self, label, precision):
         return f"{label}-hf"
@@ -52,14 +54,15 @@ class HuggingFace(Exporter):
             preprocessor = getattr(model, "preprocessor", None)
             tokenizer = getattr(preprocessor, "tokenizer", None)
         exporter = copy.copy(self)
-        exporter._given = (tokenizer, class_names, problem_type)
+        exporter.given = (tokenizer, class_names, problem_type)
         return Exporter.export(exporter, model, *args, **kwargs)
 
     def validate(self, source):
-        require_convertible_model(source.model)
+        models.require_hugging_face(source.model)
 
     def write(self, source, path, precision):
-        save_hugging_face(source.model, self._given[0], path, *self._given[1:])
+        tokenizer, *names = self.given
+        models.save_hugging_face(source.model, tokenizer, path, *names)
 
     def open(self, path, threads=1):
         return _Checkpoint(path)
@@ -70,7 +73,7 @@ class _Checkpoint(BatchFile):
 
     def __init__(self, path):
         self.path = path
-        self._model = load_checkpoint_model(path)
+        self._model = models.load_saved_hugging_face(path)
         self.input_names = tuple(
             name for name in INPUT_NAMES if name in self._model.input
         )

@@ -1,0 +1,115 @@
+"""Language models for `kdkit export`, with text to verify their files on."""
+
+import dataclasses
+
+from kdkit import data
+from kdkit import models
+from kdkit.cli.options import given_flags
+from kdkit.cli.task_data import table_flags
+from kdkit.cli.texts import text_of_run
+from kdkit.errors import UsageError
+from kdkit.training import text_data
+from kdkit.training.sentence_settings import PairSettings
+
+DECODER_ROWS = 4  # read token by token
+
+
+@dataclasses.dataclass(frozen=True)
+class TextModel:
+    """A language model to export.
+
+    Args:
+        model: a decoder or an encoder-decoder.
+        sequence_length: int or `None`. The length to export with.
+        verification_data: as in `kdkit.export.to_litert`.
+        tokenizer: the model's tokenizer.
+    """
+
+    model: object
+    sequence_length: int | None
+    verification_data: object
+    tokenizer: object
+
+
+def read_decoder(place, exporter, options) -> TextModel:
+    """Loads a decoder, with its run's held-out text.
+
+    Args:
+        place: `kdkit.cli.models.Place`.
+        exporter: `kdkit.export.Exporter`.
+        options: the parsed options of `kdkit export`.
+
+    Returns:
+        `TextModel`.
+
+    Raises:
+        UsageError: if the file needs a length and the model has none.
+    """
+    loaded = models.load_language_model(place.path)
+    model = loaded.model
+    length = options.sequence_length
+    if length is None and exporter.in_steps:
+        length = models.num_positions(model)
+        if length is None:
+            raise UsageError(
+                f"{place.path} reads texts of any length, but a file needs a "
+                "fixed one. Pass --sequence-length N."
+            )
+    texts = None
+    if place.run is not None:
+        texts = _held_out(place.run.path / "corpus" / "held_out", length)
+    return TextModel(model, length, texts, loaded.tokenizer)
+
+
+def read_encoder_decoder(place, exporter, options) -> TextModel:
+    """Loads an encoder-decoder, with its run's held-out pairs.
+
+    Args, Returns: as for `read_decoder`.
+    """
+    del exporter
+    loaded = models.load_language_model(place.path)
+    text = text_of_run(place)
+    length = options.sequence_length
+    if length is None:
+        length = loaded.sequence_length
+    pairs = None
+    if isinstance(text, PairSettings):
+        pairs = _held_out_pairs(text, loaded.tokenizer, length)
+    return TextModel(loaded.model, length, pairs, loaded.tokenizer)
+
+
+def _held_out_pairs(text, tokenizer, length):
+    """Some of a run's held-out pairs, `None` if their files are missing."""
+    try:
+        found = text_data.load_sentences(
+            dataclasses.replace(text, sequence_length=length),
+            tokenizer,
+            is_held_out=True,
+        )
+    except UsageError as error:
+        print(f"Compared on generated pairs: {error}", flush=True)
+        return None
+    return found.first_pairs(DECODER_ROWS)
+
+
+def require_text_options(options) -> None:
+    """Raises an error for options that language models do not have."""
+    clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
+    clashing += table_flags(options)
+    clashing += given_flags(options, ("dynamic_length", "logits"))
+    if clashing:
+        raise UsageError(
+            f"{', '.join(clashing)}: not used for a decoder or an "
+            "encoder-decoder, whose files hold --sequence-length tokens. "
+            f"Remove {' and '.join(clashing)}."
+        )
+
+
+def _held_out(directory, length):
+    """Some sequences of a run's held-out text, `None` if there are none."""
+    rows = data.open_packed(directory)
+    if rows is None:
+        return None
+    return [
+        row[row != data.PADDING][:length] for row in rows.rows[:DECODER_ROWS]
+    ]

@@ -1,0 +1,77 @@
+"""`kdkit export --bundle` and `--strings`: options, events and messages."""
+
+import json
+
+import pytest
+from helpers import sentiment_student
+from helpers import small_dev_set
+
+from kdkit import data
+from kdkit import export
+from kdkit import models
+from kdkit.cli.main import main
+
+LENGTH = 12
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    """A run on generated sentences."""
+    path = tmp_path_factory.mktemp("bundles") / "run"
+    student, _ = sentiment_student()
+    tokenizer = models.word_piece_tokenizer(data.sentiment_vocabulary(), True)
+    models.save_preset(student, tokenizer, path / "student", LENGTH)
+    settings = {
+        "task": "sentiment",
+        "data_dir": None,
+        "sequence_length": LENGTH,
+    }
+    config = {"verb": "distill", "recipe": "pkd", "data": settings}
+    (path / "config.json").write_text(json.dumps(config))
+    (path / "metrics.jsonl").touch()
+    return path
+
+
+def exports(run):
+    lines = (run / "metrics.jsonl").read_text("utf-8").splitlines()
+    return [e for e in map(json.loads, lines) if e["event"] == "export"]
+
+
+def test_a_run_has_one_folder_for_an_app(run, capsys):
+    with small_dev_set():
+        assert main(["export", str(run), "--bundle"]) == 0
+    path = run / "exports" / "student-bundle"
+    bundle = export.verify_bundle(path)
+    (model,) = bundle.models
+    assert model.precision == "int8"
+    assert set(model.metrics) == {"accuracy"}
+    assert model.outputs == "softmax"
+    (event,) = exports(run)
+    assert event["file"] == "exports/student-bundle/student-int8.tflite"
+    assert event["metrics"] == model.metrics
+    assert f"{path}: labels.txt" in capsys.readouterr().out
+    assert main(["export", str(run), "--bundle"]) == 2
+    assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("--bundle --format onnx", "--bundle contains LiteRT files"),
+        ("--bundle --dynamic-length", "--bundle contains files of one length"),
+        ("--bundle --precision int9 --output new", "Received: int9"),
+        ("--strings", "Expected --format saved_model"),
+    ],
+)
+def test_options_that_do_not_fit_are_one_line(
+    words, message, run, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["export", str(run), *words.split()]) == 2
+    (line,) = [
+        line
+        for line in capsys.readouterr().err.splitlines()
+        if "loading TensorFlow" not in line
+    ]
+    assert message in line
+    assert list(tmp_path.iterdir()) == []
