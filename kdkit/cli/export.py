@@ -332,7 +332,7 @@ def _read(place, exporter, options):
         if has_one(place.path):
             exporter.require_kind(kind)
             for precision in options.precision or ():
-                quantization.require_precision(kind, precision)
+                export.quantization.require_precision(kind, precision)
             require_text_options(options)
             text = read(place, exporter, options)
             return _Read(
