@@ -4,6 +4,7 @@ import dataclasses
 import math
 
 import keras
+import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.models.families import EncoderBlock
@@ -93,8 +94,6 @@ def dense_layers(model) -> dict[str, DenseLayer]:
 def embeddings(model) -> dict:
     """Returns the embeddings of a model by name, each with its table.
 
-    Position embeddings are not looked up, but added, and not quantised.
-
     Args:
         model: `keras.Model`.
 
@@ -105,6 +104,8 @@ def embeddings(model) -> dict:
     for name, layer in _layers(model):
         if isinstance(layer, keras.layers.Embedding):
             found[name] = layer, layer.embeddings
+        elif isinstance(layer, keras_hub.layers.PositionEmbedding):
+            found[name] = layer, layer.position_embeddings
     return found
 
 
