@@ -12,6 +12,9 @@ from kdkit.models.families import adapters_of
 from kdkit.models.families import find_backbone
 from kdkit.taps.layers import layer_paths
 
+# A file's dense product includes the bias and these, before it is quantised.
+FUSED_ACTIVATIONS = (keras.activations.relu, keras.activations.relu6)
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DenseLayer:
@@ -65,12 +68,15 @@ class DenseLayer:
         adds_first = self.adds_bias_first
         if layer.bias is not None and adds_first:
             outputs = outputs + layer.bias
+        is_fused = adds_first and layer.activation in FUSED_ACTIVATIONS
+        if is_fused:
+            outputs = layer.activation(outputs)
         outputs = quantize_product(outputs)
         if layer.bias is not None and not adds_first:
             outputs = outputs + layer.bias
-        return (
-            outputs if layer.activation is None else layer.activation(outputs)
-        )
+        if layer.activation is None or is_fused:
+            return outputs
+        return layer.activation(outputs)
 
 
 def dense_layers(model) -> dict[str, DenseLayer]:
