@@ -71,9 +71,12 @@ def test_activations_are_clipped_and_zero_stays_exact(low, high):
     assert found[-1] == 0
 
 
-def test_rows_have_their_own_ranges():
+@pytest.mark.parametrize("shape", [(2, 3, 8), (2, 3, 4, 2)])
+def test_rows_have_their_own_ranges(shape):
     values = RNG.normal(size=(2, 3, 8)).astype("float32") * [[[1.0], [9], [0]]]
-    found = quantization.fake_quantize_rows(values.astype("float32"))
+    found = quantization.fake_quantize_rows(
+        values.astype("float32").reshape(shape), num_axes=len(shape) - 2
+    )
     for row, rounded in zip(
         values.reshape(-1, 8), np.reshape(found, (-1, 8)), strict=True
     ):

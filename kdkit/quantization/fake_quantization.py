@@ -195,7 +195,8 @@ class FakeQuantization(keras.callbacks.Callback):
                 dense.kernel_matrix(), scheme.weight_bits, scheme.block_size
             )
             if not scheme.is_static:
-                return dense.run(fake_quantize_rows(inputs), matrix, _unchanged)
+                rows = fake_quantize_rows(inputs, dense.num_input_axes)
+                return dense.run(rows, matrix, _unchanged)
             return dense.run(
                 fake_quantize_activations(inputs, *of_inputs),
                 matrix,

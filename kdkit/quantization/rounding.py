@@ -83,7 +83,7 @@ def fake_quantize_activations(inputs, low, high):
     )
 
 
-def fake_quantize_rows(inputs):
+def fake_quantize_rows(inputs, num_axes=1):
     r"""Rounds activations to 8 bits, with a range for each row.
 
     The formula is that of `fake_quantize_activations`, with the smallest and
@@ -91,15 +91,18 @@ def fake_quantize_rows(inputs):
     same at run time. The gradient is passed on unchanged.
 
     Args:
-        inputs: tensor of shape `(..., width)`. A row is its last axis.
+        inputs: tensor of shape `(..., width)`.
+        num_axes: int. The number of last axes that are a row, such as `2` for
+            `(num_heads, head_dim)`. Defaults to `1`.
 
     Returns:
         Tensor of the shape of `inputs`.
     """
+    axes = tuple(range(-num_axes, 0))
     return _round_within(
         inputs,
-        ops.min(inputs, axis=-1, keepdims=True),
-        ops.max(inputs, axis=-1, keepdims=True),
+        ops.min(inputs, axis=axes, keepdims=True),
+        ops.max(inputs, axis=axes, keepdims=True),
     )
 
 
