@@ -86,6 +86,14 @@ def test_rows_have_their_own_ranges(shape):
         )
 
 
+def test_biases_are_integers_of_the_scales_of_inputs_and_kernel():
+    kernel = RNG.normal(size=(12, 3)).astype("float32")
+    bias = RNG.normal(size=3).astype("float32")
+    found = quantization.fake_quantize_bias(bias, kernel, -1.0, 2.0)
+    step = np.abs(kernel).max(0) / 127 * 3 / 255
+    np.testing.assert_allclose(found, np.rint(bias / step) * step, atol=1e-6)
+
+
 def test_embeddings_have_the_range_of_their_table():
     table = RNG.normal(size=(10, 4)).astype("float32")
     found = quantization.fake_quantize_embeddings(table[[1, 7]], table)

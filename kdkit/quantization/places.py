@@ -51,29 +51,31 @@ class DenseLayer:
         """
         return len(self.layer.kernel.shape) - self.num_input_axes == 1
 
-    def run(self, inputs, matrix, quantize_product):
+    def run(self, inputs, matrix, quantize_product, bias=None):
         """Returns the layer's outputs.
 
         Args:
             inputs: tensor of the layer's input shape.
             matrix: tensor in place of `kernel_matrix()`.
             quantize_product: callable from the product to what replaces it.
+            bias: tensor in place of the layer's bias. Defaults to `None`.
         """
         layer = self.layer
+        bias = layer.bias if bias is None else bias
         kernel = keras.ops.reshape(matrix, layer.kernel.shape)
         if isinstance(layer, keras.layers.Dense):
             outputs = keras.ops.matmul(inputs, kernel)
         else:
             outputs = keras.ops.einsum(layer.equation, inputs, kernel)
         adds_first = self.adds_bias_first
-        if layer.bias is not None and adds_first:
-            outputs = outputs + layer.bias
+        if bias is not None and adds_first:
+            outputs = outputs + bias
         is_fused = adds_first and layer.activation in FUSED_ACTIVATIONS
         if is_fused:
             outputs = layer.activation(outputs)
         outputs = quantize_product(outputs)
-        if layer.bias is not None and not adds_first:
-            outputs = outputs + layer.bias
+        if bias is not None and not adds_first:
+            outputs = outputs + bias
         if layer.activation is None or is_fused:
             return outputs
         return layer.activation(outputs)

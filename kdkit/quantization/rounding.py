@@ -45,6 +45,26 @@ def fake_quantize_weights(kernel, num_bits=8, block_size=None):
     return _straight_through(kernel, rounded)
 
 
+def fake_quantize_bias(bias, kernel, low, high):
+    r"""Rounds a bias to multiples of the scales of inputs and kernel.
+
+    A file adds the bias to the integers of a product, whose step is the product
+    of both scales. The gradient is passed on unchanged.
+
+    Args:
+        bias: tensor of shape `(num_units,)`.
+        kernel: tensor of shape `(num_inputs, num_units)`, quantised to 8 bits.
+        low: float, the lower end of the range of the inputs, at most 0.
+        high: float, the upper end, at least 0.
+
+    Returns:
+        Tensor of the shape of `bias`.
+    """
+    scale = ops.squeeze(_scale(kernel, 8, axis=0), 0)
+    step = _nonzero(scale * ((high - low) / (2**ACTIVATION_BITS - 1)))
+    return _straight_through(bias, ops.round(bias / step) * step)
+
+
 def fake_quantize_embeddings(outputs, table):
     r"""Rounds the rows that an embedding looks up, with the table's scale.
 

@@ -72,9 +72,9 @@ def test_a_file_computes_what_the_student_that_rounds_computes(
     rounding.remove()
     found = kdkit.export.open_file(path)(measured)
     far, near = (np.abs(found - one) for one in (exact, rounded))
-    assert near.mean() < far.mean() / (2 if precision == "static_int8" else 50)
-    # Values at the border of two steps differ, which many texts do not have.
-    assert np.quantile(near, 0.25) < np.quantile(far, 0.25) / 50
+    # A value at the border of two steps may round to either.
+    assert near.mean() < far.mean() / 5
+    assert np.median(near) < np.median(far) / 50
     assert report.max_abs_difference == pytest.approx(
         np.abs(found - rounded).max(), abs=1e-4
     )
