@@ -16,6 +16,7 @@ import kdkit
 from kdkit import quantization
 from kdkit.errors import UsageError
 from kdkit.quantization import FakeQuantization
+from kdkit.quantization.places import DenseLayer
 from kdkit.quantization.places import dense_layers
 from kdkit.quantization.places import embeddings
 from kdkit.taps import tapped
@@ -291,5 +292,26 @@ def test_damaged_ranges_are_rejected(changes, tmp_path):
         quantization.read_quantization(file)
 
 
-def test_embeddings_are_those_of_tokens_and_segments(model):
-    assert sorted(embeddings(model)) == ["segment_embedding", "token_embedding"]
+def test_embeddings_are_those_of_tokens_segments_and_positions(model):
+    assert sorted(embeddings(model)) == [
+        "position_embedding",
+        "segment_embedding",
+        "token_embedding",
+    ]
+
+
+def test_a_product_is_rounded_after_an_activation_that_its_file_fuses():
+    values = RNG.normal(size=(5, 4)).astype("float32")
+    found = []
+    for activation in ("relu", "tanh"):
+        dense = keras.layers.Dense(3, activation=activation)
+        dense.build((None, 4))
+        DenseLayer(dense).run(
+            values,
+            dense.kernel,
+            lambda product: found.append(product) or product,
+        )
+        expected = values @ dense.kernel.numpy()
+        if activation == "relu":
+            expected = np.maximum(expected, 0)
+        np.testing.assert_allclose(found.pop(), expected, atol=1e-6)
