@@ -27,10 +27,6 @@ With --bundle, the LiteRT files of a classifier are in one folder with the
 vocabulary, the labels, the tokenizer's settings and test vectors for an app.
 With --format saved_model --strings, the SavedModel contains the tokenizer.
 
---precision static_int8 and int16x8 also quantise activations. Their ranges are
-those on 256 training examples of the task, so they need its data. int4 needs no
-data. docs/quantization.md compares the precisions.
-
 ONNX needs: pip install 'kdkit[onnx]'. ONNX files take any length.
 
 --format hf writes a directory with weights, config and tokenizer that
@@ -40,7 +36,6 @@ example:
   kdkit export runs/tinybert --precision fp32 int8 --sequence-length 64
   kdkit export runs/tinybert --precision int8 static_int8 int4
   kdkit export runs/tinybert --bundle
-  kdkit export runs/tinybert --precision int8 static_int8 int4
   kdkit export runs/tinybert --format onnx --precision fp32 int8
   kdkit export runs/tinybert --format hf
   kdkit export runs/gpt2 --precision int8 --sequence-length 512
