@@ -4,12 +4,16 @@ import dataclasses
 import math
 
 import keras
+import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.models.families import EncoderBlock
 from kdkit.models.families import adapters_of
 from kdkit.models.families import find_backbone
 from kdkit.taps.layers import layer_paths
+
+# A file's dense product includes the bias and these, before it is quantised.
+FUSED_ACTIVATIONS = (keras.activations.relu, keras.activations.relu6)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -64,12 +68,15 @@ class DenseLayer:
         adds_first = self.adds_bias_first
         if layer.bias is not None and adds_first:
             outputs = outputs + layer.bias
+        is_fused = adds_first and layer.activation in FUSED_ACTIVATIONS
+        if is_fused:
+            outputs = layer.activation(outputs)
         outputs = quantize_product(outputs)
         if layer.bias is not None and not adds_first:
             outputs = outputs + layer.bias
-        return (
-            outputs if layer.activation is None else layer.activation(outputs)
-        )
+        if layer.activation is None or is_fused:
+            return outputs
+        return layer.activation(outputs)
 
 
 def dense_layers(model) -> dict[str, DenseLayer]:
@@ -93,8 +100,6 @@ def dense_layers(model) -> dict[str, DenseLayer]:
 def embeddings(model) -> dict:
     """Returns the embeddings of a model by name, each with its table.
 
-    Position embeddings are not looked up, but added, and not quantised.
-
     Args:
         model: `keras.Model`.
 
@@ -105,6 +110,8 @@ def embeddings(model) -> dict:
     for name, layer in _layers(model):
         if isinstance(layer, keras.layers.Embedding):
             found[name] = layer, layer.embeddings
+        elif isinstance(layer, keras_hub.layers.PositionEmbedding):
+            found[name] = layer, layer.position_embeddings
     return found
 
 
