@@ -34,11 +34,12 @@ def fake_quantize_weights(kernel, num_bits=8, block_size=None):
         Tensor of the shape of `kernel`.
     """
     num_inputs, num_units = kernel.shape
-    if block_size is None or num_inputs % block_size:
-        block_size = num_inputs
-    blocks = ops.reshape(kernel, (-1, block_size, num_units))
+    has_blocks = block_size is not None and num_inputs % block_size == 0
+    blocks = ops.reshape(
+        kernel, (-1, block_size if has_blocks else num_inputs, num_units)
+    )
     scale = _scale(blocks, num_bits, axis=1)
-    if block_size < num_inputs:
+    if has_blocks:
         scale = ops.cast(ops.cast(scale, "bfloat16"), scale.dtype)
     rounded = ops.reshape(ops.round(blocks / scale) * scale, kernel.shape)
     return _straight_through(kernel, rounded)
