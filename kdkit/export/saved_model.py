@@ -59,6 +59,7 @@ class SavedModels(Exporter):
         )
         strings = source.strings
         if strings is not None:
+            archive.track(strings.tables())
             archive.add_endpoint(
                 STRINGS,
                 strings.scores(
