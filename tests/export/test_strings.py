@@ -72,6 +72,7 @@ def test_the_sketch_of_the_page_runs_without_kdkit(
     )
 
 
+@pytest.mark.large
 def test_pairs_are_two_inputs_of_any_batch_size(student, tokenizer, tmp_path):
     path = tmp_path / "model"
     export.to_saved_model(
