@@ -68,6 +68,7 @@ class SavedModels(Exporter):
         )
         strings = source.extras
         if strings is not None:
+            archive.track(strings.tables())
             archive.add_endpoint(
                 STRINGS,
                 strings.scores(
