@@ -1,6 +1,7 @@
 """Valid inputs from which the fuzzing of readers of foreign files begins."""
 
 import base64
+import hashlib
 import io
 import json
 import zipfile
@@ -134,6 +135,7 @@ VECTOR = {
     "inputs": {"token_ids": [2, 5, 3]},
     "outputs": {"a.tflite": {"scores": [0.5, 0.5], "labels": ["good"]}},
 }
+BUNDLED = {"a.tflite": b"TFL3", "tokenizer.json": b"{}"}
 BUNDLE = {
     "kdkit_version": "0",
     "task": "mine",
@@ -142,7 +144,7 @@ BUNDLE = {
     "num_texts": 1,
     "models": [
         {
-            "file": "manifest.json",
+            "file": "a.tflite",
             "precision": "int8",
             "parameters": 10,
             "outputs": "logits",
@@ -171,7 +173,17 @@ BUNDLE = {
         "length": 3,
     },
     "tolerance": 0.02,
-    "files": [{"name": "a.tflite", "size_bytes": 1, "sha256": "0"}],
+    "files": [
+        {
+            "name": name,
+            "size_bytes": len(content),
+            "sha256": hashlib.sha256(content).hexdigest(),
+        }
+        for name, content in (
+            *BUNDLED.items(),
+            ("test_vectors.jsonl", json.dumps(VECTOR).encode()),
+        )
+    ],
 }
 
 

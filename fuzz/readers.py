@@ -15,6 +15,7 @@ import numpy as np
 import readers_of_runs
 from changes import changed
 from given import BUNDLE
+from given import BUNDLED
 from given import BYTE_PAIR_FILE
 from given import ENTRY
 from given import OBJECT
@@ -60,6 +61,8 @@ from kdkit.export.bundle import MANIFEST
 from kdkit.export.bundle import VECTORS
 from kdkit.export.bundle import read_bundle
 from kdkit.export.bundle import read_test_vectors
+from kdkit.export.device import parse_measurement
+from kdkit.export.op_profile import parse_summary
 from kdkit.export.transformers_checkpoint import HuggingFace
 from kdkit.models import trust
 from kdkit.models.heads import Head
@@ -341,8 +344,18 @@ def bundle(content, folder):
     manifest, vectors = parts(content, 2)
     write(folder, MANIFEST, manifest)
     write(folder, VECTORS, vectors)
+    for name, given in BUNDLED.items():
+        write(folder, name, given)
     read_test_vectors(folder)
     read_bundle(folder)
+
+
+def op_table(content, folder):
+    parse_summary(content.decode("utf-8", "replace"), 50)
+
+
+def measurement(content, folder):
+    parse_measurement(content.decode("utf-8", "replace"))
 
 
 def model_card(content, folder):
@@ -485,6 +498,16 @@ SEEDS = {
         to_json({"precision": "int4", "ranges": None}),
     ],
     bundle: [to_json(BUNDLE) + PART + to_json(VECTOR)],
+    op_table: [
+        b"= Summary by node type =\n[Node type]\n"
+        b"Delegate/Softmax (NC, F32) 1 0.25 5.0% 5.0% 0.0 2\n"
+        b"GELU 1 2 9% 9% 0.0 1"
+    ],
+    measurement: [
+        b"Inference timings in us: Init: 51, First inference: 9\n"
+        b"count=50 first=9 curr=8 avg=8.5 median=8 p95=9 p5=8\n",
+        b"Inference timings in us: Init: 51\ncount=1 curr=8\n",
+    ],
     pushed: [to_json(OBJECT), to_json({"model_type": "bert"})],
     model_card: [b"---\nlicense: mit\n---\n# A model", b"---\nlicense: 'x"],
     model_config: [

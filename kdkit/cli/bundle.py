@@ -1,5 +1,6 @@
 """The options --bundle and --strings of `kdkit export`."""
 
+import contextlib
 import copy
 import dataclasses
 import pathlib
@@ -7,6 +8,7 @@ from collections.abc import Callable
 
 from kdkit import export
 from kdkit import models
+from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
 from kdkit.io.files import folder_beside
@@ -105,6 +107,16 @@ def with_precision(options):
     return options
 
 
+@contextlib.contextmanager
+def _final_name(folder, path):
+    """Errors about files in a temporary folder name the final one."""
+    try:
+        yield
+    except (UsageError, RunError) as error:
+        text = str(error).replace(str(folder), str(path))
+        raise type(error)(text) from error
+
+
 def write_bundle(
     path: pathlib.Path,
     opened,
@@ -134,7 +146,7 @@ def write_bundle(
     _require_tokenizer(opened, "--bundle")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with folder_beside(path) as folder:
+        with folder_beside(path) as folder, _final_name(folder, path):
             written = [
                 write(precision, folder / name)
                 for name, precision in precisions.items()

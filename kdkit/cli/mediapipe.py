@@ -105,7 +105,7 @@ def for_mediapipe(
     Raises:
         UsageError: if the model cannot be exported.
     """
-    if not exporter.for_mediapipe:
+    if "mediapipe" not in exporter.options:
         return None
     if opened is None:
         return ForMediaPipe(None, "it runs classifiers of texts only")
@@ -117,17 +117,19 @@ def for_mediapipe(
     if problem is not None:
         return ForMediaPipe(None, problem)
     classifier = export.mediapipe.text_classifier(
-        source, tokenizer, task.class_names, _texts(opened, split, encoded)
+        source, tokenizer, task.class_names, _training_texts(opened, encoded)
     )
     return ForMediaPipe(classifier, None, opened, split, encoded)
 
 
-def _texts(opened, split, encoded):
-    """The texts for training and measuring, as far as they are there."""
+def _training_texts(opened, encoded):
+    """The texts for training, none if their file is missing.
+
+    Words of the texts that are counted afterwards would flatter the count.
+    """
     if encoded is None:
         return ()
-    texts = list(opened.read(split).texts[0])
     try:
-        return [*opened.read("train").texts[0], *texts]
-    except UsageError:  # only the split is there
-        return texts
+        return list(opened.read("train").texts[0])
+    except UsageError:
+        return ()

@@ -96,7 +96,9 @@ def require_text_options(options) -> None:
     """Raises an error for options that language models do not have."""
     clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
     clashing += table_flags(options)
-    clashing += given_flags(options, ("dynamic_length", "logits"))
+    for name in ("dynamic_length", "logits"):
+        if getattr(options, name):
+            clashing.append(f"--{name.replace('_', '-')}")
     if clashing:
         raise UsageError(
             f"{', '.join(clashing)}: not used for a decoder or an "

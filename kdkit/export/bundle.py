@@ -280,7 +280,7 @@ def verify(folder, path):
     }
     for vector in read_test_vectors(folder):
         if not _fits(vector, bundle):
-            raise _damaged(folder / VECTORS, f"texts {shortened(vector.texts)}")
+            raise _damaged(path / VECTORS, f"texts {shortened(vector.texts)}")
         encoding = fast.encode(*vector.texts)
         found = {
             "token_ids": encoding.ids,

@@ -178,7 +178,13 @@ def parse_measurement(text: str) -> dict:
             "runs": int(float(found["count"])),
             "peak_memory_mb": float(peak.group(1)) if peak else None,
         }
-    except (AttributeError, IndexError, KeyError, ValueError) as error:
+    except (
+        AttributeError,
+        IndexError,
+        KeyError,
+        OverflowError,
+        ValueError,
+    ) as error:
         raise RunError(
             "The output of benchmark_model cannot be read. Expected timings "
             f"with count=, median= and p95=. Received: "

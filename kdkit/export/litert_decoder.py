@@ -113,6 +113,7 @@ class LiteRTDecoder:
         path: string or path. A `.tflite` file of a decoder, written by
             `kdkit.export.to_litert`.
         threads: int. The number of CPU threads. Defaults to `1`.
+        delegate: string or `None`, as in `kdkit.export.measure_latency`.
 
     Call arguments:
         token_ids: int array of shape `(num_tokens,)`. A text from its
@@ -279,6 +280,7 @@ class LiteRTSeq2Seq(LiteRTDecoder):
         path: string or path. A `.tflite` file of an encoder-decoder, written
             by `kdkit.export.to_litert`.
         threads: int. The number of CPU threads. Defaults to `1`.
+        delegate: string or `None`, as in `kdkit.export.measure_latency`.
 
     Call arguments:
         source_ids: int array of shape `(num_source_tokens,)`.
@@ -312,7 +314,7 @@ class LiteRTSeq2Seq(LiteRTDecoder):
         threads: int = 1,
         delegate: str | None = None,
     ):
-        super().__init__(path, threads)
+        super().__init__(path, threads, delegate)
         self.source_length = int(self._inputs[MASK]["shape"][1])
 
     @property

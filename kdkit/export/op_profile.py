@@ -28,8 +28,9 @@ TYPE_WORDS = 256  # more than LiteRT's description of a tensor has
 # The table in which LiteRT sums up the calls of each kind of operation.
 HEADING = "Summary by node type"
 ROW = re.compile(
-    r"^\s*(?P<kind>\S.*?)\s+(?P<count>\d+)\s+(?P<mean>[\d.]+)\s+[\d.]+%\s+"
-    r"[\d.]+%\s+[\d.]+\s+(?P<calls>\d+)\s*$"
+    r"^\s*(?P<kind>\S.*?)\s+\d+\s+(?P<mean>\d{1,12}(\.\d{1,12})?)\s+"
+    r"[\d.]+%\s+[\d.]+%\s+[\d.]+\s+(?P<calls>\d{1,12})\s*$",
+    re.ASCII,
 )
 DELEGATED = "Delegate/"
 

@@ -120,27 +120,24 @@ def require_calibration(precision: str, batches) -> None:
         )
 
 
-def with_calibration(source, precision: str, data, ranges: Mapping | None):
-    """Returns an `Exportable` with calibration data, if a precision needs them.
+def calibration_batches(source, precision: str, data) -> list | None:
+    """Returns checked calibration data, `None` if a precision needs none.
 
     Args:
         source: `Exportable`.
         precision: string.
         data: as `calibration_data` in `kdkit.export.to_litert`.
-        ranges: as `activation_ranges` in `kdkit.export.to_litert`.
 
     Raises:
         UsageError: if the data are missing, fewer than 16 rows, or wrong.
     """
     require_precision(source.kind, precision, source.is_recurrent)
     if precision not in CALIBRATED:
-        return source
+        return None
     if data is not None:
         data = given_batches(data, source)
     require_calibration(precision, data)
-    return dataclasses.replace(
-        source, calibration=data, activation_ranges=ranges
-    )
+    return data
 
 
 def kernels(model) -> dict:

@@ -101,6 +101,7 @@ def test_int4_files_are_smaller(reports):
         assert found[0] < 0.7 * found[1] < 0.3 * found[2]
 
 
+@pytest.mark.large
 def test_given_ranges_replace_calibrated_ones(model, rows, reports, tmp_path):
     path = next(
         weight.path.removesuffix("/kernel")

@@ -9,6 +9,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from encoders import encoder
+from encoders import tokenizer as family_tokenizer
 from helpers import python_blocks
 from helpers import sentiment_student
 from helpers import with_random_weights
@@ -70,6 +72,7 @@ def test_the_sketch_of_the_page_runs_without_kdkit(
     )
 
 
+@pytest.mark.large
 def test_pairs_are_two_inputs_of_any_batch_size(student, tokenizer, tmp_path):
     path = tmp_path / "model"
     export.to_saved_model(
@@ -95,11 +98,31 @@ def test_pairs_are_two_inputs_of_any_batch_size(student, tokenizer, tmp_path):
     )
 
 
+@pytest.mark.large
+def test_tables_of_keras_hubs_own_byte_pairs_are_saved(tmp_path):
+    tokens = family_tokenizer("roberta")
+    model = encoder("roberta", vocabulary_size=tokens.vocabulary_size())
+    path = tmp_path / "model"
+    export.to_saved_model(
+        model, path, strings=export.TextInputs(tokens, LENGTH // 2)
+    )
+    texts = ["the weak plot", "a new word"]
+    loaded = tf.saved_model.load(str(path))
+    received = loaded.strings(tf.constant(texts))
+    encoded = data.encode(data.Examples((texts,)), tokens, LENGTH // 2)
+    batch = encoded.inputs(np.arange(2), LENGTH // 2)
+    np.testing.assert_allclose(
+        received["scores"],
+        model({name: batch[name] for name in model.input}),
+        atol=1e-5,
+    )
+
+
 def test_strings_need_a_saved_model_of_a_classifier(
     student, tokenizer, tmp_path
 ):
     strings = export.TextInputs(tokenizer, LENGTH)
-    with pytest.raises(UsageError, match="only SavedModels contain"):
+    with pytest.raises(UsageError, match="SavedModel has"):
         export.export_model(student, tmp_path / "model.tflite", strings=strings)
     tokens = keras.Input((None,), dtype="int32", name="token_ids")
     states = keras.layers.Embedding(99, 4)(tokens)

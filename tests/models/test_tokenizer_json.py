@@ -57,10 +57,12 @@ def unigrams():
 
 
 @pytest.mark.parametrize(
-    "make", [word_pieces, byte_pairs, unigrams], ids=lambda make: make.__name__
+    "make",
+    [word_pieces, byte_pairs, pytest.param(unigrams, marks=pytest.mark.large)],
+    ids=lambda make: make.__name__,
 )
 def test_inputs_of_texts_and_pairs_are_the_tokenizers(make):
-    tokenizer, texts = make(), hostile_texts()[:150]
+    tokenizer, texts = make(), hostile_texts()[:60]
     fast = to_tokenizer_json(tokenizer, LENGTH)
     # Pairs with few tokens, so that not both texts are too long.
     for columns in ((texts,), (texts, ["the"] * len(texts))):

@@ -9,7 +9,10 @@ from helpers import small_dev_set
 from kdkit import data
 from kdkit import export
 from kdkit import models
+from kdkit.cli.bundle import _final_name
 from kdkit.cli.main import main
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
 
 LENGTH = 12
 
@@ -52,6 +55,16 @@ def test_a_run_has_one_folder_for_an_app(run, capsys):
     assert f"{path}: labels.txt" in capsys.readouterr().out
     assert main(["export", str(run), "--bundle"]) == 2
     assert "exists already" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", [UsageError, RunError])
+def test_errors_name_the_final_folder(kind, tmp_path):
+    folder, path = tmp_path / ".bundle-1", tmp_path / "bundle"
+    with (
+        pytest.raises(kind, match=f"^{path / 'a.tflite'} is wrong$"),
+        _final_name(folder, path),
+    ):
+        raise kind(f"{folder / 'a.tflite'} is wrong")
 
 
 @pytest.mark.parametrize(
