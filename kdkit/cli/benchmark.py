@@ -110,6 +110,8 @@ JSON_FIELDS = (
     "sequence_length",
     "size_bytes",
     "parameters",
+)
+JSON_EXTRAS = (  # only if they were set or measured
     "delegate",
     "device",
     "android",
@@ -205,7 +207,12 @@ def benchmark_files(options) -> None:
         json.dumps(
             {
                 "results": [
-                    {field: getattr(report, field) for field in JSON_FIELDS}
+                    {
+                        field: getattr(report, field)
+                        for field in (*JSON_FIELDS, *JSON_EXTRAS)
+                        if field in JSON_FIELDS
+                        or getattr(report, field) is not None
+                    }
                     for report in reports
                 ]
             }

@@ -63,9 +63,9 @@ class Options(DistillationOptions, DecoderOptions, ForceOptions, RunOptions):
         config_file=True,
     )
     quantize: str | None = option(
-        "after the recipe's stages, train the student with the rounding of "
-        "its file in this precision. kdkit export then writes that file with "
-        "the same ranges. With --student RUN --stages quantization, continue "
+        "then train with the rounding of a file in this precision. It is a "
+        "stage after the recipe's. kdkit export writes that file with the same "
+        "ranges. With --student RUN --stages quantization, continue "
         "a student of another run. See docs/quantization_aware.md.",
         choices=PRECISIONS,
         pages=TASK,
