@@ -62,6 +62,7 @@ GUIDES_REQUIRE = [
     "nbformat>=5.10",  # the format of notebooks
     "nbclient>=0.10",  # runs them
     "ipykernel>=6.29",  # the kernel that runs Python
+    "mediapipe>=0.10.30",  # a guide opens a file as an Android app does
 ]
 FUZZ_REQUIRE = ["atheris>=3.0"]  # inputs that lead to new places (Linux)
 # kdkit/export/onnx.py checks these versions before it writes or opens a file.

@@ -1,41 +1,49 @@
 """
-Title: From a run to an app
+Title: From a fine-tuned BERT to an Android app
 Author: kdkit authors
 Date created: 2026/11/26
 Last modified: 2026/11/26
-Description: Export a student, measure the file, and rebuild what the app does.
+Description: Distil, measure, export, open with MediaPipe, benchmark and share.
 Accelerator: None
 """
 
 """
 ## What you will build
 
-A run directory contains a trained student. An app needs three things from it:
+You have a fine-tuned BERT classifier, and an Android app that has to classify
+texts without a server. After this guide the app opens a small int8 file with
+one line of Kotlin, and you have
 
-1. one **file** that a runtime on the device executes;
-2. the **tokenizer**, rewritten in the app's language, because the file reads
-   token ids and not texts;
-3. the **names of the classes**, in the order of the logits.
+1. a **student**, and a control that shows what the teacher added;
+2. **files** in several precisions, compared with the Keras model;
+3. a **bundle** with test vectors, which the app's tests replay;
+4. **latencies**, and a **model card** to publish the student with.
 
-You will write an int8 file for LiteRT, which runs on Android and iOS, measure
-its size and latency, and write the app's part in plain Python, checked against
-the student.
+The guide runs the commands of a terminal. It needs `pip install mediapipe`,
+which opens the file in Python as on Android.
 """
 
 """
 ## Setup
 """
 
+import contextlib
+import csv
+import io
 import json
-import unicodedata
+import pathlib
+import shlex
 
 import keras
 import keras_hub
-import matplotlib.pyplot as plt
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter
+from mediapipe.tasks.python import BaseOptions
+from mediapipe.tasks.python import text as mediapipe_text
+from tokenizers import Tokenizer
 
 import kdkit
+from kdkit.cli.main import main
 
 keras.utils.set_random_seed(0)
 
@@ -46,28 +54,49 @@ EPOCHS = 3
 LENGTH = 24  # tokens that the app's file reads
 TIMED_RUNS = 200
 
+
+def terminal(command):
+    """Runs a command of the terminal in this process.
+
+    Prints its output with relative paths, and without the JSON line for
+    programs.
+    """
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+        status = main(shlex.split(command)[1:])
+    for line in output.getvalue().splitlines():
+        if not line.startswith("{"):
+            print(line.replace(f"{pathlib.Path.cwd()}/", ""))
+    if status:
+        raise SystemExit(f"The command failed with status {status}.")
+
+
 """
-## A run
+## A fine-tuned BERT
 
-If you have a run of `kdkit distill`, skip this section and set `run` to its
-directory:
+If you have a fine-tuned checkpoint from Hugging Face and a table with texts
+and labels, skip this section.
 
-```python
-run = pathlib.Path("runs/tinybert")
-```
-
-Otherwise make one. This guide needs no download, so it generates reviews and
-trains a small teacher on them. `kdkit.distill` does the same as the command
-line: checks, training, and a run directory. It starts the student from two of
-the teacher's four layers.
+This guide needs no download. It generates reviews, trains a small BERT on
+them, and writes it as a checkpoint that transformers loads, too.
 """
 
-train = kdkit.data.generate_sentiment(NUM_TEXTS, seed=0, split="train")
-dev = kdkit.data.generate_sentiment(NUM_DEV_TEXTS, seed=0, split="dev")
-names = np.array(["negative", "positive"])
 
-tokenizer = keras_hub.tokenizers.BertTokenizer(
-    kdkit.data.sentiment_vocabulary(), lowercase=True
+def write_table(path, split, number):
+    reviews = kdkit.data.generate_sentiment(number, seed=0, split=split)
+    labels = np.array(["negative", "positive"])[reviews.labels]
+    with open(path, "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["review", "sentiment"])
+        writer.writerows(zip(reviews.texts[0], labels, strict=True))
+    return reviews
+
+
+pathlib.Path("reviews").mkdir()
+train = write_table("reviews/train.csv", "train", NUM_TEXTS)
+dev = write_table("reviews/dev.csv", "dev", NUM_DEV_TEXTS)
+
+tokenizer = kdkit.models.word_piece_tokenizer(
+    kdkit.data.sentiment_vocabulary(), True
 )
 teacher = keras_hub.models.BertTextClassifier(
     keras_hub.models.BertBackbone(
@@ -98,221 +127,215 @@ history = teacher.fit(
     shuffle=False,  # the generated texts have no order
     verbose=0,
 )
-
-result = kdkit.distill(
+report = kdkit.export.to_hugging_face(
     teacher,
-    data={
-        "train": (list(train.texts[0]), names[train.labels]),
-        "dev": (list(dev.texts[0]), names[dev.labels]),
-    },
-    recipe="vanilla_kd",
-    run_dir="runs/reviews",
-    epochs=EPOCHS,
-    settings={
-        "student.copy_from": "teacher",
-        "student.copy_layers": [1, 2],
-        "stages.0.learning_rate": 1e-3,
-        "data.sequence_length": LENGTH,
-    },
-    verbose=0,
+    "my_checkpoint",
+    tokenizer=tokenizer,
+    class_names=("negative", "positive"),
 )
-run = result.run_dir
-print("student:", result.metrics)
-print("teacher:", result.teacher_metrics)
 
 """
-`run / "student"` is a keras-hub preset. It loads without kdkit:
+## Distil
+
+Patient KD starts the student from the teacher's layers. `--control` also
+trains the same student on the labels alone, for as many updates. With a BERT,
+omit the learning rate and `jit_compile=false`: XLA compiles for longer than
+this small model trains.
 """
 
-student = keras_hub.models.TextClassifier.from_preset(str(run / "student"))
-print(student.predict(["the plot is clever ."], verbose=0))
+terminal(
+    "kdkit distill pkd --teacher my_checkpoint --num-layers 2 --control "
+    "--train reviews/train.csv --dev reviews/dev.csv --text-column review "
+    "--label-column sentiment --run-dir runs/small "
+    f"--max-length {LENGTH} --epochs {EPOCHS} --learning-rate 1e-3 "
+    "jit_compile=false"
+)
 
 """
+## Is it good enough?
+
+The best epoch was chosen on dev, so the accuracy on dev is a little too high.
+Measure the final models once on texts that no choice has seen. If the student
+is not better than its control, the teacher added nothing, and fine-tuning a
+small model would do.
+"""
+
+write_table("reviews/test.csv", "test", NUM_DEV_TEXTS)
+for arm in "student", "control":
+    terminal(f"kdkit evaluate runs/small --arm {arm} --test reviews/test.csv")
+
+"""
+In this run the control is better: labels alone suffice for the generated
+reviews, so the teacher added nothing. With such numbers on your task, ship the
+control: `kdkit export runs/small --arm control`.
+
 ## Export
 
-In a terminal, `kdkit export runs/reviews --precision fp32 int8
---sequence-length 24` writes the files into the run, and `kdkit benchmark
-runs/reviews` measures them. In Python, `to_litert` writes one file:
-
-- `sequence_length` fixes the length of the input. A fixed length is faster
-  than a free one. Choose it so that few of your texts are longer.
-- `precision="int8"` stores the weights in 8 bits. Activations are quantized
-  when the file runs.
-- `verification_data` are batches to compare the file with the Keras model. A
-  file with wrong outputs is not written: the call raises an error.
+`kdkit export` writes one file for each precision, and a file gets its name
+only if its outputs agree with the Keras model. [Precisions of LiteRT
+files](../quantization.md) compares fp32, fp16, int8, static_int8, int16x8 and
+int4. For a phone's CPU, begin with int8. The file's length is `--max-length`
+of the training: a shorter file is faster, and longer texts are cut. Without
+`--no-teacher`, the teacher is exported in int8, too, for the report.
 """
 
-dev_texts = list(dev.texts[0])
-batches = [
-    student.preprocessor(dev_texts[start : start + 100])
-    for start in range(0, len(dev_texts), 100)
-]
-files = {}
-for name, model, precision in (
-    ("teacher fp32", teacher, "fp32"),
-    ("student fp32", student, "fp32"),
-    ("student int8", student, "int8"),
-):
-    files[name] = name.replace(" ", "-") + ".tflite"
-    report = kdkit.export.to_litert(
-        model,
-        files[name],
-        precision=precision,
-        sequence_length=LENGTH,
-        verification_data=batches,
+terminal(
+    "kdkit export runs/small --precision fp32 int8 --no-teacher "
+    "--license apache-2.0"
+)
+
+"""
+The line about MediaPipe reports how many texts of dev its tokenizer splits as
+the student's does. If MediaPipe cannot run a model, such as one for pairs of
+texts, the line has the reason, and the app needs the bundle's tokenizer
+instead ([On a phone](../phone.md)).
+
+## The bundle
+
+The app's developer gets one folder: the file, vocabulary, labels, tokenizer
+and test vectors.
+"""
+
+terminal("kdkit export runs/small --bundle --no-teacher --license apache-2.0")
+bundle = pathlib.Path("runs/small/exports/student-bundle")
+manifest = json.loads((bundle / "manifest.json").read_text("utf-8"))
+model = manifest["models"][0]["file"]
+for path in sorted(bundle.iterdir()):
+    print(f"{path.name}: {path.stat().st_size:,} bytes")
+
+"""
+## Strings in, classes out
+
+MediaPipe's `TextClassifier` opens the very file that the app will open. It
+finds tokenizer, vocabulary and labels in it.
+"""
+
+classifier = mediapipe_text.TextClassifier.create_from_options(
+    mediapipe_text.TextClassifierOptions(
+        base_options=BaseOptions(model_asset_path=str(bundle / model))
     )
-    print(
-        f"{name}: {report.size_bytes:,} bytes, largest difference from Keras "
-        f"{report.max_abs_difference:.1e}, same answer on "
-        f"{report.same_top_class:.1%} of {report.examples} texts"
-    )
-
-"""
-The differences of the fp32 files are rounding. int8 changes the logits a
-little more; what counts is the share of equal answers.
-
-## Bytes and latency
-
-`measure_latencies` runs the files in turns with random tokens, one text at a
-time on one thread. The times are those of the machine that built this page. On
-a phone, LiteRT's `benchmark_model` measures the same file.
-"""
-
-timings = kdkit.export.measure_latencies(list(files.values()), runs=TIMED_RUNS)
-for name, timing in zip(files, timings, strict=True):
-    print(
-        f"{name}: {timing.median_ms:.2f} ms (95 % below {timing.p95_ms:.2f} "
-        f"ms), {timing.size_bytes / 1e6:.2f} MB"
-    )
-
-figure, axes = plt.subplots(1, 2, figsize=(7, 2.2), sharey=True)
-axes[0].barh(list(files), [one.median_ms for one in timings])
-axes[0].set_xlabel("median latency in ms")
-axes[1].barh(list(files), [one.size_bytes / 1e6 for one in timings])
-axes[1].set_xlabel("size in MB")
-figure.tight_layout()
-plt.show()
-
-"""
-## What the app must do
-
-The file has one signature. Its inputs are int32 arrays of shape `(1, 24)`, its
-output the logits without softmax.
-"""
-
-interpreter = Interpreter(files["student int8"], num_threads=1)
-runner = interpreter.get_signature_runner("serving_default")
-for name, details in sorted(runner.get_input_details().items()):
-    print(name, details["shape"], details["dtype"].__name__)
-
-"""
-The tokenizer is not in the file. Its vocabulary is in the run, one piece per
-line; the number of a line, from 0, is the piece's id. The names of the classes
-are there, too.
-"""
-
-assets = run / "student" / "assets" / "tokenizer"
-pieces = (assets / "vocabulary.txt").read_text("utf-8").splitlines()
-ids = {piece: number for number, piece in enumerate(pieces)}
-labels = json.loads((run / "student" / "labels.json").read_text("utf-8"))
-class_names = labels["classes"]
-print(len(pieces), "pieces, such as", pieces[:5], pieces[-3:])
-print(class_names)
-
-"""
-Now the app's own code. It uses no Keras and no kdkit, so you can translate it
-line by line to Kotlin or Swift:
-
-1. lower case;
-2. split at white space, and make every punctuation character a word;
-3. replace each word by its longest pieces from left to right. Pieces inside a
-   word begin with `##`. A word without such pieces is `[UNK]`;
-4. put `[CLS]` before the pieces and `[SEP]` after them, and fill up with 0.
-"""
+)
 
 
-def is_punctuation(character):
-    is_ascii = character.isascii() and character.isprintable()
-    if is_ascii and not character.isalnum() and character != " ":
-        return True
-    return unicodedata.category(character).startswith("P")
+def app_answer(string):
+    """Returns the class and its probability."""
+    (head,) = classifier.classify(string).classifications
+    best = max(head.categories, key=lambda category: category.score)
+    return best.category_name, best.score
 
 
-def split_words(text):
-    word = ""
-    for character in text.lower() + " ":
-        if character.isspace() or is_punctuation(character):
-            if word:
-                yield word
-            word = ""
-            if not character.isspace():
-                yield character
-        else:
-            word += character
+for string in "The plot is CLEVER!", "although the cast is warm, it was dull.":
+    print(*app_answer(string), "-", string)
 
-
-def word_pieces(word):
-    found, start = [], 0
-    while start < len(word):
-        for end in range(len(word), start, -1):
-            piece = ("##" if start else "") + word[start:end]
-            if piece in ids:
-                found.append(ids[piece])
-                start = end
-                break
-        else:
-            return [ids["[UNK]"]]
-    return found
-
-
-def app_inputs(text):
-    tokens = [id for word in split_words(text) for id in word_pieces(word)]
-    tokens = [ids["[CLS]"], *tokens[: LENGTH - 2], ids["[SEP]"]]
-    row = np.zeros((1, LENGTH), "int32")
-    row[0, : len(tokens)] = tokens
-    mask = (np.arange(LENGTH) < len(tokens)).astype("int32")[np.newaxis]
-    return {
-        "token_ids": row,
-        "padding_mask": mask,
-        "segment_ids": np.zeros_like(row),
-    }
-
-
-def app_answer(text):
-    (logits,) = runner(**app_inputs(text)).values()
-    return class_names[int(logits[0].argmax())]
-
-
-for text in "The plot is CLEVER!", "although the cast is warm, it was dull.":
-    print(app_answer(text), "-", text)
-
-"""
-## Check the app against the run
-
-The run's tokenizer is the reference. Compare the ids of your app's code with
-it on your own texts, and on texts that users type: capitals, punctuation,
-unknown words, no words. An app that splits texts differently gives other
-answers, and no error says so.
-"""
-
-texts = [*dev_texts, "DULL?!", "wasn't   it (mildly) funny...", "zzz 42", ""]
-expected = student.preprocessor(texts)
-for name in "token_ids", "padding_mask":
-    received = np.concatenate([app_inputs(text)[name] for text in texts])
-    np.testing.assert_array_equal(received, np.asarray(expected[name]))
-print(f"The app's ids are the student's on all {len(texts)} texts.")
-
-answers = [app_answer(text) for text in dev_texts]
-accuracy = np.mean(np.array(answers) == names[dev.labels])
+answers = [app_answer(string)[0] for string in dev.texts[0]]
+truth = np.array(["negative", "positive"])[dev.labels]
+accuracy = np.mean(np.array(answers) == truth)
 print(f"accuracy of the app on dev: {accuracy:.1%}")
+classifier.close()
+
+"""
+## Replay the test vectors
+
+Each line of `test_vectors.jsonl` has a text, its ids and its scores. An app
+that tokenizes in its own code must give equal ids, and scores within the
+manifest's tolerance. Here the replay uses LiteRT and `tokenizers`, without
+kdkit and Keras. Your app's instrumented test does the same.
+"""
+
+pieces = Tokenizer.from_file(str(bundle / "tokenizer.json"))
+runner = Interpreter(str(bundle / model)).get_signature_runner()
+vectors = (bundle / "test_vectors.jsonl").read_text("utf-8").splitlines()
+for line in vectors:
+    vector = json.loads(line)
+    encoding = pieces.encode(*vector["texts"])
+    values = {
+        "token_ids": encoding.ids,
+        "segment_ids": encoding.type_ids,
+        "padding_mask": encoding.attention_mask,
+    }
+    inputs = {name: np.array([row], "int32") for name, row in values.items()}
+    (scores,) = runner(**inputs).values()
+    np.testing.assert_allclose(
+        scores[0],
+        vector["outputs"][model]["scores"],
+        atol=manifest["tolerance"],
+    )
+print(f"{len(vectors)} test vectors agree.")
+
+"""
+## Latency
+
+`kdkit benchmark` measures the run's files in turns, one text at a time on one
+thread. These times are from a busy machine, and from a model with 0.1 million
+parameters: measure your own. `--end-to-end` adds the time from a string to a
+class.
+"""
+
+terminal(f"kdkit benchmark runs/small --runs {TIMED_RUNS} --end-to-end")
+
+"""
+On an Android phone with USB debugging, `adb` runs TensorFlow's
+`benchmark_model` with the same files, and the run's report shows the phone's
+times. This page was built without a phone, so the command was not run here:
+
+```bash
+kdkit benchmark runs/small --adb --benchmark-model benchmark_model
+```
+
+## The app
+
+Copy `student-int8.tflite` from the bundle to `app/src/main/assets`, and add
+one dependency:
+
+```kotlin
+// app/build.gradle.kts
+dependencies {
+    implementation("com.google.mediapipe:tasks-text:latest.release")
+}
+```
+
+Then a classification is one line. Create the classifier once, because it loads
+the file:
+
+```kotlin
+import com.google.mediapipe.tasks.text.textclassifier.TextClassifier
+
+val classifier = TextClassifier.createFromFile(context, "student-int8.tflite")
+val categories = classifier.classify("A fine film").classificationResult()
+    .classifications().first().categories() // categoryName(), score()
+```
+
+The Kotlin code was not compiled here.
+
+## Share it
+
+`runs/small/exports` contains a model card with metrics, control, files,
+latencies, recipe, license and limits. It begins with
+"""
+
+card = pathlib.Path("runs/small/exports/README.md").read_text("utf-8")
+print(card[: card.index("## Results")])
+
+"""
+`kdkit push` uploads the student as a keras-hub preset, with its card.
+`--dry-run` lists the files and uploads nothing.
+"""
+
+terminal(
+    "kdkit push runs/small hf://ada/small-reviews --dry-run "
+    "--license apache-2.0"
+)
 
 """
 ## Next
 
-- Tokenizers with accents, control characters or Chinese characters have more
-  rules: [On a phone](../phone.md) lists those of BERT, and `run / "student" /
-  "kdkit.json"` those of your student.
-- [ONNX](../onnx.md) writes the same student for servers.
+- [In an Android app: MediaPipe Tasks](../mediapipe.md): texts with accents,
+  and what MediaPipe cannot do.
+- [On a phone](../phone.md): pairs of texts and other tokenizers, with LiteRT.
+- [Quantisation-aware distillation](../quantization_aware.md): for files that
+  are worse than the student.
+- [Sharing a model](../sharing.md): a directory for transformers, licenses,
+  uploads.
 - [A language model](language_model.md) and [a translator](translator.md)
   export to files that read one token at a time.
 """

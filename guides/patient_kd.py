@@ -226,6 +226,7 @@ print(loaded.predict(examples, verbose=0).argmax(axis=-1))
 - `kdkit distill pkd --task sst2 --teacher my-checkpoint --run-dir runs/pkd`
   runs the same recipe from the command line, with checks before it starts,
   resuming, and a report.
-- [From a run to an app](from_run_to_app.md) puts a student on a phone.
+- [From a fine-tuned BERT to an Android app](from_run_to_app.md) puts a student
+  on a phone.
 - [Layer maps, weights and losses](../objectives.md) lists losses and taps.
 """

@@ -30,6 +30,8 @@ HIDDEN = re.compile(
     re.M,
 )
 
+STYLES = re.compile(r"\x1b\[[\d;]*m")  # bold and colours of a terminal
+
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -215,7 +217,7 @@ def markdown(name, notebook):
                 pictures[place] = base64.b64decode(data["image/png"])
                 parts.append(f"![{heading}]({place})")
             else:
-                text = "".join(data["text/plain"]).strip("\n")
+                text = STYLES.sub("", "".join(data["text/plain"])).strip("\n")
                 parts.append(f"```text\n{text}\n```")
     parts.insert(1, f"[This page as a notebook]({name}.ipynb)")
     return "\n\n".join(parts) + "\n", pictures

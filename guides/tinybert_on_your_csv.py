@@ -215,8 +215,8 @@ one page.
 
 ## Next
 
-- [From a run to an app](from_run_to_app.md): the file in an interpreter, and
-  the tokenizer of the app.
+- [From a fine-tuned BERT to an Android app](from_run_to_app.md): the file in
+  MediaPipe, its latency, and a model card.
 - [What is checked before a run](../doctor.md): `kdkit doctor` with the same
   options finds mistakes before you train.
 """

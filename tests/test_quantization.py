@@ -16,6 +16,7 @@ import kdkit
 from kdkit import quantization
 from kdkit.errors import UsageError
 from kdkit.quantization import FakeQuantization
+from kdkit.quantization.places import DenseLayer
 from kdkit.quantization.places import dense_layers
 from kdkit.quantization.places import embeddings
 from kdkit.taps import tapped
@@ -70,9 +71,12 @@ def test_activations_are_clipped_and_zero_stays_exact(low, high):
     assert found[-1] == 0
 
 
-def test_rows_have_their_own_ranges():
+@pytest.mark.parametrize("shape", [(2, 3, 8), (2, 3, 4, 2)])
+def test_rows_have_their_own_ranges(shape):
     values = RNG.normal(size=(2, 3, 8)).astype("float32") * [[[1.0], [9], [0]]]
-    found = quantization.fake_quantize_rows(values.astype("float32"))
+    found = quantization.fake_quantize_rows(
+        values.astype("float32").reshape(shape), num_axes=len(shape) - 2
+    )
     for row, rounded in zip(
         values.reshape(-1, 8), np.reshape(found, (-1, 8)), strict=True
     ):
@@ -80,6 +84,14 @@ def test_rows_have_their_own_ranges():
         np.testing.assert_allclose(
             rounded, asymmetric(row, low, high), atol=1e-5
         )
+
+
+def test_biases_are_integers_of_the_scales_of_inputs_and_kernel():
+    kernel = RNG.normal(size=(12, 3)).astype("float32")
+    bias = RNG.normal(size=3).astype("float32")
+    found = quantization.fake_quantize_bias(bias, kernel, -1.0, 2.0)
+    step = np.abs(kernel).max(0) / 127 * 3 / 255
+    np.testing.assert_allclose(found, np.rint(bias / step) * step, atol=1e-6)
 
 
 def test_embeddings_have_the_range_of_their_table():
@@ -291,5 +303,26 @@ def test_damaged_ranges_are_rejected(changes, tmp_path):
         quantization.read_quantization(file)
 
 
-def test_embeddings_are_those_of_tokens_and_segments(model):
-    assert sorted(embeddings(model)) == ["segment_embedding", "token_embedding"]
+def test_embeddings_are_those_of_tokens_segments_and_positions(model):
+    assert sorted(embeddings(model)) == [
+        "position_embedding",
+        "segment_embedding",
+        "token_embedding",
+    ]
+
+
+def test_a_product_is_rounded_after_an_activation_that_its_file_fuses():
+    values = RNG.normal(size=(5, 4)).astype("float32")
+    found = []
+    for activation in ("relu", "tanh"):
+        dense = keras.layers.Dense(3, activation=activation)
+        dense.build((None, 4))
+        DenseLayer(dense).run(
+            values,
+            dense.kernel,
+            lambda product: found.append(product) or product,
+        )
+        expected = values @ dense.kernel.numpy()
+        if activation == "relu":
+            expected = np.maximum(expected, 0)
+        np.testing.assert_allclose(found.pop(), expected, atol=1e-6)

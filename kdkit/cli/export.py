@@ -227,17 +227,27 @@ def _write_card(place, exporter, reports, license):
         print(f"{folder / CARD} is not from kdkit and was not changed.")
 
 
+def _format_arguments(exporter, read, options):
+    """The arguments of `export` that only some formats have."""
+    found = {
+        "tokenizer": read.tokenizer,
+        "calibration_data": read.calibration_data,
+    }
+    if read.opened is not None:
+        found.update(read.opened.checkpoint_details())
+    if options.strings:
+        found["strings"] = string_inputs(read.opened)
+    return {
+        **mediapipe.arguments(read, options.logits),
+        **{name: found[name] for name in exporter.options if name in found},
+    }
+
+
 def _write(exporter, read, precision, path, options):
     """Writes and measures a file.
 
     Returns the `ExportReport`, and the dict from `_measured`.
     """
-    strings = string_inputs(read.opened) if options.strings else None
-    details = {}
-    if exporter.is_checkpoint and read.opened is None:
-        details = {"tokenizer": read.tokenizer}
-    elif exporter.is_checkpoint:
-        details = read.opened.checkpoint_details()
     report = exporter.export(
         read.model,
         path,
@@ -245,10 +255,7 @@ def _write(exporter, read, precision, path, options):
         read.sequence_length,
         verification_data=read.verification_data,
         overwrite=options.overwrite,
-        calibration_data=read.calibration_data,
-        **mediapipe.arguments(read, options.logits),
-        **details,
-        **({} if strings is None else {"strings": strings}),
+        **_format_arguments(exporter, read, options),
     )
     measured = {}
     if read.opened is not None:

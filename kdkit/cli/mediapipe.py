@@ -105,7 +105,7 @@ def for_mediapipe(
     Raises:
         UsageError: if the model cannot be exported.
     """
-    if not exporter.for_mediapipe:
+    if "mediapipe" not in exporter.options:
         return None
     if opened is None:
         return ForMediaPipe(None, "it runs classifiers of texts only")

@@ -27,7 +27,7 @@ from kdkit.export.inputs import pad
 from kdkit.export.inputs import random_batch
 from kdkit.export.inputs import to_float32
 from kdkit.export.inputs import to_int32
-from kdkit.export.texts import TextInputs
+from kdkit.export.metadata import OUTPUTS
 from kdkit.generation.step import DecoderStep
 from kdkit.generation.step import Seq2SeqStep
 from kdkit.models.families import DECODERS
@@ -68,11 +68,9 @@ class Exportable:
             time, otherwise `None`.
         examples: int or `None`. The value of `ExportReport.examples`; `None`
             for the number of rows.
-        strings: `kdkit.export.TextInputs` for a file that also reads texts,
-            otherwise `None`.
-        calibration: list of dicts of arrays, or `None`. Training examples for
-            precisions with ranges of activations.
-        activation_ranges: dict or `None`, as in `kdkit.export.to_litert`.
+        outputs: string, from `kdkit.export.metadata.OUTPUTS`. What the model
+            returns.
+        extras: what an exporter's `prepare` adds, or `None`.
     """
 
     model: object
@@ -87,9 +85,8 @@ class Exportable:
     family: Family | None = None
     step: object = None
     examples: int | None = None
-    strings: TextInputs | None = None
-    calibration: list | None = None
-    activation_ranges: dict | None = None
+    outputs: str = OUTPUTS[0]
+    extras: object = None
 
     def signature(self, batch_size=None) -> list:
         """Returns the specs of a file's inputs, as Keras' `export` takes them.
@@ -105,6 +102,32 @@ class Exportable:
                 for name in self.input_names
             }
         ]
+
+    def with_outputs(self, outputs: str) -> "Exportable":
+        """Returns the same with a function on the model's logits.
+
+        Args:
+            outputs: string. `"logits"`, which returns the same object;
+                `"softmax"` or `"sigmoid"`.
+
+        Raises:
+            UsageError: (a `ValueError`) if the model returns no rows of logits.
+        """
+        if outputs == OUTPUTS[0]:
+            return self
+        shape = self.model.output.shape if self.kind == ENCODER else ()
+        if outputs not in OUTPUTS or len(shape) != 2:
+            raise UsageError(
+                "Invalid value for argument `outputs`. Expected 'logits', or "
+                "'softmax' or 'sigmoid' for a classifier of whole texts. "
+                f"Received: outputs={outputs!r} for a model with outputs of "
+                f"shape {tuple(shape)}. Use outputs='logits'."
+            )
+        function = getattr(keras.ops, outputs)
+        model = keras.Model(
+            self.model.input, function(self.model.output), name=self.model.name
+        )
+        return dataclasses.replace(self, model=model, outputs=outputs)
 
     def as_float32(self) -> "Exportable":
         """Returns the same with a float32 copy of the model, if necessary.

@@ -20,11 +20,7 @@ from kdkit.export.inputs import DECODER
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
 from kdkit.export.inputs import TENSORS
-from kdkit.export.mediapipe import TextClassifier
-from kdkit.export.mediapipe import with_outputs
-from kdkit.export.mediapipe import with_text_classifier
 from kdkit.export.metadata import OUTPUTS
-from kdkit.export.texts import TextInputs
 from kdkit.export.verification import TOLERANCES
 from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
@@ -102,10 +98,8 @@ class Exporter:
             read one token at a time. Defaults to `False`: whole sequences.
         prefers_fixed_length: bool. Whether the command line exports for one
             sequence length by default. Defaults to `False`.
-        for_mediapipe: bool. Whether the format has MediaPipe's metadata.
-            Defaults to `False`.
-        takes_strings: bool. Whether files can contain the tokenizer. Defaults
-            to `False`.
+        options: tuple of strings. The arguments of `export` that only this
+            format has, which `prepare` takes. Defaults to `()`.
         takes_threads: bool. Whether `open` sets the number of threads, so that
             files can be timed. Defaults to `True`.
         is_checkpoint: bool. Whether kdkit loads what the format writes as a
@@ -138,8 +132,7 @@ class Exporter:
     kinds = (ENCODER,)
     in_steps = False
     prefers_fixed_length = False
-    for_mediapipe = False
-    takes_strings = False
+    options = ()
     takes_threads = True
     is_checkpoint = False
 
@@ -154,9 +147,23 @@ class Exporter:
     def require_packages(self) -> None:
         """Raises `UsageError` if a package that `write` needs is missing."""
 
-    def prepare(self, source, precision, calibration_data, activation_ranges):
-        """Returns an `Exportable` with the calibration that `write` needs."""
-        return source
+    def prepare(self, source, precision: str, outputs: str | None, **options):
+        """Checks the arguments of `export` that only this format has.
+
+        Args:
+            source: `Exportable` with a float32 model.
+            precision: string, from `precisions`.
+            outputs: string or `None`, as in `kdkit.export.to_litert`.
+            **options: arguments of `export` whose names are in `options`.
+
+        Returns:
+            An `Exportable` whose model returns `outputs`, with `extras` for
+            the format's other methods. The default has no extras.
+
+        Raises:
+            UsageError: (a `ValueError`) if an argument is invalid.
+        """
+        return source.with_outputs(outputs or OUTPUTS[0])
 
     def validate(self, source) -> None:
         """Raises `UsageError` if the format does not support this model.
@@ -252,13 +259,7 @@ class Exporter:
         verification_data=None,
         overwrite: bool = False,
         outputs: str | None = None,
-        mediapipe: bool | TextClassifier = False,
-        tokenizer=None,
-        labels=None,
-        texts=(),
-        strings: TextInputs | None = None,
-        calibration_data=None,
-        activation_ranges: dict | None = None,
+        **options,
     ) -> ExportReport:
         """Writes a model, compares the file with Keras, and names the file.
 
@@ -276,7 +277,7 @@ class Exporter:
         """
         need_tensorflow(f"Export to {self.title}")
         path = pathlib.Path(path)
-        self._validate_arguments(path, precision, overwrite, mediapipe, strings)
+        self._validate_arguments(path, precision, overwrite, options)
         self.require_packages()
         self.require_kind(model_kind(model))
         source = exportable(
@@ -286,23 +287,16 @@ class Exporter:
             source_length,
             verification_data,
         )
-        source = dataclasses.replace(source, strings=strings)
         self.validate(source)
         # A model that rounds as its file does is compared as it rounds.
         rounds = quantization.rounds_as(model, precision)
-        if rounds and activation_ranges is None:
-            activation_ranges = quantization.active_quantization(
-                model
-            ).ranges_by_path(model)
-        source = self.prepare(
-            source, precision, calibration_data, activation_ranges
-        )
+        if rounds and options.get("activation_ranges") is None:
+            rounding = quantization.active_quantization(model)
+            options["activation_ranges"] = rounding.ranges_by_path(model)
         warn_untrained_layers(source.model, source.batches[0])
-        outputs = outputs or OUTPUTS[bool(mediapipe)]
-        source, classifier = with_text_classifier(
-            source.as_float32(), mediapipe, tokenizer, labels, texts
+        source = self.prepare(
+            source.as_float32(), precision, outputs, **options
         )
-        source = with_outputs(source, outputs)
         with (
             contextlib.nullcontext()
             if rounds
@@ -312,16 +306,10 @@ class Exporter:
         with staged(path) as partial:
             with quantization.full_precision(model):
                 self.write(source, partial, precision)
-            if classifier is not None:
-                classifier.add_to(partial)
-            self.annotate(
-                partial, metadata.describe(source, precision, outputs)
-            )
+            self.annotate(partial, metadata.describe(source, precision))
             comparison = self._compare(
-                partial, path, source.batches, expected, precision, outputs
+                partial, path, source, expected, precision
             )
-            if classifier is not None:
-                classifier.verify(self.open(partial), path)
             self.verify(source, partial, path)
             size_bytes = size_on_disk(partial)
             parts = self.bytes_by_part(partial)
@@ -336,7 +324,7 @@ class Exporter:
             comparison.same_top_class,
             comparison.examples if source.examples is None else source.examples,
             parts,
-            outputs,
+            source.outputs,
         )
 
     def require_kind(self, kind: str) -> None:
@@ -353,17 +341,18 @@ class Exporter:
                 f"it as {' or '.join(others)}."
             )
 
-    def _validate_arguments(
-        self, path, precision, overwrite, mediapipe, strings
-    ):
+    def _validate_arguments(self, path, precision, overwrite, options):
         problems = []
-        if mediapipe and not self.for_mediapipe:
+        wrong = sorted(options.keys() - set(self.options))
+        if wrong:
+            others = [
+                exporter.title
+                for exporter in _EXPORTERS.values()
+                if set(wrong) <= set(exporter.options)
+            ]
             problems.append(
-                f"mediapipe=True needs a LiteRT file, received {self.title}"
-            )
-        if strings is not None and not self.takes_strings:
-            problems.append(
-                f"only SavedModels contain a tokenizer, received {self.title}"
+                f"{self.title} has no argument {', '.join(wrong)}, which "
+                f"{' and '.join(others) or 'no format'} has"
             )
         if self.suffix and path.suffix != self.suffix:
             problems.append(
@@ -387,16 +376,18 @@ class Exporter:
         if problems:
             raise UsageError(f"Cannot export: {'; '.join(problems)}.")
 
-    def _compare(self, partial, path, batches, expected, precision, outputs):
+    def _compare(self, partial, path, source, expected, precision):
         """Compares a file under its temporary name with the model."""
         try:
             file = self.open(partial)
             return compare(
                 expected,
                 lambda batch: self.run(file, batch),
-                batches,
+                source.batches,
                 file=str(path),
-                tolerance=TOLERANCES.get((precision, outputs == OUTPUTS[0])),
+                tolerance=TOLERANCES.get(
+                    (precision, source.outputs == OUTPUTS[0])
+                ),
             )
         except UsageError as error:
             raise RunError(f"{path} was not written. {error}") from error

@@ -1,6 +1,7 @@
 """Exports Keras models to LiteRT (`.tflite`) files."""
 
 import copy
+import dataclasses
 import pathlib
 import tempfile
 
@@ -28,6 +29,9 @@ from kdkit.export.litert_decoder import decoder_signatures
 from kdkit.export.litert_decoder import encoder_decoder_signatures
 from kdkit.export.litert_files import SUFFIX
 from kdkit.export.litert_files import LiteRTModel
+from kdkit.export.mediapipe import TextClassifier
+from kdkit.export.mediapipe import with_text_classifier
+from kdkit.export.metadata import OUTPUTS
 
 flatbuffers = LateModule("flatbuffers", "flatbuffers")
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
@@ -193,6 +197,22 @@ def _values(model, graph, number):
 PRECISIONS = ("fp32", "fp16", "int8")
 
 
+@dataclasses.dataclass(frozen=True)
+class _Extras:
+    """What a LiteRT file contains besides the model, and how it is quantised.
+
+    Args:
+        classifier: `TextClassifier` or `None`.
+        calibration: list of dicts of arrays, or `None`. Training examples for
+            precisions with ranges of activations.
+        activation_ranges: dict or `None`, as in `to_litert`.
+    """
+
+    classifier: TextClassifier | None
+    calibration: list | None
+    activation_ranges: dict | None
+
+
 @register_exporter("litert")
 class LiteRT(Exporter):
     """The LiteRT format: classifiers, and cached steps of decoders."""
@@ -204,7 +224,14 @@ class LiteRT(Exporter):
     kinds = (ENCODER, DECODER, ENCODER_DECODER, TENSORS)
     in_steps = True
     prefers_fixed_length = True
-    for_mediapipe = True
+    options = (
+        "mediapipe",
+        "tokenizer",
+        "labels",
+        "texts",
+        "calibration_data",
+        "activation_ranges",
+    )
 
     def validate(self, source):
         family = source.family
@@ -219,19 +246,41 @@ class LiteRT(Exporter):
                 "sequence_length=None. Pass for example sequence_length=128."
             )
 
-    def prepare(self, source, precision, calibration_data, activation_ranges):
-        return quantization.with_calibration(
-            source, precision, calibration_data, activation_ranges
+    def prepare(
+        self,
+        source,
+        precision,
+        outputs,
+        mediapipe=False,
+        tokenizer=None,
+        labels=None,
+        texts=(),
+        calibration_data=None,
+        activation_ranges=None,
+    ):
+        calibration = quantization.calibration_batches(
+            source, precision, calibration_data
         )
+        source, classifier = with_text_classifier(
+            source, mediapipe, tokenizer, labels, texts
+        )
+        extras = _Extras(classifier, calibration, activation_ranges)
+        source = dataclasses.replace(source, extras=extras)
+        return source.with_outputs(outputs or OUTPUTS[bool(mediapipe)])
 
     def write(self, source, path, precision):
+        self._write_model(source, path, precision)
+        if source.extras.classifier is not None:
+            source.extras.classifier.add_to(path)
+
+    def _write_model(self, source, path, precision):
         if precision in quantization.PRECISIONS:
-            self.write(source, path, "fp32")
+            self._write_model(source, path, "fp32")
             content = quantization.quantized(
                 path.read_bytes(),
                 precision,
-                source.calibration,
-                source.activation_ranges,
+                source.extras.calibration,
+                source.extras.activation_ranges,
                 quantization.kernels(source.model),
             )
             path.write_bytes(content)
@@ -256,6 +305,11 @@ class LiteRT(Exporter):
 
     def annotate(self, path, entry):
         metadata.attach(path, entry)
+
+    def verify(self, source, partial, path):
+        """Compares the ids that MediaPipe's vocabulary leads to."""
+        if source.extras.classifier is not None:
+            source.extras.classifier.verify(self.open(partial), path)
 
     def bytes_by_part(self, path):
         return bytes_by_part(path)
@@ -413,10 +467,10 @@ def to_litert(
         verification_data,
         overwrite,
         outputs,
-        mediapipe,
-        tokenizer,
-        labels,
-        texts,
+        mediapipe=mediapipe,
+        tokenizer=tokenizer,
+        labels=labels,
+        texts=texts,
         calibration_data=calibration_data,
         activation_ranges=activation_ranges,
     )

@@ -275,39 +275,6 @@ def with_text_classifier(source, mediapipe, tokenizer, labels, texts):
     return dataclasses.replace(source, model=model), classifier
 
 
-def with_outputs(source, outputs: str):
-    """Returns an `Exportable` with a function on the model's logits.
-
-    Args:
-        source: `Exportable`.
-        outputs: string. `"logits"`, which returns the same object;
-            `"softmax"` or `"sigmoid"`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the model returns no rows of logits, or
-            reads strings.
-    """
-    if outputs == metadata.OUTPUTS[0]:
-        return source
-    if source.strings is not None:
-        raise UsageError(
-            "`outputs` and `strings` exclude each other. Received: "
-            f"outputs={outputs!r}. Pass it as TextInputs(outputs=...)."
-        )
-    shape = source.model.output.shape if source.kind == ENCODER else ()
-    if outputs not in metadata.OUTPUTS or len(shape) != 2:
-        raise UsageError(
-            "Invalid value for argument `outputs`. Expected 'logits', or "
-            "'softmax' or 'sigmoid' for a classifier of whole texts. "
-            f"Received: outputs={outputs!r} for a model with outputs of "
-            f"shape {tuple(shape)}. Use outputs='logits'."
-        )
-    function = getattr(keras.ops, outputs)
-    model = source.model
-    model = keras.Model(model.input, function(model.output), name=model.name)
-    return dataclasses.replace(source, model=model)
-
-
 class _Aligned:
     """A buffer of a model whose data are aligned in the file."""
 

@@ -68,13 +68,12 @@ class Metadata:
     outputs: str = "logits"
 
 
-def describe(source, precision: str, outputs: str) -> Metadata:
+def describe(source, precision: str) -> Metadata:
     """Returns the entry about a model, without size and checksum.
 
     Args:
         source: `kdkit.export.exportable.Exportable`.
         precision: string.
-        outputs: string, from `OUTPUTS`.
     """
     return Metadata(
         precision=precision,
@@ -84,7 +83,7 @@ def describe(source, precision: str, outputs: str) -> Metadata:
         rows_per_output=source.rows_per_output,
         reads_tokens=source.step is not None,
         reads_sources=source.kind == ENCODER_DECODER,
-        outputs=outputs,
+        outputs=source.outputs,
     )
 
 

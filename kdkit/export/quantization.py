@@ -120,35 +120,33 @@ def require_calibration(precision: str, batches) -> None:
         )
 
 
-def with_calibration(source, precision: str, data, ranges: Mapping | None):
-    """Returns an `Exportable` with calibration data, if a precision needs them.
+def calibration_batches(source, precision: str, data) -> list | None:
+    """Returns checked calibration data, `None` if a precision needs none.
 
     Args:
         source: `Exportable`.
         precision: string.
         data: as `calibration_data` in `kdkit.export.to_litert`.
-        ranges: as `activation_ranges` in `kdkit.export.to_litert`.
 
     Raises:
         UsageError: if the data are missing, fewer than 16 rows, or wrong.
     """
     require_precision(source.kind, precision, source.is_recurrent)
     if precision not in CALIBRATED:
-        return source
+        return None
     if data is not None:
         data = given_batches(data, source)
     require_calibration(precision, data)
-    return dataclasses.replace(
-        source, calibration=data, activation_ranges=ranges
-    )
+    return data
 
 
 def kernels(model) -> dict:
-    """Returns the kernels of a model's layers by the layers' paths."""
+    """Returns kernels and embedding tables by the paths of their layers."""
     return {
-        weight.path.removesuffix("/kernel"): weight.value
+        path: weight.value
         for weight in model.weights
-        if weight.path.endswith("/kernel")
+        for path, _, name in [weight.path.rpartition("/")]
+        if name in ("kernel", "embeddings")
     }
 
 
@@ -170,9 +168,11 @@ def quantized(
         activation_ranges: dict from the path of a layer to `(inputs, outputs)`,
             each a tuple `(low, high)` or `None`. They replace the calibrated
             ranges. Defaults to `None`.
-        kernels: dict from a layer's path to its kernel, an array; needed with
-            `activation_ranges`. A product in the file belongs to the layer with
-            the same kernel. Defaults to `None`.
+        kernels: dict from a layer's path to its kernel or embedding table, an
+            array; needed with `activation_ranges`. A product in the file
+            belongs to the layer with the same kernel. Position embeddings have
+            the range of the table with the same rows; otherwise of those in
+            the file. Defaults to `None`.
 
     Raises:
         UsageError: if `activation_ranges` contains an unknown layer.
@@ -210,7 +210,7 @@ def quantized(
             enable_progress_report=False,
         )
     found = _Graphs(bytes(result.quantized_model))
-    found.quantize_positions()
+    found.quantize_positions((kernels or {}).values())
     return found.packed()
 
 
@@ -342,7 +342,7 @@ class _Graphs:
             high = max(float(np.abs(table).max()), 1e-6)
             yield _Table(name, result, (-high, high, len(shape)), table.shape)
 
-    def quantize_positions(self):
+    def quantize_positions(self, tables):
         """Stores added constants of embedding layers in 8 bits."""
         codes = self.model.operatorCodes
         for graph, _, operator, name in list(self.operators()):
@@ -354,7 +354,7 @@ class _Graphs:
                 table = self.constant(graph, number)
                 if table is None or min(table.shape[-2:], default=1) < 2:
                     continue
-                scale = max(float(np.abs(table).max()), 1e-6) / 127
+                scale, zero_point = _scale(_whole(table, tables))
                 code = schema.OperatorCodeT()
                 code.builtinCode = code.deprecatedBuiltinCode = (
                     schema.BuiltinOperator.DEQUANTIZE
@@ -366,10 +366,10 @@ class _Graphs:
                 stored.type = schema.TensorType.INT8
                 stored.quantization = schema.QuantizationParametersT()
                 stored.quantization.scale = np.array([scale], "float32")
-                stored.quantization.zeroPoint = np.array([0], "int64")
+                stored.quantization.zeroPoint = np.array([zero_point], "int64")
                 buffer = schema.BufferT()
-                values = np.rint(table / scale).astype("int8")
-                buffer.data = values.ravel().view("uint8")
+                values = np.clip(np.rint(table / scale) + zero_point, -128, 127)
+                buffer.data = values.astype("int8").ravel().view("uint8")
                 self.model.buffers.append(buffer)
                 stored.buffer = len(self.model.buffers) - 1
                 read = copy.copy(graph.tensors[number])
@@ -429,6 +429,22 @@ class _Graphs:
         for _, other, user, name in self.operators():
             if other == index and number in user.inputs:
                 yield user, name
+
+
+def _whole(rows, tables):
+    """Returns the table that begins with these rows, otherwise the rows."""
+    rows = rows.reshape(-1, rows.shape[-1])
+    for table in map(np.asarray, tables):
+        if np.array_equal(table[: len(rows)], rows):
+            return table
+    return rows
+
+
+def _scale(table):
+    """Returns scale and zero point of asymmetric 8-bit integers."""
+    low, high = min(float(table.min()), 0.0), max(float(table.max()), 0.0)
+    scale = max(high - low, 1e-6) / 255
+    return scale, round(-128 - low / scale)
 
 
 def _name(graph, number):

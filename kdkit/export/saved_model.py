@@ -1,5 +1,6 @@
 """Exports Keras models to TensorFlow SavedModels, and runs them."""
 
+import dataclasses
 import pathlib
 
 import keras
@@ -17,6 +18,7 @@ from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import INPUT_NAMES
 from kdkit.export.inputs import TENSORS
 from kdkit.export.inputs import BatchFile
+from kdkit.export.metadata import OUTPUTS
 from kdkit.export.texts import TextInputs
 from kdkit.export.texts import difficult_examples
 from kdkit.export.verification import FP32_TOLERANCE
@@ -31,7 +33,7 @@ class SavedModels(Exporter):
 
     title = "SavedModel"
     kinds = (ENCODER, DECODER, TENSORS)
-    takes_strings = True
+    options = ("strings",)
     takes_threads = False  # TensorFlow sets them for the whole process
 
     def owns(self, path):
@@ -40,24 +42,31 @@ class SavedModels(Exporter):
     def file_name(self, label, precision):
         return f"{label}-saved_model"
 
-    def validate(self, source):
-        if source.strings is None:
-            return
+    def prepare(self, source, precision, outputs, strings=None):
         shape = source.model.output.shape if source.kind == ENCODER else ()
-        if len(shape) != 2 or source.rows_per_output != 1:
+        if strings is not None and (
+            len(shape) != 2 or source.rows_per_output != 1
+        ):
             raise UsageError(
                 "Only classifiers of whole texts and pairs take strings. "
                 "Expected outputs of shape (batch_size, num_classes). "
                 f"Received: a model with outputs of shape {tuple(shape)}. "
                 "Export it without strings."
             )
+        if strings is not None and outputs not in (None, OUTPUTS[0]):
+            raise UsageError(
+                "`outputs` and `strings` exclude each other. Received: "
+                f"outputs={outputs!r}. Pass it as TextInputs(outputs=...)."
+            )
+        source = dataclasses.replace(source, extras=strings)
+        return super().prepare(source, precision, outputs)
 
     def write(self, source, path, precision):
         archive = keras.export.ExportArchive()
         archive.track_and_add_endpoint(
             "serve", source.model, source.signature()
         )
-        strings = source.strings
+        strings = source.extras
         if strings is not None:
             archive.track(strings.tables())
             archive.add_endpoint(
@@ -71,15 +80,15 @@ class SavedModels(Exporter):
 
     def verify(self, source, partial, path):
         """Compares the scores of difficult texts with the Keras model's."""
-        if source.strings is None:
+        if source.extras is None:
             return
-        examples = difficult_examples(source.strings.num_texts)
-        batch = source.strings.encoded(examples)
-        expected = source.strings.activate(
+        examples = difficult_examples(source.extras.num_texts)
+        batch = source.extras.encoded(examples)
+        expected = source.extras.activate(
             source.model({name: batch[name] for name in source.input_names})
         )
         loaded = tf.saved_model.load(str(partial))
-        columns = zip(source.strings.names, examples.texts, strict=True)
+        columns = zip(source.extras.names, examples.texts, strict=True)
         received = loaded.signatures[STRINGS](
             **{name: tf.constant(column) for name, column in columns}
         )["scores"]

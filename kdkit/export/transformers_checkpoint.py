@@ -1,6 +1,6 @@
 """Exports Keras models to directories that Hugging Face transformers loads."""
 
-import copy
+import dataclasses
 import pathlib
 
 from kdkit import models
@@ -21,16 +21,13 @@ class HuggingFace(Exporter):
 
     kdkit loads such a directory as a model (`kdkit.models.load_classifier`,
     `kdkit evaluate`), so `open_file` is for other formats.
-
-    `export` also takes the `tokenizer`, `class_names` and `problem_type` of
-    `to_hugging_face`.
     """
 
     title = "Hugging Face checkpoint"
     kinds = (ENCODER, DECODER)
     takes_threads = False  # TensorFlow sets them for the whole process
     is_checkpoint = True
-    given = (None, None, None)  # set in the copy that writes
+    options = ("tokenizer", "class_names", "problem_type")
 
     def owns(self, path):
         file = path / "config.json"
@@ -41,27 +38,28 @@ class HuggingFace(Exporter):
     def file_name(self, label, precision):
         return f"{label}-hf"
 
-    def export(
+    def prepare(
         self,
-        model,
-        *args,
+        source,
+        precision,
+        outputs,
         tokenizer=None,
         class_names=None,
         problem_type=None,
-        **kwargs,
     ):
         if tokenizer is None:
-            preprocessor = getattr(model, "preprocessor", None)
+            preprocessor = getattr(source.model, "preprocessor", None)
             tokenizer = getattr(preprocessor, "tokenizer", None)
-        exporter = copy.copy(self)
-        exporter.given = (tokenizer, class_names, problem_type)
-        return Exporter.export(exporter, model, *args, **kwargs)
+        source = dataclasses.replace(
+            source, extras=(tokenizer, class_names, problem_type)
+        )
+        return super().prepare(source, precision, outputs)
 
     def validate(self, source):
         models.require_hugging_face(source.model)
 
     def write(self, source, path, precision):
-        tokenizer, *names = self.given
+        tokenizer, *names = source.extras
         models.save_hugging_face(source.model, tokenizer, path, *names)
 
     def open(self, path, threads=1):

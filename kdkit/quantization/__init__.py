@@ -8,6 +8,7 @@ _DEFINED_IN = {
     "FakeQuantization": "fake_quantization",
     "active_quantization": "fake_quantization",
     "fake_quantize_activations": "rounding",
+    "fake_quantize_bias": "rounding",
     "fake_quantize_embeddings": "rounding",
     "fake_quantize_rows": "rounding",
     "fake_quantize_weights": "rounding",

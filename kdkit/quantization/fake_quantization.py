@@ -18,6 +18,7 @@ from kdkit.quantization.places import dense_layers
 from kdkit.quantization.places import embeddings
 from kdkit.quantization.places import require_quantizable
 from kdkit.quantization.rounding import fake_quantize_activations
+from kdkit.quantization.rounding import fake_quantize_bias
 from kdkit.quantization.rounding import fake_quantize_embeddings
 from kdkit.quantization.rounding import fake_quantize_rows
 from kdkit.quantization.rounding import fake_quantize_weights
@@ -195,11 +196,16 @@ class FakeQuantization(keras.callbacks.Callback):
                 dense.kernel_matrix(), scheme.weight_bits, scheme.block_size
             )
             if not scheme.is_static:
-                return dense.run(fake_quantize_rows(inputs), matrix, _unchanged)
+                rows = fake_quantize_rows(inputs, dense.num_input_axes)
+                return dense.run(rows, matrix, _unchanged)
+            bias = dense.layer.bias
+            if bias is not None and dense.adds_bias_first:
+                bias = fake_quantize_bias(bias, matrix, *of_inputs)
             return dense.run(
                 fake_quantize_activations(inputs, *of_inputs),
                 matrix,
                 lambda product: fake_quantize_activations(product, *of_product),
+                bias,
             )
 
         return call

@@ -4,12 +4,16 @@ import dataclasses
 import math
 
 import keras
+import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.models.families import EncoderBlock
 from kdkit.models.families import adapters_of
 from kdkit.models.families import find_backbone
 from kdkit.taps.layers import layer_paths
+
+# A file's dense product includes the bias and these, before it is quantised.
+FUSED_ACTIVATIONS = (keras.activations.relu, keras.activations.relu6)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -47,29 +51,34 @@ class DenseLayer:
         """
         return len(self.layer.kernel.shape) - self.num_input_axes == 1
 
-    def run(self, inputs, matrix, quantize_product):
+    def run(self, inputs, matrix, quantize_product, bias=None):
         """Returns the layer's outputs.
 
         Args:
             inputs: tensor of the layer's input shape.
             matrix: tensor in place of `kernel_matrix()`.
             quantize_product: callable from the product to what replaces it.
+            bias: tensor in place of the layer's bias. Defaults to `None`.
         """
         layer = self.layer
+        bias = layer.bias if bias is None else bias
         kernel = keras.ops.reshape(matrix, layer.kernel.shape)
         if isinstance(layer, keras.layers.Dense):
             outputs = keras.ops.matmul(inputs, kernel)
         else:
             outputs = keras.ops.einsum(layer.equation, inputs, kernel)
         adds_first = self.adds_bias_first
-        if layer.bias is not None and adds_first:
-            outputs = outputs + layer.bias
+        if bias is not None and adds_first:
+            outputs = outputs + bias
+        is_fused = adds_first and layer.activation in FUSED_ACTIVATIONS
+        if is_fused:
+            outputs = layer.activation(outputs)
         outputs = quantize_product(outputs)
-        if layer.bias is not None and not adds_first:
-            outputs = outputs + layer.bias
-        return (
-            outputs if layer.activation is None else layer.activation(outputs)
-        )
+        if bias is not None and not adds_first:
+            outputs = outputs + bias
+        if layer.activation is None or is_fused:
+            return outputs
+        return layer.activation(outputs)
 
 
 def dense_layers(model) -> dict[str, DenseLayer]:
@@ -93,8 +102,6 @@ def dense_layers(model) -> dict[str, DenseLayer]:
 def embeddings(model) -> dict:
     """Returns the embeddings of a model by name, each with its table.
 
-    Position embeddings are not looked up, but added, and not quantised.
-
     Args:
         model: `keras.Model`.
 
@@ -105,6 +112,8 @@ def embeddings(model) -> dict:
     for name, layer in _layers(model):
         if isinstance(layer, keras.layers.Embedding):
             found[name] = layer, layer.embeddings
+        elif isinstance(layer, keras_hub.layers.PositionEmbedding):
+            found[name] = layer, layer.position_embeddings
     return found
 
 

@@ -34,14 +34,35 @@ def fake_quantize_weights(kernel, num_bits=8, block_size=None):
         Tensor of the shape of `kernel`.
     """
     num_inputs, num_units = kernel.shape
-    if block_size is None or num_inputs % block_size:
-        block_size = num_inputs
-    blocks = ops.reshape(kernel, (-1, block_size, num_units))
+    has_blocks = block_size is not None and num_inputs % block_size == 0
+    blocks = ops.reshape(
+        kernel, (-1, block_size if has_blocks else num_inputs, num_units)
+    )
     scale = _scale(blocks, num_bits, axis=1)
-    if block_size < num_inputs:
+    if has_blocks:
         scale = ops.cast(ops.cast(scale, "bfloat16"), scale.dtype)
     rounded = ops.reshape(ops.round(blocks / scale) * scale, kernel.shape)
     return _straight_through(kernel, rounded)
+
+
+def fake_quantize_bias(bias, kernel, low, high):
+    r"""Rounds a bias to multiples of the scales of inputs and kernel.
+
+    A file adds the bias to the integers of a product, whose step is the product
+    of both scales. The gradient is passed on unchanged.
+
+    Args:
+        bias: tensor of shape `(num_units,)`.
+        kernel: tensor of shape `(num_inputs, num_units)`, quantised to 8 bits.
+        low: float, the lower end of the range of the inputs, at most 0.
+        high: float, the upper end, at least 0.
+
+    Returns:
+        Tensor of the shape of `bias`.
+    """
+    scale = ops.squeeze(_scale(kernel, 8, axis=0), 0)
+    step = _nonzero(scale * ((high - low) / (2**ACTIVATION_BITS - 1)))
+    return _straight_through(bias, ops.round(bias / step) * step)
 
 
 def fake_quantize_embeddings(outputs, table):
@@ -82,7 +103,7 @@ def fake_quantize_activations(inputs, low, high):
     )
 
 
-def fake_quantize_rows(inputs):
+def fake_quantize_rows(inputs, num_axes=1):
     r"""Rounds activations to 8 bits, with a range for each row.
 
     The formula is that of `fake_quantize_activations`, with the smallest and
@@ -90,15 +111,18 @@ def fake_quantize_rows(inputs):
     same at run time. The gradient is passed on unchanged.
 
     Args:
-        inputs: tensor of shape `(..., width)`. A row is its last axis.
+        inputs: tensor of shape `(..., width)`.
+        num_axes: int. The number of last axes that are a row, such as `2` for
+            `(num_heads, head_dim)`. Defaults to `1`.
 
     Returns:
         Tensor of the shape of `inputs`.
     """
+    axes = tuple(range(-num_axes, 0))
     return _round_within(
         inputs,
-        ops.min(inputs, axis=-1, keepdims=True),
-        ops.max(inputs, axis=-1, keepdims=True),
+        ops.min(inputs, axis=axes, keepdims=True),
+        ops.max(inputs, axis=axes, keepdims=True),
     )
 
 

@@ -366,7 +366,7 @@ class Export(Event, kind="export"):
             0.2.
         bytes_by_part: dict from a part of the model, such as `"embeddings"`,
             to its bytes in the file, or `None`. Since 0.2.
-        outputs: string. `"logits"`, `"softmax"` or `"sigmoid"`. Since 0.3.
+        outputs: string. `"logits"`, `"softmax"` or `"sigmoid"`.
     """
 
     arm: str

@@ -71,9 +71,10 @@ def test_a_file_computes_what_the_student_that_rounds_computes(
     assert active_quantization(model) is rounding
     rounding.remove()
     found = kdkit.export.open_file(path)(measured)
-    far, near = (np.abs(found - one).mean() for one in (exact, rounded))
-    if precision == "int4":  # in static_int8 both are of the same size
-        assert near < far / 3
+    far, near = (np.abs(found - one) for one in (exact, rounded))
+    # A value at the border of two steps may round to either.
+    assert near.mean() < far.mean() / 5
+    assert np.median(near) < np.median(far) / 50
     assert report.max_abs_difference == pytest.approx(
         np.abs(found - rounded).max(), abs=1e-4
     )

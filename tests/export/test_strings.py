@@ -122,7 +122,7 @@ def test_strings_need_a_saved_model_of_a_classifier(
     student, tokenizer, tmp_path
 ):
     strings = export.TextInputs(tokenizer, LENGTH)
-    with pytest.raises(UsageError, match="only SavedModels contain"):
+    with pytest.raises(UsageError, match="SavedModel has"):
         export.export_model(student, tmp_path / "model.tflite", strings=strings)
     tokens = keras.Input((None,), dtype="int32", name="token_ids")
     states = keras.layers.Embedding(99, 4)(tokens)
