@@ -63,7 +63,7 @@ class Options(DistillationOptions, DecoderOptions, ForceOptions, RunOptions):
         config_file=True,
     )
     quantize: str | None = option(
-        "then train with the rounding of a file in this precision. It is a "
+        "also train with the rounding of this precision. It is a "
         "stage after the recipe's. kdkit export writes that file with the same "
         "ranges. With --student RUN --stages quantization, continue "
         "a student of another run. See docs/quantization_aware.md.",
