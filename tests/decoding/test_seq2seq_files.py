@@ -172,7 +172,7 @@ def test_the_users_pairs_are_compared(model, tmp_path):
     [
         ({"source_length": 13}, "source_length=13"),
         ({"sequence_length": 0}, "sequence_length=0"),
-        ({"precision": "int4"}, "int4"),
+        ({"precision": "int2"}, "int2"),
         ({"verification_data": []}, "Received: none"),
         ({"verification_data": [([], [1])]}, r"shapes \[\[\(0,\), \(1,\)\]\]"),
     ],
