@@ -36,7 +36,8 @@ def test_settings_of_runs_are_the_golden_ones(name, workspace):
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_files_of_an_encoder_give_the_golden_logits(precision, workspace):
     workspace.make("vanilla_kd")
-    folder = exported(workspace, "vanilla_kd", "--precision", *PRECISIONS)
+    options = ("--logits", "--precision", *PRECISIONS)
+    folder = exported(workspace, "vanilla_kd", *options)
     logits = export.LiteRTModel(file_of(folder, precision))(fixed_batch())
     comparing_goldens.check("exports", f"encoder {precision}", logits)
 
