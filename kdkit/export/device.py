@@ -150,7 +150,7 @@ def parse_measurement(text: str) -> dict:
             the timed runs. Times are in microseconds.
 
     Returns:
-        A dict with `runs`, `median_ms`, `p95_ms`, `mean_ms`,
+        A dict with `runs`, `median_ms`, `p95_ms`,
         `initialization_ms` and `peak_memory_mb` (`None` if it was not
         reported).
 
@@ -168,7 +168,6 @@ def parse_measurement(text: str) -> dict:
         times = {
             "median_ms": float(found["median"]) / 1000,
             "p95_ms": float(found["p95"]) / 1000,
-            "mean_ms": float(found["avg"]) / 1000,
             "initialization_ms": float(initialization) / 1000,
         }
         if min(times["median_ms"], times["p95_ms"]) <= 0:

@@ -36,6 +36,7 @@ from kdkit.export.inputs import TENSORS
 from kdkit.export.inputs import batch_shape
 from kdkit.export.litert_files import input_name
 from kdkit.export.litert_files import interpreter
+from kdkit.quantization.schemes import MIN_ROWS
 
 flatbuffers = LateModule("flatbuffers", "flatbuffers")
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
@@ -46,7 +47,6 @@ PACKAGES = {"ai-edge-quantizer": (0, 10)}
 CALIBRATED = {"static_int8": 8, "int16x8": 16}  # bits of activations
 WEIGHTS_ONLY = "int4"
 PRECISIONS = (*CALIBRATED, WEIGHTS_ONLY)
-MIN_ROWS = 16  # of a calibration set
 CALIBRATION_ROWS = 256  # from a run's training examples
 BATCH_SIZE = 16  # rows at once; all activations are in memory
 BLOCK = 32  # weights with one scale in int4

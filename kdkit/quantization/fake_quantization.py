@@ -22,12 +22,12 @@ from kdkit.quantization.rounding import fake_quantize_bias
 from kdkit.quantization.rounding import fake_quantize_embeddings
 from kdkit.quantization.rounding import fake_quantize_rows
 from kdkit.quantization.rounding import fake_quantize_weights
+from kdkit.quantization.schemes import MIN_ROWS
 from kdkit.quantization.schemes import PRECISIONS
 from kdkit.quantization.schemes import SCHEMES
 from kdkit.quantization.schemes import require_precision
 from kdkit.taps import select_inputs
 
-MINIMUM_ROWS = 16
 # Where a model holds the `FakeQuantization` with which it rounds.
 ATTRIBUTE = "kdkit_quantization"
 
@@ -93,7 +93,7 @@ class FakeQuantization(keras.callbacks.Callback):
             if calibration_data is None and ranges is None:
                 raise UsageError(
                     f"Precision {precision!r} needs calibration data. Expected "
-                    f"batches with at least {MINIMUM_ROWS} examples. Received: "
+                    f"batches with at least {MIN_ROWS} examples. Received: "
                     "calibration_data=None. Pass for example train.take(8)."
                 )
             self.ranges = None if ranges is None else dict(ranges)
@@ -236,10 +236,10 @@ class FakeQuantization(keras.callbacks.Callback):
                 model(inputs, training=False)
         finally:
             self.remove()
-        if num_rows < MINIMUM_ROWS:
+        if num_rows < MIN_ROWS:
             raise UsageError(
                 "Too few calibration data. Expected at least "
-                f"{MINIMUM_ROWS} examples. Received: {num_rows}. Pass more."
+                f"{MIN_ROWS} examples. Received: {num_rows}. Pass more."
             )
         return {
             name: tuple(map(tuple, ranges)) for name, ranges in found.items()

@@ -33,6 +33,7 @@ SCHEMES = {
 }
 PRECISIONS = tuple(SCHEMES)
 RANGES_FILE = "quantization.json"  # in a student's preset directory
+MIN_ROWS = 16  # of calibration data
 
 
 def require_precision(precision: str) -> None:

@@ -105,7 +105,6 @@ def test_numbers_of_the_program_are_read():
         "runs": 50,
         "median_ms": 18.345,
         "p95_ms": 19.0,
-        "mean_ms": 18.4126,
         "initialization_ms": 21.34,
         "peak_memory_mb": 35.2,
     }
