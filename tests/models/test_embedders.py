@@ -1,9 +1,5 @@
 """Embedders, against sentence-transformers and NumPy."""
 
-import json
-import os
-import warnings
-
 import keras
 import keras_hub
 import numpy as np
@@ -11,9 +7,6 @@ import pytest
 from encoders import SENTENCES
 from encoders import encoder
 from encoders import tokenizer
-from foreign import foreign_model
-from foreign import save_foreign
-from references import reference
 
 import kdkit
 from kdkit import models
