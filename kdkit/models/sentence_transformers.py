@@ -7,7 +7,12 @@ followed, rejected by name, or does not change the vectors.
 
 import dataclasses
 import pathlib
+import re
 import warnings
+
+import keras
+import numpy as np
+import safetensors.numpy
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
@@ -17,10 +22,15 @@ from kdkit.models.embedders import DenseSettings
 from kdkit.models.embedders import Pooling
 from kdkit.models.embedders import dense_layers
 from kdkit.models.embedders import make_embedder
+from kdkit.models.embedders import pooling_of
+from kdkit.models.embedders import require_embedder
 from kdkit.models.families import FAMILIES
+from kdkit.models.heads import backbone_of
 from kdkit.models.hugging_face_config import is_convertible
 from kdkit.models.hugging_face_config import is_hugging_face
 from kdkit.models.hugging_face_files import CONFIG
+from kdkit.models.hugging_face_saving import save_hugging_face
+from kdkit.models.hugging_face_saving import write_json
 from kdkit.models.hugging_face_weights import WEIGHTS
 from kdkit.models.hugging_face_weights import Tensors
 from kdkit.models.loading import LoadedModel
@@ -31,6 +41,8 @@ from kdkit.models.text_rules import tokenizer_rules
 from kdkit.models.trust import require_safe_directory
 
 MODULES = "modules.json"
+# The encoder may be in the directory itself. No name begins with a point.
+FOLDER = re.compile(r"(\w[\w.-]{0,200})?", re.ASCII)
 SETTINGS = "config_sentence_transformers.json"
 PACKAGE = "sentence_transformers."
 TRANSFORMER, POOLING, DENSE, NORMALIZE = (
@@ -56,6 +68,10 @@ MODE_FIELDS = {
 }
 WIDTH_FIELDS = ("embedding_dimension", "word_embedding_dimension")
 DENSE_ACTIVATIONS = {"Tanh": "tanh", "Identity": "linear"}
+TORCH_ACTIVATIONS = {
+    "tanh": "torch.nn.modules.activation.Tanh",
+    "linear": "torch.nn.modules.linear.Identity",
+}
 VECTOR = "sentence_embedding"
 # Fields of modules with only one supported value, `None` included.
 REQUIRED = {
@@ -130,8 +146,10 @@ def load_sentence_transformer(path, pooling=None) -> LoadedModel:
     _require_known_architecture(transformer.path)
     backbone, tokenizer = load_encoder(transformer.path, needs_pooler=False)
     _require_width(others, backbone.hidden_dim)
+    weights = _dense_weights(others, described, backbone.hidden_dim)
     model = make_embedder(backbone, described)
-    _load_dense(model, [one for one in others if one.kind == DENSE])
+    for layer, arrays in zip(dense_layers(model), weights, strict=True):
+        layer.set_weights(arrays)
     _warn_of_prompt(path)
     tokenizer = _with_lower_case(tokenizer, transformer.config or {})
     length = _sequence_length(transformer, backbone)
@@ -204,11 +222,8 @@ def _modules_error(entries):
             and isinstance(entry.get("path"), str)
         ):
             return "expected objects with 'type' and 'path'"
-        folder = pathlib.PurePosixPath(entry["path"])
-        if folder.is_absolute() or {"..", "\\"} & {*folder.parts}:
-            return f"{shortened(entry['path'])} is outside of this directory"
-        if "\0" in entry["path"]:
-            return "a path has a null character"
+        if not FOLDER.fullmatch(entry["path"]):
+            return f"{shortened(entry['path'])} is not a folder's name"
     return None
 
 
@@ -311,9 +326,11 @@ def _one_dense(module):
     return DenseSettings(units, use_bias, DENSE_ACTIVATIONS[name])
 
 
-def _load_dense(model, modules):
-    """Assigns the weights of the dense layers."""
-    for layer, module in zip(dense_layers(model), modules, strict=True):
+def _dense_weights(modules, pooling, width):
+    """Returns the weights of the dense layers, whose sizes are then known."""
+    modules = [module for module in modules if module.kind == DENSE]
+    found = []
+    for settings, module in zip(pooling.dense, modules, strict=True):
         if not (module.path / WEIGHTS).is_file():
             raise UsageError(
                 f"The dense layer in {module.path} has no {WEIGHTS}. kdkit "
@@ -322,19 +339,19 @@ def _load_dense(model, modules):
                 "sentence_transformers.SentenceTransformer("
                 f"{str(module.path.parent)!r}).save_pretrained(DIRECTORY)."
             )
+        names = ["linear.weight", *["linear.bias"] * settings.use_bias]
         with Tensors(module.path) as tensors:
-            weights = [tensors.read("linear.weight").T]
-            if layer.use_bias:
-                weights.append(tensors.read("linear.bias"))
-        shapes = [tuple(one.shape) for one in layer.weights]
-        received = [one.shape for one in weights]
-        if received != shapes:
+            found.append([tensors.read(name).T for name in names])
+        expected = [(width, settings.units), (settings.units,)][: len(names)]
+        received = [one.shape for one in found[-1]]
+        if received != expected:
             raise UsageError(
                 f"The weights in {module.path} do not fit its config. Expected "
-                f"the shapes {shapes}. Received: {received}. Restore the "
+                f"the shapes {expected}. Received: {received}. Restore the "
                 "folder from a copy."
             )
-        layer.set_weights(weights)
+        width = settings.units
+    return found
 
 
 def _require_known_architecture(path):
@@ -405,3 +422,83 @@ def _warn_of_prompt(path):
             "prompt into the texts to get the same vectors.",
             stacklevel=3,
         )
+
+
+def save_sentence_transformer(model, tokenizer, path, sequence_length) -> None:
+    """Writes an embedder as a sentence-transformers directory.
+
+    `sentence_transformers.SentenceTransformer(path)` loads it and returns the
+    same vectors. `kdkit.models.load_embedder` loads it too.
+
+    Args:
+        model: an embedder, see `kdkit.models.make_embedder`, on an encoder from
+            a family whose Hugging Face checkpoints kdkit reads.
+        tokenizer: the encoder's keras-hub tokenizer.
+        path: string or path of the directory. It is created.
+        sequence_length: int. The length to which texts are truncated.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is not an embedder, or
+            transformers has no such encoder.
+        RunError: if the written tokenizer does not return the same ids.
+
+    Example:
+
+    ```python
+    kdkit.models.save_sentence_transformer(student, tokenizer, "student/", 128)
+    embedder = sentence_transformers.SentenceTransformer("student/")
+    ```
+    """
+    require_embedder(model)
+    path = pathlib.Path(path)
+    backbone, pooling = backbone_of(model), pooling_of(model)
+    save_hugging_face(backbone, tokenizer, path)
+    folders = [(TRANSFORMER, "")]
+
+    def folder(kind, **config):
+        place = path / f"{len(folders)}_{kind}"
+        place.mkdir()
+        if config:
+            write_json(place / "config.json", config)
+        folders.append((kind, place.name))
+        return place
+
+    length = {"max_seq_length": sequence_length, "do_lower_case": False}
+    write_json(path / TRANSFORMER_FILES[0], length)
+    # The earlier names, which all versions read.
+    modes = {name: mode == pooling.mode for name, mode in MODE_FIELDS.items()}
+    width = backbone.hidden_dim
+    folder(POOLING, **{WIDTH_FIELDS[1]: width}, **modes, include_prompt=True)
+    for settings, layer in zip(pooling.dense, dense_layers(model), strict=True):
+        place = folder(
+            DENSE,
+            in_features=width,
+            out_features=settings.units,
+            bias=settings.use_bias,
+            activation_function=TORCH_ACTIVATIONS[settings.activation],
+        )
+        width = settings.units
+        _save_dense(layer, place / WEIGHTS)
+    if pooling.normalize:
+        folder(NORMALIZE)
+    modules = [
+        {"idx": number, "name": str(number), "path": name, "type": type_}
+        for number, (name, type_) in enumerate(
+            (name, f"{PACKAGE}models.{kind}") for kind, name in folders
+        )
+    ]
+    write_json(path / MODULES, modules)
+    settings = {"prompts": {}, "default_prompt_name": None}
+    settings["similarity_fn_name"] = "cosine"
+    write_json(path / SETTINGS, settings)
+
+
+def _save_dense(layer, file):
+    """Writes a dense layer's weights with PyTorch's names and shapes."""
+    tensors = {
+        f"linear.{name}": np.ascontiguousarray(
+            np.asarray(keras.ops.convert_to_numpy(value), "float32").T
+        )
+        for name, value in zip(("weight", "bias"), layer.weights, strict=False)
+    }
+    safetensors.numpy.save_file(tensors, file, metadata={"format": "pt"})
