@@ -13,7 +13,7 @@ from kdkit.errors import UsageError
 from kdkit.io.disk import writing
 from kdkit.io.files import folder_beside
 
-PRECISION = "int8"  # the smallest and fastest on a phone
+PRECISION = "int8"  # for CPUs; needs no calibration data
 
 
 def require_fitting_options(options) -> None:

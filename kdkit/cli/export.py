@@ -1,12 +1,13 @@
 """Writes a model as verified files: LiteRT, ONNX, SavedModel, Hugging Face.
 
 kdkit compares each file with the Keras model on examples of the task, or on
-generated ones if the task is unknown. A file that differs is not written. For a
-run's model, kdkit also measures the file's metrics on dev and logs them in the
-run. With --format litert, a run's teacher is also exported, once, in int8, to
-RUN/exports/teacher: the report then separates the gain from distillation from
-the gain from quantisation. Models that have collapsed, or whose head was never
-trained, are reported.
+generated ones if the task is unknown. An fp32 file that differs is not written;
+the differences of other precisions are printed. For a run's model, kdkit also
+measures the file's metrics on dev and logs them in the run. With --format
+litert, a run's teacher is also exported, once, in int8, to RUN/exports/teacher:
+the report then separates the gain from distillation from the gain from
+quantisation. Models that have collapsed, or whose head was never trained, are
+reported.
 
 LiteRT files of classifiers return probabilities, or logits with --logits. Those
 of single texts also open with MediaPipe's TextClassifier, which reads strings;
