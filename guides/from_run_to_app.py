@@ -281,8 +281,8 @@ terminal(f"kdkit benchmark runs/small --runs {TIMED_RUNS} --end-to-end")
 """
 On an Android phone with USB debugging, `adb` runs TensorFlow's
 `benchmark_model` with the same files, and the run's report shows the phone's
-times. [Measuring latency](../latency.md) contains where to get the program. This
-page was built without a phone, so the command was not run here:
+times. [Measuring latency](../latency.md) links the program. This page was built
+without a phone, so the command was not run here:
 
 ```bash
 kdkit benchmark runs/small --adb --benchmark-model benchmark_model

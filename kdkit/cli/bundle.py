@@ -17,7 +17,7 @@ PRECISION = "int8"  # for CPUs; needs no calibration data
 
 
 def require_fitting_options(options) -> None:
-    """Raises an error for options that --bundle and --strings exclude.
+    """Raises an error for options that exclude each other.
 
     Args:
         options: the parsed options of `kdkit export`.
@@ -27,6 +27,12 @@ def require_fitting_options(options) -> None:
             "--strings adds the tokenizer to a SavedModel. Expected --format "
             f"saved_model. Received: --format {options.format}. Remove "
             "--strings, or see --bundle for LiteRT."
+        )
+    if options.logits and options.format != "litert":
+        raise UsageError(
+            "--logits applies to LiteRT files; other formats return logits, "
+            "and the signature `strings` scores. Received: --format "
+            f"{options.format}. Remove --logits."
         )
     if not options.bundle:
         return

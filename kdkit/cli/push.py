@@ -24,6 +24,7 @@ import re
 import shutil
 import tempfile
 
+from kdkit.cli.groups import License
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
 from kdkit.errors import RunError
@@ -65,7 +66,7 @@ class Options:
     public: bool = option(
         "make a new model on the Hugging Face Hub public", default=False
     )
-    license: str | None = option(
+    license: License | None = option(
         "the license in the model card, such as apache-2.0. Defaults to that "
         "of the teacher's checkpoint, if it names one.",
         metavar="NAME",
@@ -119,7 +120,8 @@ def _target(uri):
         if found:
             return kind, found.group(1)
     raise UsageError(
-        f"Unknown place to upload to. Expected {FORMS}. Received: {uri!r}."
+        f"Unknown place to upload to. Expected {FORMS}. Received: {uri!r}. "
+        "Pass an address in one of these forms."
     )
 
 

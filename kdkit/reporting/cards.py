@@ -67,19 +67,22 @@ EXAMPLES = {
         "LiteRT, with kdkit for the tokenizer",
         "python",
         "import kdkit\n\nmodel = kdkit.export.open_file({!r})\n"
-        "outputs = model(batch)  # a dict of int32 arrays, such as token_ids",
+        "# batch is a dict of int32 arrays, such as token_ids.\n"
+        "outputs = model(batch)",
     ),
     "onnx": (
         "ONNX Runtime",
         "python",
         "import onnxruntime\n\nmodel = onnxruntime.InferenceSession({!r})\n"
-        "(logits,) = model.run(None, batch)  # a dict of int32 arrays",
+        "# batch is a dict of int32 arrays, such as token_ids.\n"
+        "(logits,) = model.run(None, batch)",
     ),
     "saved_model": (
         "TensorFlow",
         "python",
         "import tensorflow as tf\n\nmodel = tf.saved_model.load({!r})\n"
-        "logits = model.serve(batch)  # a dict of int32 tensors",
+        "# batch is a dict of int32 tensors, such as token_ids.\n"
+        "logits = model.serve(batch)",
     ),
     "preset": (
         "keras-hub",

@@ -448,8 +448,8 @@ def _file_labels(files: list[ExportedFile]):
         for file, label in zip(files, short, strict=True)
     ]
     longest = [
-        f"{label}, {file.file}"
-        for file, label in zip(files, longer, strict=True)
+        f"{label}, {file.file.removeprefix('exports/')}"
+        for file, label in zip(files, short, strict=True)
     ]
     return [
         next(

@@ -249,7 +249,7 @@ def test_the_verb_prints_the_numbers_of_the_phone(
         (["--adb"], "needs --benchmark-model"),
         (["--adb", "--profile"], "--profile measures on this machine"),
         (["--tokenizer", "MISSING"], "--tokenizer is for --end-to-end"),
-        (["--profile", "--delegate", "none"], "one file with XNNPACK"),
+        (["--profile", "--delegate", "none"], "Remove --delegate"),
         (["--delegate", "gpu"], "xnnpack, none"),
     ],
     ids=["program", "profile", "tokenizer", "delegate", "unknown"],

@@ -128,6 +128,7 @@ def test_hugging_face_directory_is_uploaded_as_a_folder(
         (["{preset}/config.json", TO], "is not a directory"),
         (["{empty}", TO], "has no model to upload"),
         (["{preset}", TO, "--yes", "--dry-run"], "--yes clashes with"),
+        (["{preset}", TO, "--license", "GPL v3"], "received 'GPL v3'"),
     ],
 )
 def test_mistakes_are_one_line(words, problem, preset, tmp_path, capsys):
