@@ -39,6 +39,7 @@ for task in "${tasks[@]}"; do
             run=runs/quantization/${task}_${precision}_seed$seed
             kdkit distill pkd "${taught[@]}" --student "$student" \
                 --stages quantization --quantize $precision --control \
+                --set stages.quantization.epochs=1 \
                 --run-dir "$run"
             for arm in student control; do
                 kdkit export "$run" --arm $arm --precision $precision \
