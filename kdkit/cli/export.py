@@ -56,6 +56,7 @@ from kdkit.cli.bundle import require_fitting_options
 from kdkit.cli.bundle import string_inputs
 from kdkit.cli.bundle import with_precision
 from kdkit.cli.bundle import write_bundle
+from kdkit.cli.groups import License
 from kdkit.cli.groups import ModelChoiceOptions
 from kdkit.cli.groups import TaskOptions
 from kdkit.cli.models import Opened
@@ -136,7 +137,7 @@ class Options(ModelChoiceOptions, TaskOptions):
         "return probabilities: softmax, for several labels sigmoid.",
         default=False,
     )
-    license: str | None = option(
+    license: License | None = option(
         "the license in the model card, such as apache-2.0. Defaults to that "
         "of the teacher's checkpoint, if it names one.",
         metavar="NAME",
@@ -145,6 +146,20 @@ class Options(ModelChoiceOptions, TaskOptions):
 
 def run(options):
     export_model(options)
+
+
+def validate(options, checks_fields: bool = False) -> None:
+    """Raises one error for all options that do not fit together.
+
+    Args:
+        options: the parsed options of `kdkit export`.
+        checks_fields: bool. Not used: the verb has no fields of a recipe.
+
+    Raises:
+        UsageError: with all mistakes.
+    """
+    del checks_fields
+    require_fitting_options(options)
 
 
 TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
@@ -176,7 +191,9 @@ def export_model(options) -> None:
     if has_collapsed:
         print(f"{HELP}.", flush=True)
     if options.format in TIMED and not options.bundle:
-        run = None if place.run is None else options.model
+        run = None
+        if place.run is not None and options.output is None:
+            run = options.model
         if run is not None and not is_run(pathlib.Path(run)):
             run = str(place.run.path)  # the model is inside it
         files = _paths(place, export.get_exporter(options.format), options)
@@ -520,7 +537,7 @@ def _require_precisions(exporter, precisions):
         raise UsageError(
             f"--precision: {exporter.title} files have "
             f"{' or '.join(exporter.precisions)}. Received: "
-            f"{', '.join(wrong)}."
+            f"{', '.join(wrong)}. Remove it, or choose another --format."
         )
 
 

@@ -1,6 +1,7 @@
 """Groups of options that several verbs share. Each option is declared once."""
 
 import dataclasses
+import re
 import typing
 
 from kdkit.cli.parser import File
@@ -42,8 +43,19 @@ def a_length(text: str) -> int:
     return length
 
 
+def a_license(text: str) -> str:
+    """Converts a text to the name of a license in a model card."""
+    if not re.fullmatch(r"[\w.+-]+", text):
+        raise ValueError(
+            "expected a license's short name, such as apache-2.0, received "
+            f"{shortened(text)}"
+        )
+    return text
+
+
 Seed = typing.Annotated[int, a_seed]
 Length = typing.Annotated[int, a_length]
+License = typing.Annotated[str, a_license]
 
 
 @dataclasses.dataclass

@@ -36,9 +36,9 @@ from kdkit.export.inputs import TENSORS
 from kdkit.export.inputs import batch_shape
 from kdkit.export.litert_files import input_name
 from kdkit.export.litert_files import interpreter
+from kdkit.export.litert_files import packed_model
 from kdkit.quantization.schemes import MIN_ROWS
 
-flatbuffers = LateModule("flatbuffers", "flatbuffers")
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 quantizer = LateModule("ai_edge_quantizer.quantizer", "ai-edge-quantizer")
 recipes = LateModule("ai_edge_quantizer.recipe_manager", "ai-edge-quantizer")
@@ -54,7 +54,6 @@ BLOCK = 32  # weights with one scale in int4
 MASK_DISTANCE = 104.0
 MASK_LIMIT = -1e4  # constants up to it are masks, not weights
 ABSORBING = -1e30  # the sum of a score and a constant below is the constant
-IDENTIFIER = b"TFL3"
 _TABLES = ("GATHER", "BROADCAST_TO", "SLICE", "STRIDED_SLICE")
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 
@@ -211,7 +210,7 @@ def quantized(
         )
     found = _Graphs(bytes(result.quantized_model))
     found.quantize_positions((kernels or {}).values())
-    return found.packed()
+    return packed_model(found.model)
 
 
 def clamp_masks(content: bytes, constant: float) -> bytes:
@@ -242,7 +241,7 @@ def clamp_masks(content: bytes, constant: float) -> bytes:
         buffer.data = np.frombuffer(np.float32(constant).tobytes(), "uint8")
         graphs.model.buffers.append(buffer)
         old.buffer = len(graphs.model.buffers) - 1
-    return graphs.packed()
+    return packed_model(graphs.model)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -283,11 +282,6 @@ class _Graphs:
             for name, number in vars(schema.BuiltinOperator).items()
             if isinstance(number, int)
         }
-
-    def packed(self):
-        builder = flatbuffers.Builder()
-        builder.Finish(self.model.Pack(builder), IDENTIFIER)
-        return bytes(builder.Output())
 
     def operators(self):
         """Yields the graph, its number, the operator and its name."""
@@ -510,7 +504,9 @@ def _calibrated(graphs, batches):
     scores = {number for graph, _, number in graphs.masks() if graph is main}
     found = {number: (math.inf, -math.inf) for number in numbers | scores}
     ranks = dict.fromkeys(found, 1)
-    inputs = {input_name(one): one for one in runner.get_input_details()}
+    inputs = {
+        input_name(one["name"]): one for one in runner.get_input_details()
+    }
     shape = None
     for batch in _small(batches or ()):
         batch = {name: batch[name] for name in inputs}
