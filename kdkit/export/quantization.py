@@ -7,7 +7,8 @@ from the converter's fp32 file by ai-edge-quantizer:
   `FULLY_CONNECTED`) and convolution in 8 bits.
 - `int16x8`: the same places, with activations in 16 bits.
 - `int4`: weights of every dense product in 4 bits, activations quantized at
-  run time. Convolutions and output matrices of tied embeddings have 8 bits.
+  run time. Convolutions and output matrices of tied embeddings have 8 bits;
+  a decoder's lookup reads the rows of that matrix.
 
 Embedding tables have 8 bits in all three. Layer normalization, softmax, GELU,
 attention products and additions stay in floats: docs/quantization.md contains
