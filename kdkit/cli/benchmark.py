@@ -132,7 +132,7 @@ def benchmark_files(options) -> None:
         UsageError: if a file is missing or not an exported file, if the shape
             does not fit it, or if a run has no files.
     """
-    _validate(options)
+    validate(options)
     # A run may also have files that these options do not measure.
     only = options.delegate or options.profile or options.adb is not None
     exporters = [
@@ -221,8 +221,17 @@ def benchmark_files(options) -> None:
     )
 
 
-def _validate(options):
-    """Reports options that do not fit together, before any work."""
+def validate(options, checks_fields: bool = False) -> None:
+    """Raises one error for all options that do not fit together.
+
+    Args:
+        options: the parsed options of `kdkit benchmark`.
+        checks_fields: bool. Not used: the verb has no fields of a recipe.
+
+    Raises:
+        UsageError: with all mistakes.
+    """
+    del checks_fields
     with all_mistakes() as check:
         for given, name in (
             (options.profile, "--profile"),

@@ -149,6 +149,20 @@ def run(options):
     export_model(options)
 
 
+def validate(options, checks_fields: bool = False) -> None:
+    """Raises one error for all options that do not fit together.
+
+    Args:
+        options: the parsed options of `kdkit export`.
+        checks_fields: bool. Not used: the verb has no fields of a recipe.
+
+    Raises:
+        UsageError: with all mistakes.
+    """
+    del checks_fields
+    require_fitting_options(options)
+
+
 TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
 VERIFICATION_ROWS = 256
 
@@ -179,7 +193,9 @@ def export_model(options) -> None:
     if has_collapsed:
         print(f"{HELP}.", flush=True)
     if options.format in TIMED and not options.bundle:
-        run = None if place.run is None else options.model
+        run = None
+        if place.run is not None and options.output is None:
+            run = options.model
         if run is not None and not is_run(pathlib.Path(run)):
             run = str(_as_written(place.run.path))  # the model is inside it
         files = _paths(place, export.get_exporter(options.format), options)

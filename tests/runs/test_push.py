@@ -138,6 +138,17 @@ def test_mistakes_are_one_line(words, problem, preset, tmp_path, capsys):
     assert problem in line
 
 
+def test_a_license_without_effect_is_refused(preset, uploads, capsys):
+    (preset / "README.md").write_text("mine")
+    assert push(preset, TO, "--yes", "--license", "mit") == 2
+    assert "--license does not change it" in capsys.readouterr().err
+    assert push(preset, "hf://ada", "--license", "Apache 2.0", "--yes") == 2
+    error = capsys.readouterr().err
+    assert "license's short name" in error
+    assert "Unknown place to upload to" in error
+    assert uploads == []
+
+
 def test_missing_token_is_reported_before_the_upload(
     preset, uploads, monkeypatch, capsys
 ):
