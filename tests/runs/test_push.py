@@ -144,7 +144,7 @@ def test_a_license_without_effect_is_refused(preset, uploads, capsys):
     assert "--license does not change it" in capsys.readouterr().err
     assert push(preset, "hf://ada", "--license", "Apache 2.0", "--yes") == 2
     error = capsys.readouterr().err
-    assert "license's short name" in error
+    assert "identifier of a license" in error
     assert "Unknown place to upload to" in error
     assert uploads == []
 
