@@ -11,6 +11,7 @@ LARGEST_LOGIT = 1e30  # in effect infinite, but 0 times it is 0
 STATE_TAPS = (
     "embedding_output",
     "pooled_output",
+    "sentence_embedding",
     "hidden_states",
     "cls_states",
 )
@@ -148,6 +149,8 @@ class DistillationLoss:
     top_k = None
     # Whether padded positions count. The teacher cache does not store them.
     counts_padding = False
+    # Whether teacher and student must have the same width.
+    needs_same_width = True
     # The smallest number of classes that the logits may have.
     min_classes = 1
     # Whether the loss of equal tensors is above 0, as for cross-entropies.
