@@ -68,6 +68,7 @@ _DEFINED_IN = {
     "padding_row": "architectures",
     "perturbed": "noise",
     "pooling_of": "embedders",
+    "reduce_width": "embedders",
     "register_family": "families",
     "require_hugging_face": "hugging_face_saving",
     "save_embedder": "embedder_files",
