@@ -292,7 +292,7 @@ def test_a_call_in_python_makes_the_same_student(teacher, tmp_path):
         run_dir=tmp_path / "run",
         texts=[file],
         layers=[3],
-        settings={"jit_compile": False},
+        settings={"jit_compile": False, "data.sequence_length": LENGTH},
         verbose=0,
     ) as result:
         assert set(result.metrics) == {"spearman", "pearson"}
