@@ -1,6 +1,11 @@
 """Tasks: their data, heads, labels and metrics, by kind."""
 
 from kdkit.tasks.baseline import Baseline
+from kdkit.tasks.embedding_metrics import bitext_metrics
+from kdkit.tasks.embedding_metrics import cosines
+from kdkit.tasks.embedding_metrics import nearest
+from kdkit.tasks.embedding_metrics import pair_metrics
+from kdkit.tasks.embedding_metrics import retrieval_metrics
 from kdkit.tasks.kinds import Kind
 from kdkit.tasks.kinds import MultiLabel
 from kdkit.tasks.kinds import MultipleChoice
@@ -32,12 +37,17 @@ __all__ = [
     "Tagging",
     "Task",
     "agreement",
+    "bitext_metrics",
+    "cosines",
     "from_table",
     "from_toml",
     "generation_metrics",
     "generation_signatures",
     "get_task",
     "majority_accuracy",
+    "nearest",
+    "pair_metrics",
     "register_task",
+    "retrieval_metrics",
     "task_of_table",
 ]
