@@ -6,6 +6,7 @@ from kdkit.tasks.embedding_metrics import cosines
 from kdkit.tasks.embedding_metrics import nearest
 from kdkit.tasks.embedding_metrics import pair_metrics
 from kdkit.tasks.embedding_metrics import retrieval_metrics
+from kdkit.tasks.embeddings import embed_texts
 from kdkit.tasks.kinds import Kind
 from kdkit.tasks.kinds import MultiLabel
 from kdkit.tasks.kinds import MultipleChoice
@@ -39,6 +40,7 @@ __all__ = [
     "agreement",
     "bitext_metrics",
     "cosines",
+    "embed_texts",
     "from_table",
     "from_toml",
     "generation_metrics",
