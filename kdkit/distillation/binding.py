@@ -26,6 +26,7 @@ from kdkit.losses.base import STATE_TAPS
 from kdkit.losses.base import safe_divide
 from kdkit.taps import ATTENTION_TAPS
 from kdkit.taps import PER_LAYER_TAPS
+from kdkit.taps import SENTENCE_EMBEDDING
 from kdkit.taps import VECTOR_TAPS
 from kdkit.taps import Entry
 from kdkit.taps import require_taps
@@ -107,7 +108,7 @@ def _bind_one(objective, teacher, student, dtype, suffix):
     _require_matching_sizes(objective, teacher, student)
     projections = {}
     if objective.projection is not None:
-        widths = student.hidden_dim, teacher.hidden_dim
+        widths = student.width(objective.tap), teacher.width(objective.tap)
         if objective.reads_layers:
             theirs, ours = _layer_shapes(objective, teacher, student)
             widths = ours[-1], theirs[-1]
@@ -309,12 +310,13 @@ def _require_matching_sizes(objective, teacher, student):
     if (
         kind in STATE_TAPS
         and objective.projection is None
-        and teacher.hidden_dim != student.hidden_dim
+        and teacher.width(tap) != student.width(tap)
     ):
+        size = "dimensions" if tap == SENTENCE_EMBEDDING else "hidden_dim"
         raise UsageError(
             f"Objective {name!r} compares tap {tap!r} of different widths "
-            "without a projection. Received: teacher hidden_dim="
-            f"{teacher.hidden_dim}, student hidden_dim={student.hidden_dim}. "
+            f"without a projection. Received: teacher {size}="
+            f"{teacher.width(tap)}, student {size}={student.width(tap)}. "
             'Pass projection="shared" or projection="per_layer".'
         )
     relations = isinstance(objective.loss, RelationKLDivergence)

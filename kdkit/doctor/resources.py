@@ -84,7 +84,7 @@ def tapped_size(
         return shape.num_heads * length * length
     if kind in (*VECTOR_TAPS, "hidden_states", "embedding_output"):
         return shape.hidden_dim * length
-    return shape.hidden_dim
+    return shape.width(kind)
 
 
 def activations(shape: ModelShape, length: int) -> int:

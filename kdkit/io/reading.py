@@ -240,8 +240,9 @@ def read_json(
     what: str,
     check: Callable[[dict], str | None] = lambda value: None,
     most: int = MAX_JSON_BYTES,
+    kind: type = dict,
 ) -> dict:
-    """Returns the JSON object in a file.
+    """Returns the JSON object in a file, or the list.
 
     Args:
         path: path of the file.
@@ -249,6 +250,7 @@ def read_json(
         check: callable of the object that returns an error, or `None`. Defaults
             to one that accepts everything.
         most: int. Maximum number of bytes. Defaults to 64 MiB.
+        kind: type. `list` for a file with a list. Defaults to `dict`.
 
     Raises:
         UsageError: if the file cannot be read, is too large or is not the
@@ -267,7 +269,7 @@ def read_json(
         problem = f"expected at most {most} bytes. Received: more"
     else:
         try:
-            value = parse_json(content)
+            value = parse_json(content, kind)
             problem = check(value)
         except UsageError as error:
             problem = str(error)

@@ -11,6 +11,7 @@ LARGEST_LOGIT = 1e30  # in effect infinite, but 0 times it is 0
 STATE_TAPS = (
     "embedding_output",
     "pooled_output",
+    "sentence_embedding",
     "hidden_states",
     "cls_states",
 )

@@ -25,6 +25,7 @@ from kdkit.errors import shortened
 from kdkit.models.families import FAMILIES
 from kdkit.models.families import family_of
 from kdkit.models.families import find_backbone
+from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.weights import TABLE
 from kdkit.weights import layers_at_their_start
 
@@ -124,10 +125,11 @@ def in_policy(model, name: str):
     """Returns the model, or a copy that computes in another precision.
 
     Args:
-        model: an encoder, a classifier or a masked language model.
+        model: an encoder, a classifier, an embedder or a masked language
+            model.
         name: string. One of `kdkit.backends.POLICIES`.
     """
-    head_model = find_head(model)
+    head_model = _named_layer(model, (*HEADS, SENTENCE_EMBEDDING))
     if head_model is None:
         return with_policy(model, name)
     backbone = backbone_of(model)
@@ -149,8 +151,12 @@ def has_encoder(model) -> bool:
 
 def find_head(model):
     """Returns the head as its own model, `None` for other classifiers."""
+    return _named_layer(model, HEADS)
+
+
+def _named_layer(model, names):
     for layer in getattr(model, "layers", ()):
-        if layer.name in HEADS:
+        if layer.name in names:
             return layer
     return None
 

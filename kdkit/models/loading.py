@@ -150,7 +150,7 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
         directory = find_preset_directory(path)
         require_safe_directory(directory)
         if holds_plain_encoder(directory):
-            classifier = _load_task(str(directory))
+            classifier = load_task(str(directory))
             return classifier.model.backbone, classifier.tokenizer
         require_convertible(directory)
         place = str(directory)
@@ -297,7 +297,7 @@ def _load_directory(path, head):
     """Loads a keras-hub or a Hugging Face directory."""
     require_safe_directory(path)
     if task_class(path).endswith("TextClassifier"):
-        return _load_task(str(path))
+        return load_task(str(path))
     require_convertible(path)
     if (path / HEAD_FILE).is_file():
         require_safe_archive(path / HEAD_FILE)
@@ -340,10 +340,22 @@ def _load_named_preset(name, head):
         ) from error
 
 
-def _load_task(source):
-    """Loads a keras-hub task model, including its head."""
+def load_task(source, task=None) -> LoadedModel:
+    """Loads a keras-hub task model, including its head.
+
+    Args:
+        source: string. A directory whose files were checked, or a preset.
+        task: class of `keras_hub.models`. Defaults to `TextClassifier`.
+
+    Returns:
+        `LoadedModel`, whose model has no preprocessor.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model cannot be loaded.
+    """
     with loading(source):
-        model = keras_hub.models.TextClassifier.from_preset(source)
+        task = keras_hub.models.TextClassifier if task is None else task
+        model = task.from_preset(source)
         tokenizer = getattr(model.preprocessor, "tokenizer", None)
         by_kdkit = (pathlib.Path(source) / DIGESTS_FILE).is_file()
         length = preprocessor_length(model.preprocessor, is_chosen=by_kdkit)

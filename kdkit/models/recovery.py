@@ -15,6 +15,7 @@ from kdkit.io.reading import read_json
 DIGESTS_FILE = "digests.json"
 # Their dates are reset. ZIP archives have their own checksums.
 METADATA, HEAD_FILE, ARCHIVE = "metadata.json", "head.keras", ".keras"
+POOLING_FILE = "sentence_embedding.keras"
 CONFIG, SHARED_OBJECT = "config.json", "shared_object_id"
 NO_DATE = "1980-01-01@00:00:00"  # the earliest date in ZIP
 # Without checksums: names that are compared with the task's, and files that
@@ -30,7 +31,7 @@ def write_digests(directory) -> None:
             written.
     """
     directory = pathlib.Path(directory)
-    for name in (METADATA, HEAD_FILE):
+    for name in (METADATA, HEAD_FILE, POOLING_FILE):
         if (directory / name).is_file():
             forget_process(directory / name)
     files = {

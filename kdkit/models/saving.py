@@ -61,9 +61,9 @@ def save_preset(model, tokenizer, path, sequence_length, head=None):
     path = pathlib.Path(path)
     head_model = find_head(model)
     if head_model is None:
-        _save_task(model, tokenizer, path, sequence_length)
+        save_task(model, tokenizer, path, sequence_length)
     else:
-        _save_encoder(backbone_of(model), tokenizer, path)
+        save_plain_encoder(backbone_of(model), tokenizer, path)
         head_model.save(path / HEAD_FILE)
     if head is not None:
         save_labels(head, path / LABELS_FILE)
@@ -85,11 +85,12 @@ def save_encoder(backbone, tokenizer, path):
     Raises:
         UsageError: (a `ValueError`) if the tokenizer does not fit the model.
     """
-    _save_encoder(backbone, tokenizer, path)
+    save_plain_encoder(backbone, tokenizer, path)
     write_digests(path)
 
 
-def _save_encoder(backbone, tokenizer, path):
+def save_plain_encoder(backbone, tokenizer, path):
+    """Does the same as `save_encoder`, without checksums."""
     tokenizer = family_tokenizer(backbone, tokenizer)
     as_keras_hub(backbone).save_to_preset(str(path))
     plain_tokenizer(tokenizer).save_to_preset(str(path))
@@ -98,7 +99,12 @@ def _save_encoder(backbone, tokenizer, path):
     save_readme(path, tokenizer_note(tokenizer), settings_note(backbone))
 
 
-def _save_task(model, tokenizer, path, sequence_length):
+def save_task(model, tokenizer, path, sequence_length):
+    """Writes a keras-hub task model as a preset, without checksums.
+
+    Args:
+        model, tokenizer, path, sequence_length: as in `save_preset`.
+    """
     tokenizer = family_tokenizer(model, tokenizer)
     # A copy, because a saved compiled model includes its optimizer.
     copy = as_keras_hub(model)

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.models.bilstm import build_bilstm
+from kdkit.models.embedders import require_embedder
+from kdkit.models.embedders import with_encoder
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.families import FAMILIES
 from kdkit.models.families import blocks_of
@@ -291,6 +293,34 @@ def copy_blocks(encoder, layers, num_classes=None):
     if num_classes is None:
         return backbone
     return add_head(backbone, Head("sequence", num_classes))
+
+
+def dropped_layers(embedder, layers):
+    """Builds an embedder from chosen blocks of another one.
+
+    The new embedder has the pooling, the embeddings and the chosen blocks of
+    the given one, with their weights, as in `copy_blocks`.
+
+    Args:
+        embedder: `keras.Model`, the result of `kdkit.models.make_embedder` or
+            the model of `kdkit.models.load_embedder`.
+        layers: sequence of ints. The blocks, counted from 1, in the new order.
+
+    Returns:
+        An embedder with vectors of the same width.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is not an embedder, or a
+            layer is out of range.
+
+    Example:
+
+    ```python
+    student = kdkit.models.dropped_layers(teacher, [1, 3, 6])
+    ```
+    """
+    require_embedder(embedder)
+    return with_encoder(embedder, copy_blocks(embedder, layers))
 
 
 SIZES = (

@@ -151,7 +151,7 @@ def convert_tokenizer(family, tokenizer):
     """
     if family is None or isinstance(tokenizer, family.tokenizer):
         return tokenizer
-    if isinstance(tokenizer, MassTokenizer) and family.reads_sentence_pieces:
+    if _reads_sentence_pieces(family, tokenizer):
         return tokenizer
     if not (isinstance(tokenizer, WordPiece) and _has_pieces(family)):
         raise UsageError(
@@ -168,6 +168,19 @@ def convert_tokenizer(family, tokenizer):
         {**config, "vocabulary": plain.get_vocabulary()}
     )
     return with_rules(converted, tokenizer_rules(tokenizer))
+
+
+def _reads_sentence_pieces(family, tokenizer):
+    """Whether a family without sentence pieces of its own reads these.
+
+    Multilingual BERT models exist with XLM-RoBERTa's tokenizer.
+    """
+    if not family.reads_sentence_pieces:
+        return False
+    if isinstance(tokenizer, MassTokenizer):
+        return True
+    xlm_roberta = keras_hub.tokenizers.XLMRobertaTokenizer
+    return isinstance(tokenizer, xlm_roberta) and not family.is_decoder
 
 
 def _has_pieces(family):

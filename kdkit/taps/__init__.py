@@ -12,6 +12,7 @@ _DEFINED_IN = {
     "LENGTH": "entries",
     "OUTPUT_TAPS": "names",
     "PER_LAYER_TAPS": "names",
+    "SENTENCE_EMBEDDING": "names",
     "SEQ2SEQ_TAPS": "names",
     "STATE_TAPS": "names",
     "TAPS": "names",

@@ -2,7 +2,13 @@
 
 from collections.abc import Callable
 
-OUTPUT_TAPS = ("logits", "embedding_output", "pooled_output")
+SENTENCE_EMBEDDING = "sentence_embedding"  # the output of an embedder
+OUTPUT_TAPS = (
+    "logits",
+    "embedding_output",
+    "pooled_output",
+    SENTENCE_EMBEDDING,
+)
 STATE_TAPS = ("hidden_states", "cls_states")
 ATTENTION_TAPS = ("attention_logits", "attention_probs")
 VECTOR_TAPS = ("queries", "keys", "values")

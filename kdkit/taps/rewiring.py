@@ -14,6 +14,7 @@ import keras
 from keras import ops
 
 from kdkit.errors import UsageError
+from kdkit.models.embedders import is_embedder
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.families import DECODERS
 from kdkit.models.families import DecoderBlock
@@ -27,6 +28,7 @@ from kdkit.taps.masks import padding_masks
 from kdkit.taps.masks import select_inputs
 from kdkit.taps.names import ATTENTION_TAPS
 from kdkit.taps.names import CLS_INDEX
+from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.taps.names import VECTOR_TAPS
 from kdkit.taps.names import is_layer_tap
 from kdkit.taps.names import name_tap
@@ -58,8 +60,8 @@ def with_states(model, backbone, stacks, reads_cross):
 
     Returns:
         `keras.Model` that returns a dict. It has the backbone's outputs by
-        name, or the output of the model around it as `"logits"`, and lists of
-        tensors, `hidden_states` and `attention_inputs`, with the stack's name
+        name, or the output of the model around it as `"logits"` (of an
+        embedder as `"sentence_embedding"`), and lists of tensors, `hidden_states` and `attention_inputs`, with the stack's name
         as prefix. With `reads_cross` it also has `cross_attention_inputs` and
         `cross_sources`.
     """
@@ -88,8 +90,9 @@ def with_states(model, backbone, stacks, reads_cross):
             "its hidden states are ambiguous. Expected one call. Tap the "
             "backbone itself."
         )
-    (logits,) = keras.tree.flatten(clone.output)
-    return keras.Model(clone.input, {"logits": logits, **taken[0]})
+    (output,) = keras.tree.flatten(clone.output)
+    name = SENTENCE_EMBEDDING if is_embedder(model) else "logits"
+    return keras.Model(clone.input, {name: output, **taken[0]})
 
 
 def _backbone_graph(backbone, stacks, reads_cross):
@@ -215,7 +218,9 @@ def tapped(model, taps, factor_logits=False):
     `tapped_model(x, training=False)`, inside or outside of a `tf.function`.
 
     Taps of the whole model: `"logits"`, `"embedding_output"` (the input of the
-    first block), `"pooled_output"`.
+    first block), `"pooled_output"`; for an embedder (see
+    `kdkit.models.make_embedder`) instead of logits its output,
+    `"sentence_embedding"`, (batch_size, dimensions).
 
     Taps per layer are lists. Lists of N + 1 tensors, where 0 is the embedding
     output: `"hidden_states"`, (batch_size, sequence_length, hidden_dim), and
@@ -284,7 +289,7 @@ class TappedModel:
         family = ALL_FAMILIES.get(self.shape.family)
         self._padding_token = family and family.padding_token
         self._embeddings = output_embeddings(model) if factor_logits else None
-        if factor_logits or set(self.taps) - {"logits"}:
+        if factor_logits or set(self.taps) - {"logits", SENTENCE_EMBEDDING}:
             backbone = find_backbone(model)
             _require_mask_input(model, backbone)
             self._stacks = stacks_of(backbone)
@@ -318,8 +323,8 @@ class TappedModel:
         if not self.taps:
             return {}
         if not self._stacks:
-            (logits,) = keras.tree.flatten(outputs)
-            return {"logits": logits}
+            (output,) = keras.tree.flatten(outputs)
+            return dict.fromkeys(self.taps, output)  # an output has one name
         logits = outputs.get("logits")
         if self._embeddings is not None:
             last = outputs["sequence_output"]
@@ -329,6 +334,7 @@ class TappedModel:
         read = {
             "logits": logits,
             "pooled_output": outputs.get("pooled_output"),
+            SENTENCE_EMBEDDING: outputs.get(SENTENCE_EMBEDDING),
         }
         for part in self._stacks:
             states = list(outputs[name_tap(part, "hidden_states")])

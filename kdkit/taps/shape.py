@@ -5,6 +5,8 @@ import dataclasses
 import keras
 
 from kdkit.errors import UsageError
+from kdkit.models.embedders import embedding_width
+from kdkit.models.embedders import is_embedder
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.families import adapters_of
 from kdkit.models.families import family_of
@@ -15,6 +17,7 @@ from kdkit.taps.layers import OUTPUT
 from kdkit.taps.layers import has_graph
 from kdkit.taps.layers import output_specs
 from kdkit.taps.names import PER_LAYER_TAPS
+from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.taps.names import SEQ2SEQ_TAPS
 from kdkit.taps.names import STATE_TAPS
 from kdkit.taps.names import TAPS
@@ -47,6 +50,8 @@ class ModelShape:
         layers: pairs of the name of a layer tap and its tensor's shape, a
             tuple with `None` for the batch and other open axes. Only taps that
             `describe` was asked for. Defaults to none.
+        embedding_width: int or `None`. The dimensions of an embedder's
+            vectors; `None` for other models. An embedder has no classes.
     """
 
     num_classes: int | None
@@ -58,6 +63,7 @@ class ModelShape:
     encoder_num_layers: int | None = None
     decoder_num_layers: int | None = None
     layers: tuple[tuple[str, tuple], ...] = ()
+    embedding_width: int | None = None
 
     def __post_init__(self):
         pairs = ((name, tuple(shape)) for name, shape in self.layers)
@@ -67,6 +73,8 @@ class ModelShape:
     def taps(self) -> tuple[str, ...]:
         """The taps that a model of this shape has."""
         names = [] if self.num_classes is None else ["logits"]
+        if self.embedding_width is not None:
+            names.append(SENTENCE_EMBEDDING)
         if self.num_layers is not None:
             names.append("embedding_output")
             if self.has_pooled_output:
@@ -82,6 +90,12 @@ class ModelShape:
     def layer_shape(self, tap) -> tuple:
         """Returns the shape of a layer tap, or of logits next to one."""
         return dict(self.layers)[tap_name(tap)]
+
+    def width(self, tap: str) -> int | None:
+        """Returns the width of a tap of states, such as `"hidden_states"`."""
+        if tap == SENTENCE_EMBEDDING:
+            return self.embedding_width
+        return self.hidden_dim
 
     def depth(self, tap: str) -> int | None:
         """Returns the number of blocks in the part that a tap belongs to."""
@@ -121,8 +135,10 @@ def describe(model, taps=(), needs_logits=True) -> ModelShape:
     if any(map(is_layer_tap, taps)) or not has_graph(model):
         specs = output_specs(model, taps)
     backbone = find_backbone(model)
-    num_classes = None
-    if model is not backbone:
+    num_classes = width = None
+    if is_embedder(model):
+        width = embedding_width(model)
+    elif model is not backbone:
         try:
             num_classes = _num_classes(model, specs)
         except UsageError:
@@ -134,7 +150,11 @@ def describe(model, taps=(), needs_logits=True) -> ModelShape:
         layers["logits"] = output.shape
     stacks = {} if backbone is None else adapters_of(backbone)
     if not stacks:
-        return ModelShape(num_classes=num_classes, layers=[*layers.items()])
+        return ModelShape(
+            num_classes=num_classes,
+            layers=[*layers.items()],
+            embedding_width=width,
+        )
     family = family_of(backbone)
     first_block = next(iter(stacks.values()))[0]
     return ModelShape(
@@ -144,6 +164,7 @@ def describe(model, taps=(), needs_logits=True) -> ModelShape:
         has_pooled_output="pooled_output" in named_outputs(backbone),
         family=family and family.name,
         layers=[*layers.items()],
+        embedding_width=width,
         **{
             name_tap(part, "num_layers"): len(blocks)
             for part, blocks in stacks.items()
@@ -200,6 +221,16 @@ def _why_absent(absent, shape):
         return (
             "A ModelShape has the layers that it was made for: pass "
             "kdkit.taps.describe(model, taps=[...])."
+        )
+    if SENTENCE_EMBEDDING in absent:
+        return (
+            "The model is not an embedder: make one from an encoder with "
+            "kdkit.models.make_embedder."
+        )
+    if shape.embedding_width is not None and "logits" in absent:
+        return (
+            "The model is an embedder, whose output is no logits: use "
+            f"{SENTENCE_EMBEDDING!r} instead."
         )
     if shape.decoder_num_layers is not None:
         return (

@@ -45,6 +45,7 @@ class Bert(Family):
     title = "BERT"
     backbone = KerasHubClass("models.BertBackbone")
     classifier = KerasHubClass("models.BertTextClassifier")
+    embedder = KerasHubClass("models.BertTextEmbedder")
     tokenizer = KerasHubClass("tokenizers.BertTokenizer")
     masked_lm = KerasHubClass("models.BertMaskedLM")
     parts = PARTS

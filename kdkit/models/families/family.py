@@ -56,6 +56,8 @@ class Family:
         tokenizer: subclass of `keras_hub.tokenizers.Tokenizer`.
         classifier: subclass of `keras_hub.models.TextClassifier`, `None` for a
             decoder. Defaults to `None`.
+        embedder: subclass of `keras_hub.models.TextEmbedder`, `None` if
+            keras-hub has none. Defaults to `None`.
         masked_lm: subclass of `keras_hub.models.MaskedLM`, `None` if
             keras-hub has none. Defaults to `None`.
         causal_lm: subclass of `keras_hub.models.CausalLM`, `None` for an
@@ -96,6 +98,7 @@ class Family:
     backbone: type
     tokenizer: type
     classifier: type | None = None
+    embedder: type | None = None
     masked_lm: type | None = None
     causal_lm: type | None = None
     block: type[BlockAdapter] = EncoderBlock

@@ -17,6 +17,7 @@ class XlmRoberta(Roberta):
     title = "XLM-RoBERTa"
     backbone = KerasHubClass("models.XLMRobertaBackbone")
     classifier = KerasHubClass("models.XLMRobertaTextClassifier")
+    embedder = KerasHubClass("models.XLMRobertaTextEmbedder")
     tokenizer = KerasHubClass("tokenizers.XLMRobertaTokenizer")
     masked_lm = KerasHubClass("models.XLMRobertaMaskedLM")
     checkpoints = dataclasses.replace(

@@ -1,0 +1,182 @@
+"""Loads and saves embedders: keras-hub presets, runs, other programs' files.
+
+keras-hub's embedders are saved as presets that
+`keras_hub.models.TextEmbedder.from_preset` loads. The others are saved as the
+encoder's preset, and the pooling as a functional model in `POOLING_FILE`.
+"""
+
+import pathlib
+
+import keras
+import keras_hub
+
+from kdkit.errors import UsageError
+from kdkit.models.embedders import POOLINGS
+from kdkit.models.embedders import Pooling
+from kdkit.models.embedders import make_embedder
+from kdkit.models.embedders import pooling_model
+from kdkit.models.embedders import pooling_of
+from kdkit.models.embedders import require_embedder
+from kdkit.models.embedders import standalone_pooling
+from kdkit.models.families import family_of
+from kdkit.models.heads import backbone_of
+from kdkit.models.heads import join
+from kdkit.models.loading import LoadedModel
+from kdkit.models.loading import find_preset_directory
+from kdkit.models.loading import load_encoder
+from kdkit.models.loading import load_task
+from kdkit.models.loading import task_class
+from kdkit.models.places import announce_download
+from kdkit.models.recovery import POOLING_FILE
+from kdkit.models.recovery import write_digests
+from kdkit.models.saving import save_plain_encoder
+from kdkit.models.saving import save_task
+from kdkit.models.sentence_transformers import MODULES
+from kdkit.models.sentence_transformers import load_sentence_transformer
+from kdkit.models.sentence_transformers import require_same_pooling
+from kdkit.models.tokenizers import family_tokenizer
+from kdkit.models.trust import loading
+from kdkit.models.trust import require_safe_archive
+from kdkit.models.trust import require_safe_directory
+from kdkit.models.variants import load_extras
+from kdkit.models.variants import save_extras
+
+LENGTH = "sequence_length"  # the entry of `kdkit.json`
+
+
+def load_embedder(source, pooling=None) -> LoadedModel:
+    """Loads an embedder with its tokenizer.
+
+    Args:
+        source: string or path. A sentence-transformers directory (with
+            `modules.json`), a kdkit run directory, a directory from
+            `kdkit.models.save_embedder`, a keras-hub preset directory with a
+            `TextEmbedder`, or the name of such a preset. With `pooling` also an
+            encoder without pooling: a Hugging Face checkpoint or a preset.
+        pooling: string, one of `kdkit.models.POOLINGS`, or
+            `kdkit.models.Pooling`, for directories that do not describe it.
+            With a string the vectors are normalized, except where
+            `modules.json` has no `Normalize`. Defaults to `None`.
+
+    Returns:
+        `kdkit.models.LoadedModel`. Its `sequence_length` is the largest number
+        of tokens that the embedder was made for, if known.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is no model, its pooling is not
+            described, differs from `pooling` or is one that kdkit does not
+            compute; or if its architecture is unknown.
+
+    Example:
+
+    ```python
+    embedder = kdkit.models.load_embedder("all-MiniLM-L6-v2/")
+    ```
+    """
+    _require_pooling(pooling)
+    path = pathlib.Path(source)
+    if not path.exists():
+        return _load_named(str(source), pooling)
+    if (path / MODULES).is_file():
+        return load_sentence_transformer(path, pooling)
+    path = find_preset_directory(path)
+    require_safe_directory(path)
+    if task_class(path).endswith("TextEmbedder"):
+        loaded = load_task(str(path), keras_hub.models.TextEmbedder)
+    elif (path / POOLING_FILE).is_file():
+        loaded = _load_with_pooling(path)
+    elif pooling is None:
+        raise UsageError(
+            f"The model in {source} has no description of its pooling. "
+            "Expected a sentence-transformers directory or an embedder saved "
+            "by kdkit. To make an embedder from this encoder, pass --pooling "
+            f"mean (in Python pooling='mean'), or another one of {POOLINGS}."
+        )
+    else:
+        backbone, tokenizer = load_encoder(path, needs_pooler=False)
+        model = make_embedder(backbone, _as_pooling(pooling))
+        return LoadedModel(model, tokenizer, True)
+    require_same_pooling(pooling, pooling_of(loaded.model), source)
+    return loaded
+
+
+def save_embedder(model, tokenizer, path, sequence_length) -> None:
+    """Writes an embedder and its tokenizer as a preset directory.
+
+    `load_embedder` loads the directory. Without kdkit a keras-hub embedder
+    loads with `keras_hub.models.TextEmbedder.from_preset`. For other families,
+    and with dense layers, the directory contains the encoder and the tokenizer
+    as presets, and the pooling in `sentence_embedding.keras`: a functional
+    model from the encoder's states to the vector. With `batch`, a dict of
+    tensors:
+
+    ```python
+    encoder = keras_hub.models.Backbone.from_preset(path)
+    pooling = keras.models.load_model(f"{path}/sentence_embedding.keras")
+    states = {**batch, "sequence_output": encoder(batch)}
+    vectors = pooling({name: states[name] for name in pooling.input})
+    ```
+
+    `digests.json` contains checksums, by which kdkit detects damaged files.
+
+    Args:
+        model: an embedder, see `kdkit.models.make_embedder`.
+        tokenizer: the encoder's keras-hub tokenizer.
+        path: string or path of the directory.
+        sequence_length: int. The length to which texts are truncated.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is not an embedder, or the
+            tokenizer does not fit it.
+    """
+    require_embedder(model)
+    path = pathlib.Path(path)
+    backbone = backbone_of(model)
+    own_tokenizer = family_of(backbone).tokenizer
+    if pooling_model(model) is None and isinstance(
+        family_tokenizer(backbone, tokenizer), own_tokenizer
+    ):
+        save_task(model, tokenizer, path, sequence_length)
+    else:
+        save_plain_encoder(backbone, tokenizer, path)
+        standalone_pooling(model).save(path / POOLING_FILE)
+        save_extras(path, **{LENGTH: sequence_length})
+    write_digests(path)
+
+
+def _load_with_pooling(path):
+    """Loads an encoder and the pooling in the file next to it."""
+    require_safe_archive(path / POOLING_FILE)
+    backbone, tokenizer = load_encoder(path, needs_pooler=False)
+    with loading(path):
+        pooling = keras.models.load_model(
+            path / POOLING_FILE, compile=False, safe_mode=True
+        )
+        model = join(backbone, pooling)
+        pooling_of(model)
+    length = load_extras(path).get(LENGTH)
+    length = length if type(length) is int and length > 0 else None
+    return LoadedModel(model, tokenizer, True, sequence_length=length)
+
+
+def _load_named(name, pooling):
+    """Loads a preset by its name in keras-hub."""
+    if pooling is not None:
+        backbone, tokenizer = load_encoder(name, needs_pooler=False)
+        model = make_embedder(backbone, _as_pooling(pooling))
+        return LoadedModel(model, tokenizer, True)
+    announce_download(name)
+    return load_task(name, keras_hub.models.TextEmbedder)
+
+
+def _as_pooling(pooling):
+    return Pooling(pooling) if isinstance(pooling, str) else pooling
+
+
+def _require_pooling(pooling):
+    if not (pooling is None or isinstance(pooling, Pooling)):
+        if pooling not in POOLINGS:
+            raise UsageError(
+                "Invalid value for argument `pooling`. Expected one of "
+                f"{POOLINGS} or a kdkit.models.Pooling. Received: {pooling!r}."
+            )

@@ -1,0 +1,318 @@
+"""Embedders: models that map the token ids of a text to one vector.
+
+The vector is the text's sentence embedding: the encoder's states are pooled to
+one vector, dense layers may follow, and the vector may get length 1. keras-hub
+has such models for BERT and XLM-RoBERTa. For other families, and with dense
+layers, the pooling is a functional model of standard layers on the encoder, as
+the heads in `kdkit.models.heads` are.
+"""
+
+import dataclasses
+
+import keras
+import keras_hub
+from keras import ops
+
+from kdkit.errors import UsageError
+from kdkit.models.families import FAMILIES
+from kdkit.models.families import family_of
+from kdkit.models.heads import EXCLUDED
+from kdkit.models.heads import backbone_of
+from kdkit.models.heads import join
+from kdkit.taps.names import SENTENCE_EMBEDDING
+
+POOLINGS = ("mean", "cls", "max")
+ACTIVATIONS = ("linear", "tanh")
+MASK, TOKENS, STATES = "padding_mask", "token_ids", "sequence_output"
+
+
+@dataclasses.dataclass(frozen=True)
+class DenseSettings:
+    """A dense layer between the pooling and the normalization.
+
+    Args:
+        units: int. The width of its output.
+        use_bias: bool. Defaults to `True`.
+        activation: string. `"linear"` or `"tanh"`. Defaults to `"linear"`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the width or the activation is invalid.
+    """
+
+    units: int
+    use_bias: bool = True
+    activation: str = "linear"
+
+    def __post_init__(self):
+        if type(self.units) is not int or self.units < 1:
+            raise UsageError(
+                "The width of an embedder's dense layer must be a whole number "
+                f"above 0. Received: units={self.units!r}."
+            )
+        if self.activation not in ACTIVATIONS:
+            raise UsageError(
+                "Unknown activation of an embedder's dense layer. Expected one "
+                f"of {ACTIVATIONS}. Received: {self.activation!r}."
+            )
+
+
+@dataclasses.dataclass(frozen=True)
+class Pooling:
+    """How an embedder computes its vector from the encoder's last states.
+
+    Args:
+        mode: string. `"mean"` of the states of all tokens, `"cls"` for the
+            first token's state, or `"max"` over all tokens. Padding does not
+            count. Defaults to `"mean"`.
+        normalize: bool. Whether the vector is divided by its length (L2).
+            Defaults to `True`.
+        dense: tuple of `DenseSettings`. Dense layers between the pooling and
+            the normalization. Defaults to none.
+
+    Raises:
+        UsageError: (a `ValueError`) if the mode is unknown.
+
+    Example:
+
+    >>> kdkit.models.Pooling("cls", normalize=False)
+    Pooling(mode='cls', normalize=False, dense=())
+    """
+
+    mode: str = "mean"
+    normalize: bool = True
+    dense: tuple[DenseSettings, ...] = ()
+
+    def __post_init__(self):
+        if self.mode not in POOLINGS:
+            raise UsageError(
+                f"Unknown pooling. Expected one of {POOLINGS}. Received: "
+                f"{self.mode!r}."
+            )
+        object.__setattr__(self, "dense", tuple(self.dense))
+
+
+def make_embedder(backbone, pooling: Pooling | None = None):
+    """Adds a pooling to an encoder: the result maps texts to vectors.
+
+    The encoder's own layers are used, not copies. Its pooler, if it has one,
+    is frozen, because the vector does not depend on it.
+
+    Args:
+        backbone: an encoder from one of `kdkit.models.families.FAMILIES`.
+        pooling: `kdkit.models.Pooling`. Defaults to `Pooling()`: the mean,
+            divided by its length.
+
+    Returns:
+        A `keras_hub.models.BertTextEmbedder` or `XLMRobertaTextEmbedder`
+        without preprocessor, or for other families and for a pooling with
+        dense layers a functional `keras.Model`. Dense layers have random
+        weights. The input is the encoder's, the output a tensor of shape
+        `(batch_size, dimensions)`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the backbone is not an encoder from a
+            known family.
+
+    Example:
+
+    ```python
+    backbone, tokenizer = kdkit.models.load_encoder("bert_tiny_en_uncased")
+    embedder = kdkit.models.make_embedder(backbone, kdkit.models.Pooling("cls"))
+    ```
+    """
+    pooling = Pooling() if pooling is None else pooling
+    family = family_of(backbone)
+    if family is None or family.is_decoder:
+        name = type(backbone).__name__ if family is None else family.title
+        kind = "" if family is None else ", which is a decoder"
+        raise UsageError(
+            "An embedder needs an encoder, whose states depend on the whole "
+            f"text. Expected one of the families {tuple(FAMILIES)}. Received: "
+            f"a {name}{kind}. Use another model."
+        )
+    if family.embedder is None or pooling.dense:
+        return join(backbone, _pooling_model(backbone, family, pooling))
+    model = family.embedder(
+        backbone, pooling_mode=pooling.mode, normalize=pooling.normalize
+    )
+    pooler = getattr(backbone, "pooled_dense", None)
+    if pooler is not None:
+        pooler.trainable = False  # it gets no gradient
+    model.dtype_policy = backbone.dtype_policy
+    return model
+
+
+def _pooling_model(backbone, family, pooling):
+    """Returns a functional model from the encoder's states to the vector."""
+    states = keras.Input((None, backbone.hidden_dim), name=STATES)
+    inputs = {STATES: states}
+    is_token = None
+    if pooling.mode != "cls":
+        name, padding = MASK, 0
+        if MASK not in backbone.input:
+            name, padding = TOKENS, family.padding_token
+        inputs[name] = keras.Input((None,), dtype="int32", name=name)
+        is_token = ops.not_equal(inputs[name], padding)
+    vector = _pooled(states, is_token, pooling.mode)
+    for number, settings in enumerate(pooling.dense, start=1):
+        vector = keras.layers.Dense(
+            **dataclasses.asdict(settings), name=f"dense_{number}"
+        )(vector)
+    if pooling.normalize:
+        vector = keras.layers.UnitNormalization(name="normalize")(vector)
+    return keras.Model(inputs, vector, name=SENTENCE_EMBEDDING)
+
+
+def _pooled(states, is_token, mode):
+    """Returns the pooled states; the name of a layer contains the mode."""
+    name = f"{mode}_pooling"
+    if mode == "cls":
+        return keras.layers.Identity(name=name)(states[:, 0])
+    if mode == "max":
+        states = ops.where(is_token[..., None], states, EXCLUDED)
+        return keras.layers.GlobalMaxPooling1D(name=name)(states)
+    # A layer multiplies, so that the shares get the precision of the states.
+    tokens = ops.cast(is_token, "float32")
+    count = ops.maximum(ops.sum(tokens, axis=1, keepdims=True), 1.0)
+    shares = ops.expand_dims(tokens / count, -1)
+    return ops.sum(keras.layers.Multiply(name=name)([states, shares]), axis=1)
+
+
+def is_embedder(model) -> bool:
+    """Whether a model's output is a sentence embedding.
+
+    Args:
+        model: any object.
+    """
+    return (
+        isinstance(model, keras_hub.models.TextEmbedder)
+        or pooling_model(model) is not None
+    )
+
+
+def pooling_model(model):
+    """Returns the part of an embedder after its encoder, as its own model.
+
+    Args:
+        model: `keras.Model`.
+
+    Returns:
+        The layer `"sentence_embedding"`, a functional model; `None` for
+        keras-hub's embedders, which have no such layer, and for other models.
+    """
+    for layer in getattr(model, "layers", ()):
+        if layer.name == SENTENCE_EMBEDDING:
+            return layer
+    return None
+
+
+def standalone_pooling(embedder):
+    """Returns `pooling_model`, or a new one for keras-hub's embedders.
+
+    Args:
+        embedder: `keras.Model`.
+    """
+    found = pooling_model(embedder)
+    if found is not None:
+        return found
+    backbone = backbone_of(embedder)
+    return _pooling_model(backbone, family_of(backbone), pooling_of(embedder))
+
+
+def require_embedder(model) -> None:
+    """Raises an error for a model that is not an embedder.
+
+    Args:
+        model: any object.
+
+    Raises:
+        UsageError: (a `ValueError`) that says how to make one.
+    """
+    if not is_embedder(model):
+        raise UsageError(
+            "Expected an embedder, which returns one vector for each text. "
+            f"Received: a {type(model).__name__}. Make an embedder from an "
+            "encoder with kdkit.models.make_embedder(backbone, "
+            'kdkit.models.Pooling("mean")).'
+        )
+
+
+def pooling_of(embedder) -> Pooling:
+    """Returns the `Pooling` of an embedder.
+
+    Args:
+        embedder: `keras.Model`, the result of `make_embedder` or
+            `load_embedder`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is not an embedder.
+    """
+    require_embedder(embedder)
+    model = pooling_model(embedder)
+    if model is None:
+        return Pooling(embedder.pooling_mode, embedder.normalize)
+    names = {layer.name for layer in model.layers}
+    (mode,) = (one for one in POOLINGS if f"{one}_pooling" in names)
+    dense = (
+        DenseSettings(
+            layer.units,
+            layer.use_bias,
+            keras.activations.serialize(layer.activation),
+        )
+        for layer in dense_layers(embedder)
+    )
+    return Pooling(mode, "normalize" in names, tuple(dense))
+
+
+def dense_layers(embedder) -> list:
+    """Returns the dense layers of an embedder's pooling, in their order.
+
+    Args:
+        embedder: `keras.Model`. The result for one without dense layers is
+            empty.
+    """
+    model = pooling_model(embedder)
+    found = [
+        layer
+        for layer in getattr(model, "layers", ())
+        if isinstance(layer, keras.layers.Dense)
+    ]
+    return sorted(found, key=lambda layer: int(layer.name.split("_")[1]))
+
+
+def with_encoder(embedder, backbone):
+    """Returns an embedder on another encoder with the same pooling.
+
+    Args:
+        embedder: `keras.Model`. Its dense layers' weights are copied.
+        backbone: an encoder of the same width.
+
+    Raises:
+        UsageError: (a `ValueError`) if there are dense layers for another
+            width.
+    """
+    made = make_embedder(backbone, pooling_of(embedder))
+    widths = backbone_of(embedder).hidden_dim, backbone.hidden_dim
+    pairs = zip(dense_layers(made), dense_layers(embedder), strict=True)
+    for ours, theirs in pairs:
+        if widths[0] != widths[1]:
+            raise UsageError(
+                "The dense layers of this embedder are for states of width "
+                f"{widths[0]}. Received: an encoder of width {widths[1]}. "
+                "Use an encoder of the same width."
+            )
+        ours.set_weights(theirs.get_weights())
+    return made
+
+
+def embedding_width(embedder) -> int:
+    """Returns the number of dimensions of an embedder's vectors.
+
+    Args:
+        embedder: `keras.Model`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is not an embedder.
+    """
+    require_embedder(embedder)
+    return embedder.output_shape[-1]

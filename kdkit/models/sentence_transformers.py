@@ -1,0 +1,407 @@
+"""Reads and writes the directories of sentence-transformers.
+
+`modules.json` lists the parts of an embedder: a transformer, a pooling, dense
+layers, a normalization. Each part has a folder with a config. A setting is
+followed, rejected by name, or does not change the vectors.
+"""
+
+import dataclasses
+import pathlib
+import warnings
+
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.io.reading import read_json
+from kdkit.models.embedders import POOLINGS
+from kdkit.models.embedders import DenseSettings
+from kdkit.models.embedders import Pooling
+from kdkit.models.embedders import dense_layers
+from kdkit.models.embedders import make_embedder
+from kdkit.models.families import FAMILIES
+from kdkit.models.hugging_face_config import is_convertible
+from kdkit.models.hugging_face_config import is_hugging_face
+from kdkit.models.hugging_face_files import CONFIG
+from kdkit.models.hugging_face_weights import WEIGHTS
+from kdkit.models.hugging_face_weights import Tensors
+from kdkit.models.loading import LoadedModel
+from kdkit.models.loading import load_encoder
+from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.text_rules import TextRules
+from kdkit.models.text_rules import tokenizer_rules
+from kdkit.models.trust import require_safe_directory
+
+MODULES = "modules.json"
+SETTINGS = "config_sentence_transformers.json"
+PACKAGE = "sentence_transformers."
+TRANSFORMER, POOLING, DENSE, NORMALIZE = (
+    "Transformer",
+    "Pooling",
+    "Dense",
+    "Normalize",
+)
+ORDER = (TRANSFORMER, POOLING, DENSE, NORMALIZE)
+# The names of the transformer's settings, by the version that wrote them.
+TRANSFORMER_FILES = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "albert", "xlm-roberta")
+)
+# The earlier names of the pooling modes, in the order of their vectors.
+MODE_FIELDS = {
+    "pooling_mode_cls_token": "cls",
+    "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
+}
+WIDTH_FIELDS = ("embedding_dimension", "word_embedding_dimension")
+DENSE_ACTIVATIONS = {"Tanh": "tanh", "Identity": "linear"}
+VECTOR = "sentence_embedding"
+# Fields of modules with only one supported value, `None` included.
+REQUIRED = {
+    TRANSFORMER: {
+        "transformer_task": "feature-extraction",
+        "module_output_name": "token_embeddings",
+    },
+    POOLING: {"include_prompt": True},
+    DENSE: {
+        "module_input_name": VECTOR,
+        "module_output_name": VECTOR,
+        "use_residual": False,
+    },
+    NORMALIZE: {"module_input_name": VECTOR, "module_output_name": VECTOR},
+}
+KNOWN = "a model of Transformer, Pooling, Dense and Normalize"
+
+
+@dataclasses.dataclass(frozen=True)
+class Module:
+    """A part of an embedder in a sentence-transformers directory.
+
+    Args:
+        kind: string. One of `ORDER`.
+        path: `pathlib.Path` of its folder.
+        config: dict from the folder's config, `None` without one.
+    """
+
+    kind: str
+    path: pathlib.Path
+    config: dict | None
+
+
+def load_sentence_transformer(path, pooling=None) -> LoadedModel:
+    """Loads an embedder from a sentence-transformers directory.
+
+    The vectors and the token ids are those of sentence-transformers, if the
+    texts are encoded with the same length (`LoadedModel.sequence_length`).
+
+    Args:
+        path: path of a directory with a `modules.json`.
+        pooling: as in `kdkit.models.load_embedder`.
+
+    Returns:
+        `kdkit.models.LoadedModel`.
+
+    Raises:
+        UsageError: (a `ValueError`) as in `kdkit.models.load_embedder`.
+    """
+    path = pathlib.Path(path)
+    modules = read_modules(path)
+    transformer, *others = modules
+    described = read_pooling(path, others)
+    if described is None:
+        if pooling is None:
+            raise UsageError(
+                f"{path} has no description of its pooling. Expected the "
+                f"folder of the module Pooling in {MODULES}, with a "
+                "config.json. Restore it from a copy, or pass --pooling mean "
+                f"(in Python pooling='mean'), or another one of {POOLINGS}, if "
+                "the model's card describes it."
+            )
+        if isinstance(pooling, str):
+            kinds = {module.kind for module in others}
+            pooling = Pooling(
+                pooling,
+                normalize=NORMALIZE in kinds,
+                dense=_dense_settings(others),
+            )
+        described = pooling
+    require_same_pooling(pooling, described, path)
+    _require_known_architecture(transformer.path)
+    backbone, tokenizer = load_encoder(transformer.path, needs_pooler=False)
+    _require_width(others, backbone.hidden_dim)
+    model = make_embedder(backbone, described)
+    _load_dense(model, [one for one in others if one.kind == DENSE])
+    _warn_of_prompt(path)
+    tokenizer = _with_lower_case(tokenizer, transformer.config or {})
+    length = _sequence_length(transformer, backbone)
+    return LoadedModel(model, tokenizer, True, sequence_length=length)
+
+
+def require_same_pooling(pooling, described: Pooling, source) -> None:
+    """Raises an error if a given pooling is not the described one.
+
+    Args:
+        pooling: string, `Pooling` or `None`, as in
+            `kdkit.models.load_embedder`.
+        described: `Pooling` of the model.
+        source: string or path of the model, for the error.
+
+    Raises:
+        UsageError: (a `ValueError`) if they differ.
+    """
+    if pooling in (None, described, described.mode):
+        return
+    raise UsageError(
+        f"The embedder in {source} has another pooling than the given one. "
+        f"Expected {described}. Received: {pooling!r}. Omit the pooling."
+    )
+
+
+def read_modules(path: pathlib.Path) -> list[Module]:
+    """Reads the parts of an embedder from `modules.json`.
+
+    Args:
+        path: `pathlib.Path` of the directory.
+
+    Returns:
+        List of `Module`, the transformer first.
+
+    Raises:
+        UsageError: (a `ValueError`) if a file is damaged, a folder is outside
+            of the directory, or kdkit does not compute a part.
+    """
+    what = "the list of a sentence-transformers model's parts"
+    entries = read_json(path / MODULES, what, _modules_error, kind=list)
+    modules = []
+    for entry in entries:
+        kind = entry["type"].rpartition(".")[2]
+        if not entry["type"].startswith(PACKAGE) or kind not in ORDER:
+            raise UsageError(
+                f"{path / MODULES} has the module {shortened(entry['type'])}. "
+                f"Expected one of {ORDER}, because kdkit computes no other. "
+                f"Use {KNOWN}."
+            )
+        folder = path / entry["path"]
+        if folder.is_dir():
+            require_safe_directory(folder, is_built=False)
+        names = ("config.json",)
+        if kind == TRANSFORMER:
+            names = TRANSFORMER_FILES
+        modules.append(Module(kind, folder, _read_config(folder, names)))
+    _require_order(path, [module.kind for module in modules])
+    for module in modules:
+        _require_supported(module)
+    return modules
+
+
+def _modules_error(entries):
+    """Returns the error in a list of modules, or `None`."""
+    for entry in entries:
+        if not (
+            isinstance(entry, dict)
+            and isinstance(entry.get("type"), str)
+            and isinstance(entry.get("path"), str)
+        ):
+            return "expected objects with 'type' and 'path'"
+        folder = pathlib.PurePosixPath(entry["path"])
+        if folder.is_absolute() or {"..", "\\"} & {*folder.parts}:
+            return f"{shortened(entry['path'])} is outside of this directory"
+        if "\0" in entry["path"]:
+            return "a path has a null character"
+    return None
+
+
+def _read_config(folder, names):
+    for name in names:
+        if (folder / name).is_file():
+            return read_json(folder / name, "the config of a module")
+    return None
+
+
+def _require_order(path, kinds):
+    places = [ORDER.index(kind) for kind in kinds]
+    once = [kind for kind in kinds if kind != DENSE]
+    if (
+        not kinds
+        or kinds[0] != TRANSFORMER
+        or places != sorted(places)
+        or len(once) > len(set(once))
+    ):
+        raise UsageError(
+            f"{path / MODULES} has its modules in an order that kdkit does not "
+            f"compute. Expected {', '.join(ORDER)}, with any number of Dense. "
+            f"Received: {', '.join(kinds) or 'none'}. Use {KNOWN}."
+        )
+
+
+def _require_supported(module):
+    """Raises an error for a field that changes the vectors in another way."""
+    for name, expected in REQUIRED[module.kind].items():
+        value = (module.config or {}).get(name)
+        if value not in (None, expected):
+            raise UsageError(
+                f"The module {module.kind} in {module.path} has "
+                f"{name}={shortened(value)}. Expected {expected!r}, because "
+                "kdkit computes nothing else. Use another model."
+            )
+
+
+def read_pooling(path: pathlib.Path, modules) -> Pooling | None:
+    """Reads the pooling of an embedder.
+
+    Args:
+        path: `pathlib.Path` of the directory, for errors.
+        modules: list of `Module`, without the transformer.
+
+    Returns:
+        `Pooling`, or `None` if there is no description.
+
+    Raises:
+        UsageError: (a `ValueError`) if kdkit does not compute the pooling.
+    """
+    kinds = {module.kind: module for module in modules}
+    if POOLING not in kinds or kinds[POOLING].config is None:
+        return None
+    config = kinds[POOLING].config
+    modes = config.get("pooling_mode")
+    if modes is None:
+        modes = [
+            mode for name, mode in MODE_FIELDS.items() if config.get(name)
+        ] or ["mean"]
+    modes = [modes] if isinstance(modes, str) else modes
+    if not isinstance(modes, list) or len(modes) != 1:
+        raise UsageError(
+            f"{kinds[POOLING].path} joins the poolings {shortened(modes)} to "
+            f"one vector. Expected a single one of {POOLINGS}. Use another "
+            "model."
+        )
+    if modes[0] not in POOLINGS:
+        raise UsageError(
+            f"{kinds[POOLING].path} has the pooling {shortened(modes[0])}, "
+            f"which kdkit does not compute. Expected one of {POOLINGS}. Use "
+            "another model."
+        )
+    return Pooling(modes[0], NORMALIZE in kinds, _dense_settings(modules))
+
+
+def _dense_settings(modules):
+    return tuple(
+        _one_dense(module) for module in modules if module.kind == DENSE
+    )
+
+
+def _one_dense(module):
+    """Returns the `DenseSettings` of a module."""
+    config = module.config or {}
+    name = str(config.get("activation_function", "Tanh")).rpartition(".")[2]
+    if name not in DENSE_ACTIVATIONS:
+        raise UsageError(
+            f"The dense layer in {module.path} has the activation {name!r}. "
+            f"Expected one of {sorted(DENSE_ACTIVATIONS)}. Use another model."
+        )
+    units, use_bias = config.get("out_features"), config.get("bias", True)
+    if type(units) is not int or units < 1 or type(use_bias) is not bool:
+        raise UsageError(
+            f"The config of the dense layer in {module.path} is damaged. "
+            "Expected a whole number above 0 as 'out_features' and a boolean "
+            f"as 'bias'. Received: {shortened(units)}, {shortened(use_bias)}. "
+            "Restore it from a copy."
+        )
+    return DenseSettings(units, use_bias, DENSE_ACTIVATIONS[name])
+
+
+def _load_dense(model, modules):
+    """Assigns the weights of the dense layers."""
+    for layer, module in zip(dense_layers(model), modules, strict=True):
+        if not (module.path / WEIGHTS).is_file():
+            raise UsageError(
+                f"The dense layer in {module.path} has no {WEIGHTS}. kdkit "
+                "does not open pickles, because these can run code. If you "
+                "trust the model, convert it in Python with "
+                "sentence_transformers.SentenceTransformer("
+                f"{str(module.path.parent)!r}).save_pretrained(DIRECTORY)."
+            )
+        with Tensors(module.path) as tensors:
+            weights = [tensors.read("linear.weight").T]
+            if layer.use_bias:
+                weights.append(tensors.read("linear.bias"))
+        shapes = [tuple(one.shape) for one in layer.weights]
+        received = [one.shape for one in weights]
+        if received != shapes:
+            raise UsageError(
+                f"The weights in {module.path} do not fit its config. Expected "
+                f"the shapes {shapes}. Received: {received}. Restore the "
+                "folder from a copy."
+            )
+        layer.set_weights(weights)
+
+
+def _require_known_architecture(path):
+    """Raises an error that names an architecture which keras-hub lacks."""
+    file = path / "config.json"
+    if not file.is_file():
+        return  # the loader names the files
+    config = read_json(file, "the config of a model")
+    if is_hugging_face(config) and not is_convertible(config):
+        names = [
+            family.title for family in FAMILIES.values() if family.checkpoints
+        ]
+        raise UsageError(
+            f"The encoder in {path} is of type "
+            f"{shortened(config['model_type'])}, which kdkit does not compute. "
+            f"Expected one of {', '.join(names)}. Use an embedder with such an "
+            "encoder, for example all-MiniLM-L6-v2 instead of "
+            "all-mpnet-base-v2."
+        )
+
+
+def _require_width(modules, width):
+    for module in modules:
+        if module.kind == POOLING and module.config:
+            given = [module.config.get(name) for name in WIDTH_FIELDS]
+            if {*map(str, given)} - {str(None), str(width)}:
+                raise UsageError(
+                    f"The pooling in {module.path} is for another width. "
+                    f"Expected the encoder's {width}. Received: "
+                    f"{shortened(given)}. Restore the model from a copy."
+                )
+
+
+def _with_lower_case(tokenizer, config):
+    """Returns a tokenizer that lower-cases texts if the config requires it."""
+    if config.get("do_lower_case") is not True:
+        return tokenizer
+    rules = tokenizer_rules(tokenizer) or TextRules()
+    if rules.lowercase:
+        return tokenizer
+    steps = ({"type": "Lowercase"}, *rules.normalizer)
+    return with_rules(tokenizer, dataclasses.replace(rules, normalizer=steps))
+
+
+def _sequence_length(transformer, backbone):
+    """Returns the largest number of tokens that the embedder reads."""
+    length = (transformer.config or {}).get("max_seq_length")
+    if length is None:
+        file = transformer.path / CONFIG
+        tokens = read_json(file, "a tokenizer") if file.is_file() else {}
+        length = tokens.get("model_max_length")
+    positions = backbone.max_sequence_length
+    if type(length) not in (int, float) or length < 1:
+        return positions
+    return int(min(length, positions))
+
+
+def _warn_of_prompt(path):
+    """Warns of a prompt that sentence-transformers puts before each text."""
+    file = path / SETTINGS
+    settings = read_json(file, "a model's settings") if file.is_file() else {}
+    prompts, name = settings.get("prompts"), settings.get("default_prompt_name")
+    prompt = prompts.get(name) if isinstance(prompts, dict) else None
+    if isinstance(prompt, str) and prompt:
+        warnings.warn(
+            f"sentence-transformers puts {prompt!r} before each text for the "
+            f"model in {path} (default_prompt_name). kdkit does not. Put the "
+            "prompt into the texts to get the same vectors.",
+            stacklevel=3,
+        )
