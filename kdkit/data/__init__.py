@@ -33,6 +33,8 @@ from kdkit.data.packing import PackedRows
 from kdkit.data.packing import open_packed
 from kdkit.data.packing import pack
 from kdkit.data.packing import pack_stream
+from kdkit.data.retrieval import Retrieval
+from kdkit.data.retrieval import read_retrieval
 from kdkit.data.sentences import EncodedSentences
 from kdkit.data.sentences import PairRows
 from kdkit.data.sentences import SpanRows
@@ -57,6 +59,10 @@ from kdkit.data.tables import open_table
 from kdkit.data.text_files import DETOKENIZERS
 from kdkit.data.text_files import Corpus
 from kdkit.data.text_files import ParallelText
+from kdkit.data.text_overlap import are_among
+from kdkit.data.text_overlap import hash_texts
+from kdkit.data.text_overlap import read_text_hashes
+from kdkit.data.text_overlap import write_text_hashes
 from kdkit.data.token_files import ConllLayout
 from kdkit.data.token_files import PolyphoneLayout
 from kdkit.data.token_files import character_vocabulary
@@ -97,6 +103,7 @@ __all__ = [
     "PolyphoneLayout",
     "Questions",
     "RaceLayout",
+    "Retrieval",
     "CacheableDataset",
     "SequenceDataset",
     "Shares",
@@ -106,6 +113,7 @@ __all__ = [
     "TableLayout",
     "TokenBatches",
     "TokenExamples",
+    "are_among",
     "bucket_boundaries",
     "character_vocabulary",
     "check_augmented",
@@ -117,6 +125,7 @@ __all__ = [
     "for_any_shape",
     "generate_sentiment",
     "generated_pairs",
+    "hash_texts",
     "load_sentiment",
     "encode_sentences",
     "join_sentences",
@@ -130,7 +139,9 @@ __all__ = [
     "parts_of",
     "read_all_word_vectors",
     "read_copies",
+    "read_retrieval",
     "read_table",
+    "read_text_hashes",
     "read_unlabeled",
     "read_word_vectors",
     "rows_within",
@@ -142,4 +153,5 @@ __all__ = [
     "without_texts_of",
     "word_vector_width",
     "words_of_pieces",
+    "write_text_hashes",
 ]
