@@ -27,6 +27,12 @@ With --bundle, the LiteRT files of a classifier are in one folder with the
 vocabulary, the labels, the tokenizer's settings and test vectors for an app.
 With --format saved_model --strings, the SavedModel contains the tokenizer.
 
+The file of an embedder contains its pooling and normalization. kdkit compares
+its vectors with the Keras model's by their cosines, on the run's texts or those
+of --texts. --dimensions N writes the first N numbers of each vector. LiteRT
+files also open with MediaPipe's TextEmbedder. --format sentence_transformers
+writes a directory for SentenceTransformer(DIR).
+
 ONNX needs: pip install 'kdkit[onnx]'. ONNX files take any length.
 
 --format hf writes a directory with weights, config and tokenizer that
@@ -38,6 +44,8 @@ example:
   kdkit export runs/tinybert --bundle
   kdkit export runs/tinybert --format onnx --precision fp32 int8
   kdkit export runs/tinybert --format hf
+  kdkit export runs/embedder --precision fp32 int8 --dimensions 128
+  kdkit export runs/embedder --format sentence_transformers
   kdkit export runs/gpt2 --precision int8 --sequence-length 512
   kdkit export runs/en_de --precision fp32 int8 --sequence-length 64
 """
@@ -56,6 +64,9 @@ from kdkit.cli.bundle import require_fitting_options
 from kdkit.cli.bundle import string_inputs
 from kdkit.cli.bundle import with_precision
 from kdkit.cli.bundle import write_bundle
+from kdkit.cli.embedder_exports import EmbedderOptions
+from kdkit.cli.embedder_exports import is_exported_as_embedder
+from kdkit.cli.embedder_exports import read_embedder
 from kdkit.cli.groups import ModelChoiceOptions
 from kdkit.cli.groups import TaskOptions
 from kdkit.cli.models import Opened
@@ -85,17 +96,17 @@ from kdkit.training.task_data import predict_logits
 
 
 @dataclasses.dataclass
-class Options(ModelChoiceOptions, TaskOptions):
+class Options(ModelChoiceOptions, TaskOptions, EmbedderOptions):
     """files"""
 
     model: Model | None = option(
-        "a run, a preset directory or a .keras file",
+        "a run, a directory with a model or a .keras file",
         positional=True,
         required=True,
     )
     format: str = option(
-        "litert, onnx, saved_model, hf (for transformers), or a registered "
-        "exporter. Defaults to litert.",
+        "litert, onnx, saved_model, hf (for transformers), "
+        "sentence_transformers, or a registered exporter. Defaults to litert.",
         default="litert",
     )
     precision: list[str] | None = option(
@@ -166,6 +177,7 @@ def export_model(options) -> None:
         raise UsageError(
             f"{place.path} is an exported file. Expected a Keras model."
         )
+    is_exported_as_embedder(place, options)
     require_fitting_options(options)
     if options.bundle:
         has_collapsed = _export_bundle(place, options)
@@ -255,6 +267,7 @@ def _write(exporter, read, precision, path, options):
         read.sequence_length,
         verification_data=read.verification_data,
         overwrite=options.overwrite,
+        dimensions=options.dimensions,
         **_format_arguments(exporter, read, options),
     )
     measured = {}
@@ -311,7 +324,8 @@ class _Read:
         noted: dict. The task and the split that the metrics are from.
         mediapipe: `kdkit.cli.mediapipe.ForMediaPipe` for a LiteRT file,
             otherwise `None`.
-        tokenizer: a language model's keras-hub tokenizer, or `None`.
+        tokenizer: the keras-hub tokenizer of a language model or an embedder,
+            or `None`.
     """
 
     model: object
@@ -327,6 +341,17 @@ class _Read:
 
 def _read(place, exporter, options):
     """Loads the model, after rejecting options that its kind cannot use."""
+    if is_exported_as_embedder(place, options):
+        exporter.require_kind("encoder")
+        found = read_embedder(place, exporter, options)
+        return _Read(
+            found.model,
+            found.sequence_length,
+            found.verification_data,
+            mediapipe=found.mediapipe,
+            tokenizer=found.tokenizer,
+            calibration_data=found.calibration_data,
+        )
     for has_one, kind, read in (
         (models.has_decoder, "decoder", read_decoder),
         (models.has_encoder_decoder, "encoder_decoder", read_encoder_decoder),
@@ -417,6 +442,7 @@ def _export_teacher(place, options):
     options = copy.copy(options)
     options.precision, options.overwrite = ["int8"], True
     options.output = place.run.path / "exports" / "teacher"
+    options.pooling = place.config.get("pooling")
     try:
         teacher = teacher_of(place)
         made_from = {
@@ -425,6 +451,8 @@ def _export_teacher(place, options):
             "dynamic_length": options.dynamic_length,
             "data": place.config.get("data"),
         }
+        if options.dimensions is not None:
+            made_from["dimensions"] = options.dimensions
         file = _file_of_teacher(place, made_from)
         if file is not None:
             print(f"{file}: already exists, from the same teacher.", flush=True)
@@ -483,8 +511,11 @@ def _output_directory(place, options):
 def _paths(place, exporter, options):
     """The default paths by precision."""
     directory = _output_directory(place, options)
+    label = place.label
+    if options.dimensions is not None:
+        label = f"{label}-{options.dimensions}d"
     return {
-        precision: directory / exporter.file_name(place.label, precision)
+        precision: directory / exporter.file_name(label, precision)
         for precision in _precisions(exporter, options)
     }
 
@@ -547,6 +578,11 @@ def _print(event):
         measured += f". It has collapsed: it {event['collapsed']}"
     same = event["same_top_class"]
     agreement = "" if same is None else f", same class {100 * same:.1f} %"
+    if event["smallest_cosine"] is not None:
+        agreement = (
+            f", smallest cosine {event['smallest_cosine']:.5f}, mean "
+            f"{event['mean_cosine']:.5f}"
+        )
     print(
         f"{event['file']}: {event['size_bytes'] / 1e6:.2f} MB, largest "
         f"difference {event['max_abs_difference']:.2g} on "

@@ -330,7 +330,11 @@ class Export(Event, kind="export"):
             0.2.
         bytes_by_part: dict from a part of the model, such as `"embeddings"`,
             to its bytes in the file, or `None`. Since 0.2.
-        outputs: string. `"logits"`, `"softmax"` or `"sigmoid"`.
+        outputs: string. `"logits"`, `"softmax"`, `"sigmoid"` or
+            `"sentence_embedding"`.
+        smallest_cosine: float or `None`. Of an embedder's file.
+        mean_cosine: float or `None`. Of an embedder's file.
+        dimensions: int or `None`. Of the vectors of an embedder's file.
     """
 
     arm: str
@@ -351,6 +355,9 @@ class Export(Event, kind="export"):
     file_digest: str | None = None
     bytes_by_part: dict[str, PositiveInt] | None = None
     outputs: str | None = None
+    smallest_cosine: float | None = None
+    mean_cosine: float | None = None
+    dimensions: PositiveInt | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -361,6 +368,7 @@ class Latency(Event, kind="latency"):
         file: string. The path relative to the run.
         room: tuple of two ints or `None`. The context lengths of an
             encoder-decoder's file.
+        sentences_per_second: float or `None`. Of an embedder's file.
     """
 
     file: str
@@ -382,6 +390,7 @@ class Latency(Event, kind="latency"):
     initialization_ms: float | None = None
     peak_memory_mb: float | None = None
     end_to_end_ms: float | None = None
+    sentences_per_second: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
