@@ -1,5 +1,6 @@
 """`kdkit evaluate` of an embedder: pairs, retrieval, translations, a run."""
 
+import functools
 import json
 import shutil
 
@@ -20,6 +21,7 @@ from kdkit.reporting.notes import run_notes
 FIRST = ["a dull plot", "good", "the end is superb", "weak", "a cast", "yet"]
 SECOND = ["a weak plot", "superb", "the end", "the cast", "a cast", "dull"]
 SCORES = [4.5, 3.0, 3.5, 0.0, 5.0, 1.0]
+LENGTH = 12  # the positions of the models of tests
 COLUMNS = ["--text-column", "a", "b", "--label-column", "score"]
 
 
@@ -32,8 +34,24 @@ def embedder():
 @pytest.fixture(scope="module")
 def directory(embedder, tmp_path_factory):
     path = tmp_path_factory.mktemp("embedders") / "embedder"
-    models.save_embedder(embedder, tokenizer("bert"), path, 16)
+    models.save_embedder(embedder, tokenizer("bert"), path, LENGTH)
     return path
+
+
+@pytest.fixture
+def loaded_once(directory, monkeypatch):
+    """Loads no model again: all without a given pooling are the embedder."""
+    load = models.load_embedder
+    monkeypatch.setattr(
+        models,
+        "load_embedder",
+        lambda path, pooling=None: _cached(load, directory, pooling),
+    )
+
+
+@functools.cache
+def _cached(load, directory, pooling):
+    return load(directory, pooling)
 
 
 @pytest.fixture
@@ -74,7 +92,11 @@ def run(folder, directory):
     config = {
         "verb": "distill",
         "recipe": "sentence_embedding",
-        "data": {"files": ["text.txt"], "task": None},
+        "data": {
+            "files": ["text.txt"],
+            "task": None,
+            "sequence_length": LENGTH,
+        },
     }
     write("run/config.json", json.dumps(config))
     write("run/metrics.jsonl")
@@ -85,7 +107,7 @@ def run(folder, directory):
 
 def vectors(embedder, texts):
     """Each text's vector, without padding."""
-    rows = data.encode(data.Examples((texts,)), tokenizer("bert"), 16)
+    rows = data.encode(data.Examples((texts,)), tokenizer("bert"), LENGTH)
     one_by_one = (
         embedder(rows.inputs(np.array([row]), rows.lengths[row]))
         for row in range(len(texts))
@@ -136,6 +158,7 @@ def test_an_encoder_without_head_needs_a_pooling(embedder, folder, capsys):
     assert result["metrics"]["spearman"] == pytest.approx(expected, abs=1e-5)
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_documents_are_ranked_for_queries(directory, embedder, folder, capsys):
     result, _ = evaluate(capsys, directory, *RETRIEVAL)
     ranks = [
@@ -157,6 +180,7 @@ def test_documents_are_ranked_for_queries(directory, embedder, folder, capsys):
     assert (result["num_documents"], result["unjudged_queries"]) == (6, 1)
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_translations_are_found_both_ways(directory, embedder, folder, capsys):
     result, _ = evaluate(capsys, directory, *BITEXT)
     both = similarities(embedder)
@@ -174,6 +198,7 @@ def test_translations_are_found_both_ways(directory, embedder, folder, capsys):
     assert result["bitext"] == ["source.txt", "target.txt"]
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_first_dimensions_are_measured_too(directory, embedder, folder, capsys):
     result, text = evaluate(
         capsys, directory, *PAIRS, "--dimensions", "4", "16"
@@ -189,6 +214,7 @@ def test_first_dimensions_are_measured_too(directory, embedder, folder, capsys):
     assert "have 16 dimensions" in capsys.readouterr().err
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_texts_that_a_run_was_trained_on_are_counted(run, embedder, capsys):
     result, text = evaluate(capsys, run, *PAIRS)
     own = np.diagonal(similarities(embedder))[2:]
@@ -210,11 +236,12 @@ def test_texts_that_a_run_was_trained_on_are_counted(run, embedder, capsys):
     evaluate(capsys, run, *RETRIEVAL)
     evaluate(capsys, run, *BITEXT)
     notes = " ".join(run_notes(read_run(run)))
-    assert "queries.tsv in documents.tsv by judgements.tsv, 16 tokens" in notes
+    assert "queries.tsv in documents.tsv by judgements.tsv, 12 tokens" in notes
     assert "nDCG@10" in notes
-    assert "translations source.txt and target.txt, 16 tokens" in notes
+    assert "translations source.txt and target.txt, 12 tokens" in notes
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_texts_of_a_run_are_left_out_for_any_model(run, directory, capsys):
     own, _ = evaluate(capsys, run, *PAIRS)
     result, _ = evaluate(capsys, directory, *PAIRS, "--without-texts-of", run)
@@ -242,6 +269,7 @@ def test_texts_of_a_run_are_left_out_for_any_model(run, directory, capsys):
     ids=["nothing", "classes", "two_files", "two_kinds", "task", "corpus",
          "lengths", "dimensions", "tokenizer", "positions"],
 )  # fmt: skip
+@pytest.mark.usefixtures("loaded_once")
 def test_mistakes_are_reported(words, message, directory, folder, capsys):
     assert main(["evaluate", str(directory), *words]) == 2
     assert message in capsys.readouterr().err
