@@ -15,6 +15,8 @@ from helpers import read_events
 from kdkit import data
 from kdkit import models
 from kdkit.cli.main import main
+from kdkit.data.stored_texts import choose_texts
+from kdkit.data.stored_texts import store_texts
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
 
@@ -100,8 +102,14 @@ def run(folder, directory):
     }
     write("run/config.json", json.dumps(config))
     write("run/metrics.jsonl")
-    texts = data.hash_texts([*FIRST[:2], *SECOND[:2]])
-    data.write_text_hashes(folder / "run/texts/train", texts)
+    texts = [*FIRST[:2], *SECOND[:2]]
+    store_texts(
+        lambda: texts,
+        lambda: choose_texts(texts),
+        tokenizer("bert"),
+        LENGTH,
+        folder / "run/texts/train",
+    )
     return folder / "run"
 
 
