@@ -13,7 +13,7 @@ import numpy as np
 
 from kdkit import data
 from kdkit import tasks
-from kdkit.cli.groups import TASK
+from kdkit.cli.groups import ENCODERS
 from kdkit.cli.groups import BeamOptions
 from kdkit.cli.groups import BenchmarkTextOptions
 from kdkit.cli.groups import SentenceOptions
@@ -41,7 +41,7 @@ from kdkit.settings import from_dict
 class EmbeddingOptions:
     """sentence embeddings"""
 
-    PAGES = TASK
+    PAGES = ENCODERS
 
     pooling: str | None = option(
         "the pooling of an embedder whose directory does not describe it",

@@ -34,9 +34,9 @@ def embedder():
 
 
 @pytest.fixture(scope="module")
-def directory(embedder, tmp_path_factory):
+def directory(embedder, read, tmp_path_factory):
     path = tmp_path_factory.mktemp("embedders") / "embedder"
-    models.save_embedder(embedder, tokenizer("bert"), path, LENGTH)
+    models.save_embedder(embedder, read, path, LENGTH)
     return path
 
 
@@ -88,7 +88,7 @@ BITEXT = ["--bitext", "source.txt", "target.txt"]
 
 
 @pytest.fixture
-def run(folder, directory):
+def run(folder, directory, read):
     """A run whose texts were the first two pairs'."""
     shutil.copytree(directory, "run/student")
     config = {
@@ -106,27 +106,32 @@ def run(folder, directory):
     store_texts(
         lambda: texts,
         lambda: choose_texts(texts),
-        tokenizer("bert"),
+        read,
         LENGTH,
         folder / "run/texts/train",
     )
     return folder / "run"
 
 
-def vectors(embedder, texts):
-    """Each text's vector, without padding."""
-    rows = data.encode(data.Examples((texts,)), tokenizer("bert"), LENGTH)
-    one_by_one = (
-        embedder(rows.inputs(np.array([row]), rows.lengths[row]))
-        for row in range(len(texts))
-    )
-    return np.concatenate([np.asarray(one) for one in one_by_one])
+@pytest.fixture(scope="module")
+def read():
+    return tokenizer("bert")
 
 
-def similarities(embedder):
-    return 1 - scipy.spatial.distance.cdist(
-        vectors(embedder, FIRST), vectors(embedder, SECOND), "cosine"
-    )
+@pytest.fixture(scope="module")
+def vectors(embedder, read):
+    """The vectors of `FIRST` and of `SECOND`."""
+    return vectors_of(embedder, read)
+
+
+def vectors_of(embedder, read):
+    rows = data.encode(data.Examples(([*FIRST, *SECOND],)), read, LENGTH)
+    every = np.arange(len(rows))
+    return np.split(np.asarray(embedder(rows.inputs(every, LENGTH))), 2)
+
+
+def similarities(vectors):
+    return 1 - scipy.spatial.distance.cdist(*vectors, "cosine")
 
 
 def evaluate(capsys, *words):
@@ -137,11 +142,9 @@ def evaluate(capsys, *words):
     return json.loads(last), "\n".join(before)
 
 
-def test_pairs_are_measured_by_correlations(
-    directory, embedder, folder, capsys
-):
+def test_pairs_are_measured_by_correlations(directory, vectors, folder, capsys):
     result, text = evaluate(capsys, directory, *PAIRS)
-    own = np.diagonal(similarities(embedder))
+    own = np.diagonal(similarities(vectors))
     expected = {
         "spearman": scipy.stats.spearmanr(own, SCORES).statistic,
         "pearson": scipy.stats.pearsonr(own, SCORES).statistic,
@@ -155,23 +158,25 @@ def test_pairs_are_measured_by_correlations(
     assert f"spearman: {expected['spearman']:.4f}" in text
 
 
-def test_an_encoder_without_head_needs_a_pooling(embedder, folder, capsys):
+def test_an_encoder_without_head_needs_a_pooling(
+    embedder, read, folder, capsys
+):
     backbone = models.backbone_of(embedder)
-    models.save_encoder(backbone, tokenizer("bert"), folder / "encoder")
+    models.save_encoder(backbone, read, folder / "encoder")
     assert main(["evaluate", "encoder", *PAIRS]) != 0
     result, _ = evaluate(capsys, "encoder", *PAIRS, "--pooling", "max")
     pooled = models.make_embedder(backbone, models.Pooling("max"))
-    own = np.diagonal(similarities(pooled))
+    own = np.diagonal(similarities(vectors_of(pooled, read)))
     expected = scipy.stats.spearmanr(own, SCORES).statistic
     assert result["metrics"]["spearman"] == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.usefixtures("loaded_once")
-def test_documents_are_ranked_for_queries(directory, embedder, folder, capsys):
+def test_documents_are_ranked_for_queries(directory, vectors, folder, capsys):
     result, _ = evaluate(capsys, directory, *RETRIEVAL)
     ranks = [
         1 + int((row > row[number]).sum())
-        for number, row in enumerate(similarities(embedder)[:5])
+        for number, row in enumerate(similarities(vectors)[:5])
     ]
     assert len(set(ranks)) > 1
     assert result["metrics"] == pytest.approx(
@@ -189,9 +194,9 @@ def test_documents_are_ranked_for_queries(directory, embedder, folder, capsys):
 
 
 @pytest.mark.usefixtures("loaded_once")
-def test_translations_are_found_both_ways(directory, embedder, folder, capsys):
+def test_translations_are_found_both_ways(directory, vectors, folder, capsys):
     result, _ = evaluate(capsys, directory, *BITEXT)
-    both = similarities(embedder)
+    both = similarities(vectors)
     forward, back = (
         np.mean(matrix.argmax(axis=1) == np.arange(6))
         for matrix in (both, both.T)
@@ -207,12 +212,11 @@ def test_translations_are_found_both_ways(directory, embedder, folder, capsys):
 
 
 @pytest.mark.usefixtures("loaded_once")
-def test_first_dimensions_are_measured_too(directory, embedder, folder, capsys):
+def test_first_dimensions_are_measured_too(directory, vectors, folder, capsys):
     result, text = evaluate(
         capsys, directory, *PAIRS, "--dimensions", "4", "16"
     )
-    cut = [vectors(embedder, side)[:, :4] for side in (FIRST, SECOND)]
-    own = 1 - np.diagonal(scipy.spatial.distance.cdist(*cut, "cosine"))
+    own = np.diagonal(similarities([side[:, :4] for side in vectors]))
     expected = scipy.stats.spearmanr(own, SCORES).statistic
     found = result["metrics_by_dimensions"]
     assert found["4"]["spearman"] == pytest.approx(expected, abs=1e-5)
@@ -223,9 +227,9 @@ def test_first_dimensions_are_measured_too(directory, embedder, folder, capsys):
 
 
 @pytest.mark.usefixtures("loaded_once")
-def test_texts_that_a_run_was_trained_on_are_counted(run, embedder, capsys):
+def test_texts_that_a_run_was_trained_on_are_counted(run, vectors, capsys):
     result, text = evaluate(capsys, run, *PAIRS)
-    own = np.diagonal(similarities(embedder))[2:]
+    own = np.diagonal(similarities(vectors))[2:]
     expected = scipy.stats.spearmanr(own, SCORES[2:]).statistic
     others = result["metrics_without_training_texts"]
     assert others["spearman"] == pytest.approx(expected, abs=1e-5)
