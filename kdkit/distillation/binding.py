@@ -20,6 +20,7 @@ from kdkit.distillation.weights import objective_weights
 from kdkit.distillation.weights import pair_weights
 from kdkit.distillation.weights import position_weights
 from kdkit.errors import UsageError
+from kdkit.losses import Matryoshka
 from kdkit.losses import RelationKLDivergence
 from kdkit.losses import SmoothedCrossEntropy
 from kdkit.losses.base import STATE_TAPS
@@ -313,13 +314,21 @@ def _require_matching_sizes(objective, teacher, student):
         and objective.projection is None
         and teacher.width(tap) != student.width(tap)
     ):
-        size = "dimensions" if tap == SENTENCE_EMBEDDING else "hidden_dim"
+        size, others = "hidden_dim", ""
+        if tap == SENTENCE_EMBEDDING:
+            size = "dimensions"
+            others = (
+                ", reduce the teacher's width with kdkit.models.reduce_width, "
+                "or use SimilarityKLDivergence, which accepts different widths"
+            )
         raise UsageError(
             f"Objective {name!r} compares tap {tap!r} of different widths "
             f"without a projection. Received: teacher {size}="
             f"{teacher.width(tap)}, student {size}={student.width(tap)}. "
-            'Pass projection="shared" or projection="per_layer".'
+            f'Pass projection="shared" or projection="per_layer"{others}.'
         )
+    if isinstance(objective.loss, Matryoshka):
+        objective.loss.require_width(student.width(tap))
     relations = isinstance(objective.loss, RelationKLDivergence)
     if relations:
         num_relation_heads = objective.loss.num_relation_heads
