@@ -45,6 +45,8 @@ from kdkit.data.examples import read_label_words
 from kdkit.data.multiple_choice import RaceLayout
 from kdkit.data.packing import open_packed
 from kdkit.data.retrieval import read_retrieval
+from kdkit.data.stored_texts import COLUMNS as TEXT_COLUMNS
+from kdkit.data.stored_texts import read_hashes
 from kdkit.data.table_layouts import TableLayout
 from kdkit.data.table_layouts import read_table
 from kdkit.data.tables import split_folders
@@ -346,6 +348,16 @@ def packed(content, folder):
         found.rows.sum()
 
 
+def stored_texts(content, folder):
+    index, *columns = parts(content, 1 + len(TEXT_COLUMNS))
+    write(folder, "index.json", index)
+    for name, column in zip(TEXT_COLUMNS, columns, strict=True):
+        write(folder, name, column)
+    found = read_hashes(folder)
+    if found is not None:
+        found.sum()
+
+
 def file_entry(content, folder):
     metadata.read(write(folder, "model.tflite", content))
 
@@ -519,6 +531,21 @@ SEEDS = {
         to_json({"num_rows": 1, "sequence_length": 2, "num_texts": 1})
         + PART
         + np.arange(2, dtype="int32").tobytes()
+    ],
+    stored_texts: [
+        to_json(
+            {
+                **{"num_truncated": 0, "texts": 1, "empty": 0},
+                **{"repeated": 0, "left_out": 0, "sha256": {}},
+                "bytes": {"token_ids": 8, "lengths": 4, "hashes": 8},
+            }
+        )
+        + PART
+        + np.arange(2, dtype="int32").tobytes()
+        + PART
+        + np.array([2], "int32").tobytes()
+        + PART
+        + np.array([7], "uint64").tobytes()
     ],
     file_entry: [b"TFL3" + archive_of({metadata.ENTRY: json.dumps(ENTRY)})],
     ranges: [

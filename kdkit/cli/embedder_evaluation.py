@@ -13,7 +13,7 @@ import numpy as np
 
 from kdkit import data
 from kdkit import tasks
-from kdkit.cli.groups import TASK
+from kdkit.cli.groups import ENCODERS
 from kdkit.cli.groups import BeamOptions
 from kdkit.cli.groups import BenchmarkTextOptions
 from kdkit.cli.groups import SentenceOptions
@@ -30,6 +30,8 @@ from kdkit.cli.task_data import names_a_table
 from kdkit.cli.task_data import table_flags
 from kdkit.cli.text_evaluation import Measurable
 from kdkit.data.labeled_tables import LabeledTable
+from kdkit.data.stored_texts import read_hashes
+from kdkit.data.stored_texts import text_hash
 from kdkit.errors import UsageError
 from kdkit.runs import inputs
 from kdkit.settings import from_dict
@@ -39,7 +41,7 @@ from kdkit.settings import from_dict
 class EmbeddingOptions:
     """sentence embeddings"""
 
-    PAGES = TASK
+    PAGES = ENCODERS
 
     pooling: str | None = option(
         "the pooling of an embedder whose directory does not describe it",
@@ -114,7 +116,7 @@ class _Texts:
     def are_known(self, hashes) -> np.ndarray:
         """Returns for each example whether one of its texts is known."""
         sides = self.sides if self.has_pairs else self.sides[:1]
-        return np.any([data.are_among(side, hashes) for side in sides], axis=0)
+        return np.any([_are_among(side, hashes) for side in sides], axis=0)
 
 
 def is_about_embeddings(place, options) -> bool:
@@ -214,7 +216,7 @@ def _overlap(texts, known, vectors):
     are_known = texts.are_known(known)
     found = {
         "texts": len(different),
-        "texts_in_training": int(data.are_among(different, known).sum()),
+        "texts_in_training": int(_are_among(different, known).sum()),
         "examples_in_training": int(are_known.sum()),
     }
     if are_known.any() and not are_known.all():
@@ -224,6 +226,11 @@ def _overlap(texts, known, vectors):
     return found
 
 
+def _are_among(texts, hashes):
+    """Whether each text is among those with these hashes."""
+    return np.isin(np.array([*map(text_hash, texts)], "uint64"), hashes)
+
+
 def _trained_texts(place, options):
     """The hashes of a run's texts, `None` if they are unknown."""
     run = options.without_texts_of
@@ -231,7 +238,7 @@ def _trained_texts(place, options):
         run = None if place.run is None else place.run.path
     known = None
     if run is not None:
-        known = data.read_text_hashes(pathlib.Path(run, TRAINED_TEXTS))
+        known = read_hashes(pathlib.Path(run, TRAINED_TEXTS))
     if known is None and options.without_texts_of is not None:
         raise UsageError(
             f"{run} has no record of the texts that it was trained on. "

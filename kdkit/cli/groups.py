@@ -10,7 +10,9 @@ from kdkit.cli.parser import option
 from kdkit.errors import shortened
 
 LONGEST = 65536  # tokens; the known families' models read far fewer
-TASK, TEXT = ("bert",), ("gpt2", "mass")  # help pages: on tasks, on text
+# Help pages: on tasks, on text, sentence encoders, and some of them.
+TASK, TEXT, TEXTS = ("bert",), ("gpt2", "mass"), ("sentence_embedding",)
+ENCODERS, FAMILIES = TASK + TEXTS, TASK + TEXT
 
 
 def a_seed(text: str) -> int:
@@ -50,18 +52,19 @@ Length = typing.Annotated[int, a_length]
 class TableOptions:
     """your own table"""
 
-    PAGES = TASK
+    PAGES = ENCODERS
 
     train: File | None = option(
         "your own table, instead of --task. A CSV, TSV, JSON lines or Parquet "
-        "file, or a folder that Hugging Face datasets saved."
+        "file, or a folder that Hugging Face datasets saved.",
+        pages=TASK,
     )
     dev: File | None = option(
         "the table to choose the best epoch on. By default, a tenth of --train "
         "is set aside, the same examples in every run."
     )
     test: File | None = option(
-        "the table for kdkit evaluate --split test", rare=True
+        "the table for kdkit evaluate --split test", rare=True, pages=TASK
     )
     text_column: list[str] | None = option(
         "the column with the texts, two for pairs", metavar="COLUMN"
@@ -70,7 +73,10 @@ class TableOptions:
         "the column with the labels", metavar="COLUMN"
     )
     regression: bool = option(
-        "labels are scores, not classes", default=False, rare=True
+        "labels are scores, not classes",
+        default=False,
+        rare=True,
+        pages=TASK,
     )
 
 
@@ -78,7 +84,7 @@ class TableOptions:
 class TaskOptions(TableOptions):
     """task"""
 
-    PAGES = TASK
+    PAGES = ENCODERS
 
     task: str | None = option(
         "the task: cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli, race, "
@@ -97,6 +103,8 @@ class TaskOptions(TableOptions):
 class TextOptions:
     """running text"""
 
+    PAGES = FAMILIES
+
     corpus: list[File] | None = option(
         "running text, one text per line. Or tables with a header, with "
         "--column. For encoder-decoders, sentences: one file for each of "
@@ -110,6 +118,8 @@ class TextOptions:
 @dataclasses.dataclass
 class CorpusOptions(TextOptions):
     """running text"""
+
+    PAGES = FAMILIES
 
     held_out: list[File] | None = option(
         "text to measure on. Defaults to every 100th text of --corpus, which "
@@ -466,6 +476,7 @@ class TeacherOptions:
         "a student's layers. Defaults to the encoder that the teacher was "
         "fine-tuned from.",
         rare=True,
+        pages=FAMILIES,
     )
 
 
@@ -478,15 +489,16 @@ class StudentOptions:
         "Defaults to the recipe's student."
     )
     num_layers: int | None = option(
-        "layers of a student that starts from an encoder's layers. Defaults "
-        "to half of the encoder's.",
-        pages=TASK,
+        "layers of a student that starts from an encoder's. Defaults to half "
+        "of the encoder's.",
+        pages=ENCODERS,
     )
     control: bool = option(
         "also train the student on the labels alone, to compare. It has the "
-        "same number of updates.",
+        "same number of updates. For sentence encoders: measure the untouched "
+        "layers, or train random weights on the texts alone.",
         default=False,
-        pages=TASK,
+        pages=ENCODERS,
     )
     word_vectors: File | None = option(
         "word vectors for a BiLSTM's embeddings. A text file such as "
@@ -498,6 +510,7 @@ class StudentOptions:
         "start from the student in this run of kdkit pretrain --recipe. With "
         "--corpus, the run is made there if it is not finished.",
         metavar="RUN",
+        pages=FAMILIES,
     )
 
 
@@ -513,6 +526,28 @@ class DistillationOptions(
     TeacherFileOptions,
 ):
     """teacher, student, recipe and data of a distillation"""
+
+
+@dataclasses.dataclass
+class EmbedderOptions:
+    """sentence encoders (sentence_embedding)"""
+
+    PAGES = TEXTS
+
+    texts: list[File] | None = option(
+        "the texts to learn from, one per line, or tables with --column. Empty "
+        "lines, repeated texts, and texts of --task or --dev are left out."
+    )
+    pooling: str | None = option(
+        "how the teacher makes one vector, if its directory does not describe "
+        "it",
+        choices=("mean", "cls", "max"),
+    )
+    layers: list[int] | None = option(
+        "the teacher's layers that the student starts from, counted from 1, "
+        "instead of --num-layers",
+        metavar="N",
+    )
 
 
 @dataclasses.dataclass
@@ -536,6 +571,7 @@ class DecoderOptions(BenchmarkTextOptions, SentenceOptions):
         "on a task.",
         default="bert",
         metavar="FAMILY",
+        pages=FAMILIES,
     )
     decoder: Model | None = option(
         "the teacher to pretrain. A preset with random weights (see kdkit "

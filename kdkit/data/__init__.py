@@ -59,10 +59,6 @@ from kdkit.data.tables import open_table
 from kdkit.data.text_files import DETOKENIZERS
 from kdkit.data.text_files import Corpus
 from kdkit.data.text_files import ParallelText
-from kdkit.data.text_overlap import are_among
-from kdkit.data.text_overlap import hash_texts
-from kdkit.data.text_overlap import read_text_hashes
-from kdkit.data.text_overlap import write_text_hashes
 from kdkit.data.token_files import ConllLayout
 from kdkit.data.token_files import PolyphoneLayout
 from kdkit.data.token_files import character_vocabulary
@@ -113,7 +109,6 @@ __all__ = [
     "TableLayout",
     "TokenBatches",
     "TokenExamples",
-    "are_among",
     "bucket_boundaries",
     "character_vocabulary",
     "check_augmented",
@@ -125,7 +120,6 @@ __all__ = [
     "for_any_shape",
     "generate_sentiment",
     "generated_pairs",
-    "hash_texts",
     "load_sentiment",
     "encode_sentences",
     "join_sentences",
@@ -141,7 +135,6 @@ __all__ = [
     "read_copies",
     "read_retrieval",
     "read_table",
-    "read_text_hashes",
     "read_unlabeled",
     "read_word_vectors",
     "rows_within",
@@ -153,5 +146,4 @@ __all__ = [
     "without_texts_of",
     "word_vector_width",
     "words_of_pieces",
-    "write_text_hashes",
 ]

@@ -20,6 +20,7 @@ from kdkit.distillation.weights import objective_weights
 from kdkit.distillation.weights import pair_weights
 from kdkit.distillation.weights import position_weights
 from kdkit.errors import UsageError
+from kdkit.losses import Matryoshka
 from kdkit.losses import RelationKLDivergence
 from kdkit.losses import SmoothedCrossEntropy
 from kdkit.losses.base import STATE_TAPS
@@ -309,16 +310,25 @@ def _require_matching_sizes(objective, teacher, student):
     _, kind = split_tap(tap)
     if (
         kind in STATE_TAPS
+        and objective.loss.needs_same_width
         and objective.projection is None
         and teacher.width(tap) != student.width(tap)
     ):
-        size = "dimensions" if tap == SENTENCE_EMBEDDING else "hidden_dim"
+        size, others = "hidden_dim", ""
+        if tap == SENTENCE_EMBEDDING:
+            size = "dimensions"
+            others = (
+                ", reduce the teacher's width with kdkit.models.reduce_width, "
+                "or use SimilarityKLDivergence, which accepts different widths"
+            )
         raise UsageError(
             f"Objective {name!r} compares tap {tap!r} of different widths "
             f"without a projection. Received: teacher {size}="
             f"{teacher.width(tap)}, student {size}={student.width(tap)}. "
-            'Pass projection="shared" or projection="per_layer".'
+            f'Pass projection="shared" or projection="per_layer"{others}.'
         )
+    if isinstance(objective.loss, Matryoshka):
+        objective.loss.require_width(student.width(tap))
     relations = isinstance(objective.loss, RelationKLDivergence)
     if relations:
         num_relation_heads = objective.loss.num_relation_heads
@@ -329,7 +339,8 @@ def _require_matching_sizes(objective, teacher, student):
                     f"{role}'s width. Received: num_relation_heads="
                     f"{num_relation_heads}, hidden_dim={shape.hidden_dim}."
                 )
-    compares_heads = kind in ATTENTION_TAPS + VECTOR_TAPS and not relations
+    compares_units = objective.loss.needs_same_width
+    compares_heads = kind in ATTENTION_TAPS + VECTOR_TAPS and compares_units
     if compares_heads and teacher.num_heads != student.num_heads:
         raise UsageError(
             f"Objective {name!r} compares tap {tap!r} head by head, but the "
@@ -340,7 +351,7 @@ def _require_matching_sizes(objective, teacher, student):
         )
     if (
         kind in VECTOR_TAPS
-        and not relations
+        and compares_units
         and teacher.hidden_dim != student.hidden_dim
     ):
         raise UsageError(
@@ -351,9 +362,9 @@ def _require_matching_sizes(objective, teacher, student):
         )
     if tap == "logits" and teacher.num_classes < objective.loss.min_classes:
         raise UsageError(
-            f"Objective {name!r} applies a softmax, which is always 1 for a "
-            "single logit, so nothing would be learned. Expected at least "
-            f"{objective.loss.min_classes} logits. Received: "
+            f"Objective {name!r} compares the logits of an example with each "
+            "other, so nothing would be learned from a single one. Expected "
+            f"at least {objective.loss.min_classes} logits. Received: "
             f"{type(objective.loss).__name__}, and a teacher with "
             f"{teacher.num_classes} logit. Use kdkit.losses.LogitMSE() for "
             "scores, or kdkit.losses.SoftBinaryCrossEntropy() for yes or no."
@@ -396,7 +407,11 @@ def _require_matching_layers(objective, teacher, student):
             f"{received} Use other layers, or functions that return such "
             "tensors."
         )
-    if objective.projection is None and theirs[-1] != ours[-1]:
+    if (
+        objective.loss.needs_same_width
+        and objective.projection is None
+        and theirs[-1] != ours[-1]
+    ):
         raise UsageError(
             "The outputs of two layers have different widths. Received: "
             f'{received} Pass projection="shared".'

@@ -298,6 +298,16 @@ def _validate_arguments(
             f"{sibling_taps(tap, STATE_TAPS)}. Received: "
             f"projection={projection!r}."
         )
+    if projection is not None and (
+        isinstance(loss, losses.Matryoshka) or not loss.needs_same_width
+    ):
+        raise UsageError(
+            f"{type(loss).__name__} takes no projection, because the student "
+            "is saved without it: other vectors would be trained than those "
+            f"of the student. Received: projection={projection!r}. Omit it. "
+            "For a loss of equal widths, reduce the teacher's width with "
+            "kdkit.models.reduce_width."
+        )
     kinds = loss.taps
     if kind == LAYERS and kinds is not None:
         # Losses of states and logits take any tensor.

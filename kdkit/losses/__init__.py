@@ -26,6 +26,12 @@ from kdkit.losses.logits import LogitMSE as LogitMSE
 from kdkit.losses.logits import SoftBinaryCrossEntropy as SoftBinaryCrossEntropy
 from kdkit.losses.logits import SoftCrossEntropy as SoftCrossEntropy
 from kdkit.losses.logits import top_classes
+from kdkit.losses.sentences import InBatchContrastive as InBatchContrastive
+from kdkit.losses.sentences import MarginMSE as MarginMSE
+from kdkit.losses.sentences import Matryoshka as Matryoshka
+from kdkit.losses.sentences import (
+    SimilarityKLDivergence as SimilarityKLDivergence,
+)
 
 # The losses are registered by the imports above.
 __all__ = [

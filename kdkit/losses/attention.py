@@ -136,6 +136,8 @@ class RelationKLDivergence(DistillationLoss):
 
     taps = VECTOR_TAPS
 
+    needs_same_width = False
+
     def __init__(
         self,
         num_relation_heads=12,

@@ -149,6 +149,8 @@ class DistillationLoss:
     top_k = None
     # Whether padded positions count. The teacher cache does not store them.
     counts_padding = False
+    # Whether teacher and student must have the same width.
+    needs_same_width = True
     # The smallest number of classes that the logits may have.
     min_classes = 1
     # Whether the loss of equal tensors is above 0, as for cross-entropies.

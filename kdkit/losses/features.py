@@ -29,6 +29,9 @@ class HiddenStateMSE(DistillationLoss):
     The projection $W_h$ is part of the objective; the loss receives equal
     widths. The mean is taken over units, then over the real positions.
 
+    On the tap `"sentence_embedding"` it is the loss of Reimers & Gurevych
+    between the vectors of whole texts.
+
     Args:
         parity: `None`, or `"tinybert"` to count padded positions too, as
             TinyBERT's code does. Defaults to `None`.
@@ -53,6 +56,7 @@ class HiddenStateMSE(DistillationLoss):
 
     References:
      - [Jiao et al., 2019](https://arxiv.org/abs/1909.10351), equation 8
+     - [Reimers & Gurevych, 2020](https://arxiv.org/abs/2004.09813), section 2
     """
 
     taps = (*STATE_TAPS, *VECTOR_TAPS)
@@ -111,6 +115,9 @@ class HiddenStateCosine(DistillationLoss):
     r"""One minus the cosine of the angle between hidden states.
 
     $$\mathcal{L}_{cos} = 1 - \cos(h^S, h^T)$$
+
+    On the tap `"sentence_embedding"` it compares the vectors of whole texts.
+    Between vectors of length 1 it is half their squared distance.
 
     Args:
         name: string. Defaults to `"hidden_state_cosine"`.

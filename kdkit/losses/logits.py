@@ -185,6 +185,9 @@ class LogitKLDivergence(DistillationLoss):
     $$\mathcal{L} = T^2 \sum_c p^T_c (\log p^T_c - \log p^S_c), \qquad
         p = \mathrm{softmax}(z / T)$$
 
+    If the logits are the scores of one query's candidates, this is the listwise
+    loss for rankings. `MarginMSE` compares their differences instead.
+
     Args:
         temperature: float. The temperature $T$. Defaults to `1.0`.
         parity: `None`, or `"pkd"` to average over the classes instead of

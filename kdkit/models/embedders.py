@@ -11,6 +11,7 @@ import dataclasses
 
 import keras
 import keras_hub
+import numpy as np
 from keras import ops
 
 from kdkit.errors import UsageError
@@ -316,3 +317,87 @@ def embedding_width(embedder) -> int:
     """
     require_embedder(embedder)
     return embedder.output_shape[-1]
+
+
+def reduce_width(embedder, dimensions: int, vectors):
+    r"""Returns an embedder whose vectors are the principal components.
+
+    A dense layer without bias maps each vector $h$ to the components with the
+    largest variance, before the vectors get length 1:
+
+    $$h \mapsto W^\top h, \qquad
+        \frac{1}{n} \sum_i (h_i - \bar h)(h_i - \bar h)^\top
+        = W' \Lambda W'^\top$$
+
+    $W$ consists of the first columns of $W'$, in the order of the eigenvalues.
+    As a teacher, the result compares with narrower students unit by unit. If
+    `dimensions` is the embedder's own width, the vectors are rotated: all
+    cosines stay the same, and the first units contain most of the variance,
+    as a teacher of `kdkit.losses.Matryoshka` needs it.
+
+    Args:
+        embedder: `keras.Model`. Its layers are used, not copied.
+        dimensions: int. The new width, at most the embedder's.
+        vectors: array of shape `(num_texts, width)`. The embedder's vectors of
+            texts like those that it will read, more texts than `dimensions`.
+
+    Returns:
+        A `keras.Model` with the embedder's inputs, whose output has the shape
+        `(batch_size, dimensions)`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is not an embedder,
+            `dimensions` is not from 1 to its width, or `vectors` do not fit.
+
+    Example:
+
+    ```python
+    teacher = kdkit.models.load_embedder("all-MiniLM-L6-v2/").model
+    vectors = teacher.predict(batches)
+    narrow = kdkit.models.reduce_width(teacher, 128, vectors)
+    ```
+    """
+    width = embedding_width(embedder)
+    if type(dimensions) is not int or not 1 <= dimensions <= width:
+        raise UsageError(
+            "Invalid value for argument `dimensions`. Expected a whole number "
+            f"from 1 to the embedder's width {width}. Received: "
+            f"dimensions={dimensions!r}."
+        )
+    vectors = np.asarray(vectors, "float64")
+    if vectors.ndim != 2 or vectors.shape[1] != width:
+        raise UsageError(
+            "Invalid value for argument `vectors`. Expected the embedder's "
+            f"vectors, of shape (num_texts, {width}). Received: shape "
+            f"{vectors.shape}."
+        )
+    if len(vectors) <= dimensions or not np.isfinite(vectors).all():
+        raise UsageError(
+            f"The {dimensions} principal components need more than "
+            f"{dimensions} vectors without NaN. Received: {len(vectors)} "
+            f"vectors, {np.isnan(vectors).any(axis=1).sum()} with NaN. Pass "
+            "the vectors of more texts, or fewer dimensions."
+        )
+    pooling = pooling_of(embedder)
+    added = DenseSettings(dimensions, use_bias=False)
+    made = make_embedder(
+        backbone_of(embedder),
+        dataclasses.replace(pooling, dense=(*pooling.dense, added)),
+    )
+    *before, last = dense_layers(made)
+    for ours, theirs in zip(before, dense_layers(embedder), strict=True):
+        ours.set_weights(theirs.get_weights())
+    last.set_weights([_principal_components(vectors)[:, :dimensions]])
+    return made
+
+
+def _principal_components(vectors):
+    """Returns the components as columns; each one's largest value is > 0."""
+    _, components = np.linalg.eigh(
+        np.cov(vectors, rowvar=False).reshape(
+            vectors.shape[1], vectors.shape[1]
+        )
+    )
+    components = components[:, ::-1]  # the largest variance first
+    largest = np.argmax(np.abs(components), axis=0)
+    return components * np.sign(components[largest, np.arange(len(largest))])

@@ -9,6 +9,10 @@ import dataclasses
 import pathlib
 import warnings
 
+import keras
+import numpy as np
+import safetensors.numpy
+
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.io.reading import read_json
@@ -17,20 +21,25 @@ from kdkit.models.embedders import DenseSettings
 from kdkit.models.embedders import Pooling
 from kdkit.models.embedders import dense_layers
 from kdkit.models.embedders import make_embedder
+from kdkit.models.embedders import pooling_of
+from kdkit.models.embedders import require_embedder
 from kdkit.models.families import FAMILIES
+from kdkit.models.heads import backbone_of
 from kdkit.models.hugging_face_config import is_convertible
 from kdkit.models.hugging_face_config import is_hugging_face
 from kdkit.models.hugging_face_files import CONFIG
+from kdkit.models.hugging_face_saving import save_hugging_face
+from kdkit.models.hugging_face_saving import write_json
 from kdkit.models.hugging_face_weights import WEIGHTS
 from kdkit.models.hugging_face_weights import Tensors
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import load_encoder
+from kdkit.models.places import MODULES
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import tokenizer_rules
 from kdkit.models.trust import require_safe_directory
 
-MODULES = "modules.json"
 SETTINGS = "config_sentence_transformers.json"
 PACKAGE = "sentence_transformers."
 TRANSFORMER, POOLING, DENSE, NORMALIZE = (
@@ -56,6 +65,10 @@ MODE_FIELDS = {
 }
 WIDTH_FIELDS = ("embedding_dimension", "word_embedding_dimension")
 DENSE_ACTIVATIONS = {"Tanh": "tanh", "Identity": "linear"}
+TORCH_ACTIVATIONS = {
+    "tanh": "torch.nn.modules.activation.Tanh",
+    "linear": "torch.nn.modules.linear.Identity",
+}
 VECTOR = "sentence_embedding"
 # Fields of modules with only one supported value, `None` included.
 REQUIRED = {
@@ -405,3 +418,83 @@ def _warn_of_prompt(path):
             "prompt into the texts to get the same vectors.",
             stacklevel=3,
         )
+
+
+def save_sentence_transformer(model, tokenizer, path, sequence_length) -> None:
+    """Writes an embedder as a sentence-transformers directory.
+
+    `sentence_transformers.SentenceTransformer(path)` loads it and returns the
+    same vectors. `kdkit.models.load_embedder` loads it too.
+
+    Args:
+        model: an embedder, see `kdkit.models.make_embedder`, on an encoder from
+            a family whose Hugging Face checkpoints kdkit reads.
+        tokenizer: the encoder's keras-hub tokenizer.
+        path: string or path of the directory. It is created.
+        sequence_length: int. The length to which texts are truncated.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is not an embedder, or
+            transformers has no such encoder.
+        RunError: if the written tokenizer does not return the same ids.
+
+    Example:
+
+    ```python
+    kdkit.models.save_sentence_transformer(student, tokenizer, "student/", 128)
+    embedder = sentence_transformers.SentenceTransformer("student/")
+    ```
+    """
+    require_embedder(model)
+    path = pathlib.Path(path)
+    backbone, pooling = backbone_of(model), pooling_of(model)
+    save_hugging_face(backbone, tokenizer, path)
+    folders = [(TRANSFORMER, "")]
+
+    def folder(kind, **config):
+        place = path / f"{len(folders)}_{kind}"
+        place.mkdir()
+        if config:
+            write_json(place / "config.json", config)
+        folders.append((kind, place.name))
+        return place
+
+    length = {"max_seq_length": sequence_length, "do_lower_case": False}
+    write_json(path / TRANSFORMER_FILES[0], length)
+    # The earlier names, which all versions read.
+    modes = {name: mode == pooling.mode for name, mode in MODE_FIELDS.items()}
+    width = backbone.hidden_dim
+    folder(POOLING, **{WIDTH_FIELDS[1]: width}, **modes, include_prompt=True)
+    for settings, layer in zip(pooling.dense, dense_layers(model), strict=True):
+        place = folder(
+            DENSE,
+            in_features=width,
+            out_features=settings.units,
+            bias=settings.use_bias,
+            activation_function=TORCH_ACTIVATIONS[settings.activation],
+        )
+        width = settings.units
+        _save_dense(layer, place / WEIGHTS)
+    if pooling.normalize:
+        folder(NORMALIZE)
+    modules = [
+        {"idx": number, "name": str(number), "path": name, "type": type_}
+        for number, (name, type_) in enumerate(
+            (name, f"{PACKAGE}models.{kind}") for kind, name in folders
+        )
+    ]
+    write_json(path / MODULES, modules)
+    settings = {"prompts": {}, "default_prompt_name": None}
+    settings["similarity_fn_name"] = "cosine"
+    write_json(path / SETTINGS, settings)
+
+
+def _save_dense(layer, file):
+    """Writes a dense layer's weights with PyTorch's names and shapes."""
+    tensors = {
+        f"linear.{name}": np.ascontiguousarray(
+            np.asarray(keras.ops.convert_to_numpy(value), "float32").T
+        )
+        for name, value in zip(("weight", "bias"), layer.weights, strict=False)
+    }
+    safetensors.numpy.save_file(tensors, file, metadata={"format": "pt"})

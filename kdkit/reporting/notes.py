@@ -213,6 +213,20 @@ def _notes_on_teaching(records):
         f"epoch; {event.dropped:,} more were removed, because they are also "
         f"in {' or '.join(event.compared_with)}."
         for event in records.events_of(events.Unlabeled)
+        if event.per_labeled is not None
+    ]
+    found += [
+        f"The student learned from the vectors of "
+        f"{event.rows - event.dropped - (event.repeated or 0):,} texts; "
+        + (
+            f"{event.dropped:,} more were removed, because they are also in "
+            f"{' or '.join(event.compared_with)}, and "
+            if event.compared_with
+            else "they were compared with no data for evaluation; "
+        )
+        + f"{event.repeated or 0:,} because they are repeated."
+        for event in records.events_of(events.Unlabeled)
+        if event.per_labeled is None
     ]
     found += [
         f"An epoch has {event.rows_of_epoch:,} examples, drawn from the "

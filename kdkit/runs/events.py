@@ -141,12 +141,16 @@ class Unlabeled(Event, kind="unlabeled"):
         compared_with: tuple of strings. Those splits.
         per_labeled: float. The largest number of unlabelled examples per
             labelled one in an epoch.
+        empty, repeated: ints. Empty lines and repeated texts, which a sentence
+            encoder does not read. Since 0.2.
     """
 
     rows: int
     dropped: int
     compared_with: tuple[str, ...]
-    per_labeled: float
+    per_labeled: float | None = None
+    empty: int | None = None
+    repeated: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

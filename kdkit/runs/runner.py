@@ -7,6 +7,8 @@ from kdkit import models
 from kdkit.runs.augmenting import prepare_copies
 from kdkit.runs.directory import open_run
 from kdkit.runs.directory import provenance
+from kdkit.runs.embedder_parts import EmbedderParts
+from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.inputs import is_finished_with
 from kdkit.runs.inputs import log_inputs
 from kdkit.runs.inputs import require_same_inputs
@@ -32,6 +34,7 @@ PARTS = {
     TeacherSettings: TeacherParts,
     DistillSettings: DistillParts,
     PretrainSettings: PretrainParts,
+    EmbedderSettings: EmbedderParts,
 }
 
 
@@ -57,7 +60,7 @@ def train_teacher(
 
 
 def distill(
-    settings: DistillSettings,
+    settings: DistillSettings | EmbedderSettings,
     run_dir,
     force: bool = False,
     needs_models: bool = True,
@@ -70,7 +73,8 @@ def distill(
     that, see docs/doctor.md.
 
     Args:
-        settings: `DistillSettings`.
+        settings: `DistillSettings`, or `EmbedderSettings` for a sentence
+            encoder.
         run_dir: string or path of a new or a started run directory.
         force: bool. Whether to continue if a check reports an error. Defaults
             to `False`.

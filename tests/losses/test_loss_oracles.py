@@ -363,6 +363,8 @@ def test_relation_sums_of_parts_of_a_batch_add_up(mean_over):
 @pytest.mark.parametrize(
     "loss",
     [
+        losses.InBatchContrastive,
+        losses.SimilarityKLDivergence,
         losses.SoftBinaryCrossEntropy,
         losses.SoftCrossEntropy,
         losses.LogitKLDivergence,

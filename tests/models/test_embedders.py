@@ -1,9 +1,5 @@
 """Embedders, against sentence-transformers and NumPy."""
 
-import json
-import os
-import warnings
-
 import keras
 import keras_hub
 import numpy as np
@@ -11,9 +7,6 @@ import pytest
 from encoders import SENTENCES
 from encoders import encoder
 from encoders import tokenizer
-from foreign import foreign_model
-from foreign import save_foreign
-from references import reference
 
 import kdkit
 from kdkit import models
@@ -186,7 +179,7 @@ def test_the_tap_is_the_output(family):
 
 
 @pytest.mark.parametrize(
-    "width, projection",
+    ("width", "projection"),
     [(16, None), (8, "shared")],
     ids=["same width", "projection"],
 )
@@ -281,7 +274,8 @@ def test_a_saved_embedder_loads_without_kdkit(tmp_path):
     models.save_embedder(model, tokenizer("distil_bert"), path, LENGTH)
     backbone = keras_hub.models.Backbone.from_preset(str(path))
     pooling = keras.models.load_model(path / "sentence_embedding.keras")
-    states = {**BATCH, "sequence_output": backbone(inputs_of(backbone))}
+    batch = keras.tree.map_structure(keras.ops.convert_to_tensor, BATCH)
+    states = {**batch, "sequence_output": backbone(inputs_of(backbone, batch))}
     found = pooling({name: states[name] for name in pooling.input})
     np.testing.assert_allclose(found, vectors(model), atol=1e-6)
 

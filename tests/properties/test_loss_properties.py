@@ -36,7 +36,11 @@ def test_order_of_the_rows_makes_no_difference(case, seed, scale, weight, data):
     )
 
 
-@every_loss
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if not case.compares_examples],
+    ids=lambda case: case.id,
+)
 @given(seed=seeds, scale=scales, weight=weights, cut=st.integers(1, BATCH - 1))
 def test_sums_of_parts_are_the_sums_of_the_whole(
     case, seed, scale, weight, cut
@@ -86,7 +90,11 @@ def test_what_has_no_weight_may_be_anything(case, seed, scale, data):
     close(case.loss(*replaced, mask), case.loss(teacher, student, mask))
 
 
-@every_loss
+@pytest.mark.parametrize(
+    "case",
+    [case for case in CASES if case.has_minimum],
+    ids=lambda case: case.id,
+)
 @given(seed=seeds, scale=scales)
 def test_no_student_is_better_than_the_teacher(case, seed, scale):
     teacher, student = draw(case, seed, scale)

@@ -1,5 +1,6 @@
 """`kdkit evaluate` of an embedder: pairs, retrieval, translations, a run."""
 
+import functools
 import json
 import shutil
 
@@ -14,12 +15,15 @@ from helpers import read_events
 from kdkit import data
 from kdkit import models
 from kdkit.cli.main import main
+from kdkit.data.stored_texts import choose_texts
+from kdkit.data.stored_texts import store_texts
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
 
 FIRST = ["a dull plot", "good", "the end is superb", "weak", "a cast", "yet"]
 SECOND = ["a weak plot", "superb", "the end", "the cast", "a cast", "dull"]
 SCORES = [4.5, 3.0, 3.5, 0.0, 5.0, 1.0]
+LENGTH = 12  # the positions of the models of tests
 COLUMNS = ["--text-column", "a", "b", "--label-column", "score"]
 
 
@@ -30,10 +34,26 @@ def embedder():
 
 
 @pytest.fixture(scope="module")
-def directory(embedder, tmp_path_factory):
+def directory(embedder, read, tmp_path_factory):
     path = tmp_path_factory.mktemp("embedders") / "embedder"
-    models.save_embedder(embedder, tokenizer("bert"), path, 16)
+    models.save_embedder(embedder, read, path, LENGTH)
     return path
+
+
+@pytest.fixture
+def loaded_once(directory, monkeypatch):
+    """Loads no model again: all without a given pooling are the embedder."""
+    load = models.load_embedder
+    monkeypatch.setattr(
+        models,
+        "load_embedder",
+        lambda path, pooling=None: _cached(load, directory, pooling),
+    )
+
+
+@functools.cache
+def _cached(load, directory, pooling):
+    return load(directory, pooling)
 
 
 @pytest.fixture
@@ -68,35 +88,50 @@ BITEXT = ["--bitext", "source.txt", "target.txt"]
 
 
 @pytest.fixture
-def run(folder, directory):
+def run(folder, directory, read):
     """A run whose texts were the first two pairs'."""
     shutil.copytree(directory, "run/student")
     config = {
         "verb": "distill",
         "recipe": "sentence_embedding",
-        "data": {"files": ["text.txt"], "task": None},
+        "data": {
+            "files": ["text.txt"],
+            "task": None,
+            "sequence_length": LENGTH,
+        },
     }
     write("run/config.json", json.dumps(config))
     write("run/metrics.jsonl")
-    texts = data.hash_texts([*FIRST[:2], *SECOND[:2]])
-    data.write_text_hashes(folder / "run/texts/train", texts)
+    texts = [*FIRST[:2], *SECOND[:2]]
+    store_texts(
+        lambda: texts,
+        lambda: choose_texts(texts),
+        read,
+        LENGTH,
+        folder / "run/texts/train",
+    )
     return folder / "run"
 
 
-def vectors(embedder, texts):
-    """Each text's vector, without padding."""
-    rows = data.encode(data.Examples((texts,)), tokenizer("bert"), 16)
-    one_by_one = (
-        embedder(rows.inputs(np.array([row]), rows.lengths[row]))
-        for row in range(len(texts))
-    )
-    return np.concatenate([np.asarray(one) for one in one_by_one])
+@pytest.fixture(scope="module")
+def read():
+    return tokenizer("bert")
 
 
-def similarities(embedder):
-    return 1 - scipy.spatial.distance.cdist(
-        vectors(embedder, FIRST), vectors(embedder, SECOND), "cosine"
-    )
+@pytest.fixture(scope="module")
+def vectors(embedder, read):
+    """The vectors of `FIRST` and of `SECOND`."""
+    return vectors_of(embedder, read)
+
+
+def vectors_of(embedder, read):
+    rows = data.encode(data.Examples(([*FIRST, *SECOND],)), read, LENGTH)
+    every = np.arange(len(rows))
+    return np.split(np.asarray(embedder(rows.inputs(every, LENGTH))), 2)
+
+
+def similarities(vectors):
+    return 1 - scipy.spatial.distance.cdist(*vectors, "cosine")
 
 
 def evaluate(capsys, *words):
@@ -107,11 +142,9 @@ def evaluate(capsys, *words):
     return json.loads(last), "\n".join(before)
 
 
-def test_pairs_are_measured_by_correlations(
-    directory, embedder, folder, capsys
-):
+def test_pairs_are_measured_by_correlations(directory, vectors, folder, capsys):
     result, text = evaluate(capsys, directory, *PAIRS)
-    own = np.diagonal(similarities(embedder))
+    own = np.diagonal(similarities(vectors))
     expected = {
         "spearman": scipy.stats.spearmanr(own, SCORES).statistic,
         "pearson": scipy.stats.pearsonr(own, SCORES).statistic,
@@ -125,22 +158,25 @@ def test_pairs_are_measured_by_correlations(
     assert f"spearman: {expected['spearman']:.4f}" in text
 
 
-def test_an_encoder_without_head_needs_a_pooling(embedder, folder, capsys):
+def test_an_encoder_without_head_needs_a_pooling(
+    embedder, read, folder, capsys
+):
     backbone = models.backbone_of(embedder)
-    models.save_encoder(backbone, tokenizer("bert"), folder / "encoder")
+    models.save_encoder(backbone, read, folder / "encoder")
     assert main(["evaluate", "encoder", *PAIRS]) != 0
     result, _ = evaluate(capsys, "encoder", *PAIRS, "--pooling", "max")
     pooled = models.make_embedder(backbone, models.Pooling("max"))
-    own = np.diagonal(similarities(pooled))
+    own = np.diagonal(similarities(vectors_of(pooled, read)))
     expected = scipy.stats.spearmanr(own, SCORES).statistic
     assert result["metrics"]["spearman"] == pytest.approx(expected, abs=1e-5)
 
 
-def test_documents_are_ranked_for_queries(directory, embedder, folder, capsys):
+@pytest.mark.usefixtures("loaded_once")
+def test_documents_are_ranked_for_queries(directory, vectors, folder, capsys):
     result, _ = evaluate(capsys, directory, *RETRIEVAL)
     ranks = [
         1 + int((row > row[number]).sum())
-        for number, row in enumerate(similarities(embedder)[:5])
+        for number, row in enumerate(similarities(vectors)[:5])
     ]
     assert len(set(ranks)) > 1
     assert result["metrics"] == pytest.approx(
@@ -157,9 +193,10 @@ def test_documents_are_ranked_for_queries(directory, embedder, folder, capsys):
     assert (result["num_documents"], result["unjudged_queries"]) == (6, 1)
 
 
-def test_translations_are_found_both_ways(directory, embedder, folder, capsys):
+@pytest.mark.usefixtures("loaded_once")
+def test_translations_are_found_both_ways(directory, vectors, folder, capsys):
     result, _ = evaluate(capsys, directory, *BITEXT)
-    both = similarities(embedder)
+    both = similarities(vectors)
     forward, back = (
         np.mean(matrix.argmax(axis=1) == np.arange(6))
         for matrix in (both, both.T)
@@ -174,12 +211,12 @@ def test_translations_are_found_both_ways(directory, embedder, folder, capsys):
     assert result["bitext"] == ["source.txt", "target.txt"]
 
 
-def test_first_dimensions_are_measured_too(directory, embedder, folder, capsys):
+@pytest.mark.usefixtures("loaded_once")
+def test_first_dimensions_are_measured_too(directory, vectors, folder, capsys):
     result, text = evaluate(
         capsys, directory, *PAIRS, "--dimensions", "4", "16"
     )
-    cut = [vectors(embedder, side)[:, :4] for side in (FIRST, SECOND)]
-    own = 1 - np.diagonal(scipy.spatial.distance.cdist(*cut, "cosine"))
+    own = np.diagonal(similarities([side[:, :4] for side in vectors]))
     expected = scipy.stats.spearmanr(own, SCORES).statistic
     found = result["metrics_by_dimensions"]
     assert found["4"]["spearman"] == pytest.approx(expected, abs=1e-5)
@@ -189,9 +226,10 @@ def test_first_dimensions_are_measured_too(directory, embedder, folder, capsys):
     assert "have 16 dimensions" in capsys.readouterr().err
 
 
-def test_texts_that_a_run_was_trained_on_are_counted(run, embedder, capsys):
+@pytest.mark.usefixtures("loaded_once")
+def test_texts_that_a_run_was_trained_on_are_counted(run, vectors, capsys):
     result, text = evaluate(capsys, run, *PAIRS)
-    own = np.diagonal(similarities(embedder))[2:]
+    own = np.diagonal(similarities(vectors))[2:]
     expected = scipy.stats.spearmanr(own, SCORES[2:]).statistic
     others = result["metrics_without_training_texts"]
     assert others["spearman"] == pytest.approx(expected, abs=1e-5)
@@ -210,11 +248,12 @@ def test_texts_that_a_run_was_trained_on_are_counted(run, embedder, capsys):
     evaluate(capsys, run, *RETRIEVAL)
     evaluate(capsys, run, *BITEXT)
     notes = " ".join(run_notes(read_run(run)))
-    assert "queries.tsv in documents.tsv by judgements.tsv, 16 tokens" in notes
+    assert "queries.tsv in documents.tsv by judgements.tsv, 12 tokens" in notes
     assert "nDCG@10" in notes
-    assert "translations source.txt and target.txt, 16 tokens" in notes
+    assert "translations source.txt and target.txt, 12 tokens" in notes
 
 
+@pytest.mark.usefixtures("loaded_once")
 def test_texts_of_a_run_are_left_out_for_any_model(run, directory, capsys):
     own, _ = evaluate(capsys, run, *PAIRS)
     result, _ = evaluate(capsys, directory, *PAIRS, "--without-texts-of", run)
@@ -242,6 +281,7 @@ def test_texts_of_a_run_are_left_out_for_any_model(run, directory, capsys):
     ids=["nothing", "classes", "two_files", "two_kinds", "task", "corpus",
          "lengths", "dimensions", "tokenizer", "positions"],
 )  # fmt: skip
+@pytest.mark.usefixtures("loaded_once")
 def test_mistakes_are_reported(words, message, directory, folder, capsys):
     assert main(["evaluate", str(directory), *words]) == 2
     assert message in capsys.readouterr().err

@@ -1,0 +1,174 @@
+"""Embedders with principal components, and distillation between embedders."""
+
+import keras
+import numpy as np
+import pytest
+from encoders import encoder
+from sklearn.decomposition import PCA
+
+import kdkit
+from kdkit import losses
+from kdkit import models
+from kdkit.errors import UsageError
+from kdkit.taps import tapped
+
+TEXTS, LENGTH, WIDTH = 40, 6, 16
+IDS = np.random.default_rng(0).integers(5, 20, size=(TEXTS, LENGTH))
+BATCH = {
+    "token_ids": IDS.astype("int32"),
+    "padding_mask": np.ones((TEXTS, LENGTH), "int32"),
+    "segment_ids": np.zeros((TEXTS, LENGTH), "int32"),
+}
+FEW = {name: array[:5] for name, array in BATCH.items()}
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    return models.make_embedder(encoder("bert", num_classes=None))
+
+
+@pytest.fixture(scope="module")
+def vectors(embedder):
+    return np.asarray(embedder(BATCH))
+
+
+def units(vectors):
+    return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True)
+
+
+@pytest.mark.parametrize("dimensions", [1, 5, WIDTH])
+def test_reduced_vectors_are_those_of_scikit_learn(
+    embedder, vectors, dimensions
+):
+    reduced = models.reduce_width(embedder, dimensions, vectors)
+    components = PCA(svd_solver="full").fit(vectors).components_[:dimensions]
+    largest = np.abs(components).argmax(axis=1)
+    signs = np.sign(components[np.arange(dimensions), largest])
+    np.testing.assert_allclose(
+        reduced(BATCH),
+        units(vectors @ (signs[:, None] * components).T),
+        atol=1e-4,
+    )
+    assert models.embedding_width(reduced) == dimensions
+    assert reduced.layers[-1] is models.embedders.pooling_model(reduced)
+    assert models.pooling_of(reduced) == models.Pooling(
+        dense=(models.DenseSettings(dimensions, use_bias=False),)
+    )
+
+
+def test_as_many_components_as_dimensions_keep_all_cosines(embedder, vectors):
+    turned = np.asarray(models.reduce_width(embedder, WIDTH, vectors)(BATCH))
+    np.testing.assert_allclose(
+        turned @ turned.T, vectors @ vectors.T, atol=1e-5
+    )
+    variances = turned.var(axis=0)
+    assert (np.diff(variances) < 1e-6).all()
+    assert np.abs(turned - vectors).max() > 0.1
+
+
+def test_earlier_dense_layers_stay_and_no_layer_is_changed(embedder):
+    pooling = models.Pooling(
+        "cls", False, (models.DenseSettings(6, activation="tanh"),)
+    )
+    before = models.make_embedder(models.backbone_of(embedder), pooling)
+    whole = np.asarray(before(BATCH))
+    reduced = models.reduce_width(before, 2, whole)
+    _, added = models.dense_layers(reduced)
+    np.testing.assert_allclose(
+        reduced(BATCH), whole @ np.asarray(added.kernel), atol=1e-5
+    )
+    np.testing.assert_array_equal(before(BATCH), whole)
+    twice = models.reduce_width(reduced, 1, reduced(BATCH))
+    assert len(models.dense_layers(twice)) == 3
+
+
+@pytest.mark.parametrize(
+    ("dimensions", "change", "message"),
+    [
+        (0, lambda found: found, "from 1 to the embedder's width 16"),
+        (17, lambda found: found, "dimensions=17"),
+        (2.0, lambda found: found, "whole number"),
+        (4, lambda found: found[:, :8], r"\(num_texts, 16\).*\(40, 8\)"),
+        (4, lambda found: found[0], r"Received: shape \(16,\)"),
+        (8, lambda found: found[:8], "more than 8 vectors.*Received: 8"),
+        (4, lambda found: np.where(found > 0, found, np.nan), "40 with NaN"),
+    ],
+)
+def test_widths_and_vectors_that_do_not_fit_are_refused(
+    embedder, vectors, dimensions, change, message
+):
+    with pytest.raises(UsageError, match=message):
+        models.reduce_width(embedder, dimensions, change(vectors))
+
+
+def test_only_embedders_are_reduced(vectors):
+    with pytest.raises(UsageError, match="Expected an embedder"):
+        models.reduce_width(encoder("bert"), 4, vectors)
+
+
+@pytest.fixture(scope="module")
+def student():
+    backbone = encoder("bert", num_classes=None, seed=1, hidden_dim=8)
+    return models.make_embedder(backbone)
+
+
+@pytest.fixture(scope="module")
+def teacher(embedder, vectors):
+    return models.reduce_width(embedder, 8, vectors)
+
+
+def objective(loss):
+    return kdkit.Objective(loss, tap="sentence_embedding")
+
+
+def test_embedders_of_two_widths_are_distilled(teacher, student):
+    weights = np.array([1.0, 0.0, 2.0, 1.0, 0.0])
+    compared = [
+        losses.HiddenStateMSE(),
+        losses.HiddenStateCosine(),
+        losses.SimilarityKLDivergence(),
+        losses.InBatchContrastive(),
+        losses.Matryoshka("similarity_kl_divergence", (8, 4)),
+    ]
+    distiller = kdkit.Distiller(teacher, student, map(objective, compared))
+    distiller.compile("sgd")
+    before = tapped(student, ["sentence_embedding"])(FEW)["sentence_embedding"]
+    expected = {
+        loss.name: float(loss(teacher(FEW), before, weights))
+        for loss in compared
+    }
+    logs = distiller.train_on_batch(FEW, None, weights, return_dict=True)
+    for name, value in expected.items():
+        assert logs[name] == pytest.approx(value, rel=1e-4), name
+    after = tapped(student, ["sentence_embedding"])(FEW)["sentence_embedding"]
+    assert np.abs(np.asarray(after) - np.asarray(before)).max() > 0
+    assert not np.isnan(np.asarray(after)).any()
+
+
+def test_similarities_need_no_equal_widths(embedder, student):
+    distiller = kdkit.Distiller(
+        embedder, student, [objective(losses.SimilarityKLDivergence())]
+    )
+    distiller.compile("sgd")
+    assert not distiller.projections
+    assert distiller.evaluate(FEW, verbose=0, return_dict=True)["loss"] > 0
+
+
+def test_other_losses_of_unequal_widths_are_refused(embedder, student):
+    with pytest.raises(UsageError, match="dimensions=16.*reduce_width"):
+        kdkit.Distiller(
+            embedder, student, [objective(losses.HiddenStateCosine())]
+        )
+    wide = losses.Matryoshka("similarity_kl_divergence", (16, 4))
+    with pytest.raises(UsageError, match="dimensions of at most 8"):
+        kdkit.Distiller(embedder, student, [objective(wide)])
+
+
+def test_a_distiller_with_matryoshka_is_saved(tmp_path, teacher, student):
+    loss = losses.Matryoshka("hidden_state_cosine", (8, 4), (1.0, 0.5))
+    distiller = kdkit.Distiller(teacher, student, [objective(loss)])
+    distiller.compile("sgd")
+    distiller.train_on_batch(FEW)
+    distiller.save(tmp_path / "distiller.keras")
+    loaded = keras.models.load_model(tmp_path / "distiller.keras")
+    assert loaded.objectives == distiller.objectives
