@@ -30,11 +30,13 @@ class EmbedderOptions:
     """sentence embeddings"""
 
     dimensions: int | None = option(
-        "the width of an embedder's vectors: their first N numbers",
+        "the width of an embedder's vectors. Defaults to the model's width; "
+        "otherwise, the first N numbers of each vector are written.",
         metavar="N",
     )
     pooling: str | None = option(
-        "make an embedder from an encoder that does not describe its pooling",
+        "make an embedder from an encoder. Defaults to the pooling that its "
+        "directory describes.",
         choices=("mean", "cls", "max"),
     )
     texts: list[File] | None = option(

@@ -11,8 +11,7 @@ from kdkit.export.inputs import ENCODER
 from kdkit.export.transformers_checkpoint import Checkpoint
 from kdkit.export.transformers_checkpoint import default_tokenizer
 from kdkit.export.verification import ExportReport
-
-MODULES = "modules.json"
+from kdkit.models.places import MODULES
 
 
 @register_exporter("sentence_transformers")

@@ -37,7 +37,8 @@ def unit(rows):
 
 @pytest.fixture(scope="module")
 def embedder():
-    backbone = encoder("bert", None, hidden_dim=32, intermediate_dim=64)
+    sizes = {"num_layers": 1, "hidden_dim": 32, "intermediate_dim": 64}
+    backbone = encoder("bert", None, **sizes)
     return models.make_embedder(backbone, models.Pooling("mean"))
 
 
@@ -155,6 +156,7 @@ def test_onnx_files_have_the_vectors(mapped, tmp_path):
     assert export.open_file(report.file).outputs == "sentence_embedding"
 
 
+@pytest.mark.large
 def test_saved_models_have_the_vectors(embedder, tmp_path):
     report = export.to_saved_model(embedder, tmp_path / "model", dimensions=5)
     found = export.open_file(report.file)(batch_of())
@@ -179,6 +181,7 @@ def test_vectors_in_other_directions_refuse_a_file():
         compared("fp32", 2 * expected[0])
 
 
+@pytest.mark.large
 def test_keras_saves_and_exports_an_embedder(mapped, tmp_path):
     path = tmp_path / "embedder.keras"
     mapped.save(path)

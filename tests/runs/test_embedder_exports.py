@@ -25,7 +25,7 @@ TEXTS = [*SENTENCES, *MORE_SENTENCES]
 
 @pytest.fixture(scope="module")
 def embedder():
-    sizes = {"hidden_dim": WIDTH, "intermediate_dim": 64}
+    sizes = {"num_layers": 1, "hidden_dim": WIDTH, "intermediate_dim": 64}
     return models.make_embedder(encoder("bert", None, **sizes))
 
 
