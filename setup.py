@@ -83,6 +83,7 @@ REFERENCES_REQUIRE = [
     *ONNX_REQUIRE,
     "torch>=2.6",  # runs the models of transformers
     "transformers>=5",  # tokenizers and models that checkpoints come from
+    "sentence-transformers>=6",  # the vectors of embedders
 ]
 BENCHMARKS_REQUIRE = [
     *REFERENCES_REQUIRE,

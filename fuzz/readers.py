@@ -77,6 +77,8 @@ from kdkit.models.hugging_face_tokenizers import (
 )
 from kdkit.models.hugging_face_unigrams import read_unigrams
 from kdkit.models.loading import require_class_names
+from kdkit.models.sentence_transformers import read_modules
+from kdkit.models.sentence_transformers import read_pooling
 from kdkit.models.text_rules import AddedToken
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import bert_rules
@@ -115,6 +117,14 @@ LABELED = (
 )
 OF_CLASSES = {"_type": "ClassLabel", "names": ["a", "b", "c"]}
 OF_DATASETS = ("state.json", "a.arrow", "dataset_info.json")
+MODULES = [
+    {"path": path, "type": f"sentence_transformers.models.{kind}"}
+    for path, kind in (
+        ("", "Transformer"),
+        ("1_Pooling", "Pooling"),
+        ("2_Dense", "Dense"),
+    )
+]
 LAYOUTS = {
     b"c": TableLayout("T", ("sentence",), "label", ("0", "1")),
     b"p": TableLayout("T", ("a", "b"), "score", None, joins_broken_rows=True),
@@ -247,6 +257,17 @@ PIECES_OF_CHECKPOINTS = {
     b"x": (keras_hub.tokenizers.XLMRobertaTokenizer, read_unigrams),
     b"r": (keras_hub.tokenizers.RobertaTokenizer, read_checkpoint_pairs),
 }
+
+
+def sentence_transformer(content, folder):
+    """The description of an embedder, without its encoder."""
+    names = ("modules.json", "1_Pooling/config.json", "2_Dense/config.json")
+    names += ("sentence_bert_config.json",)
+    for name, part in zip(names, parts(content, len(names)), strict=True):
+        if part:
+            write(folder, name, part)
+    path = pathlib.Path(folder)
+    read_pooling(path, read_modules(path)[1:])
 
 
 def text_rules(content, folder):
@@ -464,6 +485,17 @@ SEEDS = {
                 b"#version: 0.2\na b\n",
             )
         ),
+    ],
+    sentence_transformer: [
+        PART.join(
+            (
+                to_json(MODULES),
+                to_json({"pooling_mode_cls_token": True}),
+                to_json({"out_features": 4, "bias": False}),
+                to_json({"max_seq_length": 8}),
+            )
+        ),
+        to_json(MODULES) + PART + to_json({"pooling_mode": ["max"]}),
     ],
     text_rules: [
         to_json({"text_rules": bert_rules(True).to_json()}),

@@ -76,6 +76,7 @@ _DEFINED_IN = {
     "save_labels": "saving",
     "save_language_model": "language_models",
     "save_preset": "saving",
+    "save_sentence_transformer": "sentence_transformers",
     "save_tokenizer": "tokenizers",
     "set_word_vectors": "bilstm",
     "stored_size": "saving",

@@ -174,9 +174,17 @@ def _as_pooling(pooling):
 
 
 def _require_pooling(pooling):
+<<<<<<< HEAD
     if not (pooling is None or isinstance(pooling, Pooling)):
         if pooling not in POOLINGS:
             raise UsageError(
                 "Invalid value for argument `pooling`. Expected one of "
                 f"{POOLINGS} or a kdkit.models.Pooling. Received: {pooling!r}."
             )
+=======
+    if not isinstance(pooling, Pooling) and pooling not in (None, *POOLINGS):
+        raise UsageError(
+            "Invalid value for argument `pooling`. Expected one of "
+            f"{POOLINGS} or a kdkit.models.Pooling. Received: {pooling!r}."
+        )
+>>>>>>> wemb

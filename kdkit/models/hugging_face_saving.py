@@ -102,7 +102,7 @@ def _problem(model, backbone, family):
             f"{settings.layer_norm_epsilon:g}. Expected {form.epsilon[1]:g}, "
             "which transformers always uses for this family"
         )
-    if family.is_decoder:
+    if family.is_decoder or model is backbone:
         return None
     kind = classifier_head_kind(model)
     names = form.head_layers(kind)
@@ -141,11 +141,13 @@ def save_hugging_face(
 
     transformers loads it with `AutoModelForSequenceClassification`,
     `AutoModelForTokenClassification` or `AutoModelForCausalLM`, and with
-    `AutoTokenizer`. It returns the same logits, without softmax.
+    `AutoTokenizer`. It returns the same logits, without softmax. An encoder
+    alone loads with `AutoModel`.
 
     Args:
-        model: a classifier of texts or tokens from `kdkit.models.add_head`, or
-            a GPT-2, in a family whose checkpoints kdkit reads.
+        model: a classifier of texts or tokens from `kdkit.models.add_head`, a
+            GPT-2, or an encoder without a head, in a family whose checkpoints
+            kdkit reads.
         tokenizer: the model's keras-hub tokenizer, or `None` to write no
             tokenizer.
         path: string or path of the directory. It is created.
@@ -163,7 +165,7 @@ def save_hugging_face(
     path = pathlib.Path(path)
     path.mkdir(parents=True, exist_ok=True)
     config = _config(model, tokenizer, class_names, problem_type)
-    _write_json(path / "config.json", config)
+    write_json(path / "config.json", config)
     safetensors.numpy.save_file(
         _tensors(model, config), path / WEIGHTS, metadata={"format": "pt"}
     )
@@ -240,6 +242,8 @@ def _config(model, tokenizer, class_names, problem_type):
     values["dtype"] = values["torch_dtype"] = "float32"
     if family.is_decoder:
         return {"architectures": [f"{form.class_name}LMHeadModel"], **values}
+    if model is backbone:
+        return {"architectures": [f"{form.class_name}Model"], **values}
     kind = classifier_head_kind(model)
     num_classes = model.output_shape[-1]
     if class_names is None or len(class_names) != num_classes:
@@ -259,12 +263,14 @@ def _tensors(model, config):
     family = family_of(backbone)
     form = family.checkpoints
     layout = form.weights
+    # transformers writes the base model's tensors without a prefix.
+    prefix = "" if model is backbone else f"{form.prefix}."
     found = {}
     skipped = 0
     if form.positions_follow_padding:
         skipped = config["pad_token_id"] + 1
     for variable in backbone.weights:
-        name = f"{form.prefix}.{tensor_name(layout, variable.path)}"
+        name = prefix + tensor_name(layout, variable.path)
         value = _tensor(variable, layout, skipped)
         layer = variable.path.split("/")[-2]
         if layout.joined is not None and layout.joined in name:
@@ -275,16 +281,15 @@ def _tensors(model, config):
         if isinstance(value, dict):
             found[name] = np.concatenate(list(value.values()), axis=-1)
     if form.has_one_segment:
-        name = f"{form.prefix}.embeddings.token_type_embeddings.weight"
+        name = f"{prefix}embeddings.token_type_embeddings.weight"
         found[name] = np.zeros((1, backbone.hidden_dim), "float32")
-    names = None
-    if not family.is_decoder:
+    if not (family.is_decoder or model is backbone):
         kind = classifier_head_kind(model)
         names = form.head_layers(kind)
         if kind == "tokens":  # transformers has no pooler there
             pooler = layout.parts.get("pooled_dense")
             for leaf in ("weight", "bias"):
-                found.pop(f"{form.prefix}.{pooler}.{leaf}", None)
+                found.pop(f"{prefix}{pooler}.{leaf}", None)
         for layer, dense in head_layers(model, names).items():
             found[f"{names[layer]}.weight"] = _array(dense.kernel).T
             found[f"{names[layer]}.bias"] = _array(dense.bias)
@@ -317,7 +322,10 @@ def _special_tokens(tokenizer, family):
     """Returns the special tokens by their names in transformers."""
     if isinstance(tokenizer, WordPiece):
         return {UNKNOWN: tokenizer.oov_token, **SPECIAL}
-    return dict(family.checkpoints.special_tokens)
+    # A BERT may have XLM-RoBERTa's tokenizer.
+    form = family.checkpoints
+    own = form.special_tokens or family_of(tokenizer).checkpoints.special_tokens
+    return dict(own)
 
 
 def _save_tokenizer(model, tokenizer, path):
@@ -339,10 +347,11 @@ def _save_tokenizer(model, tokenizer, path):
     made.save(str(path / WHOLE))
     _save_vocabulary(tokenizer, path)
     tokens = {f"{name}_token": token for name, token in special.items()}
-    _write_json(path / SPECIAL_MAP, tokens)
+    write_json(path / SPECIAL_MAP, tokens)
     rules = tokenizer_rules(tokenizer)
     names = ["input_ids", SEGMENTS, "attention_mask"]
-    if "num_segments" not in family.checkpoints.sizes:
+    of_tokenizer = family_of(tokenizer) or family
+    if "num_segments" not in of_tokenizer.checkpoints.sizes:
         names.remove(SEGMENTS)
     settings = {
         "tokenizer_class": TOKENIZER_CLASS,
@@ -353,7 +362,7 @@ def _save_tokenizer(model, tokenizer, path):
         "clean_up_tokenization_spaces": False,
         **tokens,
     }
-    _write_json(path / CONFIG, settings)
+    write_json(path / CONFIG, settings)
     _require_same_ids(tokenizer, path)
 
 
@@ -389,7 +398,7 @@ def _save_vocabulary(tokenizer, path):
         lines = "".join(f"{one}\n" for one in vocabulary_by_id(tokenizer))
         write_text(path / "vocab.txt", lines)
     elif isinstance(tokenizer, BytePair):
-        _write_json(path / "vocab.json", dict(tokenizer.vocabulary))
+        write_json(path / "vocab.json", dict(tokenizer.vocabulary))
         merges = [
             one for one in tokenizer.merges if not one.startswith("#version")
         ]
@@ -410,6 +419,7 @@ def _require_same_ids(tokenizer, path):
             )
 
 
-def _write_json(file, values):
+def write_json(file, values) -> None:
+    """Writes a JSON value as transformers does, with an indent of 2."""
     text = json.dumps(values, ensure_ascii=False, indent=2)
     write_text(file, f"{text}\n")

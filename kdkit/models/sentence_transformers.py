@@ -7,8 +7,18 @@ followed, rejected by name, or does not change the vectors.
 
 import dataclasses
 import pathlib
+<<<<<<< HEAD
 import warnings
 
+=======
+import re
+import warnings
+
+import keras
+import numpy as np
+import safetensors.numpy
+
+>>>>>>> wemb
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.io.reading import read_json
@@ -17,10 +27,22 @@ from kdkit.models.embedders import DenseSettings
 from kdkit.models.embedders import Pooling
 from kdkit.models.embedders import dense_layers
 from kdkit.models.embedders import make_embedder
+<<<<<<< HEAD
 from kdkit.models.families import FAMILIES
 from kdkit.models.hugging_face_config import is_convertible
 from kdkit.models.hugging_face_config import is_hugging_face
 from kdkit.models.hugging_face_files import CONFIG
+=======
+from kdkit.models.embedders import pooling_of
+from kdkit.models.embedders import require_embedder
+from kdkit.models.families import FAMILIES
+from kdkit.models.heads import backbone_of
+from kdkit.models.hugging_face_config import is_convertible
+from kdkit.models.hugging_face_config import is_hugging_face
+from kdkit.models.hugging_face_files import CONFIG
+from kdkit.models.hugging_face_saving import save_hugging_face
+from kdkit.models.hugging_face_saving import write_json
+>>>>>>> wemb
 from kdkit.models.hugging_face_weights import WEIGHTS
 from kdkit.models.hugging_face_weights import Tensors
 from kdkit.models.loading import LoadedModel
@@ -31,6 +53,11 @@ from kdkit.models.text_rules import tokenizer_rules
 from kdkit.models.trust import require_safe_directory
 
 MODULES = "modules.json"
+<<<<<<< HEAD
+=======
+# The encoder may be in the directory itself. No name begins with a point.
+FOLDER = re.compile(r"(\w[\w.-]{0,200})?", re.ASCII)
+>>>>>>> wemb
 SETTINGS = "config_sentence_transformers.json"
 PACKAGE = "sentence_transformers."
 TRANSFORMER, POOLING, DENSE, NORMALIZE = (
@@ -56,6 +83,13 @@ MODE_FIELDS = {
 }
 WIDTH_FIELDS = ("embedding_dimension", "word_embedding_dimension")
 DENSE_ACTIVATIONS = {"Tanh": "tanh", "Identity": "linear"}
+<<<<<<< HEAD
+=======
+TORCH_ACTIVATIONS = {
+    "tanh": "torch.nn.modules.activation.Tanh",
+    "linear": "torch.nn.modules.linear.Identity",
+}
+>>>>>>> wemb
 VECTOR = "sentence_embedding"
 # Fields of modules with only one supported value, `None` included.
 REQUIRED = {
@@ -130,8 +164,15 @@ def load_sentence_transformer(path, pooling=None) -> LoadedModel:
     _require_known_architecture(transformer.path)
     backbone, tokenizer = load_encoder(transformer.path, needs_pooler=False)
     _require_width(others, backbone.hidden_dim)
+<<<<<<< HEAD
     model = make_embedder(backbone, described)
     _load_dense(model, [one for one in others if one.kind == DENSE])
+=======
+    weights = _dense_weights(others, described, backbone.hidden_dim)
+    model = make_embedder(backbone, described)
+    for layer, arrays in zip(dense_layers(model), weights, strict=True):
+        layer.set_weights(arrays)
+>>>>>>> wemb
     _warn_of_prompt(path)
     tokenizer = _with_lower_case(tokenizer, transformer.config or {})
     length = _sequence_length(transformer, backbone)
@@ -204,11 +245,16 @@ def _modules_error(entries):
             and isinstance(entry.get("path"), str)
         ):
             return "expected objects with 'type' and 'path'"
+<<<<<<< HEAD
         folder = pathlib.PurePosixPath(entry["path"])
         if folder.is_absolute() or {"..", "\\"} & {*folder.parts}:
             return f"{shortened(entry['path'])} is outside of this directory"
         if "\0" in entry["path"]:
             return "a path has a null character"
+=======
+        if not FOLDER.fullmatch(entry["path"]):
+            return f"{shortened(entry['path'])} is not a folder's name"
+>>>>>>> wemb
     return None
 
 
@@ -311,9 +357,17 @@ def _one_dense(module):
     return DenseSettings(units, use_bias, DENSE_ACTIVATIONS[name])
 
 
+<<<<<<< HEAD
 def _load_dense(model, modules):
     """Assigns the weights of the dense layers."""
     for layer, module in zip(dense_layers(model), modules, strict=True):
+=======
+def _dense_weights(modules, pooling, width):
+    """Returns the weights of the dense layers, whose sizes are then known."""
+    modules = [module for module in modules if module.kind == DENSE]
+    found = []
+    for settings, module in zip(pooling.dense, modules, strict=True):
+>>>>>>> wemb
         if not (module.path / WEIGHTS).is_file():
             raise UsageError(
                 f"The dense layer in {module.path} has no {WEIGHTS}. kdkit "
@@ -322,6 +376,7 @@ def _load_dense(model, modules):
                 "sentence_transformers.SentenceTransformer("
                 f"{str(module.path.parent)!r}).save_pretrained(DIRECTORY)."
             )
+<<<<<<< HEAD
         with Tensors(module.path) as tensors:
             weights = [tensors.read("linear.weight").T]
             if layer.use_bias:
@@ -335,6 +390,21 @@ def _load_dense(model, modules):
                 "folder from a copy."
             )
         layer.set_weights(weights)
+=======
+        names = ["linear.weight", *["linear.bias"] * settings.use_bias]
+        with Tensors(module.path) as tensors:
+            found.append([tensors.read(name).T for name in names])
+        expected = [(width, settings.units), (settings.units,)][: len(names)]
+        received = [one.shape for one in found[-1]]
+        if received != expected:
+            raise UsageError(
+                f"The weights in {module.path} do not fit its config. Expected "
+                f"the shapes {expected}. Received: {received}. Restore the "
+                "folder from a copy."
+            )
+        width = settings.units
+    return found
+>>>>>>> wemb
 
 
 def _require_known_architecture(path):
@@ -405,3 +475,86 @@ def _warn_of_prompt(path):
             "prompt into the texts to get the same vectors.",
             stacklevel=3,
         )
+<<<<<<< HEAD
+=======
+
+
+def save_sentence_transformer(model, tokenizer, path, sequence_length) -> None:
+    """Writes an embedder as a sentence-transformers directory.
+
+    `sentence_transformers.SentenceTransformer(path)` loads it and returns the
+    same vectors. `kdkit.models.load_embedder` loads it too.
+
+    Args:
+        model: an embedder, see `kdkit.models.make_embedder`, on an encoder from
+            a family whose Hugging Face checkpoints kdkit reads.
+        tokenizer: the encoder's keras-hub tokenizer.
+        path: string or path of the directory. It is created.
+        sequence_length: int. The length to which texts are truncated.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is not an embedder, or
+            transformers has no such encoder.
+        RunError: if the written tokenizer does not return the same ids.
+
+    Example:
+
+    ```python
+    kdkit.models.save_sentence_transformer(student, tokenizer, "student/", 128)
+    embedder = sentence_transformers.SentenceTransformer("student/")
+    ```
+    """
+    require_embedder(model)
+    path = pathlib.Path(path)
+    backbone, pooling = backbone_of(model), pooling_of(model)
+    save_hugging_face(backbone, tokenizer, path)
+    folders = [(TRANSFORMER, "")]
+
+    def folder(kind, **config):
+        place = path / f"{len(folders)}_{kind}"
+        place.mkdir()
+        if config:
+            write_json(place / "config.json", config)
+        folders.append((kind, place.name))
+        return place
+
+    length = {"max_seq_length": sequence_length, "do_lower_case": False}
+    write_json(path / TRANSFORMER_FILES[0], length)
+    # The earlier names, which all versions read.
+    modes = {name: mode == pooling.mode for name, mode in MODE_FIELDS.items()}
+    width = backbone.hidden_dim
+    folder(POOLING, **{WIDTH_FIELDS[1]: width}, **modes, include_prompt=True)
+    for settings, layer in zip(pooling.dense, dense_layers(model), strict=True):
+        place = folder(
+            DENSE,
+            in_features=width,
+            out_features=settings.units,
+            bias=settings.use_bias,
+            activation_function=TORCH_ACTIVATIONS[settings.activation],
+        )
+        width = settings.units
+        _save_dense(layer, place / WEIGHTS)
+    if pooling.normalize:
+        folder(NORMALIZE)
+    modules = [
+        {"idx": number, "name": str(number), "path": name, "type": type_}
+        for number, (name, type_) in enumerate(
+            (name, f"{PACKAGE}models.{kind}") for kind, name in folders
+        )
+    ]
+    write_json(path / MODULES, modules)
+    settings = {"prompts": {}, "default_prompt_name": None}
+    settings["similarity_fn_name"] = "cosine"
+    write_json(path / SETTINGS, settings)
+
+
+def _save_dense(layer, file):
+    """Writes a dense layer's weights with PyTorch's names and shapes."""
+    tensors = {
+        f"linear.{name}": np.ascontiguousarray(
+            np.asarray(keras.ops.convert_to_numpy(value), "float32").T
+        )
+        for name, value in zip(("weight", "bias"), layer.weights, strict=False)
+    }
+    safetensors.numpy.save_file(tensors, file, metadata={"format": "pt"})
+>>>>>>> wemb

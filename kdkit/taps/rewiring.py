@@ -61,8 +61,14 @@ def with_states(model, backbone, stacks, reads_cross):
     Returns:
         `keras.Model` that returns a dict. It has the backbone's outputs by
         name, or the output of the model around it as `"logits"` (of an
+<<<<<<< HEAD
         embedder as `"sentence_embedding"`), and lists of tensors, `hidden_states` and `attention_inputs`, with the stack's name
         as prefix. With `reads_cross` it also has `cross_attention_inputs` and
+=======
+        embedder as `"sentence_embedding"`), and lists of tensors,
+        `hidden_states` and `attention_inputs`, with the stack's name as
+        prefix. With `reads_cross` it also has `cross_attention_inputs` and
+>>>>>>> wemb
         `cross_sources`.
     """
     inputs, outputs, states = _backbone_graph(backbone, stacks, reads_cross)

@@ -50,7 +50,11 @@ def test_describe_is_right(model):
     shape = taps.describe(model)
     heads = DECODER_SIZES.get(shape.family, {}).get("num_heads", 2)
     assert shape == taps.ModelShape(VOCABULARY, LAYERS, WIDTH, heads)
-    assert set(taps.TAPS) - set(shape.taps) == {"cls_states", "pooled_output"}
+    assert set(taps.TAPS) - set(shape.taps) == {
+        "cls_states",
+        "pooled_output",
+        "sentence_embedding",
+    }
     with pytest.raises(UsageError, match="reads from left to right"):
         taps.tapped(model, ["cls_states"])
 

@@ -179,7 +179,11 @@ def test_the_tap_is_the_output(family):
 
 
 @pytest.mark.parametrize(
+<<<<<<< HEAD
     "width, projection",
+=======
+    ("width", "projection"),
+>>>>>>> wemb
     [(16, None), (8, "shared")],
     ids=["same width", "projection"],
 )
@@ -274,7 +278,12 @@ def test_a_saved_embedder_loads_without_kdkit(tmp_path):
     models.save_embedder(model, tokenizer("distil_bert"), path, LENGTH)
     backbone = keras_hub.models.Backbone.from_preset(str(path))
     pooling = keras.models.load_model(path / "sentence_embedding.keras")
+<<<<<<< HEAD
     states = {**BATCH, "sequence_output": backbone(inputs_of(backbone))}
+=======
+    batch = keras.tree.map_structure(keras.ops.convert_to_tensor, BATCH)
+    states = {**batch, "sequence_output": backbone(inputs_of(backbone, batch))}
+>>>>>>> wemb
     found = pooling({name: states[name] for name in pooling.input})
     np.testing.assert_allclose(found, vectors(model), atol=1e-6)
 
