@@ -78,6 +78,17 @@ def test_a_runs_files_are_compared_on_its_texts_and_measured(
     path = run / "exports" / "student-fp32.tflite"
     file = export.open_file(path)
     np.testing.assert_allclose(vectors(file), vectors(embedder), atol=1e-5)
+    rows = zip(TEXTS[:4], TEXTS[1:5], "3142", strict=True)
+    lines = ["first\tsecond\tscore", *map("\t".join, rows)]
+    (run.parent / "pairs.tsv").write_text("\n".join(lines))
+    command = ["evaluate", str(path), "--test", "pairs.tsv", "--text-column"]
+    command += ["first", "second", "--label-column", "score"]
+    assert main(command) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    own = vectors(embedder)
+    assert result["metrics"] == pytest.approx(
+        tasks.pair_metrics(own[:4], own[1:5], [3, 1, 4, 2]), abs=1e-5
+    )
     (event,) = read_events(run, "export")
     assert event["smallest_cosine"] == pytest.approx(1, abs=1e-6)
     assert event["dimensions"] == WIDTH
