@@ -18,9 +18,16 @@ from kdkit import export
 from kdkit import models
 from kdkit import tasks
 from kdkit.cli.main import main
+from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.text_rules import bert_rules
 
 LENGTH, WIDTH = 12, 32
 TEXTS = [*SENTENCES, *MORE_SENTENCES]
+
+
+def pieces():
+    """A tokenizer that splits texts as transformers does."""
+    return with_rules(tokenizer("bert"), bert_rules(True))
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +39,7 @@ def embedder():
 @pytest.fixture(scope="module")
 def directory(embedder, tmp_path_factory):
     path = tmp_path_factory.mktemp("embedders") / "embedder"
-    models.save_embedder(embedder, tokenizer("bert"), path, LENGTH)
+    models.save_embedder(embedder, pieces(), path, LENGTH)
     return path
 
 
@@ -60,7 +67,7 @@ def run(folder, directory):
 
 
 def vectors(model):
-    return tasks.embed_texts(model, TEXTS, tokenizer("bert"), LENGTH)
+    return tasks.embed_texts(model, TEXTS, pieces(), LENGTH)
 
 
 def unit(rows):
