@@ -41,7 +41,7 @@ class _BatchLoss(DistillationLoss):
         same = ops.eye(ops.shape(student)[0], dtype="bool")
         real = ops.broadcast_to((weights != 0)[None, :], ops.shape(same))
         others = ops.logical_and(real, ops.logical_not(same))
-        weights *= ops.cast(ops.any(others, axis=-1), self.dtype)
+        weights = weights * ops.cast(ops.any(others, axis=-1), self.dtype)
         values = self.compare(teacher, student, real, others)
         return ops.sum(values * weights), ops.sum(weights)
 

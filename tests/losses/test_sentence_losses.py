@@ -109,6 +109,9 @@ def test_a_text_without_others_does_not_count(loss):
         lambda student: loss(vectors, student, alone), STUDENT.astype("float32")
     )
     np.testing.assert_array_equal(slope, 0.0)
+    weights = keras.ops.convert_to_tensor(alone, "float32")
+    loss(vectors, STUDENT, weights)
+    np.testing.assert_array_equal(weights, alone)
 
 
 def test_contrastive_gradient_brings_partners_together_and_others_apart():
