@@ -1,12 +1,13 @@
 """Writes a model as verified files: LiteRT, ONNX, SavedModel, Hugging Face.
 
 kdkit compares each file with the Keras model on examples of the task, or on
-generated ones if the task is unknown. A file that differs is not written. For a
-run's model, kdkit also measures the file's metrics on dev and logs them in the
-run. With --format litert, a run's teacher is also exported, once, in int8, to
-RUN/exports/teacher: the report then separates the gain from distillation from
-the gain from quantisation. Models that have collapsed, or whose head was never
-trained, are reported.
+generated ones if the task is unknown. An fp32 file that differs is not written;
+the differences of other precisions are printed. For a run's model, kdkit also
+measures the file's metrics on dev and logs them in the run. With --format
+litert, a run's teacher is also exported, once, in int8, to RUN/exports/teacher:
+the report then separates the gain from distillation from the gain from
+quantisation. Models that have collapsed, or whose head was never trained, are
+reported.
 
 LiteRT files of classifiers return probabilities, or logits with --logits. Those
 of single texts also open with MediaPipe's TextClassifier, which reads strings;
@@ -55,9 +56,7 @@ import dataclasses
 import os
 import pathlib
 
-from kdkit import data
 from kdkit import export
-from kdkit import models
 from kdkit.cli import mediapipe
 from kdkit.cli.bundle import bundle_path
 from kdkit.cli.bundle import require_fitting_options
@@ -66,21 +65,16 @@ from kdkit.cli.bundle import with_precision
 from kdkit.cli.bundle import write_bundle
 from kdkit.cli.embedder_exports import EmbedderOptions
 from kdkit.cli.embedder_exports import is_exported_as_embedder
-from kdkit.cli.embedder_exports import read_embedder
+from kdkit.cli.exported_models import read_model
+from kdkit.cli.groups import License
 from kdkit.cli.groups import ModelChoiceOptions
 from kdkit.cli.groups import TaskOptions
-from kdkit.cli.models import Opened
-from kdkit.cli.models import calibration_data
 from kdkit.cli.models import locate
-from kdkit.cli.models import open_model
 from kdkit.cli.models import teacher_of
 from kdkit.cli.next_steps import after_export
 from kdkit.cli.next_steps import log_next
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
-from kdkit.cli.text_exports import read_decoder
-from kdkit.cli.text_exports import read_encoder_decoder
-from kdkit.cli.text_exports import require_text_options
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
@@ -147,7 +141,7 @@ class Options(ModelChoiceOptions, TaskOptions, EmbedderOptions):
         "return probabilities: softmax, for several labels sigmoid.",
         default=False,
     )
-    license: str | None = option(
+    license: License | None = option(
         "the license in the model card, such as apache-2.0. Defaults to that "
         "of the teacher's checkpoint, if it names one.",
         metavar="NAME",
@@ -158,8 +152,21 @@ def run(options):
     export_model(options)
 
 
+def validate(options, checks_fields: bool = False) -> None:
+    """Raises one error for all options that do not fit together.
+
+    Args:
+        options: the parsed options of `kdkit export`.
+        checks_fields: bool. Not used: the verb has no fields of a recipe.
+
+    Raises:
+        UsageError: with all mistakes.
+    """
+    del checks_fields
+    require_fitting_options(options)
+
+
 TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
-VERIFICATION_ROWS = 256
 
 
 def export_model(options) -> None:
@@ -175,7 +182,8 @@ def export_model(options) -> None:
     place = locate(options.model, options.arm)
     if export.exporter_of(place.path) is not None:
         raise UsageError(
-            f"{place.path} is an exported file. Expected a Keras model."
+            f"{place.path} is an exported file. Expected a Keras model. Pass "
+            "the run or the preset directory that it is from."
         )
     is_exported_as_embedder(place, options)
     require_fitting_options(options)
@@ -188,9 +196,11 @@ def export_model(options) -> None:
     if has_collapsed:
         print(f"{HELP}.", flush=True)
     if options.format in TIMED and not options.bundle:
-        run = None if place.run is None else options.model
+        run = None
+        if place.run is not None and options.output is None:
+            run = options.model
         if run is not None and not is_run(pathlib.Path(run)):
-            run = str(place.run.path)  # the model is inside it
+            run = str(_as_written(place.run.path))  # the model is inside it
         files = _paths(place, export.get_exporter(options.format), options)
         log_next(after_export(run, [str(path) for path in files.values()]))
 
@@ -217,7 +227,8 @@ def _export_place(place, options, path=None, **noted):
     """
     exporter = export.get_exporter(options.format)
     targets = _targets(place, exporter, options, path)
-    read = _read(place, exporter, options)
+    read = read_model(place, exporter, options)
+    _make_folder(targets)
     has_collapsed, reports = False, []
     for precision, path in targets.items():
         report, measured = _write(exporter, read, precision, path, options)
@@ -287,7 +298,7 @@ def _export_bundle(place, options):
     exporter = export.get_exporter(options.format)
     options = with_precision(options)
     _require_precisions(exporter, options.precision)
-    read = _read(place, exporter, options)
+    read = read_model(place, exporter, options)
     written = write_bundle(
         path,
         read.opened,
@@ -310,117 +321,6 @@ def _export_bundle(place, options):
     return any(measured["collapsed"] for _, measured in written)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Read:
-    """A model, with the data for verifying and measuring its files.
-
-    Args:
-        model: `keras.Model`.
-        sequence_length: int or `None`. The length to export with.
-        verification_data: as in `kdkit.export.to_litert`.
-        calibration_data: as in `kdkit.export.to_litert`.
-        opened: `Opened` for a model of a task, otherwise `None`.
-        encoded: encoded examples to measure files on, or `None`.
-        noted: dict. The task and the split that the metrics are from.
-        mediapipe: `kdkit.cli.mediapipe.ForMediaPipe` for a LiteRT file,
-            otherwise `None`.
-        tokenizer: the keras-hub tokenizer of a language model or an embedder,
-            or `None`.
-    """
-
-    model: object
-    sequence_length: int | None
-    verification_data: object = None
-    opened: Opened | None = None
-    encoded: object = None
-    noted: dict = dataclasses.field(default_factory=dict)
-    mediapipe: object = None
-    tokenizer: object = None
-    calibration_data: object = None
-
-
-def _read(place, exporter, options):
-    """Loads the model, after rejecting options that its kind cannot use."""
-    if is_exported_as_embedder(place, options):
-        exporter.require_kind("encoder")
-        found = read_embedder(place, exporter, options)
-        return _Read(
-            found.model,
-            found.sequence_length,
-            found.verification_data,
-            mediapipe=found.mediapipe,
-            tokenizer=found.tokenizer,
-            calibration_data=found.calibration_data,
-        )
-    for has_one, kind, read in (
-        (models.has_decoder, "decoder", read_decoder),
-        (models.has_encoder_decoder, "encoder_decoder", read_encoder_decoder),
-    ):
-        if has_one(place.path):
-            exporter.require_kind(kind)
-            for precision in options.precision or ():
-                export.quantization.require_precision(kind, precision)
-            require_text_options(options)
-            text = read(place, exporter, options)
-            return _Read(
-                text.model,
-                text.sequence_length,
-                text.verification_data,
-                mediapipe=mediapipe.for_mediapipe(exporter, text.model, None),
-                tokenizer=text.tokenizer,
-            )
-    return _read_classifier(place, exporter, options)
-
-
-def _read_classifier(place, exporter, options):
-    opened = open_model(place, options)
-    noted, encoded, batches, split = {}, None, None, None
-    if opened.has_data and opened.tokenizer is not None:
-        split = _split(place, opened)
-        noted = {"task": opened.task.name, "split": split}
-        encoded = opened.encode(split)
-        some_rows = opened.encode(split, VERIFICATION_ROWS)
-        batches = data.BatchStream(some_rows, data.Buckets(16)).evaluation()
-    else:
-        print(
-            "The data directory is unknown, so files are compared on "
-            "generated examples and their metrics are not measured. Pass "
-            "--data-dir."
-        )
-    _warn_of_untrained_head(opened)
-    has_fixed_length = (
-        exporter.prefers_fixed_length and not options.dynamic_length
-    )
-    length = opened.sequence_length if has_fixed_length else None
-    calibration = calibration_data(options.precision or (), opened)
-    contents = mediapipe.for_mediapipe(
-        exporter, opened.model, length, opened, split, encoded
-    )
-    return _Read(
-        opened.model,
-        length,
-        batches,
-        opened,
-        encoded,
-        noted,
-        mediapipe=contents,
-        calibration_data=calibration,
-    )
-
-
-def _warn_of_untrained_head(opened):
-    """Warns about a head that was never trained, if its bias shows it."""
-    layers = models.untrained_head(opened.model)
-    if layers and opened.task.head.kind != "multiple_choice":
-        print(
-            f"The head was never trained ({', '.join(layers)}), so its "
-            "predictions are random. Train a stage whose objectives or "
-            "labels reach the "
-            "logits.",
-            flush=True,
-        )
-
-
 def _has_teacher_to_export(place, options):
     """Whether the model was distilled from a teacher in its run."""
     return (
@@ -441,7 +341,7 @@ def _export_teacher(place, options):
     """
     options = copy.copy(options)
     options.precision, options.overwrite = ["int8"], True
-    options.output = place.run.path / "exports" / "teacher"
+    options.output = _as_written(place.run.path) / "exports" / "teacher"
     options.pooling = place.config.get("pooling")
     try:
         teacher = teacher_of(place)
@@ -476,15 +376,9 @@ def _file_of_teacher(place, made_from):
     ]
     if not events or made_from["model"] is None:
         return None
-    file = place.run.path / events[-1].file
+    file = _as_written(place.run.path) / events[-1].file
     is_same = file.is_file() and digest(file) == events[-1].file_digest
     return file if is_same else None
-
-
-def _split(place, opened):
-    """The split that chose the best epoch in the model's run."""
-    is_of_run = opened.task.name == place.data_setting("task", None)
-    return (is_of_run and place.data_setting("dev_split", None)) or "dev"
 
 
 def _note(place, report, metrics=None, **noted):
@@ -505,7 +399,8 @@ def _note(place, report, metrics=None, **noted):
 def _output_directory(place, options):
     if options.output is not None:
         return pathlib.Path(options.output)
-    return (place.run.path if place.run else pathlib.Path()) / "exports"
+    folder = _as_written(place.run.path) if place.run else pathlib.Path()
+    return folder / "exports"
 
 
 def _paths(place, exporter, options):
@@ -533,25 +428,35 @@ def _targets(place, exporter, options, path=None):
     targets = _paths(place, exporter, options)
     if path is not None:
         targets = {precisions[0]: path}
-    directory = next(iter(targets.values())).parent
     existing = [str(path) for path in targets.values() if path.exists()]
     if existing and not options.overwrite:
         raise UsageError(
             f"These files exist already: {', '.join(existing)}. Pass "
             "--overwrite to replace them, or --output for another folder."
         )
+    return targets
+
+
+def _make_folder(targets):
+    directory = next(iter(targets.values())).parent
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    return targets
+
+
+def _as_written(path):
+    """A path, relative if it is in the working directory."""
+    here = pathlib.Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _require_precisions(exporter, precisions):
     wrong = [name for name in precisions if name not in exporter.precisions]
     if wrong:
+        *others, last = exporter.precisions
+        known = " or ".join([", ".join(others), last] if others else [last])
         raise UsageError(
-            f"--precision: {exporter.title} files have "
-            f"{' or '.join(exporter.precisions)}. Received: "
-            f"{', '.join(wrong)}."
+            f"--precision: {exporter.title} files have {known}. Received: "
+            f"{', '.join(wrong)}. Choose another one, or another --format."
         )
 
 

@@ -27,7 +27,7 @@ class ForMediaPipe:
 
     task: "export.mediapipe.TextTask | None"
     problem: str | None
-    title: str = export.mediapipe.title(is_embedder=False)
+    title: str = "TextClassifier"
     texts: list | None = None
     ids: list | None = None
     tokenizer: object = None

@@ -18,9 +18,16 @@ from kdkit import export
 from kdkit import models
 from kdkit import tasks
 from kdkit.cli.main import main
+from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.text_rules import bert_rules
 
 LENGTH, WIDTH = 12, 32
 TEXTS = [*SENTENCES, *MORE_SENTENCES]
+
+
+def pieces():
+    """A tokenizer that splits texts as transformers does."""
+    return with_rules(tokenizer("bert"), bert_rules(True))
 
 
 @pytest.fixture(scope="module")
@@ -32,7 +39,7 @@ def embedder():
 @pytest.fixture(scope="module")
 def directory(embedder, tmp_path_factory):
     path = tmp_path_factory.mktemp("embedders") / "embedder"
-    models.save_embedder(embedder, tokenizer("bert"), path, LENGTH)
+    models.save_embedder(embedder, pieces(), path, LENGTH)
     return path
 
 
@@ -60,7 +67,7 @@ def run(folder, directory):
 
 
 def vectors(model):
-    return tasks.embed_texts(model, TEXTS, tokenizer("bert"), LENGTH)
+    return tasks.embed_texts(model, TEXTS, pieces(), LENGTH)
 
 
 def unit(rows):
@@ -78,6 +85,17 @@ def test_a_runs_files_are_compared_on_its_texts_and_measured(
     path = run / "exports" / "student-fp32.tflite"
     file = export.open_file(path)
     np.testing.assert_allclose(vectors(file), vectors(embedder), atol=1e-5)
+    rows = zip(TEXTS[:4], TEXTS[1:5], "3142", strict=True)
+    lines = ["first\tsecond\tscore", *map("\t".join, rows)]
+    (run.parent / "pairs.tsv").write_text("\n".join(lines))
+    command = ["evaluate", str(path), "--test", "pairs.tsv", "--text-column"]
+    command += ["first", "second", "--label-column", "score"]
+    assert main(command) == 0
+    result = json.loads(capsys.readouterr().out.splitlines()[-1])
+    own = vectors(embedder)
+    assert result["metrics"] == pytest.approx(
+        tasks.pair_metrics(own[:4], own[1:5], [3, 1, 4, 2]), abs=1e-5
+    )
     (event,) = read_events(run, "export")
     assert event["smallest_cosine"] == pytest.approx(1, abs=1e-6)
     assert event["dimensions"] == WIDTH
