@@ -197,7 +197,7 @@ def test_texts_of_dev_are_left_out_with_a_warning(settings, tmp_path, caplog):
     assert text_hash(known[0]) not in set(hashes.tolist())
     assert len(hashes) == 2
     file.write_text("the music is dull\n")
-    with pytest.raises(UsageError, match="other inputs: texts"):
+    with pytest.raises(UsageError, match="content of the texts has changed"):
         distill(on_file, tmp_path / "run")
 
 
