@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Quantisation after and during training: MRPC and CoLA with three seeds, SST-2.
+# Quantisation after and during training: MRPC and CoLA with three seeds, and
+# 16,000 examples of SST-2 with one.
 #
 #     experiments/quantization.sh DATA MODEL [TASK...]
 #
@@ -16,7 +17,11 @@ tasks=("$@")
 for task in "${tasks[@]}"; do
     teacher=runs/quantization/${task}_teacher
     seeds=(0 1 2) teacher_epochs=4 epochs=4
-    [ "$task" != sst2 ] || { seeds=(0) teacher_epochs=1 epochs=2; }
+    rows=()
+    if [ "$task" = sst2 ]; then
+        seeds=(0) teacher_epochs=1 epochs=2
+        rows=(--set data.max_train_rows=16000)
+    fi
     on_task=(
         --task "$task" --data-dir "$data"
         --set data.num_buckets=4 --set jit_compile=update
@@ -26,7 +31,10 @@ for task in "${tasks[@]}"; do
         --set stages.0.learning_rate=5e-5 --run-dir "$teacher"
     for seed in "${seeds[@]}"; do
         student=runs/quantization/${task}_pkd_seed$seed
-        taught=(--teacher "$teacher" --seed "$seed" "${on_task[@]}")
+        taught=(
+            --teacher "$teacher" --seed "$seed" "${on_task[@]}"
+            --cache "runs/quantization/${task}_cache" "${rows[@]}"
+        )
         kdkit distill pkd "${taught[@]}" --pretrained "$model" \
             --num-layers 3 --set stages.0.epochs=$epochs --set stages.0.learning_rate=1e-4 \
             --run-dir "$student"
@@ -36,6 +44,7 @@ for task in "${tasks[@]}"; do
             run=runs/quantization/${task}_${precision}_seed$seed
             kdkit distill pkd "${taught[@]}" --student "$student" \
                 --stages quantization --quantize $precision --control \
+                --set stages.quantization.epochs=1 \
                 --run-dir "$run"
             for arm in student control; do
                 kdkit export "$run" --arm $arm --precision $precision \
@@ -44,3 +53,4 @@ for task in "${tasks[@]}"; do
         done
     done
 done
+python experiments/quantization_table.py runs/quantization

@@ -19,8 +19,9 @@ one line of Kotlin, and you have
 3. a **bundle** with test vectors, which the app's tests replay;
 4. **latencies**, and a **model card** to publish the student with.
 
-The guide runs the commands of a terminal. It needs `pip install mediapipe`,
-which opens the file in Python as on Android.
+The guide runs the commands of a terminal. It needs kdkit (`pip install .` in a
+clone of its repository) and `pip install mediapipe`, which opens the file in
+Python as on Android.
 """
 
 """
@@ -171,12 +172,16 @@ control: `kdkit export runs/small --arm control`.
 
 ## Export
 
-`kdkit export` writes one file for each precision, and a file gets its name
-only if its outputs agree with the Keras model. [Precisions of LiteRT
+`kdkit export` writes one file for each precision and compares it with the
+Keras model. It does not write an fp32 file that differs, and it prints by how
+much the other precisions differ. [Precisions of LiteRT
 files](../quantization.md) compares fp32, fp16, int8, static_int8, int16x8 and
-int4. For a phone's CPU, begin with int8. The file's length is `--max-length`
-of the training: a shorter file is faster, and longer texts are cut. Without
-`--no-teacher`, the teacher is exported in int8, too, for the report.
+int4. For a phone's CPU, begin with int8.
+
+A file reads texts of one length, `--max-length` of the training: a shorter file
+is faster, and longer texts are cut. Without `--no-teacher`, the teacher is
+exported in int8, too, for the report. `--license` is for the model card, and
+defaults to the license of the teacher's checkpoint.
 """
 
 terminal(
@@ -187,8 +192,8 @@ terminal(
 """
 The line about MediaPipe reports how many texts of dev its tokenizer splits as
 the student's does. If MediaPipe cannot run a model, such as one for pairs of
-texts, the line has the reason, and the app needs the bundle's tokenizer
-instead ([On a phone](../phone.md)).
+texts, the line contains the reason. The app then needs a tokenizer of its own
+and the files of the bundle ([On a phone](../phone.md)).
 
 ## The bundle
 
@@ -239,7 +244,7 @@ classifier.close()
 Each line of `test_vectors.jsonl` has a text, its ids and its scores. An app
 that tokenizes in its own code must give equal ids, and scores within the
 manifest's tolerance. Here the replay uses LiteRT and `tokenizers`, without
-kdkit and Keras. Your app's instrumented test does the same.
+kdkit and Keras. Your app's instrumented test also compares the ids.
 """
 
 pieces = Tokenizer.from_file(str(bundle / "tokenizer.json"))
@@ -276,7 +281,8 @@ terminal(f"kdkit benchmark runs/small --runs {TIMED_RUNS} --end-to-end")
 """
 On an Android phone with USB debugging, `adb` runs TensorFlow's
 `benchmark_model` with the same files, and the run's report shows the phone's
-times. This page was built without a phone, so the command was not run here:
+times. [Measuring latency](../latency.md) links the program. This page was built
+without a phone, so the command was not run here:
 
 ```bash
 kdkit benchmark runs/small --adb --benchmark-model benchmark_model
@@ -290,6 +296,7 @@ one dependency:
 ```kotlin
 // app/build.gradle.kts
 dependencies {
+    // Replace latest.release by the version that you have tested.
     implementation("com.google.mediapipe:tasks-text:latest.release")
 }
 ```
@@ -318,7 +325,7 @@ print(card[: card.index("## Results")])
 
 """
 `kdkit push` uploads the student as a keras-hub preset, with its card.
-`--dry-run` lists the files and uploads nothing.
+`--dry-run` only lists the files, and `--yes` uploads them.
 """
 
 terminal(

@@ -132,7 +132,7 @@ def benchmark_files(options) -> None:
         UsageError: if a file is missing or not an exported file, if the shape
             does not fit it, or if a run has no files.
     """
-    _validate(options)
+    validate(options)
     # A run may also have files that these options do not measure.
     only = options.delegate or options.profile or options.adb is not None
     exporters = [
@@ -151,8 +151,9 @@ def benchmark_files(options) -> None:
     if wrong:
         suffixes = " or ".join(e.suffix for e in _timed_exporters())
         raise UsageError(
-            f"Expected {suffixes} files, or runs. Received: "
-            f"{', '.join(wrong)}. Make files with kdkit export MODEL."
+            f"Expected {suffixes} files, folders of SavedModels, or runs. "
+            f"Received: {', '.join(wrong)}. Name the files in a folder, or "
+            "make files with kdkit export MODEL."
         )
     places = [locate(str(file)) for file in files]
     phone = None
@@ -220,8 +221,17 @@ def benchmark_files(options) -> None:
     )
 
 
-def _validate(options):
-    """Reports options that do not fit together, before any work."""
+def validate(options, checks_fields: bool = False) -> None:
+    """Raises one error for all options that do not fit together.
+
+    Args:
+        options: the parsed options of `kdkit benchmark`.
+        checks_fields: bool. Not used: the verb has no fields of a recipe.
+
+    Raises:
+        UsageError: with all mistakes.
+    """
+    del checks_fields
     with all_mistakes() as check:
         for given, name in (
             (options.profile, "--profile"),
@@ -243,19 +253,21 @@ def _validate(options):
         with check():
             if options.benchmark_model is not None and options.adb is None:
                 raise UsageError(
-                    "--benchmark-model runs on a phone. Received: no --adb. "
-                    "Add it."
+                    "--benchmark-model runs on a phone. Expected --adb, too. "
+                    "Add --adb, or remove --benchmark-model."
                 )
         with check():
             if options.tokenizer is not None and not options.end_to_end:
                 raise UsageError(
-                    "--tokenizer is for --end-to-end. Received: none. Add it."
+                    "--tokenizer is for --end-to-end. Expected both options. "
+                    "Add --end-to-end, or remove --tokenizer."
                 )
         with check():
             if options.profile and (options.end_to_end or options.delegate):
+                other = "--end-to-end" if options.end_to_end else "--delegate"
                 raise UsageError(
-                    "--profile shows the operations of one file with XNNPACK. "
-                    "Received: --end-to-end or --delegate too. Remove it."
+                    "--profile shows the operations of a file with XNNPACK. "
+                    f"Received: {other} too. Remove {other}."
                 )
 
 

@@ -10,36 +10,50 @@ from kdkit import export
 from kdkit import models
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
 from kdkit.io.disk import writing
 from kdkit.io.files import folder_beside
 
-PRECISION = "int8"  # the smallest and fastest on a phone
+PRECISION = "int8"  # for CPUs; needs no calibration data
 
 
 def require_fitting_options(options) -> None:
-    """Raises an error for options that --bundle and --strings exclude.
+    """Raises one error for all options that exclude each other.
 
     Args:
         options: the parsed options of `kdkit export`.
+
+    Raises:
+        UsageError: with all mistakes.
     """
-    if options.strings and options.format != "saved_model":
-        raise UsageError(
-            "--strings adds the tokenizer to a SavedModel. Expected --format "
-            f"saved_model. Received: --format {options.format}. Remove "
-            "--strings, or see --bundle for LiteRT."
-        )
-    if not options.bundle:
-        return
-    if options.format != "litert":
-        raise UsageError(
-            "--bundle contains LiteRT files. Expected --format litert. "
-            f"Received: --format {options.format}. Remove one of them."
-        )
-    if options.dynamic_length:
-        raise UsageError(
-            "--bundle contains files of one length. Received: "
-            "--dynamic-length. Remove one of them."
-        )
+    with all_mistakes() as check:
+        with check():
+            if options.strings and options.format != "saved_model":
+                raise UsageError(
+                    "--strings adds the tokenizer to a SavedModel. Expected "
+                    "--format saved_model. Received: --format "
+                    f"{options.format}. Remove --strings, or see --bundle for "
+                    "LiteRT."
+                )
+        with check():
+            if options.logits and options.format != "litert":
+                raise UsageError(
+                    "--logits applies to LiteRT files; other formats return "
+                    "logits, and the signature `strings` scores. Received: "
+                    f"--format {options.format}. Remove --logits."
+                )
+        with check():
+            if options.bundle and options.format != "litert":
+                raise UsageError(
+                    "--bundle contains LiteRT files. Expected --format litert. "
+                    f"Received: --format {options.format}. Remove one of them."
+                )
+        with check():
+            if options.bundle and options.dynamic_length:
+                raise UsageError(
+                    "--bundle contains files of one length. Received: "
+                    "--dynamic-length. Remove one of them."
+                )
 
 
 def string_inputs(opened):

@@ -1,6 +1,5 @@
 """Times exported files from a string to a class, tokenizer included."""
 
-import dataclasses
 import itertools
 import logging
 
@@ -62,7 +61,7 @@ def _texts(place, options, tokenizer):
         task, data_dir = measured_task(place, options)
         texts = task.load("dev", data_dir)
         chosen = range(min(NUM_TEXTS, len(texts)))
-        return dataclasses.replace(texts.take(chosen)), task.encode
+        return texts.take(chosen), task.encode
     except UsageError:
         _log.info(
             f"Generated texts of {NUM_WORDS} words for {place.path}: its data "

@@ -1,12 +1,13 @@
 """Writes a model as verified files: LiteRT, ONNX, SavedModel, Hugging Face.
 
 kdkit compares each file with the Keras model on examples of the task, or on
-generated ones if the task is unknown. A file that differs is not written. For a
-run's model, kdkit also measures the file's metrics on dev and logs them in the
-run. With --format litert, a run's teacher is also exported, once, in int8, to
-RUN/exports/teacher: the report then separates the gain from distillation from
-the gain from quantisation. Models that have collapsed, or whose head was never
-trained, are reported.
+generated ones if the task is unknown. An fp32 file that differs is not written;
+the differences of other precisions are printed. For a run's model, kdkit also
+measures the file's metrics on dev and logs them in the run. With --format
+litert, a run's teacher is also exported, once, in int8, to RUN/exports/teacher:
+the report then separates the gain from distillation from the gain from
+quantisation. Models that have collapsed, or whose head was never trained, are
+reported.
 
 LiteRT files of classifiers return probabilities, or logits with --logits. Those
 of single texts also open with MediaPipe's TextClassifier, which reads strings;
@@ -56,6 +57,7 @@ from kdkit.cli.bundle import require_fitting_options
 from kdkit.cli.bundle import string_inputs
 from kdkit.cli.bundle import with_precision
 from kdkit.cli.bundle import write_bundle
+from kdkit.cli.groups import License
 from kdkit.cli.groups import ModelChoiceOptions
 from kdkit.cli.groups import TaskOptions
 from kdkit.cli.models import Opened
@@ -136,7 +138,7 @@ class Options(ModelChoiceOptions, TaskOptions):
         "return probabilities: softmax, for several labels sigmoid.",
         default=False,
     )
-    license: str | None = option(
+    license: License | None = option(
         "the license in the model card, such as apache-2.0. Defaults to that "
         "of the teacher's checkpoint, if it names one.",
         metavar="NAME",
@@ -145,6 +147,20 @@ class Options(ModelChoiceOptions, TaskOptions):
 
 def run(options):
     export_model(options)
+
+
+def validate(options, checks_fields: bool = False) -> None:
+    """Raises one error for all options that do not fit together.
+
+    Args:
+        options: the parsed options of `kdkit export`.
+        checks_fields: bool. Not used: the verb has no fields of a recipe.
+
+    Raises:
+        UsageError: with all mistakes.
+    """
+    del checks_fields
+    require_fitting_options(options)
 
 
 TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
@@ -164,7 +180,8 @@ def export_model(options) -> None:
     place = locate(options.model, options.arm)
     if export.exporter_of(place.path) is not None:
         raise UsageError(
-            f"{place.path} is an exported file. Expected a Keras model."
+            f"{place.path} is an exported file. Expected a Keras model. Pass "
+            "the run or the preset directory that it is from."
         )
     require_fitting_options(options)
     if options.bundle:
@@ -176,9 +193,11 @@ def export_model(options) -> None:
     if has_collapsed:
         print(f"{HELP}.", flush=True)
     if options.format in TIMED and not options.bundle:
-        run = None if place.run is None else options.model
+        run = None
+        if place.run is not None and options.output is None:
+            run = options.model
         if run is not None and not is_run(pathlib.Path(run)):
-            run = str(place.run.path)  # the model is inside it
+            run = str(_as_written(place.run.path))  # the model is inside it
         files = _paths(place, export.get_exporter(options.format), options)
         log_next(after_export(run, [str(path) for path in files.values()]))
 
@@ -206,6 +225,7 @@ def _export_place(place, options, path=None, **noted):
     exporter = export.get_exporter(options.format)
     targets = _targets(place, exporter, options, path)
     read = _read(place, exporter, options)
+    _make_folder(targets)
     has_collapsed, reports = False, []
     for precision, path in targets.items():
         report, measured = _write(exporter, read, precision, path, options)
@@ -416,7 +436,7 @@ def _export_teacher(place, options):
     """
     options = copy.copy(options)
     options.precision, options.overwrite = ["int8"], True
-    options.output = place.run.path / "exports" / "teacher"
+    options.output = _as_written(place.run.path) / "exports" / "teacher"
     try:
         teacher = teacher_of(place)
         made_from = {
@@ -448,7 +468,7 @@ def _file_of_teacher(place, made_from):
     ]
     if not events or made_from["model"] is None:
         return None
-    file = place.run.path / events[-1].file
+    file = _as_written(place.run.path) / events[-1].file
     is_same = file.is_file() and digest(file) == events[-1].file_digest
     return file if is_same else None
 
@@ -477,7 +497,8 @@ def _note(place, report, metrics=None, **noted):
 def _output_directory(place, options):
     if options.output is not None:
         return pathlib.Path(options.output)
-    return (place.run.path if place.run else pathlib.Path()) / "exports"
+    folder = _as_written(place.run.path) if place.run else pathlib.Path()
+    return folder / "exports"
 
 
 def _paths(place, exporter, options):
@@ -502,25 +523,35 @@ def _targets(place, exporter, options, path=None):
     targets = _paths(place, exporter, options)
     if path is not None:
         targets = {precisions[0]: path}
-    directory = next(iter(targets.values())).parent
     existing = [str(path) for path in targets.values() if path.exists()]
     if existing and not options.overwrite:
         raise UsageError(
             f"These files exist already: {', '.join(existing)}. Pass "
             "--overwrite to replace them, or --output for another folder."
         )
+    return targets
+
+
+def _make_folder(targets):
+    directory = next(iter(targets.values())).parent
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
-    return targets
+
+
+def _as_written(path):
+    """A path, relative if it is in the working directory."""
+    here = pathlib.Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
 
 
 def _require_precisions(exporter, precisions):
     wrong = [name for name in precisions if name not in exporter.precisions]
     if wrong:
+        *others, last = exporter.precisions
+        known = " or ".join([", ".join(others), last] if others else [last])
         raise UsageError(
-            f"--precision: {exporter.title} files have "
-            f"{' or '.join(exporter.precisions)}. Received: "
-            f"{', '.join(wrong)}."
+            f"--precision: {exporter.title} files have {known}. Received: "
+            f"{', '.join(wrong)}. Choose another one, or another --format."
         )
 
 

@@ -1,6 +1,7 @@
 """Groups of options that several verbs share. Each option is declared once."""
 
 import dataclasses
+import re
 import typing
 
 from kdkit.cli.parser import File
@@ -11,6 +12,7 @@ from kdkit.errors import shortened
 
 LONGEST = 65536  # tokens; the known families' models read far fewer
 TASK, TEXT = ("bert",), ("gpt2", "mass")  # help pages: on tasks, on text
+LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")  # model cards contain it
 
 
 def a_seed(text: str) -> int:
@@ -42,8 +44,20 @@ def a_length(text: str) -> int:
     return length
 
 
+def a_license(text: str) -> str:
+    """Returns a license's identifier, in the form of the Hugging Face Hub."""
+    if not LICENSE.fullmatch(text):
+        raise ValueError(
+            "expected the Hugging Face Hub's identifier of a license, such as "
+            "apache-2.0, mit, cc-by-4.0 or other, in lower case and without "
+            f"blanks, received {shortened(text)}"
+        )
+    return text
+
+
 Seed = typing.Annotated[int, a_seed]
 Length = typing.Annotated[int, a_length]
+License = typing.Annotated[str, a_license]
 
 
 @dataclasses.dataclass

@@ -56,7 +56,7 @@ VERBS = {
         "export",
         "write verified files: LiteRT, ONNX, SavedModel, Hugging Face",
     ),
-    "benchmark": ("benchmark", "measure the latency of exported files here"),
+    "benchmark": ("benchmark", "measure exported files here or on a phone"),
     "push": ("push", "upload a model to the Hugging Face Hub or to Kaggle"),
     "generate": ("generate", "write text with a decoder or an encoder-decoder"),
     "report": ("report", "write a page and a table about runs"),

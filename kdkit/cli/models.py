@@ -15,6 +15,7 @@ from kdkit.cli.task_data import measured_task
 from kdkit.errors import UsageError
 from kdkit.export import quantization as file_quantization
 from kdkit.io.reading import check_links
+from kdkit.models.places import config_file
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
@@ -87,6 +88,8 @@ def locate(model: str, arm: str | None = None) -> Place:
         )
     models.check_place(model)
     run_path = _find_run(path)
+    if path.is_dir() and path.resolve() != run_path:
+        _require_model(path)
     if run_path is None:
         if arm is not None:
             raise UsageError(
@@ -125,6 +128,19 @@ def locate(model: str, arm: str | None = None) -> Place:
             f"{[*available] or 'none, it is not finished'}."
         )
     return Place(available[arm], run, arm, config)
+
+
+def _require_model(path):
+    """Raises an error for a folder of exported files."""
+    if config_file(path) is not None or export.exporter_of(path) is not None:
+        return
+    files = [one for one in sorted(path.iterdir()) if export.exporter_of(one)]
+    if files:
+        raise UsageError(
+            f"{path} is a folder of exported files. Expected a model or one "
+            f"file. Pass a file to measure it, such as {files[0]}; or the run "
+            "that they are from, to export its model again."
+        )
 
 
 def teacher_of(place: Place) -> Place:

@@ -24,10 +24,13 @@ import re
 import shutil
 import tempfile
 
+from kdkit.cli.groups import License
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.io.disk import writing
 from kdkit.io.files import write_text
 from kdkit.io.machine import byte_size
 from kdkit.io.reading import check_links
@@ -65,7 +68,7 @@ class Options:
     public: bool = option(
         "make a new model on the Hugging Face Hub public", default=False
     )
-    license: str | None = option(
+    license: License | None = option(
         "the license in the model card, such as apache-2.0. Defaults to that "
         "of the teacher's checkpoint, if it names one.",
         metavar="NAME",
@@ -73,9 +76,8 @@ class Options:
 
 
 def run(options):
+    validate(options)
     kind, name = _target(options.to)
-    if options.yes and options.dry_run:
-        raise UsageError("--yes clashes with --dry-run. Remove one of them.")
     source = source_of_push(options.model)
     is_preset = "registered_name" in read_json(
         source / "config.json", "the config of a model"
@@ -85,11 +87,6 @@ def run(options):
             f"{source} is a Hugging Face directory. Expected a keras-hub "
             f"preset for {options.to}. Pass the run or its preset, or upload "
             "to hf://USER/MODEL."
-        )
-    if options.public and kind == KAGGLE:
-        raise UsageError(
-            "--public applies to hf:// only. Remove it, and change the model's "
-            "visibility on Kaggle."
         )
     with _staged(source, is_preset, options.license) as folder:
         _list_files(folder, source, options.to)
@@ -112,6 +109,35 @@ def run(options):
     print(f"Uploaded to {options.to}.")
 
 
+def validate(options, checks_fields: bool = False) -> None:
+    """Raises one error for all options that do not fit together.
+
+    Args:
+        options: the parsed options of `kdkit push`.
+        checks_fields: bool. Not used: the verb has no fields of a recipe.
+
+    Raises:
+        UsageError: with all mistakes.
+    """
+    del checks_fields
+    with all_mistakes() as check:
+        with check():
+            kind = options.to and _target(options.to)[0]
+            if options.public and kind == KAGGLE:
+                raise UsageError(
+                    "--public applies to hf:// only. Remove it, and change the "
+                    "model's visibility on Kaggle."
+                )
+        with check():
+            if options.yes and options.dry_run:
+                raise UsageError(
+                    "--yes clashes with --dry-run. Remove one of them."
+                )
+        with check():
+            if options.model and pathlib.Path(options.model).exists():
+                source_of_push(options.model)
+
+
 def _target(uri):
     """Returns the kind of a URI and the name in it."""
     for kind, pattern in PLACES.items():
@@ -119,7 +145,8 @@ def _target(uri):
         if found:
             return kind, found.group(1)
     raise UsageError(
-        f"Unknown place to upload to. Expected {FORMS}. Received: {uri!r}."
+        f"Unknown place to upload to. Expected {FORMS}. Received: {uri!r}. "
+        "Pass an address in one of these forms."
     )
 
 
@@ -167,9 +194,9 @@ def _staged(source, is_preset, license):
 
     with tempfile.TemporaryDirectory(prefix="kdkit-push-") as parent:
         folder = pathlib.Path(parent, source.resolve().name)
-        shutil.copytree(
-            source, folder, ignore=shutil.ignore_patterns(".*", "*.lock")
-        )
+        with writing(folder):
+            ignored = shutil.ignore_patterns(".*", "*.lock")
+            shutil.copytree(source, folder, ignore=ignored)
         place = locate(str(source))
         card = folder / CARD
         is_own = card.is_file() and is_card(card)
@@ -181,6 +208,12 @@ def _staged(source, is_preset, license):
             if notes and not is_own:
                 text += f"\n{notes.replace('# ', '## ', 1)}"
             write_text(card, text)
+        elif license and not is_own:
+            raise UsageError(
+                f"{source / CARD} is not from kdkit, so --license does not "
+                "change it. Name the license in its metadata, or remove "
+                "--license."
+            )
         yield folder
 
 

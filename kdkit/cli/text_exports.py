@@ -96,7 +96,7 @@ def require_text_options(options) -> None:
     """Raises an error for options that language models do not have."""
     clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
     clashing += table_flags(options)
-    for name in ("dynamic_length", "logits"):
+    for name in ("dynamic_length", "logits", "strings"):
         if getattr(options, name):
             clashing.append(f"--{name.replace('_', '-')}")
     if clashing:

@@ -12,18 +12,17 @@ import pathlib
 import numpy as np
 import tokenizers
 
-from kdkit.backends import LateModule
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.export.inputs import INPUT_NAMES
+from kdkit.export.litert_files import new_interpreter
+from kdkit.export.litert_files import usage_errors
 from kdkit.io.files import add_content
 from kdkit.io.reading import numbered_lines
 from kdkit.io.reading import parse_json
 from kdkit.io.reading import read_json
 from kdkit.settings import from_dict
-
-interpreter = LateModule("ai_edge_litert.interpreter", "ai-edge-litert")
 
 MANIFEST, VECTORS = "manifest.json", "test_vectors.jsonl"
 LABELS, TOKENIZER = "labels.txt", "tokenizer.json"
@@ -274,7 +273,10 @@ def verify(folder, path):
         path: `pathlib.Path`. The final name, for errors.
     """
     bundle = read_bundle(folder)
-    fast = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
+    try:
+        fast = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
+    except Exception as error:  # tokenizers raises no other class
+        raise _damaged(path / TOKENIZER, error) from error
     runners = {
         model.file: Runner(folder / model.file) for model in bundle.models
     }
@@ -333,8 +335,10 @@ class Runner:
     """
 
     def __init__(self, path: pathlib.Path):
-        self._interpreter = interpreter.Interpreter(str(path), num_threads=1)
-        self._run = self._interpreter.get_signature_runner()
+        self._path = path
+        with usage_errors(path):
+            self._interpreter = new_interpreter(path, threads=1)
+            self._run = self._interpreter.get_signature_runner()
         self.input_names = tuple(
             name
             for name in INPUT_NAMES
@@ -346,7 +350,8 @@ class Runner:
         arrays = {
             name: np.array([inputs[name]], "int32") for name in self.input_names
         }
-        (scores,) = self._run(**arrays).values()
+        with usage_errors(self._path):
+            (scores,) = self._run(**arrays).values()
         return scores[0]
 
 

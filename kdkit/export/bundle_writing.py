@@ -10,6 +10,7 @@ import numpy as np
 
 from kdkit import data
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
 from kdkit.export import metadata
 from kdkit.export.bundle import LABELS
 from kdkit.export.bundle import MANIFEST
@@ -110,6 +111,12 @@ def to_bundle(
     path = pathlib.Path(path)
     require_bundle_path(path, overwrite)
     require_bundle_task(task)
+    if examples is not None and len(examples.texts) != task.num_texts:
+        raise UsageError(
+            f"The examples do not fit task {task.name!r}. Expected "
+            f"{task.num_texts} text(s) in each. Received: "
+            f"{len(examples.texts)}. Pass examples of the task."
+        )
     files = [pathlib.Path(file) for file in files]
     length = _common_length(files)
     fast = to_tokenizer_json(tokenizer, length)
@@ -201,12 +208,15 @@ def require_bundle_task(task: Task) -> None:
             "a classification, multi-label task or regression of texts or "
             f"pairs. Received: task {task.name!r}. Export it without a bundle."
         )
-    repeated = len(set(task.class_names or ())) < len(task.class_names or ())
-    if not task.is_regression and (not task.class_names or repeated):
+    labels = task.class_names or ()
+    has_wrong = len(set(labels)) < len(labels) or any(
+        label.splitlines() != [label] for label in labels
+    )
+    if not task.is_regression and (not labels or has_wrong):
         raise UsageError(
-            f"An app bundle needs one label for each class of task "
-            f"{task.name!r}. Received: {task.class_names}. Name the task's "
-            "labels."
+            "An app bundle needs a label of one line for each class of task "
+            f"{task.name!r}, and all different. Received: "
+            f"{shortened(task.class_names)}. Name the task's labels."
         )
 
 
@@ -216,6 +226,11 @@ def _common_length(files):
         raise UsageError(
             "An app bundle needs a LiteRT file. Received: files=[]. Write one "
             "with kdkit.export.to_litert."
+        )
+    if len({file.name for file in files}) < len(files):
+        raise UsageError(
+            "The files of an app bundle need different names. Received: "
+            f"{shortened(list(map(str, files)))}. Rename one."
         )
     lengths = {file: open_file(file, kind=ENCODER) for file in files}
     lengths = {str(file): one.sequence_length for file, one in lengths.items()}

@@ -5,6 +5,7 @@ phone's processor. It reads the inputs from files, because its random numbers
 would exceed the rows of small embedding tables.
 """
 
+import math
 import pathlib
 import re
 import shlex
@@ -25,6 +26,7 @@ from kdkit.export.inputs import TENSORS
 from kdkit.export.latency import LatencyReport
 from kdkit.export.latency import full_rows
 from kdkit.export.latency import lengths_of
+from kdkit.export.latency import validate_counts
 from kdkit.io.adb import Device
 from kdkit.io.adb import adb
 from kdkit.io.adb import call_adb
@@ -78,6 +80,7 @@ def measure_on_device(
         RunError: (a `RuntimeError`) if adb or the program fails, or prints
             something else than a measurement.
     """
+    validate_counts(paths, sequence_length, batch_size, threads, warmup, runs)
     if not pathlib.Path(benchmark_model).is_file():
         raise UsageError(
             "TensorFlow's benchmark_model was not found. Expected a program "
@@ -172,6 +175,8 @@ def parse_measurement(text: str) -> dict:
         }
         if min(times["median_ms"], times["p95_ms"]) <= 0:
             raise ValueError("a time of 0")
+        if not all(map(math.isfinite, times.values())):
+            raise ValueError("an infinite time")
         return {
             **times,
             "runs": int(float(found["count"])),

@@ -7,10 +7,12 @@ from kdkit.backends import LateModule
 
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 OTHER = "graph and metadata"
+_LOOKUPS = ("GATHER", "EMBEDDING_LOOKUP")
 # The first pattern in a tensor's name decides. Names are those of the layers.
 _PARTS = {
     "embeddings": r"embedding",
-    "attention": r"attention|attn|relative|disentangled",
+    "attention": r"attention|attn|relative|disentangled|"
+    r"\b(query|key|value)(_\d+)?/",
     "feed-forward": r"feed_?forward|ffn|mlp|intermediate",
     "recurrent layers": r"lstm|gru|rnn",
     "head": r"logits|pool|classifier|head|dense|lm_",
@@ -22,8 +24,9 @@ def bytes_by_part(path: pathlib.Path) -> dict[str, int]:
     """Returns how many bytes of a LiteRT file each part of the model takes.
 
     Every constant tensor counts once, for the layer in its name or, if it has
-    no such name, for the layer that reads it first. The rest of the file
-    (operators, names, quantization scales, metadata) is one part.
+    no such name, for the layer that reads it first; tables of which rows are
+    looked up are embeddings. The rest of the file (operators, names,
+    quantization scales, metadata) is one part.
 
     Args:
         path: `pathlib.Path` of a `.tflite` file.
@@ -41,27 +44,41 @@ def bytes_by_part(path: pathlib.Path) -> dict[str, int]:
     found = dict.fromkeys([*_PARTS, OTHER], 0)
     counted = set()
     for graph in map(model.Subgraphs, range(model.SubgraphsLength())):
-        readers = _first_readers(graph)
+        readers = _first_readers(model, graph)
         for number in range(graph.TensorsLength()):
             tensor = graph.Tensors(number)
             buffer = tensor.Buffer()
             if sizes[buffer] and buffer not in counted:
                 counted.add(buffer)
-                part = _part(tensor.Name()) or _part(readers.get(number, b""))
-                found[part or OTHER] += sizes[buffer]
+                reader, part = readers.get(number, (b"", None))
+                # A decoder's step has no name of a model before the layers'.
+                found[
+                    _part(tensor.Name())
+                    or _part(reader)
+                    or part
+                    or _part(b"/" + reader)
+                    or OTHER
+                ] += sizes[buffer]
     found[OTHER] += len(content) - sum(found.values())
     return {part: size for part, size in found.items() if size}
 
 
-def _first_readers(graph):
-    """The name of the result of each tensor's first reader, by number."""
-    names = {}
+def _first_readers(model, graph):
+    """The name of the result of each tensor's first reader, by number.
+
+    With it is the part of the model if the operator implies one.
+    """
+    lookups = [getattr(schema.BuiltinOperator, name) for name in _LOOKUPS]
+    found = {}
     for operator in map(graph.Operators, range(graph.OperatorsLength())):
         if operator.OutputsLength():
             name = graph.Tensors(operator.Outputs(0)).Name()
+            code = model.OperatorCodes(operator.OpcodeIndex())
+            number = max(code.BuiltinCode(), code.DeprecatedBuiltinCode())
+            part = "embeddings" if number in lookups else None
             for place in range(operator.InputsLength()):
-                names.setdefault(operator.Inputs(place), name)
-    return names
+                found.setdefault(operator.Inputs(place), (name, part))
+    return found
 
 
 def _part(name):

@@ -179,9 +179,7 @@ def measure_latencies(
     Raises:
         UsageError: as in `measure_latency`.
     """
-    _validate_counts(
-        paths, sequence_length, batch_size, warmup=warmup, runs=runs
-    )
+    validate_counts(paths, sequence_length, batch_size, threads, warmup, runs)
     models = [_open(path, threads, delegate) for path in paths]
     lengths = lengths_of(models, sequence_length, batch_size)
     for model, length in zip(models, lengths, strict=True):
@@ -258,9 +256,7 @@ def profile_file(
         UsageError: (a `ValueError`) if the file or an argument is unsuitable.
         RunError: (a `RuntimeError`) if the profiler fails.
     """
-    _validate_counts(
-        [path], sequence_length, batch_size, warmup=warmup, runs=runs
-    )
+    validate_counts([path], sequence_length, batch_size, threads, warmup, runs)
     exporter = exporter_of(path)
     model = open_file(path, threads=threads)
     if exporter.name != "litert" or model.kind not in (ENCODER, TENSORS):
@@ -425,9 +421,10 @@ def _most(model):
     return f"{model.sequence_length} only"
 
 
-def _validate_counts(paths, sequence_length, batch_size, *, warmup, runs):
+def validate_counts(paths, sequence_length, batch_size, threads, warmup, runs):
+    """Raises one error for all numbers with which nothing can be measured."""
     problems = [] if paths else ["there must be at least one file"]
-    counts = {"batch_size": batch_size, "runs": runs}
+    counts = {"batch_size": batch_size, "threads": threads, "runs": runs}
     if sequence_length is not None:
         counts["sequence_length"] = sequence_length
     problems += [

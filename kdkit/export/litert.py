@@ -29,13 +29,12 @@ from kdkit.export.litert_decoder import decoder_signatures
 from kdkit.export.litert_decoder import encoder_decoder_signatures
 from kdkit.export.litert_files import SUFFIX
 from kdkit.export.litert_files import LiteRTModel
+from kdkit.export.litert_files import packed_model
 from kdkit.export.mediapipe import TextClassifier
 from kdkit.export.mediapipe import with_text_classifier
 from kdkit.export.metadata import OUTPUTS
 
-flatbuffers = LateModule("flatbuffers", "flatbuffers")
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
-IDENTIFIER = b"TFL3"  # a LiteRT file's
 # The scale and zero point per row: what a table costs in a second graph.
 SCALE_BYTES = 4 + 8
 
@@ -71,9 +70,7 @@ def share_table(path: pathlib.Path) -> bool:
         return False
     for graph, gather, dequantize, twin in found:
         _look_up_rows(model, graph, gather, dequantize, twin)
-    builder = flatbuffers.Builder()
-    builder.Finish(model.Pack(builder), IDENTIFIER)
-    path.write_bytes(builder.Output())
+    path.write_bytes(packed_model(model))
     return True
 
 
@@ -115,14 +112,11 @@ def _are_one_matrix(model, table, twin):
     """
     if _shape(*table) != _shape(*twin):
         return False
-    by_table, by_row = (
-        (graph.tensors[number], _values(model, graph, number))
-        for graph, number in (table, twin)
+    (rows, steps), (twin_rows, twin_steps) = (
+        _rows_and_steps(model, *place) for place in (table, twin)
     )
-    step = by_table[0].quantization.scale[0]
-    steps = by_row[0].quantization.scale[:, None]
-    difference = abs(by_table[1] * step - by_row[1] * steps)
-    return bool((difference <= 0.51 * (step + steps)).all())
+    difference = abs(rows - twin_rows)
+    return bool((difference <= 0.51 * (steps + twin_steps)).all())
 
 
 def _look_up_rows(model, graph, gather, dequantize, twin):
@@ -187,10 +181,14 @@ def _is_quantized(graph, number, *, by_row):
     return len(scale) == (rows if by_row else 1)
 
 
-def _values(model, graph, number):
+def _rows_and_steps(model, graph, number):
+    """Returns the rows of a quantized table, and the step of each."""
     tensor = graph.tensors[number]
     data = model.buffers[tensor.buffer].data.view("int8")
-    return data.reshape(_shape(graph, number)).astype("float32")
+    steps = np.asarray(tensor.quantization.scale)[:, None]
+    zero_points = np.asarray(tensor.quantization.zeroPoint)[:, None]
+    integers = data.reshape(_shape(graph, number)).astype("float32")
+    return (integers - zero_points) * steps, steps
 
 
 # Written by default: they need no extra and no calibration data.

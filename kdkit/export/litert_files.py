@@ -17,8 +17,12 @@ from kdkit.export.inputs import BatchFile
 from kdkit.export.inputs import batch_shape
 from kdkit.export.inputs import require_file
 
+flatbuffers = LateModule("flatbuffers", "flatbuffers")
 interpreter = LateModule("ai_edge_litert.interpreter", "ai-edge-litert")
+schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 SUFFIX = ".tflite"
+IDENTIFIER = b"TFL3"
+ALIGNMENT = 16  # bytes, of the weights in a file, as the schema requires
 ANY = -1  # a dynamic dimension in a shape signature
 # C++ code writes it once per process and ignores the log level.
 NOTICE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate.*\n")
@@ -83,7 +87,7 @@ class LiteRTModel(BatchFile):
             self._interpreter = new_interpreter(path, threads, delegate)
             allocate(self._interpreter)
         self._inputs = {
-            input_name(detail): detail
+            input_name(detail["name"]): detail
             for detail in self._interpreter.get_input_details()
         }
         first = next(iter(self._inputs.values()))
@@ -228,6 +232,42 @@ def _without_notice():
                 os.write(2, rest)
 
 
-def input_name(detail) -> str:
+def input_name(tensor: str) -> str:
     """Returns `token_ids` for the converter's `serving_default_token_ids:0`."""
-    return detail["name"].removeprefix("serving_default_").split(":")[0]
+    return tensor.removeprefix("serving_default_").split(":")[0]
+
+
+class _Aligned:
+    """A buffer of a model whose data are aligned in the file."""
+
+    def __init__(self, buffer):
+        self._buffer = buffer
+
+    def Pack(self, builder):  # noqa: N802
+        data = self._buffer.data
+        if data is None or not len(data):
+            return self._buffer.Pack(builder)
+        data = np.asarray(data, "uint8").tobytes()
+        builder.StartVector(1, len(data), ALIGNMENT)
+        builder.head = builder.Head() - len(data)
+        builder.Bytes[builder.Head() : builder.Head() + len(data)] = data
+        vector = builder.EndVector()
+        schema.BufferStart(builder)
+        schema.BufferAddData(builder, vector)
+        return schema.BufferEnd(builder)
+
+
+def packed_model(model) -> bytes:
+    """Returns the flat buffer of a `.tflite` file, with aligned weights.
+
+    Args:
+        model: `ModelT` of LiteRT's schema. It is not changed.
+    """
+    buffers = model.buffers
+    model.buffers = [_Aligned(buffer) for buffer in buffers]
+    builder = flatbuffers.Builder()
+    try:
+        builder.Finish(model.Pack(builder), IDENTIFIER)
+    finally:
+        model.buffers = buffers
+    return bytes(builder.Output())

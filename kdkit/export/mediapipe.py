@@ -21,14 +21,15 @@ from kdkit.errors import shortened
 from kdkit.export import metadata
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import INPUT_NAMES
+from kdkit.export.litert_files import input_name
+from kdkit.export.litert_files import packed_model
 from kdkit.export.mediapipe_tokens import MediaPipeTokenizer
 from kdkit.export.mediapipe_tokens import extra_lines
-from kdkit.export.mediapipe_tokens import is_uncased
 from kdkit.export.mediapipe_tokens import lines_problem
 
 flatbuffers = LateModule("flatbuffers", "flatbuffers")
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
-MODEL_IDENTIFIER, METADATA_IDENTIFIER = b"TFL3", b"M001"
+METADATA_IDENTIFIER = b"M001"
 BUFFER = "TFLITE_METADATA"  # the name of the metadata in a `.tflite` file
 OLDEST_PARSER = "1.1.0"  # the first one that knows BERT's tokenizer
 VOCABULARY, LABELS = "vocab.txt", "labels.txt"
@@ -40,7 +41,6 @@ TENSOR_NAMES = {
 # Numbers in the schema of the metadata.
 AXIS_LABELS, VOCABULARY_FILE = 2, 5  # types of associated files
 FEATURES, BERT_TOKENIZER = 1, 4  # members of unions
-ALIGNMENT = 16  # bytes, of the weights in a file
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,14 +99,17 @@ class TextClassifier:
         """
         model = schema.ModelT.InitFromPackedBuf(bytearray(path.read_bytes()), 0)
         graph = model.subgraphs[0]
-        names = [_plain_name(graph.tensors[i].name) for i in graph.inputs]
+        names = [
+            input_name(graph.tensors[number].name.decode())
+            for number in graph.inputs
+        ]
         buffer = schema.BufferT()
         buffer.data = np.frombuffer(_metadata(names), "uint8")
         entry = schema.MetadataT()
         entry.name, entry.buffer = BUFFER, len(model.buffers)
         model.buffers.append(buffer)
         model.metadata = [*(model.metadata or ()), entry]
-        write_model(model, path)
+        path.write_bytes(packed_model(model))
         files = {VOCABULARY: self.lines, LABELS: self.labels}
         metadata.add_files(
             path,
@@ -180,7 +183,7 @@ def obstacle(source, tokenizer, num_texts: int = 1) -> str | None:
             "it reads BERT's word pieces, and the model reads those of a "
             f"{type(tokenizer).__name__}"
         )
-    if not is_uncased(tokenizer):
+    if not tokenizer.lowercase:
         return "it lower-cases all texts, and the vocabulary is cased"
     return lines_problem(tokenizer)
 
@@ -234,7 +237,9 @@ def _checked_labels(labels, num_classes):
         )
     labels = tuple(map(str, labels))
     wrong = [
-        label for label in labels if not label.strip() or label.splitlines()[1:]
+        label
+        for label in labels
+        if not label.strip() or label.splitlines() != [label]
     ]
     if len(set(labels)) != num_classes or len(labels) != num_classes or wrong:
         raise UsageError(
@@ -273,43 +278,6 @@ def with_text_classifier(source, mediapipe, tokenizer, labels, texts):
     outputs = source.model({**inputs, "token_ids": ids})
     model = keras.Model(inputs, outputs, name=source.model.name)
     return dataclasses.replace(source, model=model), classifier
-
-
-class _Aligned:
-    """A buffer of a model whose data are aligned in the file."""
-
-    def __init__(self, buffer):
-        self._buffer = buffer
-
-    def Pack(self, builder):  # noqa: N802
-        data = self._buffer.data
-        if data is None or not len(data):
-            return self._buffer.Pack(builder)
-        data = np.asarray(data, "uint8").tobytes()
-        builder.StartVector(1, len(data), ALIGNMENT)
-        builder.head = builder.Head() - len(data)
-        builder.Bytes[builder.Head() : builder.Head() + len(data)] = data
-        vector = builder.EndVector()
-        schema.BufferStart(builder)
-        schema.BufferAddData(builder, vector)
-        return schema.BufferEnd(builder)
-
-
-def write_model(model, path: pathlib.Path) -> None:
-    """Writes a `.tflite` file's flat buffer with aligned weights.
-
-    Args:
-        model: `ModelT` of LiteRT's schema.
-        path: `pathlib.Path`.
-    """
-    model.buffers = [_Aligned(buffer) for buffer in model.buffers]
-    builder = flatbuffers.Builder()
-    builder.Finish(model.Pack(builder), MODEL_IDENTIFIER)
-    path.write_bytes(builder.Output())
-
-
-def _plain_name(name):
-    return name.decode().removeprefix("serving_default_").split(":")[0]
 
 
 def _metadata(input_names):

@@ -34,15 +34,6 @@ CAUSES = (
 )  # fmt: skip
 
 
-def is_uncased(tokenizer) -> bool:
-    """Whether a tokenizer converts texts to lower case.
-
-    Args:
-        tokenizer: a keras-hub tokenizer of word pieces.
-    """
-    return bool(tokenizer.lowercase)
-
-
 def lines_problem(tokenizer) -> str | None:
     """Returns why MediaPipe cannot read a vocabulary, `None` if it can.
 

@@ -7,7 +7,8 @@ from the converter's fp32 file by ai-edge-quantizer:
   `FULLY_CONNECTED`) and convolution in 8 bits.
 - `int16x8`: the same places, with activations in 16 bits.
 - `int4`: weights of every dense product in 4 bits, activations quantized at
-  run time. Convolutions and output matrices of tied embeddings have 8 bits.
+  run time. Convolutions and output matrices of tied embeddings have 8 bits;
+  a decoder's lookup reads the rows of that matrix.
 
 Embedding tables have 8 bits in all three. Layer normalization, softmax, GELU,
 attention products and additions stay in floats: docs/quantization.md contains
@@ -36,9 +37,9 @@ from kdkit.export.inputs import TENSORS
 from kdkit.export.inputs import batch_shape
 from kdkit.export.litert_files import input_name
 from kdkit.export.litert_files import interpreter
+from kdkit.export.litert_files import packed_model
 from kdkit.quantization.schemes import MIN_ROWS
 
-flatbuffers = LateModule("flatbuffers", "flatbuffers")
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 quantizer = LateModule("ai_edge_quantizer.quantizer", "ai-edge-quantizer")
 recipes = LateModule("ai_edge_quantizer.recipe_manager", "ai-edge-quantizer")
@@ -54,7 +55,6 @@ BLOCK = 32  # weights with one scale in int4
 MASK_DISTANCE = 104.0
 MASK_LIMIT = -1e4  # constants up to it are masks, not weights
 ABSORBING = -1e30  # the sum of a score and a constant below is the constant
-IDENTIFIER = b"TFL3"
 _TABLES = ("GATHER", "BROADCAST_TO", "SLICE", "STRIDED_SLICE")
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 
@@ -211,7 +211,7 @@ def quantized(
         )
     found = _Graphs(bytes(result.quantized_model))
     found.quantize_positions((kernels or {}).values())
-    return found.packed()
+    return packed_model(found.model)
 
 
 def clamp_masks(content: bytes, constant: float) -> bytes:
@@ -242,7 +242,7 @@ def clamp_masks(content: bytes, constant: float) -> bytes:
         buffer.data = np.frombuffer(np.float32(constant).tobytes(), "uint8")
         graphs.model.buffers.append(buffer)
         old.buffer = len(graphs.model.buffers) - 1
-    return graphs.packed()
+    return packed_model(graphs.model)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -283,11 +283,6 @@ class _Graphs:
             for name, number in vars(schema.BuiltinOperator).items()
             if isinstance(number, int)
         }
-
-    def packed(self):
-        builder = flatbuffers.Builder()
-        builder.Finish(self.model.Pack(builder), IDENTIFIER)
-        return bytes(builder.Output())
 
     def operators(self):
         """Yields the graph, its number, the operator and its name."""
@@ -510,7 +505,9 @@ def _calibrated(graphs, batches):
     scores = {number for graph, _, number in graphs.masks() if graph is main}
     found = {number: (math.inf, -math.inf) for number in numbers | scores}
     ranks = dict.fromkeys(found, 1)
-    inputs = {input_name(one): one for one in runner.get_input_details()}
+    inputs = {
+        input_name(one["name"]): one for one in runner.get_input_details()
+    }
     shape = None
     for batch in _small(batches or ()):
         batch = {name: batch[name] for name in inputs}

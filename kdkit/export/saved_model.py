@@ -1,5 +1,6 @@
 """Exports Keras models to TensorFlow SavedModels, and runs them."""
 
+import contextlib
 import dataclasses
 import pathlib
 
@@ -7,6 +8,7 @@ import keras
 import numpy as np
 
 from kdkit.backends import tf
+from kdkit.backends import tf_text
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.export.exporters import Exporter
@@ -158,6 +160,10 @@ class SavedModel(BatchFile):
                 f"saved_model.pb. Received: {self.path}. Write one with "
                 "kdkit.export.to_saved_model."
             )
+        # TensorFlow needs the operations of a tokenizer in the SavedModel. One
+        # without a tokenizer also loads where there is no tensorflow-text.
+        with contextlib.suppress(UsageError):
+            getattr(tf_text, "FastWordpieceTokenizer", None)
         # The signature is deleted with the loaded model.
         self._loaded = tf.saved_model.load(str(self.path))
         self._signature = self._loaded.signatures.get(SIGNATURE)
@@ -185,7 +191,16 @@ class SavedModel(BatchFile):
         }
 
     def invoke(self):
-        (self._logits,) = self._signature(**self._inputs).values()
+        try:
+            (self._logits,) = self._signature(**self._inputs).values()
+        except tf.errors.InvalidArgumentError as error:
+            shape = tuple(next(iter(self._inputs.values())).shape)
+            raise UsageError(
+                f"{self.path} cannot compute this batch. Expected sequences "
+                "that fit the model's positions, and ids of its vocabulary. "
+                f"Received: a batch of shape {shape}. Use shorter sequences, "
+                "for kdkit benchmark with --sequence-length."
+            ) from error
 
     def output(self):
         return self._logits.numpy()

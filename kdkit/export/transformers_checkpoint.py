@@ -98,13 +98,15 @@ def to_hugging_face(
     """Writes a model as a directory for transformers, checked against Keras.
 
     transformers loads the directory with `AutoModelForSequenceClassification`,
-    `AutoModelForTokenClassification` or `AutoModelForCausalLM`, and with
-    `AutoTokenizer`. Its logits differ from the Keras model's only by rounding.
+    `AutoModelForTokenClassification`, `AutoModelForMultipleChoice` or
+    `AutoModelForCausalLM`, and with `AutoTokenizer`. Its logits differ from the
+    Keras model's only by rounding.
     `kdkit.models.load_classifier` and `kdkit evaluate` load it too.
 
     Args:
         model: `keras.Model`. A classifier of texts or tokens on a BERT,
-            DistilBERT, RoBERTa, XLM-RoBERTa or ALBERT, or a GPT-2.
+            DistilBERT, RoBERTa, XLM-RoBERTa or ALBERT; a multiple choice on a
+            BERT or ALBERT; or a GPT-2.
         path: string or path. The directory to write.
         tokenizer: the model's keras-hub tokenizer, or `None`. Defaults to the
             tokenizer of the model's preprocessor, if it has one; otherwise no

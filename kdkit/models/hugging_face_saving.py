@@ -19,6 +19,7 @@ from tokenizers import processors
 
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
 from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
 from kdkit.models.families import ALL_FAMILIES
@@ -108,8 +109,8 @@ def _problem(model, backbone, family):
     names = form.head_layers(kind)
     if not names:
         return (
-            f"its head is of kind {kind!r}. Expected one of "
-            f"{', '.join(HEAD_CLASSES)}"
+            f"transformers has another head of kind {kind!r} for this family. "
+            "Expected a classifier of texts or tokens"
         )
     activation = getattr(model, "activation", None)
     if activation not in (None, keras.activations.linear):
@@ -140,37 +141,41 @@ def save_hugging_face(
     """Writes a model as a Hugging Face checkpoint directory.
 
     transformers loads it with `AutoModelForSequenceClassification`,
-    `AutoModelForTokenClassification` or `AutoModelForCausalLM`, and with
-    `AutoTokenizer`. It returns the same logits, without softmax. An encoder
-    alone loads with `AutoModel`.
+    `AutoModelForTokenClassification`, `AutoModelForMultipleChoice` or
+    `AutoModelForCausalLM`, and with `AutoTokenizer`. It returns the same
+    logits, without softmax. An encoder alone loads with `AutoModel`.
 
     Args:
         model: a classifier of texts or tokens from `kdkit.models.add_head`, a
-            GPT-2, or an encoder without a head, in a family whose checkpoints
-            kdkit reads.
+            multiple choice on a BERT or ALBERT, a GPT-2, or an encoder without
+            a head, in a family whose checkpoints kdkit reads.
         tokenizer: the model's keras-hub tokenizer, or `None` to write no
             tokenizer.
         path: string or path of the directory. It is created.
-        class_names: tuple of strings, one for each logit. Defaults to `None`:
-            `LABEL_0` and so on.
+        class_names: tuple of different strings, one for each logit. Defaults
+            to `None`: `LABEL_0` and so on.
         problem_type: string or `None`. One of `PROBLEM_TYPES`, by which
             transformers chooses its loss. Defaults to `None`: regression for a
             single logit, otherwise classification.
 
     Raises:
-        UsageError: (a `ValueError`) if transformers has no such model.
+        UsageError: (a `ValueError`) if transformers has no such model or
+            tokenizer, or the names do not fit. Nothing is written.
         RunError: if the written tokenizer does not return the same ids.
     """
     require_hugging_face(model)
+    config = _config(model, tokenizer, class_names, problem_type)
+    if tokenizer is not None:
+        tokenizer = _with_nearest_rules(tokenizer)
+        made = to_tokenizer_json(tokenizer)
     path = pathlib.Path(path)
     path.mkdir(parents=True, exist_ok=True)
-    config = _config(model, tokenizer, class_names, problem_type)
     write_json(path / "config.json", config)
     safetensors.numpy.save_file(
         _tensors(model, config), path / WEIGHTS, metadata={"format": "pt"}
     )
     if tokenizer is not None:
-        _save_tokenizer(model, tokenizer, path)
+        _save_tokenizer(model, tokenizer, made, path)
 
 
 def load_saved_hugging_face(path: pathlib.Path):
@@ -246,8 +251,19 @@ def _config(model, tokenizer, class_names, problem_type):
         return {"architectures": [f"{form.class_name}Model"], **values}
     kind = classifier_head_kind(model)
     num_classes = model.output_shape[-1]
-    if class_names is None or len(class_names) != num_classes:
+    if class_names is None:
         class_names = [f"LABEL_{number}" for number in range(num_classes)]
+    if len(set(class_names)) != num_classes or len(class_names) != num_classes:
+        raise UsageError(
+            "The names of the classes do not fit. Expected "
+            f"{num_classes} different strings. Received: class_names="
+            f"{shortened(tuple(class_names))}. Pass one for each logit."
+        )
+    if problem_type not in (None, *PROBLEM_TYPES):
+        raise UsageError(
+            "Invalid value for argument `problem_type`. Expected one of "
+            f"{PROBLEM_TYPES}. Received: {problem_type!r}."
+        )
     values["id2label"] = {str(n): name for n, name in enumerate(class_names)}
     values["label2id"] = {name: n for n, name in enumerate(class_names)}
     if kind == "sequence":
@@ -322,17 +338,25 @@ def _special_tokens(tokenizer, family):
     """Returns the special tokens by their names in transformers."""
     if isinstance(tokenizer, WordPiece):
         return {UNKNOWN: tokenizer.oov_token, **SPECIAL}
-    # A BERT may have XLM-RoBERTa's tokenizer.
-    form = family.checkpoints
-    own = form.special_tokens or family_of(tokenizer).checkpoints.special_tokens
-    return dict(own)
+    return dict(_tokenizer_format(tokenizer, family).special_tokens)
 
 
-def _save_tokenizer(model, tokenizer, path):
-    """Writes the tokenizer's files, and compares the ids."""
+def _tokenizer_format(tokenizer, family):
+    """Returns the `CheckpointFormat` that a tokenizer belongs to.
+
+    A BERT may have XLM-RoBERTa's tokenizer.
+    """
+    other = family_of(tokenizer)
+    is_other = not isinstance(tokenizer, WordPiece) and other is not None
+    return other.checkpoints if is_other else family.checkpoints
+
+
+def _save_tokenizer(model, tokenizer, made, path):
+    """Writes the tokenizer's files, and compares the ids.
+
+    `made` is the tokenizer from `to_tokenizer_json`.
+    """
     family = family_of(backbone_of(model))
-    tokenizer = _with_nearest_rules(tokenizer)
-    made = to_tokenizer_json(tokenizer)
     special = _special_tokens(tokenizer, family)
     # Special tokens get their ids from the vocabulary.
     made.add_special_tokens(list(dict.fromkeys(special.values())))
@@ -350,8 +374,7 @@ def _save_tokenizer(model, tokenizer, path):
     write_json(path / SPECIAL_MAP, tokens)
     rules = tokenizer_rules(tokenizer)
     names = ["input_ids", SEGMENTS, "attention_mask"]
-    of_tokenizer = family_of(tokenizer) or family
-    if "num_segments" not in of_tokenizer.checkpoints.sizes:
+    if "num_segments" not in _tokenizer_format(tokenizer, family).sizes:
         names.remove(SEGMENTS)
     settings = {
         "tokenizer_class": TOKENIZER_CLASS,

@@ -309,7 +309,8 @@ def copy_head(
             `None` if they are unknown. Defaults to `None`.
 
     Returns:
-        The number of classes of the checkpoint's head, `None` without a head.
+        The number of classes of the checkpoint's head, for a multiple choice
+        that of the model; `None` without a head.
         If the model has the same number, its head now has the checkpoint's
         weights; otherwise it is unchanged.
 
@@ -324,10 +325,11 @@ def copy_head(
     head = read_head(path, names, kind, class_names)
     if head is None:
         return None
-    *_, (_, bias) = head.values()
-    if len(bias) != model.output_shape[-1]:
-        return len(bias)
     layers = head_layers(model, names)
+    *_, (_, bias) = head.values()
+    *_, last = layers.values()
+    if len(bias) != last.units:
+        return len(bias)
     for layer, (kernel, _) in head.items():
         expected = layers[layer].kernel.shape
         if kernel.shape != expected:
@@ -338,7 +340,7 @@ def copy_head(
             )
     for layer, weights in head.items():
         layers[layer].set_weights(weights)
-    return len(bias)
+    return model.output_shape[-1]
 
 
 def head_layers(model, names) -> dict:

@@ -14,6 +14,7 @@ import math
 import pathlib
 import random
 import threading
+import warnings
 import zipfile
 import zlib
 
@@ -70,6 +71,7 @@ ARCHIVE_ERRORS = (
 )  # fmt: skip
 DEPTHS = ("num_layers", "num_hidden_layers", "n_layer", "n_layers")
 GROUPS = ("num_groups", "num_hidden_groups")  # layers that share weights
+OPTIMIZER = "Skipping variable loading for optimizer"  # Keras' warning
 
 
 def require_safe_directory(path: pathlib.Path, is_built: bool = True) -> None:
@@ -232,6 +234,9 @@ def _refuse(where, problems):
 def loading(source):
     """Converts errors from Keras and keras-hub to one line.
 
+    A model that was compiled contains its optimizer, whose state Keras does not
+    read. Its warning about that is hidden, because kdkit needs no such state.
+
     Args:
         source: string or path, for the message.
 
@@ -239,7 +244,9 @@ def loading(source):
         UsageError: (a `ValueError`) instead of their errors.
     """
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", OPTIMIZER)
+            yield
     except (UsageError, RunError):
         raise
     except Exception as error:  # they raise many kinds

@@ -59,6 +59,7 @@ GLUE = (
 PIPELINES = {  # of the Hub, by the end of the class in `config.json`
     "ForSequenceClassification": "text-classification",
     "ForTokenClassification": "token-classification",
+    "ForMultipleChoice": "multiple-choice",
     "LMHeadModel": "text-generation",
 }
 # By format: a title, the language, and code with the file's name for {}.
@@ -67,19 +68,22 @@ EXAMPLES = {
         "LiteRT, with kdkit for the tokenizer",
         "python",
         "import kdkit\n\nmodel = kdkit.export.open_file({!r})\n"
-        "outputs = model(batch)  # a dict of int32 arrays, such as token_ids",
+        "# batch is a dict of int32 arrays, such as token_ids.\n"
+        "outputs = model(batch)",
     ),
     "onnx": (
         "ONNX Runtime",
         "python",
         "import onnxruntime\n\nmodel = onnxruntime.InferenceSession({!r})\n"
-        "(logits,) = model.run(None, batch)  # a dict of int32 arrays",
+        "# batch is a dict of int32 arrays, such as token_ids.\n"
+        "(logits,) = model.run(None, batch)",
     ),
     "saved_model": (
         "TensorFlow",
         "python",
         "import tensorflow as tf\n\nmodel = tf.saved_model.load({!r})\n"
-        "logits = model.serve(batch)  # a dict of int32 tensors",
+        "# batch is a dict of int32 tensors, such as token_ids.\n"
+        "logits = model.serve(batch)",
     ),
     "preset": (
         "keras-hub",
@@ -93,6 +97,12 @@ EXAMPLES = {
         "from transformers import pipeline\n\n"
         'model = pipeline("{pipeline}", model={!r})\n'
         'print(model("A text."))',
+    ),
+    "multiple-choice": (
+        "transformers",
+        "python",
+        "from transformers import AutoModelForMultipleChoice\n\n"
+        "model = AutoModelForMultipleChoice.from_pretrained({!r})",
     ),
 }
 
@@ -124,9 +134,9 @@ def write_card(
     path = folder / CARD
     if path.is_file() and not is_card(path):
         return None
-    if license is None and path.is_file():
-        license = license_in(path)
-    write_text(path, render_card(folder, records, arm, reports, license))
+    earlier = license_in(path) if path.is_file() else None
+    text = render_card(folder, records, arm, reports, license, earlier)
+    write_text(path, text)
     return path
 
 
@@ -135,8 +145,13 @@ def is_card(path: pathlib.Path) -> bool:
     return MARKER in _start(path)
 
 
-def render_card(folder, records, arm, reports=(), license=None) -> str:
-    """Returns a model card, see `write_card`."""
+def render_card(
+    folder, records, arm, reports=(), license=None, earlier=None
+) -> str:
+    """Returns a model card, see `write_card`.
+
+    `earlier` is the license in the card that it replaces, or `None`.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
         autoescape=False,  # Markdown, which the filter `plain` escapes
@@ -152,6 +167,8 @@ def render_card(folder, records, arm, reports=(), license=None) -> str:
     named, source = license, None
     if named is None and records is not None:
         named, source = teacher_license(records)
+    if license is None and earlier not in (None, named):
+        named, source = earlier, None  # chosen with --license
     metrics = metric_names(records) if records else []
     values = {
         "marker": MARKER,
@@ -379,9 +396,10 @@ def _examples(folder, files):
         found["preset"] = None
     examples = []
     for format, file in found.items():
-        title, language, code = EXAMPLES[format]
-        name = folder.name if file is None else pathlib.PurePath(file.file).name
         pipeline = _pipeline(folder) or "text-classification"
+        of_pipeline = EXAMPLES.get(pipeline) if format == "hf" else None
+        title, language, code = of_pipeline or EXAMPLES[format]
+        name = folder.name if file is None else pathlib.PurePath(file.file).name
         examples.append((title, language, code.format(name, pipeline=pipeline)))
     return examples
 

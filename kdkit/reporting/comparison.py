@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import os
 import statistics
 from collections.abc import Callable
 from collections.abc import Collection
@@ -447,15 +448,21 @@ def _file_labels(files: list[ExportedFile]):
         f"{label}, length {file.sequence_length or 'any'}"
         for file, label in zip(files, short, strict=True)
     ]
+    folders = [
+        label
+        if (folder := os.path.dirname(file.file)) in ("exports", "")
+        else f"{label}, {folder.removeprefix('exports/')}"
+        for file, label in zip(files, short, strict=True)
+    ]
     longest = [
-        f"{label}, {file.file}"
+        f"{label}, {file.file.removeprefix('exports/')}"
         for file, label in zip(files, longer, strict=True)
     ]
     return [
         next(
             (
                 names[index]
-                for names in (short, longer)
+                for names in (short, longer, folders)
                 if names.count(names[index]) == 1
             ),
             longest[index],

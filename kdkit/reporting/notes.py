@@ -330,11 +330,16 @@ def _notes_on_latency(records):
     if not settings:
         return []
     same = common_setting(settings)
-    measured = f"Latency: {same}. " if same else ""
-    condition = "." if len(settings) == 1 else " in the same setting."
-    found = [
-        f"{measured}Speed-up is over the teacher's fp32 LiteRT file{condition}"
-    ]
+    sentences = [f"Latency: {same}."] if same else []
+    if any(
+        (file.format, file.precision) == ("litert", "fp32") and file.latencies
+        for file in exported_files(records, "teacher")
+    ):
+        condition = "" if len(settings) == 1 else " in the same setting"
+        sentences.append(
+            f"Speed-up is over the teacher's fp32 LiteRT file{condition}."
+        )
+    found = [" ".join(sentences)] if sentences else []
     timed = records.events_of(events.Latency)
     if any(event.reads_tokens for event in timed):
         found.append(

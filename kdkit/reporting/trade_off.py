@@ -27,7 +27,7 @@ from kdkit.runs.events import ARMS
 
 _MARKER_OF = {
     "fp32": "o", "fp16": "s", "int8": "D",
-    "static_int8": "d", "int16x8": "h", "int4": "p",
+    "static_int8": "^", "int16x8": "P", "int4": "v",
 }  # fmt: skip
 _MARKERS = "osD^vPX"
 _NUM_COLORS = 6  # in style.mplstyle

@@ -1,6 +1,7 @@
 """App bundles: complete, checked before they get a name, and read again."""
 
 import contextlib
+import hashlib
 import io
 import json
 import shutil
@@ -241,6 +242,43 @@ def test_other_kinds_of_tasks_and_tokenizers_are_refused(written, tmp_path):
     with pytest.raises(UsageError, match="cannot be written"):
         export.to_bundle([file], path, task, object())
     assert not path.exists()
+
+
+def test_labels_files_and_examples_that_do_not_fit_are_refused(
+    written, tmp_path
+):
+    file = written["text"][1] / "student-int8.tflite"
+    pairs = data.Examples((["a"], ["b"]))
+    for files, labels, examples, message in (
+        ([file], ("bad\n", "good"), None, "a label of one line"),
+        ([file], ("bad", "bad"), None, "all different"),
+        ([file, file], ("bad", "good"), None, "need different names"),
+        ([file], ("bad", "good"), pairs, "The examples do not fit"),
+    ):
+        task = task_of(SingleLabel(labels), 1)
+        with pytest.raises(UsageError, match=message):
+            export.to_bundle(
+                files, tmp_path / "bundle", task, tokenizer(), examples
+            )
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["tokenizer.json", "student-int8.tflite"])
+def test_a_file_of_another_program_is_refused_in_one_line(
+    name, written, tmp_path
+):
+    """With the checksum of that file in the manifest."""
+    path = tmp_path / "bundle"
+    shutil.copytree(written["text"][1], path)
+    (path / name).write_bytes(b"{}")
+    manifest = json.loads((path / "manifest.json").read_text())
+    for entry in manifest["files"]:
+        if entry["name"] == name:
+            digest = hashlib.sha256(b"{}").hexdigest()
+            entry.update(size_bytes=2, sha256=digest)
+    (path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UsageError, match=name):
+        export.verify_bundle(path)
 
 
 def test_a_tokenizer_that_no_tokenizer_json_equals_is_refused(

@@ -132,8 +132,18 @@ def test_a_single_run_has_no_spread():
         PRINTED.replace("Inference timings", "Timings"),
         PRINTED.replace("median=18345", "median=0"),
         PRINTED.replace("count=50", "count=1e999"),
+        PRINTED.replace("median=18345", "median=1e999"),
     ],
-    ids=["nothing", "crash", "old", "word", "summary", "zero", "endless"],
+    ids=[
+        "nothing",
+        "crash",
+        "old",
+        "word",
+        "summary",
+        "zero",
+        "endless",
+        "infinite",
+    ],
 )
 def test_other_output_is_refused(text):
     with pytest.raises(RunError, match="cannot be read"):
@@ -243,13 +253,29 @@ def test_the_verb_prints_the_numbers_of_the_phone(
     assert (result["device"], result["median_ms"]) == ("Pixel 8", 18.345)
 
 
+def test_numbers_that_measure_nothing_are_refused(phone, program, exported):
+    with pytest.raises(UsageError, match="threads.*0; runs.*received 0"):
+        export.measure_on_device(
+            [exported["fp32"].file], find_device(), program, threads=0, runs=0
+        )
+    assert phone.calls()[-1][2] == "shell"  # of `find_device`
+
+
+def test_a_missing_file_is_reported_with_the_other_mistakes(tmp_path, capsys):
+    missing = str(tmp_path / "missing.tflite")
+    assert main(["benchmark", missing, "--adb", "--profile"]) == 2
+    error = capsys.readouterr().err
+    for problem in ("does not exist", "--benchmark-model", "--profile"):
+        assert problem in error
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
         (["--adb"], "needs --benchmark-model"),
         (["--adb", "--profile"], "--profile measures on this machine"),
         (["--tokenizer", "MISSING"], "--tokenizer is for --end-to-end"),
-        (["--profile", "--delegate", "none"], "one file with XNNPACK"),
+        (["--profile", "--delegate", "none"], "Remove --delegate"),
         (["--delegate", "gpu"], "xnnpack, none"),
     ],
     ids=["program", "profile", "tokenizer", "delegate", "unknown"],

@@ -117,6 +117,26 @@ def test_tagger_has_the_same_logits_in_transformers(family, torch, tmp_path):
     check_same(torch, model, tmp_path / "hf", name, real_only=True)
 
 
+@pytest.mark.parametrize("family", large_except(["bert", "albert"], "bert"))
+def test_multiple_choice_has_the_same_logits_in_transformers(
+    family, torch, tmp_path
+):
+    backbone = encoder(family, num_classes=None, vocabulary_size=30)
+    tokens = ruled(tokenizer(family))
+    head = Head("multiple_choice", 3)
+    model = with_random_weights(models.add_head(backbone, head), scale=0.2)
+    export.export_model(model, tmp_path / "hf", "hf", tokenizer=tokens)
+    batch = inputs(model)
+    expected = np.asarray(model(batch, training=False))
+    question = {name: rows[np.newaxis] for name, rows in batch.items()}
+    made = loaded(tmp_path / "hf", "AutoModelForMultipleChoice")
+    received = judged(torch, made, question)
+    np.testing.assert_allclose(received, expected, atol=1e-5, rtol=1e-5)
+    again = models.load_classifier(tmp_path / "hf", head)
+    assert again.has_trained_head
+    np.testing.assert_allclose(again.model(batch), expected, atol=1e-6)
+
+
 @pytest.mark.parametrize("activation", ["gelu", "gelu_new"])
 def test_decoder_has_the_same_logits_in_transformers(
     activation, torch, tmp_path
@@ -297,7 +317,7 @@ def with_activation():
 
 
 def choice():
-    backbone = encoder("bert", num_classes=None)
+    backbone = encoder("roberta", num_classes=None)
     return models.add_head(backbone, Head("multiple_choice", 2))
 
 
@@ -310,7 +330,7 @@ def narrow():
 
 REFUSED = {
     "activation": (with_activation, "activation 'softmax'. Expected logits"),
-    "choice": (choice, "kind 'multiple_choice'. Expected one of sequence"),
+    "choice": (choice, "another head of kind 'multiple_choice'"),
     "head": (narrow, "head is 8 wide. Expected 16"),
     "family": (lambda: encoder("electra"), "Received: a ELECTRA"),
 }
@@ -322,6 +342,23 @@ def test_what_transformers_lacks_is_refused_in_one_line(case, tmp_path):
     with pytest.raises(UsageError, match=problem) as error:
         export.export_model(make(), tmp_path / "hf", "hf")
     assert "\n" not in str(error.value)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"class_names": ("a", "b")}, "Expected 3 different strings"),
+        ({"class_names": ("a", "b", "a")}, "Expected 3 different strings"),
+        ({"problem_type": "ranking"}, "`problem_type`. Expected one of"),
+    ],
+    ids=["few", "repeated", "type"],
+)
+def test_names_that_do_not_fit_are_refused(arguments, problem, tmp_path):
+    with pytest.raises(UsageError, match=problem):
+        models.save_hugging_face(
+            encoder("bert"), None, tmp_path / "hf", **arguments
+        )
     assert not list(tmp_path.iterdir())
 
 

@@ -8,6 +8,7 @@ from helpers import large_except
 from kdkit import export
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.export import saved_model
 
 
 @pytest.mark.parametrize("name", large_except(["bert", "lstm"], "bert"))
@@ -29,6 +30,25 @@ def test_to_saved_model_serves_named_int32_inputs_of_any_shape(
         np.testing.assert_allclose(
             opened(batch), logits(model, batch), atol=1e-4
         )
+    if name == "bert":
+        with pytest.raises(UsageError, match="Use shorter sequences"):
+            opened(make_batch(1, 1000))
+
+
+def test_a_saved_model_may_contain_a_tokenizer(tmp_path, monkeypatch):
+    used = []
+
+    class Operations:
+        def __getattr__(self, name):
+            used.append(name)
+
+    monkeypatch.setattr(saved_model, "tf_text", Operations())
+    module = tf.Module()
+    module.number = tf.Variable(0.0)
+    tf.saved_model.save(module, str(tmp_path))
+    with pytest.raises(UsageError, match="Not a SavedModel"):
+        export.open_file(tmp_path)
+    assert used  # TensorFlow now has tensorflow-text's operations
 
 
 def test_only_exported_models_are_opened(tmp_path):

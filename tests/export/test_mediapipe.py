@@ -289,6 +289,7 @@ def _cased(tokenizer):
         ({"labels": None}, "names of the classes are unknown"),
         ({"labels": ["one"]}, "Expected 2 different names"),
         ({"labels": ["a\nb", "c"]}, "of one line"),
+        ({"labels": ["a\n", "c"]}, "of one line"),
         ({"tokenizer": None}, "tokenizer is unknown"),
         ({"tokenizer": _cased}, "the vocabulary is cased"),
         ({"sequence_length": None}, "it needs a fixed length"),

@@ -43,6 +43,20 @@ def classifier():
     return make_classifier()
 
 
+def test_a_compiled_model_loads_without_a_warning(tmp_path):
+    """keras-hub saves its optimizer, which kdkit does not need."""
+    model = make_classifier()
+    tokenizer = keras_hub.tokenizers.BertTokenizer(VOCABULARY, lowercase=True)
+    model.preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
+        tokenizer, sequence_length=8
+    )
+    model.compile("adam", "sparse_categorical_crossentropy")
+    model.optimizer.build(model.trainable_variables)
+    model.save_to_preset(str(tmp_path / "teacher"))
+    loaded = load_classifier(tmp_path / "teacher", 2)
+    np.testing.assert_array_equal(loaded.model(BATCH), model(BATCH))
+
+
 @pytest.fixture(scope="module")
 def preset(classifier, tmp_path_factory):
     path = tmp_path_factory.mktemp("preset") / "student"

@@ -183,7 +183,12 @@ def test_a_latency_says_what_it_is_of(make_run, kind, said):
     run.latency(file, 6.13)
     assert said not in " ".join(run_notes(read_run(run.run_dir)))
     run.latency(file, 6.13, **kind)
-    assert said in " ".join(run_notes(read_run(run.run_dir)))
+    notes = " ".join(run_notes(read_run(run.run_dir)))
+    assert said in notes
+    assert "Speed-up" not in notes
+    run.latency(run.export("teacher", "fp32"), 12.0, **kind)
+    notes = " ".join(run_notes(read_run(run.run_dir)))
+    assert "Speed-up is over the teacher's fp32" in notes
 
 
 def test_files_of_one_precision_are_told_apart(make_run):
@@ -192,6 +197,8 @@ def test_files_of_one_precision_are_told_apart(make_run):
     run.export("student", "fp32", file="b.tflite", sequence_length=None)
     run.export("student", "fp16", file="c.tflite")
     run.export("student", "fp16", file="d.tflite")
+    run.export("student", "int8", file="exports/e.tflite")
+    run.export("student", "int8", file="exports/student-bundle/e.tflite")
     labels = [
         name
         for arm, name in table_texts(read_run(run.run_dir))
@@ -203,6 +210,8 @@ def test_files_of_one_precision_are_told_apart(make_run):
         "LiteRT fp32, length 64",
         "LiteRT fp16, length 128, c.tflite",
         "LiteRT fp16, length 128, d.tflite",
+        "LiteRT int8",
+        "LiteRT int8, student-bundle",
     ]
 
 

@@ -74,6 +74,9 @@ def test_errors_name_the_final_folder(kind, tmp_path):
         ("--bundle --dynamic-length", "--bundle contains files of one length"),
         ("--bundle --precision int9 --output new", "Received: int9"),
         ("--strings", "Expected --format saved_model"),
+        ("--format onnx --logits", "--logits applies to LiteRT files"),
+        ("--license Apache-2.0", "in lower case and without blanks"),
+        ("--output new --sequence-length 4096", "longer than the model's"),
     ],
 )
 def test_options_that_do_not_fit_are_one_line(
@@ -88,3 +91,14 @@ def test_options_that_do_not_fit_are_one_line(
     ]
     assert message in line
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_of_files_is_no_model(run, tmp_path, capsys):
+    folder = run / "exports" / "some"
+    folder.mkdir(parents=True)
+    (folder / "student-int8.tflite").touch()
+    for verb in ("export", "evaluate"):
+        assert main([verb, str(folder)]) == 2
+        error = capsys.readouterr().err
+        assert f"{folder} is a folder of exported files" in error
+        assert str(folder / "student-int8.tflite") in error

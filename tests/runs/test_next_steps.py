@@ -41,9 +41,14 @@ def test_after_files_come_latency_and_a_page(finished_run):
     assert [words for words, _ in after_export(None, ["a.tflite"])] == [
         ["benchmark", "a.tflite"]
     ]
-    assert [words[0] for words, _ in after_export("r", ["a.tflite"])] == [
-        "benchmark",
-        "report",
+    assert [words for words, _ in after_export("r", ["r/exports/a.onnx"])] == [
+        ["benchmark", "r"],
+        ["report", "r"],
+    ]
+    # kdkit benchmark RUN does not measure files in other folders.
+    assert [words for words, _ in after_export("r", ["new/a.onnx"])] == [
+        ["benchmark", "new/a.onnx"],
+        ["report", "r"],
     ]
 
 

@@ -128,6 +128,7 @@ def test_hugging_face_directory_is_uploaded_as_a_folder(
         (["{preset}/config.json", TO], "is not a directory"),
         (["{empty}", TO], "has no model to upload"),
         (["{preset}", TO, "--yes", "--dry-run"], "--yes clashes with"),
+        (["{preset}", TO, "--license", "GPL v3"], "received 'GPL v3'"),
     ],
 )
 def test_mistakes_are_one_line(words, problem, preset, tmp_path, capsys):
@@ -135,6 +136,17 @@ def test_mistakes_are_one_line(words, problem, preset, tmp_path, capsys):
     assert push(*(word.format(**names) for word in words)) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert problem in line
+
+
+def test_a_license_without_effect_is_refused(preset, uploads, capsys):
+    (preset / "README.md").write_text("mine")
+    assert push(preset, TO, "--yes", "--license", "mit") == 2
+    assert "--license does not change it" in capsys.readouterr().err
+    assert push(preset, "hf://ada", "--license", "Apache 2.0", "--yes") == 2
+    error = capsys.readouterr().err
+    assert "identifier of a license" in error
+    assert "Unknown place to upload to" in error
+    assert uploads == []
 
 
 def test_missing_token_is_reported_before_the_upload(

@@ -29,9 +29,10 @@ BERT_EMBEDDINGS = {
 # The end of the classes in transformers, by the kind of head.
 HEAD_CLASSES = {
     "sequence": "ForSequenceClassification",
+    "multiple_choice": "ForMultipleChoice",
     "tokens": "ForTokenClassification",
 }
-TOKENS_HEAD = {"logits": "classifier"}  # the same in all families
+ONE_LAYER = {"logits": "classifier"}  # a head that is the same in all families
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,5 +149,7 @@ class CheckpointFormat:
             no such head.
         """
         if kind == "tokens":
-            return TOKENS_HEAD
-        return self.classifier if kind == "sequence" else None
+            return ONE_LAYER
+        # Other heads for a multiple choice have a layer that kdkit's lack.
+        has_same = kind == "sequence" or self.classifier == ONE_LAYER
+        return self.classifier if has_same else None
