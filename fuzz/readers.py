@@ -44,6 +44,7 @@ from kdkit.data.augmented import read_copies
 from kdkit.data.examples import read_label_words
 from kdkit.data.multiple_choice import RaceLayout
 from kdkit.data.packing import open_packed
+from kdkit.data.retrieval import read_retrieval
 from kdkit.data.stored_texts import COLUMNS as TEXT_COLUMNS
 from kdkit.data.stored_texts import read_hashes
 from kdkit.data.table_layouts import TableLayout
@@ -205,6 +206,19 @@ def unlabeled(content, folder):
     path = write(folder, names.get(content[:1], "more.txt"), content[1:])
     columns = ("text",) if content[:1] in names else ()
     read_unlabeled([path], columns, 1)
+
+
+def retrieval(content, folder):
+    suffix, *contents = parts(content, 4)
+    suffix = "jsonl" if suffix == b"j" else "tsv"
+    read_retrieval(
+        *(
+            write(folder, f"{name}.{suffix}", one)
+            for name, one in zip(
+                ("queries", "documents", "judgements"), contents, strict=True
+            )
+        )
+    )
 
 
 def copies(content, folder):
@@ -454,6 +468,25 @@ SEEDS = {
         b'l"Fine, ""thanks""", he said,\nand more;text\n',
         b"ctext\tid\na text\t1\n",
         b"vtext\tid\na text\t1\n\n",
+    ],
+    retrieval: [
+        PART.join(
+            (
+                b"t",
+                b"_id\ttext\nq\tcats\n",
+                b"id\ttitle\ttext\n1\tA\tcat\n2\tB\tdog\n",
+                b"query-id\tcorpus-id\tscore\nq\t1\t2\nq\t2\t0\n",
+            )
+        ),
+        PART.join((b"t", b"q\tcats\n", b"1\tcat\n2\tdog\n", b"q 0 1 1\n")),
+        PART.join(
+            (
+                b"j",
+                to_json({"_id": "q", "text": "cats"}),
+                to_json({"_id": "1", "text": "cat", "title": ""}),
+                to_json({"query_id": "q", "document_id": "1", "score": 1}),
+            )
+        ),
     ],
     copies: [b"source_row\tcolumn\tcopy\tsentence\n3\t0\t1\ta text\n"],
     label_words: [b"joy\nfear\n"],

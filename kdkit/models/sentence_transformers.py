@@ -35,12 +35,12 @@ from kdkit.models.hugging_face_weights import WEIGHTS
 from kdkit.models.hugging_face_weights import Tensors
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import load_encoder
+from kdkit.models.places import MODULES
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import tokenizer_rules
 from kdkit.models.trust import require_safe_directory
 
-MODULES = "modules.json"
 # The encoder may be in the directory itself. No name begins with a point.
 FOLDER = re.compile(r"(\w[\w.-]{0,200})?", re.ASCII)
 SETTINGS = "config_sentence_transformers.json"

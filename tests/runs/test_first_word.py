@@ -120,6 +120,15 @@ MISTAKES = {
             *("PRESET", "--test", "FULL/novel.txt", "--text-column", "text"),
             *("--label-column", "label"),
         ],
+        ["PRESET", "--queries", "FULL/novel.txt"],
+        ["PRESET", "--bitext", "FULL/novel.txt", "FULL/novels.txt"],
+        ["PRESET", "--bitext", "FULL/novel.txt", "FULL/empty.txt"],
+        [
+            *("PRESET", "--queries", "FULL/novel.txt"),
+            *("--documents", "FULL/novel.txt", "--judgements"),
+            "FULL/novel.txt",
+        ],
+        ["PRESET", "--pooling", "mean", "--task", "sst2"],
     ],
     "export": [["nothing"], ["MISSING/model"], ["FULL", "--format", "onyx"]],
     "benchmark": [["MISSING.tflite"], ["MISSING.onnx"], ["FULL"]],
@@ -159,6 +168,7 @@ def outcomes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mistakes")
     (folder / "FULL").mkdir()
     (folder / "FULL" / "novel.txt").write_text("Once upon a time")
+    (folder / "FULL" / "empty.txt").touch()
     (folder / "PRESET").mkdir()
     preset = {"registered_name": "keras_hub>BertBackbone"}
     (folder / "PRESET" / "config.json").write_text(
