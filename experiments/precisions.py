@@ -1,10 +1,9 @@
 """Compares LiteRT files in kdkit's precisions with choices that kdkit rejected.
 
-Exports MODEL, a run or preset of a classifier, with each choice to a temporary
-folder, and prints for all of dev the differences of the logits from the fp32
-file's, the share of equal classes, and the metrics. A row that begins with `+`
-changes one thing in the precision above it. docs/measured/quantization.md
-contains the results.
+Exports MODEL, a run or preset of a classifier, with each choice, and prints for
+all of dev the differences of the logits from the fp32 file's, the share of
+equal classes, and the metrics. A row with `+` changes one thing in the
+precision above it. docs/measured/quantization.md contains the results.
 
 example:
   python experiments/precisions.py runs/pkd --data-dir glue
@@ -17,7 +16,6 @@ import json
 import pathlib
 import sys
 import tempfile
-import warnings
 from unittest import mock
 
 import numpy as np
@@ -33,7 +31,6 @@ from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
-from kdkit.errors import UsageError
 from kdkit.export import inference
 from kdkit.export import quantization
 from kdkit.export.exportable import exportable
@@ -126,7 +123,7 @@ def choices(files):
     for block in (64, 128):
         yield f"+ a scale for {block} inputs", choice(files.dynamic, block)
     yield "+ a scale for all inputs", choice(files.dynamic, None)
-    yield "+ embeddings in 4 bits", choice(files.dynamic, table_bits=4)
+    yield "+ embeddings rounded to 4 bits", files.with_small_tables
 
 
 class Files:
@@ -162,7 +159,6 @@ class Files:
         """With fixed ranges, by TensorFlow's converter."""
         operators = getattr(tf.lite.OpsSet, CONVERTER[precision])
         with (
-            warnings.catch_warnings(action="ignore"),
             mock.patch.object(inference, "MASKED", mask),
             inference.fast_layers(self.opened.model),
         ):
@@ -176,36 +172,41 @@ class Files:
                 target_spec={"supported_ops": [operators]},
             )
 
-    def dynamic(self, block=quantization.BLOCK, num_bits=4, table_bits=8):
+    def dynamic(self, block=quantization.BLOCK, num_bits=4, graphs=None):
         """With ranges at run time: as int4, with one change."""
-        graphs = Graphs(self.content[False])
-        tables = {place.result for place in graphs.tables()}
-        places, usual = [], quantization.configurations(graphs, "int4", block)
-        for kind, name, add in usual:
-            if name in tables:
-                add = adding("static", 8, table_bits)
-            elif num_bits == 8:
-                add = adding("dynamic", num_bits)
-            places.append((kind, name, add))
+        graphs = graphs or Graphs(self.content[False])
+        places = list(quantization.configurations(graphs, "int4", block))
+        if num_bits == 8:
+            tables = {place.result for place in graphs.tables()}
+            places = [
+                (kind, name, usual if name in tables else add_dynamic)
+                for kind, name, usual in places
+            ]
         self._write(graphs, places, {})
 
-    def static(self, operators, rank=100, is_clamped=True):
-        """With fixed ranges: as static_int8, with one change.
+    def with_small_tables(self):
+        """As int4, with 4 bits for a row of a table that the file has in 8."""
+        graphs = Graphs(self.content[False])
+        for graph, _, operator, kind in graphs.operators():
+            table = graphs.constant(graph, operator.inputs[0])
+            if kind == "GATHER" and table is not None:
+                scale = np.abs(table).max(-1, keepdims=True) / 7 + 1e-9
+                rounded = (np.rint(table / scale) * scale).astype("float32")
+                buffer = graph.tensors[operator.inputs[0]].buffer
+                graphs.model.buffers[buffer].data = rounded.view(
+                    "uint8"
+                ).ravel()
+        self.dynamic(graphs=Graphs(graphs.packed()))
 
-        Args:
-            operators: sequence of strings. More operators in 8 bits.
-            rank: float. The percentile at the high end of a product's range.
-            is_clamped: bool. Whether the mask has a smaller constant.
-        """
+    def static(self, operators, rank=100, is_clamped=True):
+        """As static_int8, with more operators, smaller ranges or old masks."""
         graphs = Graphs(self.content[is_clamped])
         places = list(quantization.configurations(graphs, "static_int8"))
         usual = {name for _, name, _ in places}
         for graph, _, operator, kind in graphs.operators():
             name = tensor_name(graph, operator.outputs[0])
             if kind in operators and name not in usual:
-                places.append((kind, name, adding("static", 8, 8)))
-        if operators and len(places) == len(usual):
-            raise UsageError(f"The file has no operator {operators}.")
+                places.append((kind, name, add_static))
         self._write(graphs, places, self.activations(rank, is_clamped))
 
     def _activations(self, rank, is_clamped):
@@ -233,17 +234,16 @@ class Files:
 
     def _write(self, graphs, places, ranges):
         tables = {place.result: place.table for place in graphs.tables()}
-        content = quantization.configured(
-            graphs.content, places, {**ranges, **tables}, self.kernels
-        )
-        self.path.write_bytes(content)
+        arguments = graphs.content, places, {**ranges, **tables}, self.kernels
+        self.path.write_bytes(quantization.configured(*arguments))
 
 
-def adding(kind, *bits):
-    """Returns a function that adds an operator to a recipe."""
-    return lambda manager, regex, operation: getattr(
-        manager, f"add_{kind}_config"
-    )(regex, operation, *bits)
+def add_static(manager, regex, operation):
+    manager.add_static_config(regex, operation, 8, 8)
+
+
+def add_dynamic(manager, regex, operation):
+    manager.add_dynamic_config(regex, operation, 8)
 
 
 if __name__ == "__main__":
