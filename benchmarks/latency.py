@@ -73,7 +73,13 @@ def main():
                 "missed": missed,
                 "results": [
                     {
-                        **dataclasses.asdict(result),
+                        **{
+                            name: value
+                            for name, value in dataclasses.asdict(
+                                result
+                            ).items()
+                            if value is not None
+                        },
                         "file": pathlib.Path(result.file).name,
                     }
                     for result in results

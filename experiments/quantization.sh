@@ -26,7 +26,10 @@ for task in "${tasks[@]}"; do
         --set stages.0.learning_rate=5e-5 --run-dir "$teacher"
     for seed in "${seeds[@]}"; do
         student=runs/quantization/${task}_pkd_seed$seed
-        taught=(--teacher "$teacher" --seed "$seed" "${on_task[@]}")
+        taught=(
+            --teacher "$teacher" --seed "$seed" "${on_task[@]}"
+            --cache "runs/quantization/${task}_cache"
+        )
         kdkit distill pkd "${taught[@]}" --pretrained "$model" \
             --num-layers 3 --set stages.0.epochs=$epochs --set stages.0.learning_rate=1e-4 \
             --run-dir "$student"
@@ -36,6 +39,7 @@ for task in "${tasks[@]}"; do
             run=runs/quantization/${task}_${precision}_seed$seed
             kdkit distill pkd "${taught[@]}" --student "$student" \
                 --stages quantization --quantize $precision --control \
+                --set stages.quantization.epochs=1 \
                 --run-dir "$run"
             for arm in student control; do
                 kdkit export "$run" --arm $arm --precision $precision \
@@ -44,3 +48,4 @@ for task in "${tasks[@]}"; do
         done
     done
 done
+python experiments/quantization_table.py runs/quantization

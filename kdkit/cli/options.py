@@ -210,7 +210,7 @@ def _smoke_settings(options):
     changes = {"stages": tuple(chosen) or stages}
     precision = getattr(options, "quantize", None)
     if precision is not None:
-        added = quantization_stage(precision, task, True, True)
+        added = quantization_stage(precision, task, stages)
         changes["stages"] += (added,)
     if not any(stage.data == "corpus" for stage in changes["stages"]):
         changes["corpus"] = None

@@ -28,11 +28,11 @@ from kdkit.cli.options import trains_encoder_decoder
 from kdkit.cli.options import validate_distillation
 from kdkit.cli.options import validate_pretraining
 from kdkit.cli.options import validate_teacher
-from kdkit.cli.quantizing import chosen_quantization
 from kdkit.cli.task_data import chosen_data
 from kdkit.errors import UsageError
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import pretraining
+from kdkit.recipes.quantization import quantization_stage
 from kdkit.recipes.stages import same_number_of_updates
 from kdkit.runs import smoke
 from kdkit.runs.settings import FREE
@@ -76,7 +76,7 @@ def distill_settings(options) -> DistillSettings:
             )
     elif options.smoke:
         settings = smoke.distillation(recipe, options.parity)
-        added = chosen_quantization(options, recipe, open_task(settings.data))
+        added = _quantization(options, recipe, open_task(settings.data))
         settings = dataclasses.replace(
             settings, stages=(*settings.stages, *smoke.short(added))
         )
@@ -84,7 +84,7 @@ def distill_settings(options) -> DistillSettings:
         data = chosen_data(options)
         task = open_task(data)
         stages = wanted_stages(options, recipe, task)
-        stages += chosen_quantization(options, recipe, task)
+        stages += _quantization(options, recipe, task)
         _require_teacher_for_control(options, recipe.name, stages)
         if options.general is None:
             student, general = student_settings(options, recipe), None
@@ -144,6 +144,15 @@ def distill_settings(options) -> DistillSettings:
     if not (options.config or options.smoke):
         log_start(settings, options)
     return settings
+
+
+def _quantization(options, recipe, task):
+    """The stage that `--quantize` adds, or an empty tuple."""
+    precision = getattr(options, "quantize", None)
+    if precision is None:
+        return ()
+    stages = recipe.stages_for(task, options.parity)
+    return (quantization_stage(precision, task, stages),)
 
 
 def _require_teacher_for_control(options, recipe, stages):

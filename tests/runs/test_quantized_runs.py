@@ -13,6 +13,7 @@ from kdkit.cli.main import make_verb_parser
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier
 from kdkit.quantization import read_quantization
+from kdkit.recipes import RECIPES
 from kdkit.recipes.quantization import quantization_stage
 from kdkit.recipes.stages import same_number_of_updates
 from kdkit.settings import override
@@ -43,7 +44,7 @@ def run(settings, tmp_path_factory):
     return path
 
 
-def test_the_stage_is_data_with_the_objectives_of_ternary_bert():
+def test_the_stage_follows_those_of_the_recipe():
     stages = resolved(
         "--quantize", "int4", "--set", "stages.quantization.epochs=2"
     ).stages
@@ -51,8 +52,9 @@ def test_the_stage_is_data_with_the_objectives_of_ternary_bert():
     assert stages[-1].quantize == "int4"
     assert stages[-1].epochs == 2
     assert [one.tap for one in stages[-1].objectives] == [
-        "logits", "hidden_states", "attention_logits",
-    ]  # fmt: skip
+        "logits",
+        "cls_states",
+    ]
     control = same_number_of_updates(stages)
     assert [(one.name, one.quantize) for one in control] == [
         ("fine_tuning", None),
@@ -62,11 +64,33 @@ def test_the_stage_is_data_with_the_objectives_of_ternary_bert():
 
 
 def test_a_task_of_another_kind_has_its_own_soft_labels():
-    stage = quantization_stage("int4", get_task("stsb"), True, True)
-    assert stage.objectives[0].name == "logit_mse"
-    assert quantization_stage(
-        "int4", get_task("sst2"), False, False
-    ).label_weight
+    task = get_task("stsb")
+    stages = RECIPES["vanilla_kd"].stages_for(task)
+    stage = quantization_stage("int4", task, stages)
+    assert [one.name for one in stage.objectives] == ["logit_mse"]
+
+
+def test_states_are_compared_that_the_recipe_compares_without_projection():
+    task = get_task("sst2")
+    names = {
+        name: [
+            one.name
+            for one in quantization_stage(
+                "int4", task, RECIPES[name].stages_for(task)
+            ).objectives
+        ]
+        for name in ("pkd", "tinybert")
+    }
+    assert names == {
+        "pkd": ["soft_cross_entropy", "patience_mse"],
+        "tinybert": ["soft_cross_entropy", "attention_mse"],
+    }
+
+
+def test_without_a_teacher_in_the_recipe_the_student_learns_from_labels():
+    stage = quantization_stage("int4", get_task("sst2"), ())
+    assert not stage.objectives
+    assert stage.label_weight == 1
 
 
 def test_a_student_rounds_again_as_its_run_measured_it(run):
