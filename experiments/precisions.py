@@ -14,12 +14,13 @@ import dataclasses
 import functools
 import json
 import pathlib
+import subprocess
 import sys
 import tempfile
 from unittest import mock
 
 import numpy as np
-from ai_edge_quantizer import default_policy
+from ai_edge_quantizer.default_policy import DEFAULT_JSON_POLICY
 
 from kdkit import export
 from kdkit.backends import tf
@@ -31,6 +32,7 @@ from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
+from kdkit.errors import RunError
 from kdkit.export import inference
 from kdkit.export import quantization
 from kdkit.export.exportable import exportable
@@ -38,19 +40,18 @@ from kdkit.export.litert_graphs import Graphs
 from kdkit.export.litert_graphs import tensor_name
 from kdkit.training.task_data import predict_logits
 
-STEP = 31  # every so many values of a tensor give its percentiles
 MORE = {  # operators that stay in floats in static_int8
     "attention products": ("BATCH_MATMUL",),
     "softmax": ("SOFTMAX",),
     "GELU": ("GELU",),
     "additions": ("ADD",),
 }
-POLICY = json.loads(default_policy.DEFAULT_JSON_POLICY)
-EVERY = POLICY["ops_per_config"]["static_wi8_ai8"]
+EVERY = json.loads(DEFAULT_JSON_POLICY)["ops_per_config"]["static_wi8_ai8"]
 CONVERTER = {  # names of sets of operators
     "int16x8": "EXPERIMENTAL_TFLITE_BUILTINS_ACTIVATIONS_INT16_WEIGHTS_INT8",
     "static_int8": "TFLITE_BUILTINS_INT8",
 }
+OPEN = "import sys, kdkit; kdkit.export.LiteRTModel(sys.argv[1])"
 MASK = -100.0  # for the converter, whose constants are in Keras
 
 
@@ -65,7 +66,6 @@ class Options(ModelChoiceOptions, TaskOptions):
 
 
 def run(options) -> None:
-    """Prints a table with a row for each choice."""
     opened = open_model(locate(options.model, options.arm), options)
     dev, exact = opened.encode("dev"), None
     with tempfile.TemporaryDirectory() as folder:
@@ -87,9 +87,9 @@ def run(options) -> None:
                 print_row(*["---"] * len(titles))
             away = np.abs(found - exact)
             same = (found.argmax(-1) == exact.argmax(-1)).mean()
-            cells = [f"{path.stat().st_size / 1e6:.2f}", f"{away.mean():.4f}"]
-            cells += [f"{away.max():.3f}", f"{same:.1%}"]
-            cells += [f"{value:.4f}" for value in metrics.values()]
+            size = path.stat().st_size / 1e6
+            cells = [f"{size:.2f}", f"{away.mean():.4f}", f"{away.max():.3f}"]
+            cells += [f"{same:.1%}", *map("{:.4f}".format, metrics.values())]
             if options.latency:
                 cells.append(f"{export.measure_latency(path).median_ms:.2f}")
             print_row(name, *cells)
@@ -158,10 +158,8 @@ class Files:
     def converted(self, precision, mask=inference.MASKED):
         """With fixed ranges, by TensorFlow's converter."""
         operators = getattr(tf.lite.OpsSet, CONVERTER[precision])
-        with (
-            mock.patch.object(inference, "MASKED", mask),
-            inference.fast_layers(self.opened.model),
-        ):
+        changed = mock.patch.object(inference, "MASKED", mask)
+        with changed, inference.fast_layers(self.opened.model):
             self.opened.model.export(
                 self.path,
                 format="litert",
@@ -171,6 +169,9 @@ class Files:
                 representative_dataset=lambda: iter(self.source.batches),
                 target_spec={"supported_ops": [operators]},
             )
+        opening = [sys.executable, "-c", OPEN, str(self.path)]
+        if subprocess.run(opening, capture_output=True, check=False).returncode:
+            raise RunError("LiteRT cannot open the file.")
 
     def dynamic(self, block=quantization.BLOCK, num_bits=4, graphs=None):
         """With ranges at run time: as int4, with one change."""
@@ -185,7 +186,7 @@ class Files:
         self._write(graphs, places, {})
 
     def with_small_tables(self):
-        """As int4, with 4 bits for a row of a table that the file has in 8."""
+        """As int4, after embeddings were rounded to 4 bits row by row."""
         graphs = Graphs(self.content[False])
         for graph, _, operator, kind in graphs.operators():
             table = graphs.constant(graph, operator.inputs[0])
@@ -224,11 +225,10 @@ class Files:
                 value = runner.get_tensor(number)
                 if value.dtype == np.float32:
                     ends = [value.min(), value.max()]
-                    some = ends if rank == 100 else value.ravel()[::STEP]
+                    some = ends if rank == 100 else value.ravel()[::31]
                     found[tensor_name(graph, number), value.ndim].append(some)
-        limits = 100 - rank, rank
         return {
-            name: (*np.percentile(np.concatenate(some), limits), ndim)
+            name: (*np.percentile(np.hstack(some), (100 - rank, rank)), ndim)
             for (name, ndim), some in found.items()
         }
 
