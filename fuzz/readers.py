@@ -44,6 +44,9 @@ from kdkit.data.augmented import read_copies
 from kdkit.data.examples import read_label_words
 from kdkit.data.multiple_choice import RaceLayout
 from kdkit.data.packing import open_packed
+from kdkit.data.retrieval import read_retrieval
+from kdkit.data.stored_texts import COLUMNS as TEXT_COLUMNS
+from kdkit.data.stored_texts import read_hashes
 from kdkit.data.table_layouts import TableLayout
 from kdkit.data.table_layouts import read_table
 from kdkit.data.tables import split_folders
@@ -75,6 +78,8 @@ from kdkit.models.hugging_face_tokenizers import (
 )
 from kdkit.models.hugging_face_unigrams import read_unigrams
 from kdkit.models.loading import require_class_names
+from kdkit.models.sentence_transformers import read_modules
+from kdkit.models.sentence_transformers import read_pooling
 from kdkit.models.text_rules import AddedToken
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import bert_rules
@@ -113,6 +118,14 @@ LABELED = (
 )
 OF_CLASSES = {"_type": "ClassLabel", "names": ["a", "b", "c"]}
 OF_DATASETS = ("state.json", "a.arrow", "dataset_info.json")
+MODULES = [
+    {"path": path, "type": f"sentence_transformers.models.{kind}"}
+    for path, kind in (
+        ("", "Transformer"),
+        ("1_Pooling", "Pooling"),
+        ("2_Dense", "Dense"),
+    )
+]
 LAYOUTS = {
     b"c": TableLayout("T", ("sentence",), "label", ("0", "1")),
     b"p": TableLayout("T", ("a", "b"), "score", None, joins_broken_rows=True),
@@ -195,6 +208,19 @@ def unlabeled(content, folder):
     read_unlabeled([path], columns, 1)
 
 
+def retrieval(content, folder):
+    suffix, *contents = parts(content, 4)
+    suffix = "jsonl" if suffix == b"j" else "tsv"
+    read_retrieval(
+        *(
+            write(folder, f"{name}.{suffix}", one)
+            for name, one in zip(
+                ("queries", "documents", "judgements"), contents, strict=True
+            )
+        )
+    )
+
+
 def copies(content, folder):
     list(read_copies(write(folder, "copies.tsv", content), 1, 10))
 
@@ -245,6 +271,17 @@ PIECES_OF_CHECKPOINTS = {
     b"x": (keras_hub.tokenizers.XLMRobertaTokenizer, read_unigrams),
     b"r": (keras_hub.tokenizers.RobertaTokenizer, read_checkpoint_pairs),
 }
+
+
+def sentence_transformer(content, folder):
+    """The description of an embedder, without its encoder."""
+    names = ("modules.json", "1_Pooling/config.json", "2_Dense/config.json")
+    names += ("sentence_bert_config.json",)
+    for name, part in zip(names, parts(content, len(names)), strict=True):
+        if part:
+            write(folder, name, part)
+    path = pathlib.Path(folder)
+    read_pooling(path, read_modules(path)[1:])
 
 
 def text_rules(content, folder):
@@ -330,6 +367,16 @@ def packed(content, folder):
     found = open_packed(folder)
     if found is not None:
         found.rows.sum()
+
+
+def stored_texts(content, folder):
+    index, *columns = parts(content, 1 + len(TEXT_COLUMNS))
+    write(folder, "index.json", index)
+    for name, column in zip(TEXT_COLUMNS, columns, strict=True):
+        write(folder, name, column)
+    found = read_hashes(folder)
+    if found is not None:
+        found.sum()
 
 
 def file_entry(content, folder):
@@ -422,6 +469,25 @@ SEEDS = {
         b"ctext\tid\na text\t1\n",
         b"vtext\tid\na text\t1\n\n",
     ],
+    retrieval: [
+        PART.join(
+            (
+                b"t",
+                b"_id\ttext\nq\tcats\n",
+                b"id\ttitle\ttext\n1\tA\tcat\n2\tB\tdog\n",
+                b"query-id\tcorpus-id\tscore\nq\t1\t2\nq\t2\t0\n",
+            )
+        ),
+        PART.join((b"t", b"q\tcats\n", b"1\tcat\n2\tdog\n", b"q 0 1 1\n")),
+        PART.join(
+            (
+                b"j",
+                to_json({"_id": "q", "text": "cats"}),
+                to_json({"_id": "1", "text": "cat", "title": ""}),
+                to_json({"query_id": "q", "document_id": "1", "score": 1}),
+            )
+        ),
+    ],
     copies: [b"source_row\tcolumn\tcopy\tsentence\n3\t0\t1\ta text\n"],
     label_words: [b"joy\nfear\n"],
     word_vectors: [b"2 3\nthe 1 2 3\na 4 5e-1 -6\n", b"the 1 2\na 3 4\n"],
@@ -452,6 +518,17 @@ SEEDS = {
                 b"#version: 0.2\na b\n",
             )
         ),
+    ],
+    sentence_transformer: [
+        PART.join(
+            (
+                to_json(MODULES),
+                to_json({"pooling_mode_cls_token": True}),
+                to_json({"out_features": 4, "bias": False}),
+                to_json({"max_seq_length": 8}),
+            )
+        ),
+        to_json(MODULES) + PART + to_json({"pooling_mode": ["max"]}),
     ],
     text_rules: [
         to_json({"text_rules": bert_rules(True).to_json()}),
@@ -486,6 +563,21 @@ SEEDS = {
         to_json({"num_rows": 1, "sequence_length": 2, "num_texts": 1})
         + PART
         + np.arange(2, dtype="int32").tobytes()
+    ],
+    stored_texts: [
+        to_json(
+            {
+                **{"num_truncated": 0, "texts": 1, "empty": 0},
+                **{"repeated": 0, "left_out": 0, "sha256": {}},
+                "bytes": {"token_ids": 8, "lengths": 4, "hashes": 8},
+            }
+        )
+        + PART
+        + np.arange(2, dtype="int32").tobytes()
+        + PART
+        + np.array([2], "int32").tobytes()
+        + PART
+        + np.array([7], "uint64").tobytes()
     ],
     file_entry: [b"TFL3" + archive_of({metadata.ENTRY: json.dumps(ENTRY)})],
     ranges: [

@@ -38,9 +38,9 @@ from kdkit.models.language_models import checkpoint_language_model
 from kdkit.models.language_models import has_masked_lm_head
 from kdkit.models.loading import holds_plain_encoder
 from kdkit.models.loading import require_convertible
-from kdkit.models.loading import task_class
 from kdkit.models.model_directories import require_model_directory
 from kdkit.models.model_directories import require_weights
+from kdkit.models.places import task_class
 from kdkit.models.recovery import require_intact_files
 from kdkit.models.recovery import way_to_restore
 from kdkit.models.tokenizers import load_saved_tokenizer

@@ -4,7 +4,9 @@ Several files are measured in turn in one process, so their ratios are
 comparable. RUN means the run's exported files, the fp32 files of its teacher's
 run, and the teacher's int8 file from kdkit export. For a decoder, the time is
 for one token; for an encoder-decoder, it is for reading and writing one
-sentence (25 tokens by default, see --sequence-length). A SavedModel is measured
+sentence (25 tokens by default, see --sequence-length). For an embedder, the
+sentences per second are printed, too: one after another, or --batch-size in a
+call, as --sequence-length tokens each. A SavedModel is measured
 if its folder is named. Results for a run's files are logged in the run. The
 last line is a JSON object with all results.
 
@@ -118,6 +120,7 @@ JSON_EXTRAS = (  # only if they were set or measured
     "initialization_ms",
     "peak_memory_mb",
     "end_to_end_ms",
+    "sentences_per_second",
 )
 TEXT = 512  # tokens per text, as in LightPAFF's table 4
 
@@ -346,6 +349,9 @@ def _table(reports):
     has_ends = any(report.end_to_end_ms for report in reports)
     if has_ends:
         columns.append("end to end ms")
+    embedders = any(report.sentences_per_second for report in reports)
+    if embedders:
+        columns.append("sentences / s")
     decoders = any(report.reads_tokens for report in reports)
     if decoders:
         columns.append(f"{TEXT} tokens, s")
@@ -364,6 +370,9 @@ def _table(reports):
         ]
         if has_ends:
             cells.append(f"{report.end_to_end_ms:.2f}")
+        if embedders:
+            rate = report.sentences_per_second
+            cells.append("–" if rate is None else f"{rate:,.0f}")
         if decoders:  # every token costs the same step
             seconds = TEXT * report.median_ms / 1000
             cells.append(f"{seconds:.2f}" if report.reads_tokens else "–")

@@ -10,6 +10,7 @@ from kdkit.backends import tf
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import read_config
 from kdkit.tasks import get_task
+from kdkit.training.data_settings import TextsSettings
 from kdkit.training.model_settings import UPDATE
 
 SETTING = "jit_compile"
@@ -35,7 +36,7 @@ def with_quick_compilation(settings, run_dir):
     settings.
 
     Args:
-        settings: `TeacherSettings` or `DistillSettings`.
+        settings: `TeacherSettings`, `DistillSettings` or `EmbedderSettings`.
         run_dir: string, path or `None`. The run's directory.
     """
     if settings.jit_compile is not True or settings.strategy is not None:
@@ -72,13 +73,15 @@ def _is_short(settings):
     updates = [
         stage.epochs * math.ceil(num_rows / stage.batch_size)
         for stage in settings.stages
-        if stage.data == "task"
+        if stage.data != "corpus"
     ]
     return sum(updates) < SHORT * len(updates)
 
 
 def _count_rows(settings):
     """The approximate number of training examples, `None` if unknown."""
+    if isinstance(settings, TextsSettings):
+        return _count_lines(settings.files)
     if settings.table is not None:
         count = len(settings.table.read("train"))
         return min(count, settings.max_train_rows or count)
@@ -87,11 +90,21 @@ def _count_rows(settings):
         task.layout, data.TableLayout
     ):
         return settings.max_train_rows
-    try:
-        with open(task.layout.path("train", settings.data_dir), "rb") as file:
-            blocks = iter(lambda: file.read(1 << 20), b"")
-            count = sum(block.count(b"\n") for block in blocks)
-    except OSError:  # a missing file is reported when it is read
+    count = _count_lines([task.layout.path("train", settings.data_dir)])
+    if count is None:
         return None
     count -= task.layout.has_header
     return min(count, settings.max_train_rows or count)
+
+
+def _count_lines(paths):
+    """The line ends in files, `None` if one is missing."""
+    count = 0
+    try:
+        for path in paths:
+            with open(path, "rb") as file:
+                blocks = iter(lambda file=file: file.read(1 << 20), b"")
+                count += sum(block.count(b"\n") for block in blocks)
+    except OSError:  # a missing file is reported when it is read
+        return None
+    return count

@@ -18,11 +18,19 @@ example:
       --vocabulary-size 32000 --corpus train.en train.de --languages en de \\
       --pairs train.en train.de --task-held-out val.en val.de \\
       --run-dir runs/lightpaff_en_de
+  kdkit distill sentence_embedding --texts captions.txt reviews.txt \\
+      --teacher all-MiniLM-L6-v2 --num-layers 3 --task stsb --data-dir glue \\
+      --run-dir runs/encoder
   kdkit distill --config runs/tinybert/config.json --run-dir runs/again
 """
 
 import dataclasses
 
+from kdkit.cli.embedders import EmbedderOptions
+from kdkit.cli.embedders import embedder_settings
+from kdkit.cli.embedders import is_about_embedders
+from kdkit.cli.embedders import reject_embedder_options
+from kdkit.cli.embedders import validate_embedder
 from kdkit.cli.groups import TASK
 from kdkit.cli.groups import DecoderOptions
 from kdkit.cli.groups import DistillationOptions
@@ -43,15 +51,23 @@ from kdkit.cli.resolving import distill_settings
 from kdkit.cli.text_steps import repeated_pipeline
 from kdkit.cli.text_steps import text_pipeline
 from kdkit.doctor import text_examination
+from kdkit.errors import all_mistakes
 from kdkit.quantization import PRECISIONS
 from kdkit.runs import Pipeline
 from kdkit.runs.directory import is_finished
 from kdkit.runs.first_checks import validate_first
 from kdkit.runs.settings import DistillSettings
+from kdkit.runs.settings import PretrainSettings
 
 
 @dataclasses.dataclass
-class Options(DistillationOptions, DecoderOptions, ForceOptions, RunOptions):
+class Options(
+    DistillationOptions,
+    EmbedderOptions,
+    DecoderOptions,
+    ForceOptions,
+    RunOptions,
+):
     """options"""
 
     recipe: str | None = changed(
@@ -72,7 +88,15 @@ class Options(DistillationOptions, DecoderOptions, ForceOptions, RunOptions):
     )
 
 
-validate = validate_distillation
+def validate(options, checks_fields=False):
+    if is_about_embedders(options):
+        validate_embedder(options, checks_fields)
+        return
+    with all_mistakes() as check:
+        with check():
+            reject_embedder_options(options)
+        with check():
+            validate_distillation(options, checks_fields)
 
 
 def run(options):
@@ -92,8 +116,8 @@ def run_pipeline(options) -> None:
     """
     pipeline, findings = distillation_pipeline(options), None
     validate_first(pipeline.settings, pipeline.run_dir)
-    is_on_task = isinstance(pipeline.settings, DistillSettings)
-    if not (is_on_task or is_finished(pipeline.run_dir)):
+    is_on_text = isinstance(pipeline.settings, PretrainSettings)
+    if is_on_text and not is_finished(pipeline.run_dir):
         findings = text_examination.examine_steps_first(pipeline, options.force)
     pipeline.run(options.force, findings)
 
@@ -107,6 +131,9 @@ def distillation_pipeline(options) -> Pipeline:
     Raises:
         UsageError: for the user's mistakes.
     """
+    if is_about_embedders(options):
+        return Pipeline(embedder_settings(options), options.run_dir)
+    reject_embedder_options(options)
     if options.recipe is None:
         complete(options)
     if options.config is not None and is_on_text(options.config):

@@ -23,6 +23,8 @@ from kdkit.cli.groups import RunOptions
 from kdkit.cli.parser import changed
 from kdkit.doctor import diagnosis as training_diagnosis
 from kdkit.doctor import text_examination
+from kdkit.runs import embedder_parts
+from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.first_checks import require_places
 from kdkit.runs.first_checks import validate_steps
 from kdkit.runs.settings import PretrainSettings
@@ -75,4 +77,8 @@ def diagnosis(options):
         )
         return findings
     require_places(pipeline.settings)
+    if isinstance(pipeline.settings, EmbedderSettings):
+        return embedder_parts.diagnose_embedder(
+            pipeline.settings, options.run_dir
+        )
     return training_diagnosis.diagnose(pipeline.settings, options.run_dir)

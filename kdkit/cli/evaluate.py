@@ -1,8 +1,9 @@
 """Measures a model on a split of a task, or on text.
 
 MODEL is a run directory, a preset directory, a .keras file or an exported
-file. The last line is a JSON object with task, split, examples and metrics.
-Metrics of a model in a run directory are logged in the run, for kdkit report.
+file; for an embedder also a directory of sentence-transformers. The last line
+is a JSON object with task, split, examples and metrics. Metrics of a model in a
+run directory are logged in the run, for kdkit report.
 
 With --corpus, MODEL is a run of kdkit pretrain. An encoder is measured by
 perplexity and accuracy at masked tokens, a decoder at every token and by its
@@ -15,11 +16,22 @@ chrF (from sacrebleu, whose signatures are in the last line), and by the
 perplexity of the targets given their own sources and given other sources: if
 these are near each other, the model does not read its source.
 
+An embedder needs no head. On pairs with scores, such as --task stsb, it is
+measured by the correlations of Spearman and Pearson between cosines and scores;
+with --queries, --documents and --judgements by nDCG, MRR and recall; with
+--bitext by how often the translation is the nearest text. For an embedder of a
+run, the texts that the run was trained on are counted, and the metrics without
+them are printed.
+
 A run on text needs none of these options: its held-out text is the default.
 
 example:
   kdkit evaluate runs/tinybert/exports/student-int8.tflite \\
       --task sst2 --data-dir glue
+  kdkit evaluate runs/embedder --task stsb --data-dir glue
+  kdkit evaluate all-MiniLM-L6-v2 --queries queries.jsonl \\
+      --documents corpus.jsonl --judgements qrels/test.tsv
+  kdkit evaluate runs/multilingual --bitext test.en test.de
   kdkit evaluate runs/pretrained --corpus text.txt
   kdkit evaluate runs/gpt2 --corpus ptb.test.txt --one-document \\
       --detokenizer ptb --sequence-length 512 --stride 256
@@ -31,6 +43,10 @@ import dataclasses
 import pathlib
 import sys
 
+from kdkit.cli.embedder_evaluation import EmbeddingOptions
+from kdkit.cli.embedder_evaluation import is_about_embeddings
+from kdkit.cli.embedder_evaluation import open_on_embeddings
+from kdkit.cli.embedder_evaluation import overlap_in_words
 from kdkit.cli.groups import MeasuredOptions
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
@@ -53,7 +69,7 @@ from kdkit.training.task_data import predict_logits
 
 
 @dataclasses.dataclass
-class Options(MeasuredOptions):
+class Options(MeasuredOptions, EmbeddingOptions):
     """model"""
 
     model: Model | None = option(
@@ -76,6 +92,12 @@ def run(options):
     for name, value in result["metrics"].items():
         how = f" ({signatures[name]})" if name in signatures else ""
         print(f"{name}: {value:.4f}{how}")
+    for width, metrics in result.get("metrics_by_dimensions", {}).items():
+        listed = (f"{name} {value:.4f}" for name, value in metrics.items())
+        print(f"first {width} dimensions: {', '.join(listed)}")
+    overlap = overlap_in_words(result)
+    if overlap:
+        print(overlap)
     print(json.dumps(result))
 
 
@@ -92,7 +114,8 @@ def measure_and_note(options) -> dict:
         UsageError: as `open_measurable` does.
     """
     with open_measurable(options) as model:
-        result = {**model.about, "metrics": model.measure()}
+        metrics = model.measure()
+        result = {**model.about, "metrics": metrics, **model.details}
     if model.run is not None:
         noted = {"arm": model.arm, **model.content, **result}
         rows = (model.origin or {}).get("rows")
@@ -121,6 +144,11 @@ def open_measurable(options):
         UsageError: for a model, split, file or option that does not fit.
     """
     place = locate(options.model, options.arm)  # report a missing model first
+    if isinstance(options, EmbeddingOptions) and is_about_embeddings(
+        place, options
+    ):
+        yield open_on_embeddings(place, options)
+        return
     if names_a_table(options):  # and mistakes in tables before TensorFlow
         measured_task(place, options)[0].load(_split(options))
     if is_about_sentences(options):

@@ -28,6 +28,12 @@ With --bundle, the LiteRT files of a classifier are in one folder with the
 vocabulary, the labels, the tokenizer's settings and test vectors for an app.
 With --format saved_model --strings, the SavedModel contains the tokenizer.
 
+The file of an embedder contains its pooling and normalization. kdkit compares
+its vectors with the Keras model's by their cosines, on the run's texts or those
+of --texts. --dimensions N writes the first N numbers of each vector. LiteRT
+files also open with MediaPipe's TextEmbedder. --format sentence_transformers
+writes a directory for SentenceTransformer(DIR).
+
 ONNX needs: pip install 'kdkit[onnx]'. ONNX files take any length.
 
 --format hf writes a directory with weights, config and tokenizer that
@@ -39,6 +45,8 @@ example:
   kdkit export runs/tinybert --bundle
   kdkit export runs/tinybert --format onnx --precision fp32 int8
   kdkit export runs/tinybert --format hf
+  kdkit export runs/embedder --precision fp32 int8 --dimensions 128
+  kdkit export runs/embedder --format sentence_transformers
   kdkit export runs/gpt2 --precision int8 --sequence-length 512
   kdkit export runs/en_de --precision fp32 int8 --sequence-length 64
 """
@@ -48,30 +56,25 @@ import dataclasses
 import os
 import pathlib
 
-from kdkit import data
 from kdkit import export
-from kdkit import models
 from kdkit.cli import mediapipe
 from kdkit.cli.bundle import bundle_path
 from kdkit.cli.bundle import require_fitting_options
 from kdkit.cli.bundle import string_inputs
 from kdkit.cli.bundle import with_precision
 from kdkit.cli.bundle import write_bundle
+from kdkit.cli.embedder_exports import EmbedderOptions
+from kdkit.cli.embedder_exports import is_exported_as_embedder
+from kdkit.cli.exported_models import read_model
 from kdkit.cli.groups import License
 from kdkit.cli.groups import ModelChoiceOptions
 from kdkit.cli.groups import TaskOptions
-from kdkit.cli.models import Opened
-from kdkit.cli.models import calibration_data
 from kdkit.cli.models import locate
-from kdkit.cli.models import open_model
 from kdkit.cli.models import teacher_of
 from kdkit.cli.next_steps import after_export
 from kdkit.cli.next_steps import log_next
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
-from kdkit.cli.text_exports import read_decoder
-from kdkit.cli.text_exports import read_encoder_decoder
-from kdkit.cli.text_exports import require_text_options
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
@@ -87,17 +90,17 @@ from kdkit.training.task_data import predict_logits
 
 
 @dataclasses.dataclass
-class Options(ModelChoiceOptions, TaskOptions):
+class Options(ModelChoiceOptions, TaskOptions, EmbedderOptions):
     """files"""
 
     model: Model | None = option(
-        "a run, a preset directory or a .keras file",
+        "a run, a directory with a model or a .keras file",
         positional=True,
         required=True,
     )
     format: str = option(
-        "litert, onnx, saved_model, hf (for transformers), or a registered "
-        "exporter. Defaults to litert.",
+        "litert, onnx, saved_model, hf (for transformers), "
+        "sentence_transformers, or a registered exporter. Defaults to litert.",
         default="litert",
     )
     precision: list[str] | None = option(
@@ -164,7 +167,6 @@ def validate(options, checks_fields: bool = False) -> None:
 
 
 TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
-VERIFICATION_ROWS = 256
 
 
 def export_model(options) -> None:
@@ -183,6 +185,7 @@ def export_model(options) -> None:
             f"{place.path} is an exported file. Expected a Keras model. Pass "
             "the run or the preset directory that it is from."
         )
+    is_exported_as_embedder(place, options)
     require_fitting_options(options)
     if options.bundle:
         has_collapsed = _export_bundle(place, options)
@@ -224,7 +227,7 @@ def _export_place(place, options, path=None, **noted):
     """
     exporter = export.get_exporter(options.format)
     targets = _targets(place, exporter, options, path)
-    read = _read(place, exporter, options)
+    read = read_model(place, exporter, options)
     _make_folder(targets)
     has_collapsed, reports = False, []
     for precision, path in targets.items():
@@ -275,6 +278,7 @@ def _write(exporter, read, precision, path, options):
         read.sequence_length,
         verification_data=read.verification_data,
         overwrite=options.overwrite,
+        dimensions=options.dimensions,
         **_format_arguments(exporter, read, options),
     )
     measured = {}
@@ -294,7 +298,7 @@ def _export_bundle(place, options):
     exporter = export.get_exporter(options.format)
     options = with_precision(options)
     _require_precisions(exporter, options.precision)
-    read = _read(place, exporter, options)
+    read = read_model(place, exporter, options)
     written = write_bundle(
         path,
         read.opened,
@@ -315,105 +319,6 @@ def _export_bundle(place, options):
         read.mediapipe.report(reports[0].file)
     _write_card(place, exporter, reports, options.license)
     return any(measured["collapsed"] for _, measured in written)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Read:
-    """A model, with the data for verifying and measuring its files.
-
-    Args:
-        model: `keras.Model`.
-        sequence_length: int or `None`. The length to export with.
-        verification_data: as in `kdkit.export.to_litert`.
-        calibration_data: as in `kdkit.export.to_litert`.
-        opened: `Opened` for a model of a task, otherwise `None`.
-        encoded: encoded examples to measure files on, or `None`.
-        noted: dict. The task and the split that the metrics are from.
-        mediapipe: `kdkit.cli.mediapipe.ForMediaPipe` for a LiteRT file,
-            otherwise `None`.
-        tokenizer: a language model's keras-hub tokenizer, or `None`.
-    """
-
-    model: object
-    sequence_length: int | None
-    verification_data: object = None
-    opened: Opened | None = None
-    encoded: object = None
-    noted: dict = dataclasses.field(default_factory=dict)
-    mediapipe: object = None
-    tokenizer: object = None
-    calibration_data: object = None
-
-
-def _read(place, exporter, options):
-    """Loads the model, after rejecting options that its kind cannot use."""
-    for has_one, kind, read in (
-        (models.has_decoder, "decoder", read_decoder),
-        (models.has_encoder_decoder, "encoder_decoder", read_encoder_decoder),
-    ):
-        if has_one(place.path):
-            exporter.require_kind(kind)
-            for precision in options.precision or ():
-                export.quantization.require_precision(kind, precision)
-            require_text_options(options)
-            text = read(place, exporter, options)
-            return _Read(
-                text.model,
-                text.sequence_length,
-                text.verification_data,
-                mediapipe=mediapipe.for_mediapipe(exporter, text.model, None),
-                tokenizer=text.tokenizer,
-            )
-    return _read_classifier(place, exporter, options)
-
-
-def _read_classifier(place, exporter, options):
-    opened = open_model(place, options)
-    noted, encoded, batches, split = {}, None, None, None
-    if opened.has_data and opened.tokenizer is not None:
-        split = _split(place, opened)
-        noted = {"task": opened.task.name, "split": split}
-        encoded = opened.encode(split)
-        some_rows = opened.encode(split, VERIFICATION_ROWS)
-        batches = data.BatchStream(some_rows, data.Buckets(16)).evaluation()
-    else:
-        print(
-            "The data directory is unknown, so files are compared on "
-            "generated examples and their metrics are not measured. Pass "
-            "--data-dir."
-        )
-    _warn_of_untrained_head(opened)
-    has_fixed_length = (
-        exporter.prefers_fixed_length and not options.dynamic_length
-    )
-    length = opened.sequence_length if has_fixed_length else None
-    calibration = calibration_data(options.precision or (), opened)
-    contents = mediapipe.for_mediapipe(
-        exporter, opened.model, length, opened, split, encoded
-    )
-    return _Read(
-        opened.model,
-        length,
-        batches,
-        opened,
-        encoded,
-        noted,
-        mediapipe=contents,
-        calibration_data=calibration,
-    )
-
-
-def _warn_of_untrained_head(opened):
-    """Warns about a head that was never trained, if its bias shows it."""
-    layers = models.untrained_head(opened.model)
-    if layers and opened.task.head.kind != "multiple_choice":
-        print(
-            f"The head was never trained ({', '.join(layers)}), so its "
-            "predictions are random. Train a stage whose objectives or "
-            "labels reach the "
-            "logits.",
-            flush=True,
-        )
 
 
 def _has_teacher_to_export(place, options):
@@ -437,6 +342,7 @@ def _export_teacher(place, options):
     options = copy.copy(options)
     options.precision, options.overwrite = ["int8"], True
     options.output = _as_written(place.run.path) / "exports" / "teacher"
+    options.pooling = place.config.get("pooling")
     try:
         teacher = teacher_of(place)
         made_from = {
@@ -445,6 +351,8 @@ def _export_teacher(place, options):
             "dynamic_length": options.dynamic_length,
             "data": place.config.get("data"),
         }
+        if options.dimensions is not None:
+            made_from["dimensions"] = options.dimensions
         file = _file_of_teacher(place, made_from)
         if file is not None:
             print(f"{file}: already exists, from the same teacher.", flush=True)
@@ -473,12 +381,6 @@ def _file_of_teacher(place, made_from):
     return file if is_same else None
 
 
-def _split(place, opened):
-    """The split that chose the best epoch in the model's run."""
-    is_of_run = opened.task.name == place.data_setting("task", None)
-    return (is_of_run and place.data_setting("dev_split", None)) or "dev"
-
-
 def _note(place, report, metrics=None, **noted):
     """Prints the result for a file and logs it in the run.
 
@@ -504,8 +406,11 @@ def _output_directory(place, options):
 def _paths(place, exporter, options):
     """The default paths by precision."""
     directory = _output_directory(place, options)
+    label = place.label
+    if options.dimensions is not None:
+        label = f"{label}-{options.dimensions}d"
     return {
-        precision: directory / exporter.file_name(place.label, precision)
+        precision: directory / exporter.file_name(label, precision)
         for precision in _precisions(exporter, options)
     }
 
@@ -578,6 +483,11 @@ def _print(event):
         measured += f". It has collapsed: it {event['collapsed']}"
     same = event["same_top_class"]
     agreement = "" if same is None else f", same class {100 * same:.1f} %"
+    if event["smallest_cosine"] is not None:
+        agreement = (
+            f", smallest cosine {event['smallest_cosine']:.5f}, mean "
+            f"{event['mean_cosine']:.5f}"
+        )
     print(
         f"{event['file']}: {event['size_bytes'] / 1e6:.2f} MB, largest "
         f"difference {event['max_abs_difference']:.2g} on "

@@ -11,7 +11,9 @@ from kdkit.cli.parser import option
 from kdkit.errors import shortened
 
 LONGEST = 65536  # tokens; the known families' models read far fewer
-TASK, TEXT = ("bert",), ("gpt2", "mass")  # help pages: on tasks, on text
+# Help pages: on tasks, on text, sentence encoders, and some of them.
+TASK, TEXT, TEXTS = ("bert",), ("gpt2", "mass"), ("sentence_embedding",)
+ENCODERS, FAMILIES = TASK + TEXTS, TASK + TEXT
 LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")  # model cards contain it
 
 
@@ -64,18 +66,19 @@ License = typing.Annotated[str, a_license]
 class TableOptions:
     """your own table"""
 
-    PAGES = TASK
+    PAGES = ENCODERS
 
     train: File | None = option(
         "your own table, instead of --task. A CSV, TSV, JSON lines or Parquet "
-        "file, or a folder that Hugging Face datasets saved."
+        "file, or a folder that Hugging Face datasets saved.",
+        pages=TASK,
     )
     dev: File | None = option(
         "the table to choose the best epoch on. By default, a tenth of --train "
         "is set aside, the same examples in every run."
     )
     test: File | None = option(
-        "the table for kdkit evaluate --split test", rare=True
+        "the table for kdkit evaluate --split test", rare=True, pages=TASK
     )
     text_column: list[str] | None = option(
         "the column with the texts, two for pairs", metavar="COLUMN"
@@ -84,7 +87,10 @@ class TableOptions:
         "the column with the labels", metavar="COLUMN"
     )
     regression: bool = option(
-        "labels are scores, not classes", default=False, rare=True
+        "labels are scores, not classes",
+        default=False,
+        rare=True,
+        pages=TASK,
     )
 
 
@@ -92,7 +98,7 @@ class TableOptions:
 class TaskOptions(TableOptions):
     """task"""
 
-    PAGES = TASK
+    PAGES = ENCODERS
 
     task: str | None = option(
         "the task: cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli, race, "
@@ -111,19 +117,25 @@ class TaskOptions(TableOptions):
 class TextOptions:
     """running text"""
 
+    PAGES = FAMILIES
+
     corpus: list[File] | None = option(
         "running text, one text per line. Or tables with a header, with "
         "--column. For encoder-decoders, sentences: one file for each of "
         "--languages."
     )
     column: str | None = option(
-        "the column with the texts in tab-separated tables", rare=True
+        "the column with the texts in tab-separated tables",
+        rare=True,
+        pages=FAMILIES + TEXTS,
     )
 
 
 @dataclasses.dataclass
 class CorpusOptions(TextOptions):
     """running text"""
+
+    PAGES = FAMILIES
 
     held_out: list[File] | None = option(
         "text to measure on. Defaults to every 100th text of --corpus, which "
@@ -480,6 +492,7 @@ class TeacherOptions:
         "a student's layers. Defaults to the encoder that the teacher was "
         "fine-tuned from.",
         rare=True,
+        pages=FAMILIES,
     )
 
 
@@ -492,15 +505,16 @@ class StudentOptions:
         "Defaults to the recipe's student."
     )
     num_layers: int | None = option(
-        "layers of a student that starts from an encoder's layers. Defaults "
-        "to half of the encoder's.",
-        pages=TASK,
+        "layers of a student that starts from an encoder's. Defaults to half "
+        "of the encoder's.",
+        pages=ENCODERS,
     )
     control: bool = option(
         "also train the student on the labels alone, to compare. It has the "
-        "same number of updates.",
+        "same number of updates. For sentence encoders: measure the untouched "
+        "layers, or train random weights on the texts alone.",
         default=False,
-        pages=TASK,
+        pages=ENCODERS,
     )
     word_vectors: File | None = option(
         "word vectors for a BiLSTM's embeddings. A text file such as "
@@ -512,6 +526,7 @@ class StudentOptions:
         "start from the student in this run of kdkit pretrain --recipe. With "
         "--corpus, the run is made there if it is not finished.",
         metavar="RUN",
+        pages=FAMILIES,
     )
 
 
@@ -550,6 +565,7 @@ class DecoderOptions(BenchmarkTextOptions, SentenceOptions):
         "on a task.",
         default="bert",
         metavar="FAMILY",
+        pages=FAMILIES,
     )
     decoder: Model | None = option(
         "the teacher to pretrain. A preset with random weights (see kdkit "

@@ -34,7 +34,7 @@ def wanted_page(parser: Parser, words: Sequence[str]) -> str | None:
     following = [*words[1:], ""]
     named = [following[place] for place in asked]
     pages, page = _pages(parser), None
-    for word in (*named, *_values(words, "--model")):
+    for word in (*words[:1], *named, *_values(words, "--model")):
         family = "gpt2" if word.startswith("llama") else word
         if family in pages:
             page = family
@@ -100,7 +100,7 @@ def _pages(parser):
     """The families with their own page."""
     pages = {USUAL}
     for one in parser.options.values():
-        if len(one.pages) < len(PAGES):
+        if USUAL not in one.pages:
             pages.update(one.pages)
     return [page for page in PAGES if page in pages]
 
@@ -114,7 +114,11 @@ def _other_pages(parser, page, everything) -> Iterator[str]:
         others = [one for one in _pages(parser) if one != (page or USUAL)]
         if others:
             names = ", ".join(f"--help {one} ({PAGES[one]})" for one in others)
-            yield f"Options of other models: {names}."
+            yield from textwrap.wrap(
+                f"Options of other models: {names}.",
+                WIDTH,
+                break_on_hyphens=False,
+            )
 
 
 def _is_on(parser, example, page):

@@ -10,21 +10,29 @@ from kdkit.errors import UsageError
 
 @dataclasses.dataclass
 class ForMediaPipe:
-    """The files of one model for MediaPipe's `TextClassifier`.
+    """What the files of a model contain for MediaPipe.
 
     Args:
-        classifier: `TextClassifier`, or `None` if it cannot run the model.
+        task: `kdkit.export.mediapipe.TextTask`, or `None` if MediaPipe cannot
+            run the model.
         problem: string or `None`. Why it cannot.
-        opened: `kdkit.cli.models.Opened`, or `None`.
-        split: string or `None`. The split to count texts on.
-        encoded: the split encoded, or `None`.
+        title: string. The name of MediaPipe's class. Defaults to
+            `"TextClassifier"`.
+        texts: list of strings or `None`. The texts to count.
+        ids: list of lists of ints, kdkit's token ids of these texts, or `None`.
+        tokenizer: a keras-hub tokenizer, or `None`.
+        sequence_length: int or `None`.
+        split: string or `None`. The split of the texts, in words.
     """
 
-    classifier: "export.mediapipe.TextClassifier | None"
+    task: "export.mediapipe.TextTask | None"
     problem: str | None
-    opened: object = None
+    title: str = "TextClassifier"
+    texts: list | None = None
+    ids: list | None = None
+    tokenizer: object = None
+    sequence_length: int | None = None
     split: str | None = None
-    encoded: object = None
 
     def report(self, path) -> None:
         """Prints how many texts MediaPipe reads as kdkit does.
@@ -32,9 +40,9 @@ class ForMediaPipe:
         Args:
             path: path of a file for the classes of texts that differ.
         """
-        if self.classifier is None:
+        if self.task is None:
             print(
-                "MediaPipe: TextClassifier cannot run this model, because "
+                f"MediaPipe: {self.title} cannot run this model, because "
                 f"{self.problem}.",
                 flush=True,
             )
@@ -42,20 +50,17 @@ class ForMediaPipe:
         print(f"MediaPipe: {self._counted(path)}.", flush=True)
 
     def _counted(self, path):
-        if self.encoded is None:
-            return "TextClassifier opens the files"
-        length = self.opened.sequence_length
-        texts = list(self.opened.read(self.split).texts[0])
-        ours = [ids for ids, _ in self.encoded.contents()]
-        theirs = self.classifier.text_ids(texts, length)
+        if self.texts is None:
+            return f"{self.title} opens the files"
+        theirs = self.task.text_ids(self.texts, self.sequence_length)
         found = export.mediapipe_tokens.differences(
-            theirs, ours, texts, self.opened.tokenizer, self.split
+            theirs, self.ids, self.texts, self.tokenizer, self.split
         )
-        if found.rows:
+        if found.rows and self.task.labels is not None:
             predict = export.open_file(path)
             same = sum(
                 predict(_batch(theirs[row])).argmax()
-                == predict(_batch(ours[row])).argmax()
+                == predict(_batch(self.ids[row])).argmax()
                 for row in found.rows
             )
             found = dataclasses.replace(found, same_class=int(same))
@@ -78,7 +83,7 @@ def arguments(read, logits: bool) -> dict:
     """
     if read.mediapipe is None:
         return {}
-    found = {"mediapipe": read.mediapipe.classifier or False}
+    found = {"mediapipe": read.mediapipe.task or False}
     if read.opened is None:
         return found
     function = read.opened.task.kind.output_function
@@ -109,17 +114,70 @@ def for_mediapipe(
         return None
     if opened is None:
         return ForMediaPipe(None, "it runs classifiers of texts only")
-    task, tokenizer = opened.task, opened.tokenizer
+    texts = ids = None
+    if encoded is not None:
+        texts = list(opened.read(split).texts[0])
+        ids = [ids for ids, _ in encoded.contents()]
+    found = ForMediaPipe(
+        None,
+        None,
+        texts=texts,
+        ids=ids,
+        tokenizer=opened.tokenizer,
+        sequence_length=opened.sequence_length,
+        split=split,
+    )
+    return _with_task(
+        found,
+        model,
+        length,
+        lambda: _training_texts(opened, encoded),
+        opened.task.class_names,
+        opened.task.num_texts,
+    )
+
+
+def embedder_for_mediapipe(exporter, model, length, tokenizer, texts, ids):
+    """Returns what the files of an embedder contain for MediaPipe.
+
+    Args:
+        exporter, model, length: as in `for_mediapipe`.
+        tokenizer: the embedder's keras-hub tokenizer.
+        texts: tuple of two lists of strings: texts to count, and texts whose
+            words with accents are added to the vocabulary. `None` if unknown.
+        ids: list of lists of ints, the token ids of the texts to count, or
+            `None`.
+
+    Returns, Raises: as for `for_mediapipe`.
+    """
+    if "mediapipe" not in exporter.options:
+        return None
+    counted, others = texts or (None, ())
+    found = ForMediaPipe(
+        None,
+        None,
+        export.mediapipe.title(is_embedder=True),
+        counted,
+        ids,
+        tokenizer,
+        length,
+        "compared",
+    )
+    return _with_task(found, model, length, lambda: others)
+
+
+def _with_task(found, model, length, read_texts, labels=None, num_texts=1):
+    """Adds what the files contain, or why MediaPipe cannot run the model."""
     source = export.exportable.exportable(
         model, in_steps=True, sequence_length=length
     )
-    problem = export.mediapipe.obstacle(source, tokenizer, task.num_texts)
+    problem = export.mediapipe.obstacle(source, found.tokenizer, num_texts)
     if problem is not None:
-        return ForMediaPipe(None, problem)
-    classifier = export.mediapipe.text_classifier(
-        source, tokenizer, task.class_names, _training_texts(opened, encoded)
+        return dataclasses.replace(found, problem=problem)
+    task = export.mediapipe.text_task(
+        source, found.tokenizer, labels, read_texts()
     )
-    return ForMediaPipe(classifier, None, opened, split, encoded)
+    return dataclasses.replace(found, task=task)
 
 
 def _training_texts(opened, encoded):

@@ -24,11 +24,12 @@ from kdkit.errors import shortened
 from kdkit.errors import suggestion
 from kdkit.io.reading import read_json
 
-# Families of models with their own help page, by the value of --model.
+# Help pages: families of models, by the value of --model, and a recipe.
 PAGES = {
     "bert": "encoders",
     "gpt2": "decoders",
     "mass": "encoder-decoders",
+    "sentence_embedding": "sentence encoders",
 }
 FILES = (".toml", ".json")
 HELP = ("-h", "--help", "--help-all")

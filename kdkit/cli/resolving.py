@@ -35,6 +35,7 @@ from kdkit.recipes import pretraining
 from kdkit.recipes.quantization import quantization_stage
 from kdkit.recipes.stages import same_number_of_updates
 from kdkit.runs import smoke
+from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.settings import FREE
 from kdkit.runs.settings import PRETRAINED
 from kdkit.runs.settings import DistillSettings
@@ -59,13 +60,18 @@ def teacher_settings(options) -> TeacherSettings:
             model=ModelSettings(checkpoint=absolute(options.model)),
             stages=fine_tuning.STAGES,
         )
-    return _finish(settings, options)
+    return with_options(settings, options)
 
 
 def distill_settings(options) -> DistillSettings:
     """Returns the settings of `kdkit distill`."""
     validate_distillation(options)
     recipe = get_recipe(options.recipe)
+    if recipe.trains_embedder and not options.config:
+        raise UsageError(
+            f"Recipe {recipe.name!r} trains a sentence encoder on texts, not "
+            "on a task. Use kdkit distill with --texts."
+        )
     if options.config:
         settings = settings_of(DistillSettings, options.config)
         if settings.recipe != recipe.name:
@@ -119,7 +125,7 @@ def distill_settings(options) -> DistillSettings:
     assignments = all_assignments(settings, options)
     of_control, others = _split_control(settings, options, assignments)
     try:
-        settings = _finish(settings, options, others)
+        settings = with_options(settings, options, others)
         problems = []
     except UsageError as error:
         problems = [str(error)]
@@ -212,7 +218,7 @@ def pretrain_settings(options) -> PretrainSettings:
             jit_compile=UPDATE if of_sentences else True,
         )
     assignments = all_assignments(settings, options)
-    settings = _finish(settings, options, assignments)
+    settings = with_options(settings, options, assignments)
     if not (options.config or options.smoke):
         settings = with_rows_that_fit(settings, assignments)
     if cache := cache_settings(options):
@@ -220,10 +226,14 @@ def pretrain_settings(options) -> PretrainSettings:
     return settings
 
 
-def _finish(settings, options, assignments=None):
+def with_options(settings, options, assignments=None):
     """Applies `--seed`, `--mixed-precision`, `--strategy` and `--set`.
 
-    `assignments` replace those of the options, unless they are `None`.
+    Args:
+        settings: settings of a run.
+        options: the parsed options.
+        assignments: list of `dotted.field=value`. Defaults to `None`, those of
+            the options.
     """
     if assignments is None:
         assignments = all_assignments(settings, options)
@@ -238,9 +248,9 @@ def _finish(settings, options, assignments=None):
     reject_unused_sizes(settings, assignments)
     settings = override(settings, assignments)
     is_chosen = any(one.startswith("jit_compile=") for one in assignments)
-    if isinstance(settings, TeacherSettings | DistillSettings) and not (
-        options.config or options.smoke or is_chosen
-    ):
+    if isinstance(
+        settings, TeacherSettings | DistillSettings | EmbedderSettings
+    ) and not (options.config or options.smoke or is_chosen):
         run_dir = getattr(options, "run_dir", None)
         settings = with_quick_compilation(settings, run_dir)
     return settings

@@ -209,6 +209,8 @@ class Measurable:
         origin: dict or `None`. Identifies the data before encoding, so for
             every tokenizer, as JSON data: the checksum of a task's examples, or
             the text that the model's run held out a part of.
+        details: dict. Further results of the last `measure`, as JSON data.
+            Defaults to `{}`.
     """
 
     about: dict
@@ -218,6 +220,7 @@ class Measurable:
     run: object = None
     arm: str | None = None
     origin: dict | None = None
+    details: dict = dataclasses.field(default_factory=dict)
 
 
 # Options only for encoder-decoders.

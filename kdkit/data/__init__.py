@@ -33,6 +33,8 @@ from kdkit.data.packing import PackedRows
 from kdkit.data.packing import open_packed
 from kdkit.data.packing import pack
 from kdkit.data.packing import pack_stream
+from kdkit.data.retrieval import Retrieval
+from kdkit.data.retrieval import read_retrieval
 from kdkit.data.sentences import EncodedSentences
 from kdkit.data.sentences import PairRows
 from kdkit.data.sentences import SpanRows
@@ -97,6 +99,7 @@ __all__ = [
     "PolyphoneLayout",
     "Questions",
     "RaceLayout",
+    "Retrieval",
     "CacheableDataset",
     "SequenceDataset",
     "Shares",
@@ -130,6 +133,7 @@ __all__ = [
     "parts_of",
     "read_all_word_vectors",
     "read_copies",
+    "read_retrieval",
     "read_table",
     "read_unlabeled",
     "read_word_vectors",

@@ -96,6 +96,21 @@ def load_sentiment(split: str) -> Examples:
     return _standard(split).take(range(NUM_EXAMPLES[split]))
 
 
+def load_similarity(split: str) -> Examples:
+    """Returns pairs of a split's sentences with the share of common words.
+
+    >>> len(load_similarity("dev"))
+    500
+    """
+    (sentences,) = load_sentiment(split).texts
+    pairs = sentences[::2], sentences[1::2]
+    scores = []
+    for pair in zip(*pairs, strict=True):
+        first, second = (set(sentence.split()) for sentence in pair)
+        scores.append(5 * len(first & second) / len(first | second))
+    return Examples(pairs, np.array(scores, "float32"))
+
+
 @functools.cache
 def _standard(split):
     return generate_sentiment(NUM_EXAMPLES[split], seed=0, split=split)

@@ -166,6 +166,11 @@ class Corpus:
             if self.one_document:
                 yield ""
 
+    def lines(self) -> Iterator[str]:
+        """Yields the texts as `texts` does, and empty ones too."""
+        for file in self.files:
+            yield from self._texts_of(pathlib.Path(file), keeps_empty=True)
+
     def num_words(self) -> int:
         """Counts words, for the perplexity per word.
 
@@ -177,16 +182,16 @@ class Corpus:
         # The empty string after the last line of a document is not a line.
         return sum(1 + len(text.split()) for text in self.texts() if text)
 
-    def _texts_of(self, path):
+    def _texts_of(self, path, keeps_empty=False):
         if self.column is None:
             reject_table_file(path, NAME_A_COLUMN)
             for _, line in numbered_lines(path):
                 text = line.strip()
-                if self.one_document or has_text(text):
+                if self.one_document or keeps_empty or has_text(text):
                     yield text
             return
         for _, (text,) in _columns_of(path, (self.column,)):
-            if has_text(text):
+            if keeps_empty or has_text(text):
                 yield text
 
 

@@ -1,7 +1,8 @@
 """Exports Keras models to verified files and measures the files' latency.
 
-`to_litert`, `to_saved_model`, `to_onnx` and `to_hugging_face` compare each file
-with the Keras model before the file gets its name. `export_model` writes any
+`to_litert`, `to_saved_model`, `to_onnx`, `to_hugging_face` and
+`to_sentence_transformers` compare each file with the Keras model before the
+file gets its name. `export_model` writes any
 format, and `open_file` opens and runs any. A format is an `Exporter`;
 `register_exporter` adds one. `measure_latency` and `measure_latencies` time
 files on this machine, `measure_on_device` on a phone; `profile_file` shows
@@ -22,7 +23,6 @@ from kdkit.export.bundle import read_bundle
 from kdkit.export.bundle import verify_bundle
 from kdkit.export.device import measure_on_device
 from kdkit.export.exporters import Exporter
-from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import all_exporters
 from kdkit.export.exporters import export_model
 from kdkit.export.exporters import exporter_of
@@ -46,8 +46,10 @@ from kdkit.export.onnx import to_onnx
 from kdkit.export.op_profile import OpTime
 from kdkit.export.saved_model import SavedModel
 from kdkit.export.saved_model import to_saved_model
+from kdkit.export.sentence_transformers import to_sentence_transformers
 from kdkit.export.texts import TextInputs
 from kdkit.export.transformers_checkpoint import to_hugging_face
+from kdkit.export.verification import ExportReport
 from kdkit.late_names import late_names
 
 __all__ = [
@@ -89,11 +91,18 @@ __all__ = [
     "to_litert",
     "to_onnx",
     "to_saved_model",
+    "to_sentence_transformers",
     "verify_bundle",
 ]
 
 # In the order in which messages list the formats.
-FORMATS = ("litert", "onnx", "saved_model", "transformers_checkpoint")
+FORMATS = (
+    "litert",
+    "onnx",
+    "saved_model",
+    "transformers_checkpoint",
+    "sentence_transformers",
+)
 
 _DEFINED_IN = {  # with tokenizers, which import Keras
     "require_bundle_path": "bundle_writing",

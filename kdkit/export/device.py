@@ -26,6 +26,7 @@ from kdkit.export.inputs import TENSORS
 from kdkit.export.latency import LatencyReport
 from kdkit.export.latency import full_rows
 from kdkit.export.latency import lengths_of
+from kdkit.export.latency import sentences_per_second
 from kdkit.export.latency import validate_counts
 from kdkit.io.adb import Device
 from kdkit.io.adb import adb
@@ -138,6 +139,9 @@ def measure_on_device(
                     android=device.android,
                     initialization_ms=times["initialization_ms"],
                     peak_memory_mb=times["peak_memory_mb"],
+                    sentences_per_second=sentences_per_second(
+                        model, batch_size, times["median_ms"]
+                    ),
                 )
             )
     finally:

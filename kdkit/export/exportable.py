@@ -33,6 +33,7 @@ from kdkit.generation.step import Seq2SeqStep
 from kdkit.models.families import DECODERS
 from kdkit.models.families import Family
 from kdkit.models.families import family_of
+from kdkit.taps.names import SENTENCE_EMBEDDING
 
 MAX_OPTIONS = 16  # of a multiple-choice question
 BATCH_SIZE = 8  # of generated batches
@@ -69,7 +70,7 @@ class Exportable:
         examples: int or `None`. The value of `ExportReport.examples`; `None`
             for the number of rows.
         outputs: string, from `kdkit.export.metadata.OUTPUTS`. What the model
-            returns.
+            returns; `"sentence_embedding"` for an embedder.
         extras: what an exporter's `prepare` adds, or `None`.
     """
 
@@ -88,6 +89,11 @@ class Exportable:
     outputs: str = OUTPUTS[0]
     extras: object = None
 
+    @property
+    def is_embedder(self) -> bool:
+        """Whether the model returns sentence embeddings."""
+        return self.outputs == SENTENCE_EMBEDDING
+
     def signature(self, batch_size=None) -> list:
         """Returns the specs of a file's inputs, as Keras' `export` takes them.
 
@@ -103,25 +109,25 @@ class Exportable:
             }
         ]
 
-    def with_outputs(self, outputs: str) -> "Exportable":
+    def with_outputs(self, outputs: str | None) -> "Exportable":
         """Returns the same with a function on the model's logits.
 
         Args:
-            outputs: string. `"logits"`, which returns the same object;
-                `"softmax"` or `"sigmoid"`.
+            outputs: string or `None`. `"softmax"` or `"sigmoid"`. `None` and
+                the model's own outputs return the same object.
 
         Raises:
             UsageError: (a `ValueError`) if the model returns no rows of logits.
         """
-        if outputs == OUTPUTS[0]:
+        if outputs in (None, self.outputs):
             return self
         shape = self.model.output.shape if self.kind == ENCODER else ()
-        if outputs not in OUTPUTS or len(shape) != 2:
+        if outputs not in OUTPUTS[1:3] or len(shape) != 2 or self.is_embedder:
             raise UsageError(
-                "Invalid value for argument `outputs`. Expected 'logits', or "
-                "'softmax' or 'sigmoid' for a classifier of whole texts. "
-                f"Received: outputs={outputs!r} for a model with outputs of "
-                f"shape {tuple(shape)}. Use outputs='logits'."
+                f"Invalid value for argument `outputs`. Expected "
+                f"{self.outputs!r}, or 'softmax' or 'sigmoid' for a classifier "
+                f"of whole texts. Received: outputs={outputs!r} for a model "
+                f"with outputs of shape {tuple(shape)}. Use outputs=None."
             )
         function = getattr(keras.ops, outputs)
         model = keras.Model(
@@ -130,11 +136,7 @@ class Exportable:
         return dataclasses.replace(self, model=model, outputs=outputs)
 
     def as_float32(self) -> "Exportable":
-        """Returns the same with a float32 copy of the model, if necessary.
-
-        LiteRT has few operations in half precision, and a file's precision is
-        chosen when it is written, not when the model is trained.
-        """
+        """Returns the same with a float32 copy of the model, if necessary."""
         model = as_float32(self.model)
         step = self.step
         if step is not None:
@@ -255,6 +257,7 @@ def exportable(
 
 def _sequences(model, kind, sequence_length, data):
     """A model whose file reads batches of whole sequences."""
+    outputs = SENTENCE_EMBEDDING if models.is_embedder(model) else OUTPUTS[0]
     if kind == ENCODER:
         model = _with_named_input(model)
     _require_interface(model)
@@ -272,6 +275,7 @@ def _sequences(model, kind, sequence_length, data):
         ),
         rows_per_output=_rows_per_output(model),
         family=next(filter(None, map(family_of, layers)), None),
+        outputs=outputs,
     )
     if data is None:
         longest = min(_position_counts(layers), default=max(LENGTHS))

@@ -5,7 +5,6 @@ the Keras model before the file gets its name, whatever the format.
 """
 
 import contextlib
-import dataclasses
 import pathlib
 from collections.abc import Callable
 
@@ -20,8 +19,8 @@ from kdkit.export.inputs import DECODER
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import ENCODER_DECODER
 from kdkit.export.inputs import TENSORS
-from kdkit.export.metadata import OUTPUTS
-from kdkit.export.verification import TOLERANCES
+from kdkit.export.vectors import with_dimensions
+from kdkit.export.verification import ExportReport
 from kdkit.export.verification import compare
 from kdkit.export.verification import reference_outputs
 from kdkit.export.verification import warn_untrained_layers
@@ -34,46 +33,6 @@ _KINDS = {
     TENSORS: "a model on images or numbers",
 }
 _EXPORTERS = {}  # by name, in the order of registration
-
-
-@dataclasses.dataclass(frozen=True)
-class ExportReport:
-    """A written file, and its differences from the Keras model.
-
-    `dataclasses.asdict` returns the fields of an "export" event.
-
-    Args:
-        file: string. The path of the file or directory.
-        format: string. The name of the exporter, such as `"litert"`.
-        title: string. The exporter's title, such as `"LiteRT"`.
-        precision: string, such as `"fp32"` or `"static_int8"`.
-        size_bytes: int. The size on disk.
-        sequence_length: int or `None`. The only length in tokens that the
-            file accepts, `None` for any length.
-        max_abs_difference: float. The largest absolute difference between the
-            outputs of the file and of the Keras model.
-        same_top_class: float in [0, 1] or `None`. The share of outputs with
-            the same highest logit; `None` for a single logit (regression).
-        examples: int. The number of compared rows; for a decoder and an
-            encoder-decoder in LiteRT the number of compared positions.
-        bytes_by_part: dict from a part of the model, such as `"embeddings"`,
-            to its bytes in the file, or `None` for a format that does not
-            measure them. Defaults to `None`.
-        outputs: string. `"logits"`, `"softmax"` or `"sigmoid"`. Defaults to
-            `"logits"`.
-    """
-
-    file: str
-    format: str
-    title: str
-    precision: str
-    size_bytes: int
-    sequence_length: int | None
-    max_abs_difference: float
-    same_top_class: float | None
-    examples: int
-    bytes_by_part: dict[str, int] | None = None
-    outputs: str = "logits"
 
 
 class Exporter:
@@ -163,7 +122,7 @@ class Exporter:
         Raises:
             UsageError: (a `ValueError`) if an argument is invalid.
         """
-        return source.with_outputs(outputs or OUTPUTS[0])
+        return source.with_outputs(outputs)
 
     def validate(self, source) -> None:
         """Raises `UsageError` if the format does not support this model.
@@ -259,6 +218,7 @@ class Exporter:
         verification_data=None,
         overwrite: bool = False,
         outputs: str | None = None,
+        dimensions: int | None = None,
         **options,
     ) -> ExportReport:
         """Writes a model, compares the file with Keras, and names the file.
@@ -272,8 +232,8 @@ class Exporter:
             UsageError: (a `ValueError`) if an argument is invalid, or the file
                 exists. Nothing is written.
             RunError: (a `RuntimeError`) if outputs are not finite, or if the
-                file's outputs have another shape or, in fp32, differ by more
-                than 1e-4 (probabilities: 5e-5). No file remains.
+                file's outputs have another shape or differ too much, as in
+                `kdkit.export.to_litert`. No file remains.
         """
         need_tensorflow(f"Export to {self.title}")
         path = pathlib.Path(path)
@@ -294,9 +254,8 @@ class Exporter:
             rounding = quantization.active_quantization(model)
             options["activation_ranges"] = rounding.ranges_by_path(model)
         warn_untrained_layers(source.model, source.batches[0])
-        source = self.prepare(
-            source.as_float32(), precision, outputs, **options
-        )
+        source = with_dimensions(source.as_float32(), dimensions)
+        source = self.prepare(source, precision, outputs, **options)
         with (
             contextlib.nullcontext()
             if rounds
@@ -325,6 +284,9 @@ class Exporter:
             comparison.examples if source.examples is None else source.examples,
             parts,
             source.outputs,
+            comparison.smallest_cosine,
+            comparison.mean_cosine,
+            source.model.output.shape[-1] if source.is_embedder else None,
         )
 
     def require_kind(self, kind: str) -> None:
@@ -385,9 +347,8 @@ class Exporter:
                 lambda batch: self.run(file, batch),
                 source.batches,
                 file=str(path),
-                tolerance=TOLERANCES.get(
-                    (precision, source.outputs == OUTPUTS[0])
-                ),
+                precision=precision,
+                outputs=source.outputs,
             )
         except UsageError as error:
             raise RunError(f"{path} was not written. {error}") from error
@@ -490,7 +451,7 @@ def export_model(
             `"saved_model"` or `"onnx"`. Defaults to the exporter of the path's
             suffix.
         **options: `precision`, `sequence_length`, `source_length`,
-            `verification_data`, `overwrite` and `outputs`, as in
+            `verification_data`, `overwrite`, `outputs` and `dimensions`, as in
             `kdkit.export.to_litert`, and those of the format: for LiteRT
             `mediapipe`, `tokenizer`, `labels` and `texts`, for `"hf"`
             `tokenizer`.

@@ -7,6 +7,7 @@ import numpy as np
 import scipy.special
 
 from kdkit.errors import UsageError
+from kdkit.taps.names import SENTENCE_EMBEDDING
 
 # Kinds of models. A model whose only input is numbers other than token ids is
 # one of tensors. All others that are no decoders count as encoders.
@@ -47,8 +48,9 @@ class BatchFile:
 
     Returns of a call:
         A NumPy array: the logits, or the probabilities in a file whose
-        `metadata.outputs` is `"softmax"` or `"sigmoid"`. The method `logits`
-        returns logits for all files.
+        `metadata.outputs` is `"softmax"` or `"sigmoid"`, for which the method
+        `logits` returns logits. If it is `"sentence_embedding"`, a vector for
+        each text.
     """
 
     input_names: tuple[str, ...] = ()
@@ -78,7 +80,7 @@ class BatchFile:
 
     @property
     def outputs(self) -> str:
-        """`"logits"`, `"softmax"` or `"sigmoid"`: what a call returns."""
+        """What a call returns, from `kdkit.export.metadata.OUTPUTS`."""
         return getattr(self.metadata, "outputs", "logits")
 
     def logits(self, batch):
@@ -91,7 +93,15 @@ class BatchFile:
             A NumPy array. From probabilities it contains their logarithms
             (softmax) or log odds (sigmoid): the model's logits up to one
             constant per row, and up to rounding.
+
+        Raises:
+            UsageError: (a `ValueError`) if it is the file of an embedder.
         """
+        if self.outputs == SENTENCE_EMBEDDING:
+            raise UsageError(
+                f"{self.path} returns sentence embeddings. Expected the file "
+                "of a classifier. Pass another file."
+            )
         outputs = self(batch)
         if self.outputs == "logits":
             return outputs

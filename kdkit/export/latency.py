@@ -20,6 +20,7 @@ from kdkit.export.inputs import random_batch
 from kdkit.export.op_profile import OpTime
 from kdkit.export.op_profile import profile_ops
 from kdkit.io.machine import memory_shortage
+from kdkit.taps.names import SENTENCE_EMBEDDING
 
 DELEGATES = ("xnnpack", "none")
 SEQUENCE_LENGTH = 128  # tokens, if a file takes any length
@@ -64,6 +65,8 @@ class LatencyReport:
             measured on a phone.
         end_to_end_ms: float or `None`. The median time from a batch of strings
             to classes, tokenizer included, if it was measured.
+        sentences_per_second: float or `None`. For an embedder's file, the texts
+            of a batch by its median time.
     """
 
     file: str
@@ -85,6 +88,7 @@ class LatencyReport:
     initialization_ms: float | None = None
     peak_memory_mb: float | None = None
     end_to_end_ms: float | None = None
+    sentences_per_second: float | None = None
 
 
 def measure_latency(
@@ -219,11 +223,27 @@ def measure_latencies(
             ),
             delegate=delegate,
             end_to_end_ms=end and 1000 * float(np.median(end)),
+            sentences_per_second=sentences_per_second(
+                model, batch_size, 1000 * float(np.median(times))
+            ),
         )
         for model, length, times, end in zip(
             models, lengths, seconds, ends, strict=True
         )
     ]
+
+
+def sentences_per_second(model, batch_size, median_ms) -> float | None:
+    """Returns how many texts an embedder's file reads in a second.
+
+    Args:
+        model: an opened file. The result for one of another model is `None`.
+        batch_size: int.
+        median_ms: float. The time of a batch, in milliseconds.
+    """
+    if getattr(model, "outputs", None) != SENTENCE_EMBEDDING:
+        return None
+    return 1000 * batch_size / median_ms
 
 
 def profile_file(

@@ -14,7 +14,6 @@ from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.export import quantization
 from kdkit.export.exporters import Exporter
-from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import register_exporter
 from kdkit.export.file_parts import bytes_by_part
@@ -30,9 +29,9 @@ from kdkit.export.litert_decoder import encoder_decoder_signatures
 from kdkit.export.litert_files import SUFFIX
 from kdkit.export.litert_files import LiteRTModel
 from kdkit.export.litert_files import packed_model
-from kdkit.export.mediapipe import TextClassifier
-from kdkit.export.mediapipe import with_text_classifier
-from kdkit.export.metadata import OUTPUTS
+from kdkit.export.mediapipe import TextTask
+from kdkit.export.mediapipe import with_text_task
+from kdkit.export.verification import ExportReport
 
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 # The scale and zero point per row: what a table costs in a second graph.
@@ -200,13 +199,13 @@ class _Extras:
     """What a LiteRT file contains besides the model, and how it is quantised.
 
     Args:
-        classifier: `TextClassifier` or `None`.
+        task: `TextTask` or `None`.
         calibration: list of dicts of arrays, or `None`. Training examples for
             precisions with ranges of activations.
         activation_ranges: dict or `None`, as in `to_litert`.
     """
 
-    classifier: TextClassifier | None
+    task: TextTask | None
     calibration: list | None
     activation_ranges: dict | None
 
@@ -259,17 +258,19 @@ class LiteRT(Exporter):
         calibration = quantization.calibration_batches(
             source, precision, calibration_data
         )
-        source, classifier = with_text_classifier(
+        source, task = with_text_task(
             source, mediapipe, tokenizer, labels, texts
         )
-        extras = _Extras(classifier, calibration, activation_ranges)
+        extras = _Extras(task, calibration, activation_ranges)
         source = dataclasses.replace(source, extras=extras)
-        return source.with_outputs(outputs or OUTPUTS[bool(mediapipe)])
+        if outputs is None and mediapipe and not source.is_embedder:
+            outputs = "softmax"
+        return source.with_outputs(outputs)
 
     def write(self, source, path, precision):
         self._write_model(source, path, precision)
-        if source.extras.classifier is not None:
-            source.extras.classifier.add_to(path)
+        if source.extras.task is not None:
+            source.extras.task.add_to(path)
 
     def _write_model(self, source, path, precision):
         if precision in quantization.PRECISIONS:
@@ -306,8 +307,8 @@ class LiteRT(Exporter):
 
     def verify(self, source, partial, path):
         """Compares the ids that MediaPipe's vocabulary leads to."""
-        if source.extras.classifier is not None:
-            source.extras.classifier.verify(self.open(partial), path)
+        if source.extras.task is not None:
+            source.extras.task.verify(self.open(partial), path)
 
     def bytes_by_part(self, path):
         return bytes_by_part(path)
@@ -343,8 +344,13 @@ def to_litert(
     texts=(),
     calibration_data=None,
     activation_ranges: dict | None = None,
+    dimensions: int | None = None,
 ) -> ExportReport:
     """Writes a model as a LiteRT file, checked against the Keras model.
+
+    The file of an embedder contains the pooling and the normalization, and
+    returns one vector for each text. Its vectors are compared with the Keras
+    model's by their cosines (`smallest_cosine`).
 
     An encoder's file takes the int32 inputs `token_ids`, `segment_ids` and
     `padding_mask` (those that the model has) of shape `(batch_size,
@@ -413,9 +419,10 @@ def to_litert(
             Defaults to `None`: `"softmax"` with `mediapipe`, otherwise
             `"logits"`.
         mediapipe: bool. Whether to add the metadata, vocabulary and labels
-            that MediaPipe's `TextClassifier` needs. For a classifier of single
-            texts on uncased BERT word pieces with a fixed length. Tensors and
-            signature do not change. Defaults to `False`.
+            that MediaPipe's `TextClassifier` needs, or for an embedder its
+            `TextEmbedder`. For a model of single texts on uncased BERT word
+            pieces with a fixed length. Tensors and signature do not change.
+            Defaults to `False`.
         tokenizer: a keras-hub tokenizer, for `mediapipe`. Defaults to the
             tokenizer of the model's preprocessor.
         labels: sequence of strings, for `mediapipe`: the names of the classes
@@ -431,6 +438,10 @@ def to_litert(
             that replace calibrated ones: from a dense layer's `path` to a tuple
             of its inputs' and its outputs' `(low, high)`, or `None` for either.
             Defaults to `None`.
+        dimensions: int or `None`. For an embedder, the width of the vectors in
+            the file: the first numbers of the model's vectors, as a Matryoshka
+            embedder is used. Vectors of length 1 get length 1 again. Defaults
+            to `None`, the model's width.
 
     Returns:
         An `ExportReport` with the differences from the Keras model.
@@ -444,8 +455,10 @@ def to_litert(
             exists. Nothing is written.
         RunError: (a `RuntimeError`) if the outputs of the model or the file
             are not finite, or if the file's outputs have another shape or, in
-            fp32, differ by more than 1e-4 (probabilities: 5e-5). No file
-            remains.
+            fp32, differ by more than 1e-4 (probabilities: 5e-5; an embedder's
+            vectors with numbers above 1: relative to the largest). For an
+            embedder also if a vector's cosine to the Keras model's is below
+            0.99999, in fp16 0.999, in other precisions 0.8. No file remains.
 
     Example:
 
@@ -465,6 +478,7 @@ def to_litert(
         verification_data,
         overwrite,
         outputs,
+        dimensions,
         mediapipe=mediapipe,
         tokenizer=tokenizer,
         labels=labels,

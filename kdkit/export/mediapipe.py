@@ -1,10 +1,11 @@
-"""LiteRT files that MediaPipe Tasks' `TextClassifier` opens.
+"""LiteRT files that MediaPipe Tasks' text classifier and embedder open.
 
-`TextClassifier` reads a string. It needs the vocabulary, the labels and a
-description of the tensors in the file: TensorFlow Lite's metadata, a flat
-buffer inside the file's flat buffer, and text files in the ZIP archive after
-it. The names `ids`, `mask` and `segment_ids` are in this description only; the
-tensors and the signature have the names that kdkit always writes.
+`TextClassifier` and `TextEmbedder` read a string. They need the vocabulary, the
+labels (of a classifier) and a description of the tensors in the file:
+TensorFlow Lite's metadata, a flat buffer inside the file's flat buffer, and
+text files in the ZIP archive after it. The names `ids`, `mask` and
+`segment_ids` are in this description only; the tensors and the signature have
+the names that kdkit always writes.
 """
 
 import dataclasses
@@ -44,12 +45,13 @@ FEATURES, BERT_TOKENIZER = 1, 4  # members of unions
 
 
 @dataclasses.dataclass(frozen=True)
-class TextClassifier:
-    """What a file contains for MediaPipe's `TextClassifier`.
+class TextTask:
+    """What a file contains for MediaPipe's text classifier or embedder.
 
     Args:
         lines: tuple of strings. The lines of `vocab.txt`, by id.
-        labels: tuple of strings. The lines of `labels.txt`, by class.
+        labels: tuple of strings. The lines of `labels.txt`, by class. `None`
+            for an embedder.
         vocabulary_size: int. The number of token ids that the model has. The
             lines with larger ids are other spellings of the model's pieces.
         targets: int array of shape `(num_extra_lines,)`. The model's id for
@@ -57,9 +59,14 @@ class TextClassifier:
     """
 
     lines: tuple[str, ...]
-    labels: tuple[str, ...]
+    labels: tuple[str, ...] | None
     vocabulary_size: int
     targets: np.ndarray
+
+    @property
+    def title(self) -> str:
+        """The name of MediaPipe's class that opens the file."""
+        return title(self.labels is None)
 
     def model_ids(self, token_ids):
         """Returns the model's ids for the ids of `lines`.
@@ -104,13 +111,15 @@ class TextClassifier:
             for number in graph.inputs
         ]
         buffer = schema.BufferT()
-        buffer.data = np.frombuffer(_metadata(names), "uint8")
+        buffer.data = np.frombuffer(self._metadata(names), "uint8")
         entry = schema.MetadataT()
         entry.name, entry.buffer = BUFFER, len(model.buffers)
         model.buffers.append(buffer)
         model.metadata = [*(model.metadata or ()), entry]
         path.write_bytes(packed_model(model))
-        files = {VOCABULARY: self.lines, LABELS: self.labels}
+        files = {VOCABULARY: self.lines}
+        if self.labels is not None:
+            files[LABELS] = self.labels
         metadata.add_files(
             path,
             {
@@ -143,6 +152,31 @@ class TextClassifier:
                     "pieces. Pass mediapipe=False."
                 )
 
+    def _metadata(self, input_names):
+        """Returns the metadata, for inputs in the file's order."""
+        builder = flatbuffers.Builder()
+        features = {0: FEATURES, 1: {}}
+        vocabulary = {0: VOCABULARY, 1: "The word pieces", 2: VOCABULARY_FILE}
+        output, name = {0: "embedding", 3: features}, "Text embedder"
+        if self.labels is not None:
+            names = {0: LABELS, 1: "The names of the classes", 2: AXIS_LABELS}
+            output = {0: "score", 3: features, 6: [names]}
+            name = "Text classifier"
+        # Keys are the fields' numbers in the tables of the schema.
+        graph = {
+            2: [{0: TENSOR_NAMES[one], 3: features} for one in input_names],
+            3: [output],
+            5: [{0: BERT_TOKENIZER, 1: {0: [vocabulary]}}],
+        }
+        metadata = {0: name, 3: [graph], 7: OLDEST_PARSER}
+        builder.Finish(_packed(builder, metadata), METADATA_IDENTIFIER)
+        return builder.Output()
+
+
+def title(is_embedder: bool) -> str:
+    """Returns the name of the class of MediaPipe that runs a model."""
+    return "TextEmbedder" if is_embedder else "TextClassifier"
+
 
 def _one_row(ids):
     ids = ids[np.newaxis].astype("int32")
@@ -154,7 +188,7 @@ def _one_row(ids):
 
 
 def obstacle(source, tokenizer, num_texts: int = 1) -> str | None:
-    """Returns why `TextClassifier` cannot run a model, `None` if it can.
+    """Returns why MediaPipe cannot run a model, `None` if it can.
 
     Args:
         source: `Exportable`.
@@ -166,9 +200,9 @@ def obstacle(source, tokenizer, num_texts: int = 1) -> str | None:
     if num_texts != 1:
         return f"it reads one text, and the model reads {num_texts}"
     if source.rows_per_output != 1 or len(source.model.output.shape) != 2:
-        return "it runs classifiers of whole texts only"
+        return "it runs models of whole texts only"
     if source.model.output.shape[-1] < 2:
-        return "it runs classifiers, and the model returns one score"
+        return "it needs several outputs, and the model returns one number"
     if source.input_names != INPUT_NAMES:
         return (
             "it needs the inputs token_ids, segment_ids and padding_mask, and "
@@ -188,21 +222,21 @@ def obstacle(source, tokenizer, num_texts: int = 1) -> str | None:
     return lines_problem(tokenizer)
 
 
-def text_classifier(source, tokenizer, labels, texts=()) -> TextClassifier:
-    """Returns what a file of a model needs for `TextClassifier`.
+def text_task(source, tokenizer, labels, texts=()) -> TextTask:
+    """Returns what a file of a model needs for MediaPipe.
 
     Args:
         source: `Exportable`.
         tokenizer: a keras-hub tokenizer, or `None` for that of the model's
             preprocessor.
         labels: sequence of strings, the names of the classes in the order of
-            the model's outputs, or `None`.
+            the model's outputs, or `None`. Not used for an embedder.
         texts: iterable of strings. Words with accents in them get lines in
             `vocab.txt`. Defaults to `()`.
 
     Raises:
-        UsageError: (a `ValueError`) if `TextClassifier` cannot run the model,
-            or the labels are missing or do not fit.
+        UsageError: (a `ValueError`) if MediaPipe cannot run the model, or the
+            labels are missing or do not fit.
     """
     if tokenizer is None:
         preprocessor = getattr(source.model, "preprocessor", None)
@@ -210,10 +244,13 @@ def text_classifier(source, tokenizer, labels, texts=()) -> TextClassifier:
     problem = obstacle(source, tokenizer)
     if problem is not None:
         raise UsageError(
-            f"MediaPipe's TextClassifier cannot run this model: {problem}. "
-            "Pass mediapipe=False."
+            f"MediaPipe's {title(source.is_embedder)} cannot run this model: "
+            f"{problem}. Pass mediapipe=False."
         )
-    labels = _checked_labels(labels, source.model.output.shape[-1])
+    if source.is_embedder:
+        labels = None
+    else:
+        labels = _checked_labels(labels, source.model.output.shape[-1])
     lines = list(tokenizer.get_vocabulary())
     size = source.vocabulary_size
     if len(lines) > size:
@@ -223,7 +260,7 @@ def text_classifier(source, tokenizer, labels, texts=()) -> TextClassifier:
         )
     extra = extra_lines(tokenizer, texts)
     lines += [f"[not a piece {number}]" for number in range(len(lines), size)]
-    return TextClassifier(
+    return TextTask(
         (*lines, *extra), labels, size, np.array([*extra.values()], "int32")
     )
 
@@ -250,51 +287,34 @@ def _checked_labels(labels, num_classes):
     return labels
 
 
-def with_text_classifier(source, mediapipe, tokenizer, labels, texts):
+def with_text_task(source, mediapipe, tokenizer, labels, texts):
     """Returns an `Exportable` whose model reads the ids of all lines.
 
     Args:
         source: `Exportable`.
-        mediapipe: `TextClassifier`, `True` to make one of the other arguments,
+        mediapipe: `TextTask`, `True` to make one of the other arguments,
             or `False` for none.
-        tokenizer, labels, texts: as in `text_classifier`.
+        tokenizer, labels, texts: as in `text_task`.
 
     Returns:
-        Tuple of the `Exportable` and the `TextClassifier` or `None`.
+        Tuple of the `Exportable` and the `TextTask` or `None`.
 
     Raises:
-        UsageError: (a `ValueError`) as in `text_classifier`.
+        UsageError: (a `ValueError`) as in `text_task`.
     """
-    classifier = mediapipe or None
+    task = mediapipe or None
     if mediapipe is True:
-        classifier = text_classifier(source, tokenizer, labels, texts)
-    if classifier is None or not len(classifier.targets):
-        return source, classifier
+        task = text_task(source, tokenizer, labels, texts)
+    if task is None or not len(task.targets):
+        return source, task
     inputs = {
         name: keras.Input((source.sequence_length,), dtype="int32", name=name)
         for name in source.input_names
     }
-    ids = classifier.model_ids(inputs["token_ids"])
+    ids = task.model_ids(inputs["token_ids"])
     outputs = source.model({**inputs, "token_ids": ids})
     model = keras.Model(inputs, outputs, name=source.model.name)
-    return dataclasses.replace(source, model=model), classifier
-
-
-def _metadata(input_names):
-    """Returns the metadata, for inputs in the file's order."""
-    builder = flatbuffers.Builder()
-    features = {0: FEATURES, 1: {}}
-    labels = {0: LABELS, 1: "The names of the classes", 2: AXIS_LABELS}
-    vocabulary = {0: VOCABULARY, 1: "The word pieces", 2: VOCABULARY_FILE}
-    # Keys are the fields' numbers in the tables of the schema.
-    graph = {
-        2: [{0: TENSOR_NAMES[name], 3: features} for name in input_names],
-        3: [{0: "score", 3: features, 6: [labels]}],
-        5: [{0: BERT_TOKENIZER, 1: {0: [vocabulary]}}],
-    }
-    metadata = {0: "Text classifier", 3: [graph], 7: OLDEST_PARSER}
-    builder.Finish(_packed(builder, metadata), METADATA_IDENTIFIER)
-    return builder.Output()
+    return dataclasses.replace(source, model=model), task
 
 
 def _packed(builder, value):

@@ -90,7 +90,7 @@ def _is_word(character):
 
 
 class MediaPipeTokenizer:
-    """Converts texts to token ids as MediaPipe's `TextClassifier` does.
+    """Converts texts to token ids as MediaPipe Tasks do.
 
     Args:
         lines: iterable of strings. The lines of `vocab.txt`.

@@ -22,12 +22,13 @@ from kdkit.export.inputs import ENCODER_DECODER
 from kdkit.io.files import add_content
 from kdkit.io.reading import parse_json
 from kdkit.settings import from_dict
+from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.version import __version__
 from kdkit.weights import count_parameters
 
 ENTRY = "kdkit.json"
 MAX_BYTES = 1 << 16  # limit for the entry
-OUTPUTS = ("logits", "softmax", "sigmoid")
+OUTPUTS = ("logits", "softmax", "sigmoid", SENTENCE_EMBEDDING)
 # Errors from zipfile: truncated, invalid names, encrypted, unknown compression.
 ARCHIVE_ERRORS = (
     EOFError, OSError, RuntimeError, ValueError, zipfile.BadZipFile, zlib.error,
@@ -53,7 +54,8 @@ class Metadata:
             `None`, as in files from earlier versions.
         sha256: string or `None`. Their checksum. Defaults to `None`.
         outputs: string. `"logits"`, or the function that the file applies to
-            them: `"softmax"` or `"sigmoid"`. Defaults to `"logits"`.
+            them: `"softmax"` or `"sigmoid"`; or `"sentence_embedding"` in the
+            file of an embedder. Defaults to `"logits"`.
     """
 
     precision: str

@@ -14,7 +14,6 @@ from kdkit.errors import UsageError
 from kdkit.errors import require_extra
 from kdkit.export import metadata
 from kdkit.export.exporters import Exporter
-from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import register_exporter
 from kdkit.export.inputs import DECODER
@@ -23,6 +22,7 @@ from kdkit.export.inputs import INPUT_NAMES
 from kdkit.export.inputs import TENSORS
 from kdkit.export.inputs import BatchFile
 from kdkit.export.inputs import require_file
+from kdkit.export.verification import ExportReport
 
 EXTRA = "'kdkit[onnx]'"
 onnx = LateModule("onnx", EXTRA)
@@ -185,14 +185,16 @@ def to_onnx(
     sequence_length: int | None = None,
     verification_data=None,
     overwrite: bool = False,
+    dimensions: int | None = None,
 ) -> ExportReport:
     """Writes a model as an ONNX file, checked against the Keras model.
 
     The file takes the int32 inputs `token_ids`, `segment_ids` and
     `padding_mask` (those that the model has) of shape `(batch_size,
     sequence_length)`, of any batch size and by default any length, and returns
-    `logits`. ONNX Runtime runs it; `kdkit.export.ONNXModel` does so from
-    Python. Needs `pip install 'kdkit[onnx]'`.
+    `logits`, or for an embedder `sentence_embedding`. ONNX Runtime runs it;
+    `kdkit.export.ONNXModel` does so from Python. Needs
+    `pip install 'kdkit[onnx]'`.
 
     Models in mixed or half precision are exported as in `to_litert`.
 
@@ -208,6 +210,7 @@ def to_onnx(
             in tokens. Defaults to `None`, any length.
         verification_data: batches, as in `to_litert`.
         overwrite: bool. Whether to replace a file. Defaults to `False`.
+        dimensions: int or `None`, as in `to_litert`. Defaults to `None`.
 
     Returns:
         An `ExportReport` with the differences from the Keras model.
@@ -233,6 +236,7 @@ def to_onnx(
         sequence_length,
         verification_data=verification_data,
         overwrite=overwrite,
+        dimensions=dimensions,
     )
 
 
@@ -275,12 +279,13 @@ def _replace_erfc(graph):
 def _name_interface(graph, source):
     """Names the output and the dynamic axes; tf2onnx numbers them."""
     (output,) = graph.output
+    output_name = source.outputs if source.is_embedder else "logits"
     for node in graph.node:
         for names in (node.input, node.output):
             for index, name in enumerate(names):
                 if name == output.name:
-                    names[index] = "logits"
-    output.name = "logits"
+                    names[index] = output_name
+    output.name = output_name
     rows = "batch_size" if source.rows_per_output == 1 else "num_questions"
     for tensor, first in (
         *((given, "batch_size") for given in graph.input),

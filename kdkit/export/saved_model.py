@@ -12,7 +12,6 @@ from kdkit.backends import tf_text
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.export.exporters import Exporter
-from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import register_exporter
 from kdkit.export.inputs import DECODER
@@ -24,6 +23,7 @@ from kdkit.export.metadata import OUTPUTS
 from kdkit.export.texts import TextInputs
 from kdkit.export.texts import difficult_examples
 from kdkit.export.verification import FP32_TOLERANCE
+from kdkit.export.verification import ExportReport
 
 SIGNATURE = "serving_default"
 STRINGS = "strings"  # the signature that reads texts
@@ -47,7 +47,7 @@ class SavedModels(Exporter):
     def prepare(self, source, precision, outputs, strings=None):
         shape = source.model.output.shape if source.kind == ENCODER else ()
         if strings is not None and (
-            len(shape) != 2 or source.rows_per_output != 1
+            len(shape) != 2 or source.rows_per_output != 1 or source.is_embedder
         ):
             raise UsageError(
                 "Only classifiers of whole texts and pairs take strings. "
@@ -212,6 +212,7 @@ def to_saved_model(
     verification_data=None,
     overwrite: bool = False,
     strings: TextInputs | None = None,
+    dimensions: int | None = None,
 ) -> ExportReport:
     """Writes a model as a SavedModel, checked against the Keras model.
 
@@ -240,6 +241,7 @@ def to_saved_model(
         strings: `kdkit.export.TextInputs` or `None`. The tokenizer for the
             endpoint `strings`. For classifiers of whole texts and pairs, and
             regression. Defaults to `None`, no such endpoint.
+        dimensions: int or `None`, as in `to_litert`. Defaults to `None`.
 
     Returns:
         An `ExportReport` with the differences from the Keras model.
@@ -279,5 +281,6 @@ def to_saved_model(
         path,
         verification_data=verification_data,
         overwrite=overwrite,
+        dimensions=dimensions,
         strings=strings,
     )

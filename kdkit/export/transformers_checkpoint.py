@@ -4,14 +4,15 @@ import dataclasses
 import pathlib
 
 from kdkit import models
+from kdkit.errors import UsageError
 from kdkit.export.exporters import Exporter
-from kdkit.export.exporters import ExportReport
 from kdkit.export.exporters import get_exporter
 from kdkit.export.exporters import register_exporter
 from kdkit.export.inputs import DECODER
 from kdkit.export.inputs import ENCODER
 from kdkit.export.inputs import INPUT_NAMES
 from kdkit.export.inputs import BatchFile
+from kdkit.export.verification import ExportReport
 from kdkit.io.reading import read_json
 
 
@@ -47,15 +48,20 @@ class HuggingFace(Exporter):
         class_names=None,
         problem_type=None,
     ):
-        if tokenizer is None:
-            preprocessor = getattr(source.model, "preprocessor", None)
-            tokenizer = getattr(preprocessor, "tokenizer", None)
+        source = default_tokenizer(source, tokenizer)
         source = dataclasses.replace(
-            source, extras=(tokenizer, class_names, problem_type)
+            source, extras=(source.extras, class_names, problem_type)
         )
         return super().prepare(source, precision, outputs)
 
     def validate(self, source):
+        if source.is_embedder:
+            raise UsageError(
+                "transformers has no embedders. Expected a classifier or a "
+                "GPT-2. Received: a model that returns sentence embeddings. "
+                "Write a directory for sentence-transformers, with --format "
+                "sentence_transformers."
+            )
         models.require_hugging_face(source.model)
 
     def write(self, source, path, precision):
@@ -63,15 +69,34 @@ class HuggingFace(Exporter):
         models.save_hugging_face(source.model, tokenizer, path, *names)
 
     def open(self, path, threads=1):
-        return _Checkpoint(path)
+        return Checkpoint(path, models.load_saved_hugging_face(path))
 
 
-class _Checkpoint(BatchFile):
-    """The model in a checkpoint, built again from its files."""
+def default_tokenizer(source, tokenizer):
+    """Returns an `Exportable` with a tokenizer as `extras`.
 
-    def __init__(self, path):
+    Args:
+        source: `Exportable`.
+        tokenizer: a keras-hub tokenizer, or `None` for that of the model's
+            preprocessor, if it has one.
+    """
+    if tokenizer is None:
+        preprocessor = getattr(source.model, "preprocessor", None)
+        tokenizer = getattr(preprocessor, "tokenizer", None)
+    return dataclasses.replace(source, extras=tokenizer)
+
+
+class Checkpoint(BatchFile):
+    """The model in a directory, built again from its files.
+
+    Args:
+        path: `pathlib.Path`.
+        model: `keras.Model`.
+    """
+
+    def __init__(self, path, model):
         self.path = path
-        self._model = models.load_saved_hugging_face(path)
+        self._model = model
         self.input_names = tuple(
             name for name in INPUT_NAMES if name in self._model.input
         )

@@ -9,19 +9,69 @@ import numpy as np
 
 from kdkit.backends import tf
 from kdkit.errors import RunError
+from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.weights import untrained_weights
 
 FP32_TOLERANCE = 1e-4  # largest absolute difference of a logit
 # A probability changes by at most half of the largest change of a logit.
 PROBABILITY_TOLERANCE = FP32_TOLERANCE / 2
-# By precision, and whether the outputs are logits.
-TOLERANCES = {
-    ("fp32", True): FP32_TOLERANCE,
-    ("fp32", False): PROBABILITY_TOLERANCE,
-}
+# The smallest cosine of a sentence embedding. Other precisions: `LEAST_COSINE`.
+LEAST_COSINES = {"fp32": 0.99999, "fp16": 0.999}
+LEAST_COSINE = 0.8
 # Settings that let oneDNN round the factors of matrix products.
 ROUNDING = ("ONEDNN_DEFAULT_FPMATH_MODE", "TF_SET_ONEDNN_FPMATH_MODE")
 MAX_NAMED = 3  # number of untrained layers in a warning
+
+
+@dataclasses.dataclass(frozen=True)
+class ExportReport:
+    """A written file, and its differences from the Keras model.
+
+    `dataclasses.asdict` returns the fields of an "export" event.
+
+    Args:
+        file: string. The path of the file or directory.
+        format: string. The name of the exporter, such as `"litert"`.
+        title: string. The exporter's title, such as `"LiteRT"`.
+        precision: string, such as `"fp32"` or `"static_int8"`.
+        size_bytes: int. The size on disk.
+        sequence_length: int or `None`. The only length in tokens that the
+            file accepts, `None` for any length.
+        max_abs_difference: float. The largest absolute difference between the
+            outputs of the file and of the Keras model.
+        same_top_class: float in [0, 1] or `None`. The share of outputs with
+            the same highest logit; `None` for a single logit (regression) and
+            for an embedder.
+        examples: int. The number of compared rows; for a decoder and an
+            encoder-decoder in LiteRT the number of compared positions.
+        bytes_by_part: dict from a part of the model, such as `"embeddings"`,
+            to its bytes in the file, or `None` for a format that does not
+            measure them. Defaults to `None`.
+        outputs: string. `"logits"`, `"softmax"`, `"sigmoid"` or, for an
+            embedder, `"sentence_embedding"`. Defaults to `"logits"`.
+        smallest_cosine: float or `None`. For an embedder, the smallest cosine
+            between a vector from the file and the Keras model's. Defaults to
+            `None`.
+        mean_cosine: float or `None`. The mean of these cosines. Defaults to
+            `None`.
+        dimensions: int or `None`. For an embedder, the width of the vectors in
+            the file. Defaults to `None`.
+    """
+
+    file: str
+    format: str
+    title: str
+    precision: str
+    size_bytes: int
+    sequence_length: int | None
+    max_abs_difference: float
+    same_top_class: float | None
+    examples: int
+    bytes_by_part: dict[str, int] | None = None
+    outputs: str = "logits"
+    smallest_cosine: float | None = None
+    mean_cosine: float | None = None
+    dimensions: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,11 +82,15 @@ class Comparison:
         max_abs_difference: float. As in `ExportReport`.
         same_top_class: float or `None`. As in `ExportReport`.
         examples: int. As in `ExportReport`.
+        smallest_cosine: float or `None`. As in `ExportReport`.
+        mean_cosine: float or `None`. As in `ExportReport`.
     """
 
     max_abs_difference: float
     same_top_class: float | None
     examples: int
+    smallest_cosine: float | None = None
+    mean_cosine: float | None = None
 
 
 def reference_outputs(model, batches):
@@ -61,7 +115,12 @@ def reference_outputs(model, batches):
 
 
 def compare(
-    expected, exported: Callable, batches, file: str, tolerance: float | None
+    expected,
+    exported: Callable,
+    batches,
+    file: str,
+    precision: str,
+    outputs: str = "logits",
 ) -> Comparison:
     """Compares an exported file with the Keras model on all batches.
 
@@ -70,12 +129,16 @@ def compare(
         exported: callable from a batch to a NumPy array, which runs the file.
         batches: list of dicts of int32 arrays.
         file: string. The file's name in messages.
-        tolerance: float or `None`. The largest absolute difference allowed;
-            `None` allows any finite one.
+        precision: string. In `"fp32"` outputs may differ by 1e-4
+            (probabilities: 5e-5), in others by any finite number.
+        outputs: string, from `kdkit.export.metadata.OUTPUTS`. Sentence
+            embeddings may differ by 1e-4 of their largest number, if that is
+            above 1, and their cosines must be at least `LEAST_COSINES`.
+            Defaults to `"logits"`.
 
     Raises:
         RunError: if a shape differs, an output is not finite, or a difference
-            is larger than the tolerance.
+            is too large.
     """
     received = []
     differences = []
@@ -91,17 +154,60 @@ def compare(
         received.append(output)
         differences.append(float(np.abs(reference - output).max()))
     worst = int(np.argmax(differences))
-    if tolerance is not None and differences[worst] > tolerance:
+    tolerance = np.inf
+    if precision == "fp32":
+        tolerance = FP32_TOLERANCE
+        if outputs == SENTENCE_EMBEDDING:
+            tolerance *= max(1, *(np.abs(one).max() for one in expected))
+        elif outputs != "logits":
+            tolerance = PROBABILITY_TOLERANCE
+    if differences[worst] > tolerance:
         raise RunError(
             f"{file} was not written: its outputs differ from the Keras "
             f"model's by {differences[worst]:.3g} in batch {worst + 1} of "
             f"{len(batches)}. Expected at most {tolerance:g}.{_rounding()}"
         )
-    return Comparison(
+    found = Comparison(
         max_abs_difference=differences[worst],
-        same_top_class=_same_top_class(expected, received),
+        same_top_class=None,
         examples=sum(len(output) for output in received),
     )
+    if outputs == SENTENCE_EMBEDDING:
+        return _with_cosines(found, expected, received, file, precision)
+    same = _same_top_class(expected, received)
+    return dataclasses.replace(found, same_top_class=same)
+
+
+def _with_cosines(found, expected, received, file, precision):
+    """Adds the cosines of sentence embeddings, which may not be too small."""
+    cosines = cosine_similarities(
+        np.concatenate(expected), np.concatenate(received)
+    )
+    smallest = float(cosines.min())
+    least = LEAST_COSINES.get(precision, LEAST_COSINE)
+    if smallest < least:
+        raise RunError(
+            f"{file} was not written: its vectors differ from the Keras "
+            f"model's. Expected a cosine of at least {least} for each text. "
+            f"Received: {smallest:.5f}, in the mean {cosines.mean():.5f}. "
+            "Choose another precision."
+        )
+    return dataclasses.replace(
+        found, smallest_cosine=smallest, mean_cosine=float(cosines.mean())
+    )
+
+
+def cosine_similarities(first, second) -> np.ndarray:
+    """Returns the cosines between the rows of two arrays; 1 for equal rows.
+
+    Args:
+        first, second: arrays of shape `(num_rows, dimensions)`.
+    """
+    first, second = (np.asarray(one, "float64") for one in (first, second))
+    lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
+    products = np.einsum("ij,ij->i", first, second)
+    cosines = products / np.where(lengths == 0, 1, lengths)
+    return np.where((first == second).all(axis=1), 1.0, cosines)
 
 
 def _rounding():

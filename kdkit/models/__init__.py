@@ -43,6 +43,7 @@ _DEFINED_IN = {
     "forget_process": "recovery",
     "frozen_pooler": "language_models",
     "has_decoder": "language_models",
+    "has_embedder": "places",
     "has_encoder": "heads",
     "has_encoder_decoder": "language_models",
     "has_language_model": "language_models",

@@ -25,13 +25,13 @@ from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import find_preset_directory
 from kdkit.models.loading import load_encoder
 from kdkit.models.loading import load_task
-from kdkit.models.loading import task_class
+from kdkit.models.places import MODULES
 from kdkit.models.places import announce_download
+from kdkit.models.places import task_class
 from kdkit.models.recovery import POOLING_FILE
 from kdkit.models.recovery import write_digests
 from kdkit.models.saving import save_plain_encoder
 from kdkit.models.saving import save_task
-from kdkit.models.sentence_transformers import MODULES
 from kdkit.models.sentence_transformers import load_sentence_transformer
 from kdkit.models.sentence_transformers import require_same_pooling
 from kdkit.models.tokenizers import family_tokenizer

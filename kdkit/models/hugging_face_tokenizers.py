@@ -170,7 +170,14 @@ def read_tokenizer(path, family):
 
 def _tokenizer_class(files: TokenizerFiles, family):
     """Returns keras-hub's class; a BERT may have XLM-RoBERTa's pieces."""
-    if files.class_name == XLM_ROBERTA:
+    model = files.whole.get("model")
+    has_unigrams = (
+        files.is_whole
+        and isinstance(model, dict)
+        and model.get("type") == "Unigram"
+        and issubclass(family.tokenizer, keras_hub.tokenizers.BertTokenizer)
+    )
+    if files.class_name == XLM_ROBERTA or has_unigrams:
         return keras_hub.tokenizers.XLMRobertaTokenizer
     return family.tokenizer
 

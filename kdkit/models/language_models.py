@@ -23,9 +23,9 @@ from kdkit.models.hugging_face_weights import dense_kernel
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import find_preset_directory
 from kdkit.models.loading import load_encoder
-from kdkit.models.loading import task_class
 from kdkit.models.mass import MassBackbone
 from kdkit.models.mass_lm import MassSeq2SeqLM
+from kdkit.models.places import task_class
 from kdkit.models.recovery import write_digests
 from kdkit.models.ruled_tokenizers import plain_tokenizer
 from kdkit.models.saving import save_readme

@@ -31,6 +31,7 @@ from kdkit.models.places import ARMS
 from kdkit.models.places import LABELS_FILE
 from kdkit.models.places import TOKENIZER_DIRECTORY
 from kdkit.models.places import announce_download
+from kdkit.models.places import task_class
 from kdkit.models.recovery import DIGESTS_FILE
 from kdkit.models.recovery import require_intact_files
 from kdkit.models.saving import HEAD_FILE
@@ -267,14 +268,6 @@ def _run_file(path):
     files = [path / f"{name}.keras" for name in ARMS]
     found = [file for file in files if file.is_file()]
     return found[0] if found and not is_preset else path
-
-
-def task_class(path: pathlib.Path) -> str:
-    """Returns the class of a preset's task model; empty without a task."""
-    if not (path / "task.json").is_file():
-        return ""
-    task = read_json(path / "task.json", "the config of a model")
-    return str(task.get("class_name", ""))
 
 
 def _load_keras_file(path):

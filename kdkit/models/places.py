@@ -15,12 +15,14 @@ from kdkit.io.machine import byte_size
 from kdkit.io.network import require_connection
 from kdkit.io.reading import read_json
 from kdkit.models.recovery import HEAD_FILE
+from kdkit.models.recovery import POOLING_FILE
 
 _log = logging.getLogger(__name__)
 
 # The tokenizer's directory in runs whose models are files.
 TOKENIZER_DIRECTORY = "tokenizer"
 LABELS_FILE = "labels.json"  # the names of the classes
+MODULES = "modules.json"  # the parts of a sentence-transformers model
 UNNAMED = re.compile(r"LABEL_\d+")  # of classes in Hugging Face checkpoints
 # The directories of models in a run.
 ARMS = ("student", "teacher", "encoder", "decoder", "encoder_decoder")
@@ -87,6 +89,30 @@ def config_file(source) -> pathlib.Path | None:
     files = [folder / "config.json" for folder in map(path.joinpath, ARMS)]
     found = [file for file in (*files, path / "config.json") if file.is_file()]
     return found[0] if found else None
+
+
+def has_embedder(source) -> bool:
+    """Returns whether a directory describes an embedder, by its files.
+
+    Args:
+        source: string or path of a model, as in `kdkit.models.load_embedder`.
+            An encoder without pooling is none, and nor is a missing path.
+    """
+    path = pathlib.Path(source)
+    return any(
+        (folder / MODULES).is_file()
+        or (folder / POOLING_FILE).is_file()
+        or task_class(folder).endswith("TextEmbedder")
+        for folder in (path, *map(path.joinpath, ARMS))
+    )
+
+
+def task_class(path: pathlib.Path) -> str:
+    """Returns the class of a preset's task model; empty without a task."""
+    if not (path / "task.json").is_file():
+        return ""
+    task = read_json(path / "task.json", "the config of a model")
+    return str(task.get("class_name", ""))
 
 
 def class_names_at(source) -> tuple[str, ...] | None:

@@ -7,6 +7,7 @@ followed, rejected by name, or does not change the vectors.
 
 import dataclasses
 import pathlib
+import re
 import warnings
 
 import keras
@@ -34,12 +35,14 @@ from kdkit.models.hugging_face_weights import WEIGHTS
 from kdkit.models.hugging_face_weights import Tensors
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import load_encoder
+from kdkit.models.places import MODULES
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import tokenizer_rules
 from kdkit.models.trust import require_safe_directory
 
-MODULES = "modules.json"
+# The encoder may be in the directory itself. No name begins with a point.
+FOLDER = re.compile(r"(\w[\w.-]{0,200})?", re.ASCII)
 SETTINGS = "config_sentence_transformers.json"
 PACKAGE = "sentence_transformers."
 TRANSFORMER, POOLING, DENSE, NORMALIZE = (
@@ -143,8 +146,10 @@ def load_sentence_transformer(path, pooling=None) -> LoadedModel:
     _require_known_architecture(transformer.path)
     backbone, tokenizer = load_encoder(transformer.path, needs_pooler=False)
     _require_width(others, backbone.hidden_dim)
+    weights = _dense_weights(others, described, backbone.hidden_dim)
     model = make_embedder(backbone, described)
-    _load_dense(model, [one for one in others if one.kind == DENSE])
+    for layer, arrays in zip(dense_layers(model), weights, strict=True):
+        layer.set_weights(arrays)
     _warn_of_prompt(path)
     tokenizer = _with_lower_case(tokenizer, transformer.config or {})
     length = _sequence_length(transformer, backbone)
@@ -217,11 +222,8 @@ def _modules_error(entries):
             and isinstance(entry.get("path"), str)
         ):
             return "expected objects with 'type' and 'path'"
-        folder = pathlib.PurePosixPath(entry["path"])
-        if folder.is_absolute() or {"..", "\\"} & {*folder.parts}:
-            return f"{shortened(entry['path'])} is outside of this directory"
-        if "\0" in entry["path"]:
-            return "a path has a null character"
+        if not FOLDER.fullmatch(entry["path"]):
+            return f"{shortened(entry['path'])} is not a folder's name"
     return None
 
 
@@ -324,9 +326,11 @@ def _one_dense(module):
     return DenseSettings(units, use_bias, DENSE_ACTIVATIONS[name])
 
 
-def _load_dense(model, modules):
-    """Assigns the weights of the dense layers."""
-    for layer, module in zip(dense_layers(model), modules, strict=True):
+def _dense_weights(modules, pooling, width):
+    """Returns the weights of the dense layers, whose sizes are then known."""
+    modules = [module for module in modules if module.kind == DENSE]
+    found = []
+    for settings, module in zip(pooling.dense, modules, strict=True):
         if not (module.path / WEIGHTS).is_file():
             raise UsageError(
                 f"The dense layer in {module.path} has no {WEIGHTS}. kdkit "
@@ -335,19 +339,19 @@ def _load_dense(model, modules):
                 "sentence_transformers.SentenceTransformer("
                 f"{str(module.path.parent)!r}).save_pretrained(DIRECTORY)."
             )
+        names = ["linear.weight", *["linear.bias"] * settings.use_bias]
         with Tensors(module.path) as tensors:
-            weights = [tensors.read("linear.weight").T]
-            if layer.use_bias:
-                weights.append(tensors.read("linear.bias"))
-        shapes = [tuple(one.shape) for one in layer.weights]
-        received = [one.shape for one in weights]
-        if received != shapes:
+            found.append([tensors.read(name).T for name in names])
+        expected = [(width, settings.units), (settings.units,)][: len(names)]
+        received = [one.shape for one in found[-1]]
+        if received != expected:
             raise UsageError(
                 f"The weights in {module.path} do not fit its config. Expected "
-                f"the shapes {shapes}. Received: {received}. Restore the "
+                f"the shapes {expected}. Received: {received}. Restore the "
                 "folder from a copy."
             )
-        layer.set_weights(weights)
+        width = settings.units
+    return found
 
 
 def _require_known_architecture(path):

@@ -27,6 +27,7 @@ RECIPES = {
     "lightpaff": _recipe_in("lightpaff"),
     "fine_tuning": _recipe_in("fine_tuning"),
     "bert_small": _recipe_in("bert_small"),
+    "sentence_embedding": _recipe_in("sentence_embedding"),
 }
 
 

@@ -81,6 +81,11 @@ class Recipe:
     for_families: dict[str, "Recipe"] = dataclasses.field(default_factory=dict)
     mask_share_of: str = "row"
 
+    @property
+    def trains_embedder(self) -> bool:
+        """Whether the recipe trains a sentence encoder on texts alone."""
+        return any(stage.data == "texts" for stage in self.stages)
+
     def variant(self, parity: str | None = None) -> "Recipe":
         """Returns a variant of the recipe.
 

@@ -60,8 +60,8 @@ class OptimizerSettings:
             raise UsageError(f"Optimizer: {'; '.join(problems)}.")
 
 
-SCHEDULES = ("constant", "linear")
-DATA = ("task", "corpus")
+SCHEDULES = ("constant", "linear", "cosine")
+DATA = ("task", "corpus", "texts")
 # Names of folders and TensorBoard tags, and the NAME in `--set stages.NAME.…`.
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
@@ -84,7 +84,8 @@ class Stage:
             λ. It multiplies the weights of objectives on logits, and one minus
             it is the weight of the label loss. `None` leaves all weights
             unchanged.
-        schedule: string. `"constant"`, or `"linear"` for warm-up and decay.
+        schedule: string. `"constant"`; or warm-up, and then a decay to 0 that
+            is `"linear"` or half a `"cosine"`.
         warmup_fraction: float. Share of the updates spent on warm-up.
         weight_decay: float. Decoupled weight decay, not applied to biases and
             layer normalization.
@@ -103,8 +104,9 @@ class Stage:
         average_last: int, from 1 to `epochs`. The stage ends with the mean of
             the weights after this many last epochs (Vaswani et al., 2017,
             section 6.1). A value above 1 excludes `keep_best`.
-        data: string. The training data: `"task"`, or `"corpus"` for running
-            text, whose labels are the masked tokens or the next tokens.
+        data: string. The training data: `"task"`; `"corpus"` for running text,
+            whose labels are the masked tokens or the next tokens; `"texts"`
+            for texts without labels, whose embeddings are compared.
         chunk_size: int or `None`. For decoders, the number of positions whose
             logits are in memory at once, as in `kdkit.Distiller`.
         label_smoothing: float, at least 0 and below 1. The probability that
@@ -199,10 +201,10 @@ class Stage:
         """Returns errors about the precision, as a list of strings."""
         if self.quantize is None:
             return []
-        if self.data == "corpus":
+        if self.data != "task":
             return [
                 "quantize is for stages on the task, received "
-                f"{self.quantize!r} for one on running text"
+                f"{self.quantize!r} for one on text"
             ]
         try:
             require_precision(self.quantize)
@@ -300,9 +302,9 @@ class Stage:
     @property
     def mean_learning_rate(self) -> float:
         """The mean learning rate over the stage's updates."""
-        if self.schedule == "linear":  # rises, then falls to 0
-            return self.learning_rate / 2
-        return self.learning_rate
+        if self.schedule == "constant":
+            return self.learning_rate
+        return self.learning_rate / 2  # rises, then falls to 0
 
     @property
     def averaged_epochs(self) -> tuple[int, ...]:

@@ -62,6 +62,8 @@ PIPELINES = {  # of the Hub, by the end of the class in `config.json`
     "ForMultipleChoice": "multiple-choice",
     "LMHeadModel": "text-generation",
 }
+CHECKPOINTS = ("hf", "sentence_transformers")  # directories with one card each
+MODULES = "modules.json"  # of sentence-transformers
 # By format: a title, the language, and code with the file's name for {}.
 EXAMPLES = {
     "litert": (
@@ -90,6 +92,13 @@ EXAMPLES = {
         "python",
         "import keras_hub\n\nmodel = keras_hub.models.Task.from_preset({!r})\n"
         'print(model.predict(["A text."]))  # logits',
+    ),
+    "sentence_transformers": (
+        "sentence-transformers",
+        "python",
+        "from sentence_transformers import SentenceTransformer\n\n"
+        "model = SentenceTransformer({!r})\n"
+        'print(model.encode(["A text."]).shape)',
     ),
     "hf": (
         "transformers",
@@ -297,7 +306,7 @@ def _files(folder, records, arm, reports):
             path := os.path.abspath(records.run_dir / file.file),
             os.path.dirname(path),
         )
-        and (file.format != "hf" or path == place)
+        and (file.format not in CHECKPOINTS or path == place)
         and os.path.exists(path)
     ]
 
@@ -317,6 +326,8 @@ def _of_report(report):
         max_abs_difference=report.max_abs_difference,
         same_top_class=report.same_top_class,
         latencies={},
+        smallest_cosine=report.smallest_cosine,
+        dimensions=report.dimensions,
     )
 
 
@@ -339,13 +350,23 @@ def _unknown(path, exporter, size):
     )
 
 
+AGREEMENTS = {
+    "same_top_class": Column("same class", "%"),
+    "smallest_cosine": Column("smallest cosine", "of a vector"),
+}
+
+
 def _files_table(files, metrics):
     shown = [
         name for name in metrics if any(name in file.metrics for file in files)
     ]
     rows = []
+    agreement = "same_top_class"
+    if any(file.dimensions for file in files):
+        agreement = "smallest_cosine"
     for file in files:
-        same, difference = file.same_top_class, file.max_abs_difference
+        same = getattr(file, agreement)
+        difference = file.max_abs_difference
         rows.append(
             Row(
                 pathlib.PurePath(file.file).name,
@@ -359,7 +380,7 @@ def _files_table(files, metrics):
                     NOT_RUN if difference is None else f"{difference:.1e}",
                     DOES_NOT_APPLY
                     if same is None
-                    else metric_format("same_top_class").number(same),
+                    else metric_format(agreement).number(same),
                     *(
                         metric_format(name).number(file.metrics[name])
                         if name in file.metrics
@@ -375,7 +396,7 @@ def _files_table(files, metrics):
         Column("size", "MB"),
         Column("length", "tokens"),
         Column("largest difference", "of an output"),
-        Column("same class", "%"),
+        AGREEMENTS[agreement],
         *(
             Column(metric_format(name).title, metric_format(name).unit)
             for name in shown
@@ -400,12 +421,17 @@ def _examples(folder, files):
         of_pipeline = EXAMPLES.get(pipeline) if format == "hf" else None
         title, language, code = of_pipeline or EXAMPLES[format]
         name = folder.name if file is None else pathlib.PurePath(file.file).name
+        if file is not None and file.dimensions:
+            code = code.replace("logits", "vectors")
+            code = code.replace("outputs", "vectors")
         examples.append((title, language, code.format(name, pipeline=pipeline)))
     return examples
 
 
 def _pipeline(folder):
     """Returns the Hub's name for what a checkpoint does, or `None`."""
+    if (folder / MODULES).is_file():
+        return "sentence-similarity"
     start = _start(folder / "config.json") if _has_config(folder) else ""
     return next((PIPELINES[end] for end in PIPELINES if end in start), None)
 
@@ -420,10 +446,14 @@ def _metadata(folder, records, arm, files, license, metrics):
     about = {"license": license or NO_LICENSE}
     pipeline = _pipeline(folder)
     if pipeline is not None:
-        about |= {"library_name": "transformers", "pipeline_tag": pipeline}
+        is_embedder = (folder / MODULES).is_file()
+        library = "sentence-transformers" if is_embedder else "transformers"
+        about |= {"library_name": library, "pipeline_tag": pipeline}
     elif _has_config(folder):
         about["library_name"] = "keras-hub"
-    tags = ["kdkit", "keras", *sorted(formats - {"hf"})]
+    tags = ["kdkit", "keras", *sorted(formats - {*CHECKPOINTS})]
+    if any(file.dimensions for file in files):
+        tags.append("sentence-similarity")
     if records is not None:
         if not records.trains_a_teacher and arm == "student":
             tags.append("knowledge-distillation")
@@ -463,6 +493,9 @@ def _training(records):
         if rows:
             data = f"the first {rows} training rows of {records.task}"
         facts.append(("Training data", data))
+    elif names := (records.config.get("data") or {}).get("files"):
+        data = ", ".join(pathlib.PurePath(name).name for name in names)
+        facts.append(("Training data", f"texts of {data}"))
     return facts
 
 

@@ -25,6 +25,8 @@ _CAPITALS = {
     "mse": "MSE",
     "bleu": "BLEU",
     "chrf": "chrF",
+    "ndcg@10": "nDCG@10",
+    "mrr@10": "MRR@10",
 }
 _LOWER_IS_BETTER = (
     "perplexity", "loss", "error", "divergence", "difference", "mse",

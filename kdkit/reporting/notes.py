@@ -213,6 +213,26 @@ def _notes_on_teaching(records):
         f"epoch; {event.dropped:,} more were removed, because they are also "
         f"in {' or '.join(event.compared_with)}."
         for event in records.events_of(events.Unlabeled)
+        if event.per_labeled is not None
+    ]
+    found += [
+        f"The student learned from the vectors of "
+        f"{event.rows - event.dropped - (event.repeated or 0):,} texts; "
+        + (
+            f"{event.dropped:,} more were removed, because they are also in "
+            f"{' or '.join(event.compared_with)}, and "
+            if event.compared_with
+            else "they were compared with no data for evaluation; "
+        )
+        + f"{event.repeated or 0:,} because they are repeated."
+        for event in records.events_of(events.Unlabeled)
+        if event.per_labeled is None
+    ]
+    found += [
+        "Before training, the student has "
+        f"{_in_words(finite_numbers(event.metrics))}."
+        for event in records.events_of(events.Evaluation, "student")
+        if event.stage is None
     ]
     found += [
         f"An epoch has {event.rows_of_epoch:,} examples, drawn from the "
@@ -289,12 +309,35 @@ def _notes_on_other_splits(records):
 
 def _notes_on_measurements(records):
     """The results of `kdkit evaluate`."""
-    return [
+    found = [
         f"kdkit evaluate on {where}: {records.called(arm)} "
         f"{_in_words(metrics)}."
         for where, arms in measurements(records).items()
         for arm, metrics in arms.items()
     ]
+    for event in records.events_of(events.Measurement):
+        if event.arm is None:
+            continue
+        if event.texts_in_training:
+            note = (
+                f"{event.texts_in_training} of the {event.texts} texts in "
+                f"{_where(event, records)} were also trained on"
+            )
+            others = finite_numbers(event.metrics_without_training_texts)
+            if others:
+                note += (
+                    f"; without their {event.examples_in_training} examples: "
+                    f"{records.called(event.arm)} {_in_words(others)}"
+                )
+            found.append(f"{note}.")
+        for width, metrics in (event.metrics_by_dimensions or {}).items():
+            if isinstance(metrics, dict):
+                found.append(
+                    f"First {width} dimensions of vectors on "
+                    f"{_where(event, records)}: {records.called(event.arm)} "
+                    f"{_in_words(finite_numbers(metrics))}."
+                )
+    return list(dict.fromkeys(found))
 
 
 def _in_words(metrics, between=", "):
@@ -394,6 +437,8 @@ def _where(event, records):
         return _where_in_a_task(event, records)
     if event.pairs is not None:
         return _where_written(event)
+    if event.queries is not None or event.bitext is not None:
+        return _where_embedded(event)
     corpus = event.corpus or ""
     if not isinstance(corpus, str):
         corpus = _files(corpus, event)
@@ -426,7 +471,23 @@ def _where_in_a_task(event, records):
     length = event.sequence_length
     if length not in (None, data.get("sequence_length")):
         text += f", cut to {length} tokens"
+    if event.left_out:
+        text += f", without {event.left_out} examples with texts that "
+        text += f"{portable_path(event.without_texts_of or '')} was trained on"
     return text
+
+
+def _where_embedded(event):
+    """Describes the texts that an embedder was measured on."""
+    if event.bitext is not None:
+        text = f"translations {_files(event.bitext, event)}"
+    else:
+        queries, documents, judgements = (
+            portable_path(str(file))
+            for file in (event.queries, event.documents, event.judgements)
+        )
+        text = f"{queries} in {documents} by {judgements}"
+    return f"{text}, {event.sequence_length} tokens at most"
 
 
 def _where_written(event):

@@ -221,7 +221,9 @@ def _files_table(records):
     rows = []
     for arm in ARMS:
         for file in exported_files(records, arm):
-            same = file.same_top_class
+            same, metric = file.same_top_class, "same_top_class"
+            if file.dimensions:
+                same, metric = file.smallest_cosine, "smallest_cosine"
             difference = file.max_abs_difference
             cells = (
                 str(file.sequence_length or "any"),
@@ -231,7 +233,7 @@ def _files_table(records):
                 else f"{difference:.1e}".replace("e-0", "e-"),
                 DOES_NOT_APPLY
                 if same is None
-                else metric_format("same_top_class").number(same),
+                else metric_format(metric).number(same),
                 NOT_RUN if file.examples is None else str(file.examples),
             )
             rows.append(Row(f"{arm}: {file.file}", cells, kind=arm))
@@ -239,10 +241,17 @@ def _files_table(records):
         Column("length", "tokens"),
         Column("size", "MB"),
         Column("largest difference", "of an output"),
-        Column("same class", "%"),
+        _agreement_column(records),
         Column("compared on", "examples"),
     )
     return Table("file", columns, tuple(rows))
+
+
+def _agreement_column(records):
+    files = (file for arm in ARMS for file in exported_files(records, arm))
+    if any(file.dimensions for file in files):
+        return Column("smallest cosine", "of a vector")
+    return Column("same class", "%")
 
 
 def _facts(records):

@@ -18,11 +18,11 @@ from kdkit.errors import shortened
 from kdkit.io.reading import MAX_SETTINGS_BYTES
 from kdkit.io.reading import json_lines
 from kdkit.io.reading import read_json
+from kdkit.runs.event_fields import LARGEST
+from kdkit.runs.event_fields import fits_64_bits
 from kdkit.runs.events import ARMS
 from kdkit.runs.events import LANGUAGE_MODELS
-from kdkit.runs.events import LARGEST
 from kdkit.runs.events import Event
-from kdkit.runs.events import fits_64_bits
 from kdkit.runs.events import read_event
 from kdkit.runs.predictions import Predictions
 from kdkit.runs.predictions import read_predictions

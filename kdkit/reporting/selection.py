@@ -113,6 +113,9 @@ class ExportedFile:
         latencies: dict of `Setting` to `Latency`.
         bytes_by_part: optional dict from a part of the model to its bytes.
             Defaults to `None`, not measured.
+        smallest_cosine: optional float. For an embedder's file, the smallest
+            cosine of a vector to the Keras model's.
+        dimensions: optional integer. The width of an embedder's vectors.
     """
 
     arm: str
@@ -129,6 +132,8 @@ class ExportedFile:
     same_top_class: float | None
     latencies: dict
     bytes_by_part: dict[str, int] | None = None
+    smallest_cosine: float | None = None
+    dimensions: int | None = None
 
 
 def best_evaluation(records: RunRecords, arm: str) -> events.Evaluation | None:
@@ -286,6 +291,8 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
             same_top_class=event.same_top_class,
             latencies=latencies[path],
             bytes_by_part=event.bytes_by_part,
+            smallest_cosine=event.smallest_cosine,
+            dimensions=event.dimensions,
         )
         for path, event in exports.items()
     ]

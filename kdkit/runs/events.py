@@ -5,62 +5,26 @@ and `kdkit.reporting.read_run` return objects of the same classes. A line of a
 log may be damaged, of another version, or made by another program.
 `read_event` compares every field with its annotation, so that the code that
 reads an event need not.
-
-The annotations are stricter than their types: an `int` is a count from 0 to 2⁵³
-and a `float` any number up to 1e100; a `bool` is neither. A field that a line
-lacks, such as one of a later version, is `None`.
 """
 
 import dataclasses
-import functools
-import types
-import typing
-from typing import Annotated
 from typing import ClassVar
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
-from kdkit.settings import LARGEST_INT
+from kdkit.runs.event_fields import Fields
+from kdkit.runs.event_fields import PositiveFloat
+from kdkit.runs.event_fields import PositiveInt
+from kdkit.runs.event_fields import Texts
+from kdkit.runs.event_fields import fits_64_bits
+from kdkit.runs.event_fields import read_fields
 
 ARMS = ("teacher", "control", "student")
 # Names of the model that a run on text trains.
 LANGUAGE_MODELS = ("encoder", "decoder", "encoder_decoder")
 
 LATEST = 253_402_300_799  # seconds; the end of the year 9999
-LARGEST = 1e100  # ratios and pictures of such numbers can be shown
-LARGEST_COUNT = 1 << 53  # floats represent all integers up to it
-# The lower limit is the annotation's second part. Reports divide by these.
-PositiveInt = Annotated[int, 1]
-PositiveFloat = Annotated[float, 1e-9]
-Texts = str | tuple[str, ...]
 _KINDS = {}
-
-
-class Fields:
-    """An object that stores which fields it was made with."""
-
-    _given = ()
-
-    def __new__(cls, **fields):
-        made = super().__new__(cls)
-        given = tuple(name for name in fields if name != "line")
-        object.__setattr__(made, "_given", given)
-        return made
-
-    def to_dict(self) -> dict:
-        """Returns the fields that were passed, in that order, as JSON data."""
-        values = {name: getattr(self, name) for name in self._given}
-        return {name: _plain(value) for name, value in values.items()}
-
-
-def _plain(value):
-    if isinstance(value, Fields):
-        return value.to_dict()
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, tuple):
-        return tuple(map(_plain, value))
-    return value
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -177,12 +141,17 @@ class Unlabeled(Event, kind="unlabeled"):
         compared_with: tuple of strings. Those splits.
         per_labeled: float. The largest number of unlabelled examples per
             labelled one in an epoch.
+        empty: int. Empty lines, which a sentence encoder does not read. Since
+            0.2.
+        repeated: int. Repeated texts, which it does not read. Since 0.2.
     """
 
     rows: int
     dropped: int
     compared_with: tuple[str, ...]
-    per_labeled: float
+    per_labeled: float | None = None
+    empty: int | None = None
+    repeated: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -366,7 +335,11 @@ class Export(Event, kind="export"):
             0.2.
         bytes_by_part: dict from a part of the model, such as `"embeddings"`,
             to its bytes in the file, or `None`. Since 0.2.
-        outputs: string. `"logits"`, `"softmax"` or `"sigmoid"`.
+        outputs: string. `"logits"`, `"softmax"`, `"sigmoid"` or
+            `"sentence_embedding"`.
+        smallest_cosine: float or `None`. Of an embedder's file.
+        mean_cosine: float or `None`. Of an embedder's file.
+        dimensions: int or `None`. Of the vectors of an embedder's file.
     """
 
     arm: str
@@ -387,6 +360,9 @@ class Export(Event, kind="export"):
     file_digest: str | None = None
     bytes_by_part: dict[str, PositiveInt] | None = None
     outputs: str | None = None
+    smallest_cosine: float | None = None
+    mean_cosine: float | None = None
+    dimensions: PositiveInt | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -397,6 +373,7 @@ class Latency(Event, kind="latency"):
         file: string. The path relative to the run.
         room: tuple of two ints or `None`. The context lengths of an
             encoder-decoder's file.
+        sentences_per_second: float or `None`. Of an embedder's file.
     """
 
     file: str
@@ -418,6 +395,7 @@ class Latency(Event, kind="latency"):
     initialization_ms: float | None = None
     peak_memory_mb: float | None = None
     end_to_end_ms: float | None = None
+    sentences_per_second: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -449,6 +427,21 @@ class Measurement(Event, kind="measurement"):
         data_digest: string. The checksum of the encoded data. Since 0.2.
         rows_digest: string. The checksum of the data as read. Since 0.2.
         file: string. The exported file that was measured. Since 0.2.
+        queries: string. The file of queries in a retrieval benchmark.
+        documents: string. Its file of documents.
+        judgements: string. Its file of judgements.
+        num_documents: int.
+        unjudged_queries: int. Queries without a relevant document, which do
+            not count.
+        bitext: tuple of two strings, the files of texts and translations.
+        metrics_by_dimensions: dict from a number of first dimensions to
+            metrics.
+        texts: int. Different texts of an embedder's data.
+        texts_in_training: int. Those that the run was trained on.
+        examples_in_training: int. Examples with such a text.
+        metrics_without_training_texts: dict. The metrics of other examples.
+        without_texts_of: string. The run whose texts were left out.
+        left_out: int. Examples with such a text, which are not measured.
     """
 
     arm: str | None = None
@@ -474,6 +467,19 @@ class Measurement(Event, kind="measurement"):
     data_digest: str | None = None
     rows_digest: str | None = None
     file: str | None = None
+    queries: str | None = None
+    documents: str | None = None
+    judgements: str | None = None
+    num_documents: int | None = None
+    unjudged_queries: int | None = None
+    bitext: Texts | None = None
+    metrics_by_dimensions: dict | None = None
+    texts: int | None = None
+    texts_in_training: int | None = None
+    examples_in_training: int | None = None
+    metrics_without_training_texts: dict | None = None
+    without_texts_of: str | None = None
+    left_out: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -514,82 +520,3 @@ def read_event(line: dict) -> Event | None:
         return _KINDS[kind](line=line, **read_fields(_KINDS[kind], line))
     except UsageError:
         return None
-
-
-def fits_64_bits(value) -> bool:
-    """Whether all whole numbers in a JSON value have at most 64 bits."""
-    if isinstance(value, dict):
-        return all(map(fits_64_bits, value.values()))
-    if isinstance(value, list):
-        return all(map(fits_64_bits, value))
-    return not isinstance(value, int) or abs(value) <= LARGEST_INT
-
-
-@functools.cache
-def _hints(kind):
-    """A line's fields by name: the annotation and whether it is required."""
-    hints = typing.get_type_hints(kind, include_extras=True)
-    return {
-        field.name: (hints[field.name], field.default is dataclasses.MISSING)
-        for field in dataclasses.fields(kind)
-        if field.name != "line"
-    }
-
-
-def read_fields(kind: type[Fields], values: dict) -> dict:
-    """Returns the arguments of a class, converted from a JSON object.
-
-    Args:
-        kind: class with annotated fields, as events have them.
-        values: dict. It may have other keys.
-
-    Raises:
-        UsageError: if a field is missing or has a value that its annotation
-            does not allow.
-    """
-    found = {}
-    for name, (hint, is_needed) in _hints(kind).items():
-        if name in values:
-            found[name] = _converted(hint, values[name])
-        elif is_needed:
-            raise UsageError(f"Expected a field {name!r}. Got none.")
-    return found
-
-
-def _converted(hint, value):
-    """A JSON value converted to an annotation's type.
-
-    Raises:
-        UsageError: if the annotation does not allow it.
-    """
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin is Annotated:
-        if _converted(arguments[0], value) >= arguments[1]:
-            return value
-    elif origin in (types.UnionType, typing.Union):
-        for member in arguments:
-            try:
-                return _converted(member, value)
-            except UsageError:
-                continue
-    elif origin is tuple:
-        if isinstance(value, list | tuple):
-            return tuple(_converted(arguments[0], entry) for entry in value)
-    elif origin is dict:
-        if isinstance(value, dict):
-            return {
-                key: _converted(arguments[1], entry)
-                for key, entry in value.items()
-            }
-    elif dataclasses.is_dataclass(hint):
-        if isinstance(value, dict):
-            return hint(**read_fields(hint, value))
-    elif hint is int:
-        if type(value) is int and 0 <= value <= LARGEST_COUNT:
-            return value
-    elif hint is float:
-        if type(value) in (int, float) and abs(value) <= LARGEST:
-            return value
-    elif isinstance(value, hint):
-        return value
-    raise UsageError(f"Expected {hint}. Got {shortened(value)}.")

@@ -8,6 +8,7 @@ from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.runs.directory import is_finished
 from kdkit.runs.directory import require_run
+from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.pipeline import RunSettings
 from kdkit.runs.settings import PRETRAINED
@@ -21,6 +22,7 @@ from kdkit.training.making import CORPUS_LENGTH
 from kdkit.training.making import validate_sizes
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import check_data
+from kdkit.training.task_data import open_pairs
 from kdkit.training.task_data import open_task
 
 # Values of `copy_from` that mean the run's own models.
@@ -131,6 +133,14 @@ def require_sources(settings: RunSettings) -> None:
             if not isinstance(settings.corpus, PairSettings):
                 with check():
                     settings.corpus.check()
+        elif isinstance(settings, EmbedderSettings):
+            with check():
+                settings.data.check()
+            with check():
+                task = open_pairs(settings.data)
+                if task is not None:
+                    dev = [settings.data.dev_split]
+                    task.check_data(dev, settings.data.data_dir)
         else:
             with check():
                 check_data(open_task(settings.data), settings.data)
@@ -138,7 +148,7 @@ def require_sources(settings: RunSettings) -> None:
             require_places(settings)
     for place in _places(settings):
         models.announce_download(place)
-    if not isinstance(settings, PretrainSettings):
+    if getattr(settings, "data", None) and settings.data.task is not None:
         open_task(settings.data).announce_download(settings.data.data_dir)
 
 
@@ -159,7 +169,11 @@ def require_places(settings: RunSettings) -> None:
 
 def _places(settings) -> Iterator[str]:
     """Yields the places of the models that a run needs and does not make."""
-    if isinstance(settings, DistillSettings):
+    if isinstance(settings, EmbedderSettings):
+        if isinstance(settings.teacher, str):
+            yield settings.teacher
+        model = settings.student
+    elif isinstance(settings, DistillSettings):
         if isinstance(settings.teacher, TeacherSettings):
             yield from _places(settings.teacher)
         else:

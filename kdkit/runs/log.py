@@ -89,13 +89,15 @@ def finish(run: RunDirectory, best: dict[str, Best]) -> None:
         run.log(end)
     for arm, result in best.items():
         file = run.path / f"{arm}.keras"
-        place = f"epoch {result.epoch}"
-        if result.averaged_epochs:
+        place = f"epoch {result.epoch} of {result.stage}"
+        if result.stage is None:
+            place = "not trained"
+        elif result.averaged_epochs:
             first, *_, last = result.averaged_epochs
-            place = f"mean of epochs {first} to {last}"
+            place = f"mean of epochs {first} to {last} of {result.stage}"
         _log.info(
             f"{arm}: {format_metrics(result.metrics)} on "
-            f"{result.split.replace('_', '-')} ({place} of {result.stage}), in "
+            f"{result.split.replace('_', '-')} ({place}), in "
             f"{file if file.exists() else run.path / arm}",
         )
     # The log of the teacher's run may be damaged. Reports show that.

@@ -22,6 +22,7 @@ from kdkit.recipes import pretraining
 from kdkit.recipes.recipe import Recipe
 from kdkit.recipes.stages import without_teacher
 from kdkit.runs.directory import is_finished
+from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.settings import FREE
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
@@ -33,13 +34,19 @@ from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 from kdkit.training.sentence_settings import PairSettings
 
-RunSettings = DistillSettings | PretrainSettings | TeacherSettings
+RunSettings = (
+    DistillSettings | PretrainSettings | TeacherSettings | EmbedderSettings
+)
 TITLES = {
     "pretrained": "the teacher on general text",
     "teacher": "the teacher on the task",
     "general": "the student on general text",
     "augmented": "augmented examples",
     "student": "the student on the task",
+}
+OF_EMBEDDERS = {
+    "teacher": "the teacher's encoder on text",
+    "student": "the sentence encoder on texts",
 }
 LAST = "student"
 
@@ -67,9 +74,9 @@ class Pipeline:
     with the inputs that it would have now, and a difference is an error.
 
     Args:
-        settings: `DistillSettings`, `PretrainSettings` or `TeacherSettings` of
-            the last run. Models that these describe by settings instead of a
-            place are trained first.
+        settings: `DistillSettings`, `PretrainSettings`, `TeacherSettings` or
+            `EmbedderSettings` of the last run. Models that these describe by
+            settings instead of a place are trained first.
         run_dir: string or path of the last run's directory.
 
     Example:
@@ -133,7 +140,7 @@ class Pipeline:
     def _references(self):
         """The places where the last run expects the steps' results, by name."""
         last = self.settings
-        if isinstance(last, TeacherSettings):
+        if isinstance(last, TeacherSettings | EmbedderSettings):
             return {}
         if isinstance(last, DistillSettings):
             augmented = last.augmented and last.augmented.file

@@ -13,8 +13,8 @@ from kdkit.errors import UsageError
 from kdkit.io.files import with_own_digest
 from kdkit.io.files import write_text
 from kdkit.io.reading import json_lines
-from kdkit.runs.events import Fields
-from kdkit.runs.events import read_fields
+from kdkit.runs.event_fields import Fields
+from kdkit.runs.event_fields import read_fields
 
 PREDICTIONS_FILE = "predictions.jsonl"
 

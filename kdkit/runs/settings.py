@@ -176,8 +176,16 @@ def without_changeable(settings):
 PRETRAINED = "pretrained"
 
 
-def _check_run(settings, *arms):
-    """Checks the settings that all runs have, and the stages of each arm."""
+def validate_run(settings, *arms: tuple[Stage, ...]) -> None:
+    """Checks the settings that all runs have, and the stages of each arm.
+
+    Args:
+        settings: settings of a run.
+        *arms: tuples of `Stage`.
+
+    Raises:
+        UsageError: for the first mistake.
+    """
     validate_seed(settings.seed)
     validate_policy(settings.dtype_policy)
     validate_jit_compile(settings.jit_compile)
@@ -257,7 +265,7 @@ class TeacherSettings:
     verb: str = "train-teacher"
 
     def __post_init__(self):
-        _check_run(self, self.stages)
+        validate_run(self, self.stages)
         if any(stage.objectives for stage in self.stages):
             named = [stage.name for stage in self.stages if stage.objectives]
             raise UsageError(
@@ -330,7 +338,7 @@ class PretrainSettings:
     verb: str = "pretrain"
 
     def __post_init__(self):
-        _check_run(self, self.stages)
+        validate_run(self, self.stages)
         has_sizes = self.model.has_random_weights
         if has_sizes and (self.model.mass is None) == self.reads_sentences:
             raise UsageError(
@@ -432,7 +440,7 @@ class DistillSettings:
     verb: str = "distill"
 
     def __post_init__(self):
-        _check_run(self, *self.arms.values())
+        validate_run(self, *self.arms.values())
         on_corpus = [
             stage
             for stages in self.arms.values()
@@ -440,6 +448,12 @@ class DistillSettings:
             if stage.data == "corpus"
         ]
         problems = []
+        on_texts = [one.name for one in self.stages if one.data == "texts"]
+        if on_texts:
+            problems.append(
+                "stages on texts are for recipes of sentence encoders, such "
+                f"as sentence_embedding, received {', '.join(on_texts)}"
+            )
         if not any(stage.data == "task" for stage in self.stages):
             problems.append(
                 "no stage trains on the task. Add one, or use kdkit pretrain"

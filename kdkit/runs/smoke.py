@@ -11,6 +11,7 @@ from kdkit.recipes.recipe import Recipe
 from kdkit.recipes.stages import Stage
 from kdkit.recipes.stages import same_number_of_updates
 from kdkit.recipes.stages import without_teacher
+from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.pipeline import language_model_pipeline
 from kdkit.runs.settings import DistillSettings
@@ -19,6 +20,7 @@ from kdkit.runs.settings import TeacherSettings
 from kdkit.tasks import get_task
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
+from kdkit.training.data_settings import TextsSettings
 from kdkit.training.data_settings import counting_padding
 from kdkit.training.data_settings import with_one_length
 from kdkit.training.model_settings import BilstmSettings
@@ -28,7 +30,7 @@ from kdkit.training.model_settings import model_settings
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
 
-TASK = "sentiment"
+TASK, SIMILARITY = "sentiment", "similarity"
 VOCABULARY_SIZES = {  # for models on text: the bytes and a few merges
     "decoder": 300,
     "encoder_decoder": 400,
@@ -158,6 +160,30 @@ def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
         jit_compile=False,
     )
     return with_one_length(settings) if counting_padding(stages) else settings
+
+
+def embedder(recipe: Recipe, parity: str | None = None) -> EmbedderSettings:
+    """Returns the settings of a tiny sentence encoder, one short epoch long.
+
+    The teacher's encoder is pretrained in the run, on the same sentences.
+
+    Args:
+        recipe: `Recipe` of a sentence encoder.
+        parity: string or `None`. A variant of the recipe.
+    """
+    teacher = dataclasses.replace(PRETRAINING, model=_model(3, 48))
+    return EmbedderSettings(
+        recipe=recipe.name,
+        data=TextsSettings(
+            task=SIMILARITY, sequence_length=32, num_buckets=1, max_texts=800
+        ),
+        teacher=teacher,
+        student=ModelSettings(copy_from="teacher", copy_layers=(1, 3)),
+        stages=short(recipe.variant(parity).stages),
+        pooling="mean",
+        parity=parity,
+        jit_compile=False,
+    )
 
 
 def on_text(recipe: Recipe, run_dir, caches=None) -> Pipeline:

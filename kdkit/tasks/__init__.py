@@ -1,6 +1,12 @@
 """Tasks: their data, heads, labels and metrics, by kind."""
 
 from kdkit.tasks.baseline import Baseline
+from kdkit.tasks.embedding_metrics import bitext_metrics
+from kdkit.tasks.embedding_metrics import cosines
+from kdkit.tasks.embedding_metrics import nearest
+from kdkit.tasks.embedding_metrics import pair_metrics
+from kdkit.tasks.embedding_metrics import retrieval_metrics
+from kdkit.tasks.embeddings import embed_texts
 from kdkit.tasks.kinds import Kind
 from kdkit.tasks.kinds import MultiLabel
 from kdkit.tasks.kinds import MultipleChoice
@@ -32,12 +38,18 @@ __all__ = [
     "Tagging",
     "Task",
     "agreement",
+    "bitext_metrics",
+    "cosines",
+    "embed_texts",
     "from_table",
     "from_toml",
     "generation_metrics",
     "generation_signatures",
     "get_task",
     "majority_accuracy",
+    "nearest",
+    "pair_metrics",
     "register_task",
+    "retrieval_metrics",
     "task_of_table",
 ]

@@ -4,6 +4,7 @@ from kdkit.data.multiple_choice import LETTERS
 from kdkit.data.multiple_choice import RaceLayout
 from kdkit.data.synthetic import SENTIMENT_SPLITS
 from kdkit.data.synthetic import load_sentiment
+from kdkit.data.synthetic import load_similarity
 from kdkit.data.table_layouts import TableLayout
 from kdkit.data.tfds import TfdsLayout
 from kdkit.data.token_files import ConllLayout
@@ -197,6 +198,15 @@ TASKS = {
         metrics=("accuracy",),
         primary_metric="accuracy",
         generate=load_sentiment,
+        generated_splits=SENTIMENT_SPLITS,
+    ),
+    "similarity": Task(
+        name="similarity",
+        num_texts=2,
+        kind=Regression(),
+        metrics=("spearman", "pearson"),
+        primary_metric="spearman",
+        generate=load_similarity,
         generated_splits=SENTIMENT_SPLITS,
     ),
     "goemotions": Task(

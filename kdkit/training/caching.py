@@ -6,6 +6,7 @@ import logging
 import pathlib
 
 from kdkit import export
+from kdkit import models
 from kdkit.distillation import Terms
 from kdkit.io.files import digest
 from kdkit.io.files import digest_of_text
@@ -17,6 +18,7 @@ from kdkit.recipes.stages import Stage
 from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.inputs import model_digest
+from kdkit.settings import to_dict
 from kdkit.taps import describe
 from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache import TeacherCache
@@ -77,6 +79,7 @@ class TeacherCaches:
                 **of_file,
                 "teacher": model_digest(place),
                 **_reading(place),
+                **_pooling(teacher.model),
                 "vocabulary": _vocabulary_digest(teacher.tokenizer),
             }
             for teacher, place in zip(teachers, places, strict=True)
@@ -244,6 +247,13 @@ def _reading(place):
     """
     is_read = hugging_face_config(pathlib.Path(place)) is not None
     return {"checkpoint_reading": READING} if is_read else {}
+
+
+def _pooling(teacher):
+    """The pooling of a sentence encoder, which may be in no file of it."""
+    if not models.is_embedder(teacher):
+        return {}
+    return {"pooling": json.dumps(to_dict(models.pooling_of(teacher)))}
 
 
 def _vocabulary_digest(tokenizer):

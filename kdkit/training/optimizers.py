@@ -1,6 +1,7 @@
 """AdamW with exact embedding gradients and a fused update, and schedules."""
 
 import dataclasses
+import math
 
 import keras
 from keras import ops
@@ -160,10 +161,15 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
         warmup_steps = self.warmup_fraction * self.num_steps
         decay_steps = max(self.num_steps - warmup_steps, 1)
         rising = step / warmup_steps if warmup_steps else 1.0
-        falling = (self.num_steps - step) / decay_steps
+        left = (self.num_steps - step) / decay_steps
+        falling = self._falling(ops.clip(left, 0.0, 1.0))
         return self.learning_rate * ops.clip(
             ops.minimum(rising, falling), 0.0, 1.0
         )
+
+    def _falling(self, left):
+        """The share of the peak rate, with a share of the decay left."""
+        return left
 
     def get_config(self):
         return {
@@ -172,6 +178,31 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
             "warmup_fraction": self.warmup_fraction,
             "steps_per_update": self.steps_per_update,
         }
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class CosineWarmupDecay(LinearWarmupDecay):
+    r"""Linear warm-up from 0, then half a cosine down to 0.
+
+    Like `LinearWarmupDecay`, but after the warm-up the rate of update $s$ is
+    $\eta (1 + \cos(\pi (s - w) / (n - w))) / 2$.
+
+    Args:
+        learning_rate, num_steps, warmup_fraction, steps_per_update: as in
+            `LinearWarmupDecay`.
+
+    Example:
+
+    >>> schedule = CosineWarmupDecay(1.0, num_steps=10, warmup_fraction=0.2)
+    >>> [round(float(schedule(step)), 3) for step in (0, 1, 2, 6, 10)]
+    [0.0, 0.5, 1.0, 0.5, 0.0]
+    """
+
+    def _falling(self, left):
+        return (1.0 - ops.cos(math.pi * left)) / 2
+
+
+DECAYS = {"linear": LinearWarmupDecay, "cosine": CosineWarmupDecay}
 
 
 def make_label_loss(stage, loss):
@@ -219,8 +250,8 @@ def make_optimizer(
     """
     learning_rate = stage.learning_rate
     num_parts = stage.gradient_accumulation_steps
-    if stage.schedule == "linear":
-        learning_rate = LinearWarmupDecay(
+    if stage.schedule in DECAYS:
+        learning_rate = DECAYS[stage.schedule](
             learning_rate, num_steps, stage.warmup_fraction, num_parts
         )
     settings = dataclasses.asdict(stage.optimizer)

@@ -100,7 +100,12 @@ class Arm:
         return copy, make_forward(copy)
 
     def run(self, run: RunDirectory, stages: tuple[Stage, ...]) -> Best:
-        """Runs the unfinished stages; returns the last stage's best epoch."""
+        """Runs the unfinished stages; returns the last stage's best epoch.
+
+        Without stages, the model is only measured.
+        """
+        if not stages:
+            return self._untrained(run)
         if self.caches is not None:
             self.caches.expect(stages, self.model, self.teacher_weights)
         for stage in stages:
@@ -116,6 +121,23 @@ class Arm:
             agreement=evaluation.agreement,
             collapsed=evaluation.collapsed,
             untrained_layers=tuple(self._untrained_layers(stages)),
+        )
+
+    def _untrained(self, run):
+        """The measurement of a model that no stage trains."""
+        evaluation = Evaluation(
+            arm=self.name,
+            stage=None,
+            epoch=None,
+            **self.source.evaluate(self.forward, {}),
+        )
+        if not any(event.arm == self.name for event in run.events(Evaluation)):
+            run.log(evaluation)
+        return Best(
+            stage=None,
+            epoch=None,
+            split=evaluation.split,
+            metrics=evaluation.metrics,
         )
 
     def _untrained_layers(self, stages):

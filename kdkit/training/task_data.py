@@ -21,16 +21,39 @@ from kdkit.tasks import Task
 from kdkit.training.data_settings import AugmentedSettings
 from kdkit.training.data_settings import AugmentSettings
 from kdkit.training.data_settings import DataSettings
+from kdkit.training.data_settings import TextsSettings
 from kdkit.training.data_settings import UnlabeledSettings
 
 _log = logging.getLogger(__name__)
 
 
-def open_task(settings: DataSettings | AugmentSettings) -> Task:
+def open_task(settings: DataSettings | AugmentSettings | TextsSettings) -> Task:
     """Returns the task, with its classes from the data."""
     if settings.table is not None:
         return tasks.task_of_table(settings.table, settings.task)
     return tasks.get_task(settings.task).for_data(settings.data_dir)
+
+
+def open_pairs(settings: TextsSettings) -> Task | None:
+    """Returns the task whose pairs measure models, `None` without one.
+
+    Args:
+        settings: `TextsSettings`.
+
+    Raises:
+        UsageError: if the task does not have scored pairs.
+    """
+    if settings.task is None:
+        return None
+    task = open_task(settings)
+    if not (task.is_regression and task.num_texts == 2):
+        raise UsageError(
+            "Sentence encoders are measured on pairs of texts with scores. "
+            f"Received: task {task.name!r}, {task.kind.title} of "
+            f"{task.num_texts} text(s). Use a task such as stsb, or your own "
+            "table: --dev FILE --text-column A B --label-column SCORE."
+        )
+    return task
 
 
 def check_data(task: Task, settings: DataSettings) -> None:

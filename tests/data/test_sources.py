@@ -12,6 +12,7 @@ from kdkit.data import stream as stream_module
 from kdkit.models import MassTokenizer
 from kdkit.recipes.stages import Stage
 from kdkit.tasks import get_task
+from kdkit.training.embedding_data import EmbeddingSource
 from kdkit.training.sources import MaskedSource
 from kdkit.training.sources import NextTokenSource
 from kdkit.training.sources import PlainTextSource
@@ -112,6 +113,14 @@ def pairs(tokenizer):
     return SentenceSource(rows, rows)
 
 
+def texts():
+    train, held_out = (
+        dataclasses.replace(encoded(count, seed), labels=None)
+        for count, seed in ((30, 0), (20, 1))
+    )
+    return EmbeddingSource(train, held_out, num_buckets=3)
+
+
 @dataclasses.dataclass(frozen=True)
 class Row:
     """A source, and how many examples an epoch of it has."""
@@ -145,6 +154,8 @@ SOURCES = {
     "overlapping next tokens": Row(lambda: next_tokens(LENGTH - 4), 16),
     "spans": Row(spans, 24, needs=("mass_tokenizer",)),
     "pairs": Row(pairs, 24, needs=("mass_tokenizer",)),
+    "texts": Row(lambda: texts(), 30),
+    "texts twice": Row(lambda: texts().labeled_only(), 30),
 }
 
 

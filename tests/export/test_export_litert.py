@@ -44,6 +44,9 @@ def test_to_litert_reports_the_fields_of_an_export_event(exported):
         "same_top_class": 1.0,
         "examples": 16,
         "outputs": "logits",
+        "smallest_cosine": None,
+        "mean_cosine": None,
+        "dimensions": None,
     }
 
 

@@ -16,7 +16,7 @@ def answer(values):
 
 def test_compare_measures_difference_and_agreement():
     exported = answer([[1.0, 2.0], [4.0, 4.5]])
-    result = compare([EXPECTED], exported, [BATCH], "f", tolerance=None)
+    result = compare([EXPECTED], exported, [BATCH], "f", precision="int8")
     assert result.max_abs_difference == 1.5
     assert result.same_top_class == 0.5
     assert result.examples == 2
@@ -25,19 +25,19 @@ def test_compare_measures_difference_and_agreement():
 def test_compare_names_how_much_and_where():
     expected = [EXPECTED, EXPECTED + 1, EXPECTED]
     with pytest.raises(RunError, match=r"f was .* by 1 in batch 2 of 3"):
-        compare(expected, answer(EXPECTED), 3 * [BATCH], "f", tolerance=1e-4)
+        compare(expected, answer(EXPECTED), 3 * [BATCH], "f", precision="fp32")
 
 
 def test_compare_refuses_another_shape():
     with pytest.raises(RunError, match=r"model's, \(2, 2\).*\(2, 1\)"):
-        compare([EXPECTED], answer([[1], [2]]), [BATCH], "f", tolerance=None)
+        compare([EXPECTED], answer([[1], [2]]), [BATCH], "f", precision="int8")
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_compare_refuses_what_is_not_finite(value):
     with pytest.raises(RunError, match="f was not .* in 4 of 4 outputs"):
         compare(
-            [EXPECTED], answer(EXPECTED * value), [BATCH], "f", tolerance=None
+            [EXPECTED], answer(EXPECTED * value), [BATCH], "f", precision="int8"
         )
 
 

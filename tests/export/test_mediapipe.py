@@ -102,9 +102,7 @@ def test_ids_are_those_of_mediapipe(classify, tokenizer, tmp_path):
     with zipfile.ZipFile(path) as archive:
         path.write_bytes(path.read_bytes()[: archive.start_dir])
     size = len(lines)
-    mediapipe.TextClassifier(lines, labels, size, np.zeros(0, "int32")).add_to(
-        path
-    )
+    mediapipe.TextTask(lines, labels, size, np.zeros(0, "int32")).add_to(path)
     answer, ours = classify(path), MediaPipeTokenizer(lines)
     for text in HOSTILE:
         found = {one.index: int(one.score) for one in answer(text)}

@@ -7,6 +7,7 @@ import shutil
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from encoders import SENTENCES
 from encoders import tokenizer
 from foreign import SPREAD
@@ -25,9 +26,10 @@ TEXTS = [*SENTENCES, "Good, Weak", "caf\u00e9 \U0001f602", "", " \n"]
 PLACE = os.environ.get("MINILM", "~/.cache/kdkit/all-minilm-l6-v2")
 REAL_TEXTS = [
     "A man is playing a guitar.",
-    "Un gar\u00e7on joue pr\u00e8s de la for\u00eat; \u00fcber die Stra\u00dfe, na\u00efve caf\u00e9.",
+    "Un gar\u00e7on joue pr\u00e8s de la for\u00eat; die Stra\u00dfe.",
     "e\u0301crit, \ufb01nd \u201ccurly\u201d \u2013 \u20ac5 \u2026",
-    "So funny \U0001f602\U0001f602 \U0001f44d\U0001f3fd \u6771\u4eac \u041f\u0440\u0438\u0432\u0435\u0442",
+    "So funny \U0001f602\U0001f602 \U0001f44d\U0001f3fd",
+    "\u6771\u4eac \u041f\u0440\u0438\u0432\u0435\u0442",
     "",
     " ",
     "\u200b",
@@ -267,7 +269,11 @@ REFUSED = {
     "no weights": (of_dense(), "has no model.safetensors.*pickles"),
     "a folder outside": (
         {"modules.json": [{"path": "../x", "type": MODULE.format("Dense")}]},
-        "'../x' is outside of this directory",
+        "'../x' is not a folder's name",
+    ),
+    "weights of another size": (
+        of_dense(),
+        r"Expected the shapes \[\(8, 4\), \(4,\)\]. Received: \[\(8, 3\)",
     ),
     "no list": ({"modules.json": {}}, "modules.json is damaged or not"),
     "no modules": ({"modules.json": []}, "Received: none"),
@@ -278,6 +284,12 @@ REFUSED = {
 def test_what_kdkit_does_not_compute_is_refused_by_name(name, tmp_path):
     changes, message = REFUSED[name]
     path = plain_directory(tmp_path / "place", **changes)
+    if name == "weights of another size":
+        tensors = {"linear.weight": np.ones((3, 8), "float32")}
+        tensors["linear.bias"] = np.ones(3, "float32")
+        safetensors.numpy.save_file(
+            tensors, path / "2_Dense" / "model.safetensors"
+        )
     with pytest.raises(UsageError, match=message) as error:
         models.load_embedder(path)
     assert "\n" not in str(error.value)

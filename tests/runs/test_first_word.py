@@ -69,6 +69,11 @@ MISTAKES = {
             *("tinybert", "--task", "sst2", "--teacher", "MISSING"),
             *("--run-dir", "RUN"),
         ],
+        ["sentence_embedding", "--texts", "MISSING", "--run-dir", "RUN"],
+        [
+            *("sentence_embedding", "--smoke", "--run-dir", "RUN"),
+            *("--set", "stages.0.nothing=1"),
+        ],
         [
             *("lightpaff", "--model", "gpt2", "--smoke", "--run-dir", "RUN"),
             *("--set", "general.nothing=1"),
@@ -115,6 +120,15 @@ MISTAKES = {
             *("PRESET", "--test", "FULL/novel.txt", "--text-column", "text"),
             *("--label-column", "label"),
         ],
+        ["PRESET", "--queries", "FULL/novel.txt"],
+        ["PRESET", "--bitext", "FULL/novel.txt", "FULL/novels.txt"],
+        ["PRESET", "--bitext", "FULL/novel.txt", "FULL/empty.txt"],
+        [
+            *("PRESET", "--queries", "FULL/novel.txt"),
+            *("--documents", "FULL/novel.txt", "--judgements"),
+            "FULL/novel.txt",
+        ],
+        ["PRESET", "--pooling", "mean", "--task", "sst2"],
     ],
     "export": [["nothing"], ["MISSING/model"], ["FULL", "--format", "onyx"]],
     "benchmark": [["MISSING.tflite"], ["MISSING.onnx"], ["FULL"]],
@@ -154,6 +168,7 @@ def outcomes(tmp_path_factory):
     folder = tmp_path_factory.mktemp("mistakes")
     (folder / "FULL").mkdir()
     (folder / "FULL" / "novel.txt").write_text("Once upon a time")
+    (folder / "FULL" / "empty.txt").touch()
     (folder / "PRESET").mkdir()
     preset = {"registered_name": "keras_hub>BertBackbone"}
     (folder / "PRESET" / "config.json").write_text(

@@ -1,0 +1,381 @@
+"""Opens embedders with the texts that they are measured on.
+
+An embedder is measured on pairs with scores, on queries with documents and
+judgements, or on translations. The texts are read before the model is loaded.
+"""
+
+import copy
+import dataclasses
+import pathlib
+from collections.abc import Callable
+
+import numpy as np
+
+from kdkit import data
+from kdkit import tasks
+from kdkit.cli.groups import ENCODERS
+from kdkit.cli.groups import BeamOptions
+from kdkit.cli.groups import BenchmarkTextOptions
+from kdkit.cli.groups import SentenceOptions
+from kdkit.cli.groups import TextOptions
+from kdkit.cli.opened_embedders import is_embedder
+from kdkit.cli.opened_embedders import open_embedder
+from kdkit.cli.options import require_labels
+from kdkit.cli.parser import File
+from kdkit.cli.parser import given_flags
+from kdkit.cli.parser import names_in
+from kdkit.cli.parser import option
+from kdkit.cli.task_data import measured_task
+from kdkit.cli.task_data import names_a_table
+from kdkit.cli.task_data import table_flags
+from kdkit.cli.text_evaluation import Measurable
+from kdkit.data.labeled_tables import LabeledTable
+from kdkit.data.stored_texts import read_hashes
+from kdkit.data.stored_texts import text_hash
+from kdkit.errors import UsageError
+from kdkit.runs import inputs
+from kdkit.settings import from_dict
+
+
+@dataclasses.dataclass
+class EmbeddingOptions:
+    """sentence embeddings"""
+
+    PAGES = ENCODERS
+
+    pooling: str | None = option(
+        "the pooling of an embedder whose directory does not describe it",
+        choices=("mean", "cls", "max"),
+    )
+    queries: File | None = option(
+        "queries, for retrieval. A table with the columns _id and text, JSON "
+        "lines of BEIR, or lines of an id, a tab and a text."
+    )
+    documents: File | None = option(
+        "the documents to find, in the same formats"
+    )
+    judgements: File | None = option(
+        "which documents are relevant for which query. A table with the "
+        "columns query-id, corpus-id and score, or TREC's lines."
+    )
+    bitext: list[File] | None = option(
+        "texts and their translations, two files whose lines belong together",
+        count=2,
+        metavar="SOURCE TARGET",
+    )
+    dimensions: list[int] | None = option(
+        "also measure the first N dimensions of the vectors, as a Matryoshka "
+        "embedder is used. Several numbers may follow.",
+        metavar="N",
+        rare=True,
+    )
+    without_texts_of: File | None = option(
+        "leave out the examples with a text that this run of kdkit distill "
+        "sentence_embedding was trained on. By default, they are counted, if "
+        "MODEL is in such a run.",
+        metavar="RUN",
+        rare=True,
+    )
+
+
+OWN = names_in(EmbeddingOptions)
+RETRIEVAL = ("queries", "documents", "judgements")
+FOR_TASKS = ("task", "data_dir", "split")
+FOREIGN = (
+    *names_in(TextOptions, BenchmarkTextOptions, SentenceOptions, BeamOptions),
+    "stride",
+)
+TRAINED_TEXTS = "texts/train"  # in a run directory
+WAYS = (
+    "pairs with scores (--task stsb, or --test FILE with --text-column and "
+    "--label-column), queries (--queries, --documents and --judgements) or "
+    "translations (--bitext)"
+)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _Texts:
+    """Texts of two sides, and how their vectors are measured.
+
+    Args:
+        about: dict. A description of the data, as JSON data.
+        sides: tuple of two lists of strings.
+        metrics: callable from the vectors of both sides, and the numbers of the
+            examples that count, to metrics.
+        rows_digest: string. The checksum of the data as read.
+        has_pairs: bool. Whether an example is a text of each side. Otherwise it
+            is a text of the first side. Defaults to `True`.
+    """
+
+    about: dict
+    sides: tuple[list[str], list[str]]
+    metrics: Callable
+    rows_digest: str
+    has_pairs: bool = True
+
+    def are_known(self, hashes) -> np.ndarray:
+        """Returns for each example whether one of its texts is known."""
+        sides = self.sides if self.has_pairs else self.sides[:1]
+        return np.any([_are_among(side, hashes) for side in sides], axis=0)
+
+
+def is_about_embeddings(place, options) -> bool:
+    """Returns whether a model is measured as an embedder.
+
+    Args:
+        place: `kdkit.cli.models.Place`.
+        options: the parsed options of `kdkit evaluate`.
+    """
+    return bool(given_flags(options, OWN)) or is_embedder(place)
+
+
+def open_on_embeddings(place, options) -> Measurable:
+    """Opens an embedder with the texts that it is measured on.
+
+    Args:
+        place: `kdkit.cli.models.Place` of the embedder.
+        options: the parsed options of `kdkit evaluate`.
+
+    Raises:
+        UsageError: if an option, a file or the model does not fit.
+    """
+    _validate(options)
+    texts = _read(place, options)
+    examples = np.arange(len(texts.sides[0]))
+    about, known = dict(texts.about), _trained_texts(place, options)
+    if options.without_texts_of is not None:
+        examples = np.flatnonzero(~texts.are_known(known))
+        about["without_texts_of"] = options.without_texts_of
+        about["left_out"] = len(texts.sides[0]) - len(examples)
+        if not len(examples):
+            raise UsageError(
+                f"{options.without_texts_of} was trained on texts of all "
+                f"{about['left_out']} examples. Expected examples with other "
+                "texts. Omit --without-texts-of."
+            )
+        known = None
+    about["examples"] = len(examples)
+    opened = open_embedder(place, options)
+    _require_dimensions(options, opened.dimensions)
+    details = {}
+
+    def measure():
+        vectors = opened.embed([*texts.sides[0], *texts.sides[1]])
+        _require_dimensions(options, vectors.shape[1])
+        vectors = np.split(vectors, [len(texts.sides[0])])
+        if options.dimensions is not None:
+            details["metrics_by_dimensions"] = {
+                str(width): texts.metrics(
+                    *(side[:, :width] for side in vectors), examples
+                )
+                for width in options.dimensions
+            }
+        if known is not None:
+            details.update(_overlap(texts, known, vectors))
+        return texts.metrics(*vectors, examples)
+
+    content = {
+        "data_digest": inputs.rows_digest(list(texts.sides)),
+        "sequence_length": opened.sequence_length,
+    }
+    return Measurable(
+        about,
+        content,
+        measure,
+        opened.model,
+        place.run,
+        place.arm,
+        {"rows": texts.rows_digest},
+        details,
+    )
+
+
+def overlap_in_words(result) -> str:
+    """Returns how many texts were also trained on, empty if unknown.
+
+    Args:
+        result: dict, the last line of `kdkit evaluate`.
+    """
+    if "texts_in_training" not in result:
+        return ""
+    words = (
+        f"{result['texts_in_training']} of {result['texts']} texts were also "
+        f"trained on, in {result['examples_in_training']} of "
+        f"{result['examples']} examples."
+    )
+    others = result.get("metrics_without_training_texts")
+    if others:
+        listed = (f"{name} {value:.4f}" for name, value in others.items())
+        words += f" Without these examples: {', '.join(listed)}."
+    return words
+
+
+def _overlap(texts, known, vectors):
+    """Counts texts that were also trained on, and measures the others."""
+    different = list(dict.fromkeys([*texts.sides[0], *texts.sides[1]]))
+    are_known = texts.are_known(known)
+    found = {
+        "texts": len(different),
+        "texts_in_training": int(_are_among(different, known).sum()),
+        "examples_in_training": int(are_known.sum()),
+    }
+    if are_known.any() and not are_known.all():
+        found["metrics_without_training_texts"] = texts.metrics(
+            *vectors, np.flatnonzero(~are_known)
+        )
+    return found
+
+
+def _are_among(texts, hashes):
+    """Whether each text is among those with these hashes."""
+    return np.isin(np.array([*map(text_hash, texts)], "uint64"), hashes)
+
+
+def _trained_texts(place, options):
+    """The hashes of a run's texts, `None` if they are unknown."""
+    run = options.without_texts_of
+    if run is None:
+        run = None if place.run is None else place.run.path
+    known = None
+    if run is not None:
+        known = read_hashes(pathlib.Path(run, TRAINED_TEXTS))
+    if known is None and options.without_texts_of is not None:
+        raise UsageError(
+            f"{run} has no record of the texts that it was trained on. "
+            "Expected a run of kdkit distill sentence_embedding. Omit "
+            "--without-texts-of, or name such a run."
+        )
+    return known
+
+
+def _validate(options):
+    """Rejects options that clash or need another one."""
+    foreign = given_flags(options, FOREIGN)
+    if foreign:
+        raise UsageError(
+            f"{', '.join(foreign)} is for language models. An embedder is "
+            f"measured on {WAYS}. Remove it."
+        )
+    given = given_flags(options, RETRIEVAL)
+    if given and len(given) < len(RETRIEVAL):
+        raise UsageError(
+            "--queries, --documents and --judgements go together. Received: "
+            f"only {' and '.join(given)}. Pass all three."
+        )
+    given = [*given[:1], *given_flags(options, ("bitext",))]
+    given += [*given_flags(options, FOR_TASKS), *table_flags(options)]
+    if len(given) > 1 and given[0] in ("--queries", "--bitext"):
+        raise UsageError(
+            f"An embedder is measured on one of {WAYS}. Received: "
+            f"{' and '.join(given)}. Remove one of them."
+        )
+    widths = options.dimensions or ()
+    if any(width < 1 for width in widths) or len({*widths}) < len(widths):
+        raise UsageError(
+            "--dimensions needs different whole numbers above 0. Received: "
+            f"{' '.join(map(str, widths))}."
+        )
+
+
+def _require_dimensions(options, width):
+    """Rejects prefix widths that are larger than the vectors' width."""
+    larger = [
+        str(one)
+        for one in options.dimensions or ()
+        if width is not None and one > width
+    ]
+    if larger:
+        raise UsageError(
+            f"The vectors of {options.model} have {width} dimensions. "
+            f"Expected --dimensions up to {width}. Received: "
+            f"{' '.join(larger)}."
+        )
+
+
+def _read(place, options) -> _Texts:
+    if options.bitext is not None:
+        return _translations(options)
+    if options.queries is not None:
+        return _retrieval(options)
+    return _pairs(place, options)
+
+
+def _translations(options):
+    pairs = list(data.ParallelText(tuple(options.bitext)).pairs())
+    if not pairs:
+        raise UsageError(
+            f"{' and '.join(options.bitext)} have no texts. Expected one text "
+            "per line."
+        )
+    sides = tuple(map(list, zip(*pairs, strict=True)))
+    return _Texts(
+        {"bitext": options.bitext},
+        sides,
+        lambda sources, targets, rows: tasks.bitext_metrics(
+            sources[rows], targets[rows]
+        ),
+        inputs.rows_digest(list(sides)),
+    )
+
+
+def _retrieval(options):
+    files = {name: getattr(options, name) for name in RETRIEVAL}
+    found = data.read_retrieval(**files)
+
+    def metrics(queries, documents, rows):
+        judgements = {row: found.judgements[row] for row in rows.tolist()}
+        return tasks.retrieval_metrics(queries, documents, judgements)
+
+    judged = [[row, list(one.items())] for row, one in found.judgements.items()]
+    sides = (found.queries, found.documents)
+    return _Texts(
+        {
+            **files,
+            "num_documents": len(found.documents),
+            "unjudged_queries": found.num_left_out,
+        },
+        sides,
+        metrics,
+        inputs.rows_digest([*sides, judged]),
+        has_pairs=False,
+    )
+
+
+def _pairs(place, options):
+    task, data_dir = _task(place, options)
+    if not task.is_regression or task.num_texts != 2:
+        raise UsageError(
+            f"Task {task.name!r} has no pairs of texts with scores. Expected "
+            f"one of {WAYS}. Name another task."
+        )
+    split = options.split or ("test" if options.test else "dev")
+    examples = task.load(split, data_dir)
+    require_labels(examples, split)
+    return _Texts(
+        {"task": task.name, "split": split},
+        examples.texts,
+        lambda first, second, rows: tasks.pair_metrics(
+            first[rows], second[rows], examples.labels[rows]
+        ),
+        inputs.rows_digest(examples),
+    )
+
+
+def _task(place, options):
+    """The task of pairs that options or the run name, and its data folder."""
+    if names_a_table(options):
+        options = copy.copy(options)
+        options.regression = True  # there is no other kind of pairs
+    elif options.task is None:
+        of_run = place.config.get("data") or {}
+        name, table = of_run.get("task"), of_run.get("table")
+        if name is None:
+            raise UsageError(
+                f"An embedder is measured on {WAYS}. Received: none of them."
+            )
+        if table is not None:
+            table = from_dict(LabeledTable, table)
+            return tasks.task_of_table(table, name), options.data_dir
+        folder = options.data_dir or of_run.get("data_dir")
+        return tasks.get_task(name), folder
+    return measured_task(dataclasses.replace(place, config={}), options)

@@ -1,0 +1,195 @@
+"""Embedders for `kdkit export`, with texts to verify their files on."""
+
+import dataclasses
+import itertools
+import pathlib
+
+import numpy as np
+
+from kdkit import data
+from kdkit import models
+from kdkit.cli.mediapipe import embedder_for_mediapipe
+from kdkit.cli.opened_embedders import open_embedder
+from kdkit.cli.parser import File
+from kdkit.cli.parser import given_flags
+from kdkit.cli.parser import names_in
+from kdkit.cli.parser import option
+from kdkit.cli.task_data import table_flags
+from kdkit.data import Examples
+from kdkit.errors import UsageError
+from kdkit.export import quantization
+from kdkit.io.reading import has_text
+
+MAX_TEXTS = 20_000  # read, for the words of MediaPipe's vocabulary
+VERIFICATION_ROWS = 256
+SEED = 0
+
+
+@dataclasses.dataclass
+class EmbedderOptions:
+    """sentence embeddings"""
+
+    dimensions: int | None = option(
+        "the width of an embedder's vectors. Defaults to the model's width; "
+        "otherwise, the first N numbers of each vector are written.",
+        metavar="N",
+    )
+    pooling: str | None = option(
+        "make an embedder from an encoder. Defaults to the pooling that its "
+        "directory describes.",
+        choices=("mean", "cls", "max"),
+    )
+    texts: list[File] | None = option(
+        "texts, one per line, on which the files of an embedder are compared "
+        "with Keras. Defaults to the run's texts, otherwise to random tokens.",
+        rare=True,
+    )
+
+
+OWN = names_in(EmbedderOptions)
+FLAGS = ("bundle", "strings", "logits")
+
+
+@dataclasses.dataclass(frozen=True)
+class Embedder:
+    """An embedder to export.
+
+    Args:
+        model: `keras.Model`.
+        tokenizer: its keras-hub tokenizer.
+        sequence_length: int or `None`. The length to export with.
+        text_length: int. The length to which texts are truncated.
+        verification_data: as in `kdkit.export.to_litert`.
+        calibration_data: as in `kdkit.export.to_litert`.
+        mediapipe: `kdkit.cli.mediapipe.ForMediaPipe` or `None`.
+    """
+
+    model: object
+    tokenizer: object
+    sequence_length: int | None
+    text_length: int
+    verification_data: object
+    calibration_data: object
+    mediapipe: object
+
+
+def is_exported_as_embedder(place, options) -> bool:
+    """Returns whether a MODEL is exported as an embedder.
+
+    Args:
+        place: `kdkit.cli.models.Place`.
+        options: the parsed options of `kdkit export`.
+
+    Raises:
+        UsageError: if an option does not fit the model.
+    """
+    if models.has_embedder(place.path) or options.pooling is not None:
+        clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
+        clashing += table_flags(options)
+        clashing += [f"--{name}" for name in FLAGS if getattr(options, name)]
+        if clashing:
+            raise UsageError(
+                f"{', '.join(clashing)}: not used for an embedder, which "
+                f"returns vectors. Received: {place.path}. Remove "
+                f"{' and '.join(clashing)}."
+            )
+        return True
+    given = given_flags(options, OWN)
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: for embedders only. Received: {place.path}, "
+            "which does not describe a pooling. Remove "
+            f"{' and '.join(given)}, or add --pooling to make an embedder from "
+            "an encoder."
+        )
+    return False
+
+
+def read_embedder(place, exporter, options) -> Embedder:
+    """Loads an embedder, with texts of its run.
+
+    Args:
+        place: `kdkit.cli.models.Place`.
+        exporter: `kdkit.export.Exporter`.
+        options: the parsed options of `kdkit export`.
+
+    Raises:
+        UsageError: if the model is not an embedder, has fewer dimensions than
+            the options name, or texts are missing.
+    """
+    texts = _texts(place, options)
+    opened = open_embedder(place, options)
+    model, tokenizer = opened.model, opened.tokenizer
+    wanted = options.dimensions
+    if wanted is not None and not 1 <= wanted <= opened.dimensions:
+        raise UsageError(
+            f"The vectors of {place.path} have {opened.dimensions} dimensions. "
+            f"Expected --dimensions from 1 to {opened.dimensions}. Received: "
+            f"{wanted}."
+        )
+    text_length = opened.sequence_length
+    length = text_length
+    if options.dynamic_length or not exporter.prefers_fixed_length:
+        length = None
+    encoded, ids = [None, None], None
+    if texts is None:
+        print(
+            "The texts of the model are unknown, so files are compared on "
+            "random tokens. Pass --texts FILE.",
+            flush=True,
+        )
+    else:
+        encoded = [
+            data.encode(Examples((part,)), tokenizer, text_length)
+            for part in texts
+        ]
+        ids = [ids for ids, _ in encoded[0].contents()]
+    batches = [_batches(part) for part in encoded]
+    return Embedder(
+        model,
+        tokenizer,
+        length,
+        text_length,
+        batches[0],
+        _calibration(options.precision or (), batches[1]),
+        embedder_for_mediapipe(exporter, model, length, tokenizer, texts, ids),
+    )
+
+
+def _batches(encoded):
+    if encoded is None:
+        return None
+    return list(data.BatchStream(encoded, data.Buckets(16)).evaluation())
+
+
+def _calibration(precisions, batches):
+    """The batches for precisions that need them, otherwise `None`."""
+    for precision in precisions:
+        quantization.require_precision("encoder", precision)
+    needing = quantization.CALIBRATED.keys() & set(precisions)
+    if not needing:
+        return None
+    quantization.require_calibration(min(needing), batches)
+    return batches
+
+
+def _texts(place, options):
+    """Texts to compare on, and others; `None` if the files are missing."""
+    files = options.texts
+    if files is None:
+        named = (place.config.get("data") or {}).get("files") or ()
+        files = [file for file in named if pathlib.Path(file).is_file()]
+        if not files:
+            return None
+    corpus = data.Corpus(tuple(map(str, files)))
+    corpus.check()
+    lines = filter(has_text, corpus.texts())
+    texts = [*dict.fromkeys(itertools.islice(lines, MAX_TEXTS))]
+    if not texts:
+        raise UsageError(
+            f"{', '.join(map(str, files))} has no texts. Expected one text per "
+            "line. Name another file with --texts."
+        )
+    order = np.random.default_rng(SEED).permutation(len(texts)).tolist()
+    texts = [texts[row] for row in order]
+    return texts[:VERIFICATION_ROWS], texts[VERIFICATION_ROWS:] or texts

@@ -1,0 +1,321 @@
+"""Settings of sentence encoders from the options of `kdkit distill`."""
+
+import copy
+import dataclasses
+
+from kdkit import models
+from kdkit.cli.choosing import DEPTHS
+from kdkit.cli.choosing import saved_size
+from kdkit.cli.groups import TEXTS
+from kdkit.cli.groups import BenchmarkTextOptions
+from kdkit.cli.groups import SentenceOptions
+from kdkit.cli.groups import TransferOptions
+from kdkit.cli.options import absolute
+from kdkit.cli.options import all_assignments
+from kdkit.cli.options import cache_settings
+from kdkit.cli.options import get_recipe
+from kdkit.cli.options import settings_of
+from kdkit.cli.parser import File
+from kdkit.cli.parser import given_flags
+from kdkit.cli.parser import names_in
+from kdkit.cli.parser import option
+from kdkit.cli.resolving import with_options
+from kdkit.cli.task_data import COLUMNS
+from kdkit.cli.task_data import chosen_task
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.recipes import RECIPES
+from kdkit.recipes import CopiedBlocks
+from kdkit.recipes import Recipe
+from kdkit.recipes.sentence_embedding import with_projection
+from kdkit.runs import smoke
+from kdkit.runs.directory import read_config
+from kdkit.runs.embedder_settings import EmbedderSettings
+from kdkit.settings import override
+from kdkit.training.data_settings import TextsSettings
+from kdkit.training.model_settings import ModelSettings
+from kdkit.training.model_settings import model_settings
+
+
+@dataclasses.dataclass
+class EmbedderOptions:
+    """sentence encoders (sentence_embedding)"""
+
+    PAGES = TEXTS
+
+    texts: list[File] | None = option(
+        "the texts to learn from, one per line, or tables with --column. Empty "
+        "lines, repeated texts, and texts of --task or --dev are left out."
+    )
+    pooling: str | None = option(
+        "how the teacher makes one vector, if its directory does not describe "
+        "it",
+        choices=("mean", "cls", "max"),
+    )
+    layers: list[int] | None = option(
+        "the teacher's layers that the student starts from, counted from 1, "
+        "instead of --num-layers",
+        metavar="N",
+    )
+
+
+WIDTHS = ("hidden_dim", "hidden_size", "dim")
+# Options that have no meaning for sentence encoders.
+FOREIGN = (
+    *("encoder", "teacher_weights", "pretrained", "general", "stages"),
+    *("corpus", "held_out", "train", "test", "regression"),
+    *("word_vectors", "teacher_file", "quantize", "decoder", "tokenizer"),
+    *("vocabulary_size", "task_text", "task_held_out"),
+    *names_in(TransferOptions, BenchmarkTextOptions, SentenceOptions),
+)
+# Options that --config and --smoke decide already.
+DECIDED = (
+    *names_in(EmbedderOptions),
+    *("teacher", "student", "num_layers", "task", "data_dir", "dev"),
+    *("column", *COLUMNS),
+)
+
+
+def is_about_embedders(options) -> bool:
+    """Returns whether options are for a recipe of sentence encoders.
+
+    Args:
+        options: the parsed options of `kdkit distill` or `kdkit doctor`.
+    """
+    if options.config is not None:
+        data = read_config(options.config).get("data")
+        return isinstance(data, dict) and "files" in data
+    recipe = RECIPES.get(options.recipe)
+    return recipe is not None and recipe.trains_embedder
+
+
+def reject_embedder_options(options) -> None:
+    """Rejects options that only sentence encoders have.
+
+    Args:
+        options: the parsed options of a run on a task or on text.
+
+    Raises:
+        UsageError: with the flags.
+    """
+    given = given_flags(options, names_in(EmbedderOptions))
+    if given:
+        raise UsageError(
+            f"{', '.join(given)}: for sentence encoders. Use the recipe "
+            f"sentence_embedding, or remove it. Received: {options.recipe}."
+        )
+
+
+def validate_embedder(options, checks_fields: bool = False) -> None:
+    """Validates the options of a sentence encoder, without reading its texts.
+
+    Args:
+        options: the parsed options of `kdkit distill`.
+        checks_fields: bool. Whether to check the fields of `--set` if nothing
+            else is wrong. Defaults to `False`.
+
+    Raises:
+        UsageError: with all mistakes.
+    """
+    is_new = not (options.config or options.smoke)
+    problems = []
+    try:
+        with all_mistakes() as check:
+            with check():
+                _reject_foreign(options)
+            with check():
+                _reject_decided(options)
+            with check():
+                cache_settings(options)
+            if is_new:
+                with check():
+                    _require_new(options)
+    except UsageError as error:
+        problems.append(str(error))
+    if (problems or checks_fields) and options.recipe in RECIPES:
+        settings = smoke.embedder(RECIPES[options.recipe])
+        stages = RECIPES[options.recipe].variant(options.parity).stages
+        settings = dataclasses.replace(settings, stages=stages)
+        try:
+            override(settings, all_assignments(settings, options))
+        except UsageError as error:
+            problems.append(str(error))
+    if problems:
+        raise UsageError("\n".join(problems))
+
+
+def _reject_foreign(options):
+    given = given_flags(
+        options,
+        [name for name in FOREIGN if getattr(options, name) is not False],
+    )
+    if options.model != "bert":
+        given.append("--model")
+    if len(options.teacher or ()) > 1:
+        given.append("a second --teacher")
+    if given:
+        raise UsageError(
+            f"{', '.join(given)} is not for sentence encoders, which learn "
+            "from --texts and one --teacher. Remove it."
+        )
+
+
+def _reject_decided(options):
+    source = "--config" if options.config else "--smoke"
+    given = given_flags(options, DECIDED)
+    if options.config:
+        given += given_flags(options, ("parity",))
+        given += ["--smoke"] if options.smoke else []
+    if given and (options.config or options.smoke):
+        raise UsageError(
+            f"{', '.join(given)} clashes with {source}, which decides that "
+            "already. Remove it, or change settings with --set."
+        )
+
+
+def _require_new(options):
+    """Requires the options of a new run, and that they fit together."""
+    with all_mistakes() as check:
+        with check():
+            get_recipe(options.recipe).variant(options.parity)
+        with check():
+            missing = [
+                f"--{name}"
+                for name in ("texts", "teacher")
+                if getattr(options, name) is None
+            ]
+            if missing:
+                raise UsageError(
+                    f"Missing: {', '.join(missing)}. Or try it on generated "
+                    "data with --smoke."
+                )
+        with check():
+            student = given_flags(options, ("student", "num_layers", "layers"))
+            if len(student) > 1:
+                raise UsageError(
+                    f"{' and '.join(student)} each choose the student. "
+                    "Expected one of them. Received: "
+                    f"{len(student)}. Remove the others."
+                )
+        with check():
+            pairs = given_flags(options, ("task", "dev"))
+            if len(pairs) > 1:
+                raise UsageError(
+                    "--task and --dev each name the pairs to measure on. "
+                    "Received: both. Remove one of them."
+                )
+        with check():
+            columns = given_flags(options, COLUMNS)
+            if bool(columns) != (options.dev is not None) or len(columns) == 1:
+                raise UsageError(
+                    "Your own table of scored pairs needs --dev FILE, "
+                    "--text-column A B and --label-column SCORE. Received: "
+                    f"{', '.join(given_flags(options, ('dev', *COLUMNS)))}."
+                )
+        with check():
+            if options.data_dir is not None and options.task is None:
+                raise UsageError("--data-dir needs --task. Received: none.")
+
+
+def embedder_settings(options) -> EmbedderSettings:
+    """Returns the settings of `kdkit distill` for a sentence encoder.
+
+    Args:
+        options: the parsed options.
+
+    Raises:
+        UsageError: with all mistakes.
+    """
+    validate_embedder(options)
+    if options.config:
+        settings = settings_of(EmbedderSettings, options.config)
+        if options.recipe not in (None, settings.recipe):
+            raise UsageError(
+                f"{options.config} holds a run of recipe {settings.recipe!r}. "
+                f"Received: {options.recipe!r}. Name {settings.recipe}, or "
+                "remove --config."
+            )
+    elif options.smoke:
+        settings = smoke.embedder(get_recipe(options.recipe), options.parity)
+    else:
+        settings = _new_settings(options)
+    if options.control:
+        settings = dataclasses.replace(settings, has_control=True)
+    settings = with_options(settings, options)
+    if cache := cache_settings(options):
+        settings = dataclasses.replace(settings, cache=cache)
+    return settings
+
+
+def _new_settings(options):
+    recipe = get_recipe(options.recipe)
+    (teacher,) = map(absolute, options.teacher)
+    models.check_place(teacher)
+    student = _student(options, recipe, teacher)
+    stages = recipe.variant(options.parity).stages
+    if _has_other_width(student, teacher):
+        stages = with_projection(stages)
+    return EmbedderSettings(
+        recipe=recipe.name,
+        data=_data(options),
+        teacher=teacher,
+        student=student,
+        stages=stages,
+        pooling=options.pooling,
+        parity=options.parity,
+    )
+
+
+def _data(options):
+    files = tuple(map(absolute, options.texts))
+    data = TextsSettings(files, options.column)
+    if options.task is None and options.dev is None:
+        return data
+    named = copy.copy(options)
+    named.regression = options.dev is not None  # scores, for a table
+    task = chosen_task(named)
+    return dataclasses.replace(
+        data,
+        task=task.name,
+        data_dir=absolute(options.data_dir),
+        table=task.table,
+    )
+
+
+def _student(options, recipe: Recipe, teacher):
+    """The student that options name, by default half of the teacher."""
+    if options.student is not None:
+        return model_settings(absolute(options.student))
+    if not isinstance(recipe.student, CopiedBlocks):
+        return model_settings(recipe.student)
+    layers = tuple(options.layers or ())
+    depth = saved_size(teacher, *DEPTHS)
+    if depth is None:
+        depth = models.load_embedder(
+            teacher, options.pooling or "mean"
+        )  # a preset, whose sizes are not here
+        depth = models.backbone_of(depth.model).num_layers
+    if not layers:
+        count = options.num_layers
+        if count is None:
+            count = max(depth // 2, 1)
+        layers = models.choose_blocks(recipe.student.rule, depth, count)
+        if count == 1:
+            layers = (depth,)  # its states are those that are pooled
+    if not all(1 <= layer <= depth for layer in layers):
+        raise UsageError(
+            f"--layers: expected layers from 1 to {depth}, the teacher's. "
+            f"Received: {' '.join(map(str, layers))}."
+        )
+    return ModelSettings(copy_from="teacher", copy_layers=layers)
+
+
+def _has_other_width(student, teacher):
+    """Whether a student's vectors have another width than the teacher's."""
+    if student.copy_from is not None:
+        return False
+    width = student.hidden_dim
+    if student.checkpoint is not None:
+        width = saved_size(student.checkpoint, *WIDTHS)
+    known = saved_size(teacher, *WIDTHS)
+    return width is not None and known is not None and width != known

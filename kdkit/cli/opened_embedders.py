@@ -1,0 +1,123 @@
+"""Opens embedders of the command line: a run, a directory or a file."""
+
+import dataclasses
+from collections.abc import Callable
+
+from kdkit import export
+from kdkit import models
+from kdkit import tasks
+from kdkit.cli.models import file_tokenizer
+from kdkit.errors import UsageError
+from kdkit.export import metadata
+from kdkit.taps.names import SENTENCE_EMBEDDING
+from kdkit.training.making import require_context_length
+
+LENGTH = 128  # tokens, for models that name no length
+
+
+@dataclasses.dataclass(frozen=True)
+class OpenedEmbedder:
+    """An embedder that can be measured.
+
+    Args:
+        embed: callable from a list of texts to a float array of shape
+            `(num_texts, dimensions)`.
+        model: `keras.Model`, or `None` for an exported file.
+        tokenizer: a keras-hub tokenizer.
+        sequence_length: int. The largest sequence length in tokens.
+        dimensions: int or `None`. The width of the vectors, if known.
+    """
+
+    embed: Callable
+    model: object
+    tokenizer: object
+    sequence_length: int
+    dimensions: int | None
+
+
+def is_embedder(place) -> bool:
+    """Returns whether a MODEL is an embedder, by its run and its files.
+
+    Args:
+        place: `kdkit.cli.models.Place`.
+    """
+    # Only sentence encoders are trained on files of texts without labels.
+    if "files" in (place.config.get("data") or {}):
+        return True
+    if models.has_embedder(place.path):
+        return True
+    return place.path.is_file() and _output_of(place.path) == SENTENCE_EMBEDDING
+
+
+def _output_of(path):
+    """The outputs of a file that kdkit exported, `None` for others."""
+    exporter = export.exporter_of(path)
+    if exporter is None:
+        return None
+    if exporter.name == "litert":
+        return getattr(metadata.read(path), "outputs", None)
+    return getattr(export.open_file(path), "outputs", None)
+
+
+def open_embedder(place, options) -> OpenedEmbedder:
+    """Opens the embedder at a `Place`.
+
+    Args:
+        place: `kdkit.cli.models.Place`.
+        options: parsed options with `pooling`, `sequence_length` and
+            `tokenizer`.
+
+    Raises:
+        UsageError: if the model is not an embedder, an option does not fit, or
+            a file's tokenizer is unknown.
+    """
+    if export.exporter_of(place.path) is not None:
+        if options.pooling is not None:
+            raise UsageError(
+                "--pooling is for directories without a description of it. "
+                f"Received: the exported file {place.path}. Remove it."
+            )
+        file = export.open_file(place.path, kind="encoder")
+        if getattr(file, "outputs", SENTENCE_EMBEDDING) != SENTENCE_EMBEDDING:
+            raise UsageError(
+                f"{place.path} returns {file.outputs}. Expected the file of an "
+                "embedder, which returns one vector for each text. Export one "
+                "with kdkit export."
+            )
+        return _opened(
+            file,
+            file_tokenizer(place, options),
+            _length(place, options, None, file.sequence_length),
+        )
+    if options.tokenizer is not None:
+        raise UsageError(
+            "--tokenizer is for exported files. Received: "
+            f"{place.path}, which has its own. Remove it."
+        )
+    loaded = models.load_embedder(place.path, options.pooling)
+    length = _length(
+        place,
+        options,
+        loaded.sequence_length,
+        models.num_positions(loaded.model),
+    )
+    return _opened(loaded.model, loaded.tokenizer, length, loaded.model)
+
+
+def _opened(predict, tokenizer, length, model=None):
+    def embed(texts):
+        return tasks.embed_texts(predict, texts, tokenizer, length)
+
+    width = None if model is None else models.embedding_width(model)
+    return OpenedEmbedder(embed, model, tokenizer, length, width)
+
+
+def _length(place, options, own, most):
+    """The sequence length: the user's, the model's, or the run's."""
+    if options.sequence_length is not None:
+        require_context_length(
+            options.sequence_length, most, "--sequence-length "
+        )
+        return options.sequence_length
+    length = own or place.data_setting("sequence_length", None) or LENGTH
+    return length if most is None else min(length, most)

@@ -1,0 +1,296 @@
+"""Stores texts without labels, encoded, on disk.
+
+The texts are read twice, line by line: first to choose them, then to encode
+those that were chosen. Memory holds a few numbers per text.
+"""
+
+import array
+import contextlib
+import dataclasses
+import hashlib
+import json
+import pathlib
+from collections.abc import Callable
+from collections.abc import Iterable
+
+import numpy as np
+
+from kdkit.data.encoding import EncodedExamples
+from kdkit.data.encoding import encoded_steps
+from kdkit.data.unlabeled import normalized
+from kdkit.errors import UsageError
+from kdkit.io.disk import writing
+from kdkit.io.files import digest
+from kdkit.io.files import fits_own_digest
+from kdkit.io.files import staged
+from kdkit.io.files import with_own_digest
+from kdkit.io.files import write_text
+from kdkit.io.reading import has_text
+from kdkit.io.reading import read_json
+
+INDEX = "index.json"
+COLUMNS = {"token_ids": "int32", "lengths": "int32", "hashes": "uint64"}
+COUNTS = ("texts", "empty", "repeated", "left_out")
+NUMBERS = ("num_truncated", *COUNTS)
+
+
+def text_hash(text: str) -> int:
+    """Returns 64 bits that identify a text. Letter case and spaces are ignored.
+
+    >>> text_hash("A  fine film") == text_hash("a fine film ")
+    True
+    """
+    content = normalized((text,))[0].encode(errors="surrogatepass")
+    return int.from_bytes(
+        hashlib.blake2b(content, digest_size=8).digest(), "big"
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TextChoice:
+    """The lines to train on, and the counts of the other ones.
+
+    Args:
+        is_chosen: bool array of shape `(num_lines,)`.
+        counts: dict by `COUNTS`: lines with text, empty lines, repeated texts,
+            and texts left out because they are known.
+    """
+
+    is_chosen: np.ndarray
+    counts: dict[str, int]
+
+    def part(self, every: int, held_out: bool) -> np.ndarray:
+        """Returns which lines are held out, or which others are chosen.
+
+        Args:
+            every: int. One in so many chosen texts is held out, beginning with
+                the first. 0 for none.
+            held_out: bool. Whether to return the held-out lines.
+
+        Returns:
+            Bool array of shape `(num_lines,)`.
+        """
+        number = np.cumsum(self.is_chosen) - 1
+        is_held_out = (
+            self.is_chosen & bool(every) & (number % max(every, 1) == 0)
+        )
+        return is_held_out if held_out else self.is_chosen & ~is_held_out
+
+
+def choose_texts(lines: Iterable[str], known: Iterable[str] = ()) -> TextChoice:
+    """Chooses the lines that have text, once each, without known texts.
+
+    Args:
+        lines: iterable of strings.
+        known: iterable of strings. Texts to leave out, such as those of dev.
+            Defaults to none.
+
+    >>> choice = choose_texts(["a dog", "", "A  dog", "a cat"], ["A cat"])
+    >>> choice.is_chosen.tolist(), choice.counts["left_out"]
+    ([True, False, False, False], 1)
+    """
+    hashes, has_one = array.array("Q"), bytearray()
+    for line in lines:
+        has_one.append(has_text(line))
+        if has_one[-1]:
+            hashes.append(text_hash(line))
+    hashes = (
+        np.frombuffer(hashes, "uint64") if hashes else np.empty(0, "uint64")
+    )
+    is_first = np.zeros(len(hashes), "bool")
+    is_first[np.unique(hashes, return_index=True)[1]] = True
+    is_known = np.isin(hashes, np.array([*map(text_hash, known)], "uint64"))
+    is_chosen = np.frombuffer(has_one, "bool").copy()
+    is_chosen[is_chosen] = is_first & ~is_known
+    return TextChoice(
+        is_chosen,
+        {
+            "texts": len(hashes),
+            "empty": len(has_one) - len(hashes),
+            "repeated": int((~is_first & ~is_known).sum()),
+            "left_out": int(is_known.sum()),
+        },
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class StoredTexts(EncodedExamples):
+    """Texts whose token ids are mapped from a file.
+
+    Args:
+        counts: dict, as in `TextChoice`.
+    """
+
+    counts: dict[str, int] = dataclasses.field(kw_only=True)
+
+    def contents(self):
+        ends = (self.starts + self.lengths).tolist()
+        for start, end in zip(self.starts.tolist(), ends, strict=True):
+            yield (
+                np.array(self.token_ids[start:end]),
+                np.zeros(end - start, "int32"),
+            )
+
+
+def store_texts(
+    read: Callable[[], Iterable[str]],
+    choose: Callable[[], TextChoice],
+    tokenizer,
+    sequence_length: int,
+    directory,
+    every: int = 0,
+    held_out: bool = False,
+) -> StoredTexts:
+    """Encodes texts and writes them to disk, or opens the stored ones.
+
+    Args:
+        read: callable without arguments that returns an iterator of lines.
+        choose: callable without arguments that returns the `TextChoice` for
+            these lines. Not called if the texts are stored.
+        tokenizer, sequence_length: as in `kdkit.data.encode`.
+        directory: path. The folder for the texts; created if needed.
+        every, held_out: as in `TextChoice.part`.
+
+    Returns:
+        `StoredTexts`, without labels.
+
+    Raises:
+        UsageError: if no text is chosen.
+    """
+    directory = pathlib.Path(directory)
+    index = _read_index(directory)
+    if index is None:
+        choice = choose()
+        is_wanted = choice.part(every, held_out)
+        if not is_wanted.any():
+            raise UsageError(
+                "No text is left to "
+                f"{'measure on' if held_out else 'train on'}. Expected at "
+                "least one that is not empty, not repeated and not in the "
+                f"data for evaluation. Received: {_in_words(choice.counts)}. "
+                "Name more text."
+            )
+        lines = (
+            (line,)
+            for line, is_one in zip(read(), is_wanted.tolist(), strict=True)
+            if is_one
+        )
+        _store(lines, tokenizer, sequence_length, directory, choice.counts)
+        index = _read_index(directory)
+    token_ids, lengths = (
+        _column(directory, name) for name in list(COLUMNS)[:2]
+    )
+    return StoredTexts(
+        token_ids=token_ids,
+        # One zero, which takes no memory per token.
+        segment_ids=np.broadcast_to(np.zeros((), "int8"), token_ids.shape),
+        lengths=np.array(lengths),
+        labels=None,
+        sequence_length=sequence_length,
+        num_truncated=index["num_truncated"],
+        pad_token_id=tokenizer.pad_token_id,
+        counts={name: index[name] for name in COUNTS},
+    )
+
+
+def read_hashes(directory) -> np.ndarray | None:
+    """Returns the sorted hashes of stored texts, see `text_hash`.
+
+    Args:
+        directory: path, as in `store_texts`.
+
+    Returns:
+        `uint64` array of shape `(num_texts,)`, or `None` if no texts are
+        stored, or a file has changed.
+    """
+    directory = pathlib.Path(directory)
+    if _read_index(directory) is None:
+        return None
+    return np.array(_column(directory, "hashes"))
+
+
+def _in_words(counts):
+    return (
+        f"{counts['texts']} texts, {counts['repeated']} of them repeated and "
+        f"{counts['left_out']} in the data for evaluation, and "
+        f"{counts['empty']} empty lines"
+    )
+
+
+def _store(rows, tokenizer, sequence_length, directory, counts):
+    """Writes the columns, then the index: an index means success."""
+    with writing(directory):
+        (directory / INDEX).unlink(missing_ok=True)
+    hashes, num_truncated = array.array("Q"), 0
+
+    def hashed():
+        for row in rows:
+            hashes.append(text_hash(*row))
+            yield row
+
+    with contextlib.ExitStack() as stack:
+        paths = {
+            name: stack.enter_context(staged(directory / name))
+            for name in COLUMNS
+        }
+        files = {
+            name: stack.enter_context(open(path, "wb"))
+            for name, path in paths.items()
+        }
+        for step in encoded_steps(hashed(), 1, tokenizer, sequence_length):
+            num_truncated += int(step["truncated"].sum())
+            for name in ("token_ids", "lengths"):
+                files[name].write(step[name].astype(COLUMNS[name]).tobytes())
+        files["hashes"].write(
+            np.sort(np.frombuffer(hashes, "uint64")).tobytes()
+        )
+    index = {
+        "num_truncated": num_truncated,
+        **counts,
+        "bytes": {name: (directory / name).stat().st_size for name in COLUMNS},
+        "sha256": _digests(directory),
+    }
+    write_text(directory / INDEX, json.dumps(with_own_digest(index)))
+
+
+def _digests(directory):
+    """The checksums of the columns by name."""
+    return {name: digest(directory / name) for name in COLUMNS}
+
+
+def _read_index(directory):
+    """The index of complete and unchanged columns, otherwise `None`."""
+    try:
+        index = read_json(directory / INDEX, "an index", _of_index)
+        sizes = {name: (directory / name).stat().st_size for name in COLUMNS}
+        if sizes != index["bytes"] or index["sha256"] != _digests(directory):
+            return None
+        lengths = _column(directory, "lengths")
+        if (
+            not (lengths >= 0).all()
+            or int(lengths.sum()) * 4 != sizes["token_ids"]
+            or len(lengths) * 8 != sizes["hashes"]
+        ):
+            return None
+    except (OSError, ValueError):  # also UsageError: missing or damaged
+        return None
+    return index
+
+
+def _of_index(index):
+    """The error in an index, or `None`."""
+    if not all(
+        type(index.get(name)) is int and index[name] >= 0 for name in NUMBERS
+    ):
+        return f"expected the numbers {', '.join(NUMBERS)}"
+    if not isinstance(index.get("sha256"), dict) or not isinstance(
+        index.get("bytes"), dict
+    ):
+        return "expected the sizes and the checksums of files"
+    if not fits_own_digest(index):
+        return "expected its content to match its checksum"
+    return None
+
+
+def _column(directory, name):
+    return np.memmap(directory / name, dtype=COLUMNS[name], mode="r")

@@ -1,0 +1,126 @@
+"""Exports embedders to directories that sentence-transformers loads."""
+
+import pathlib
+
+from kdkit import models
+from kdkit.errors import UsageError
+from kdkit.export.exporters import Exporter
+from kdkit.export.exporters import get_exporter
+from kdkit.export.exporters import register_exporter
+from kdkit.export.inputs import ENCODER
+from kdkit.export.transformers_checkpoint import Checkpoint
+from kdkit.export.transformers_checkpoint import default_tokenizer
+from kdkit.export.verification import ExportReport
+from kdkit.models.places import MODULES
+
+
+@register_exporter("sentence_transformers")
+class SentenceTransformers(Exporter):
+    """The directory of an embedder, with its tokenizer.
+
+    kdkit loads such a directory as a model (`kdkit.models.load_embedder`,
+    `kdkit evaluate`), so `open_file` is for other formats.
+    """
+
+    title = "sentence-transformers directory"
+    kinds = (ENCODER,)
+    prefers_fixed_length = True  # the length to which texts are truncated
+    takes_threads = False  # TensorFlow sets them for the whole process
+    is_checkpoint = True
+    options = ("tokenizer",)
+
+    def owns(self, path):
+        return (path / MODULES).is_file()
+
+    def file_name(self, label, precision):
+        return f"{label}-sentence_transformers"
+
+    def validate(self, source):
+        if not source.is_embedder:
+            raise UsageError(
+                "sentence-transformers loads embedders. Expected a model that "
+                "returns sentence embeddings. Received: a model that returns "
+                f"{source.outputs}. Write classifiers with --format hf."
+            )
+        if source.sequence_length is None:
+            raise UsageError(
+                "sentence-transformers truncates texts to one length. Expected "
+                "sequence_length=N. Received: None. Pass for example "
+                "sequence_length=128."
+            )
+
+    def prepare(self, source, precision, outputs, tokenizer=None):
+        if not models.is_embedder(source.model):  # another width
+            raise UsageError(
+                "A sentence-transformers directory has all dimensions. "
+                "Received: dimensions="
+                f"{source.model.output.shape[-1]}. Remove it, and load the "
+                "directory with SentenceTransformer(path, truncate_dim=N)."
+            )
+        source = default_tokenizer(source, tokenizer)
+        if source.extras is None:
+            raise UsageError(
+                "sentence-transformers needs the tokenizer of the model. "
+                "Expected a keras-hub tokenizer. Received: tokenizer=None."
+            )
+        return super().prepare(source, precision, outputs)
+
+    def write(self, source, path, precision):
+        models.save_sentence_transformer(
+            source.model, source.extras, path, source.sequence_length
+        )
+
+    def open(self, path, threads=1):
+        return Checkpoint(path, models.load_embedder(path).model)
+
+
+def to_sentence_transformers(
+    model,
+    path: str | pathlib.Path,
+    tokenizer,
+    sequence_length: int = 128,
+    verification_data=None,
+    overwrite: bool = False,
+) -> ExportReport:
+    """Writes an embedder as a sentence-transformers directory, checked.
+
+    `sentence_transformers.SentenceTransformer(path)` loads the directory. Its
+    vectors differ from the Keras model's only by rounding.
+    `kdkit.models.load_embedder` and `kdkit evaluate` load it too.
+
+    Args:
+        model: an embedder, see `kdkit.models.make_embedder`, on an encoder
+            that transformers has.
+        path: string or path. The directory to write.
+        tokenizer: the model's keras-hub tokenizer.
+        sequence_length: int. The length in tokens to which texts are truncated.
+            Defaults to 128.
+        verification_data: batches, as in `to_litert`.
+        overwrite: bool. Whether to replace such a directory. Defaults to
+            `False`.
+
+    Returns:
+        An `ExportReport`. The differences are those of the model that is built
+        again from the files.
+
+    Raises:
+        UsageError: (a `ValueError`) if an argument is invalid, the path exists,
+            or transformers has no such model. Nothing is written.
+        RunError: (a `RuntimeError`) if vectors or token ids differ. No
+            directory remains.
+
+    Example:
+
+    ```python
+    kdkit.export.to_sentence_transformers(student, "student/", tokenizer)
+    embedder = sentence_transformers.SentenceTransformer("student/")
+    ```
+    """
+    return get_exporter("sentence_transformers").export(
+        model,
+        path,
+        sequence_length=sequence_length,
+        verification_data=verification_data,
+        overwrite=overwrite,
+        tokenizer=tokenizer,
+    )

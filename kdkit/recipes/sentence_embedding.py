@@ -1,0 +1,119 @@
+"""Sentence embeddings: a small encoder learns the vectors of a large one.
+
+The student's vector of a text moves towards the teacher's vector of the same
+text, as in Reimers and Gurevych, 2020, https://arxiv.org/abs/2004.09813,
+equation 1, for one language. Vectors of length 1 are compared by their cosine;
+`--parity mse` is the squared error of the paper. The student starts from some
+of the teacher's layers, evenly from the first to the last.
+
+    kdkit distill sentence_embedding --texts captions.txt reviews.txt \\
+        --teacher all-MiniLM-L6-v2 --num-layers 3 --task stsb \\
+        --data-dir GLUE --run-dir runs/encoder
+
+Only text is needed: a teacher's vector replaces the label. Every vector is
+computed once and cached in RUN/teacher_cache. `--task` or `--dev` names scored
+pairs to measure on (Spearman's correlation of the cosines); texts that occur in
+them are left out of `--texts`.
+
+`--parity layers` adds the states and the relations of TinyBERT and MiniLM.
+A student with random weights (`--student PRESET`) whose vectors have another
+width than the teacher's learns through a dense layer, which is not part of the
+student.
+
+Smoke run: `kdkit distill sentence_embedding --smoke --run-dir RUN`.
+
+Departures from the paper: docs/fidelity.md.
+"""
+
+import dataclasses
+
+from kdkit.distillation.objective import Objective
+from kdkit.losses import HiddenStateCosine
+from kdkit.losses import HiddenStateMSE
+from kdkit.losses import RelationKLDivergence
+from kdkit.recipes.recipe import CopiedBlocks
+from kdkit.recipes.recipe import Recipe
+from kdkit.recipes.stages import Stage
+
+TAP = "sentence_embedding"
+COSINE = Objective(HiddenStateCosine(), tap=TAP)
+LAYERS = (
+    Objective(
+        HiddenStateMSE(), tap="hidden_states", name="hidden_state_mse"
+    ),
+    Objective(
+        RelationKLDivergence(), tap="values", layer_map="final",
+        name="value_relations",
+    ),
+)  # fmt: skip
+
+
+def _stages(*objectives):
+    return (
+        Stage(
+            name="distillation",
+            data="texts",
+            epochs=1,
+            learning_rate=2e-4,
+            schedule="cosine",
+            batch_size=64,
+            objectives=objectives,
+        ),
+    )
+
+
+def with_projection(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """Returns stages for a student whose vectors have another width.
+
+    A dense layer maps the student's vectors, and its hidden states, to the
+    teacher's width. It is trained with the student and not saved.
+
+    Args:
+        stages: tuple of `Stage`.
+    """
+    return tuple(
+        dataclasses.replace(
+            stage,
+            objectives=tuple(
+                dataclasses.replace(one, projection="shared")
+                if one.tap in (TAP, "hidden_states")
+                else one
+                for one in stage.objectives
+            ),
+        )
+        for stage in stages
+    )
+
+
+def contrastive(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+    """Returns the control without a teacher, with as many updates.
+
+    Two vectors of a text, with two dropout masks, are each other's positives,
+    and the other texts of the batch negatives (Gao et al., 2021,
+    https://arxiv.org/abs/2104.08821).
+
+    Args:
+        stages: tuple of `Stage`.
+    """
+    return tuple(
+        dataclasses.replace(
+            stage,
+            name="contrastive" if number == 0 else f"contrastive_{number + 1}",
+            objectives=(),
+            hard_label_weight=1.0,
+        )
+        for number, stage in enumerate(stages)
+    )
+
+
+RECIPE = Recipe(
+    name="sentence_embedding",
+    title="the vectors of a sentence encoder, on any text",
+    paper="Reimers and Gurevych, 2020, https://arxiv.org/abs/2004.09813",
+    stages=_stages(COSINE),
+    student=CopiedBlocks("teacher", "spread"),
+    parities={
+        "mse": {"stages": _stages(Objective(HiddenStateMSE(), tap=TAP))},
+        "layers": {"stages": _stages(COSINE, *LAYERS)},
+    },
+)

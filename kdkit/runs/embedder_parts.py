@@ -1,0 +1,270 @@
+"""The parts of runs that distil a sentence encoder: models, texts, cache."""
+
+import dataclasses
+import logging
+import pathlib
+
+import keras
+
+from kdkit import models
+from kdkit.doctor import OK
+from kdkit.doctor import RUINS
+from kdkit.doctor import WARNING
+from kdkit.doctor import Finding
+from kdkit.doctor import Findings
+from kdkit.doctor.text_examination import examine_text_words
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.io.files import staged
+from kdkit.models import LoadedModel
+from kdkit.models import Pooling
+from kdkit.runs.build import Leg
+from kdkit.runs.build import Parts
+from kdkit.runs.build import require_fitting_objectives
+from kdkit.runs.embedder_settings import EmbedderSettings
+from kdkit.runs.events import Doctor
+from kdkit.runs.events import Evaluation
+from kdkit.runs.events import Unlabeled
+from kdkit.runs.inputs import files_digest
+from kdkit.runs.inputs import model_digest
+from kdkit.runs.inputs import rows_digest
+from kdkit.runs.log import decide
+from kdkit.runs.log import format_metrics
+from kdkit.runs.log import log_model
+from kdkit.runs.pipeline import place_of_step
+from kdkit.runs.settings import PretrainSettings
+from kdkit.taps import own_names
+from kdkit.training.caching import TeacherCaches
+from kdkit.training.embedding_data import load_texts
+from kdkit.training.making import DATA_LENGTH
+from kdkit.training.making import require_length
+from kdkit.training.task_data import make_forward
+from kdkit.training.task_data import open_pairs
+
+_log = logging.getLogger(__name__)
+TEXTS = "texts"  # the folder of the encoded texts in a run
+
+
+class EmbedderParts(Parts):
+    """The parts of an `EmbedderSettings` run."""
+
+    def __init__(self, settings, place, pretrained=None):
+        super().__init__(settings, place, pretrained)
+        self.task = open_pairs(settings.data)
+        self._teacher_place = settings.teacher
+        if isinstance(settings.teacher, PretrainSettings):
+            self._teacher_place = str(place_of_step(place, "teacher"))
+
+    def inputs(self):
+        data, student = self.settings.data, self.settings.student
+        inputs = {TEXTS: files_digest(data.files)}
+        if self.task is not None:
+            rows = self.task.load(data.dev_split, data.data_dir)
+            inputs[data.dev_split] = rows_digest(rows)
+        if isinstance(self.settings.teacher, str):
+            inputs["teacher"] = model_digest(self.settings.teacher)
+        if student.checkpoint is not None:
+            inputs["student"] = model_digest(student.checkpoint)
+        return inputs
+
+    def check(self, run, force, has_steps):
+        if has_steps:  # otherwise reported together with mistakes in models
+            self._check_files()
+
+    def _check_files(self):
+        data = self.settings.data
+        with all_mistakes() as check:
+            with check():
+                data.check()
+            if self.task is not None:
+                with check():
+                    self.task.check_data([data.dev_split], data.data_dir)
+            if self.settings.cache is not None:
+                with check():
+                    self._cache_settings.check()
+
+    @property
+    def _cache_settings(self):
+        """The cache's settings, with its directory in the run directory."""
+        settings = self.settings.cache
+        place = pathlib.Path(self.place, settings.directory)
+        return dataclasses.replace(settings, directory=str(place))
+
+    def build(self):
+        settings = self.settings
+        keras.utils.set_random_seed(settings.seed)
+        with all_mistakes() as check:
+            with check():
+                self._check_files()
+            with check():
+                with self.distribution.scope(), own_names():
+                    self.teacher = models.load_embedder(
+                        self._teacher_place, settings.pooling
+                    )
+                self._length = self._fitting_length(self.teacher.model)
+                self._student = self._make("student")
+                with self.distribution.scope():
+                    require_fitting_objectives(
+                        settings.stages, self.teacher.model, self._student
+                    )
+        self._forward = make_forward(self.teacher.model)
+
+    def _make(self, arm):
+        """An arm's model, with the same weights at the start for each arm."""
+        settings = self.settings
+        keras.utils.set_random_seed(settings.seed)
+        with self.distribution.scope(), own_names():
+            model = make_student(settings, self.teacher)
+            self._fitting_length(model)
+            if arm == "student":
+                self.tokenizer = self.teacher.tokenizer
+            return models.in_policy(model, settings.dtype_policy)
+
+    def _fitting_length(self, model):
+        length = self.settings.data.sequence_length
+        require_length(length, model, DATA_LENGTH)
+        return length
+
+    def examine(self, run, force):
+        if run.is_read_only or run.events(Doctor):
+            return None
+        findings = Findings(keeps_mistakes=False)
+        self.examine_texts(findings)
+        if not any(one.outcome in (WARNING, RUINS) for one in findings):
+            return None
+        decide(findings, force)
+        return findings
+
+    def examine_texts(self, findings: Findings) -> None:
+        """Counts the texts with words that the tokenizer has no token for.
+
+        Args:
+            findings: `Findings` to append to.
+        """
+        examine_text_words(
+            "the texts", self.settings.data, self.tokenizer, findings
+        )
+
+    def open_caches(self):
+        if self.settings.cache is not None:
+            self.caches = TeacherCaches(
+                self._cache_settings,
+                [self.teacher],
+                [self._teacher_place],
+                distribution=self.distribution,
+            )
+
+    def load(self, run):
+        self._source, self._counts = load_texts(
+            self.settings.data, self.task, self.tokenizer, self.place / TEXTS
+        )
+
+    def measure(self, run):
+        if not run.events(Unlabeled):
+            run.log(Unlabeled(**self._counts))
+        if self.task is None:
+            return
+        start = make_forward(models.in_policy(self._student, "float32"))
+        for arm, forward, what in (
+            ("teacher", self._forward, "teacher"),
+            ("student", start, "student before training"),
+        ):
+            known = [
+                event
+                for event in run.events(Evaluation)
+                if (event.arm, event.stage) == (arm, None)
+            ]
+            if known:
+                continue
+            found = self._source.pairs(forward)
+            run.log(Evaluation(arm=arm, stage=None, epoch=None, **found))
+            _log.info(
+                f"{what}: {format_metrics(found['metrics'])} on "
+                f"{found['split']}."
+            )
+
+    @property
+    def arms(self):
+        return tuple(self.settings.arms)
+
+    def legs(self, run, name):
+        settings, model = self.settings, self._student
+        if name != "student":
+            model = self._make(name)
+        log_model(run, name, model, settings.student)
+        log_model(run, "teacher", self.teacher.model)
+        return [
+            Leg(
+                model,
+                [self.teacher.model],
+                self._source,
+                settings.arms[name],
+                caches=self.caches,
+                on_text=True,
+            )
+        ]
+
+    def save(self, run, name, model):
+        path = self.place / name
+        if run.is_read_only or path.exists():
+            return
+        size = models.stored_size(model)
+        with staged(path, size) as partial, own_names():
+            model = models.in_policy(model, "float32")
+            models.save_embedder(model, self.tokenizer, partial, self._length)
+
+
+def make_student(
+    settings: EmbedderSettings, teacher: LoadedModel
+) -> keras.Model:
+    """Returns the sentence encoder to train.
+
+    Args:
+        settings: `EmbedderSettings`.
+        teacher: `kdkit.models.LoadedModel`. The student has its token ids and
+            its pooling.
+
+    Raises:
+        UsageError: if the student has other token ids.
+    """
+    student = settings.student
+    if student.copy_from is not None:
+        if student.copy_from != "teacher":
+            raise UsageError(
+                'A sentence encoder starts from copy_from="teacher". Received: '
+                f"{student.copy_from!r}. Use --student {student.copy_from}, or "
+                "the teacher's layers."
+            )
+        return models.dropped_layers(teacher.model, student.copy_layers)
+    pooling = models.pooling_of(teacher.model)
+    pooling = Pooling(pooling.mode, pooling.normalize)  # no dense layers
+    if student.checkpoint is not None:
+        loaded = models.load_embedder(student.checkpoint, pooling.mode)
+        models.check_same_ids(teacher.tokenizer, loaded.tokenizer)
+        return loaded.model
+    tokenizer = teacher.tokenizer
+    backbone = models.student(
+        student.config(), vocabulary_size=tokenizer.vocabulary_size()
+    )
+    models.family_tokenizer(backbone, tokenizer)  # raises if it does not fit
+    return models.make_embedder(backbone, pooling)
+
+
+def diagnose_embedder(settings: EmbedderSettings, run_dir) -> Findings:
+    """Returns the findings about a run, without training or writing.
+
+    Args:
+        settings: `EmbedderSettings`.
+        run_dir: string or path.
+    """
+    findings = Findings()
+    parts = EmbedderParts(settings, run_dir)
+    if isinstance(settings.teacher, PretrainSettings):
+        with findings.attempt("files"):
+            settings.data.check()
+        return findings
+    with findings.attempt("models"):
+        parts.build()
+        findings.add(Finding("models", OK, "Teacher and student fit."))
+        parts.examine_texts(findings)
+    return findings

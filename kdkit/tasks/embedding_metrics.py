@@ -1,0 +1,334 @@
+"""Metrics of sentence embeddings: pairs with scores, retrieval, bitext.
+
+All compare vectors by their cosine. The functions take vectors of any model and
+need neither Keras nor a task.
+"""
+
+from collections.abc import Iterator
+from collections.abc import Mapping
+
+import numpy as np
+import sklearn.metrics
+
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.tasks.metrics import pearson
+from kdkit.tasks.metrics import spearman
+
+DEPTHS = (1, 10, 100)  # the numbers of documents of recall
+DEPTH = 10  # the number of documents of nDCG and MRR
+BLOCK = 1 << 24  # cosines in memory at a time, 64 MiB
+SAME = 1e-6  # a smaller difference between float32 cosines is rounding
+
+
+def cosines(first, second) -> np.ndarray:
+    """Returns the cosine of each vector with the vector in the same row.
+
+    Args:
+        first: float array of shape `(num_pairs, dimensions)`.
+        second: float array of the same shape.
+
+    Returns:
+        `float64` array of shape `(num_pairs,)`; 0 for vectors of zeros.
+
+    Raises:
+        UsageError: (a `ValueError`) if the shapes differ or there is no row.
+        RunError: if a number is not finite.
+
+    >>> cosines([[1.0, 0.0], [3.0, 4.0]], [[0.0, 2.0], [6.0, 8.0]]).tolist()
+    [0.0, 1.0]
+    """
+    first, second = (
+        _directions(first, "float64"),
+        _directions(second, "float64"),
+    )
+    if first.shape != second.shape:
+        raise UsageError(
+            "Cosines of pairs need two arrays of the same shape (num_pairs, "
+            f"dimensions). Received: {first.shape} and {second.shape}. Embed "
+            "both texts of every pair with the same model."
+        )
+    return np.einsum("pd,pd->p", first, second)
+
+
+def pair_metrics(first, second, scores) -> dict[str, float]:
+    """Compares the cosines of pairs of texts with the scores of people.
+
+    Args:
+        first: float array of shape `(num_pairs, dimensions)`. The vectors of
+            the first texts.
+        second: float array of the same shape. Those of the second texts.
+        scores: float array of shape `(num_pairs,)`, larger for more similar
+            texts, such as 0 to 5 in STS-B.
+
+    Returns:
+        Dict with `"spearman"`, the rank correlation between cosines and scores,
+        and `"pearson"`, their correlation. Both are from -1 to 1, and 0 if all
+        cosines or all scores are equal.
+
+    Raises:
+        UsageError: (a `ValueError`) if the numbers of rows differ.
+        RunError: if a number is not finite.
+
+    >>> first = [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]
+    >>> second = [[1.0, 0.0], [1.0, 1.0], [0.0, 1.0]]
+    >>> metrics = pair_metrics(first, second, [5.0, 4.0, 1.0])
+    >>> {name: round(value, 3) for name, value in metrics.items()}
+    {'spearman': 1.0, 'pearson': 0.999}
+    """
+    similarities = cosines(first, second)
+    scores = np.asarray(scores, "float64")
+    if scores.shape != similarities.shape:
+        raise UsageError(
+            "Each pair needs one score. Received: "
+            f"{len(similarities)} pairs and scores of shape {scores.shape}."
+        )
+    return {
+        "spearman": spearman(scores, similarities),
+        "pearson": pearson(scores, similarities),
+    }
+
+
+def bitext_metrics(sources, targets) -> dict[str, float]:
+    """Measures how often a text's nearest neighbour is its translation.
+
+    Args:
+        sources: float array of shape `(num_pairs, dimensions)`. The vectors of
+            texts in one language.
+        targets: float array of the same shape. Those of their translations, in
+            the same order.
+
+    Returns:
+        Dict with `"accuracy"`, the mean of the next two;
+        `"source_to_target_accuracy"`, the share of sources whose translation
+        has the largest cosine of all targets; and
+        `"target_to_source_accuracy"`, the same for targets. If several texts
+        have the largest cosine, such as a text that occurs twice, each counts
+        as an equal part of a hit, so that a model with the same vector for
+        every text is at chance.
+
+    Raises:
+        UsageError: (a `ValueError`) if the shapes differ or there is no row.
+        RunError: if a number is not finite.
+
+    >>> bitext_metrics([[1.0, 0.0], [0.0, 1.0]], [[2.0, 1.0], [1.0, 0.5]])
+    {'accuracy': 0.5, 'source_to_target_accuracy': 0.5, ...
+    """
+    sources, targets = _directions(sources), _directions(targets)
+    if sources.shape != targets.shape:
+        raise UsageError(
+            "Each source needs one target, with a vector of the same width. "
+            f"Received: sources of shape {sources.shape}, targets of shape "
+            f"{targets.shape}."
+        )
+    forward, back = _hits(sources, targets), _hits(targets, sources)
+    return {
+        "accuracy": (forward + back) / 2,
+        "source_to_target_accuracy": forward,
+        "target_to_source_accuracy": back,
+    }
+
+
+def _hits(texts, others):
+    """The share of texts whose own translation is the nearest text."""
+    hits = 0.0
+    for start, similarities in _similarities(texts, others):
+        rows = np.arange(len(similarities))
+        own = similarities[rows, start + rows][:, np.newaxis]
+        is_beaten = (similarities > own + SAME).any(axis=1)
+        num_same = (similarities >= own - SAME).sum(axis=1)
+        hits += float((~is_beaten / num_same).sum())
+    return hits / len(texts)
+
+
+def retrieval_metrics(
+    queries, documents, judgements: Mapping[int, Mapping[int, float]]
+) -> dict[str, float]:
+    """Ranks all documents for each query by cosine, and measures the ranking.
+
+    Only queries with a relevant document count.
+
+    Args:
+        queries: float array of shape `(num_queries, dimensions)`.
+        documents: float array of shape `(num_documents, dimensions)`.
+        judgements: dict from the number of a query, from 0, to a dict from the
+            number of a document to its relevance. Documents with a relevance
+            above 0 are relevant. Documents without a judgement are not.
+
+    Returns:
+        Dict with `"ndcg@10"`, the normalised discounted cumulative gain of the
+        first 10 documents, with the relevance as gain; `"mrr@10"`, the mean of
+        1 / rank of the first relevant document, 0 if it is not among the first
+        10; and `"recall@1"`, `"recall@10"` and `"recall@100"`, the mean share
+        of the relevant documents that are among the first ones.
+
+    Raises:
+        UsageError: (a `ValueError`) if the widths differ, a judgement names a
+            query or document that does not exist, or no document is relevant.
+        RunError: if a number is not finite.
+
+    References:
+     - [Järvelin and Kekäläinen, 2002](https://doi.org/10.1145/582415.582418)
+
+    >>> metrics = retrieval_metrics(
+    ...     [[1.0, 0.0]], [[0.0, 1.0], [1.0, 1.0], [1.0, 0.1]], {0: {1: 1}}
+    ... )
+    >>> {name: round(value, 3) for name, value in metrics.items()}
+    {'ndcg@10': 0.631, 'mrr@10': 0.5, 'recall@1': 0.0, 'recall@10': 1.0, ...
+    """
+    queries, documents = _directions(queries), _directions(documents)
+    if queries.shape[1] != documents.shape[1]:
+        raise UsageError(
+            "Queries and documents need vectors of the same width. Received: "
+            f"{queries.shape[1]} and {documents.shape[1]}. Embed both with the "
+            "same model."
+        )
+    relevant = _relevant_documents(judgements, len(queries), len(documents))
+    rows = sorted(relevant)
+    relevant = [relevant[row] for row in rows]
+    ranked, _ = nearest(queries[rows], documents, max(DEPTHS))
+    hits = np.array(
+        [
+            [one in judged for one in found]
+            for judged, found in zip(relevant, ranked.tolist(), strict=True)
+        ]
+    )
+    num_relevant = np.array(list(map(len, relevant)))
+    first = np.where(hits.any(axis=1), hits.argmax(axis=1), DEPTH)
+    metrics = {
+        f"ndcg@{DEPTH}": _ndcg(ranked, relevant),
+        f"mrr@{DEPTH}": float(np.mean((first < DEPTH) / (first + 1))),
+    }
+    for depth in DEPTHS:
+        recalls = hits[:, :depth].sum(axis=1) / num_relevant
+        metrics[f"recall@{depth}"] = float(recalls.mean())
+    return metrics
+
+
+def _relevant_documents(judgements, num_queries, num_documents):
+    """The relevant documents of each query that has any."""
+    unknown = [row for row in judgements if not 0 <= row < num_queries]
+    missing = [
+        one
+        for judged in judgements.values()
+        for one in judged
+        if not 0 <= one < num_documents
+    ]
+    for what, count, found in (
+        ("queries", num_queries, unknown),
+        ("documents", num_documents, missing),
+    ):
+        if found:
+            raise UsageError(
+                f"Judgements must name {what} by numbers from 0 to "
+                f"{count - 1}. Received: {shortened(found[:5])}."
+            )
+    relevant = {}
+    for row, judged in judgements.items():
+        positive = {one: gain for one, gain in judged.items() if gain > 0}
+        if positive:
+            relevant[row] = positive
+    if not relevant:
+        raise UsageError(
+            "Retrieval needs a query with a relevant document. Received: "
+            f"judgements of {len(judgements)} queries, none above 0."
+        )
+    return relevant
+
+
+def _ndcg(ranked, relevant):
+    """The mean nDCG of the first documents, by scikit-learn.
+
+    A row has these documents and the relevant ones that were not found.
+    """
+    rows = []
+    for found, judged in zip(ranked[:, :DEPTH].tolist(), relevant, strict=True):
+        missed = judged.keys() - found
+        rows.append(
+            [
+                *(judged.get(one, 0.0) for one in found),
+                *(judged[one] for one in missed),
+            ]
+        )
+    width = max(2, *map(len, rows))  # scikit-learn needs two documents
+    gains = np.array([row + [0.0] * (width - len(row)) for row in rows])
+    ranks = np.broadcast_to(np.arange(width, 0, -1), gains.shape)
+    return float(
+        sklearn.metrics.ndcg_score(gains, ranks, k=DEPTH, ignore_ties=True)
+    )
+
+
+def nearest(queries, documents, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the documents with the largest cosines for each query.
+
+    Args:
+        queries: float array of shape `(num_queries, dimensions)`.
+        documents: float array of shape `(num_documents, dimensions)`.
+        count: int. The number of documents for a query.
+
+    Returns:
+        Tuple of the documents' numbers, an int array of shape `(num_queries,
+        min(count, num_documents))`, the nearest first, and their cosines, a
+        `float32` array of the same shape.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is no row or `count` is below 1.
+        RunError: if a number is not finite.
+
+    >>> numbers, _ = nearest([[1.0, 0.0]], [[0.0, 1.0], [1.0, 1.0]], 2)
+    >>> numbers.tolist()
+    [[1, 0]]
+    """
+    if count < 1:
+        raise UsageError(
+            f"`count` must be at least 1. Received: count={count}."
+        )
+    queries, documents = _directions(queries), _directions(documents)
+    count = min(count, len(documents))
+    numbers, values = [], []
+    for _, similarities in _similarities(queries, documents):
+        found = np.argpartition(-similarities, count - 1, axis=1)[:, :count]
+        found.sort(axis=1)  # of equal documents, the first one first
+        largest = np.take_along_axis(similarities, found, axis=1)
+        order = np.argsort(-largest, axis=1, kind="stable")
+        numbers.append(np.take_along_axis(found, order, axis=1))
+        values.append(np.take_along_axis(largest, order, axis=1))
+    return np.concatenate(numbers), np.concatenate(values)
+
+
+def _similarities(texts, others) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields blocks of cosines, each with the number of its first text."""
+    size = max(1, BLOCK // len(others))
+    for start in range(0, len(texts), size):
+        yield start, texts[start : start + size] @ others.T
+
+
+def _directions(vectors, dtype="float32"):
+    """Vectors divided by their length.
+
+    Raises:
+        UsageError: if it is no array of vectors.
+        RunError: if a number is not finite.
+    """
+    try:
+        vectors = np.asarray(vectors, dtype)
+    except (TypeError, ValueError) as error:  # texts, rows of several lengths
+        raise UsageError(
+            "Expected vectors as an array of numbers of shape (num_texts, "
+            f"dimensions). Received: {type(vectors).__name__} ({error})."
+        ) from error
+    if vectors.ndim != 2 or not vectors.size:
+        raise UsageError(
+            "Expected vectors as an array of shape (num_texts, dimensions). "
+            f"Received: shape {vectors.shape}."
+        )
+    if not np.isfinite(vectors).all():
+        broken = int((~np.isfinite(vectors)).any(axis=1).sum())
+        raise RunError(
+            f"The embeddings of {broken} of {len(vectors)} texts are not "
+            "finite: the model has diverged. Train it with a smaller "
+            "learning_rate."
+        )
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    return vectors / np.where(lengths > 0, lengths, 1)

@@ -1,0 +1,80 @@
+"""Embeds texts: from strings to vectors, with a model or an exported file."""
+
+from collections.abc import Callable
+from collections.abc import Iterable
+
+import keras
+import numpy as np
+
+from kdkit.data.encoding import encode
+from kdkit.data.examples import Examples
+from kdkit.data.orders import Buckets
+from kdkit.data.stream import BatchStream
+from kdkit.data.stream import for_any_shape
+from kdkit.errors import UsageError
+from kdkit.taps import select_inputs
+
+BATCH_SIZE = 64
+NUM_BUCKETS = 8  # lengths; short texts need less time than long ones
+LENGTH = 128  # tokens
+
+
+def embed_texts(
+    model, texts: Iterable[str], tokenizer, sequence_length: int = LENGTH
+) -> np.ndarray:
+    """Returns the sentence embeddings of texts.
+
+    A text that occurs several times is embedded once.
+
+    Args:
+        model: an embedder: a `keras.Model` such as `load_embedder(...).model`
+            of `kdkit.models`; or a callable from a dict batch to vectors, such
+            as an exported file that `kdkit.export.open_file` opened.
+        texts: iterable of strings.
+        tokenizer: the embedder's tokenizer.
+        sequence_length: int. The largest number of tokens of a text, special
+            tokens included. Longer texts are truncated. Defaults to 128.
+
+    Returns:
+        `float32` array of shape `(num_texts, dimensions)`, in the order of the
+        texts.
+
+    Raises:
+        UsageError: (a `ValueError`) if there are no texts, or the model does
+            not return one vector for each text.
+
+    Example:
+
+    ```python
+    loaded = kdkit.models.load_embedder("all-MiniLM-L6-v2/", "mean")
+    vectors = kdkit.tasks.embed_texts(
+        loaded.model, ["A man runs.", "Ein Mann rennt."], loaded.tokenizer
+    )
+    ```
+    """
+    texts = list(texts)
+    if not texts:
+        raise UsageError("There is no text to embed. Received: no texts.")
+    numbers = {text: row for row, text in enumerate(dict.fromkeys(texts))}
+    predict = _forward(model) if isinstance(model, keras.Model) else model
+    encoded = encode(Examples((list(numbers),)), tokenizer, sequence_length)
+    stream = BatchStream(encoded, Buckets(BATCH_SIZE, NUM_BUCKETS))
+    vectors = None
+    for rows, length in stream.evaluation_batches:
+        some = np.asarray(predict(encoded.inputs(rows, length)), "float32")
+        if some.ndim != 2 or len(some) != len(rows):
+            raise UsageError(
+                "An embedder returns one vector for each text. Received: an "
+                f"output of shape {some.shape} for {len(rows)} texts."
+            )
+        if vectors is None:
+            vectors = np.empty((len(encoded), some.shape[1]), "float32")
+        vectors[rows] = some
+    return vectors[[numbers[text] for text in texts]]
+
+
+def _forward(model) -> Callable:
+    """The model's forward pass in inference mode, compiled once."""
+    return for_any_shape(
+        lambda batch: model(select_inputs(model, batch), training=False)
+    )

@@ -1,0 +1,289 @@
+"""Texts for sentence encoders as a data source, and scored pairs."""
+
+import dataclasses
+import functools
+import logging
+import pathlib
+
+import keras
+import numpy as np
+from keras import ops
+
+from kdkit.backends import tf
+from kdkit.data import Buckets
+from kdkit.data import EncodedExamples
+from kdkit.data import Examples
+from kdkit.data import SequenceDataset
+from kdkit.data import encode
+from kdkit.data.stored_texts import StoredTexts
+from kdkit.data.stored_texts import choose_texts
+from kdkit.data.stored_texts import store_texts
+from kdkit.errors import RunError
+from kdkit.losses import InBatchContrastive
+from kdkit.tasks import Task
+from kdkit.tasks.metrics import METRICS
+from kdkit.training.data_settings import TextsSettings
+from kdkit.training.sources import DataSource
+from kdkit.training.task_data import BATCH_SIZE
+from kdkit.training.task_data import NUM_BUCKETS
+from kdkit.training.task_data import Evaluator
+
+_log = logging.getLogger(__name__)
+SPEARMAN, PEARSON = "spearman", "pearson"
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ScoredPairs:
+    """Pairs of texts with scores, to measure sentence encoders.
+
+    Args:
+        task: `kdkit.tasks.Task` of the pairs.
+        split: string.
+        encoded: `kdkit.data.EncodedExamples`: every different text once.
+        sides: `int` array of shape `(2, num_pairs)`: the numbers of the texts
+            of each pair in `encoded`.
+        scores: float array of shape `(num_pairs,)`.
+    """
+
+    task: Task
+    split: str
+    encoded: EncodedExamples
+    sides: np.ndarray
+    scores: np.ndarray
+
+    @functools.cached_property
+    def _reader(self):
+        return Evaluator(self.task, self.encoded, self.split)
+
+    def __call__(self, predict) -> dict:
+        """Returns the fields of an `"evaluation"` event.
+
+        Args:
+            predict: callable from a dict batch to vectors.
+
+        Raises:
+            RunError: if a vector is not finite.
+        """
+        vectors = self._reader.logits(predict).astype("float64")
+        if not np.isfinite(vectors).all():
+            raise RunError(
+                "A vector of the model is not finite: the model has diverged. "
+                "Train it with a smaller learning_rate."
+            )
+        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+        first, second = (vectors / np.maximum(lengths, 1e-12))[self.sides]
+        cosines = (first * second).sum(axis=1)
+        return {
+            "split": self.split,
+            "examples": len(self.scores),
+            "metrics": {
+                name: METRICS[name](self.scores, cosines)
+                for name in (SPEARMAN, PEARSON)
+            },
+            "agreement": None,
+        }
+
+
+def encode_pairs(task: Task, settings: TextsSettings, tokenizer) -> ScoredPairs:
+    """Reads and encodes the pairs of the dev split.
+
+    Args:
+        task: `kdkit.tasks.Task`, as `open_pairs` returns it.
+        settings: `TextsSettings`.
+        tokenizer: the teacher's tokenizer.
+    """
+    examples = task.load(settings.dev_split, settings.data_dir)
+    texts = list(dict.fromkeys(text for one in examples.texts for text in one))
+    number = {text: place for place, text in enumerate(texts)}
+    return ScoredPairs(
+        task,
+        settings.dev_split,
+        encode(Examples((texts,)), tokenizer, settings.sequence_length),
+        np.array([[number[text] for text in one] for one in examples.texts]),
+        np.asarray(examples.labels, "float64").reshape(-1),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingSource(DataSource):
+    """Texts without labels, whose vectors are compared with a teacher's.
+
+    Args:
+        train: `kdkit.data.EncodedExamples` without labels.
+        held_out: `kdkit.data.EncodedExamples`: the texts of `pairs`, or texts
+            that are not in `train`.
+        num_buckets: int or `None`, as in `kdkit.data.Buckets`.
+        pairs: `ScoredPairs` or `None`. Without pairs, the metric is the loss on
+            `held_out`. Defaults to `None`.
+        label_loss: `keras.losses.Loss` or `None`. Defaults to `None`.
+    """
+
+    train: SequenceDataset
+    held_out: SequenceDataset
+    num_buckets: int | None
+    pairs: ScoredPairs | None = None
+    label_loss: "keras.losses.Loss | None" = None
+
+    @property
+    def primary_metric(self):
+        return "loss" if self.pairs is None else SPEARMAN
+
+    @property
+    def larger_is_better(self):
+        return self.pairs is not None
+
+    @property
+    def pad_token_id(self):
+        return self.train.pad_token_id
+
+    def labeled_only(self):
+        """Returns the texts twice per batch, for a loss without a teacher."""
+        return dataclasses.replace(
+            self,
+            train=TwoViews(self.train),
+            held_out=TwoViews(self.held_out),
+            label_loss=ContrastiveLoss(),
+        )
+
+    def batching(self, stage):
+        return Buckets(stage.batch_size, self.num_buckets)
+
+    @property
+    def held_out_batching(self):
+        return Buckets(BATCH_SIZE, self.num_buckets and NUM_BUCKETS)
+
+    def evaluate(self, predict, logs):
+        if self.pairs is not None:
+            return self.pairs(predict)
+        return {
+            "split": "held_out",
+            "examples": len(self.held_out),
+            "metrics": {
+                name.removeprefix("val_"): float(value)
+                for name, value in logs.items()
+                if name.startswith("val_")
+            },
+            "agreement": None,
+        }
+
+
+class TwoViews(SequenceDataset):
+    """Every text twice in its batch, for two dropout masks (SimCSE).
+
+    Args:
+        texts: `kdkit.data.EncodedExamples` without labels.
+    """
+
+    def __init__(self, texts: EncodedExamples):
+        self._texts = texts
+        self.lengths = texts.lengths
+        self.sequence_length = texts.sequence_length
+        self.pad_token_id = texts.pad_token_id
+
+    @property
+    def signature(self):
+        return self._texts.signature, tf.TensorSpec((None,), "int32")
+
+    def batch(self, rows, padded_length, seed):
+        """Returns `(x, y)`: a text's two rows follow each other.
+
+        `y`, of shape `(2 * batch_size,)`, is the number of the text.
+
+        Args:
+            rows, padded_length, seed: as in `SequenceDataset.batch`.
+        """
+        x = self._texts.batch(np.repeat(rows, 2), padded_length, seed)
+        return x, np.repeat(rows, 2).astype("int32")
+
+
+def load_texts(
+    settings: TextsSettings, task: Task | None, tokenizer, directory
+) -> tuple[EmbeddingSource, dict]:
+    """Reads and encodes the texts of a run, and its pairs.
+
+    Args:
+        settings: `TextsSettings`.
+        task: `kdkit.tasks.Task` or `None`, as `open_pairs` returns it.
+        tokenizer: the teacher's tokenizer.
+        directory: path. The folder for the encoded texts. Texts that were
+            stored there before are opened.
+
+    Returns:
+        Tuple of the `EmbeddingSource` and a dict of counts, the fields of an
+        `"unlabeled"` event.
+
+    Raises:
+        UsageError: if a file is missing or malformed, or no text is left.
+    """
+    pairs, known = None, []
+    if task is not None:
+        pairs = encode_pairs(task, settings, tokenizer)
+        examples = task.load(settings.dev_split, settings.data_dir)
+        known = [text for one in examples.texts for text in one]
+    choose = functools.cache(lambda: choose_texts(settings.lines(), known))
+
+    def stored(name) -> StoredTexts:
+        return store_texts(
+            settings.lines,
+            choose,
+            tokenizer,
+            settings.sequence_length,
+            pathlib.Path(directory, name),
+            settings.holds_out,
+            held_out=name == "held_out",
+        )
+
+    train = stored("train")
+    held_out = stored("held_out") if pairs is None else pairs.encoded
+    counts = train.counts
+    compared = () if task is None else (f"{task.name} {settings.dev_split}",)
+    _log.info(
+        f"texts: {len(train)} to train on, {len(held_out)} to measure on; "
+        f"{train.num_truncated} truncated to {settings.sequence_length} "
+        f"tokens; left out: {counts['empty']} empty lines, "
+        f"{counts['repeated']} repeated texts.",
+    )
+    if counts["left_out"]:
+        _log.warning(
+            f"{counts['left_out']} texts are left out because "
+            f"{' and '.join(compared)} contains them."
+        )
+    return (
+        EmbeddingSource(train, held_out, settings.num_buckets, pairs),
+        {
+            "rows": counts["texts"],
+            "dropped": counts["left_out"],
+            "compared_with": compared,
+            "empty": counts["empty"],
+            "repeated": counts["repeated"],
+        },
+    )
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class ContrastiveLoss(keras.losses.Loss):
+    """`kdkit.losses.InBatchContrastive` between the two rows of each text.
+
+    Args:
+        temperature: float. Defaults to `0.05`.
+        name: string. Defaults to `"contrastive_loss"`.
+        **options: the options of `keras.losses.Loss`.
+    """
+
+    def __init__(self, temperature=0.05, name="contrastive_loss", **options):
+        super().__init__(name=name, **options)
+        self._loss = InBatchContrastive(temperature)
+
+    def call(self, y_true, y_pred):
+        """Returns the mean of all texts, once for each row.
+
+        Args:
+            y_true: tensor of shape `(2 * batch_size,)`, not read.
+            y_pred: tensor of shape `(2 * batch_size, dimensions)`.
+        """
+        mean = self._loss(y_pred[0::2], y_pred[1::2])
+        return ops.ones_like(y_pred[:, 0]) * ops.cast(mean, y_pred.dtype)
+
+    def get_config(self):
+        temperature = self._loss.temperature
+        return {**super().get_config(), "temperature": temperature}

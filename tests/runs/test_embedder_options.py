@@ -1,0 +1,163 @@
+"""Options of `kdkit distill sentence_embedding`, as settings and mistakes."""
+
+import json
+
+import pytest
+
+from kdkit import data
+from kdkit import models
+from kdkit.cli import distill as verb
+from kdkit.cli.distill import distillation_pipeline
+from kdkit.cli.main import main
+from kdkit.cli.main import make_verb_parser
+from kdkit.cli.main import parsed_options
+from kdkit.errors import UsageError
+from kdkit.recipes import RECIPES
+from kdkit.settings import to_dict
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    """An encoder without a description of its pooling."""
+    path = tmp_path_factory.mktemp("teacher") / "teacher"
+    tokenizer = models.word_piece_tokenizer(
+        data.sentiment_vocabulary(), lowercase=True
+    )
+    backbone = models.student(
+        {"num_layers": 6, "hidden_dim": 8, "num_heads": 2,
+         "intermediate_dim": 8},
+        vocabulary_size=tokenizer.vocabulary_size(),
+    )  # fmt: skip
+    models.save_encoder(backbone, tokenizer, path)
+    return path
+
+
+@pytest.fixture
+def place(encoder, tmp_path, monkeypatch):
+    """The working directory: texts, pairs, and the encoder as teacher."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.txt").write_text("the plot is thin\n")
+    (tmp_path / "pairs.csv").write_text("one,two,score\na,b,1.5\nc,d,2\n")
+    (tmp_path / "teacher").symlink_to(encoder)
+    return tmp_path
+
+
+NEW = ["sentence_embedding", "--texts", "a.txt", "b.txt", "--teacher",
+       "teacher", "--run-dir", "run"]  # fmt: skip
+
+
+def settings_of(*words):
+    parser = make_verb_parser("distill")
+    options = parsed_options(parser, verb, [*words])
+    return distillation_pipeline(options).settings
+
+
+def problems_of(*words):
+    with pytest.raises(UsageError) as raised:
+        settings_of(*words)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("words", "layers"),
+    [
+        ([], (1, 3, 6)),
+        (["--num-layers", "3"], (1, 3, 6)),
+        (["--num-layers", "2"], (1, 6)),
+        (["--num-layers", "1"], (6,)),
+        (["--layers", "2", "5"], (2, 5)),
+    ],
+)
+def test_layers_of_the_teacher(words, layers, place):
+    settings = settings_of(*NEW, *words)
+    assert settings.student.copy_from == "teacher"
+    assert settings.student.copy_layers == layers
+    assert settings.stages == RECIPES["sentence_embedding"].stages
+    assert settings.data.files == tuple(
+        str(place / name) for name in ("a.txt", "b.txt")
+    )
+    assert settings.data.task is None
+
+
+def test_a_student_of_another_width_is_projected(place):
+    settings = settings_of(*NEW, "--student", "tinybert_4_layer_en_uncased")
+    (objective,) = settings.stages[0].objectives
+    assert objective.projection.sharing == "shared"
+    assert settings.student.hidden_dim == 312
+
+
+def test_options_are_settings(place):
+    settings = settings_of(
+        *NEW, "--pooling", "cls", "--epochs", "3", "--batch-size", "8",
+        "--max-length", "20", "--seed", "4", "--cache", "vectors",
+        "--parity", "mse", "--dev", "pairs.csv", "--text-column", "one",
+        "two", "--label-column", "score", "--control",
+    )  # fmt: skip
+    (stage,) = settings.stages
+    assert (stage.epochs, stage.batch_size, settings.seed) == (3, 8, 4)
+    assert settings.data.sequence_length == 20
+    assert settings.pooling == "cls"
+    assert settings.cache.directory == str(place / "vectors")
+    assert stage.objectives[0].name == "hidden_state_mse"
+    assert settings.data.table.dev.endswith("pairs.csv")
+    assert settings.has_control
+
+
+def test_a_config_is_repeated(place):
+    settings = settings_of(*NEW, "--num-layers", "2")
+    (place / "config.json").write_text(json.dumps(to_dict(settings)))
+    words = ["--config", "config.json", "--run-dir", "other", "--seed", "3"]
+    again = settings_of(*words)
+    assert again.student == settings.student
+    assert again.seed == 3
+    assert "holds a run" in problems_of("tinybert", *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["sentence_embedding", "--run-dir", "run"], "Missing: --texts, --te"),
+        ([*NEW, "--layers", "1", "--num-layers", "2"], "choose the student"),
+        ([*NEW, "--layers", "7"], "from 1 to 6"),
+        ([*NEW, "--num-layers", "7"], "1 to 6"),
+        ([*NEW, "--corpus", "a.txt"], "--corpus is not for sentence"),
+        ([*NEW, "--data-dir", "."], "--data-dir needs --task"),
+        ([*NEW, "--dev", "pairs.csv"], "--text-column"),
+        ([*NEW, "--task", "sentiment"], "pairs of texts with scores"),
+        ([*NEW, "--pooling", "sum"], "mean"),
+        ([*NEW, "--parity", "paper"], "no parity"),
+        ([*NEW, "stages.0.epoch=3"], "epoch"),
+        (["tinybert", "--smoke", "--layers", "1", "--run-dir", "r"],
+         "for sentence encoders"),
+        (["sentence_embedding", "--smoke", "--texts", "a.txt", "--run-dir",
+          "r"], "clashes with --smoke"),
+        (["sentence_embedding", "--texts", "c.txt", "--teacher", "teacher",
+          "--run-dir", "r"], "c.txt"),
+    ],
+)  # fmt: skip
+def test_mistakes_are_refused(words, message, place, capsys):
+    assert main(["distill", *words]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_teacher_without_pooling_is_refused(place, capsys):
+    assert main(["distill", *NEW]) == 2
+    assert "--pooling" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["cache", "sweep"])
+def test_other_verbs_name_the_one_for_sentence_encoders(name, place, capsys):
+    more = {"sweep": ["--over", "seed=1,2"], "cache": ["--cache", "c"]}
+    words = [name, "sentence_embedding", "--task", "stsb", "--data-dir", ".",
+             "--teacher", "teacher", *more.get(name, [])]  # fmt: skip
+    words += ["--run-dir", "run"] if name == "sweep" else []
+    assert main(words) == 2
+    assert "sentence" in capsys.readouterr().err
+
+
+def test_empty_files_are_refused(place, capsys):
+    (place / "a.txt").write_text("\n\n")
+    (place / "b.txt").write_text(" ")
+    assert main(["distill", *NEW, "--pooling", "mean"]) == 2
+    assert "No text in" in capsys.readouterr().err

@@ -1,0 +1,299 @@
+"""Runs that distil a sentence encoder, from texts to the saved student."""
+
+import dataclasses
+import json
+import logging
+
+import keras
+import numpy as np
+import pytest
+from comparing import assert_same_numbers
+from helpers import read_events
+from helpers import stopped_after_save
+
+import kdkit
+from kdkit import data
+from kdkit import models
+from kdkit.cli.main import main
+from kdkit.data.stored_texts import read_hashes
+from kdkit.data.stored_texts import text_hash
+from kdkit.errors import UsageError
+from kdkit.losses import SimilarityKLDivergence
+from kdkit.models import Pooling
+from kdkit.recipes import RECIPES
+from kdkit.recipes.sentence_embedding import TAP
+from kdkit.reporting import write_report
+from kdkit.runs import smoke
+from kdkit.settings import override
+from kdkit.settings import to_dict
+from kdkit.training import ModelSettings
+from kdkit.training import distill
+from kdkit.training import embedding_data
+
+TEXTS, LENGTH = 48, 24
+SIZES = {
+    "num_layers": 3,
+    "hidden_dim": 24,
+    "num_heads": 2,
+    "intermediate_dim": 32,
+    "max_sequence_length": 32,
+    "dropout": 0.1,
+}
+RANDOM = {**SIZES, "num_layers": 1, "hidden_dim": 16}
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    """A tiny sentence encoder with large random weights."""
+    path = tmp_path_factory.mktemp("teacher") / "teacher"
+    keras.utils.set_random_seed(1)
+    tokenizer = models.word_piece_tokenizer(
+        data.sentiment_vocabulary(), lowercase=True
+    )
+    backbone = models.student(
+        SIZES, vocabulary_size=tokenizer.vocabulary_size()
+    )
+    for weight in backbone.trainable_weights:
+        if len(weight.shape) > 1:
+            weight.assign(5 * weight)
+    model = models.make_embedder(backbone, Pooling())
+    models.save_embedder(model, tokenizer, path, LENGTH)
+    return path
+
+
+@pytest.fixture(scope="module")
+def settings(teacher):
+    made = smoke.embedder(RECIPES["sentence_embedding"])
+    made = dataclasses.replace(made, teacher=str(teacher), pooling=None)
+    return override(
+        made,
+        [f"data.max_texts={TEXTS}", f"data.sequence_length={LENGTH}",
+         "data.num_buckets=2", "stages.0.batch_size=16", "stages.0.epochs=2",
+         "has_control=true"],
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(settings, tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "encoder"
+    distill(settings, path)
+    return path
+
+
+def vectors(place, texts):
+    loaded = models.load_embedder(place)
+    rows = data.encode(data.Examples((texts,)), loaded.tokenizer, LENGTH)
+    inputs = rows.inputs(np.arange(len(texts)), LENGTH)
+    return np.asarray(loaded.model(inputs, training=False))
+
+
+def test_the_student_gets_nearer_to_the_teachers_vectors(finished, teacher):
+    texts = data.load_sentiment("test").texts[0][:20]
+    expected = vectors(teacher, texts)
+    cosines = {
+        arm: (vectors(finished / arm, texts) * expected).sum(axis=1).mean()
+        for arm in ("student", "control")
+    }
+    assert cosines["student"] > cosines["control"]
+
+
+def test_teacher_and_untouched_layers_are_measured(finished):
+    found = {
+        (one["arm"], one["stage"], one["epoch"]): one["metrics"]["spearman"]
+        for one in read_events(finished, "evaluation")
+    }
+    assert found["student", None, None] == found["control", None, None]
+    assert ("teacher", None, None) in found
+    assert ("student", "distillation", 2) in found
+    (end,) = read_events(finished, "run_finished")
+    assert end["best"]["control"]["stage"] is None
+    assert set(end["best"]["student"]["metrics"]) == {"spearman", "pearson"}
+
+
+def test_the_cache_has_the_vectors_of_all_texts_once(finished):
+    index = json.loads((finished / "teacher_cache" / "index.json").read_text())
+    assert list(index["entries"]) == [TAP]
+    assert index["entries"][TAP]["shape"] == [SIZES["hidden_dim"]]
+    assert len(read_hashes(finished / "texts" / "train")) <= TEXTS
+
+
+def test_without_a_cache_the_numbers_are_the_same(settings, finished, tmp_path):
+    distill(dataclasses.replace(settings, cache=None), tmp_path / "run")
+    assert not (tmp_path / "run" / "teacher_cache").exists()
+    assert_same_numbers(tmp_path / "run", finished)
+
+
+@pytest.mark.large
+def test_another_run_reuses_the_cache(settings, finished, tmp_path, caplog):
+    cache = dataclasses.replace(
+        settings.cache, directory=str(finished / "teacher_cache")
+    )
+    again = dataclasses.replace(settings, cache=cache, has_control=False)
+    with caplog.at_level(logging.INFO):
+        distill(override(again, ["stages.0.epochs=1"]), tmp_path / "run")
+    assert "are cached" in caplog.text
+    assert "running the teacher" not in caplog.text
+
+
+def test_a_stopped_run_continues_with_the_same_bits(
+    settings, finished, tmp_path
+):
+    path = tmp_path / "run"
+    steps = override(settings, ["checkpoint_minutes=0"])
+    with stopped_after_save(4):
+        distill(steps, path)
+    distill(steps, path)
+    for arm in ("student", "control"):
+        one, other = (
+            (place / arm / "model.weights.h5").read_bytes()
+            for place in (path, finished)
+        )
+        assert one == other
+    logs = [
+        {**one, "time": None, "seconds": None}
+        for place in (path, finished)
+        for one in read_events(place, "epoch")
+    ]
+    assert logs[: len(logs) // 2] == logs[len(logs) // 2 :]
+
+
+def test_without_pairs_the_loss_on_held_out_texts_chooses(settings, tmp_path):
+    alone = dataclasses.replace(settings, has_control=False)
+    alone = override(
+        alone,
+        ["data.task=null", "data.held_out_every=5", "stages.0.epochs=1"],
+    )
+    distill(alone, tmp_path / "run")
+    (found,) = read_events(tmp_path / "run", "evaluation")
+    assert found["split"] == "held_out"
+    assert list(found["metrics"])[0] == "loss"
+    train, held_out = (
+        set(read_hashes(tmp_path / "run" / "texts" / name).tolist())
+        for name in ("train", "held_out")
+    )
+    assert len(held_out) == -(-(len(train) + len(held_out)) // 5)
+    assert not train & held_out
+    (counts,) = read_events(tmp_path / "run", "unlabeled")
+    assert counts["compared_with"] == []
+    with pytest.raises(UsageError, match="needs scored pairs"):
+        dataclasses.replace(alone, has_control=True)
+
+
+def test_texts_of_dev_are_left_out_with_a_warning(settings, tmp_path, caplog):
+    pairs = data.synthetic.load_similarity("dev").texts
+    known = [pairs[0][0].upper(), pairs[1][3]]
+    file = tmp_path / "a.txt"
+    file.write_text("\n".join([*known, "", "the plot is thin", "the hero"]))
+    on_file = override(
+        dataclasses.replace(settings, has_control=False),
+        [f'data.files=["{file}"]', "stages.0.epochs=1"],
+    )
+    with caplog.at_level(logging.WARNING):
+        distill(on_file, tmp_path / "run")
+    assert "2 texts are left out because similarity dev contains" in caplog.text
+    (counts,) = read_events(tmp_path / "run", "unlabeled")
+    assert (counts["rows"], counts["dropped"], counts["empty"]) == (4, 2, 1)
+    hashes = read_hashes(tmp_path / "run" / "texts" / "train")
+    assert text_hash(known[0]) not in set(hashes.tolist())
+    assert len(hashes) == 2
+    file.write_text("the music is dull\n")
+    with pytest.raises(UsageError, match="content of the texts has changed"):
+        distill(on_file, tmp_path / "run")
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("projected", [True, False])
+def test_a_student_of_another_width_with_its_control(
+    projected, settings, tmp_path
+):
+    sizes = ModelSettings(**RANDOM)
+    changes = ["stages.0.epochs=1", "stages.0.objectives.0.projection=shared"]
+    stages = settings.stages
+    if not projected:
+        objective = dataclasses.replace(
+            stages[0].objectives[0], loss=SimilarityKLDivergence(), name=None
+        )
+        stages = (dataclasses.replace(stages[0], objectives=(objective,)),)
+    random = override(
+        dataclasses.replace(settings, student=sizes, stages=stages),
+        changes[: 1 + projected],
+    )
+    distill(random, tmp_path / "run")
+    texts = data.load_sentiment("test").texts[0][:4]
+    found = vectors(tmp_path / "run" / "student", texts)
+    assert found.shape == (4, RANDOM["hidden_dim"])
+    (end,) = read_events(tmp_path / "run", "run_finished")
+    assert end["best"]["control"]["stage"] == "contrastive"
+    start, *_, control = read_events(tmp_path / "run", "evaluation")
+    assert control["arm"] == "control"
+    if projected:
+        without = override(random, ["stages.0.objectives.0.projection=null"])
+        with pytest.raises(UsageError, match="projection"):
+            distill(without, tmp_path / "other")
+
+
+def test_settings_are_those_of_config_json(settings, finished):
+    config = json.loads((finished / "config.json").read_text())
+    del config["provenance"]
+    assert config == to_dict(settings)
+
+
+def test_the_report_has_all_models(finished, tmp_path):
+    path = write_report(finished, tmp_path / "report.html")
+    page = path.read_text()
+    assert "spearman" in page.lower()
+    assert "vectors of" in page
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["stages.0.objectives=[]"], "objective"),
+        (["stages.0.hard_label_weight=1"], "no labels"),
+        (["stages.0.data=task"], "learns from texts"),
+        (["cache.teacher_file=a.tflite"], "exported file"),
+        (["data.dev_split=test"], "dev split"),
+    ],
+)
+def test_wrong_settings_are_refused(changes, message, settings):
+    with pytest.raises(UsageError, match=message):
+        override(settings, changes)
+
+
+def test_contrastive_loss_is_that_of_two_views():
+    generator = np.random.default_rng(0)
+    vectors = generator.normal(size=(6, 4)).astype("float32")
+    found = embedding_data.ContrastiveLoss(temperature=0.1)(
+        np.zeros(6), vectors
+    )
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    logits = unit[0::2] @ unit[1::2].T / 0.1
+    expected = np.log(np.exp(logits).sum(axis=1)) - np.diag(logits)
+    assert float(found) == pytest.approx(expected.mean(), rel=1e-5)
+
+
+@pytest.mark.large
+def test_smoke_run_of_the_command_line(tmp_path):
+    run = tmp_path / "run"
+    words = ["distill", "sentence_embedding", "--smoke", "--run-dir", str(run)]
+    assert main(words) == 0
+    assert main(["report", str(run)]) == 0
+
+
+@pytest.mark.large
+def test_a_call_in_python_makes_the_same_student(teacher, tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text("\n".join(data.load_sentiment("test").texts[0][:20]))
+    with kdkit.distill(
+        str(teacher),
+        data="similarity",
+        recipe="sentence_embedding",
+        run_dir=tmp_path / "run",
+        texts=[file],
+        layers=[3],
+        settings={"jit_compile": False},
+        verbose=0,
+    ) as result:
+        assert set(result.metrics) == {"spearman", "pearson"}
+        assert set(result.teacher_metrics) == {"spearman", "pearson"}
+        assert models.is_embedder(result.student)

@@ -1,0 +1,170 @@
+"""Metrics of sentence embeddings against scipy and their definitions."""
+
+import numpy as np
+import pytest
+import scipy.spatial
+import scipy.stats
+
+from kdkit import tasks
+from kdkit.errors import RunError
+from kdkit.errors import UsageError
+from kdkit.tasks import embedding_metrics
+
+RANDOM = np.random.default_rng(0)
+
+
+def vectors(num_rows, dimensions=8):
+    return RANDOM.normal(size=(num_rows, dimensions)).astype("float32")
+
+
+def test_pairs_are_compared_by_the_correlations_of_their_cosines():
+    first, second = vectors(40), vectors(40)
+    scores = RANDOM.integers(0, 6, 40)
+    similarities = [
+        1 - scipy.spatial.distance.cosine(*pair)
+        for pair in zip(first, second, strict=True)
+    ]
+    metrics = tasks.pair_metrics(first, 3 * second, scores)
+    assert list(metrics) == ["spearman", "pearson"]
+    for name, function in (
+        ("spearman", scipy.stats.spearmanr),
+        ("pearson", scipy.stats.pearsonr),
+    ):
+        expected = function(similarities, scores).statistic
+        assert metrics[name] == pytest.approx(expected, abs=1e-6)
+
+
+def test_the_same_vector_for_every_text_has_no_correlation():
+    same = np.ones((5, 3))
+    metrics = tasks.pair_metrics(same, same, range(5))
+    assert metrics == {"spearman": 0.0, "pearson": 0.0}
+    assert tasks.cosines(0 * same, same).tolist() == [0] * 5
+
+
+def gain(relevances):
+    """The discounted cumulative gain of relevances in their order."""
+    return sum(
+        one / np.log2(rank + 1) for rank, one in enumerate(relevances, 1)
+    )
+
+
+def test_rankings_are_measured_by_their_definitions(monkeypatch):
+    monkeypatch.setattr(embedding_metrics, "BLOCK", 150)  # several blocks
+    queries, documents = vectors(7), vectors(120)
+    judgements = {
+        row: {
+            int(one): int(RANDOM.integers(0, 4))
+            for one in RANDOM.choice(120, 30, replace=False)
+        }
+        for row in range(6)
+    }
+    judgements[2] = {5: 0}  # without a relevant document, as query 6
+    expected = []
+    for row in (0, 1, 3, 4, 5):
+        distances = scipy.spatial.distance.cdist(
+            queries[row : row + 1], documents, "cosine"
+        )[0]
+        order = np.argsort(distances)
+        judged = judgements[row]
+        ranked = [judged.get(int(one), 0) for one in order]
+        ranks = [rank for rank, one in enumerate(ranked[:10], 1) if one]
+        hits = np.array(ranked) > 0
+        expected.append(
+            {
+                "ndcg@10": gain(ranked[:10]) / gain(sorted(ranked)[:-11:-1]),
+                "mrr@10": 1 / ranks[0] if ranks else 0,
+                **{
+                    f"recall@{depth}": hits[:depth].sum() / hits.sum()
+                    for depth in (1, 10, 100)
+                },
+            }
+        )
+    metrics = tasks.retrieval_metrics(queries, documents, judgements)
+    assert list(metrics) == list(expected[0])
+    for name, value in metrics.items():
+        mean = np.mean([one[name] for one in expected])
+        assert value == pytest.approx(mean, abs=1e-6), name
+
+
+@pytest.mark.parametrize("num_documents", [1, 2])
+def test_few_documents_are_ranked(num_documents):
+    documents = np.eye(2)[:num_documents]
+    metrics = tasks.retrieval_metrics([[1, 0]], documents, {0: {0: 2.0}})
+    assert set(metrics.values()) == {1.0}
+
+
+def test_nearest_documents_come_first():
+    documents = vectors(50)
+    numbers, similarities = tasks.nearest(documents[[3, 7]], documents, 4)
+    assert numbers[:, 0].tolist() == [3, 7]
+    assert numbers.shape == similarities.shape == (2, 4)
+    assert (np.diff(similarities) <= 0).all()
+    assert tasks.nearest(documents[:1], documents, 99)[0].shape == (1, 50)
+
+
+def test_bitext_is_the_share_of_translations_that_are_nearest():
+    sources = np.eye(4)
+    targets = sources[[0, 1, 3, 2]] + 0.1
+    metrics = tasks.bitext_metrics(sources, targets)
+    assert set(metrics.values()) == {0.5}
+    targets = np.array([[1, 0.1], [1, 0.3], [0, 1]])  # a hub: the second
+    metrics = tasks.bitext_metrics([[1, 0.25], [1, 0.26], [0, 1]], targets)
+    assert metrics["source_to_target_accuracy"] == pytest.approx(2 / 3)
+    assert metrics["target_to_source_accuracy"] == 1
+    assert metrics["accuracy"] == pytest.approx(5 / 6)
+
+
+def test_texts_with_the_same_vector_share_a_hit(monkeypatch):
+    monkeypatch.setattr(embedding_metrics, "BLOCK", 11)
+    same = np.tile(vectors(1), (10, 1))
+    metrics = tasks.bitext_metrics(same, same)
+    assert list(metrics.values()) == pytest.approx([0.1] * 3)
+    twice = np.eye(3)[[0, 1, 2, 2]]
+    metrics = tasks.bitext_metrics(twice, twice)
+    assert metrics["accuracy"] == pytest.approx((1 + 1 + 0.5 + 0.5) / 4)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tasks.cosines(np.ones((2, 3)), np.ones((3, 3))), "same shape"),
+        (lambda: tasks.cosines(np.ones((2, 0)), np.ones((2, 0))), "num_texts"),
+        (lambda: tasks.cosines(["a"], ["b"]), "array of numbers"),
+        (
+            lambda: tasks.pair_metrics(np.eye(2), np.eye(2), [1, 2, 3]),
+            r"one score. Received: 2 pairs and scores of shape \(3,\)",
+        ),
+        (
+            lambda: tasks.bitext_metrics(np.eye(2), np.eye(3)),
+            "Each source needs one target",
+        ),
+        (
+            lambda: tasks.retrieval_metrics(np.eye(2), np.eye(3), {0: {0: 1}}),
+            "vectors of the same width",
+        ),
+        (
+            lambda: tasks.retrieval_metrics(np.eye(2), np.eye(2), {0: {2: 1}}),
+            r"name documents by numbers from 0 to 1. Received: \[2\]",
+        ),
+        (
+            lambda: tasks.retrieval_metrics(np.eye(2), np.eye(2), {-1: {}}),
+            r"name queries by numbers from 0 to 1. Received: \[-1\]",
+        ),
+        (
+            lambda: tasks.retrieval_metrics(np.eye(2), np.eye(2), {0: {1: 0}}),
+            "judgements of 1 queries, none above 0",
+        ),
+        (lambda: tasks.nearest(np.eye(2), np.eye(2), 0), "count=0"),
+    ],
+    ids=["rows", "no_width", "texts", "scores", "bitext", "widths",
+         "documents", "queries", "relevant", "count"],
+)  # fmt: skip
+def test_arrays_that_do_not_fit_are_refused(call, message):
+    with pytest.raises(UsageError, match=message):
+        call()
+
+
+def test_a_model_that_has_diverged_is_reported():
+    broken = np.array([[1.0, 0.0], [np.nan, 1.0]])
+    with pytest.raises(RunError, match="embeddings of 1 of 2 texts are not"):
+        tasks.pair_metrics(broken, broken, [1, 2])

@@ -1,0 +1,59 @@
+"""From texts to vectors: order, repetition, files and mistakes."""
+
+import keras
+import numpy as np
+import pytest
+from encoders import MORE_SENTENCES
+from encoders import SENTENCES
+from encoders import encoder
+from encoders import tokenizer
+
+from kdkit import data
+from kdkit import tasks
+from kdkit.errors import UsageError
+
+TEXTS = [*SENTENCES, *MORE_SENTENCES, SENTENCES[0]]
+
+
+@pytest.fixture(scope="module")
+def embedder():
+    backbone = encoder("bert", num_classes=None)
+    return keras.Model(backbone.input, backbone.output["pooled_output"])
+
+
+def test_each_text_has_the_vector_of_the_model(embedder):
+    read = tokenizer("bert")
+    rows = data.encode(data.Examples((TEXTS,)), read, 8)
+    expected = [
+        embedder(rows.inputs(np.array([row]), 8))[0]
+        for row in range(len(TEXTS))
+    ]
+    vectors = tasks.embed_texts(embedder, iter(TEXTS), read, 8)
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+    assert vectors.dtype == np.float32
+
+
+def test_a_text_is_embedded_once_by_any_callable():
+    counts = []
+
+    def predict(batch):
+        counts.append(len(batch["token_ids"]))
+        return batch["token_ids"][:, :2].astype("float64")
+
+    vectors = tasks.embed_texts(predict, TEXTS * 3, tokenizer("bert"))
+    assert sum(counts) == len({*TEXTS})
+    assert vectors.shape == (3 * len(TEXTS), 2)
+
+
+@pytest.mark.parametrize(
+    ("texts", "predict", "message"),
+    [
+        ([], None, "no text to embed"),
+        (TEXTS, lambda batch: np.ones(3), r"output of shape \(3,\)"),
+        (TEXTS, lambda batch: np.ones((1, 3)), "one vector for each text"),
+    ],
+    ids=["none", "flat", "one"],
+)
+def test_what_gives_no_vectors_is_refused(texts, predict, message):
+    with pytest.raises(UsageError, match=message):
+        tasks.embed_texts(predict, texts, tokenizer("bert"))
