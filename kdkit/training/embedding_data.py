@@ -18,10 +18,9 @@ from kdkit.data import encode
 from kdkit.data.stored_texts import StoredTexts
 from kdkit.data.stored_texts import choose_texts
 from kdkit.data.stored_texts import store_texts
-from kdkit.errors import RunError
 from kdkit.losses import InBatchContrastive
 from kdkit.tasks import Task
-from kdkit.tasks.metrics import METRICS
+from kdkit.tasks import pair_metrics
 from kdkit.training.data_settings import TextsSettings
 from kdkit.training.sources import DataSource
 from kdkit.training.task_data import BATCH_SIZE
@@ -29,7 +28,7 @@ from kdkit.training.task_data import NUM_BUCKETS
 from kdkit.training.task_data import Evaluator
 
 _log = logging.getLogger(__name__)
-SPEARMAN, PEARSON = "spearman", "pearson"
+SPEARMAN = "spearman"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -64,22 +63,11 @@ class ScoredPairs:
         Raises:
             RunError: if a vector is not finite.
         """
-        vectors = self._reader.logits(predict).astype("float64")
-        if not np.isfinite(vectors).all():
-            raise RunError(
-                "A vector of the model is not finite: the model has diverged. "
-                "Train it with a smaller learning_rate."
-            )
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        first, second = (vectors / np.maximum(lengths, 1e-12))[self.sides]
-        cosines = (first * second).sum(axis=1)
+        first, second = self._reader.logits(predict)[self.sides]
         return {
             "split": self.split,
             "examples": len(self.scores),
-            "metrics": {
-                name: METRICS[name](self.scores, cosines)
-                for name in (SPEARMAN, PEARSON)
-            },
+            "metrics": pair_metrics(first, second, self.scores),
             "agreement": None,
         }
 
