@@ -23,6 +23,7 @@ from kdkit.backends import tf
 from kdkit.data import synthetic
 from kdkit.io.files import with_own_digest
 from kdkit.io.files import without_digest
+from kdkit.recipes import RECIPES
 from kdkit.training.checkpoints import StageCheckpoints
 
 ENGLISH = ["a man runs", "a dog sleeps on the grass", "two men", "the dog"]
@@ -382,6 +383,11 @@ def large_except(values, *quick):
         )
         for value, mark in zip(values, marks, strict=True)
     ]
+
+
+ON_TASKS = tuple(
+    name for name, recipe in RECIPES.items() if not recipe.trains_embedder
+)
 
 
 @contextlib.contextmanager

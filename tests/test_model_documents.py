@@ -1,4 +1,4 @@
-"""The pages on any Keras model and on students run and print what they show."""
+"""The pages on models run and print what they show."""
 
 import contextlib
 import io
@@ -17,7 +17,9 @@ def sections(page):
         yield from blocks
 
 
-@pytest.mark.parametrize("page", ["any_model", "students"])
+@pytest.mark.parametrize(
+    "page", ["any_model", "sentence_embeddings", "students"]
+)
 def test_page_prints_what_it_shows(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     names, printed = {"__name__": f"page_{page}"}, io.StringIO()

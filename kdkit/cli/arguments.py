@@ -180,11 +180,16 @@ class Call:
                         f"none. Received: pairs in {', '.join(pairs)} alone."
                     )
             with check():
-                if not given and not self._teacher_has_run():
+                if not given and self._needs_data:
                     raise UsageError(
                         f"Missing: `data`. Expected {KINDS}. Received: none, "
                         "and a teacher that is not a run with data."
                     )
+
+    @property
+    def _needs_data(self):
+        """Whether there is no other data: a teacher's, or texts alone."""
+        return not (self._teacher_has_run() or "texts" in self._options)
 
     def _teacher_has_run(self):
         first, *_ = *self._teachers, None
@@ -252,7 +257,7 @@ class Call:
             texts = [name for name in columns if name != LABEL]
             options["text_column"] = texts
             options["label_column"] = LABEL
-        if not places and not self._teacher_has_run():
+        if not places and self._needs_data:
             return ["--task", GENERATED]  # a mistake, reported elsewhere
         first = places.get("train", "")
         if len(places) == 1 and (first in TASKS or first.endswith(TOML)):

@@ -9,6 +9,7 @@ import pathlib
 import shutil
 import tempfile
 import weakref
+from types import SimpleNamespace
 
 import keras_hub
 
@@ -20,6 +21,7 @@ from kdkit.cli.arguments import Call
 from kdkit.cli.arguments import python_words
 from kdkit.cli.arguments import require_verbose
 from kdkit.cli.arguments import verb_parser
+from kdkit.cli.embedders import is_about_embedders
 from kdkit.cli.main import parsed_options
 from kdkit.cli.messages import shown_messages
 from kdkit.errors import UsageError
@@ -107,7 +109,9 @@ def distill(
             only, 1 a progress display, 2 one line per epoch. `"auto"` is 1 in a
             terminal and 2 elsewhere. Defaults to `"auto"`.
         **options: further options of `kdkit distill`, with underscores, such as
-            `num_layers=3` or `pretrained="bert_base_en_uncased"`.
+            `num_layers=3` or `pretrained="bert_base_en_uncased"`, and for the
+            recipe `"sentence_embedding"` `texts=["captions.txt"]`; its `data`
+            is a task with scored pairs, or `None`.
             `kdkit distill --help-all` lists them.
 
     Returns:
@@ -204,9 +208,11 @@ class Distillation:
         """The trained student, loaded once.
 
         A keras-hub `TextClassifier` with its preprocessor, or the `keras.Model`
-        of another kind of task or of a BiLSTM.
+        of another kind of task, of a BiLSTM or of a sentence encoder.
         """
         preset = self.run_dir / "student"
+        if self._trains_embedder:
+            return models.load_embedder(preset).model
         if (preset / "task.json").is_file():
             return keras_hub.models.TextClassifier.from_preset(str(preset))
         head = open_task(read_settings(self.run_dir, DistillSettings).data).head
@@ -225,12 +231,19 @@ class Distillation:
 
     @functools.cached_property
     def teacher_metrics(self) -> dict[str, float]:
-        """The first teacher's metrics on dev."""
+        """The first teacher's metrics on dev, empty if it was not measured."""
         split = self._best["student"].split
-        return next(
+        found = (
             event.metrics
             for event in RunDirectory(self.run_dir).events(Evaluation)
             if (event.arm, event.split) == ("teacher", split)
+        )
+        return next(found, {})
+
+    @property
+    def _trains_embedder(self):
+        return is_about_embedders(
+            SimpleNamespace(recipe=None, config=self.run_dir)
         )
 
     @functools.cached_property

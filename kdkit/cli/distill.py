@@ -26,6 +26,7 @@ example:
 
 import dataclasses
 
+from kdkit.cli.embedders import EmbedderOptions
 from kdkit.cli.embedders import embedder_settings
 from kdkit.cli.embedders import is_about_embedders
 from kdkit.cli.embedders import reject_embedder_options
@@ -33,7 +34,6 @@ from kdkit.cli.embedders import validate_embedder
 from kdkit.cli.groups import TASK
 from kdkit.cli.groups import DecoderOptions
 from kdkit.cli.groups import DistillationOptions
-from kdkit.cli.groups import EmbedderOptions
 from kdkit.cli.groups import ForceOptions
 from kdkit.cli.groups import RunOptions
 from kdkit.cli.next_steps import after_student

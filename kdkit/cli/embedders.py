@@ -6,8 +6,8 @@ import dataclasses
 from kdkit import models
 from kdkit.cli.choosing import DEPTHS
 from kdkit.cli.choosing import saved_size
+from kdkit.cli.groups import TEXTS
 from kdkit.cli.groups import BenchmarkTextOptions
-from kdkit.cli.groups import EmbedderOptions
 from kdkit.cli.groups import SentenceOptions
 from kdkit.cli.groups import TransferOptions
 from kdkit.cli.options import absolute
@@ -15,8 +15,10 @@ from kdkit.cli.options import all_assignments
 from kdkit.cli.options import cache_settings
 from kdkit.cli.options import get_recipe
 from kdkit.cli.options import settings_of
+from kdkit.cli.parser import File
 from kdkit.cli.parser import given_flags
 from kdkit.cli.parser import names_in
+from kdkit.cli.parser import option
 from kdkit.cli.resolving import with_options
 from kdkit.cli.task_data import COLUMNS
 from kdkit.cli.task_data import chosen_task
@@ -33,6 +35,29 @@ from kdkit.settings import override
 from kdkit.training.data_settings import TextsSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
+
+
+@dataclasses.dataclass
+class EmbedderOptions:
+    """sentence encoders (sentence_embedding)"""
+
+    PAGES = TEXTS
+
+    texts: list[File] | None = option(
+        "the texts to learn from, one per line, or tables with --column. Empty "
+        "lines, repeated texts, and texts of --task or --dev are left out."
+    )
+    pooling: str | None = option(
+        "how the teacher makes one vector, if its directory does not describe "
+        "it",
+        choices=("mean", "cls", "max"),
+    )
+    layers: list[int] | None = option(
+        "the teacher's layers that the student starts from, counted from 1, "
+        "instead of --num-layers",
+        metavar="N",
+    )
+
 
 WIDTHS = ("hidden_dim", "hidden_size", "dim")
 # Options that have no meaning for sentence encoders.

@@ -125,7 +125,9 @@ class TextOptions:
         "--languages."
     )
     column: str | None = option(
-        "the column with the texts in tab-separated tables", rare=True
+        "the column with the texts in tab-separated tables",
+        rare=True,
+        pages=FAMILIES + TEXTS,
     )
 
 
@@ -540,28 +542,6 @@ class DistillationOptions(
     TeacherFileOptions,
 ):
     """teacher, student, recipe and data of a distillation"""
-
-
-@dataclasses.dataclass
-class EmbedderOptions:
-    """sentence encoders (sentence_embedding)"""
-
-    PAGES = TEXTS
-
-    texts: list[File] | None = option(
-        "the texts to learn from, one per line, or tables with --column. Empty "
-        "lines, repeated texts, and texts of --task or --dev are left out."
-    )
-    pooling: str | None = option(
-        "how the teacher makes one vector, if its directory does not describe "
-        "it",
-        choices=("mean", "cls", "max"),
-    )
-    layers: list[int] | None = option(
-        "the teacher's layers that the student starts from, counted from 1, "
-        "instead of --num-layers",
-        metavar="N",
-    )
 
 
 @dataclasses.dataclass

@@ -20,6 +20,7 @@ import re
 import textwrap
 
 from kdkit.cli import distill
+from kdkit.cli.groups import TEXTS
 from kdkit.cli.groups import DistillationOptions
 from kdkit.cli.groups import StageOptions
 from kdkit.cli.options import get_recipe
@@ -39,6 +40,7 @@ from kdkit.settings import to_dict
 from kdkit.tasks import get_task
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
+from kdkit.training.data_settings import TextsSettings
 from kdkit.training.data_settings import counting_padding
 
 WIDTH = 79
@@ -130,13 +132,16 @@ def toml(options) -> str:
     """
     recipe = get_recipe(options.recipe)
     needed = {"recipe": recipe.name}
-    if options.model == "bert":
+    page = "gpt2" if options.model.startswith("llama") else options.model
+    if recipe.trains_embedder:
+        (page,) = TEXTS
+        groups = list(_embedder_groups(recipe, options, needed))
+    elif options.model == "bert":
         groups = list(_task_groups(recipe, options, needed))
     else:
         groups = list(_text_groups(recipe, options, needed))
     needed["run_dir"] = f"runs/{recipe.name}"
     student = recipe.for_families.get(options.model, recipe).student
-    page = "gpt2" if options.model.startswith("llama") else options.model
     declared = declared_options(distill.Options)
     lines = [
         f"# {recipe.name}: {recipe.title}.",
@@ -194,6 +199,16 @@ def _task_groups(recipe, options, needed):
         values.pop("one_document")
         yield "set.corpus", CorpusSettings, values
     for stage in stages:
+        yield from _stage_groups(f"stages.{stage.name}", stage)
+
+
+def _embedder_groups(recipe, options, needed):
+    """The tables of a sentence encoder. Adds required options to a dict."""
+    needed |= {"texts": ["captions.txt"], "teacher": "all-MiniLM-L6-v2"}
+    if options.parity is not None:
+        needed["parity"] = options.parity
+    yield "data", TextsSettings, _changeable(to_dict(TextsSettings()))
+    for stage in recipe.variant(options.parity).stages:
         yield from _stage_groups(f"stages.{stage.name}", stage)
 
 

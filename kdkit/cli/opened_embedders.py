@@ -9,9 +9,9 @@ from kdkit import tasks
 from kdkit.cli.models import file_tokenizer
 from kdkit.errors import UsageError
 from kdkit.export import metadata
+from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.training.making import require_context_length
 
-OUTPUT = "sentence_embedding"
 LENGTH = 128  # tokens, for models that name no length
 
 
@@ -36,14 +36,17 @@ class OpenedEmbedder:
 
 
 def is_embedder(place) -> bool:
-    """Returns whether a MODEL is an embedder, by its files.
+    """Returns whether a MODEL is an embedder, by its run and its files.
 
     Args:
         place: `kdkit.cli.models.Place`.
     """
+    # Only sentence encoders are trained on files of texts without labels.
+    if "files" in (place.config.get("data") or {}):
+        return True
     if models.has_embedder(place.path):
         return True
-    return place.path.is_file() and _output_of(place.path) == OUTPUT
+    return place.path.is_file() and _output_of(place.path) == SENTENCE_EMBEDDING
 
 
 def _output_of(path):
@@ -75,7 +78,7 @@ def open_embedder(place, options) -> OpenedEmbedder:
                 f"Received: the exported file {place.path}. Remove it."
             )
         file = export.open_file(place.path, kind="encoder")
-        if getattr(file, "outputs", OUTPUT) != OUTPUT:
+        if getattr(file, "outputs", SENTENCE_EMBEDDING) != SENTENCE_EMBEDDING:
             raise UsageError(
                 f"{place.path} returns {file.outputs}. Expected the file of an "
                 "embedder, which returns one vector for each text. Export one "

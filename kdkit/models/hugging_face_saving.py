@@ -338,10 +338,17 @@ def _special_tokens(tokenizer, family):
     """Returns the special tokens by their names in transformers."""
     if isinstance(tokenizer, WordPiece):
         return {UNKNOWN: tokenizer.oov_token, **SPECIAL}
-    # A BERT may have XLM-RoBERTa's tokenizer.
-    form = family.checkpoints
-    own = form.special_tokens or family_of(tokenizer).checkpoints.special_tokens
-    return dict(own)
+    return dict(_tokenizer_format(tokenizer, family).special_tokens)
+
+
+def _tokenizer_format(tokenizer, family):
+    """Returns the `CheckpointFormat` that a tokenizer belongs to.
+
+    A BERT may have XLM-RoBERTa's tokenizer.
+    """
+    other = family_of(tokenizer)
+    is_other = not isinstance(tokenizer, WordPiece) and other is not None
+    return other.checkpoints if is_other else family.checkpoints
 
 
 def _save_tokenizer(model, tokenizer, made, path):
@@ -367,8 +374,7 @@ def _save_tokenizer(model, tokenizer, made, path):
     write_json(path / SPECIAL_MAP, tokens)
     rules = tokenizer_rules(tokenizer)
     names = ["input_ids", SEGMENTS, "attention_mask"]
-    of_tokenizer = family_of(tokenizer) or family
-    if "num_segments" not in of_tokenizer.checkpoints.sizes:
+    if "num_segments" not in _tokenizer_format(tokenizer, family).sizes:
         names.remove(SEGMENTS)
     settings = {
         "tokenizer_class": TOKENIZER_CLASS,

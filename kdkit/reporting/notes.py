@@ -229,6 +229,12 @@ def _notes_on_teaching(records):
         if event.per_labeled is None
     ]
     found += [
+        "Before training, the student has "
+        f"{_in_words(finite_numbers(event.metrics))}."
+        for event in records.events_of(events.Evaluation, "student")
+        if event.stage is None
+    ]
+    found += [
         f"An epoch has {event.rows_of_epoch:,} examples, drawn from the "
         f"{event.rows:,} of the task and {event.copies:,} augmented ones; "
         f"{event.left_out:,} more were removed, because they are also in "

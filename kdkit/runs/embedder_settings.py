@@ -30,9 +30,10 @@ class EmbedderSettings:
             (`copy_from="teacher"`), a checkpoint of a sentence encoder or an
             encoder, or sizes with random weights.
         stages: tuple of `Stage` on texts.
-        has_control: bool. Whether the same student without distillation is measured
-            and saved, too: layers of a teacher or a checkpoint stay untouched;
-            random weights learn from the same texts without a teacher.
+        has_control: bool. Whether the same student without distillation is
+            measured and saved, too: layers of a teacher or a checkpoint stay
+            untouched; random weights learn from the same texts without a
+            teacher.
         pooling: string or `None`. How a teacher without a description of its
             pooling makes one vector of its states, one of
             `kdkit.models.POOLINGS`.

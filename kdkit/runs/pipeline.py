@@ -44,6 +44,10 @@ TITLES = {
     "augmented": "augmented examples",
     "student": "the student on the task",
 }
+OF_EMBEDDERS = {
+    "teacher": "the teacher's encoder on text",
+    "student": "the sentence encoder on texts",
+}
 LAST = "student"
 
 

@@ -15,6 +15,7 @@ from kdkit.runs.inputs import require_same_inputs
 from kdkit.runs.log import evaluate_other
 from kdkit.runs.log import finish
 from kdkit.runs.log import log_findings
+from kdkit.runs.pipeline import OF_EMBEDDERS
 from kdkit.runs.pipeline import TITLES
 from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import DistillSettings
@@ -149,7 +150,8 @@ def _run(
             if step not in needed:
                 _make(step, before, parts, force, findings)
         if before:
-            _announce(last, before)
+            is_embedder = isinstance(settings, EmbedderSettings)
+            _announce(last, before, is_embedder)
         inputs = parts.inputs()
         require_same_inputs(run, inputs, distribution)
         with distribution.chief_first():  # the caches may hold other outputs
@@ -171,17 +173,18 @@ def _run(
         finish(run, best)
 
 
-def _announce(step, before):
+def _announce(step, before, is_embedder=False):
     number = before.index(step) if step in before else len(before)
+    title = (OF_EMBEDDERS if is_embedder else TITLES)[step.name]
     _log.info(
-        f"Step {number + 1} of {len(before) + 1}: {TITLES[step.name]}, in "
-        f"{step.place}."
+        f"Step {number + 1} of {len(before) + 1}: {title}, in {step.place}."
     )
 
 
 def _make(step, before, parts, force, findings):
     """Runs a step before the last, unless it is complete."""
-    _announce(step, before)
+    is_embedder = isinstance(parts.settings, EmbedderSettings)
+    _announce(step, before, is_embedder)
     if isinstance(step.settings, TeacherSettings):
         train_teacher(step.settings, step.place, parts.pretrained, force)
     elif isinstance(step.settings, PretrainSettings):

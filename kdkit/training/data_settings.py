@@ -284,14 +284,20 @@ class TextsSettings:
         return 0 if self.task else self.held_out_every
 
     def check(self) -> None:
-        """Requires that the files exist.
+        """Requires that the files exist, and that one of them has text.
 
         Raises:
             UsageError: with all missing files, and for tables without
                 `column`.
         """
-        if self.files:
-            Corpus(self.files, self.column).check()
+        if not self.files:
+            return
+        Corpus(self.files, self.column).check()
+        if next(self.texts(held_out=False), None) is None:
+            raise UsageError(
+                f"No text in {', '.join(self.files)}. Expected one text per "
+                "line. Received: empty lines alone. Name files with text."
+            )
 
     def lines(self):
         """Yields the lines, also empty ones."""

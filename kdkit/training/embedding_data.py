@@ -281,10 +281,7 @@ class ContrastiveLoss(keras.losses.Loss):
             y_true: tensor of shape `(2 * batch_size,)`, not read.
             y_pred: tensor of shape `(2 * batch_size, dimensions)`.
         """
-        total, count = self._loss.weighted_sums(
-            y_pred[0::2], y_pred[1::2], None
-        )
-        mean = total / ops.maximum(count, 1.0)
+        mean = self._loss(y_pred[0::2], y_pred[1::2])
         return ops.ones_like(y_pred[:, 0]) * ops.cast(mean, y_pred.dtype)
 
     def get_config(self):

@@ -16,8 +16,10 @@ from kdkit.errors import UsageError
 from kdkit.models import word_piece_tokenizer
 
 LENGTH = 16
-LINES = ["The plot is thin.", "", "the  plot is thin.", "a dull cast", "the music",
-         " ", "the hero", "the pace is cold"]  # fmt: skip
+LINES = [
+    "The plot is thin.", "", "the  plot is thin.", "a dull cast", "the music",
+    " ", "the hero", "the pace is cold",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

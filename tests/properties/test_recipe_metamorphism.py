@@ -6,6 +6,7 @@ import functools
 import numpy as np
 import pytest
 from helpers import LENGTH
+from helpers import ON_TASKS
 from helpers import batch
 from helpers import bert
 from helpers import eager_steps
@@ -27,7 +28,7 @@ every_recipe = pytest.mark.parametrize(
             id=recipe.name,
             marks=() if recipe.name in QUICK else pytest.mark.large,
         )
-        for recipe in RECIPES.values()
+        for recipe in map(RECIPES.get, ON_TASKS)
     ],
 )
 

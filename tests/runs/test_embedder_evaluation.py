@@ -2,6 +2,8 @@
 
 import functools
 import json
+import os
+import pathlib
 import shutil
 
 import numpy as np
@@ -13,6 +15,7 @@ from encoders import tokenizer
 from helpers import read_events
 
 from kdkit import data
+from kdkit import export
 from kdkit import models
 from kdkit.cli.main import main
 from kdkit.data.stored_texts import choose_texts
@@ -285,3 +288,31 @@ def test_texts_of_a_run_are_left_out_for_any_model(run, directory, capsys):
 def test_mistakes_are_reported(words, message, directory, folder, capsys):
     assert main(["evaluate", str(directory), *words]) == 2
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.large
+def test_a_file_is_measured_as_its_model(directory, vectors, folder, capsys):
+    loaded = models.load_embedder(directory)
+    export.to_litert(loaded.model, "a.tflite", sequence_length=LENGTH)
+    own, _ = evaluate(capsys, directory, *PAIRS)
+    result, _ = evaluate(capsys, "a.tflite", *PAIRS, "--tokenizer", directory)
+    assert result["metrics"] == pytest.approx(own["metrics"], abs=1e-4)
+    assert main(["evaluate", "a.tflite", *PAIRS, "--pooling", "mean"]) == 2
+    assert "--pooling is for directories" in capsys.readouterr().err
+
+
+MINILM = os.environ.get("MINILM", "~/.cache/kdkit/all-minilm-l6-v2")
+
+
+@pytest.mark.large
+def test_all_minilm_has_its_known_correlation(data_dir, capsys):
+    """On the dev pairs of STS-B; 86.7 was measured in plain Keras."""
+    model = pathlib.Path(MINILM).expanduser()
+    if not model.is_dir():
+        pytest.skip(f"no all-MiniLM-L6-v2 in {model}: set MINILM to its folder")
+    if not (data_dir / "glue" / "STS-B" / "dev.tsv").is_file():
+        pytest.skip(f"no STS-B in {data_dir}: set KDKIT_DATA to its folder")
+    words = ["--task", "stsb", "--data-dir", data_dir / "glue"]
+    result, _ = evaluate(capsys, model, "--pooling", "mean", *words)
+    assert result["examples"] == 1500
+    assert result["metrics"]["spearman"] == pytest.approx(0.867, abs=5e-4)

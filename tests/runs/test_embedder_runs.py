@@ -11,6 +11,7 @@ from comparing import assert_same_numbers
 from helpers import read_events
 from helpers import stopped_after_save
 
+import kdkit
 from kdkit import data
 from kdkit import models
 from kdkit.cli.main import main
@@ -122,6 +123,7 @@ def test_without_a_cache_the_numbers_are_the_same(settings, finished, tmp_path):
     assert_same_numbers(tmp_path / "run", finished)
 
 
+@pytest.mark.large
 def test_another_run_reuses_the_cache(settings, finished, tmp_path, caplog):
     cache = dataclasses.replace(
         settings.cache, directory=str(finished / "teacher_cache")
@@ -153,19 +155,6 @@ def test_a_stopped_run_continues_with_the_same_bits(
         for one in read_events(place, "epoch")
     ]
     assert logs[: len(logs) // 2] == logs[len(logs) // 2 :]
-
-
-def test_a_changed_text_is_another_input(settings, tmp_path):
-    file = tmp_path / "a.txt"
-    file.write_text("the plot is thin\nthe hero is cold\n" * 2)
-    on_file = override(
-        settings, [f'data.files=["{file}"]', "stages.0.epochs=1"]
-    )
-    on_file = dataclasses.replace(on_file, has_control=False)
-    distill(on_file, tmp_path / "run")
-    file.write_text("the music is dull\n")
-    with pytest.raises(UsageError, match="other inputs: texts"):
-        distill(on_file, tmp_path / "run")
 
 
 def test_without_pairs_the_loss_on_held_out_texts_chooses(settings, tmp_path):
@@ -207,8 +196,12 @@ def test_texts_of_dev_are_left_out_with_a_warning(settings, tmp_path, caplog):
     hashes = read_hashes(tmp_path / "run" / "texts" / "train")
     assert text_hash(known[0]) not in set(hashes.tolist())
     assert len(hashes) == 2
+    file.write_text("the music is dull\n")
+    with pytest.raises(UsageError, match="content of the texts has changed"):
+        distill(on_file, tmp_path / "run")
 
 
+@pytest.mark.large
 @pytest.mark.parametrize("projected", [True, False])
 def test_a_student_of_another_width_with_its_control(
     projected, settings, tmp_path
@@ -285,3 +278,22 @@ def test_smoke_run_of_the_command_line(tmp_path):
     words = ["distill", "sentence_embedding", "--smoke", "--run-dir", str(run)]
     assert main(words) == 0
     assert main(["report", str(run)]) == 0
+
+
+@pytest.mark.large
+def test_a_call_in_python_makes_the_same_student(teacher, tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text("\n".join(data.load_sentiment("test").texts[0][:20]))
+    with kdkit.distill(
+        str(teacher),
+        data="similarity",
+        recipe="sentence_embedding",
+        run_dir=tmp_path / "run",
+        texts=[file],
+        layers=[3],
+        settings={"jit_compile": False},
+        verbose=0,
+    ) as result:
+        assert set(result.metrics) == {"spearman", "pearson"}
+        assert set(result.teacher_metrics) == {"spearman", "pearson"}
+        assert models.is_embedder(result.student)

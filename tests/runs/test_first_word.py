@@ -69,6 +69,11 @@ MISTAKES = {
             *("tinybert", "--task", "sst2", "--teacher", "MISSING"),
             *("--run-dir", "RUN"),
         ],
+        ["sentence_embedding", "--texts", "MISSING", "--run-dir", "RUN"],
+        [
+            *("sentence_embedding", "--smoke", "--run-dir", "RUN"),
+            *("--set", "stages.0.nothing=1"),
+        ],
         [
             *("lightpaff", "--model", "gpt2", "--smoke", "--run-dir", "RUN"),
             *("--set", "general.nothing=1"),

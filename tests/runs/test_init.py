@@ -4,8 +4,10 @@ import json
 import re
 
 import pytest
+from helpers import ON_TASKS
 from helpers import read_events
 
+from kdkit.cli.embedders import embedder_settings
 from kdkit.cli.init import Options
 from kdkit.cli.init import toml
 from kdkit.cli.main import main
@@ -46,7 +48,7 @@ def reads_no_encoder(recipe):
 
 
 @pytest.mark.parametrize("change", [str, uncommented], ids=["as is", "whole"])
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", ON_TASKS)
 def test_a_file_has_the_settings_of_its_recipe(
     recipe, change, finished_run, folder
 ):
@@ -64,6 +66,22 @@ def test_a_file_has_the_settings_of_its_recipe(
         words += ["--pretrained", encoder]
     (folder / "my.toml").write_text(text)
     assert distill_settings(parsed("my.toml")) == distill_settings(
+        parsed(*words)
+    )
+
+
+@pytest.mark.parametrize("change", [str, uncommented], ids=["as is", "whole"])
+def test_a_file_has_the_settings_of_a_sentence_encoder(
+    change, finished_run, folder
+):
+    (folder / "captions.txt").write_text("some words\n")
+    teacher = str(finished_run / "teacher_run" / "teacher")
+    text = change(toml(Options(recipe="sentence_embedding")))
+    text = text.replace('"all-MiniLM-L6-v2"', json.dumps(teacher))
+    (folder / "my.toml").write_text(text)
+    words = ["sentence_embedding", "--texts", "captions.txt", "--teacher"]
+    words += [teacher, "--run-dir", "runs/sentence_embedding"]
+    assert embedder_settings(parsed("my.toml")) == embedder_settings(
         parsed(*words)
     )
 

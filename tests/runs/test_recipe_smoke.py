@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from helpers import ON_TASKS
 from helpers import large_except
 from helpers import read_events
 
@@ -38,7 +39,7 @@ def pretrained_run(tmp_path_factory):
 @pytest.fixture(
     scope="module",
     # tinybert: the finished run that other tests read.
-    params=large_except(tuple(RECIPES), "distilled_bilstm"),
+    params=large_except(ON_TASKS, "distilled_bilstm"),
 )
 def recipe_run(request, finished_run, tmp_path_factory):
     """A finished run of a recipe, of a few updates."""

@@ -7,6 +7,7 @@ import json
 import pytest
 from comparing import assert_same_numbers
 from comparing import assert_same_run
+from helpers import ON_TASKS
 
 from kdkit.cli.main import prepare
 from kdkit.cli.resolving import with_strategy
@@ -70,7 +71,7 @@ def pretrained_run(pretraining_settings, tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module", params=RECIPES)
+@pytest.fixture(scope="module", params=ON_TASKS)
 def recipe_settings(request, teacher_run):
     settings = smoke.distillation(RECIPES[request.param])
     pretrained = None

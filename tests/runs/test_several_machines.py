@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from comparing import assert_same_run
+from helpers import ON_TASKS
 from helpers import free_ports
 from helpers import read_events
 from processes import MAIN
@@ -130,7 +131,7 @@ def test_three_processes_have_the_numbers_of_one(
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", ON_TASKS)
 def test_a_recipe_in_two_processes_is_that_in_one(
     recipe, teacher_run, tmp_path
 ):
