@@ -141,8 +141,9 @@ class Unlabeled(Event, kind="unlabeled"):
         compared_with: tuple of strings. Those splits.
         per_labeled: float. The largest number of unlabelled examples per
             labelled one in an epoch.
-        empty, repeated: ints. Empty lines and repeated texts, which a sentence
-            encoder does not read. Since 0.2.
+        empty: int. Empty lines, which a sentence encoder does not read. Since
+            0.2.
+        repeated: int. Repeated texts, which it does not read. Since 0.2.
     """
 
     rows: int
@@ -426,8 +427,9 @@ class Measurement(Event, kind="measurement"):
         data_digest: string. The checksum of the encoded data. Since 0.2.
         rows_digest: string. The checksum of the data as read. Since 0.2.
         file: string. The exported file that was measured. Since 0.2.
-        queries, documents, judgements: string. The files of a retrieval
-            benchmark.
+        queries: string. The file of queries in a retrieval benchmark.
+        documents: string. Its file of documents.
+        judgements: string. Its file of judgements.
         num_documents: int.
         unjudged_queries: int. Queries without a relevant document, which do
             not count.
