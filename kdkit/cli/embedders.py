@@ -27,7 +27,7 @@ from kdkit.errors import all_mistakes
 from kdkit.recipes import RECIPES
 from kdkit.recipes import CopiedBlocks
 from kdkit.recipes import Recipe
-from kdkit.recipes.sentence_embedding import with_projection
+from kdkit.recipes.sentence_embedding import for_other_width
 from kdkit.runs import smoke
 from kdkit.runs.directory import read_config
 from kdkit.runs.embedder_settings import EmbedderSettings
@@ -254,7 +254,7 @@ def _new_settings(options):
     student = _student(options, recipe, teacher)
     stages = recipe.variant(options.parity).stages
     if _has_other_width(student, teacher):
-        stages = with_projection(stages)
+        stages = for_other_width(stages)
     return EmbedderSettings(
         recipe=recipe.name,
         data=_data(options),

@@ -16,9 +16,8 @@ pairs to measure on (Spearman's correlation of the cosines); texts that occur in
 them are left out of `--texts`.
 
 `--parity layers` adds the states and the relations of TinyBERT and MiniLM.
-A student with random weights (`--student PRESET`) whose vectors have another
-width than the teacher's learns through a dense layer, which is not part of the
-student.
+A student (`--student PRESET`) whose vectors have another width than the
+teacher's learns the similarities of the texts within a batch.
 
 Smoke run: `kdkit distill sentence_embedding --smoke --run-dir RUN`.
 
@@ -31,6 +30,7 @@ from kdkit.distillation.objective import Objective
 from kdkit.losses import HiddenStateCosine
 from kdkit.losses import HiddenStateMSE
 from kdkit.losses import RelationKLDivergence
+from kdkit.losses import SimilarityKLDivergence
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
 from kdkit.recipes.stages import Stage
@@ -62,24 +62,28 @@ def _stages(*objectives):
     )
 
 
-def with_projection(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+def for_other_width(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """Returns stages for a student whose vectors have another width.
 
-    A dense layer maps the student's vectors, and its hidden states, to the
-    teacher's width. It is trained with the student and not saved.
+    The similarities within a batch are compared instead of the vectors, since
+    the student's own vectors are saved and used. Hidden states go through a
+    dense layer, which is trained with the student and not saved.
 
     Args:
         stages: tuple of `Stage`.
     """
+
+    def changed(objective):
+        if objective.tap == TAP:
+            loss = SimilarityKLDivergence()
+            return dataclasses.replace(objective, loss=loss, name=loss.name)
+        if objective.tap == "hidden_states":
+            return dataclasses.replace(objective, projection="shared")
+        return objective
+
     return tuple(
         dataclasses.replace(
-            stage,
-            objectives=tuple(
-                dataclasses.replace(one, projection="shared")
-                if one.tap in (TAP, "hidden_states")
-                else one
-                for one in stage.objectives
-            ),
+            stage, objectives=tuple(map(changed, stage.objectives))
         )
         for stage in stages
     )

@@ -80,10 +80,10 @@ def test_layers_of_the_teacher(words, layers, place):
     assert settings.data.task is None
 
 
-def test_a_student_of_another_width_is_projected(place):
+def test_a_student_of_another_width_learns_similarities(place):
     settings = settings_of(*NEW, "--student", "tinybert_4_layer_en_uncased")
     (objective,) = settings.stages[0].objectives
-    assert objective.projection.sharing == "shared"
+    assert objective.loss.name == objective.name == "similarity_kl_divergence"
     assert settings.student.hidden_dim == 312
 
 

@@ -23,6 +23,7 @@ from kdkit.models import Pooling
 from kdkit.recipes import RECIPES
 from kdkit.recipes.sentence_embedding import TAP
 from kdkit.reporting import write_report
+from kdkit.runs import embedder_parts
 from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.settings import to_dict
@@ -291,9 +292,34 @@ def test_a_call_in_python_makes_the_same_student(teacher, tmp_path):
         run_dir=tmp_path / "run",
         texts=[file],
         layers=[3],
-        settings={"jit_compile": False},
+        settings={"jit_compile": False, "data.sequence_length": LENGTH},
         verbose=0,
     ) as result:
         assert set(result.metrics) == {"spearman", "pearson"}
         assert set(result.teacher_metrics) == {"spearman", "pearson"}
         assert models.is_embedder(result.student)
+
+
+def test_the_doctor_checks_a_run_without_writing(settings, tmp_path):
+    findings = embedder_parts.diagnose_embedder(settings, tmp_path / "run")
+    assert not findings.ruinous
+    assert {one.check for one in findings} >= {"models", "unknown words"}
+    assert not (tmp_path / "run").exists()
+    wrong = dataclasses.replace(settings, teacher=str(tmp_path / "nothing"))
+    findings = embedder_parts.diagnose_embedder(wrong, tmp_path / "run")
+    assert [one.check for one in findings.ruinous] == ["models"]
+
+
+@pytest.mark.large
+@pytest.mark.parametrize(
+    "parity", sorted(RECIPES["sentence_embedding"].parities)
+)
+def test_variants_of_the_recipe_train(parity, settings, tmp_path):
+    stages = RECIPES["sentence_embedding"].variant(parity).stages
+    variant = dataclasses.replace(
+        settings, stages=stages, parity=parity, has_control=False
+    )
+    distill(variant, tmp_path / "run")
+    (epoch,) = read_events(tmp_path / "run", "epoch")
+    names = {one.name for one in stages[0].objectives}
+    assert names <= set(epoch["logs"])
