@@ -16,8 +16,6 @@ the measured reasons.
 """
 
 import contextlib
-import copy
-import dataclasses
 import hashlib
 import io
 import math
@@ -38,6 +36,8 @@ from kdkit.export.inputs import batch_shape
 from kdkit.export.litert_files import input_name
 from kdkit.export.litert_files import interpreter
 from kdkit.export.litert_files import packed_model
+from kdkit.export.litert_graphs import Graphs
+from kdkit.export.litert_graphs import tensor_name
 from kdkit.quantization.schemes import MIN_ROWS
 
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
@@ -53,10 +53,6 @@ BATCH_SIZE = 16  # rows at once; all activations are in memory
 BLOCK = 32  # weights with one scale in int4
 # Below the lowest score by this much, softmax is exactly 0 in float32.
 MASK_DISTANCE = 104.0
-MASK_LIMIT = -1e4  # constants up to it are masks, not weights
-ABSORBING = -1e30  # the sum of a score and a constant below is the constant
-_TABLES = ("GATHER", "BROADCAST_TO", "SLICE", "STRIDED_SLICE")
-_CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 
 
 def require_precision(
@@ -177,24 +173,36 @@ def quantized(
     Raises:
         UsageError: if `activation_ranges` contains an unknown layer.
     """
-    graphs = _Graphs(content)
+    graphs = Graphs(content)
     ranges = {}
     if precision in CALIBRATED:
-        with _quietly():
-            ranges, lowest = _calibrated(graphs, calibration)
+        ranges, lowest = calibrated(graphs, calibration)
         ranges.update(_given(graphs, activation_ranges or {}, kernels or {}))
         if lowest is not None:
             content = clamp_masks(content, lowest - MASK_DISTANCE)
     ranges.update({place.result: place.table for place in graphs.tables()})
-    manager = recipes.RecipeManager()
-    for operation, name, add in _configurations(graphs, precision):
-        add(manager, f"^{re.escape(name)};$", operation)
-    recipe = manager.get_quantization_recipe()
-    if not recipe:
+    places = list(configurations(graphs, precision))
+    if not places:
         raise UsageError(
             f"The model has nothing to quantize in {precision}. Expected dense "
             "layers, convolutions or embeddings. Export it in fp32."
         )
+    return configured(content, places, ranges, kernels)
+
+
+def configured(content: bytes, places, ranges, kernels=None) -> bytes:
+    """Returns a copy of an fp32 file that is quantized at some places.
+
+    Args:
+        content: bytes.
+        places: as from `configurations`.
+        ranges: dict from a tensor's name to `(low, high, rank)`.
+        kernels: as in `quantized`. Defaults to `None`.
+    """
+    manager = recipes.RecipeManager()
+    for operation, name, add in places:
+        add(manager, f"^{re.escape(name)};$", operation)
+    recipe = manager.get_quantization_recipe()
     statistics = {
         name: {
             "min": np.full((1,) * rank, low, "float32"),
@@ -203,13 +211,12 @@ def quantized(
         for name, (low, high, rank) in ranges.items()
     }
     with _quietly():
-        made = quantizer.Quantizer(bytearray(content), recipe)
-        result = made.quantize(
+        result = quantizer.Quantizer(bytearray(content), recipe).quantize(
             statistics or None,
             enable_progress_bar=False,
             enable_progress_report=False,
         )
-    found = _Graphs(bytes(result.quantized_model))
+    found = Graphs(bytes(result.quantized_model))
     found.quantize_positions((kernels or {}).values())
     return packed_model(found.model)
 
@@ -229,7 +236,7 @@ def clamp_masks(content: bytes, constant: float) -> bytes:
     Returns:
         The bytes of the file, the same object if it has no such constant.
     """
-    graphs = _Graphs(content)
+    graphs = Graphs(content)
     masks = list(graphs.masks())
     if not masks:
         return content
@@ -245,216 +252,18 @@ def clamp_masks(content: bytes, constant: float) -> bytes:
     return packed_model(graphs.model)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Product:
-    """An operator with a constant weight."""
+def configurations(graphs: Graphs, precision: str, block=BLOCK):
+    """Yields for each place the operation, its name, and how it is added.
 
-    operation: str
-    result: str  # the name of its output tensor
-    graph: int
-    source: int  # tensor numbers
-    weight: int
-    output: int
-
-
-@dataclasses.dataclass(frozen=True)
-class _Table:
-    """An operator that reads an embedding table, and the table's range."""
-
-    operation: str
-    result: str
-    table: tuple
-    shape: tuple
-
-
-class _Graphs:
-    """A parsed `.tflite` file."""
-
-    def __init__(self, content):
-        self.content = content
-        self.model = schema.ModelT.InitFromPackedBuf(bytearray(content), 0)
-        for buffer in self.model.buffers:
-            if buffer.size:  # ai-edge-quantizer puts data behind the graphs
-                end = buffer.offset + buffer.size
-                data = np.frombuffer(content[buffer.offset : end], "uint8")
-                buffer.data, buffer.offset, buffer.size = data, 0, 0
-        self._names = {
-            number: name
-            for name, number in vars(schema.BuiltinOperator).items()
-            if isinstance(number, int)
-        }
-
-    def operators(self):
-        """Yields the graph, its number, the operator and its name."""
-        for index, graph in enumerate(self.model.subgraphs):
-            for operator in graph.operators:
-                code = self.model.operatorCodes[operator.opcodeIndex]
-                number = max(code.builtinCode, code.deprecatedBuiltinCode)
-                yield graph, index, operator, self._names.get(number, "")
-
-    def constant(self, graph, number):
-        """Returns a constant float tensor as an array, otherwise `None`."""
-        if number < 0:
-            return None
-        tensor = graph.tensors[number]
-        data = self.model.buffers[tensor.buffer].data
-        if (
-            data is None
-            or not len(data)
-            or tensor.type != schema.TensorType.FLOAT32
-        ):
-            return None
-        shape = () if tensor.shape is None else tuple(map(int, tensor.shape))
-        return np.frombuffer(bytes(data), "float32").reshape(shape)
-
-    def products(self):
-        """Yields dense products and convolutions with constant weights."""
-        for graph, index, operator, name in self.operators():
-            if name not in ("FULLY_CONNECTED", *_CONVOLUTIONS):
-                continue
-            weight = self.constant(graph, operator.inputs[1])
-            if weight is not None:
-                yield _Product(
-                    name,
-                    _name(graph, operator.outputs[0]),
-                    index,
-                    int(operator.inputs[0]),
-                    int(operator.inputs[1]),
-                    int(operator.outputs[0]),
-                )
-
-    def tables(self):
-        """Yields the operators that look up rows of a constant table."""
-        for graph, _, operator, name in self.operators():
-            if name not in _TABLES:
-                continue
-            table = self.constant(graph, operator.inputs[0])
-            result = _name(graph, operator.outputs[0])
-            is_table = name == "GATHER" or "embedding" in result
-            if table is None or table.ndim < 2 or not is_table:
-                continue
-            shape = graph.tensors[operator.outputs[0]].shape
-            high = max(float(np.abs(table).max()), 1e-6)
-            yield _Table(name, result, (-high, high, len(shape)), table.shape)
-
-    def quantize_positions(self, tables):
-        """Stores added constants of embedding layers in 8 bits."""
-        codes = self.model.operatorCodes
-        for graph, _, operator, name in list(self.operators()):
-            if name != "ADD" or "embedding" not in _name(
-                graph, operator.outputs[0]
-            ):
-                continue
-            for place, number in enumerate(operator.inputs):
-                table = self.constant(graph, number)
-                if table is None or min(table.shape[-2:], default=1) < 2:
-                    continue
-                scale, zero_point = _scale(_whole(table, tables))
-                code = schema.OperatorCodeT()
-                code.builtinCode = code.deprecatedBuiltinCode = (
-                    schema.BuiltinOperator.DEQUANTIZE
-                )
-                code.version = 2
-                codes.append(code)
-                stored = copy.copy(graph.tensors[number])
-                stored.name += b"_int8"
-                stored.type = schema.TensorType.INT8
-                stored.quantization = schema.QuantizationParametersT()
-                stored.quantization.scale = np.array([scale], "float32")
-                stored.quantization.zeroPoint = np.array([zero_point], "int64")
-                buffer = schema.BufferT()
-                values = np.clip(np.rint(table / scale) + zero_point, -128, 127)
-                buffer.data = values.astype("int8").ravel().view("uint8")
-                self.model.buffers.append(buffer)
-                stored.buffer = len(self.model.buffers) - 1
-                read = copy.copy(graph.tensors[number])
-                read.buffer = 0  # computed
-                graph.tensors += [stored, read]
-                reading = schema.OperatorT()
-                reading.opcodeIndex = len(codes) - 1
-                reading.inputs = [len(graph.tensors) - 2]
-                reading.outputs = [len(graph.tensors) - 1]
-                operator.inputs[place] = len(graph.tensors) - 1
-                graph.operators.insert(0, reading)
-                if not any(number in other.inputs for other in graph.operators):
-                    old = graph.tensors[number].buffer
-                    self.model.buffers[old].data = None
-
-    def masks(self):
-        """Yields the constants that mask scores: graph, number, scores.
-
-        A `SELECT` writes the constant in front of a softmax, or it is
-        multiplied by the mask and added to the scores. Sums with the largest
-        constants are omitted: they lose the scores, so that a smaller constant
-        would change texts of padding alone.
-        """
-        for graph, index, operator, name in self.operators():
-            if name in ("SELECT", "SELECT_V2"):
-                number, scores = operator.inputs[2], operator.inputs[1]
-                places = [(operator, scores)]
-            elif name == "MUL":
-                number, other = operator.inputs[1], operator.inputs[0]
-                if self.constant(graph, number) is None:
-                    number, other = other, number
-                places = list(self._sums(index, operator.outputs[0]))
-            else:
-                continue
-            constant = self.constant(graph, number)
-            if constant is None or not (constant <= MASK_LIMIT).all():
-                continue
-            if name == "MUL" and (constant < ABSORBING).any():
-                continue
-            for place, scores in places:
-                names = {user for _, user in self._readers(index, place)}
-                if names == {"SOFTMAX"}:
-                    yield graph, int(number), int(scores)
-
-    def _sums(self, index, mask):
-        """Yields the sums with a mask: the operator, and the scores."""
-        for user, name in self._readers(index, mask):
-            if name in ("EXPAND_DIMS", "RESHAPE"):
-                yield from self._sums(index, user.outputs[0])
-            elif name == "ADD":
-                first, second = user.inputs
-                yield user, second if first == mask else first
-
-    def _readers(self, index, source):
-        """Yields the operators, with names, that read an operator's result."""
-        number = getattr(source, "outputs", [source])[0]
-        for _, other, user, name in self.operators():
-            if other == index and number in user.inputs:
-                yield user, name
-
-
-def _whole(rows, tables):
-    """Returns the table that begins with these rows, otherwise the rows."""
-    rows = rows.reshape(-1, rows.shape[-1])
-    for table in map(np.asarray, tables):
-        if np.array_equal(table[: len(rows)], rows):
-            return table
-    return rows
-
-
-def _scale(table):
-    """Returns scale and zero point of asymmetric 8-bit integers."""
-    low, high = min(float(table.min()), 0.0), max(float(table.max()), 0.0)
-    scale = max(high - low, 1e-6) / 255
-    return scale, round(-128 - low / scale)
-
-
-def _name(graph, number):
-    return graph.tensors[number].name.decode()
-
-
-def _configurations(graphs, precision):
-    """Yields for each place the operation, its name, and how it is added."""
+    `block` is the number of weights with one scale in int4; `None`: all.
+    """
     bits = CALIBRATED.get(precision)
 
     def static(manager, regex, operation):
         manager.add_static_config(regex, operation, bits or 8, 8)
 
-    def dynamic(manager, regex, operation, num_bits=8, block=False):
-        granularity = f"BLOCKWISE_{BLOCK}" if block else "CHANNELWISE"
+    def dynamic(manager, regex, operation, num_bits=8, in_blocks=False):
+        granularity = f"BLOCKWISE_{block}" if in_blocks else "CHANNELWISE"
         manager.add_dynamic_config(regex, operation, num_bits, granularity)
 
     tables = list(graphs.tables())
@@ -472,7 +281,8 @@ def _configurations(graphs, precision):
             if not is_small:
                 dynamic(manager, regex, operation)
                 return
-            dynamic(manager, regex, operation, 4, shape[1] % BLOCK == 0)
+            in_blocks = block is not None and shape[1] % block == 0
+            dynamic(manager, regex, operation, 4, in_blocks)
 
         yield product.operation, product.result, add
     for place in tables:
@@ -483,28 +293,18 @@ def _static_table(manager, regex, operation):
     manager.add_static_config(regex, operation, 8, 8)
 
 
-def _calibrated(graphs, batches):
-    """Runs the fp32 file and returns ranges by name, and the lowest score.
+def calibration_runs(content: bytes, batches):
+    """Yields the interpreter after each batch, with all tensors in memory.
 
-    The interpreter runs without its delegate, which would fuse operators.
+    It runs without its delegate, which would fuse operators.
     """
-    runner = interpreter.Interpreter(
-        model_content=graphs.content,
-        experimental_preserve_all_tensors=True,
-        experimental_op_resolver_type=(
-            interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
-        ),
-    )
-    main = graphs.model.subgraphs[0]
-    numbers = {
-        number
-        for product in graphs.products()
-        for number in (product.source, product.output)
-        if product.graph == 0
-    }
-    scores = {number for graph, _, number in graphs.masks() if graph is main}
-    found = {number: (math.inf, -math.inf) for number in numbers | scores}
-    ranks = dict.fromkeys(found, 1)
+    kernels = interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    with _quietly():
+        runner = interpreter.Interpreter(
+            model_content=content,
+            experimental_preserve_all_tensors=True,
+            experimental_op_resolver_type=kernels,
+        )
     inputs = {
         input_name(one["name"]): one for one in runner.get_input_details()
     }
@@ -519,6 +319,22 @@ def _calibrated(graphs, batches):
         for name, detail in inputs.items():
             runner.set_tensor(detail["index"], batch[name])
         runner.invoke()
+        yield runner
+
+
+def calibrated(graphs: Graphs, batches):
+    """Returns the ranges of products by name, and the lowest masked score."""
+    main = graphs.model.subgraphs[0]
+    numbers = {
+        number
+        for product in graphs.products()
+        for number in (product.source, product.output)
+        if product.graph == 0
+    }
+    scores = {number for graph, _, number in graphs.masks() if graph is main}
+    found = {number: (math.inf, -math.inf) for number in numbers | scores}
+    ranks = dict.fromkeys(found, 1)
+    for runner in calibration_runs(graphs.content, batches):
         for number, (low, high) in found.items():
             value = runner.get_tensor(number)
             ranks[number] = value.ndim
@@ -527,7 +343,7 @@ def _calibrated(graphs, batches):
                 max(high, float(value.max())),
             )
     ranges = {
-        _name(main, number): (*found[number], ranks[number])
+        tensor_name(main, number): (*found[number], ranks[number])
         for number in numbers
         if found[number][0] <= found[number][1]
     }
@@ -569,7 +385,10 @@ def _given(graphs, ranges, kernels):
         ):
             if limits is not None:
                 tensor = graph.tensors[number]
-                result[_name(graph, number)] = (*limits, len(tensor.shape))
+                result[tensor_name(graph, number)] = (
+                    *limits,
+                    len(tensor.shape),
+                )
     return result
 
 

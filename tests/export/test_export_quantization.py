@@ -241,8 +241,8 @@ def test_clamped_masks_change_no_bit(reports, tmp_path, make_bert):
     assert not x["padding_mask"][0].any()
     for path in (reports["fp32"].file, report.file):
         content = pathlib.Path(path).read_bytes()
-        graphs = quantization._Graphs(content)
-        _, lowest = quantization._calibrated(graphs, [float_batch(x)])
+        graphs = quantization.Graphs(content)
+        _, lowest = quantization.calibrated(graphs, [float_batch(x)])
         if path == report.file:
             assert lowest < -50
         clamped = quantization.clamp_masks(

@@ -126,7 +126,7 @@ def test_the_first_dimensions_are_exported(folder, directory, embedder, capsys):
     assert main([*command, "33"]) == 2
     error = capsys.readouterr().err
     assert "Expected --dimensions from 1 to 32. Received: 33." in error
-    assert not os.listdir("exports")
+    assert not os.path.exists("exports")
 
 
 def test_sentence_transformers_loads_the_directory(
