@@ -35,6 +35,7 @@ def test_measure_latency_reports_the_fields_of_a_latency_event(exported):
         "initialization_ms": None,
         "peak_memory_mb": None,
         "end_to_end_ms": None,
+        "sentences_per_second": None,
     }
 
 
@@ -100,9 +101,14 @@ def test_batches_larger_than_the_memory_are_refused(exported, batch_size):
         export.measure_latency(exported["fp32"].file, batch_size=batch_size)
 
 
-@pytest.mark.parametrize("threads", [0, 2**31])
-def test_threads_that_no_interpreter_takes_are_refused(exported, threads):
-    with pytest.raises(UsageError, match="integer from 1 to 2147483647"):
+@pytest.mark.parametrize(
+    ("threads", "message"),
+    [(0, "threads must be above 0"), (2**31, "integer from 1 to 2147483647")],
+)
+def test_threads_that_no_interpreter_takes_are_refused(
+    exported, threads, message
+):
+    with pytest.raises(UsageError, match=message):
         export.measure_latency(exported["fp32"].file, threads=threads)
 
 
