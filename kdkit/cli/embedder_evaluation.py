@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kdkit import data
+from kdkit import models
 from kdkit import tasks
 from kdkit.cli.groups import ENCODERS
 from kdkit.cli.groups import BeamOptions
@@ -33,6 +34,7 @@ from kdkit.data.labeled_tables import LabeledTable
 from kdkit.data.stored_texts import read_hashes
 from kdkit.data.stored_texts import text_hash
 from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
 from kdkit.runs import inputs
 from kdkit.settings import from_dict
 
@@ -140,7 +142,11 @@ def open_on_embeddings(place, options) -> Measurable:
         UsageError: if an option, a file or the model does not fit.
     """
     _validate(options)
-    texts = _read(place, options)
+    with all_mistakes() as check:
+        with check():
+            models.require_pooling(place.path, options.pooling)
+        with check():
+            texts = _read(place, options)
     examples = np.arange(len(texts.sides[0]))
     about, known = dict(texts.about), _trained_texts(place, options)
     if options.without_texts_of is not None:
