@@ -34,7 +34,6 @@ from kdkit.data.labeled_tables import LabeledTable
 from kdkit.data.stored_texts import read_hashes
 from kdkit.data.stored_texts import text_hash
 from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
 from kdkit.runs import inputs
 from kdkit.settings import from_dict
 
@@ -142,11 +141,8 @@ def open_on_embeddings(place, options) -> Measurable:
         UsageError: if an option, a file or the model does not fit.
     """
     _validate(options)
-    with all_mistakes() as check:
-        with check():
-            models.require_pooling(place.path, options.pooling)
-        with check():
-            texts = _read(place, options)
+    models.require_pooling(place.path, options.pooling)
+    texts = _read(place, options)
     examples = np.arange(len(texts.sides[0]))
     about, known = dict(texts.about), _trained_texts(place, options)
     if options.without_texts_of is not None:

@@ -126,10 +126,13 @@ MISTAKES = {
         ],
         ["PRESET", "--queries", "FULL/novel.txt"],
         ["PRESET", "--bitext", "FULL/novel.txt", "FULL/novels.txt"],
-        ["PRESET", "--bitext", "FULL/novel.txt", "FULL/empty.txt"],
         ["PRESET", "--bitext", "FULL/novel.txt", "FULL/novel.txt"],
         [
-            *("PRESET", "--queries", "FULL/novel.txt"),
+            *("PRESET", "--pooling", "mean"),
+            *("--bitext", "FULL/novel.txt", "FULL/empty.txt"),
+        ],
+        [
+            *("PRESET", "--pooling", "mean", "--queries", "FULL/novel.txt"),
             *("--documents", "FULL/novel.txt", "--judgements"),
             "FULL/novel.txt",
         ],
