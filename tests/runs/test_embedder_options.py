@@ -173,6 +173,22 @@ def test_a_teacher_without_pooling_is_refused(place, capsys):
     assert "has no description of its pooling" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("has_config", [True, False])
+def test_a_pooling_is_described_by_the_config_of_its_folder(
+    has_config, tmp_path
+):
+    modules = [{"path": "1_Pooling", "type": "sentence_transformers.Pooling"}]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    (tmp_path / "1_Pooling").mkdir()
+    if has_config:
+        (tmp_path / "1_Pooling" / "config.json").write_text("{}")
+        models.require_pooling(tmp_path, None)
+    else:
+        models.require_pooling(tmp_path, "mean")
+        with pytest.raises(UsageError, match="no description of its pooling"):
+            models.require_pooling(tmp_path, None)
+
+
 @pytest.mark.parametrize("name", ["cache", "sweep"])
 def test_other_verbs_name_the_one_for_sentence_encoders(name, place, capsys):
     more = {"sweep": ["--over", "seed=1,2"], "cache": ["--cache", "c"]}
