@@ -12,6 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kdkit import data
+from kdkit import models
 from kdkit import tasks
 from kdkit.cli.groups import ENCODERS
 from kdkit.cli.groups import BeamOptions
@@ -140,6 +141,7 @@ def open_on_embeddings(place, options) -> Measurable:
         UsageError: if an option, a file or the model does not fit.
     """
     _validate(options)
+    models.require_pooling(place.path, options.pooling)
     texts = _read(place, options)
     examples = np.arange(len(texts.sides[0]))
     about, known = dict(texts.about), _trained_texts(place, options)

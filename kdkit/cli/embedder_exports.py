@@ -84,6 +84,7 @@ def is_exported_as_embedder(place, options) -> bool:
         UsageError: if an option does not fit the model.
     """
     if models.has_embedder(place.path) or options.pooling is not None:
+        models.require_pooling(place.path, options.pooling)
         clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
         clashing += table_flags(options)
         clashing += [f"--{name}" for name in FLAGS if getattr(options, name)]
@@ -175,13 +176,14 @@ def _calibration(precisions, batches):
 
 def _texts(place, options):
     """Texts to compare on, and others; `None` if the files are missing."""
-    files = options.texts
+    files, column = options.texts, None
     if files is None:
-        named = (place.config.get("data") or {}).get("files") or ()
+        of_run = place.config.get("data") or {}
+        named, column = of_run.get("files") or (), of_run.get("column")
         files = [file for file in named if pathlib.Path(file).is_file()]
         if not files:
             return None
-    corpus = data.Corpus(tuple(map(str, files)))
+    corpus = data.Corpus(tuple(map(str, files)), column)
     corpus.check()
     lines = filter(has_text, corpus.texts())
     texts = [*dict.fromkeys(itertools.islice(lines, MAX_TEXTS))]

@@ -291,9 +291,11 @@ def _student(options, recipe: Recipe, teacher):
     layers = tuple(options.layers or ())
     depth = saved_size(teacher, *DEPTHS)
     if depth is None:
-        depth = models.load_embedder(
-            teacher, options.pooling or "mean"
-        )  # a preset, whose sizes are not here
+        pooling = options.pooling
+        if not models.has_embedder(teacher):
+            pooling = pooling or "mean"  # any one, to read the sizes
+        # A preset by its name, or an encoder in a folder of its own.
+        depth = models.load_embedder(teacher, pooling)
         depth = models.backbone_of(depth.model).num_layers
     if not layers:
         count = options.num_layers

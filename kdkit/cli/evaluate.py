@@ -73,7 +73,7 @@ class Options(MeasuredOptions, EmbeddingOptions):
     """model"""
 
     model: Model | None = option(
-        "a run, a preset directory, a .keras file or an exported file",
+        "a run, a directory with a model, a .keras file or an exported file",
         positional=True,
         required=True,
     )

@@ -510,9 +510,10 @@ class StudentOptions:
         pages=ENCODERS,
     )
     control: bool = option(
-        "also train the student on the labels alone, to compare. It has the "
-        "same number of updates. For sentence encoders: measure the untouched "
-        "layers, or train random weights on the texts alone.",
+        "compare with the same student without distillation. It learns from "
+        "the labels alone, with the same number of updates. For sentence "
+        "encoders: untouched layers are measured, and random weights learn "
+        "from the texts alone.",
         default=False,
         pages=ENCODERS,
     )

@@ -167,8 +167,8 @@ def store_texts(
                 "No text is left to "
                 f"{'measure on' if held_out else 'train on'}. Expected at "
                 "least one that is not empty, not repeated and not in the "
-                f"data for evaluation. Received: {_in_words(choice.counts)}. "
-                "Name more text."
+                "data for evaluation. Received: "
+                f"{_in_words(choice, every)}. Name more text."
             )
         lines = (
             (line,)
@@ -209,10 +209,12 @@ def read_hashes(directory) -> np.ndarray | None:
     return np.array(_column(directory, "hashes"))
 
 
-def _in_words(counts):
+def _in_words(choice, every):
+    counts = choice.counts
     return (
-        f"{counts['texts']} texts, {counts['repeated']} of them repeated and "
-        f"{counts['left_out']} in the data for evaluation, and "
+        f"{counts['texts']} texts, {counts['repeated']} of them repeated, "
+        f"{counts['left_out']} in the data for evaluation and "
+        f"{choice.part(every, held_out=True).sum()} held out, and "
         f"{counts['empty']} empty lines"
     )
 

@@ -187,7 +187,7 @@ class InBatchContrastive(_BatchLoss):
     0.3133
 
     References:
-     - [Gao et al., 2021](https://arxiv.org/abs/2104.08821), equation 1
+     - [Gao et al., 2021](https://arxiv.org/abs/2104.08821)
     """
 
     def __init__(
@@ -237,7 +237,8 @@ class MarginMSE(DistillationLoss):
     9.0
 
     References:
-     - [Hofstätter et al., 2020](https://arxiv.org/abs/2010.02666)
+     - [Hofstätter et al., 2020](https://arxiv.org/abs/2010.02666), with one
+       other candidate
     """
 
     taps = ("logits",)
@@ -303,7 +304,8 @@ class Matryoshka(DistillationLoss):
     1.5
 
     References:
-     - [Kusupati et al., 2022](https://arxiv.org/abs/2205.13147), equation 1
+     - [Kusupati et al., 2022](https://arxiv.org/abs/2205.13147), with a
+       cross-entropy and a dense layer of classes at each width
     """
 
     taps = (SENTENCE_EMBEDDING,)

@@ -31,6 +31,7 @@ _DEFINED_IN = {
     "backbone_of": "heads",
     "byte_pair_files": "vocabularies",
     "require_num_classes": "loading",
+    "require_pooling": "places",
     "check_place": "places",
     "class_names_at": "places",
     "check_same_ids": "token_ids",

@@ -28,6 +28,7 @@ from kdkit.models.loading import load_task
 from kdkit.models.places import MODULES
 from kdkit.models.places import announce_download
 from kdkit.models.places import task_class
+from kdkit.models.places import undescribed_pooling
 from kdkit.models.recovery import POOLING_FILE
 from kdkit.models.recovery import write_digests
 from kdkit.models.saving import save_plain_encoder
@@ -86,12 +87,7 @@ def load_embedder(source, pooling=None) -> LoadedModel:
     elif (path / POOLING_FILE).is_file():
         loaded = _load_with_pooling(path)
     elif pooling is None:
-        raise UsageError(
-            f"The model in {source} has no description of its pooling. "
-            "Expected a sentence-transformers directory or an embedder saved "
-            "by kdkit. To make an embedder from this encoder, pass --pooling "
-            f"mean (in Python pooling='mean'), or another one of {POOLINGS}."
-        )
+        raise undescribed_pooling(source)
     else:
         backbone, tokenizer = load_encoder(path, needs_pooler=False)
         model = make_embedder(backbone, _as_pooling(pooling))

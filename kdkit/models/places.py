@@ -107,6 +107,56 @@ def has_embedder(source) -> bool:
     )
 
 
+def require_pooling(source, pooling: str | None) -> None:
+    """Raises an error for a directory that does not describe its pooling.
+
+    `kdkit.models.load_embedder` raises it too. This check takes milliseconds.
+
+    Args:
+        source: string or path, as in `kdkit.models.load_embedder`.
+        pooling: string or `None`. The pooling that the user chose, if any.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is no description and no choice.
+    """
+    path = pathlib.Path(source)
+    if pooling is not None or not path.is_dir():
+        return
+    is_described = has_embedder(path)
+    if not is_described:
+        file = config_file(path)
+        is_run = (path / "metrics.jsonl").is_file()
+        if file is None or (is_run and file.parent == path):
+            return  # there is no model yet: its loader has a better error
+    if (path / MODULES).is_file():
+        entries = read_json(
+            path / MODULES, "the list of a model's parts", kind=list
+        )
+        is_described = any(
+            (path / str(entry.get("path")) / "config.json").is_file()
+            for entry in entries
+            if isinstance(entry, dict)
+            and str(entry.get("type")).endswith(".Pooling")
+        )
+    if not is_described:
+        raise undescribed_pooling(source)
+
+
+def undescribed_pooling(source) -> UsageError:
+    """Returns the error for a directory that does not describe its pooling.
+
+    Args:
+        source: string or path of the directory.
+    """
+    return UsageError(
+        f"{source} has no description of its pooling. Expected an embedder "
+        "saved by kdkit, or a sentence-transformers directory with the folder "
+        "of the module Pooling and its config.json. If the model's card "
+        "describes the pooling, pass --pooling mean, cls or max (in Python "
+        "pooling='mean')."
+    )
+
+
 def task_class(path: pathlib.Path) -> str:
     """Returns the class of a preset's task model; empty without a task."""
     if not (path / "task.json").is_file():

@@ -36,6 +36,7 @@ from kdkit.models.hugging_face_weights import Tensors
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import load_encoder
 from kdkit.models.places import MODULES
+from kdkit.models.places import undescribed_pooling
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import tokenizer_rules
@@ -127,13 +128,7 @@ def load_sentence_transformer(path, pooling=None) -> LoadedModel:
     described = read_pooling(path, others)
     if described is None:
         if pooling is None:
-            raise UsageError(
-                f"{path} has no description of its pooling. Expected the "
-                f"folder of the module Pooling in {MODULES}, with a "
-                "config.json. Restore it from a copy, or pass --pooling mean "
-                f"(in Python pooling='mean'), or another one of {POOLINGS}, if "
-                "the model's card describes it."
-            )
+            raise undescribed_pooling(path)
         if isinstance(pooling, str):
             kinds = {module.kind for module in others}
             pooling = Pooling(

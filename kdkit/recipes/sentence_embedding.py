@@ -1,10 +1,10 @@
 """Sentence embeddings: a small encoder learns the vectors of a large one.
 
 The student's vector of a text moves towards the teacher's vector of the same
-text, as in Reimers and Gurevych, 2020, https://arxiv.org/abs/2004.09813,
-equation 1, for one language. Vectors of length 1 are compared by their cosine;
-`--parity mse` is the squared error of the paper. The student starts from some
-of the teacher's layers, evenly from the first to the last.
+text, as in Reimers and Gurevych, 2020, https://arxiv.org/abs/2004.09813, for
+one language. Vectors of length 1 are compared by their cosine; `--parity mse`
+is the squared error of the paper. The student starts from some of the teacher's
+layers, evenly from the first to the last.
 
     kdkit distill sentence_embedding --texts captions.txt reviews.txt \\
         --teacher all-MiniLM-L6-v2 --num-layers 3 --task stsb \\

@@ -216,15 +216,7 @@ def _notes_on_teaching(records):
         if event.per_labeled is not None
     ]
     found += [
-        f"The student learned from the vectors of "
-        f"{event.rows - event.dropped - (event.repeated or 0):,} texts; "
-        + (
-            f"{event.dropped:,} more were removed, because they are also in "
-            f"{' or '.join(event.compared_with)}, and "
-            if event.compared_with
-            else "they were compared with no data for evaluation; "
-        )
-        + f"{event.repeated or 0:,} because they are repeated."
+        _about_texts(event)
         for event in records.events_of(events.Unlabeled)
         if event.per_labeled is None
     ]
@@ -272,6 +264,25 @@ def _notes_on_teaching(records):
             "own run: these numbers are not comparable and not shown."
         )
     return found
+
+
+def _about_texts(event):
+    """Describes the texts that a sentence encoder learned from."""
+    repeated = event.repeated or 0
+    texts = f"{event.rows - event.dropped - repeated:,} texts"
+    if event.compared_with:
+        return (
+            f"The student learned from the vectors of {texts}. "
+            f"{event.dropped:,} more were left out, because they are also in "
+            f"{' or '.join(event.compared_with)}, and {repeated:,} because "
+            "they are repeated."
+        )
+    return (
+        f"The student learned from the vectors of {texts}, without those held "
+        "out to measure the loss on. They were not compared with data for "
+        f"evaluation. {repeated:,} more were left out, because they are "
+        "repeated."
+    )
 
 
 def _notes_on_precision(records):

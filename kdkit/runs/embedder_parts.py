@@ -239,7 +239,9 @@ def make_student(
     pooling = models.pooling_of(teacher.model)
     pooling = Pooling(pooling.mode, pooling.normalize)  # no dense layers
     if student.checkpoint is not None:
-        loaded = models.load_embedder(student.checkpoint, pooling.mode)
+        if models.has_embedder(student.checkpoint):
+            pooling = pooling.mode  # its normalization is described there
+        loaded = models.load_embedder(student.checkpoint, pooling)
         models.check_same_ids(teacher.tokenizer, loaded.tokenizer)
         return loaded.model
     tokenizer = teacher.tokenizer

@@ -134,6 +134,9 @@ def require_sources(settings: RunSettings) -> None:
                 with check():
                     settings.corpus.check()
         elif isinstance(settings, EmbedderSettings):
+            if isinstance(settings.teacher, str):
+                with check():
+                    models.require_pooling(settings.teacher, settings.pooling)
             with check():
                 settings.data.check()
             with check():

@@ -54,12 +54,14 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(folder, directory):
-    """A run with the embedder as its student."""
+    """A run with the embedder as its student, on the texts of a table."""
     shutil.copytree(directory, "run/student")
+    rows = "\n".join(json.dumps({"number": 1, "text": one}) for one in TEXTS)
+    (folder / "texts.jsonl").write_text(rows, encoding="utf-8")
     config = {
         "verb": "distill",
         "recipe": "sentence_embedding",
-        "data": {"files": ["texts.txt"], "task": None},
+        "data": {"files": ["texts.jsonl"], "column": "text", "task": None},
     }
     (folder / "run/config.json").write_text(json.dumps(config))
     (folder / "run/metrics.jsonl").touch()
@@ -102,7 +104,7 @@ def test_a_runs_files_are_compared_on_its_texts_and_measured(
     card = (run / "exports" / "README.md").read_text()
     assert "sentence-similarity" in card
     assert "smallest cosine" in card
-    assert "texts of texts.txt" in card
+    assert "texts of texts.jsonl" in card
     command = ["benchmark", "run", "--batch-size", "2", "--runs", "3"]
     assert main(command) == 0
     *table, last = capsys.readouterr().out.splitlines()

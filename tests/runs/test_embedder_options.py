@@ -1,6 +1,7 @@
 """Options of `kdkit distill sentence_embedding`, as settings and mistakes."""
 
 import json
+import pathlib
 
 import pytest
 
@@ -13,6 +14,7 @@ from kdkit.cli.main import make_verb_parser
 from kdkit.cli.main import parsed_options
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
+from kdkit.runs import embedder_parts
 from kdkit.settings import to_dict
 
 
@@ -87,6 +89,31 @@ def test_a_student_of_another_width_learns_similarities(place):
     assert settings.student.hidden_dim == 312
 
 
+def test_an_encoder_as_student_has_the_teachers_pooling(encoder, place):
+    pooling = models.Pooling("cls", normalize=False)
+    settings = settings_of(*NEW, "--student", str(encoder))
+    teacher = models.load_embedder(encoder, pooling)
+    student = embedder_parts.make_student(settings, teacher)
+    assert models.pooling_of(student) == pooling
+
+
+def test_layers_of_a_transformer_in_a_folder_of_its_own(encoder, place):
+    loaded = models.load_embedder(encoder, models.Pooling("cls"))
+    models.save_sentence_transformer(
+        loaded.model, loaded.tokenizer, place / "cls", sequence_length=8
+    )
+    folder = place / "cls" / "0_Transformer"
+    folder.mkdir()
+    for file in filter(pathlib.Path.is_file, [*(place / "cls").iterdir()]):
+        if file.name != "modules.json":
+            file.rename(folder / file.name)
+    modules = json.loads((place / "cls" / "modules.json").read_text())
+    modules[0]["path"] = folder.name
+    (place / "cls" / "modules.json").write_text(json.dumps(modules))
+    words = ["cls" if one == "teacher" else one for one in NEW]
+    assert settings_of(*words).student.copy_layers == (1, 3, 6)
+
+
 def test_options_are_settings(place):
     settings = settings_of(
         *NEW, "--pooling", "cls", "--epochs", "3", "--batch-size", "8",
@@ -143,7 +170,23 @@ def test_mistakes_are_refused(words, message, place, capsys):
 
 def test_a_teacher_without_pooling_is_refused(place, capsys):
     assert main(["distill", *NEW]) == 2
-    assert "--pooling" in capsys.readouterr().err
+    assert "has no description of its pooling" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("has_config", [True, False])
+def test_a_pooling_is_described_by_the_config_of_its_folder(
+    has_config, tmp_path
+):
+    modules = [{"path": "1_Pooling", "type": "sentence_transformers.Pooling"}]
+    (tmp_path / "modules.json").write_text(json.dumps(modules))
+    (tmp_path / "1_Pooling").mkdir()
+    if has_config:
+        (tmp_path / "1_Pooling" / "config.json").write_text("{}")
+        models.require_pooling(tmp_path, None)
+    else:
+        models.require_pooling(tmp_path, "mean")
+        with pytest.raises(UsageError, match="no description of its pooling"):
+            models.require_pooling(tmp_path, None)
 
 
 @pytest.mark.parametrize("name", ["cache", "sweep"])

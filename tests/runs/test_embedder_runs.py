@@ -176,6 +176,9 @@ def test_without_pairs_the_loss_on_held_out_texts_chooses(settings, tmp_path):
     assert not train & held_out
     (counts,) = read_events(tmp_path / "run", "unlabeled")
     assert counts["compared_with"] == []
+    page = write_report(tmp_path / "run", tmp_path / "report.html").read_text()
+    assert f"vectors of {len(train) + len(held_out)} texts, without" in page
+    assert "not compared with data for evaluation" in page
     with pytest.raises(UsageError, match="needs scored pairs"):
         dataclasses.replace(alone, has_control=True)
 

@@ -71,6 +71,10 @@ MISTAKES = {
         ],
         ["sentence_embedding", "--texts", "MISSING", "--run-dir", "RUN"],
         [
+            *("sentence_embedding", "--texts", "FULL/novel.txt"),
+            *("--teacher", "PRESET", "--run-dir", "RUN"),
+        ],
+        [
             *("sentence_embedding", "--smoke", "--run-dir", "RUN"),
             *("--set", "stages.0.nothing=1"),
         ],
@@ -122,9 +126,13 @@ MISTAKES = {
         ],
         ["PRESET", "--queries", "FULL/novel.txt"],
         ["PRESET", "--bitext", "FULL/novel.txt", "FULL/novels.txt"],
-        ["PRESET", "--bitext", "FULL/novel.txt", "FULL/empty.txt"],
+        ["PRESET", "--bitext", "FULL/novel.txt", "FULL/novel.txt"],
         [
-            *("PRESET", "--queries", "FULL/novel.txt"),
+            *("PRESET", "--pooling", "mean"),
+            *("--bitext", "FULL/novel.txt", "FULL/empty.txt"),
+        ],
+        [
+            *("PRESET", "--pooling", "mean", "--queries", "FULL/novel.txt"),
             *("--documents", "FULL/novel.txt", "--judgements"),
             "FULL/novel.txt",
         ],
