@@ -7,7 +7,7 @@
 # MODEL is fine-tuned into a teacher, whose first three layers become students by
 # Patient-KD. Each student is exported as it is (quantisation after training), and
 # trained further with its file's rounding, with the teacher and, as its control,
-# without.
+# without. quantization_table.py prints the metrics of all files.
 set -euo pipefail
 data=$1/glue model=$2
 shift 2
@@ -53,4 +53,3 @@ for task in "${tasks[@]}"; do
         done
     done
 done
-python experiments/quantization_table.py runs/quantization

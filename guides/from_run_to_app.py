@@ -178,8 +178,8 @@ much the other precisions differ. [Precisions of LiteRT
 files](../quantization.md) compares fp32, fp16, int8, static_int8, int16x8 and
 int4. For a phone's CPU, begin with int8.
 
-A file reads texts of one length, `--max-length` of the training: a shorter file
-is faster, and longer texts are cut. Without `--no-teacher`, the teacher is
+A file reads texts of one length, `--max-length` of the training: a shorter
+file is faster, and longer texts are cut. Without `--no-teacher`, the teacher is
 exported in int8, too, for the report. `--license` is for the model card, and
 defaults to the license of the teacher's checkpoint.
 """
@@ -281,8 +281,8 @@ terminal(f"kdkit benchmark runs/small --runs {TIMED_RUNS} --end-to-end")
 """
 On an Android phone with USB debugging, `adb` runs TensorFlow's
 `benchmark_model` with the same files, and the run's report shows the phone's
-times. [Measuring latency](../latency.md) links the program. This page was built
-without a phone, so the command was not run here:
+times. [Measuring latency](../latency.md) links the program. This page was
+built without a phone, so the command was not run here:
 
 ```bash
 kdkit benchmark runs/small --adb --benchmark-model benchmark_model
