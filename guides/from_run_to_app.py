@@ -179,9 +179,9 @@ files](../quantization.md) compares fp32, fp16, int8, static_int8, int16x8 and
 int4. For a phone's CPU, begin with int8.
 
 A file reads texts of one length, `--max-length` of the training: a shorter
-file is faster, and longer texts are cut. Without `--no-teacher`, the teacher is
-exported in int8, too, for the report. `--license` is for the model card, and
-defaults to the license of the teacher's checkpoint.
+file is faster, and longer texts are cut. Without `--no-teacher`, the teacher
+is exported in int8, too, for the report. `--license` is for the model card,
+and defaults to the license of the teacher's checkpoint.
 """
 
 terminal(
