@@ -13,6 +13,7 @@ import pathlib
 import statistics
 import sys
 
+from kdkit.reporting.records import is_run
 from kdkit.reporting.records import read_run
 from kdkit.runs.events import Evaluation
 from kdkit.runs.events import Export
@@ -26,7 +27,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("folder", type=pathlib.Path, help="of the runs")
     folder = parser.parse_args().folder
-    students = sorted(folder.glob("*_pkd_seed*"))
+    students = sorted(filter(is_run, folder.glob("*_pkd_seed*")))
     tasks = sorted({path.name.split("_pkd_")[0] for path in students})
     if not tasks:
         parser.error(f"{folder} has no run TASK_pkd_seedN.")
@@ -83,7 +84,7 @@ def metrics(folder, task, precision, seed, metric):
 
 def of_file(run, arm, precision, metric):
     """Returns a metric of a run's newest file in percent, or `None`."""
-    if not run.is_dir():
+    if not is_run(run):
         return None
     found = [
         event.metrics[metric]
