@@ -34,6 +34,7 @@ from kdkit.data.labeled_tables import LabeledTable
 from kdkit.data.stored_texts import read_hashes
 from kdkit.data.stored_texts import text_hash
 from kdkit.errors import UsageError
+from kdkit.models.sizes import POOLINGS
 from kdkit.runs import inputs
 from kdkit.settings import from_dict
 
@@ -46,7 +47,7 @@ class EmbeddingOptions:
 
     pooling: str | None = option(
         "the pooling of an embedder whose directory does not describe it",
-        choices=("mean", "cls", "max"),
+        choices=POOLINGS,
     )
     queries: File | None = option(
         "queries, for retrieval. A table with the columns _id and text, JSON "

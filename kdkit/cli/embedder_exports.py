@@ -19,6 +19,7 @@ from kdkit.data import Examples
 from kdkit.errors import UsageError
 from kdkit.export import quantization
 from kdkit.io.reading import has_text
+from kdkit.models.sizes import POOLINGS
 
 MAX_TEXTS = 20_000  # read, for the words of MediaPipe's vocabulary
 VERIFICATION_ROWS = 256
@@ -37,7 +38,7 @@ class EmbedderOptions:
     pooling: str | None = option(
         "make an embedder from an encoder. Defaults to the pooling that its "
         "directory describes.",
-        choices=("mean", "cls", "max"),
+        choices=POOLINGS,
     )
     texts: list[File] | None = option(
         "texts, one per line, on which the files of an embedder are compared "

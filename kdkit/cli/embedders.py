@@ -24,6 +24,7 @@ from kdkit.cli.task_data import COLUMNS
 from kdkit.cli.task_data import chosen_task
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
+from kdkit.models.sizes import POOLINGS
 from kdkit.recipes import RECIPES
 from kdkit.recipes import CopiedBlocks
 from kdkit.recipes import Recipe
@@ -50,7 +51,7 @@ class EmbedderOptions:
     pooling: str | None = option(
         "how the teacher makes one vector, if its directory does not describe "
         "it",
-        choices=("mean", "cls", "max"),
+        choices=POOLINGS,
     )
     layers: list[int] | None = option(
         "the teacher's layers that the student starts from, counted from 1, "

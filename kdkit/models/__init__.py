@@ -21,7 +21,7 @@ _DEFINED_IN = {
     "MassSeq2SeqLM": "mass_lm",
     "MassSeq2SeqLMPreprocessor": "mass_lm",
     "MassTokenizer": "vocabularies",
-    "POOLINGS": "embedders",
+    "POOLINGS": "sizes",
     "Pooling": "embedders",
     "Preset": "sizes",
     "TokenizerPair": "token_ids",

@@ -11,7 +11,6 @@ import keras
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.models.embedders import POOLINGS
 from kdkit.models.embedders import Pooling
 from kdkit.models.embedders import make_embedder
 from kdkit.models.embedders import pooling_model
@@ -35,6 +34,7 @@ from kdkit.models.saving import save_plain_encoder
 from kdkit.models.saving import save_task
 from kdkit.models.sentence_transformers import load_sentence_transformer
 from kdkit.models.sentence_transformers import require_same_pooling
+from kdkit.models.sizes import POOLINGS
 from kdkit.models.tokenizers import family_tokenizer
 from kdkit.models.trust import loading
 from kdkit.models.trust import require_safe_archive

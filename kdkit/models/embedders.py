@@ -20,9 +20,9 @@ from kdkit.models.families import family_of
 from kdkit.models.heads import EXCLUDED
 from kdkit.models.heads import backbone_of
 from kdkit.models.heads import join
+from kdkit.models.sizes import POOLINGS
 from kdkit.taps.names import SENTENCE_EMBEDDING
 
-POOLINGS = ("mean", "cls", "max")
 ACTIVATIONS = ("linear", "tanh")
 MASK, TOKENS, STATES = "padding_mask", "token_ids", "sequence_output"
 

@@ -17,7 +17,6 @@ import safetensors.numpy
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.io.reading import read_json
-from kdkit.models.embedders import POOLINGS
 from kdkit.models.embedders import DenseSettings
 from kdkit.models.embedders import Pooling
 from kdkit.models.embedders import dense_layers
@@ -38,6 +37,7 @@ from kdkit.models.loading import load_encoder
 from kdkit.models.places import MODULES
 from kdkit.models.places import undescribed_pooling
 from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.sizes import POOLINGS
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import tokenizer_rules
 from kdkit.models.trust import require_safe_directory

@@ -10,6 +10,8 @@ from kdkit.errors import UsageError
 from kdkit.io.machine import memory_shortage
 from kdkit.models.families import ALL_FAMILIES
 
+# How an embedder makes one vector from the states of an encoder.
+POOLINGS = ("mean", "cls", "max")
 BERT_VOCABULARY_SIZE = 30522  # word pieces of English BERT, uncased
 CHINESE_VOCABULARY_SIZE = 21128  # word pieces of Chinese BERT
 GPT2_VOCABULARY_SIZE = 50257
