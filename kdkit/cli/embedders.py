@@ -29,6 +29,7 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes import CopiedBlocks
 from kdkit.recipes import Recipe
 from kdkit.recipes.sentence_embedding import for_other_width
+from kdkit.recipes.stages import EMBEDDING_DATA
 from kdkit.runs import smoke
 from kdkit.runs.directory import read_config
 from kdkit.runs.embedder_settings import EmbedderSettings
@@ -84,8 +85,11 @@ def is_about_embedders(options) -> bool:
         options: the parsed options of `kdkit distill` or `kdkit doctor`.
     """
     if options.config is not None:
-        data = read_config(options.config).get("data")
-        return isinstance(data, dict) and "files" in data
+        stages = read_config(options.config).get("stages")
+        return isinstance(stages, list) and any(
+            isinstance(one, dict) and one.get("data") in EMBEDDING_DATA
+            for one in stages
+        )
     recipe = RECIPES.get(options.recipe)
     return recipe is not None and recipe.trains_embedder
 

@@ -7,6 +7,7 @@ from kdkit.errors import UsageError
 from kdkit.losses import LogitKLDivergence
 from kdkit.losses import SoftCrossEntropy
 from kdkit.losses import get_loss
+from kdkit.recipes.stages import EMBEDDING_DATA
 from kdkit.recipes.stages import Stage
 
 if TYPE_CHECKING:  # tasks import packages that stages do not need
@@ -83,8 +84,8 @@ class Recipe:
 
     @property
     def trains_embedder(self) -> bool:
-        """Whether the recipe trains a sentence encoder on texts alone."""
-        return any(stage.data == "texts" for stage in self.stages)
+        """Whether the recipe trains a sentence encoder."""
+        return any(stage.data in EMBEDDING_DATA for stage in self.stages)
 
     def variant(self, parity: str | None = None) -> "Recipe":
         """Returns a variant of the recipe.

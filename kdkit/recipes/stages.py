@@ -61,7 +61,9 @@ class OptimizerSettings:
 
 
 SCHEDULES = ("constant", "linear", "cosine")
-DATA = ("task", "corpus", "texts")
+# The data of recipes of sentence encoders.
+EMBEDDING_DATA = ("texts", "translations", "candidates")
+DATA = ("task", "corpus", *EMBEDDING_DATA)
 # Names of folders and TensorBoard tags, and the NAME in `--set stages.NAME.…`.
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 
@@ -106,7 +108,9 @@ class Stage:
             section 6.1). A value above 1 excludes `keep_best`.
         data: string. The training data: `"task"`; `"corpus"` for running text,
             whose labels are the masked tokens or the next tokens; `"texts"`
-            for texts without labels, whose embeddings are compared.
+            for texts without labels, whose embeddings are compared;
+            `"translations"` for texts with their translations;
+            `"candidates"` for queries with documents to rank.
         chunk_size: int or `None`. For decoders, the number of positions whose
             logits are in memory at once, as in `kdkit.Distiller`.
         label_smoothing: float, at least 0 and below 1. The probability that

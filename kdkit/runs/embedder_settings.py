@@ -68,11 +68,12 @@ class EmbedderSettings:
     def __post_init__(self):
         validate_run(self, *self.arms.values())
         problems = []
-        others = [one.name for one in self.stages if one.data != "texts"]
+        data = self.data.stage_data
+        others = [one.name for one in self.stages if one.data != data]
         if others or not self.stages:
             problems.append(
-                "a sentence encoder learns from texts. Expected "
-                "data='texts' in every stage. Received: "
+                f"this sentence encoder learns from {data}. Expected "
+                f"data={data!r} in every stage. Received: "
                 f"{', '.join(others) or 'no stage'}"
             )
         alone = [one.name for one in self.stages if not one.objectives]

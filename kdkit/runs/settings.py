@@ -7,6 +7,7 @@ from kdkit import taps
 from kdkit.backends import validate_policy
 from kdkit.errors import UsageError
 from kdkit.models.families import DECODERS
+from kdkit.recipes.stages import EMBEDDING_DATA
 from kdkit.recipes.stages import Stage
 from kdkit.training.data_settings import AugmentedSettings
 from kdkit.training.data_settings import CacheSettings
@@ -448,11 +449,14 @@ class DistillSettings:
             if stage.data == "corpus"
         ]
         problems = []
-        on_texts = [one.name for one in self.stages if one.data == "texts"]
-        if on_texts:
+        of_embedders = [
+            one.name for one in self.stages if one.data in EMBEDDING_DATA
+        ]
+        if of_embedders:
             problems.append(
-                "stages on texts are for recipes of sentence encoders, such "
-                f"as sentence_embedding, received {', '.join(on_texts)}"
+                f"stages with data in {EMBEDDING_DATA} are for recipes of "
+                "sentence encoders, such as sentence_embedding, received "
+                f"{', '.join(of_embedders)}"
             )
         if not any(stage.data == "task" for stage in self.stages):
             problems.append(

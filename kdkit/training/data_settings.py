@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+from typing import ClassVar
 
 from kdkit.augmentation import Augmentation
 from kdkit.data import DETOKENIZERS
@@ -253,6 +254,8 @@ class TextsSettings:
         UsageError: (a `ValueError`) if a number is impossible, or `dev_split`
             is a test split or the training data.
     """
+
+    stage_data: ClassVar[str] = "texts"  # of the stages that read them
 
     files: tuple[str, ...] = ()
     column: str | None = None
