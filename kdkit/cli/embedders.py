@@ -306,6 +306,11 @@ def _student(options, recipe: Recipe, teacher):
         count = options.num_layers
         if count is None:
             count = max(depth // 2, 1)
+        if not 1 <= count <= depth:
+            raise UsageError(
+                f"--num-layers: the teacher has {depth} layers. Expected 1 to "
+                f"{depth}. Received: {count}."
+            )
         layers = models.choose_blocks(recipe.student.rule, depth, count)
         if count == 1:
             layers = (depth,)  # its states are those that are pooled

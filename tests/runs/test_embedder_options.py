@@ -147,7 +147,7 @@ def test_a_config_is_repeated(place):
         (["sentence_embedding", "--run-dir", "run"], "Missing: --texts, --te"),
         ([*NEW, "--layers", "1", "--num-layers", "2"], "choose the student"),
         ([*NEW, "--layers", "7"], "from 1 to 6"),
-        ([*NEW, "--num-layers", "7"], "1 to 6"),
+        ([*NEW, "--num-layers", "7"], "--num-layers: the teacher has 6"),
         ([*NEW, "--corpus", "a.txt"], "--corpus is not for sentence"),
         ([*NEW, "--data-dir", "."], "--data-dir needs --task"),
         ([*NEW, "--dev", "pairs.csv"], "--text-column"),
