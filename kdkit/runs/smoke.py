@@ -8,6 +8,7 @@ from kdkit.models import choose_blocks
 from kdkit.recipes import pretraining
 from kdkit.recipes import tinybert
 from kdkit.recipes.recipe import Recipe
+from kdkit.recipes.sentence_embedding import with_prefixes
 from kdkit.recipes.stages import Stage
 from kdkit.recipes.stages import same_number_of_updates
 from kdkit.recipes.stages import without_teacher
@@ -179,7 +180,7 @@ def embedder(recipe: Recipe, parity: str | None = None) -> EmbedderSettings:
         ),
         teacher=teacher,
         student=ModelSettings(copy_from="teacher", copy_layers=(1, 3)),
-        stages=short(recipe.variant(parity).stages),
+        stages=with_prefixes(short(recipe.variant(parity).stages), (24, 12)),
         pooling="mean",
         parity=parity,
         jit_compile=False,

@@ -22,6 +22,7 @@ from kdkit.losses import SimilarityKLDivergence
 from kdkit.models import Pooling
 from kdkit.recipes import RECIPES
 from kdkit.recipes.sentence_embedding import TAP
+from kdkit.recipes.sentence_embedding import with_prefixes
 from kdkit.reporting import write_report
 from kdkit.runs import embedder_parts
 from kdkit.runs import smoke
@@ -319,6 +320,7 @@ def test_the_doctor_checks_a_run_without_writing(settings, tmp_path):
 )
 def test_variants_of_the_recipe_train(parity, settings, tmp_path):
     stages = RECIPES["sentence_embedding"].variant(parity).stages
+    stages = with_prefixes(stages, (12, 6))
     variant = dataclasses.replace(
         settings, stages=stages, parity=parity, has_control=False
     )
