@@ -128,6 +128,17 @@ def kind_of_data(recipe: Recipe) -> str:
     return recipe.stages[0].data
 
 
+def of_other_kinds(recipe: Recipe) -> list[str]:
+    """Returns the options for recipes with another kind of data.
+
+    Args:
+        recipe: `Recipe` that trains a sentence encoder.
+    """
+    own = OF_KIND[kind_of_data(recipe)]
+    others = {name for names in OF_KIND.values() for name in names}
+    return sorted(others.difference(own))
+
+
 def reject_embedder_options(options) -> None:
     """Rejects options that only sentence encoders have.
 
@@ -205,14 +216,14 @@ def _reject_foreign(options):
 
 def _reject_of_other_kinds(options):
     """Rejects the options of recipes with another kind of data."""
-    kind = kind_of_data(RECIPES[options.recipe])
-    others = {name for names in OF_KIND.values() for name in names}
-    given = given_flags(options, sorted(others.difference(OF_KIND[kind])))
+    recipe = RECIPES[options.recipe]
+    given = given_flags(options, of_other_kinds(recipe))
     if given:
+        needed = REQUIRED[kind_of_data(recipe)]
         raise UsageError(
-            f"{', '.join(given)} is not for {options.recipe}. Expected "
-            f"{' '.join(map(_flag, REQUIRED[kind]))}. Remove it, or use "
-            "another recipe."
+            f"{', '.join(given)} is not for {recipe.name}. Expected "
+            f"{' '.join(map(_flag, needed))}. Remove it, or use another "
+            "recipe."
         )
 
 
