@@ -43,6 +43,7 @@ NO_ARGUMENTS = {
     "train": "Pass it as `data`.",
 }
 SPLITS = ("train", "dev", "test")
+TEXTS = {"texts", "parallel"}  # options that replace the data
 IN_MEMORY = "bert_base_en_uncased"  # checked in the place of a saved model
 GENERATED = "sentiment"  # checked in the place of a saved table
 
@@ -189,7 +190,8 @@ class Call:
     @property
     def _needs_data(self):
         """Whether there is no other data: a teacher's, or texts alone."""
-        return not (self._teacher_has_run() or "texts" in self._options)
+        has_texts = not TEXTS.isdisjoint(self._options)
+        return not (self._teacher_has_run() or has_texts)
 
     def _teacher_has_run(self):
         first, *_ = *self._teachers, None

@@ -248,7 +248,7 @@ def _student_on_text(student, recipe, teacher):
         copy_layers=models.choose_blocks(
             recipe.student.rule,
             encoder.num_layers,
-            max(encoder.num_layers // 2, 1),
+            recipe.student.count(encoder.num_layers),
         ),
     )
 

@@ -12,6 +12,7 @@ from kdkit.runs.directory import read_config
 from kdkit.tasks import get_task
 from kdkit.training.data_settings import TextsSettings
 from kdkit.training.model_settings import UPDATE
+from kdkit.training.translation_settings import TranslationsSettings
 
 SETTING = "jit_compile"
 # Devices of NVIDIA's and AMD's drivers on Linux. Without them there is no need
@@ -80,7 +81,7 @@ def _is_short(settings):
 
 def _count_rows(settings):
     """The approximate number of training examples, `None` if unknown."""
-    if isinstance(settings, TextsSettings):
+    if isinstance(settings, TextsSettings | TranslationsSettings):
         return _count_lines(settings.files)
     if settings.table is not None:
         count = len(settings.table.read("train"))

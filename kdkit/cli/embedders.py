@@ -37,17 +37,30 @@ from kdkit.settings import override
 from kdkit.training.data_settings import TextsSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
+from kdkit.training.translation_settings import VOCABULARY_SIZE
+from kdkit.training.translation_settings import TranslationsSettings
 
 
 @dataclasses.dataclass
 class EmbedderOptions:
-    """sentence encoders (sentence_embedding)"""
+    """sentence encoders (sentence_embedding, multilingual)"""
 
     PAGES = TEXTS
 
     texts: list[File] | None = option(
         "the texts to learn from, one per line, or tables with --column. Empty "
         "lines, repeated texts, and texts of --task or --dev are left out."
+    )
+    parallel: list[File] | None = option(
+        "for multilingual: the texts to learn from, a file for each language, "
+        "the teacher's first. Their lines belong together. Lines without a "
+        "text in the first file are left out.",
+        metavar="FILE",
+    )
+    dev_parallel: list[File] | None = option(
+        "texts of the same languages to measure on. Defaults to one in 100 "
+        "lines of --parallel, which are then not used for training.",
+        metavar="FILE",
     )
     pooling: str | None = option(
         "how the teacher makes one vector, if its directory does not describe "
@@ -66,13 +79,25 @@ WIDTHS = ("hidden_dim", "hidden_size", "dim")
 FOREIGN = (
     *("encoder", "teacher_weights", "pretrained", "general", "stages"),
     *("corpus", "held_out", "train", "test", "regression"),
-    *("word_vectors", "teacher_file", "quantize", "decoder", "tokenizer"),
-    *("vocabulary_size", "task_text", "task_held_out"),
+    *("word_vectors", "teacher_file", "quantize", "decoder"),
+    *("task_text", "task_held_out"),
     *names_in(TransferOptions, BenchmarkTextOptions, SentenceOptions),
 )
+# The required options for each kind of data, and options for this kind alone.
+REQUIRED = {
+    TextsSettings.stage_data: ("texts", "teacher"),
+    TranslationsSettings.stage_data: ("parallel", "teacher"),
+}
+OF_KIND = {
+    TextsSettings.stage_data: ("texts", "column"),
+    TranslationsSettings.stage_data: (
+        *("parallel", "dev_parallel", "tokenizer", "vocabulary_size"),
+    ),
+}
 # Options that --config and --smoke decide already.
 DECIDED = (
     *names_in(EmbedderOptions),
+    *("tokenizer", "vocabulary_size"),
     *("teacher", "student", "num_layers", "task", "data_dir", "dev"),
     *("column", *COLUMNS),
 )
@@ -94,6 +119,26 @@ def is_about_embedders(options) -> bool:
     return recipe is not None and recipe.trains_embedder
 
 
+def kind_of_data(recipe: Recipe) -> str:
+    """Returns the data of a sentence encoder's recipe, as its stages name it.
+
+    Args:
+        recipe: `Recipe` that trains a sentence encoder.
+    """
+    return recipe.stages[0].data
+
+
+def of_other_kinds(recipe: Recipe) -> list[str]:
+    """Returns the options for recipes with another kind of data.
+
+    Args:
+        recipe: `Recipe` that trains a sentence encoder.
+    """
+    own = OF_KIND[kind_of_data(recipe)]
+    others = {name for names in OF_KIND.values() for name in names}
+    return sorted(others.difference(own))
+
+
 def reject_embedder_options(options) -> None:
     """Rejects options that only sentence encoders have.
 
@@ -107,7 +152,8 @@ def reject_embedder_options(options) -> None:
     if given:
         raise UsageError(
             f"{', '.join(given)}: for sentence encoders. Use the recipe "
-            f"sentence_embedding, or remove it. Received: {options.recipe}."
+            "sentence_embedding or multilingual, or remove it. Received: "
+            f"{options.recipe}."
         )
 
 
@@ -130,6 +176,9 @@ def validate_embedder(options, checks_fields: bool = False) -> None:
                 _reject_foreign(options)
             with check():
                 _reject_decided(options)
+            if options.recipe in RECIPES:
+                with check():
+                    _reject_of_other_kinds(options)
             with check():
                 cache_settings(options)
             if is_new:
@@ -161,7 +210,20 @@ def _reject_foreign(options):
     if given:
         raise UsageError(
             f"{', '.join(given)} is not for sentence encoders, which learn "
-            "from --texts and one --teacher. Remove it."
+            "from texts and one --teacher. Remove it."
+        )
+
+
+def _reject_of_other_kinds(options):
+    """Rejects the options of recipes with another kind of data."""
+    recipe = RECIPES[options.recipe]
+    given = given_flags(options, of_other_kinds(recipe))
+    if given:
+        needed = REQUIRED[kind_of_data(recipe)]
+        raise UsageError(
+            f"{', '.join(given)} is not for {recipe.name}. Expected "
+            f"{' '.join(map(_flag, needed))}. Remove it, or use another "
+            "recipe."
         )
 
 
@@ -184,9 +246,10 @@ def _require_new(options):
         with check():
             get_recipe(options.recipe).variant(options.parity)
         with check():
+            kind = kind_of_data(get_recipe(options.recipe))
             missing = [
-                f"--{name}"
-                for name in ("texts", "teacher")
+                _flag(name)
+                for name in REQUIRED[kind]
                 if getattr(options, name) is None
             ]
             if missing:
@@ -201,6 +264,13 @@ def _require_new(options):
                     f"{' and '.join(student)} each choose the student. "
                     "Expected one of them. Received: "
                     f"{len(student)}. Remove the others."
+                )
+        with check():
+            vocabulary = given_flags(options, ("tokenizer", "vocabulary_size"))
+            if len(vocabulary) > 1:
+                raise UsageError(
+                    f"{' and '.join(vocabulary)} each choose the student's "
+                    "vocabulary. Received: both. Remove one of them."
                 )
         with check():
             pairs = given_flags(options, ("task", "dev"))
@@ -220,6 +290,10 @@ def _require_new(options):
         with check():
             if options.data_dir is not None and options.task is None:
                 raise UsageError("--data-dir needs --task. Received: none.")
+
+
+def _flag(name):
+    return f"--{name.replace('_', '-')}"
 
 
 def embedder_settings(options) -> EmbedderSettings:
@@ -262,7 +336,7 @@ def _new_settings(options):
         stages = for_other_width(stages)
     return EmbedderSettings(
         recipe=recipe.name,
-        data=_data(options),
+        data=_with_pairs(DATA[kind_of_data(recipe)](options, student), options),
         teacher=teacher,
         student=student,
         stages=stages,
@@ -271,9 +345,31 @@ def _new_settings(options):
     )
 
 
-def _data(options):
-    files = tuple(map(absolute, options.texts))
-    data = TextsSettings(files, options.column)
+def _texts(options, student):
+    del student
+    return TextsSettings(tuple(map(absolute, options.texts)), options.column)
+
+
+def _translations(options, student: ModelSettings):
+    size, tokenizer = options.vocabulary_size, absolute(options.tokenizer)
+    if size is None and tokenizer is None and student.checkpoint is None:
+        size = VOCABULARY_SIZE
+    return TranslationsSettings(
+        files=tuple(map(absolute, options.parallel)),
+        held_out=tuple(map(absolute, options.dev_parallel or ())),
+        tokenizer=tokenizer,
+        vocabulary_size=size,
+    )
+
+
+DATA = {
+    TextsSettings.stage_data: _texts,
+    TranslationsSettings.stage_data: _translations,
+}
+
+
+def _with_pairs(data, options):
+    """The settings of data with the scored pairs that options name."""
     if options.task is None and options.dev is None:
         return data
     named = copy.copy(options)
@@ -305,7 +401,7 @@ def _student(options, recipe: Recipe, teacher):
     if not layers:
         count = options.num_layers
         if count is None:
-            count = max(depth // 2, 1)
+            count = recipe.student.count(depth)
         if not 1 <= count <= depth:
             raise UsageError(
                 f"--num-layers: the teacher has {depth} layers. Expected 1 to "

@@ -576,13 +576,14 @@ class DecoderOptions(BenchmarkTextOptions, SentenceOptions):
     tokenizer: Model | None = option(
         "for --decoder with random weights: its tokenizer. A run, a preset "
         "directory or, for GPT-2, a vocabulary of byte pairs (vocab.json, "
-        "encoder.json).",
-        pages=TEXT,
+        "encoder.json). For multilingual: the student's tokenizer, also a file "
+        "of word pieces (.txt).",
+        pages=TEXT + TEXTS,
     )
     vocabulary_size: int | None = option(
         "instead of --tokenizer: train one with N tokens. It is trained on "
-        "--corpus.",
-        pages=TEXT,
+        "--corpus, or on --parallel, there with 16,000 tokens by default.",
+        pages=TEXT + TEXTS,
     )
     task_text: list[File] | None = option(
         "the task's text, which the student is trained for", pages=("gpt2",)

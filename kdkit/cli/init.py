@@ -20,6 +20,8 @@ import re
 import textwrap
 
 from kdkit.cli import distill
+from kdkit.cli.embedders import kind_of_data
+from kdkit.cli.embedders import of_other_kinds
 from kdkit.cli.groups import TEXTS
 from kdkit.cli.groups import DistillationOptions
 from kdkit.cli.groups import StageOptions
@@ -42,6 +44,8 @@ from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.data_settings import TextsSettings
 from kdkit.training.data_settings import counting_padding
+from kdkit.training.translation_settings import VOCABULARY_SIZE
+from kdkit.training.translation_settings import TranslationsSettings
 
 WIDTH = 79
 # The required options of a recipe on text, by family.
@@ -65,6 +69,14 @@ NEEDED_ON_TEXT = {
 NEEDED_ON_TEXT["llama3"] = {
     **NEEDED_ON_TEXT["gpt2"],
     "decoder": "lightpaff_llama3_4_layer_en",
+}
+# The required options of a sentence encoder, and its data, by kind of data.
+EMBEDDERS = {
+    TextsSettings.stage_data: ({"texts": ["captions.txt"]}, TextsSettings()),
+    TranslationsSettings.stage_data: (
+        {"parallel": ["train.en", "train.de"]},
+        TranslationsSettings(vocabulary_size=VOCABULARY_SIZE),
+    ),
 }
 # Options that tables have fields for, or that are useless in a file.
 LEFT_OUT = ("recipe", "config", "smoke", "stages", "model")
@@ -154,6 +166,8 @@ def toml(options) -> str:
         lines += _comment(declared[name].help)
         lines.append(f"{name} = {_value(value)}")
     left_out = {*LEFT_OUT, *needed, *names_in(StageOptions)}
+    if recipe.trains_embedder:
+        left_out.update(of_other_kinds(recipe))
     for name, one in declared.items():
         if name in left_out or page not in one.pages or name == "set":
             continue
@@ -204,10 +218,11 @@ def _task_groups(recipe, options, needed):
 
 def _embedder_groups(recipe, options, needed):
     """The tables of a sentence encoder. Adds required options to a dict."""
-    needed |= {"texts": ["captions.txt"], "teacher": "all-MiniLM-L6-v2"}
+    example, settings = EMBEDDERS[kind_of_data(recipe)]
+    needed |= {**example, "teacher": "all-MiniLM-L6-v2"}
     if options.parity is not None:
         needed["parity"] = options.parity
-    yield "data", TextsSettings, _changeable(to_dict(TextsSettings()))
+    yield "data", type(settings), _changeable(to_dict(settings))
     for stage in recipe.variant(options.parity).stages:
         yield from _stage_groups(f"stages.{stage.name}", stage)
 

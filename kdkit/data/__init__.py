@@ -58,6 +58,7 @@ from kdkit.data.table_layouts import read_table
 from kdkit.data.tables import open_table
 from kdkit.data.text_files import DETOKENIZERS
 from kdkit.data.text_files import Corpus
+from kdkit.data.text_files import ParallelLines
 from kdkit.data.text_files import ParallelText
 from kdkit.data.token_files import ConllLayout
 from kdkit.data.token_files import PolyphoneLayout
@@ -95,6 +96,7 @@ __all__ = [
     "PackedRows",
     "PairRows",
     "EncodedSentences",
+    "ParallelLines",
     "ParallelText",
     "PolyphoneLayout",
     "Questions",

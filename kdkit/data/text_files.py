@@ -377,6 +377,68 @@ class ParallelText:
             )
 
 
+COLUMN_TO_FILE = "Write each column of texts to a file of its own"
+
+
+@dataclasses.dataclass(frozen=True)
+class ParallelLines:
+    """Texts in several languages, one file for each, line by line.
+
+    Args:
+        files: tuple of strings or paths. UTF-8 files with one text per line,
+            whose lines belong together. A text may be empty.
+
+    Raises:
+        UsageError: if there are fewer than two files.
+    """
+
+    files: tuple[str, ...]
+
+    def __post_init__(self):
+        if len(self.files) < 2:
+            raise UsageError(
+                "Translations need a file for each language, at least two. "
+                f"Received: {', '.join(map(str, self.files)) or 'none'}. Name "
+                "the files of all languages."
+            )
+
+    def lines(self) -> Iterator[tuple[str, ...]]:
+        """Yields the texts of each line, without spaces around them.
+
+        Empty lines at the end of a file do not count.
+
+        Raises:
+            UsageError: with both counts if the files have not as many lines,
+                for a line that is not UTF-8, and for a table.
+        """
+        paths = list(map(pathlib.Path, self.files))
+        with all_mistakes() as check:
+            for path in paths:
+                with check():
+                    reject_table_file(path, COLUMN_TO_FILE)
+        with contextlib.ExitStack() as stack:
+            readers = [
+                stack.enter_context(contextlib.closing(numbered_lines(path)))
+                for path in paths
+            ]
+            has_ended = False
+            for lines in itertools.zip_longest(*readers):
+                texts = tuple(line[1].strip() if line else "" for line in lines)
+                has_ended = has_ended or None in lines
+                if has_ended and any(map(has_text, texts)):
+                    raise _different_counts(*paths)
+                if not has_ended:
+                    yield texts
+
+    def check(self) -> int:
+        """Reads all files, and returns how many lines each has.
+
+        Raises:
+            UsageError: as `lines` does.
+        """
+        return sum(1 for _ in self.lines())
+
+
 def _not_empty(path, place, text):
     text = text.strip()
     if not has_text(text):
@@ -394,7 +456,7 @@ def _different_counts(*paths):
     ]
     return UsageError(
         "The lines of parallel files belong together. Expected the same "
-        "number in both. Received: "
+        f"number in {'both' if len(paths) == 2 else 'all'}. Received: "
         + ", ".join(
             f"{count} in {path}"
             for path, count in zip(paths, counts, strict=True)

@@ -92,8 +92,10 @@ _DEFINED_IN = {
     "tokenizer_rules": "text_rules",
     "tokenizers_of_sides": "token_ids",
     "train_byte_pairs": "vocabularies",
+    "train_word_pieces": "vocabularies",
     "untrained_head": "heads",
     "vocabulary_by_id": "token_ids",
+    "with_vocabulary": "students",
     "word_piece_tokenizer": "vocabularies",
 }
 __all__ = list(_DEFINED_IN)

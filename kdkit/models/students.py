@@ -5,6 +5,9 @@ import operator
 from collections.abc import Mapping
 from collections.abc import Sequence
 
+import numpy as np
+from keras import ops
+
 from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.models.bilstm import build_bilstm
@@ -23,7 +26,9 @@ from kdkit.models.sizes import BilstmConfig
 from kdkit.models.sizes import MassConfig
 from kdkit.models.sizes import require_model_memory
 from kdkit.models.token_ids import preprocessor_tokenizer
+from kdkit.models.token_ids import vocabulary_by_id
 from kdkit.models.tokenizers import convert_tokenizer
+from kdkit.models.tokenizers import family_tokenizer
 from kdkit.models.trust import MAX_LAYERS
 from kdkit.models.variants import keras_hub_backbone
 
@@ -321,6 +326,66 @@ def dropped_layers(embedder, layers):
     """
     require_embedder(embedder)
     return with_encoder(embedder, copy_blocks(embedder, layers))
+
+
+def with_vocabulary(embedder, tokenizer, own_tokenizer):
+    """Returns an embedder with another vocabulary, and the same layers.
+
+    A token that `tokenizer` has, too, starts from its vector. Another token
+    starts from the mean of the vectors of the tokens that `tokenizer` splits
+    its text into.
+
+    Args:
+        embedder: `keras.Model`, such as the result of `dropped_layers`.
+        tokenizer: the embedder's tokenizer.
+        own_tokenizer: the new embedder's tokenizer.
+
+    Returns:
+        An embedder with a copy of all other weights.
+
+    Raises:
+        UsageError: (a `ValueError`) if the encoder's family cannot use the
+            tokenizer.
+
+    References:
+     - [Gee et al., 2022](https://aclanthology.org/2022.emnlp-industry.41/)
+    """
+    require_embedder(embedder)
+    source = backbone_of(embedder)
+    family_tokenizer(source, own_tokenizer)  # raises if it does not fit
+    size = own_tokenizer.vocabulary_size()
+    backbone = keras_hub_backbone(source, vocabulary_size=size)
+    family = family_of(source)
+    table = family.token_embedding(source).embeddings
+    own_table = family.token_embedding(backbone).embeddings
+    for weight, copied in zip(backbone.weights, source.weights, strict=True):
+        if weight is not own_table:
+            weight.assign(copied)
+    own_table.assign(
+        _token_vectors(ops.convert_to_numpy(table), tokenizer, own_tokenizer)
+    )
+    return with_encoder(embedder, backbone)
+
+
+def _token_vectors(table, tokenizer, own_tokenizer):
+    """Returns the vectors for another vocabulary, see `with_vocabulary`."""
+    ids = {token: id for id, token in enumerate(vocabulary_by_id(tokenizer))}
+    own = vocabulary_by_id(own_tokenizer)
+    vectors = np.zeros((len(own), table.shape[1]), table.dtype)
+    roles = ("pad_token_id", "start_token_id", "end_token_id")
+    known = {
+        getattr(own_tokenizer, role): getattr(tokenizer, role) for role in roles
+    }
+    texts = {}
+    for number, token in enumerate(own):
+        if number in known or token in ids:
+            vectors[number] = table[known.get(number, ids.get(token))]
+        else:
+            texts[number] = token.removeprefix("##").strip("▁Ġ")
+    pieces = tokenizer(list(texts.values()))
+    for number, one in zip(texts, pieces, strict=True):
+        vectors[number] = table[one].mean(axis=0) if len(one) else 0
+    return vectors
 
 
 SIZES = (

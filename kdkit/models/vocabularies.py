@@ -247,15 +247,83 @@ def read_word_pieces(path: pathlib.Path):
         return word_piece_tokenizer(pieces, lowercase=not is_cased)
 
 
-def word_piece_tokenizer(pieces, lowercase: bool):
+def word_piece_tokenizer(
+    pieces, lowercase: bool, strip_accents: bool | None = None
+):
     """Returns a word-piece tokenizer that splits texts as BERT does.
 
     Args:
         pieces: list of strings, with BERT's special pieces.
-        lowercase: bool. Whether to lower-case texts and strip accents.
+        lowercase: bool. Whether to lower-case texts.
+        strip_accents: bool or `None`, which means the value of `lowercase`.
+            Defaults to `None`.
     """
     tokenizer = keras_hub.tokenizers.BertTokenizer(pieces)
-    return with_rules(tokenizer, bert_rules(lowercase))
+    return with_rules(tokenizer, bert_rules(lowercase, strip_accents))
+
+
+def train_word_pieces(
+    texts: Iterable[str], vocabulary_size: int, lowercase: bool = True
+):
+    """Trains word pieces on texts, in any languages that separate words.
+
+    Texts are split as by BERT. Accents stay, because they distinguish words in
+    most languages other than English.
+
+    Args:
+        texts: iterable of strings.
+        vocabulary_size: int. Number of tokens: BERT's five special pieces, the
+            characters of the texts, and longer pieces.
+        lowercase: bool. Whether texts are lower-cased. Defaults to `True`.
+
+    Returns:
+        A `keras_hub.tokenizers.BertTokenizer`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the texts have more different characters
+            than the vocabulary has tokens, or too few different words.
+
+    References:
+     - [Schuster and Nakajima, 2012](https://research.google/pubs/pub37842/)
+
+    >>> texts = ["a dog runs", "ein Hund läuft", "un chien court"]
+    >>> kdkit.models.train_word_pieces(texts, 40).vocabulary_size()
+    40
+    """
+    trained = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece(unk_token=SPECIAL_PIECES[1])
+    )
+    trained.normalizer = tokenizers.normalizers.BertNormalizer(
+        strip_accents=False, lowercase=lowercase
+    )
+    trained.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    texts = list(texts)
+    characters = set()
+    for text in texts:
+        characters.update(trained.normalizer.normalize_str(text))
+    # The trainer numbers the characters inside words in a random order, and
+    # its choice between equally frequent pieces depends on the numbers.
+    inside = [f"##{one}" for one in sorted(characters) if not one.isspace()]
+    trained.train_from_iterator(
+        texts,
+        tokenizers.trainers.WordPieceTrainer(
+            vocab_size=vocabulary_size,
+            special_tokens=[*SPECIAL_PIECES, *inside],
+            show_progress=False,
+        ),
+    )
+    ids = trained.get_vocab()
+    if len(ids) != vocabulary_size:
+        is_small = len(ids) > vocabulary_size
+        raise UsageError(
+            f"The text has {'more' if is_small else 'fewer'} word pieces than "
+            f"the vocabulary. Expected {vocabulary_size}. Received: text with "
+            f"{len(ids)} {'characters' if is_small else 'pieces'}. Use "
+            f"{'a larger vocabulary' if is_small else 'more text'}, or "
+            f"vocabulary_size={len(ids)}."
+        )
+    pieces = sorted(ids, key=ids.get)
+    return word_piece_tokenizer(pieces, lowercase, strip_accents=False)
 
 
 PAD, UNKNOWN, START, END, MASK = "<pad>", "<unk>", "<s>", "</s>", "<mask>"

@@ -22,22 +22,29 @@ SOFT_LABELS = (SoftCrossEntropy, LogitKLDivergence)
 class CopiedBlocks:
     """A student that consists of copied blocks of an encoder.
 
-    The default number of blocks is half of the encoder's.
-
     Args:
         source: string. `"pretrained"` for the encoder that the teacher was
             fine-tuned from, or `"teacher"`.
         rule: string. Which blocks to copy, see `kdkit.models.choose_blocks`.
+        share: float. The default share of the encoder's blocks. Defaults to
+            `0.5`.
     """
 
     source: str
     rule: str
+    share: float = 0.5
+
+    def count(self, depth: int) -> int:
+        """Returns the default number of blocks, for an encoder's number."""
+        return max(int(depth * self.share), 1)
 
     def __str__(self):
         encoder = {
             "pretrained": "the pretrained encoder",
             "teacher": "the teacher",
         }[self.source]
+        if self.share == 1:
+            return f"all blocks of {encoder}"
         return f"blocks of {encoder} ({self.rule})"
 
 

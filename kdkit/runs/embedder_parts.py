@@ -102,6 +102,7 @@ class EmbedderParts(Parts):
                         self._teacher_place, settings.pooling
                     )
                 self._length = self._fitting_length(self.teacher.model)
+                self.tokenizer = self.make_tokenizer()
                 self._student = self._make("student")
                 with self.distribution.scope():
                     require_fitting_objectives(
@@ -114,11 +115,17 @@ class EmbedderParts(Parts):
         settings = self.settings
         keras.utils.set_random_seed(settings.seed)
         with self.distribution.scope(), own_names():
-            model = make_student(settings, self.teacher)
+            model = self.make_student()
             self._fitting_length(model)
-            if arm == "student":
-                self.tokenizer = self.teacher.tokenizer
             return models.in_policy(model, settings.dtype_policy)
+
+    def make_tokenizer(self):
+        """Returns the student's tokenizer. The teacher is loaded before."""
+        return self.teacher.tokenizer
+
+    def make_student(self) -> keras.Model:
+        """Returns the sentence encoder to train, with its first weights."""
+        return make_student(self.settings, self.teacher)
 
     def _fitting_length(self, model):
         length = self.settings.data.sequence_length
@@ -162,7 +169,7 @@ class EmbedderParts(Parts):
     def measure(self, run):
         if not run.events(Unlabeled):
             run.log(Unlabeled(**self._counts))
-        if self.task is None:
+        if not self._source.measures_start:
             return
         start = make_forward(models.in_policy(self._student, "float32"))
         for arm, forward, what in (
@@ -176,7 +183,7 @@ class EmbedderParts(Parts):
             ]
             if known:
                 continue
-            found = self._source.pairs(forward)
+            found = self._source.measure(arm, forward)
             run.log(Evaluation(arm=arm, stage=None, epoch=None, **found))
             _log.info(
                 f"{what}: {format_metrics(found['metrics'])} on "
@@ -236,34 +243,62 @@ def make_student(
                 "the teacher's layers."
             )
         return models.dropped_layers(teacher.model, student.copy_layers)
-    pooling = models.pooling_of(teacher.model)
-    pooling = Pooling(pooling.mode, pooling.normalize)  # no dense layers
     if student.checkpoint is not None:
-        if models.has_embedder(student.checkpoint):
-            pooling = pooling.mode  # its normalization is described there
-        loaded = models.load_embedder(student.checkpoint, pooling)
+        loaded = load_student(settings, teacher)
         models.check_same_ids(teacher.tokenizer, loaded.tokenizer)
         return loaded.model
-    tokenizer = teacher.tokenizer
+    return random_student(settings, teacher, teacher.tokenizer)
+
+
+def load_student(
+    settings: EmbedderSettings, teacher: LoadedModel
+) -> LoadedModel:
+    """Returns the student's checkpoint, an encoder with the teacher's pooling.
+
+    Args:
+        settings, teacher: as in `make_student`.
+    """
+    place, pooling = settings.student.checkpoint, _pooling(teacher)
+    if models.has_embedder(place):
+        pooling = pooling.mode  # its normalization is described there
+    return models.load_embedder(place, pooling)
+
+
+def random_student(
+    settings: EmbedderSettings, teacher: LoadedModel, tokenizer
+) -> keras.Model:
+    """Returns a sentence encoder with random weights.
+
+    Args:
+        settings, teacher: as in `make_student`.
+        tokenizer: the student's tokenizer.
+
+    Raises:
+        UsageError: if the tokenizer does not fit the student's family.
+    """
     backbone = models.student(
-        student.config(), vocabulary_size=tokenizer.vocabulary_size()
+        settings.student.config(), vocabulary_size=tokenizer.vocabulary_size()
     )
     models.family_tokenizer(backbone, tokenizer)  # raises if it does not fit
-    return models.make_embedder(backbone, pooling)
+    return models.make_embedder(backbone, _pooling(teacher))
 
 
-def diagnose_embedder(settings: EmbedderSettings, run_dir) -> Findings:
+def _pooling(teacher):
+    """The teacher's pooling without dense layers."""
+    pooling = models.pooling_of(teacher.model)
+    return Pooling(pooling.mode, pooling.normalize)
+
+
+def diagnose_embedder(parts: EmbedderParts) -> Findings:
     """Returns the findings about a run, without training or writing.
 
     Args:
-        settings: `EmbedderSettings`.
-        run_dir: string or path.
+        parts: `EmbedderParts` of the run.
     """
     findings = Findings()
-    parts = EmbedderParts(settings, run_dir)
-    if isinstance(settings.teacher, PretrainSettings):
+    if isinstance(parts.settings.teacher, PretrainSettings):
         with findings.attempt("files"):
-            settings.data.check()
+            parts.settings.data.check()
         return findings
     with findings.attempt("models"):
         parts.build()

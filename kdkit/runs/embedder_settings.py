@@ -8,21 +8,23 @@ from kdkit.recipes.stages import Stage
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import Saving
 from kdkit.runs.settings import validate_run
+from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.data_settings import TextsSettings
 from kdkit.training.model_settings import ModelSettings
+from kdkit.training.translation_settings import TranslationsSettings
 
 CACHE = "teacher_cache"  # in the run directory
 
 
 @dataclasses.dataclass(frozen=True)
 class EmbedderSettings:
-    """The settings of a run of `kdkit distill sentence_embedding`.
+    """The settings of a run of `kdkit distill` that trains a sentence encoder.
 
     Args:
-        recipe: string. A key of `kdkit.recipes.RECIPES` whose stages train on
-            texts.
-        data: `TextsSettings`.
+        recipe: string. A key of `kdkit.recipes.RECIPES` whose stages train a
+            sentence encoder.
+        data: `TextsSettings`, or `TranslationsSettings` for further languages.
         teacher: string, the place of the teacher as
             `kdkit.models.load_embedder` takes it; or `PretrainSettings` of an
             encoder that is trained first, in `teacher_run/`.
@@ -49,7 +51,7 @@ class EmbedderSettings:
     """
 
     recipe: str
-    data: TextsSettings
+    data: TextsSettings | TranslationsSettings
     teacher: str | PretrainSettings
     student: ModelSettings
     stages: tuple[Stage, ...]
@@ -99,7 +101,10 @@ class EmbedderSettings:
             problems += self.cache.problems(objectives, 1)
             if self.cache.teacher_file is not None:
                 problems.append("a teacher's exported file is only for tasks")
-        if self.has_control and not (self.data.task or self.trains_control):
+        if data == TranslationsSettings.stage_data:
+            problems += self._translation_problems()
+        is_measured = self.data.task or self.trains_control
+        if self.has_control and data == "texts" and not is_measured:
             problems.append(
                 "the control of layers that stay untouched is their "
                 "measurement, which needs scored pairs. Pass --task or --dev, "
@@ -107,6 +112,40 @@ class EmbedderSettings:
             )
         if problems:
             raise UsageError(f"Recipe {self.recipe!r}: {'; '.join(problems)}.")
+
+    def _translation_problems(self):
+        """Returns errors about a student that reads other token ids."""
+        problems = []
+        inside = [
+            f"{objective.name} ({objective.tap})"
+            for stage in self.stages
+            for objective in stage.objectives
+            if objective.tap != SENTENCE_EMBEDDING
+        ]
+        if inside:
+            problems.append(
+                "teacher and student read different tokens, so only their "
+                f"vectors can be compared. Expected tap={SENTENCE_EMBEDDING!r}."
+                f" Received: {', '.join(inside)}"
+            )
+        if self.cache is None:
+            problems.append(
+                "teacher and student read different tokens, so the teacher's "
+                "vectors must be cached. Received: cache=None"
+            )
+        vocabularies = {
+            "data.tokenizer": self.data.tokenizer,
+            "data.vocabulary_size": self.data.vocabulary_size,
+            "student.checkpoint": self.student.checkpoint,
+        }
+        given = [name for name, one in vocabularies.items() if one is not None]
+        if len(given) != 1:
+            problems.append(
+                "the student's vocabulary comes from one of "
+                f"{', '.join(vocabularies)}. Received: "
+                f"{' and '.join(given) or 'none'}"
+            )
+        return problems
 
     @property
     def trains_control(self) -> bool:

@@ -162,14 +162,22 @@ def text_inputs(settings: PretrainSettings) -> dict[str, str | None]:
         if place is not None:
             inputs[name] = model_digest(place)
     if settings.tokenizer is not None:
-        place = pathlib.Path(settings.tokenizer)
-        if place.suffix == ".txt":
-            inputs["tokenizer"] = files_digest([place])
-        elif place.suffix == ".json" and place.is_file():
-            inputs["tokenizer"] = files_digest(models.byte_pair_files(place))
-        else:
-            inputs["tokenizer"] = model_digest(settings.tokenizer)
+        inputs["tokenizer"] = tokenizer_digest(settings.tokenizer)
     return inputs
+
+
+def tokenizer_digest(place: str) -> str | None:
+    """Returns the checksum of a tokenizer's files, or the name of a preset.
+
+    Args:
+        place: string, as `kdkit.models.load_tokenizer` takes it.
+    """
+    path = pathlib.Path(place)
+    if path.suffix == ".txt":
+        return files_digest([path])
+    if path.suffix == ".json" and path.is_file():
+        return files_digest(models.byte_pair_files(path))
+    return model_digest(place)
 
 
 def require_same_inputs(

@@ -15,6 +15,7 @@ from kdkit.runs.inputs import require_same_inputs
 from kdkit.runs.log import evaluate_other
 from kdkit.runs.log import finish
 from kdkit.runs.log import log_findings
+from kdkit.runs.multilingual_parts import MultilingualParts
 from kdkit.runs.pipeline import OF_EMBEDDERS
 from kdkit.runs.pipeline import TITLES
 from kdkit.runs.pipeline import Pipeline
@@ -31,11 +32,28 @@ from kdkit.training.distribution import training_on
 from kdkit.training.stage_trainer import Arm
 
 _log = logging.getLogger(__name__)
+EMBEDDER_PARTS = {
+    "texts": EmbedderParts,
+    "translations": MultilingualParts,
+}
+
+
+def parts_of_embedder(settings: EmbedderSettings, place, pretrained=None):
+    """Returns the parts of a sentence encoder's run, by its kind of data.
+
+    Args:
+        settings: `EmbedderSettings`.
+        place, pretrained: as in `kdkit.runs.build.Parts`.
+    """
+    cls = EMBEDDER_PARTS[settings.data.stage_data]
+    return cls(settings, place, pretrained)
+
+
 PARTS = {
     TeacherSettings: TeacherParts,
     DistillSettings: DistillParts,
     PretrainSettings: PretrainParts,
-    EmbedderSettings: EmbedderParts,
+    EmbedderSettings: parts_of_embedder,
 }
 
 

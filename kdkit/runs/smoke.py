@@ -30,6 +30,7 @@ from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.sentence_settings import SentenceSettings
+from kdkit.training.translation_settings import TranslationsSettings
 
 TASK, SIMILARITY = "sentiment", "similarity"
 VOCABULARY_SIZES = {  # for models on text: the bytes and a few merges
@@ -163,6 +164,14 @@ def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
     return with_one_length(settings) if counting_padding(stages) else settings
 
 
+EMBEDDER_DATA = {
+    "texts": TextsSettings(),
+    "translations": TranslationsSettings(
+        held_out_every=20, vocabulary_size=200
+    ),
+}
+
+
 def embedder(recipe: Recipe, parity: str | None = None) -> EmbedderSettings:
     """Returns the settings of a tiny sentence encoder, one short epoch long.
 
@@ -173,10 +182,15 @@ def embedder(recipe: Recipe, parity: str | None = None) -> EmbedderSettings:
         parity: string or `None`. A variant of the recipe.
     """
     teacher = dataclasses.replace(PRETRAINING, model=_model(3, 48))
+    data = EMBEDDER_DATA[recipe.stages[0].data]
     return EmbedderSettings(
         recipe=recipe.name,
-        data=TextsSettings(
-            task=SIMILARITY, sequence_length=32, num_buckets=1, max_texts=800
+        data=dataclasses.replace(
+            data,
+            task=SIMILARITY,
+            sequence_length=32,
+            num_buckets=1,
+            max_texts=800,
         ),
         teacher=teacher,
         student=ModelSettings(copy_from="teacher", copy_layers=(1, 3)),

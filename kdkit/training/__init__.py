@@ -23,6 +23,7 @@ _DEFINED_IN = {
     "StudentCheckpoint": "student_checkpoint",
     "TeacherSettings": "kdkit.runs.settings",
     "TextsSettings": "data_settings",
+    "TranslationsSettings": "translation_settings",
     "UnlabeledSettings": "data_settings",
     "distill": "kdkit.runs.runner",
     "fill_cache": "kdkit.runs.runner",

@@ -113,6 +113,20 @@ class EmbeddingSource(DataSource):
     label_loss: "keras.losses.Loss | None" = None
 
     @property
+    def measures_start(self) -> bool:
+        """Whether models can be measured before training, see `measure`."""
+        return self.pairs is not None
+
+    def measure(self, arm: str, predict) -> dict:
+        """Returns the fields of an `"evaluation"` event before training.
+
+        Args:
+            arm: string. `"teacher"` or `"student"`.
+            predict: callable from a dict batch to vectors.
+        """
+        return self.pairs(predict)
+
+    @property
     def primary_metric(self):
         return "loss" if self.pairs is None else SPEARMAN
 
@@ -180,8 +194,12 @@ class TwoViews(SequenceDataset):
         Args:
             rows, padded_length, seed: as in `SequenceDataset.batch`.
         """
-        x = self._texts.batch(np.repeat(rows, 2), padded_length, seed)
+        x = self._texts.batch(self.views(rows), padded_length, seed)
         return x, np.repeat(rows, 2).astype("int32")
+
+    def views(self, rows: np.ndarray) -> np.ndarray:
+        """Returns the numbers of the two texts of each row, in turn."""
+        return np.repeat(rows, 2)
 
 
 def load_texts(

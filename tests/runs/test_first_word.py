@@ -71,6 +71,10 @@ MISTAKES = {
         ],
         ["sentence_embedding", "--texts", "MISSING", "--run-dir", "RUN"],
         [
+            *("multilingual", "--parallel", "FULL/novel.txt", "MISSING"),
+            *("--teacher", "PRESET", "--run-dir", "RUN"),
+        ],
+        [
             *("sentence_embedding", "--texts", "FULL/novel.txt"),
             *("--teacher", "PRESET", "--run-dir", "RUN"),
         ],

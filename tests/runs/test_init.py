@@ -86,6 +86,21 @@ def test_a_file_has_the_settings_of_a_sentence_encoder(
     )
 
 
+@pytest.mark.parametrize("change", [str, uncommented], ids=["as is", "whole"])
+def test_a_file_has_the_settings_of_a_multilingual_encoder(
+    change, finished_run, folder
+):
+    teacher = str(finished_run / "teacher_run" / "teacher")
+    text = change(toml(Options(recipe="multilingual")))
+    text = text.replace('"all-MiniLM-L6-v2"', json.dumps(teacher))
+    (folder / "my.toml").write_text(text)
+    words = ["multilingual", "--parallel", "train.en", "train.de", "--teacher"]
+    words += [teacher, "--run-dir", "runs/multilingual"]
+    assert embedder_settings(parsed("my.toml")) == embedder_settings(
+        parsed(*words)
+    )
+
+
 @pytest.mark.parametrize("task", ["cola", "mnli"])
 def test_a_file_has_the_epochs_of_its_task(task, folder):
     text = uncommented(toml(Options(recipe="tinybert", task=task)))

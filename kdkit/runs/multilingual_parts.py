@@ -1,0 +1,68 @@
+"""The parts of runs that teach a sentence encoder further languages."""
+
+from kdkit import models
+from kdkit.runs.embedder_parts import TEXTS
+from kdkit.runs.embedder_parts import EmbedderParts
+from kdkit.runs.embedder_parts import load_student
+from kdkit.runs.embedder_parts import make_student
+from kdkit.runs.embedder_parts import random_student
+from kdkit.runs.inputs import files_digest
+from kdkit.runs.inputs import tokenizer_digest
+from kdkit.runs.tokenizer import save_trained_tokenizer
+from kdkit.training.translations import load_translations
+from kdkit.training.translations import vocabulary_texts
+
+TOKENIZER = "tokenizer"  # the folder of a trained one in a run
+
+
+class MultilingualParts(EmbedderParts):
+    """The parts of an `EmbedderSettings` run on `TranslationsSettings`."""
+
+    def inputs(self):
+        data = self.settings.data
+        inputs = super().inputs()
+        inputs[TEXTS] = files_digest(data.all_files)
+        if data.tokenizer is not None:
+            inputs[TOKENIZER] = tokenizer_digest(data.tokenizer)
+        return inputs
+
+    def make_tokenizer(self):
+        data, student = self.settings.data, self.settings.student
+        self._is_trained = False
+        if student.checkpoint is not None:
+            return None  # the checkpoint has one
+        if data.tokenizer is not None:
+            return models.load_tokenizer(data.tokenizer)
+        self._is_trained = True
+        directory = self.place / TOKENIZER
+        if directory.is_dir():
+            return models.load_saved_tokenizer(directory)
+        return models.train_word_pieces(
+            vocabulary_texts(data),
+            data.vocabulary_size,
+            lowercase=getattr(self.teacher.tokenizer, "lowercase", True),
+        )
+
+    def make_student(self):
+        settings, student = self.settings, self.settings.student
+        if student.checkpoint is not None:
+            loaded = load_student(settings, self.teacher)
+            self.tokenizer = loaded.tokenizer
+            return loaded.model
+        if student.copy_from is None:
+            return random_student(settings, self.teacher, self.tokenizer)
+        copied = make_student(settings, self.teacher)
+        return models.with_vocabulary(
+            copied, self.teacher.tokenizer, self.tokenizer
+        )
+
+    def load(self, run):
+        if self._is_trained and not run.is_read_only:
+            save_trained_tokenizer(self.tokenizer, self.place / TOKENIZER)
+        self._source, self._counts = load_translations(
+            self.settings.data,
+            self.task,
+            self.tokenizer,
+            self.teacher.tokenizer,
+            self.place / TEXTS,
+        )

@@ -1,0 +1,175 @@
+"""The settings of texts with translations, for sentence encoders."""
+
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Iterator
+from typing import ClassVar
+
+from kdkit.data import GENERATED_LANGUAGES
+from kdkit.data import ParallelLines
+from kdkit.data import generated_pairs
+from kdkit.data.labeled_tables import LabeledTable
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.io.reading import has_text
+from kdkit.settings import too_small
+from kdkit.training.data_settings import require_dev
+from kdkit.training.model_settings import validate_text_numbers
+
+VOCABULARY_SIZE = 16_000
+VOCABULARY_TEXTS = 2_000_000  # to train a vocabulary on
+
+
+@dataclasses.dataclass(frozen=True)
+class TranslationsSettings:
+    """The settings of texts with translations, for sentence encoders.
+
+    Args:
+        files: tuple of strings. Files with one text per line, one file for each
+            language, the teacher's language first. Their lines belong
+            together. Empty for the generated pairs of smoke runs. Lines without
+            a text in the first file, empty translations and repeated pairs are
+            left out.
+        held_out: tuple of strings. Files of the same languages to measure on.
+            Empty to hold out lines from `files`.
+        held_out_every: int. Without `held_out`, one in so many different texts
+            of the first file is held out, with its translations.
+        tokenizer: string or `None`. The place of the student's tokenizer, as
+            `kdkit.models.load_tokenizer` takes it.
+        vocabulary_size: int or `None`. Train a vocabulary of so many word
+            pieces on the texts to train on, at most on the first 2 million.
+            `None` if `tokenizer` is given or the student has a vocabulary.
+        task, data_dir, table, dev_split: as in `TextsSettings`. The scored
+            pairs are in the teacher's language.
+        sequence_length: int. The largest sequence length in tokens. Longer
+            texts are truncated.
+        num_buckets: int or `None`, as in `DataSettings`.
+        max_texts: int or `None`. Use only so many first lines. `None` for all.
+
+    Raises:
+        UsageError: (a `ValueError`) if a number is impossible, `dev_split` is a
+            test split or the training data, the files are not of the same
+            languages, or two vocabularies are named.
+    """
+
+    stage_data: ClassVar[str] = "translations"  # of the stages that read them
+
+    files: tuple[str, ...] = ()
+    held_out: tuple[str, ...] = ()
+    held_out_every: int = 100
+    tokenizer: str | None = None
+    vocabulary_size: int | None = None
+    task: str | None = None
+    data_dir: str | None = None
+    table: LabeledTable | None = None
+    dev_split: str = "dev"
+    sequence_length: int = 128
+    num_buckets: int | None = 8
+    max_texts: int | None = None
+
+    def __post_init__(self):
+        with all_mistakes() as check:
+            with check():
+                validate_text_numbers(self)
+            with check():
+                self._validate_sizes()
+            with check():
+                require_dev(self.dev_split)
+            for files in filter(None, (self.files, self.held_out)):
+                with check():
+                    ParallelLines(files)
+            with check():
+                if self.held_out and len(self.held_out) != len(self.files):
+                    raise UsageError(
+                        "The texts to train and to measure on need the same "
+                        f"languages. Received: {len(self.files)} files to "
+                        f"train on, {len(self.held_out)} to measure on."
+                    )
+            with check():
+                if None not in (self.tokenizer, self.vocabulary_size):
+                    raise UsageError(
+                        "A tokenizer has a vocabulary. Received: both "
+                        f"tokenizer={self.tokenizer!r} and vocabulary_size="
+                        f"{self.vocabulary_size}. Remove one of them."
+                    )
+
+    def _validate_sizes(self):
+        least = {"num_buckets": 1, "vocabulary_size": 1}
+        wrong = too_small(
+            self,
+            {
+                name: size
+                for name, size in least.items()
+                if getattr(self, name) is not None
+            },
+        )
+        if wrong:
+            raise UsageError(f"Settings of data: {'; '.join(wrong)}.")
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Names of the languages: the ends of the files' names, or numbers."""
+        if not self.files:
+            return GENERATED_LANGUAGES
+        names = [pathlib.Path(file).suffix[1:] for file in self.files]
+        if len({*names}) == len(names) and all(map(str.isalnum, names)):
+            return tuple(names)
+        return tuple(str(number + 1) for number in range(len(names)))
+
+    @property
+    def all_files(self) -> tuple[str, ...]:
+        """The files to train and to measure on."""
+        return (*self.files, *self.held_out)
+
+    @property
+    def holds_out(self) -> int:
+        """One in so many sources is held out; 0 for none."""
+        return 0 if self.held_out else self.held_out_every
+
+    def check(self) -> None:
+        """Reads the files.
+
+        Raises:
+            UsageError: as `kdkit.data.ParallelLines.lines` does, and if no line
+                has a text and its translation.
+        """
+        with all_mistakes() as check:
+            for files in filter(None, (self.files, self.held_out)):
+                with check():
+                    lines = ParallelLines(files).lines()
+                    # All lines are read, to compare their numbers.
+                    if not sum(map(_has_pair, lines)):
+                        raise UsageError(
+                            f"No translation in {', '.join(files)}. Expected a "
+                            "text and its translation on the same line. "
+                            "Received: empty lines. Name files with "
+                            "translations."
+                        )
+
+    def lines(self, held_out: bool = False) -> Iterator[tuple[str, ...]]:
+        """Yields the texts of each line, also empty ones.
+
+        Args:
+            held_out: bool. Whether to read the files in `held_out`. Defaults to
+                `False`.
+        """
+        if held_out:
+            return ParallelLines(self.held_out).lines()
+        lines = generated_pairs()
+        if self.files:
+            lines = ParallelLines(self.files).lines()
+        return itertools.islice(lines, self.max_texts)
+
+    def texts(self, held_out: bool) -> Iterator[str]:
+        """Yields the texts of all languages, line by line, for checks.
+
+        Args:
+            held_out: bool. Whether to read the files in `held_out`.
+        """
+        lines = self.lines(held_out)
+        return filter(has_text, itertools.chain.from_iterable(lines))
+
+
+def _has_pair(texts):
+    return has_text(texts[0]) and any(map(has_text, texts[1:]))

@@ -1,0 +1,147 @@
+"""Vocabularies of a student's own: trained word pieces, and their vectors."""
+
+import numpy as np
+import pytest
+import tokenizers
+from encoders import SENTENCES
+from encoders import WORD_PIECES
+from encoders import encoder
+from encoders import tokenizer
+
+from kdkit import models
+from kdkit.errors import UsageError
+from kdkit.models.families import family_of
+from kdkit.models.ruled_tokenizers import plain_tokenizer
+
+TEXTS = [
+    *SENTENCES,
+    "Der Plot ist öde, die Besetzung schwach.",
+    "Élève très doué : l'intrigue est bonne",
+    "日本の映画",
+] * 3  # fmt: skip
+SIZE = 110
+
+
+def ids_of(made, text):
+    return [*map(int, made(text))]
+
+
+def test_word_pieces_have_the_asked_size_and_lose_no_accent():
+    made = models.train_word_pieces(TEXTS, SIZE)
+    pieces = made.get_vocabulary()
+    assert len(set(pieces)) == made.vocabulary_size() == SIZE
+    assert pieces[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    for text in TEXTS:
+        found = "".join(map(made.id_to_token, ids_of(made, text)))
+        assert found.replace("##", "") == text.lower().replace(" ", "")
+    assert ids_of(made, "ode") != ids_of(made, "öde")
+
+
+def test_cased_word_pieces_have_capital_letters():
+    made = models.train_word_pieces(TEXTS, SIZE + 20, lowercase=False)
+    assert {"D", "É"} <= {piece[0] for piece in made.get_vocabulary()}
+    assert ids_of(made, "Der") != ids_of(made, "der")
+
+
+def test_word_pieces_are_the_same_in_every_training():
+    made = [
+        models.train_word_pieces(texts, SIZE).get_vocabulary()
+        for texts in (TEXTS, iter(TEXTS), TEXTS)
+    ]
+    assert made[0] == made[1] == made[2]
+
+
+def test_word_pieces_have_the_same_ids_in_other_libraries():
+    made = models.train_word_pieces(TEXTS, SIZE)
+    other = tokenizers.Tokenizer(
+        tokenizers.models.WordPiece(
+            {piece: id for id, piece in enumerate(made.get_vocabulary())},
+            unk_token="[UNK]",
+        )
+    )
+    other.normalizer = tokenizers.normalizers.BertNormalizer(
+        strip_accents=False, lowercase=True
+    )
+    other.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    ours, keras_hub = (
+        [[*map(int, ids)] for ids in one(TEXTS)]
+        for one in (made, plain_tokenizer(made))
+    )
+    assert ours == [one.ids for one in other.encode_batch(TEXTS)]
+    # Without kdkit the ids are the same: accents stay there, too.
+    assert keras_hub == ours
+
+
+@pytest.mark.parametrize(
+    ("size", "message"),
+    [(30, "a larger vocabulary"), (5000, "more text, or vocabulary_size=")],
+)
+def test_a_size_that_does_not_fit_the_text_is_refused(size, message):
+    with pytest.raises(UsageError, match=message):
+        models.train_word_pieces(TEXTS, size)
+
+
+def table_of(embedder):
+    backbone = models.backbone_of(embedder)
+    layer = family_of(backbone).token_embedding(backbone)
+    return np.array(layer.embeddings)
+
+
+@pytest.mark.parametrize("family", ["bert", "distil_bert"])
+def test_tokens_start_from_the_vectors_of_their_pieces(family):
+    read = tokenizer(family)
+    size = read.vocabulary_size()
+    old = models.make_embedder(
+        encoder(family, None, vocabulary_size=size), models.Pooling("cls")
+    )
+    own = models.train_word_pieces(TEXTS, SIZE)
+    new = models.with_vocabulary(old, read, own)
+    before, after = table_of(old), table_of(new)
+    assert after.shape == (SIZE, before.shape[1])
+    for row, token in enumerate(own.get_vocabulary()):
+        if token in WORD_PIECES:
+            expected = before[read.token_to_id(token)]
+        else:
+            ids = read.tokenize(token.removeprefix("##"))
+            expected = before[np.array(ids)].mean(axis=0)
+        np.testing.assert_allclose(after[row], expected, atol=1e-6)
+    assert models.pooling_of(new) == models.pooling_of(old)
+    same = [
+        np.array_equal(one, other)
+        for one, other in zip(new.weights, old.weights, strict=True)
+        if one.shape == other.shape
+    ]
+    assert len(same) == len(old.weights) - 1
+    assert all(same)
+
+
+def test_a_text_of_shared_tokens_has_the_same_vector():
+    read = tokenizer("bert")
+    size = read.vocabulary_size()
+    old = models.make_embedder(encoder("bert", None, vocabulary_size=size))
+    own = models.word_piece_tokenizer(
+        [*WORD_PIECES[:5], "und", *WORD_PIECES[:4:-1]], lowercase=True
+    )
+    new = models.with_vocabulary(old, read, own)
+    vectors = [
+        np.array(
+            model(
+                {
+                    "token_ids": np.array([ids]),
+                    "padding_mask": np.ones((1, len(ids)), "int32"),
+                    "segment_ids": np.zeros((1, len(ids)), "int32"),
+                }
+            )
+        )
+        for model, one in ((old, read), (new, own))
+        for ids in [[2, *map(int, one(SENTENCES[0])), 3]]
+    ]
+    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
+
+
+def test_a_tokenizer_of_another_kind_is_refused():
+    old = models.make_embedder(encoder("distil_bert", None))
+    with pytest.raises(UsageError, match="cannot use the tokens"):
+        models.with_vocabulary(
+            old, tokenizer("distil_bert"), tokenizer("roberta")
+        )
