@@ -189,7 +189,8 @@ class Call:
     @property
     def _needs_data(self):
         """Whether there is no other data: a teacher's, or texts alone."""
-        return not (self._teacher_has_run() or "texts" in self._options)
+        has_texts = {"texts", "candidates"} & set(self._options)
+        return not (self._teacher_has_run() or has_texts)
 
     def _teacher_has_run(self):
         first, *_ = *self._teachers, None

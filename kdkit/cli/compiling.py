@@ -10,6 +10,7 @@ from kdkit.backends import tf
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import read_config
 from kdkit.tasks import get_task
+from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.data_settings import TextsSettings
 from kdkit.training.model_settings import UPDATE
 
@@ -80,7 +81,7 @@ def _is_short(settings):
 
 def _count_rows(settings):
     """The approximate number of training examples, `None` if unknown."""
-    if isinstance(settings, TextsSettings):
+    if isinstance(settings, TextsSettings | CandidatesSettings):
         return _count_lines(settings.files)
     if settings.table is not None:
         count = len(settings.table.read("train"))

@@ -24,6 +24,7 @@ from kdkit.cli.parser import changed
 from kdkit.doctor import diagnosis as training_diagnosis
 from kdkit.doctor import text_examination
 from kdkit.runs import embedder_parts
+from kdkit.runs import ranker_parts
 from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.first_checks import require_places
 from kdkit.runs.first_checks import validate_steps
@@ -79,6 +80,6 @@ def diagnosis(options):
     require_places(pipeline.settings)
     if isinstance(pipeline.settings, EmbedderSettings):
         return embedder_parts.diagnose_embedder(
-            pipeline.settings, options.run_dir
+            pipeline.settings, options.run_dir, ranker_parts.embedder_parts
         )
     return training_diagnosis.diagnose(pipeline.settings, options.run_dir)

@@ -25,6 +25,7 @@ from kdkit.cli.task_data import chosen_task
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.models.sizes import POOLINGS
+from kdkit.models.sizes import PRESETS
 from kdkit.recipes import RECIPES
 from kdkit.recipes import CopiedBlocks
 from kdkit.recipes import Recipe
@@ -34,6 +35,7 @@ from kdkit.runs import smoke
 from kdkit.runs.directory import read_config
 from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.settings import override
+from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.data_settings import TextsSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
@@ -41,7 +43,7 @@ from kdkit.training.model_settings import model_settings
 
 @dataclasses.dataclass
 class EmbedderOptions:
-    """sentence encoders (sentence_embedding)"""
+    """sentence encoders (sentence_embedding, reranker_to_embedder)"""
 
     PAGES = TEXTS
 
@@ -49,14 +51,25 @@ class EmbedderOptions:
         "the texts to learn from, one per line, or tables with --column. Empty "
         "lines, repeated texts, and texts of --task or --dev are left out."
     )
+    candidates: list[File] | None = option(
+        "for reranker_to_embedder, queries with documents to rank. Tables with "
+        "the columns query, positive, negative, and further ones negative_2 "
+        "and so on; or JSON lines with the list negatives."
+    )
+    dev_candidates: list[File] | None = option(
+        "the same, to choose the best epoch on. Defaults to every 20th query "
+        "of --candidates, which is then not used for training.",
+        rare=True,
+    )
     pooling: str | None = option(
         "how the teacher makes one vector, if its directory does not describe "
-        "it",
+        "it. With --candidates, how the student does.",
         choices=POOLINGS,
     )
     layers: list[int] | None = option(
         "the teacher's layers that the student starts from, counted from 1, "
-        "instead of --num-layers",
+        "instead of --num-layers. With --candidates and --student, the layers "
+        "of that encoder.",
         metavar="N",
     )
 
@@ -70,6 +83,15 @@ FOREIGN = (
     *("vocabulary_size", "task_text", "task_held_out"),
     *names_in(TransferOptions, BenchmarkTextOptions, SentenceOptions),
 )
+# The required options, and all options of one kind of data alone.
+REQUIRED = {
+    "texts": ("texts", "teacher"),
+    "candidates": ("candidates", "teacher"),
+}
+OF_DATA = {
+    "texts": ("texts", "column"),
+    "candidates": ("candidates", "dev_candidates"),
+}
 # Options that --config and --smoke decide already.
 DECIDED = (
     *names_in(EmbedderOptions),
@@ -161,7 +183,7 @@ def _reject_foreign(options):
     if given:
         raise UsageError(
             f"{', '.join(given)} is not for sentence encoders, which learn "
-            "from --texts and one --teacher. Remove it."
+            "from texts or candidates and one --teacher. Remove it."
         )
 
 
@@ -180,13 +202,27 @@ def _reject_decided(options):
 
 def _require_new(options):
     """Requires the options of a new run, and that they fit together."""
+    kind = _kind_of_data(get_recipe(options.recipe))
     with all_mistakes() as check:
         with check():
             get_recipe(options.recipe).variant(options.parity)
         with check():
+            others = {
+                name
+                for other, names in OF_DATA.items()
+                if other != kind
+                for name in names
+            }
+            foreign = given_flags(options, sorted(others))
+            if foreign:
+                raise UsageError(
+                    f"{', '.join(foreign)} is not for {options.recipe}, which "
+                    f"learns from --{REQUIRED[kind][0]}. Remove it."
+                )
+        with check():
             missing = [
                 f"--{name}"
-                for name in ("texts", "teacher")
+                for name in REQUIRED[kind]
                 if getattr(options, name) is None
             ]
             if missing:
@@ -195,7 +231,9 @@ def _require_new(options):
                     "data with --smoke."
                 )
         with check():
-            student = given_flags(options, ("student", "num_layers", "layers"))
+            student = given_flags(options, ("num_layers", "layers"))
+            if not _has_layers_of_student(options, kind):
+                student += given_flags(options, ("student",))
             if len(student) > 1:
                 raise UsageError(
                     f"{' and '.join(student)} each choose the student. "
@@ -220,6 +258,20 @@ def _require_new(options):
         with check():
             if options.data_dir is not None and options.task is None:
                 raise UsageError("--data-dir needs --task. Received: none.")
+
+
+def _kind_of_data(recipe: Recipe) -> str:
+    """The data of a recipe's stages, a key of `REQUIRED`."""
+    return recipe.stages[0].data
+
+
+def _has_layers_of_student(options, kind):
+    """Whether `--num-layers` or `--layers` are layers of `--student`."""
+    return (
+        kind == CandidatesSettings.stage_data
+        and options.student is not None
+        and options.student not in PRESETS
+    )
 
 
 def embedder_settings(options) -> EmbedderSettings:
@@ -258,11 +310,12 @@ def _new_settings(options):
     models.check_place(teacher)
     student = _student(options, recipe, teacher)
     stages = recipe.variant(options.parity).stages
-    if _has_other_width(student, teacher):
+    kind = _kind_of_data(recipe)
+    if kind == TextsSettings.stage_data and _has_other_width(student, teacher):
         stages = for_other_width(stages)
     return EmbedderSettings(
         recipe=recipe.name,
-        data=_data(options),
+        data=_data(options, kind),
         teacher=teacher,
         student=student,
         stages=stages,
@@ -271,9 +324,15 @@ def _new_settings(options):
     )
 
 
-def _data(options):
-    files = tuple(map(absolute, options.texts))
-    data = TextsSettings(files, options.column)
+def _data(options, kind):
+    if kind == CandidatesSettings.stage_data:
+        data = CandidatesSettings(
+            tuple(map(absolute, options.candidates)),
+            tuple(map(absolute, options.dev_candidates or ())),
+        )
+    else:
+        files = tuple(map(absolute, options.texts))
+        data = TextsSettings(files, options.column)
     if options.task is None and options.dev is None:
         return data
     named = copy.copy(options)
@@ -289,8 +348,12 @@ def _data(options):
 
 def _student(options, recipe: Recipe, teacher):
     """The student that options name, by default half of the teacher."""
+    source = "teacher"
     if options.student is not None:
-        return model_settings(absolute(options.student))
+        has_layers = _has_layers_of_student(options, _kind_of_data(recipe))
+        if not (has_layers and (options.layers or options.num_layers)):
+            return model_settings(absolute(options.student))
+        source = teacher = absolute(options.student)
     if not isinstance(recipe.student, CopiedBlocks):
         return model_settings(recipe.student)
     layers = tuple(options.layers or ())
@@ -311,10 +374,10 @@ def _student(options, recipe: Recipe, teacher):
             layers = (depth,)  # its states are those that are pooled
     if not all(1 <= layer <= depth for layer in layers):
         raise UsageError(
-            f"--layers: expected layers from 1 to {depth}, the teacher's. "
+            f"--layers: expected layers from 1 to {depth}, those of {teacher}. "
             f"Received: {' '.join(map(str, layers))}."
         )
-    return ModelSettings(copy_from="teacher", copy_layers=layers)
+    return ModelSettings(copy_from=source, copy_layers=layers)
 
 
 def _has_other_width(student, teacher):

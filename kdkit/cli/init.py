@@ -38,6 +38,7 @@ from kdkit.recipes.stages import OptimizerSettings
 from kdkit.runs.settings import Saving
 from kdkit.settings import to_dict
 from kdkit.tasks import get_task
+from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.data_settings import TextsSettings
@@ -204,10 +205,15 @@ def _task_groups(recipe, options, needed):
 
 def _embedder_groups(recipe, options, needed):
     """The tables of a sentence encoder. Adds required options to a dict."""
-    needed |= {"texts": ["captions.txt"], "teacher": "all-MiniLM-L6-v2"}
+    kind = TextsSettings
+    example = {"texts": ["captions.txt"], "teacher": "all-MiniLM-L6-v2"}
+    if recipe.stages[0].data == CandidatesSettings.stage_data:
+        kind = CandidatesSettings
+        example = {"candidates": ["train.tsv"], "teacher": "runs/cross_encoder"}
+    needed |= example
     if options.parity is not None:
         needed["parity"] = options.parity
-    yield "data", TextsSettings, _changeable(to_dict(TextsSettings()))
+    yield "data", kind, _changeable(to_dict(kind()))
     for stage in recipe.variant(options.parity).stages:
         yield from _stage_groups(f"stages.{stage.name}", stage)
 

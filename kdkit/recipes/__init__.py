@@ -28,6 +28,7 @@ RECIPES = {
     "fine_tuning": _recipe_in("fine_tuning"),
     "bert_small": _recipe_in("bert_small"),
     "sentence_embedding": _recipe_in("sentence_embedding"),
+    "reranker_to_embedder": _recipe_in("reranker_to_embedder"),
 }
 
 

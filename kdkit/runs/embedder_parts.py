@@ -32,7 +32,6 @@ from kdkit.runs.log import decide
 from kdkit.runs.log import format_metrics
 from kdkit.runs.log import log_model
 from kdkit.runs.pipeline import place_of_step
-from kdkit.runs.settings import PretrainSettings
 from kdkit.taps import own_names
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.embedding_data import load_texts
@@ -52,7 +51,7 @@ class EmbedderParts(Parts):
         super().__init__(settings, place, pretrained)
         self.task = open_pairs(settings.data)
         self._teacher_place = settings.teacher
-        if isinstance(settings.teacher, PretrainSettings):
+        if not isinstance(settings.teacher, str):
             self._teacher_place = str(place_of_step(place, "teacher"))
 
     def inputs(self):
@@ -252,16 +251,19 @@ def make_student(
     return models.make_embedder(backbone, pooling)
 
 
-def diagnose_embedder(settings: EmbedderSettings, run_dir) -> Findings:
+def diagnose_embedder(
+    settings: EmbedderSettings, run_dir, make=EmbedderParts
+) -> Findings:
     """Returns the findings about a run, without training or writing.
 
     Args:
         settings: `EmbedderSettings`.
         run_dir: string or path.
+        make: callable from both to `EmbedderParts`. Defaults to the class.
     """
     findings = Findings()
-    parts = EmbedderParts(settings, run_dir)
-    if isinstance(settings.teacher, PretrainSettings):
+    parts = make(settings, run_dir)
+    if not isinstance(settings.teacher, str):
         with findings.attempt("files"):
             settings.data.check()
         return findings

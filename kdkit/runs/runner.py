@@ -7,7 +7,6 @@ from kdkit import models
 from kdkit.runs.augmenting import prepare_copies
 from kdkit.runs.directory import open_run
 from kdkit.runs.directory import provenance
-from kdkit.runs.embedder_parts import EmbedderParts
 from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.inputs import is_finished_with
 from kdkit.runs.inputs import log_inputs
@@ -18,6 +17,7 @@ from kdkit.runs.log import log_findings
 from kdkit.runs.pipeline import OF_EMBEDDERS
 from kdkit.runs.pipeline import TITLES
 from kdkit.runs.pipeline import Pipeline
+from kdkit.runs.ranker_parts import embedder_parts
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import Saving
@@ -35,7 +35,7 @@ PARTS = {
     TeacherSettings: TeacherParts,
     DistillSettings: DistillParts,
     PretrainSettings: PretrainParts,
-    EmbedderSettings: EmbedderParts,
+    EmbedderSettings: embedder_parts,
 }
 
 
@@ -209,6 +209,7 @@ def _train(run, parts, name):
             caches=leg.caches,
             distribution=parts.distribution,
             saving=Saving.of(settings),
+            measured=leg.measured,
         )
         if leg.on_text:
             with models.frozen_pooler(models.backbone_of(leg.model)):
@@ -217,7 +218,7 @@ def _train(run, parts, name):
             best = arm.run(run, leg.stages)
     for evaluator in parts.others:
         evaluate_other(run, arm, best, evaluator)
-    parts.save(run, name, arm.model)
+    parts.save(run, name, arm.result)
     parts.note_answers(run, arm)
     return best
 
