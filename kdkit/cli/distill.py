@@ -21,6 +21,9 @@ example:
   kdkit distill sentence_embedding --texts captions.txt reviews.txt \\
       --teacher all-MiniLM-L6-v2 --num-layers 3 --task stsb --data-dir glue \\
       --run-dir runs/encoder
+  kdkit distill reranker_to_embedder --candidates train.tsv \\
+      --teacher runs/cross_encoder --student all-MiniLM-L6-v2 \\
+      --pooling mean --num-layers 3 --run-dir runs/retriever
   kdkit distill --config runs/tinybert/config.json --run-dir runs/again
 """
 

@@ -52,7 +52,7 @@ class EmbedderOptions:
         "lines, repeated texts, and texts of --task or --dev are left out."
     )
     candidates: list[File] | None = option(
-        "for reranker_to_embedder, queries with documents to rank. Tables with "
+        "queries with documents to rank (reranker_to_embedder). Tables with "
         "the columns query, positive, negative, and further ones negative_2 "
         "and so on; or JSON lines with the list negatives."
     )
@@ -207,13 +207,7 @@ def _require_new(options):
         with check():
             get_recipe(options.recipe).variant(options.parity)
         with check():
-            others = {
-                name
-                for other, names in OF_DATA.items()
-                if other != kind
-                for name in names
-            }
-            foreign = given_flags(options, sorted(others))
+            foreign = given_flags(options, options_of_other_data(kind))
             if foreign:
                 raise UsageError(
                     f"{', '.join(foreign)} is not for {options.recipe}, which "
@@ -258,6 +252,16 @@ def _require_new(options):
         with check():
             if options.data_dir is not None and options.task is None:
                 raise UsageError("--data-dir needs --task. Received: none.")
+
+
+def options_of_other_data(kind: str) -> list[str]:
+    """Returns the options that recipes on another kind of data have alone.
+
+    Args:
+        kind: string. A key of `OF_DATA`.
+    """
+    others = [names for other, names in OF_DATA.items() if other != kind]
+    return sorted({*sum(others, ())} - {*OF_DATA[kind]})
 
 
 def _kind_of_data(recipe: Recipe) -> str:

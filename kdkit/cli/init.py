@@ -20,6 +20,7 @@ import re
 import textwrap
 
 from kdkit.cli import distill
+from kdkit.cli.embedders import options_of_other_data
 from kdkit.cli.groups import TEXTS
 from kdkit.cli.groups import DistillationOptions
 from kdkit.cli.groups import StageOptions
@@ -155,6 +156,8 @@ def toml(options) -> str:
         lines += _comment(declared[name].help)
         lines.append(f"{name} = {_value(value)}")
     left_out = {*LEFT_OUT, *needed, *names_in(StageOptions)}
+    if recipe.trains_embedder:
+        left_out.update(options_of_other_data(recipe.stages[0].data))
     for name, one in declared.items():
         if name in left_out or page not in one.pages or name == "set":
             continue
