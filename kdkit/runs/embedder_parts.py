@@ -50,9 +50,9 @@ class EmbedderParts(Parts):
     def __init__(self, settings, place, pretrained=None):
         super().__init__(settings, place, pretrained)
         self.task = open_pairs(settings.data)
-        self._teacher_place = settings.teacher
+        self.teacher_place = settings.teacher
         if not isinstance(settings.teacher, str):
-            self._teacher_place = str(place_of_step(place, "teacher"))
+            self.teacher_place = str(place_of_step(place, "teacher"))
 
     def inputs(self):
         data, student = self.settings.data, self.settings.student
@@ -68,9 +68,14 @@ class EmbedderParts(Parts):
 
     def check(self, run, force, has_steps):
         if has_steps:  # otherwise reported together with mistakes in models
-            self._check_files()
+            self.check_files()
 
-    def _check_files(self):
+    def check_files(self) -> None:
+        """Checks the run's files before its models are loaded.
+
+        Raises:
+            UsageError: with all mistakes.
+        """
         data = self.settings.data
         with all_mistakes() as check:
             with check():
@@ -80,11 +85,11 @@ class EmbedderParts(Parts):
                     self.task.check_data([data.dev_split], data.data_dir)
             if self.settings.cache is not None:
                 with check():
-                    self._cache_settings.check()
+                    self.cache_settings.check()
 
     @property
-    def _cache_settings(self):
-        """The cache's settings, with its directory in the run directory."""
+    def cache_settings(self):
+        """The cache's settings, relative to the run directory."""
         settings = self.settings.cache
         place = pathlib.Path(self.place, settings.directory)
         return dataclasses.replace(settings, directory=str(place))
@@ -94,11 +99,11 @@ class EmbedderParts(Parts):
         keras.utils.set_random_seed(settings.seed)
         with all_mistakes() as check:
             with check():
-                self._check_files()
+                self.check_files()
             with check():
                 with self.distribution.scope(), own_names():
                     self.teacher = models.load_embedder(
-                        self._teacher_place, settings.pooling
+                        self.teacher_place, settings.pooling
                     )
                 self._length = self._fitting_length(self.teacher.model)
                 self._student = self._make("student")
@@ -147,9 +152,9 @@ class EmbedderParts(Parts):
     def open_caches(self):
         if self.settings.cache is not None:
             self.caches = TeacherCaches(
-                self._cache_settings,
+                self.cache_settings,
                 [self.teacher],
-                [self._teacher_place],
+                [self.teacher_place],
                 distribution=self.distribution,
             )
 

@@ -63,10 +63,10 @@ class RankerParts(EmbedderParts):
         keras.utils.set_random_seed(settings.seed)
         with all_mistakes() as check:
             with check():
-                self._check_files()
+                self.check_files()
             with check():
                 with self.distribution.scope(), own_names():
-                    self.teacher = models.load_reranker(self._teacher_place)
+                    self.teacher = models.load_reranker(self.teacher_place)
                 require_length(
                     settings.data.pair_length, self.teacher.model, PAIR_LENGTH
                 )
@@ -98,9 +98,9 @@ class RankerParts(EmbedderParts):
 
     def open_caches(self):
         self.caches = ScoreCaches(
-            self._cache_settings,
+            self.cache_settings,
             [self.teacher],
-            [self._teacher_place],
+            [self.teacher_place],
             distribution=self.distribution,
         )
 

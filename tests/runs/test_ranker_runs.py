@@ -17,6 +17,7 @@ from kdkit.data.stored_texts import text_hash
 from kdkit.errors import UsageError
 from kdkit.models import Head
 from kdkit.recipes import RECIPES
+from kdkit.reporting import write_report
 from kdkit.runs import embedder_parts
 from kdkit.runs import ranker_parts
 from kdkit.runs import smoke
@@ -261,7 +262,8 @@ def test_the_student_is_measured_and_exported_as_an_embedder(
     assert main(["evaluate", str(finished), "--task", "similarity"]) == 0
     assert main(["export", str(finished), "--precision", "fp32"]) == 0
     assert list(finished.rglob("*.tflite"))
-    assert main(["report", str(finished)]) == 0
+    page = write_report(finished, tmp_path / "report.html").read_text()
+    assert f"for {QUERIES} queries with candidates" in page
 
 
 @pytest.mark.large
