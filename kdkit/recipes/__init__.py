@@ -29,6 +29,7 @@ RECIPES = {
     "bert_small": _recipe_in("bert_small"),
     "sentence_embedding": _recipe_in("sentence_embedding"),
     "multilingual": _recipe_in("multilingual"),
+    "reranker_to_embedder": _recipe_in("reranker_to_embedder"),
 }
 
 

@@ -32,7 +32,6 @@ from kdkit.runs.log import decide
 from kdkit.runs.log import format_metrics
 from kdkit.runs.log import log_model
 from kdkit.runs.pipeline import place_of_step
-from kdkit.runs.settings import PretrainSettings
 from kdkit.taps import own_names
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.embedding_data import load_texts
@@ -51,9 +50,9 @@ class EmbedderParts(Parts):
     def __init__(self, settings, place, pretrained=None):
         super().__init__(settings, place, pretrained)
         self.task = open_pairs(settings.data)
-        self._teacher_place = settings.teacher
-        if isinstance(settings.teacher, PretrainSettings):
-            self._teacher_place = str(place_of_step(place, "teacher"))
+        self.teacher_place = settings.teacher
+        if not isinstance(settings.teacher, str):
+            self.teacher_place = str(place_of_step(place, "teacher"))
 
     def inputs(self):
         data, student = self.settings.data, self.settings.student
@@ -69,9 +68,14 @@ class EmbedderParts(Parts):
 
     def check(self, run, force, has_steps):
         if has_steps:  # otherwise reported together with mistakes in models
-            self._check_files()
+            self.check_files()
 
-    def _check_files(self):
+    def check_files(self) -> None:
+        """Checks the run's files before its models are loaded.
+
+        Raises:
+            UsageError: with all mistakes.
+        """
         data = self.settings.data
         with all_mistakes() as check:
             with check():
@@ -81,11 +85,11 @@ class EmbedderParts(Parts):
                     self.task.check_data([data.dev_split], data.data_dir)
             if self.settings.cache is not None:
                 with check():
-                    self._cache_settings.check()
+                    self.cache_settings.check()
 
     @property
-    def _cache_settings(self):
-        """The cache's settings, with its directory in the run directory."""
+    def cache_settings(self):
+        """The cache's settings, relative to the run directory."""
         settings = self.settings.cache
         place = pathlib.Path(self.place, settings.directory)
         return dataclasses.replace(settings, directory=str(place))
@@ -95,11 +99,11 @@ class EmbedderParts(Parts):
         keras.utils.set_random_seed(settings.seed)
         with all_mistakes() as check:
             with check():
-                self._check_files()
+                self.check_files()
             with check():
                 with self.distribution.scope(), own_names():
                     self.teacher = models.load_embedder(
-                        self._teacher_place, settings.pooling
+                        self.teacher_place, settings.pooling
                     )
                 self._length = self._fitting_length(self.teacher.model)
                 self.tokenizer = self.make_tokenizer()
@@ -155,9 +159,9 @@ class EmbedderParts(Parts):
     def open_caches(self):
         if self.settings.cache is not None:
             self.caches = TeacherCaches(
-                self._cache_settings,
+                self.cache_settings,
                 [self.teacher],
-                [self._teacher_place],
+                [self.teacher_place],
                 distribution=self.distribution,
             )
 
@@ -296,7 +300,7 @@ def diagnose_embedder(parts: EmbedderParts) -> Findings:
         parts: `EmbedderParts` of the run.
     """
     findings = Findings()
-    if isinstance(parts.settings.teacher, PretrainSettings):
+    if not isinstance(parts.settings.teacher, str):
         with findings.attempt("files"):
             parts.settings.data.check()
         return findings

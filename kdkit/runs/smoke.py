@@ -19,6 +19,7 @@ from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
 from kdkit.tasks import get_task
+from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.data_settings import TextsSettings
@@ -181,6 +182,9 @@ def embedder(recipe: Recipe, parity: str | None = None) -> EmbedderSettings:
         recipe: `Recipe` of a sentence encoder.
         parity: string or `None`. A variant of the recipe.
     """
+    stages = short(recipe.variant(parity).stages)
+    if stages[0].data == CandidatesSettings.stage_data:
+        return _retriever(recipe, stages, parity)
     teacher = dataclasses.replace(PRETRAINING, model=_model(3, 48))
     data = EMBEDDER_DATA[recipe.stages[0].data]
     return EmbedderSettings(
@@ -194,8 +198,27 @@ def embedder(recipe: Recipe, parity: str | None = None) -> EmbedderSettings:
         ),
         teacher=teacher,
         student=ModelSettings(copy_from="teacher", copy_layers=(1, 3)),
-        stages=with_prefixes(short(recipe.variant(parity).stages), (24, 12)),
+        stages=with_prefixes(stages, (24, 12)),
         pooling="mean",
+        parity=parity,
+        jit_compile=False,
+    )
+
+
+def _retriever(recipe, stages, parity):
+    """A tiny sentence encoder from a tiny cross-encoder, which the run trains.
+
+    Both learn which sentences have words in common.
+    """
+    pairs = dataclasses.replace(TEACHER.data, task=SIMILARITY)
+    return EmbedderSettings(
+        recipe=recipe.name,
+        data=CandidatesSettings(
+            sequence_length=32, pair_length=32, num_buckets=1
+        ),
+        teacher=dataclasses.replace(TEACHER, data=pairs, model=_model(3, 48)),
+        student=ModelSettings(copy_from="teacher", copy_layers=(1, 3)),
+        stages=stages,
         parity=parity,
         jit_compile=False,
     )
