@@ -28,6 +28,7 @@ from kdkit.models.sizes import POOLINGS
 from kdkit.recipes import RECIPES
 from kdkit.recipes import CopiedBlocks
 from kdkit.recipes import Recipe
+from kdkit.recipes import TokenVectors
 from kdkit.recipes.sentence_embedding import for_other_width
 from kdkit.recipes.stages import EMBEDDING_DATA
 from kdkit.runs import smoke
@@ -291,6 +292,8 @@ def _student(options, recipe: Recipe, teacher):
     """The student that options name, by default half of the teacher."""
     if options.student is not None:
         return model_settings(absolute(options.student))
+    if isinstance(recipe.student, TokenVectors):
+        return ModelSettings(static=recipe.student)
     if not isinstance(recipe.student, CopiedBlocks):
         return model_settings(recipe.student)
     layers = tuple(options.layers or ())

@@ -8,6 +8,7 @@ from kdkit.models import choose_blocks
 from kdkit.recipes import pretraining
 from kdkit.recipes import tinybert
 from kdkit.recipes.recipe import Recipe
+from kdkit.recipes.recipe import TokenVectors
 from kdkit.recipes.stages import Stage
 from kdkit.recipes.stages import same_number_of_updates
 from kdkit.recipes.stages import without_teacher
@@ -172,13 +173,18 @@ def embedder(recipe: Recipe, parity: str | None = None) -> EmbedderSettings:
         parity: string or `None`. A variant of the recipe.
     """
     teacher = dataclasses.replace(PRETRAINING, model=_model(3, 48))
+    student = ModelSettings(copy_from="teacher", copy_layers=(1, 3))
+    if isinstance(recipe.student, TokenVectors):
+        student = ModelSettings(
+            static=dataclasses.replace(recipe.student, dimensions=16)
+        )
     return EmbedderSettings(
         recipe=recipe.name,
         data=TextsSettings(
             task=SIMILARITY, sequence_length=32, num_buckets=1, max_texts=800
         ),
         teacher=teacher,
-        student=ModelSettings(copy_from="teacher", copy_layers=(1, 3)),
+        student=student,
         stages=short(recipe.variant(parity).stages),
         pooling="mean",
         parity=parity,
