@@ -29,6 +29,7 @@ from kdkit.models.sizes import PRESETS
 from kdkit.recipes import RECIPES
 from kdkit.recipes import CopiedBlocks
 from kdkit.recipes import Recipe
+from kdkit.recipes import TokenVectors
 from kdkit.recipes.sentence_embedding import for_other_width
 from kdkit.recipes.stages import EMBEDDING_DATA
 from kdkit.runs import smoke
@@ -427,6 +428,8 @@ def _student(options, recipe: Recipe, teacher):
         if not (has_layers and (options.layers or options.num_layers)):
             return model_settings(absolute(options.student))
         source = teacher = absolute(options.student)
+    if isinstance(recipe.student, TokenVectors):
+        return ModelSettings(static=recipe.student)
     if not isinstance(recipe.student, CopiedBlocks):
         return model_settings(recipe.student)
     layers = tuple(options.layers or ())

@@ -32,6 +32,7 @@ from kdkit.runs.log import decide
 from kdkit.runs.log import format_metrics
 from kdkit.runs.log import log_model
 from kdkit.runs.pipeline import place_of_step
+from kdkit.runs.static_start import StaticStart
 from kdkit.taps import own_names
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.embedding_data import load_texts
@@ -50,6 +51,7 @@ class EmbedderParts(Parts):
     def __init__(self, settings, place, pretrained=None):
         super().__init__(settings, place, pretrained)
         self.task = open_pairs(settings.data)
+        self._start = None  # of a static student
         self.teacher_place = settings.teacher
         if not isinstance(settings.teacher, str):
             self.teacher_place = str(place_of_step(place, "teacher"))
@@ -107,10 +109,17 @@ class EmbedderParts(Parts):
                     )
                 self._length = self._fitting_length(self.teacher.model)
                 self.tokenizer = self.make_tokenizer()
+                self._compared = self.teacher.model
+                if settings.student.static is not None:
+                    with self.distribution.scope(), own_names():
+                        self._start = StaticStart(
+                            self.teacher, settings.student.static
+                        )
+                    self._compared = self._start.teacher
                 self._student = self._make("student")
                 with self.distribution.scope():
                     require_fitting_objectives(
-                        settings.stages, self.teacher.model, self._student
+                        settings.stages, self._compared, self._student
                     )
         self._forward = make_forward(self.teacher.model)
 
@@ -129,6 +138,8 @@ class EmbedderParts(Parts):
 
     def make_student(self) -> keras.Model:
         """Returns the sentence encoder to train, with its first weights."""
+        if self._start is not None:
+            return self._start.make_student()
         return make_student(self.settings, self.teacher)
 
     def _fitting_length(self, model):
@@ -157,18 +168,27 @@ class EmbedderParts(Parts):
         )
 
     def open_caches(self):
+        more = {}
+        if self._start is not None:
+            with self.distribution.chief_first():
+                self._start.prepare(self.place, self._forward)
+            more = self._start.fingerprint
         if self.settings.cache is not None:
             self.caches = TeacherCaches(
                 self.cache_settings,
-                [self.teacher],
+                [dataclasses.replace(self.teacher, model=self._compared)],
                 [self.teacher_place],
                 distribution=self.distribution,
+                more=more,
             )
 
     def load(self, run):
         self._source, self._counts = load_texts(
             self.settings.data, self.task, self.tokenizer, self.place / TEXTS
         )
+        if self._start is not None:
+            self._start.read_texts(self._source.train)
+            self._start.set_table(self._student)
 
     def measure(self, run):
         if not run.events(Unlabeled):
@@ -207,7 +227,7 @@ class EmbedderParts(Parts):
         return [
             Leg(
                 model,
-                [self.teacher.model],
+                [self._compared],
                 self._source,
                 settings.arms[name],
                 caches=self.caches,

@@ -8,6 +8,7 @@ from kdkit.models import choose_blocks
 from kdkit.recipes import pretraining
 from kdkit.recipes import tinybert
 from kdkit.recipes.recipe import Recipe
+from kdkit.recipes.recipe import TokenVectors
 from kdkit.recipes.sentence_embedding import with_prefixes
 from kdkit.recipes.stages import Stage
 from kdkit.recipes.stages import same_number_of_updates
@@ -187,6 +188,11 @@ def embedder(recipe: Recipe, parity: str | None = None) -> EmbedderSettings:
         return _retriever(recipe, stages, parity)
     teacher = dataclasses.replace(PRETRAINING, model=_model(3, 48))
     data = EMBEDDER_DATA[recipe.stages[0].data]
+    student = ModelSettings(copy_from="teacher", copy_layers=(1, 3))
+    if isinstance(recipe.student, TokenVectors):
+        student = ModelSettings(
+            static=dataclasses.replace(recipe.student, dimensions=16)
+        )
     return EmbedderSettings(
         recipe=recipe.name,
         data=dataclasses.replace(
@@ -197,7 +203,7 @@ def embedder(recipe: Recipe, parity: str | None = None) -> EmbedderSettings:
             max_texts=800,
         ),
         teacher=teacher,
-        student=ModelSettings(copy_from="teacher", copy_layers=(1, 3)),
+        student=student,
         stages=with_prefixes(stages, (24, 12)),
         pooling="mean",
         parity=parity,
