@@ -192,7 +192,8 @@ def validate_embedder(options, checks_fields: bool = False) -> None:
                 _reject_foreign(options)
             with check():
                 _reject_decided(options)
-            if options.recipe in RECIPES:
+            recipe = RECIPES.get(options.recipe)
+            if recipe is not None and recipe.trains_embedder:
                 with check():
                     _reject_of_other_kinds(options)
             with check():
