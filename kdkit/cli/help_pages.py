@@ -21,6 +21,12 @@ WIDTH, COLUMN = 80, 26  # the largest width, and the column of the helps
 USUAL = "bert"
 
 
+# Recipes that share the page of another one.
+PAGE_OF = {
+    "static_embedding": "sentence_embedding",
+}
+
+
 def wanted_page(parser: Parser, words: Sequence[str]) -> str | None:
     """Returns the help page that the words request, or `None`.
 
@@ -36,6 +42,7 @@ def wanted_page(parser: Parser, words: Sequence[str]) -> str | None:
     pages, page = _pages(parser), None
     for word in (*words[:1], *named, *_values(words, "--model")):
         family = "gpt2" if word.startswith("llama") else word
+        family = PAGE_OF.get(word, family)
         if family in pages:
             page = family
     text = help_page(parser, page, "--help-all" in words)

@@ -38,7 +38,7 @@ RECIPE = Recipe(
             name="distillation",
             data="texts",
             epochs=3,
-            learning_rate=3e-3,
+            learning_rate=2e-3,
             schedule="cosine",
             # A decay would also move the tokens that no text contains.
             weight_decay=0.0,
