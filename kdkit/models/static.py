@@ -74,8 +74,14 @@ def make_static_embedder(
     states = keras.layers.Embedding(
         tokenizer.vocabulary_size(), dimensions, name=TOKEN_VECTORS
     )(inputs[TOKENS])
+    # Of a text without tokens, those around it are counted, and the result is
+    # multiplied by 0: LiteRT divides the vector 0 by its length, which is NaN.
+    has_tokens = ops.max(counted, axis=1, keepdims=True)
+    counted = ops.where(has_tokens > 0, counted, inputs[MASK])
     pooling = pooling_layers(dimensions, Pooling("mean", normalize))
     vector = pooling({STATES: states, MASK: counted})
+    has_tokens = ops.cast(has_tokens, "float32")
+    vector = keras.layers.Multiply(name="has_tokens")([vector, has_tokens])
     return keras.Model(inputs, vector, name="static_embedder")
 
 

@@ -158,18 +158,18 @@ class EmbedderParts(Parts):
         )
 
     def open_caches(self):
-        more = {}
+        components = None
         if self._start is not None:
             with self.distribution.chief_first():
                 self._start.prepare(self.place, self._forward)
-            more = self._start.fingerprint
+            components = self._start.components
         if self.settings.cache is not None:
             self.caches = TeacherCaches(
                 self._cache_settings,
-                [dataclasses.replace(self.teacher, model=self._compared)],
+                [self.teacher],
                 [self._teacher_place],
                 distribution=self.distribution,
-                more=more,
+                components=components,
             )
 
     def load(self, run):
