@@ -26,7 +26,7 @@ ROWS = 4096  # texts at a time
 
 
 def make_static_embedder(
-    tokenizer, dimensions: int = 256, normalize: bool = True
+    tokenizer, dimensions: int = 240, normalize: bool = True
 ):
     """Returns an embedder without a transformer, with random token vectors.
 
@@ -37,7 +37,7 @@ def make_static_embedder(
     Args:
         tokenizer: a keras-hub tokenizer. The table has a row for each token of
             its vocabulary.
-        dimensions: int. The width of the vectors. Defaults to 256.
+        dimensions: int. The width of the vectors. Defaults to 240.
         normalize: bool. Whether the mean is divided by its length (L2).
             Defaults to `True`.
 

@@ -160,8 +160,7 @@ class EmbedderParts(Parts):
     def open_caches(self):
         components = None
         if self._start is not None:
-            with self.distribution.chief_first():
-                self._start.prepare(self.place, self._forward)
+            self._start.prepare(self.place, self._forward, self.distribution)
             components = self._start.components
         if self.settings.cache is not None:
             self.caches = TeacherCaches(
@@ -178,7 +177,8 @@ class EmbedderParts(Parts):
         )
         if self._start is not None:
             self._start.read_texts(self._source.train)
-            self._start.set_table(self._student)
+            with self.distribution.scope():
+                self._start.set_table(self._student)
 
     def measure(self, run):
         if not run.events(Unlabeled):

@@ -61,24 +61,28 @@ class StaticStart:
             self.set_table(student)
         return student
 
-    def prepare(self, place: pathlib.Path, forward) -> None:
+    def prepare(self, place: pathlib.Path, forward, distribution) -> None:
         """Computes the vectors of the tokens, or reads them from a run.
 
         Args:
             place: path of the run directory.
             forward: callable from a dict batch to the teacher's own vectors.
+            distribution: `kdkit.training.distribution.Distribution`. The chief
+                computes and writes.
         """
         file = pathlib.Path(place, FILE)
-        known = read_start(file, self._expected)
-        if known is None:
-            known = self._computed(forward)
-            with staged(file) as partial, open(partial, "wb") as opened:
-                np.savez(opened, **known)
+        with distribution.chief_first():
+            known = read_start(file, self._expected)
+            if known is None:
+                known = self._computed(forward)
+                with staged(file) as partial, open(partial, "wb") as opened:
+                    np.savez(opened, **known)
         self._vectors = known[VECTORS]
         if self._is_reduced:
-            models.dense_layers(self.teacher)[-1].set_weights(
-                [known[COMPONENTS]]
-            )
+            with distribution.scope():
+                models.dense_layers(self.teacher)[-1].set_weights(
+                    [known[COMPONENTS]]
+                )
 
     def read_texts(self, train: EncodedExamples) -> None:
         """Reads which tokens are frequent in the texts to train on.
