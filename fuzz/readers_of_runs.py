@@ -6,9 +6,12 @@ As in readers.py, whose `READERS` have them too.
 import contextlib
 import functools
 import hashlib
+import io
 import json
 import pathlib
+import tempfile
 
+import keras
 import keras_hub
 import numpy as np
 import safetensors.numpy
@@ -44,6 +47,9 @@ from kdkit.models.model_directories import require_weights
 from kdkit.models.places import task_class
 from kdkit.models.recovery import require_intact_files
 from kdkit.models.recovery import way_to_restore
+from kdkit.models.static import make_static_embedder
+from kdkit.models.static_files import load_static_module
+from kdkit.models.static_files import save_static_module
 from kdkit.models.tokenizers import load_saved_tokenizer
 from kdkit.models.tokenizers import save_tokenizer
 from kdkit.models.trust import require_safe_directory
@@ -57,6 +63,7 @@ from kdkit.runs.given import SavedInputs
 from kdkit.runs.predictions import PREDICTIONS_FILE
 from kdkit.runs.predictions import Predictions
 from kdkit.runs.predictions import read_predictions
+from kdkit.runs.static_start import read_start
 from kdkit.settings import parse_value
 from kdkit.training.callbacks import read_points
 from kdkit.training.checkpoints import STATE
@@ -305,6 +312,41 @@ def _checkpoint():
     return to_json(config) + PART + safetensors.numpy.save(head)
 
 
+def static_module(content, folder):
+    """The tokenizer and the table of a static embedder."""
+    whole, weights = parts(content, 2)
+    write(folder, "tokenizer.json", whole)
+    write(folder, "model.safetensors", weights)
+    load_static_module(pathlib.Path(folder), normalize=True)
+    keras.utils.clear_session()
+
+
+def static_start(content, folder):
+    """A run's vectors of tokens, `None` if they are damaged."""
+    file = pathlib.Path(folder, "token_vectors.npz")
+    file.write_bytes(content)
+    read_start(file, START_SHAPES)
+
+
+def _static_module():
+    """The files of a static embedder."""
+    with tempfile.TemporaryDirectory() as folder:
+        embedder = make_static_embedder(TOKENIZER, 4)
+        save_static_module(embedder, TOKENIZER, pathlib.Path(folder), 8)
+        return PART.join(
+            pathlib.Path(folder, name).read_bytes()
+            for name in ("tokenizer.json", "model.safetensors")
+        )
+
+
+def _start():
+    """The arrays in a run of a static embedder."""
+    opened = io.BytesIO()
+    arrays = {name: np.ones(shape) for name, shape in START_SHAPES.items()}
+    np.savez(opened, **arrays)
+    return opened.getvalue()
+
+
 def _tiny_bert():
     """The config and the weights of a checkpoint with an encoder."""
     backbone = _encoder()
@@ -370,6 +412,7 @@ NOTE = {
     "fingerprint": FINGERPRINT,
     "progress": {"rows": 2, "copies": 1, "size": 4},
 }
+START_SHAPES = {"components": (4, 2), "vectors": (6, 2)}
 POSITION = {
     "epoch": 1, "step": 2, "seconds": 0.5, "best_epoch": 1, "best_value": 0.5,
 }  # fmt: skip
@@ -414,6 +457,8 @@ SEEDS = {
     texts_to_read: [b"a text\nanother\n"],
     stop_words: [b"the\nof\n"],
     saved_tokenizer: [_tokenizer()],
+    static_module: [_static_module()],
+    static_start: [_start()],
     file_digests: [to_json({"config.json": "5a2b462eeff5cf98"})],
     checkpoint_head: [_checkpoint()],
     checkpoint_model: [_tiny_bert()],

@@ -284,6 +284,14 @@ def _require_new(options):
                     "Expected one of them. Received: "
                     f"{len(student)}. Remove the others."
                 )
+            recipe = RECIPES.get(options.recipe)
+            if student and isinstance(recipe.student, TokenVectors):
+                raise UsageError(
+                    f"{', '.join(student)}: the student of {recipe.name} is a "
+                    "table of token vectors, which has no layers. Received: "
+                    f"{', '.join(student)}. Remove it, or use "
+                    "sentence_embedding."
+                )
         with check():
             vocabulary = given_flags(options, ("tokenizer", "vocabulary_size"))
             if len(vocabulary) > 1:
@@ -440,8 +448,14 @@ def _student(options, recipe: Recipe, teacher):
         if not models.has_embedder(teacher):
             pooling = pooling or "mean"  # any one, to read the sizes
         # A preset by its name, or an encoder in a folder of its own.
-        depth = models.load_embedder(teacher, pooling)
-        depth = models.backbone_of(depth.model).num_layers
+        loaded = models.load_embedder(teacher, pooling)
+        if not models.has_encoder(loaded.model):
+            raise UsageError(
+                f"The teacher {teacher} is a static embedder, which has no "
+                "layers to start from. Expected an encoder, or --student. "
+                "Received: neither. Pass --student PRESET."
+            )
+        depth = models.backbone_of(loaded.model).num_layers
     if not layers:
         count = options.num_layers
         if count is None:

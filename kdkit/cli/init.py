@@ -36,6 +36,7 @@ from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.recipes import Stage
+from kdkit.recipes import TokenVectors
 from kdkit.recipes.stages import OptimizerSettings
 from kdkit.runs.settings import Saving
 from kdkit.settings import to_dict
@@ -231,6 +232,8 @@ def _embedder_groups(recipe, options, needed):
     if options.parity is not None:
         needed["parity"] = options.parity
     yield "data", type(settings), _changeable(to_dict(settings))
+    if isinstance(recipe.student, TokenVectors):
+        yield "student.static", TokenVectors, to_dict(recipe.student)
     for stage in recipe.variant(options.parity).stages:
         yield from _stage_groups(f"stages.{stage.name}", stage)
 

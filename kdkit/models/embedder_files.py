@@ -20,7 +20,6 @@ from kdkit.models.embedders import standalone_pooling
 from kdkit.models.families import family_of
 from kdkit.models.heads import backbone_of
 from kdkit.models.heads import join
-from kdkit.models.hugging_face_saving import write_json
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import find_preset_directory
 from kdkit.models.loading import load_encoder
@@ -38,10 +37,9 @@ from kdkit.models.sentence_transformers import load_sentence_transformer
 from kdkit.models.sentence_transformers import require_same_pooling
 from kdkit.models.sizes import POOLINGS
 from kdkit.models.static import is_static_embedder
-from kdkit.models.static import token_vectors
+from kdkit.models.static_files import save_static
 from kdkit.models.tokenizers import family_tokenizer
 from kdkit.models.tokenizers import load_saved_tokenizer
-from kdkit.models.tokenizers import save_tokenizer
 from kdkit.models.trust import loading
 from kdkit.models.trust import require_safe_archive
 from kdkit.models.trust import require_safe_directory
@@ -139,7 +137,7 @@ def save_embedder(model, tokenizer, path, sequence_length) -> None:
     backbone = backbone_of(model)
     own_tokenizer = getattr(family_of(backbone), "tokenizer", None)
     if is_static_embedder(model):
-        _save_static(model, tokenizer, path)
+        save_static(model, tokenizer, path)
         save_extras(path, **{LENGTH: sequence_length})
     elif pooling_model(model) is None and isinstance(
         family_tokenizer(backbone, tokenizer), own_tokenizer
@@ -173,16 +171,6 @@ def _load_with_pooling(path):
     length = load_extras(path).get(LENGTH)
     length = length if type(length) is int and length > 0 else None
     return LoadedModel(model, tokenizer, True, sequence_length=length)
-
-
-def _save_static(model, tokenizer, path):
-    """Writes the whole model, the tokenizer's folder, and the sizes."""
-    path.mkdir(parents=True, exist_ok=True)
-    model.save(path / POOLING_FILE)
-    save_tokenizer(tokenizer, path / TOKENIZER_DIRECTORY)
-    rows, dimensions = token_vectors(model).shape
-    sizes = {"vocabulary_size": rows, "hidden_dim": dimensions}
-    write_json(path / "config.json", {"model": "static_embedder", **sizes})
 
 
 def _load_named(name, pooling):

@@ -330,13 +330,14 @@ def tokenizer_files(path) -> TokenizerFiles:
             tokenizer needs its own code.
     """
     path = pathlib.Path(path)
-    config, whole, special, added = (
+    config, whole, special, added, model = (
         read_json(path / name, what) if (path / name).is_file() else {}
         for name, what in (
             (CONFIG, "the config of a tokenizer"),
             (WHOLE, "a tokenizer"),
             ("special_tokens_map.json", "the special tokens of a tokenizer"),
             ("added_tokens.json", "the added tokens of a tokenizer"),
+            ("config.json", "the config of a model"),
         )
     )
     if "auto_map" in config:
@@ -345,7 +346,6 @@ def tokenizer_files(path) -> TokenizerFiles:
             f"{CONFIG}), which kdkit does not run. Use a checkpoint with a "
             "tokenizer from transformers."
         )
-    model = read_json(path / "config.json", "the config of a model")
     name = config.get("tokenizer_class") or model.get("tokenizer_class") or ""
     return TokenizerFiles(
         path, config, whole, special, added, str(name).removesuffix("Fast")

@@ -166,7 +166,7 @@ def save_hugging_face(
     require_hugging_face(model)
     config = _config(model, tokenizer, class_names, problem_type)
     if tokenizer is not None:
-        tokenizer = _with_nearest_rules(tokenizer)
+        tokenizer = with_nearest_rules(tokenizer)
         made = to_tokenizer_json(tokenizer)
     path = pathlib.Path(path)
     path.mkdir(parents=True, exist_ok=True)
@@ -386,11 +386,15 @@ def _save_tokenizer(model, tokenizer, made, path):
         **tokens,
     }
     write_json(path / CONFIG, settings)
-    _require_same_ids(tokenizer, path)
+    require_same_ids(tokenizer, path)
 
 
-def _with_nearest_rules(tokenizer):
-    """Returns a tokenizer that transformers can have, and warns of others."""
+def with_nearest_rules(tokenizer):
+    """Returns a tokenizer that transformers can have, and warns of others.
+
+    Args:
+        tokenizer: a keras-hub tokenizer.
+    """
     if tokenizer_rules(tokenizer) is not None:
         return tokenizer
     if isinstance(tokenizer, WordPiece):
@@ -429,8 +433,16 @@ def _save_vocabulary(tokenizer, path):
         write_text(path / "merges.txt", text)
 
 
-def _require_same_ids(tokenizer, path):
-    """Raises an error if the written tokenizer returns other ids."""
+def require_same_ids(tokenizer, path):
+    """Raises an error if the written tokenizer returns other ids.
+
+    Args:
+        tokenizer: the keras-hub tokenizer.
+        path: `pathlib.Path` of the folder with its `tokenizer.json`.
+
+    Raises:
+        RunError: with a text whose ids differ.
+    """
     written = tokenizers.Tokenizer.from_file(str(path / WHOLE))
     for text, ids in zip(SAMPLES, tokenizer(list(SAMPLES)), strict=True):
         received = written.encode(text, add_special_tokens=False).ids

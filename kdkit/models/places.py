@@ -133,10 +133,13 @@ def require_pooling(source, pooling: str | None) -> None:
             path / MODULES, "the list of a model's parts", kind=list
         )
         is_described = any(
-            (path / str(entry.get("path")) / "config.json").is_file()
+            str(entry.get("type")).endswith(".StaticEmbedding")
+            or (
+                str(entry.get("type")).endswith(".Pooling")
+                and (path / str(entry.get("path")) / "config.json").is_file()
+            )
             for entry in entries
             if isinstance(entry, dict)
-            and str(entry.get("type")).endswith(".Pooling")
         )
     if not is_described:
         raise undescribed_pooling(source)

@@ -38,6 +38,9 @@ from kdkit.models.places import MODULES
 from kdkit.models.places import undescribed_pooling
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.sizes import POOLINGS
+from kdkit.models.static import is_static_embedder
+from kdkit.models.static_files import load_static_module
+from kdkit.models.static_files import save_static_module
 from kdkit.models.text_rules import TextRules
 from kdkit.models.text_rules import tokenizer_rules
 from kdkit.models.trust import require_safe_directory
@@ -46,7 +49,8 @@ from kdkit.models.trust import require_safe_directory
 FOLDER = re.compile(r"(\w[\w.-]{0,200})?", re.ASCII)
 SETTINGS = "config_sentence_transformers.json"
 PACKAGE = "sentence_transformers."
-TRANSFORMER, POOLING, DENSE, NORMALIZE = (
+STATIC, TRANSFORMER, POOLING, DENSE, NORMALIZE = (
+    "StaticEmbedding",
     "Transformer",
     "Pooling",
     "Dense",
@@ -88,7 +92,7 @@ REQUIRED = {
     },
     NORMALIZE: {"module_input_name": VECTOR, "module_output_name": VECTOR},
 }
-KNOWN = "a model of Transformer, Pooling, Dense and Normalize"
+KNOWN = "a model of Transformer, Pooling, Dense and Normalize, or a static one"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,6 +129,10 @@ def load_sentence_transformer(path, pooling=None) -> LoadedModel:
     path = pathlib.Path(path)
     modules = read_modules(path)
     transformer, *others = modules
+    if transformer.kind == STATIC:
+        loaded = load_static_module(transformer.path, normalize=bool(others))
+        require_same_pooling(pooling, pooling_of(loaded.model), path)
+        return loaded
     described = read_pooling(path, others)
     if described is None:
         if pooling is None:
@@ -189,13 +197,14 @@ def read_modules(path: pathlib.Path) -> list[Module]:
     modules = []
     for entry in entries:
         kind = entry["type"].rpartition(".")[2]
-        if not entry["type"].startswith(PACKAGE) or kind not in ORDER:
+        known = (STATIC, *ORDER)
+        if not entry["type"].startswith(PACKAGE) or kind not in known:
             raise UsageError(
                 f"{path / MODULES} has the module {shortened(entry['type'])}. "
-                f"Expected one of {ORDER}, because kdkit computes no other. "
+                f"Expected one of {known}, because kdkit computes no other. "
                 f"Use {KNOWN}."
             )
-        folder = path / entry["path"]
+        folder = path / entry["path"].removeprefix(".")
         if folder.is_dir():
             require_safe_directory(folder, is_built=False)
         names = ("config.json",)
@@ -217,7 +226,7 @@ def _modules_error(entries):
             and isinstance(entry.get("path"), str)
         ):
             return "expected objects with 'type' and 'path'"
-        if not FOLDER.fullmatch(entry["path"]):
+        if entry["path"] != "." and not FOLDER.fullmatch(entry["path"]):
             return f"{shortened(entry['path'])} is not a folder's name"
     return None
 
@@ -230,24 +239,28 @@ def _read_config(folder, names):
 
 
 def _require_order(path, kinds):
-    places = [ORDER.index(kind) for kind in kinds]
+    if kinds in ([STATIC], [STATIC, NORMALIZE]):
+        return
+    places = [ORDER.index(kind) for kind in kinds if kind != STATIC]
     once = [kind for kind in kinds if kind != DENSE]
     if (
         not kinds
         or kinds[0] != TRANSFORMER
+        or STATIC in kinds
         or places != sorted(places)
         or len(once) > len(set(once))
     ):
         raise UsageError(
             f"{path / MODULES} has its modules in an order that kdkit does not "
-            f"compute. Expected {', '.join(ORDER)}, with any number of Dense. "
+            f"compute. Expected {', '.join(ORDER)}, with any number of Dense, "
+            f"or {STATIC}, {NORMALIZE}. "
             f"Received: {', '.join(kinds) or 'none'}. Use {KNOWN}."
         )
 
 
 def _require_supported(module):
     """Raises an error for a field that changes the vectors in another way."""
-    for name, expected in REQUIRED[module.kind].items():
+    for name, expected in REQUIRED.get(module.kind, {}).items():
         value = (module.config or {}).get(name)
         if value not in (None, expected):
             raise UsageError(
@@ -447,8 +460,7 @@ def save_sentence_transformer(model, tokenizer, path, sequence_length) -> None:
     require_embedder(model)
     path = pathlib.Path(path)
     backbone, pooling = backbone_of(model), pooling_of(model)
-    save_hugging_face(backbone, tokenizer, path)
-    folders = [(TRANSFORMER, "")]
+    is_static, folders = is_static_embedder(model), []
 
     def folder(kind, **config):
         place = path / f"{len(folders)}_{kind}"
@@ -458,12 +470,23 @@ def save_sentence_transformer(model, tokenizer, path, sequence_length) -> None:
         folders.append((kind, place.name))
         return place
 
-    length = {"max_seq_length": sequence_length, "do_lower_case": False}
-    write_json(path / TRANSFORMER_FILES[0], length)
-    # The earlier names, which all versions read.
-    modes = {name: mode == pooling.mode for name, mode in MODE_FIELDS.items()}
-    width = backbone.hidden_dim
-    folder(POOLING, **{WIDTH_FIELDS[1]: width}, **modes, include_prompt=True)
+    if is_static:
+        path.mkdir(parents=True, exist_ok=True)
+        place = folder(STATIC)
+        save_static_module(model, tokenizer, place, sequence_length)
+    else:
+        save_hugging_face(backbone, tokenizer, path)
+        folders.append((TRANSFORMER, ""))
+        length = {"max_seq_length": sequence_length, "do_lower_case": False}
+        write_json(path / TRANSFORMER_FILES[0], length)
+        # The earlier names, which all versions read.
+        modes = {
+            name: mode == pooling.mode for name, mode in MODE_FIELDS.items()
+        }
+        width = backbone.hidden_dim
+        folder(
+            POOLING, **{WIDTH_FIELDS[1]: width}, **modes, include_prompt=True
+        )
     for settings, layer in zip(pooling.dense, dense_layers(model), strict=True):
         place = folder(
             DENSE,

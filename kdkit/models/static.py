@@ -26,7 +26,7 @@ ROWS = 4096  # texts at a time
 
 
 def make_static_embedder(
-    tokenizer, dimensions: int = 256, normalize: bool = True
+    tokenizer, dimensions: int = 240, normalize: bool = True
 ):
     """Returns an embedder without a transformer, with random token vectors.
 
@@ -37,7 +37,7 @@ def make_static_embedder(
     Args:
         tokenizer: a keras-hub tokenizer. The table has a row for each token of
             its vocabulary.
-        dimensions: int. The width of the vectors. Defaults to 256.
+        dimensions: int. The width of the vectors. Defaults to 240.
         normalize: bool. Whether the mean is divided by its length (L2).
             Defaults to `True`.
 
@@ -74,8 +74,14 @@ def make_static_embedder(
     states = keras.layers.Embedding(
         tokenizer.vocabulary_size(), dimensions, name=TOKEN_VECTORS
     )(inputs[TOKENS])
+    # Of a text without tokens, those around it are counted, and the result is
+    # multiplied by 0: LiteRT divides the vector 0 by its length, which is NaN.
+    has_tokens = ops.max(counted, axis=1, keepdims=True)
+    counted = ops.where(has_tokens > 0, counted, inputs[MASK])
     pooling = pooling_layers(dimensions, Pooling("mean", normalize))
     vector = pooling({STATES: states, MASK: counted})
+    has_tokens = ops.cast(has_tokens, "float32")
+    vector = keras.layers.Multiply(name="has_tokens")([vector, has_tokens])
     return keras.Model(inputs, vector, name="static_embedder")
 
 

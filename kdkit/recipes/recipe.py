@@ -68,7 +68,7 @@ class TokenVectors:
         UsageError: (a `ValueError`) if a number is impossible.
     """
 
-    dimensions: int = 256
+    dimensions: int = 240
     sif: float | None = 1e-3
 
     def __post_init__(self):

@@ -9,7 +9,7 @@ microseconds on any processor, and the file is the table.
         --run-dir runs/static
 
 The table starts from the teacher: its vector of each token alone, in one pass
-over the vocabulary, reduced to 256 principal components and weighted by how
+over the vocabulary, reduced to 240 principal components and weighted by how
 rare the token is in the texts (SIF: Arora, Liang and Ma, 2017,
 https://openreview.net/forum?id=SyK00v5xx). Then the student's vector of a text
 moves towards the teacher's vector of the same text, reduced by the same
@@ -38,7 +38,7 @@ RECIPE = Recipe(
             name="distillation",
             data="texts",
             epochs=3,
-            learning_rate=3e-3,
+            learning_rate=2e-3,
             schedule="cosine",
             # A decay would also move the tokens that no text contains.
             weight_decay=0.0,

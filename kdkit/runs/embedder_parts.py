@@ -168,18 +168,17 @@ class EmbedderParts(Parts):
         )
 
     def open_caches(self):
-        more = {}
+        components = None
         if self._start is not None:
-            with self.distribution.chief_first():
-                self._start.prepare(self.place, self._forward)
-            more = self._start.fingerprint
+            self._start.prepare(self.place, self._forward, self.distribution)
+            components = self._start.components
         if self.settings.cache is not None:
             self.caches = TeacherCaches(
                 self.cache_settings,
-                [dataclasses.replace(self.teacher, model=self._compared)],
+                [self.teacher],
                 [self.teacher_place],
                 distribution=self.distribution,
-                more=more,
+                components=components,
             )
 
     def load(self, run):
@@ -188,7 +187,8 @@ class EmbedderParts(Parts):
         )
         if self._start is not None:
             self._start.read_texts(self._source.train)
-            self._start.set_table(self._student)
+            with self.distribution.scope():
+                self._start.set_table(self._student)
 
     def measure(self, run):
         if not run.events(Unlabeled):

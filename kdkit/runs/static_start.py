@@ -2,14 +2,12 @@
 
 import logging
 import pathlib
-import zipfile
 
 import keras
 import numpy as np
 
 from kdkit import models
 from kdkit.data import EncodedExamples
-from kdkit.io.files import digest_of_text
 from kdkit.io.files import staged
 from kdkit.models import DenseSettings
 from kdkit.models import LoadedModel
@@ -63,24 +61,28 @@ class StaticStart:
             self.set_table(student)
         return student
 
-    def prepare(self, place: pathlib.Path, forward) -> None:
+    def prepare(self, place: pathlib.Path, forward, distribution) -> None:
         """Computes the vectors of the tokens, or reads them from a run.
 
         Args:
             place: path of the run directory.
             forward: callable from a dict batch to the teacher's own vectors.
+            distribution: `kdkit.training.distribution.Distribution`. The chief
+                computes and writes.
         """
         file = pathlib.Path(place, FILE)
-        known = _read(file, self._expected)
-        if known is None:
-            known = self._computed(forward)
-            with staged(file) as partial, open(partial, "wb") as opened:
-                np.savez(opened, **known)
+        with distribution.chief_first():
+            known = read_start(file, self._expected)
+            if known is None:
+                known = self._computed(forward)
+                with staged(file) as partial, open(partial, "wb") as opened:
+                    np.savez(opened, **known)
         self._vectors = known[VECTORS]
         if self._is_reduced:
-            models.dense_layers(self.teacher)[-1].set_weights(
-                [known[COMPONENTS]]
-            )
+            with distribution.scope():
+                models.dense_layers(self.teacher)[-1].set_weights(
+                    [known[COMPONENTS]]
+                )
 
     def read_texts(self, train: EncodedExamples) -> None:
         """Reads which tokens are frequent in the texts to train on.
@@ -106,12 +108,12 @@ class StaticStart:
         )
 
     @property
-    def fingerprint(self) -> dict:
-        """What the teacher's reduced vectors depend on, for the cache's key."""
+    def components(self) -> np.ndarray | None:
+        """The principal components as columns, `None` if all are used."""
         if not self._is_reduced:
-            return {}
+            return None
         (components,) = models.dense_layers(self.teacher)[-1].get_weights()
-        return {COMPONENTS: digest_of_text(components.tobytes().hex())}
+        return components
 
     @property
     def _expected(self):
@@ -154,12 +156,21 @@ def token_rows(tokenizer) -> EncodedExamples:
     )
 
 
-def _read(file, shapes):
-    """The arrays in a file, `None` if it is missing, damaged or another's."""
+def read_start(file, shapes: dict) -> dict | None:
+    """Returns the arrays in a run's file.
+
+    Args:
+        file: path.
+        shapes: dict from name to the expected shape.
+
+    Returns:
+        Dict of arrays, or `None` if the file is missing, damaged or has other
+        shapes.
+    """
     try:
         with np.load(file, allow_pickle=False) as opened:
             arrays = {name: opened[name] for name in shapes}
-    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
+    except Exception:  # missing, or damaged anywhere in an archive
         return None
     if {name: one.shape for name, one in arrays.items()} != shapes:
         return None

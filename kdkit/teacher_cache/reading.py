@@ -7,6 +7,7 @@ import numpy as np
 from kdkit.backends import tf
 from kdkit.errors import RunError
 from kdkit.taps import LENGTH
+from kdkit.taps import SENTENCE_EMBEDDING
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import sizes
 from kdkit.teacher_cache.shards import packed_size
@@ -140,6 +141,38 @@ def _aligned(shape):
     memory = np.empty(size + ALIGNMENT, "uint8")
     start = -memory.ctypes.data % ALIGNMENT
     return memory[start : start + size].view("float32").reshape(shape)
+
+
+class ReducedVectors:
+    """Cached sentence embeddings in fewer dimensions; other outputs unchanged.
+
+    Args:
+        outputs: `CachedOutputs`.
+        components: float array of shape `(width, dimensions)`.
+        normalize: bool. Whether the results are divided by their length.
+    """
+
+    def __init__(self, outputs, components: np.ndarray, normalize: bool):
+        self._outputs = outputs
+        self._components = np.asarray(components, "float32")
+        self._normalize = normalize
+        self.row_bytes = outputs.row_bytes
+
+    @property
+    def signature(self) -> dict:
+        """The specs of the result of `__call__`, for `tf.data`."""
+        shape = (None, self._components.shape[1])
+        reduced = {SENTENCE_EMBEDDING: tf.TensorSpec(shape, "float32")}
+        return {**self._outputs.signature, **reduced}
+
+    def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
+        """Returns the tensors of a batch, as `CachedOutputs` does."""
+        outputs = self._outputs(rows, padded_length)
+        vectors = outputs[SENTENCE_EMBEDDING] @ self._components
+        if self._normalize:
+            lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+            vectors /= np.maximum(lengths, np.finfo("float32").tiny)
+        return {**outputs, SENTENCE_EMBEDDING: vectors}
 
 
 class OutputsOfTeachers:

@@ -4,8 +4,8 @@ import dataclasses
 import json
 import logging
 import pathlib
-import types
-from collections.abc import Mapping
+
+import numpy as np
 
 from kdkit import export
 from kdkit import models
@@ -25,6 +25,7 @@ from kdkit.taps import describe
 from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache import TeacherCache
 from kdkit.teacher_cache import require_disk_space
+from kdkit.teacher_cache.reading import ReducedVectors
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.training.distribution import Distribution
@@ -50,8 +51,9 @@ class TeacherCaches:
         part: as in `kdkit.teacher_cache.TeacherCache`. Defaults to `None`.
         distribution: `Distribution`, whose processes share the examples that
             teachers run on. Defaults to one device.
-        more: dict of strings. Further entries of the caches' keys. Defaults to
-            none.
+        components: array of shape `(width, dimensions)` or `None`. Objectives
+            read the teachers' sentence embeddings in these components, and the
+            caches contain the whole ones. Defaults to `None`.
 
     Raises:
         UsageError: if the directory holds another cache, or the teacher's
@@ -65,12 +67,19 @@ class TeacherCaches:
         places: list,
         part: tuple[int, int] | None = None,
         distribution: Distribution = ONE_DEVICE,
-        more: Mapping = types.MappingProxyType({}),
+        components=None,
     ):
         self._distribution = distribution
         self._read = [set() for _ in teachers]
         self._expected = [set() for _ in teachers]
         self._shapes = [describe(teacher.model) for teacher in teachers]
+        self._components = components
+        if components is not None:
+            width = np.shape(components)[1]
+            self._shapes = [
+                dataclasses.replace(shape, embedding_width=width)
+                for shape in self._shapes
+            ]
         self._first = teachers[0].model
         self._precision = settings.precision
         self._file = None
@@ -82,7 +91,6 @@ class TeacherCaches:
         fingerprints = [
             {
                 **of_file,
-                **more,
                 "teacher": model_digest(place),
                 **_reading(place),
                 **_pooling(teacher.model),
@@ -170,9 +178,18 @@ class TeacherCaches:
                 outputs(self._parts, encoded)
                 self._distribution.barrier()
             with self._distribution.chief_first():
-                return OutputsOfTeachers(outputs(self._caches, encoded))
+                return OutputsOfTeachers(
+                    map(self._reduced, outputs(self._caches, encoded))
+                )
 
         return features
+
+    def _reduced(self, outputs):
+        """The outputs, with sentence embeddings in the components."""
+        if self._components is None:
+            return outputs
+        normalize = models.pooling_of(self._first).normalize
+        return ReducedVectors(outputs, self._components, normalize)
 
     def _entries(self, stage, student, teacher_weights):
         """The entries of each teacher that a stage reads."""

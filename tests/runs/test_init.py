@@ -70,17 +70,18 @@ def test_a_file_has_the_settings_of_its_recipe(
     )
 
 
+@pytest.mark.parametrize("recipe", ["sentence_embedding", "static_embedding"])
 @pytest.mark.parametrize("change", [str, uncommented], ids=["as is", "whole"])
 def test_a_file_has_the_settings_of_a_sentence_encoder(
-    change, finished_run, folder
+    change, recipe, finished_run, folder
 ):
     (folder / "captions.txt").write_text("some words\n")
     teacher = str(finished_run / "teacher_run" / "teacher")
-    text = change(toml(Options(recipe="sentence_embedding")))
+    text = change(toml(Options(recipe=recipe)))
     text = text.replace('"all-MiniLM-L6-v2"', json.dumps(teacher))
     (folder / "my.toml").write_text(text)
-    words = ["sentence_embedding", "--texts", "captions.txt", "--teacher"]
-    words += [teacher, "--run-dir", "runs/sentence_embedding"]
+    words = [recipe, "--texts", "captions.txt", "--teacher"]
+    words += [teacher, "--run-dir", f"runs/{recipe}"]
     assert embedder_settings(parsed("my.toml")) == embedder_settings(
         parsed(*words)
     )

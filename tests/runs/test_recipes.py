@@ -8,6 +8,7 @@ from kdkit.errors import UsageError
 from kdkit.models import PRESETS
 from kdkit.recipes import RECIPES
 from kdkit.recipes import CopiedBlocks
+from kdkit.recipes import TokenVectors
 from kdkit.recipes.stages import Stage
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
@@ -19,7 +20,8 @@ from kdkit.tasks import get_task
 def test_recipe_has_its_name_and_a_known_student(name):
     assert RECIPES[name].name == name
     student = RECIPES[name].student
-    assert isinstance(student, CopiedBlocks) or student in PRESETS
+    own = (CopiedBlocks, TokenVectors)
+    assert isinstance(student, own) or student in PRESETS
 
 
 @pytest.mark.parametrize("task", TASKS)

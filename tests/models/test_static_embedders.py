@@ -1,0 +1,242 @@
+"""Static embedders: the mean of token vectors, their start, their files."""
+
+import keras
+import numpy as np
+import pytest
+import safetensors.numpy
+from numpy.testing import assert_allclose
+
+from kdkit import data
+from kdkit import export
+from kdkit import models
+from kdkit import tasks
+from kdkit.errors import UsageError
+from kdkit.taps import tapped
+
+LENGTH, WIDTH = 8, 6
+TEXTS = ["the plot is thin", "the hero is dull and fine", "thin", ""]
+SPECIAL = ("start_token_id", "end_token_id", "pad_token_id")
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return models.word_piece_tokenizer(
+        data.sentiment_vocabulary(), lowercase=True
+    )
+
+
+@pytest.fixture(scope="module")
+def embedder(tokenizer):
+    keras.utils.set_random_seed(0)
+    model = models.make_static_embedder(tokenizer, WIDTH)
+    table = np.random.default_rng(0).normal(
+        size=models.token_vectors(model).shape
+    )
+    models.set_token_vectors(model, table, tokenizer, sif=None)
+    return model
+
+
+def ids_of(tokenizer, texts):
+    """The token ids of each text without those around it."""
+    return [[int(one) for one in ids] for ids in tokenizer(list(texts))]
+
+
+def vectors(model, tokenizer, texts=TEXTS):
+    return tasks.embed_texts(model, texts, tokenizer, LENGTH)
+
+
+def unit(rows):
+    length = np.linalg.norm(rows, axis=-1, keepdims=True)
+    return rows / np.where(length == 0, 1, length)
+
+
+def test_a_vector_is_the_mean_of_the_tokens_without_those_around(
+    embedder, tokenizer
+):
+    table = models.token_vectors(embedder)
+    means = [
+        table[ids[: LENGTH - 2]].mean(axis=0) if ids else np.zeros(WIDTH)
+        for ids in ids_of(tokenizer, TEXTS)
+    ]
+    assert_allclose(
+        vectors(embedder, tokenizer), unit(np.array(means)), atol=1e-6
+    )
+
+
+def test_it_is_an_embedder_with_one_tap(embedder):
+    assert models.is_embedder(embedder)
+    assert models.is_static_embedder(embedder)
+    assert models.pooling_of(embedder) == models.Pooling("mean")
+    assert models.num_positions(embedder) is None
+    batch = {
+        name: np.ones((2, 3), "int32")
+        for name in ("token_ids", "padding_mask", "segment_ids")
+    }
+    found = tapped(embedder, ["sentence_embedding"])(batch)
+    assert found["sentence_embedding"].shape == (2, WIDTH)
+    with pytest.raises(UsageError, match="hidden_states"):
+        tapped(embedder, ["hidden_states"])
+
+
+def test_token_vectors_are_weighted_and_lose_the_common_component(tokenizer):
+    """The oracle: SIF by Arora et al., 2017, algorithm 1."""
+    texts, size = data.load_sentiment("train").texts[0][:40], 1e-2
+    encoded = data.encode(data.Examples((texts,)), tokenizer, LENGTH)
+    rows = [ids[1:-1] for ids, _ in encoded.contents()]
+    generator = np.random.default_rng(1)
+    given = generator.normal(size=(tokenizer.vocabulary_size(), WIDTH))
+    counts = np.bincount(np.concatenate(rows), minlength=len(given))
+    weighted = given * (size / (size + counts / counts.sum()))[:, None]
+    means = np.array([weighted[ids].mean(axis=0) for ids in rows])
+    _, _, directions = np.linalg.svd(means, full_matrices=False)
+    common = directions[:1]
+    expected = weighted - weighted @ common.T @ common
+    model = models.make_static_embedder(tokenizer, WIDTH)
+    models.set_token_vectors(
+        model, given, tokenizer, encoded.token_ids, encoded.lengths, sif=size
+    )
+    assert_allclose(models.token_vectors(model), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"vectors": np.ones((3, WIDTH))}, "one row for each token id"),
+        ({"sif": 0.0}, "above 0"),
+        ({"token_ids": None}, "need the tokens of texts"),
+        ({"lengths": np.array([3])}, "need the tokens of texts"),
+        ({"token_ids": np.full(4, 10**6)}, "tokenizer"),
+    ],
+)
+def test_wrong_arguments_are_refused(change, message, embedder, tokenizer):
+    given = {
+        "vectors": models.token_vectors(embedder),
+        "token_ids": np.array([5, 6, 7, 8]),
+        "lengths": np.array([1, 3]),
+        "sif": 1e-3,
+        **change,
+    }
+    with pytest.raises(UsageError, match=message):
+        models.set_token_vectors(embedder, tokenizer=tokenizer, **given)
+    with pytest.raises(UsageError, match="dimensions"):
+        models.make_static_embedder(tokenizer, 0)
+
+
+def test_a_saved_embedder_loads_with_the_same_bits(
+    embedder, tokenizer, tmp_path
+):
+    models.save_embedder(embedder, tokenizer, tmp_path / "saved", LENGTH)
+    loaded = models.load_embedder(tmp_path / "saved")
+    assert loaded.sequence_length == LENGTH
+    assert models.is_static_embedder(loaded.model)
+    expected = vectors(embedder, tokenizer)
+    assert (vectors(loaded.model, loaded.tokenizer) == expected).all()
+    plain = keras.models.load_model(
+        tmp_path / "saved" / "sentence_embedding.keras", safe_mode=True
+    )
+    assert (vectors(plain, tokenizer) == expected).all()
+    again = models.load_tokenizer(tmp_path / "saved")
+    assert again.get_vocabulary() == tokenizer.get_vocabulary()
+
+
+def test_a_copy_in_another_precision_has_the_same_layers(embedder, tokenizer):
+    other = models.in_policy(embedder, "mixed_bfloat16")
+    assert models.is_static_embedder(other)
+    assert other.dtype_policy.name == "mixed_bfloat16"
+    assert_allclose(
+        vectors(other, tokenizer), vectors(embedder, tokenizer), atol=0.02
+    )
+
+
+@pytest.mark.parametrize("normalize", [True, False])
+def test_sentence_transformers_returns_the_same_vectors(
+    normalize, embedder, tokenizer, tmp_path
+):
+    foreign = pytest.importorskip("sentence_transformers")
+    model = models.make_static_embedder(tokenizer, WIDTH, normalize)
+    model.set_weights(embedder.get_weights())
+    path = tmp_path / "foreign"
+    report = export.to_sentence_transformers(model, path, tokenizer, LENGTH)
+    assert report.smallest_cosine > 0.99999
+    texts = [*TEXTS[:3], "the fine plot is thin and the hero is dull"]
+    expected = foreign.SentenceTransformer(str(path), device="cpu").encode(
+        texts, convert_to_numpy=True
+    )
+    assert_allclose(vectors(model, tokenizer, texts), expected, atol=1e-6)
+    loaded = models.load_embedder(path)
+    assert loaded.sequence_length == LENGTH
+    assert models.pooling_of(loaded.model).normalize == normalize
+    assert_allclose(
+        vectors(loaded.model, loaded.tokenizer, texts), expected, atol=1e-6
+    )
+
+
+def test_directories_of_other_static_models_are_read_or_refused(
+    embedder, tokenizer, tmp_path
+):
+    path = tmp_path / "foreign"
+    models.save_sentence_transformer(embedder, tokenizer, path, LENGTH)
+    folder = path / "0_StaticEmbedding"
+    table = models.token_vectors(embedder)
+    weights = folder / "model.safetensors"
+    safetensors.numpy.save_file({"embeddings": table}, weights)
+    again = models.load_embedder(path)
+    assert (models.token_vectors(again.model) == table).all()
+    for tensors, message in (
+        ({"embeddings": table[1:]}, "does not fit its tokenizer"),
+        (
+            {"embeddings": table, "mapping": np.arange(3.0)},
+            "stored with mapping",
+        ),
+    ):
+        safetensors.numpy.save_file(tensors, weights)
+        with pytest.raises(UsageError, match=message):
+            models.load_embedder(path)
+    weights.unlink()
+    with pytest.raises(UsageError, match="has no model.safetensors"):
+        models.load_embedder(path)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_litert_files_return_the_same_vectors(
+    precision, embedder, tokenizer, tmp_path
+):
+    path = tmp_path / "file.tflite"
+    report = export.to_litert(
+        embedder,
+        path,
+        precision=precision,
+        sequence_length=LENGTH,
+        mediapipe=True,
+        tokenizer=tokenizer,
+    )
+    assert report.smallest_cosine > 0.999
+    found = vectors(export.open_file(path), tokenizer)
+    assert_allclose(
+        found,
+        vectors(embedder, tokenizer),
+        atol=1e-5 if precision == "fp32" else 0.05,
+    )
+
+
+def test_saved_model_and_onnx_return_the_same_vectors(
+    embedder, tokenizer, tmp_path
+):
+    expected = vectors(embedder, tokenizer)
+    for write, name in (
+        (export.to_saved_model, "saved_model"),
+        (export.to_onnx, "file.onnx"),
+    ):
+        write(embedder, tmp_path / name)
+        file = export.open_file(tmp_path / name)
+        assert_allclose(vectors(file, tokenizer), expected, atol=1e-5)
+
+
+def test_shorter_vectors_are_the_first_numbers(embedder, tokenizer, tmp_path):
+    path = tmp_path / "file.tflite"
+    export.to_litert(embedder, path, sequence_length=LENGTH, dimensions=3)
+    assert_allclose(
+        vectors(export.open_file(path), tokenizer),
+        unit(vectors(embedder, tokenizer)[:, :3]),
+        atol=1e-5,
+    )

@@ -1,0 +1,291 @@
+"""Runs that distil a static sentence encoder, from texts to the student."""
+
+import dataclasses
+import json
+
+import keras
+import numpy as np
+import pytest
+from comparing import assert_same_numbers
+from helpers import read_events
+from helpers import stopped_after_save
+
+import kdkit
+from kdkit import data
+from kdkit import models
+from kdkit.cli.main import main
+from kdkit.errors import UsageError
+from kdkit.models import Pooling
+from kdkit.recipes import RECIPES
+from kdkit.recipes import TokenVectors
+from kdkit.reporting import write_report
+from kdkit.runs import embedder_parts
+from kdkit.runs import smoke
+from kdkit.runs.static_start import FILE
+from kdkit.runs.static_start import read_start
+from kdkit.settings import override
+from kdkit.training import DistillSettings
+from kdkit.training import ModelSettings
+from kdkit.training import distill
+
+TEXTS, LENGTH, WIDTH, STUDENT_WIDTH = 48, 24, 24, 8
+SIZES = {
+    "num_layers": 1,
+    "hidden_dim": WIDTH,
+    "num_heads": 2,
+    "intermediate_dim": 32,
+    "max_sequence_length": 32,
+    "dropout": 0.1,
+}
+
+
+@pytest.fixture(scope="module")
+def teacher(tmp_path_factory):
+    """A tiny sentence encoder with large random weights."""
+    path = tmp_path_factory.mktemp("teacher") / "teacher"
+    keras.utils.set_random_seed(1)
+    tokenizer = models.word_piece_tokenizer(
+        data.sentiment_vocabulary(), lowercase=True
+    )
+    backbone = models.student(
+        SIZES, vocabulary_size=tokenizer.vocabulary_size()
+    )
+    for weight in backbone.trainable_weights:
+        if len(weight.shape) > 1:
+            weight.assign(5 * weight)
+    model = models.make_embedder(backbone, Pooling())
+    models.save_embedder(model, tokenizer, path, LENGTH)
+    return path
+
+
+@pytest.fixture(scope="module")
+def settings(teacher):
+    made = smoke.embedder(RECIPES["static_embedding"])
+    made = dataclasses.replace(made, teacher=str(teacher), pooling=None)
+    return override(
+        made,
+        [f"data.max_texts={TEXTS}", f"data.sequence_length={LENGTH}",
+         "data.num_buckets=2", "stages.0.batch_size=16", "stages.0.epochs=2",
+         "stages.0.learning_rate=0.02", "has_control=true",
+         f"student.static.dimensions={STUDENT_WIDTH}"],
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(settings, tmp_path_factory):
+    path = tmp_path_factory.mktemp("runs") / "static"
+    distill(settings, path)
+    return path
+
+
+def table(place):
+    return models.token_vectors(models.load_embedder(place).model)
+
+
+def saved_start(run):
+    """The components, and the teacher's reduced vectors of the tokens."""
+    with np.load(run / FILE) as arrays:
+        return arrays["components"], arrays["vectors"]
+
+
+def teacher_vectors(teacher, texts):
+    loaded = models.load_embedder(teacher)
+    return kdkit.tasks.embed_texts(
+        loaded.model, texts, loaded.tokenizer, LENGTH
+    )
+
+
+def test_the_start_are_the_teachers_principal_components(finished, teacher):
+    tokenizer = models.load_tokenizer(teacher)
+    size = tokenizer.vocabulary_size()
+    ids = np.full((size, 3), tokenizer.end_token_id)
+    ids[:, 0], ids[:, 1] = tokenizer.start_token_id, np.arange(size)
+    vectors = models.load_embedder(teacher).model.predict(
+        {"token_ids": ids, "padding_mask": np.ones_like(ids),
+         "segment_ids": np.zeros_like(ids)},
+        verbose=0,
+    )  # fmt: skip
+    _, expected = np.linalg.eigh(
+        np.cov(vectors.astype("float64"), rowvar=False)
+    )
+    expected = expected[:, ::-1][:, :STUDENT_WIDTH]
+    components, reduced = saved_start(finished)
+    cosines = np.abs((components * expected).sum(axis=0))
+    np.testing.assert_allclose(cosines, 1, atol=1e-4)
+    np.testing.assert_allclose(reduced, vectors @ components, atol=1e-5)
+
+
+def test_the_student_gets_nearer_to_the_teachers_components(finished, teacher):
+    texts = data.load_sentiment("test").texts[0][:20]
+    components, _ = saved_start(finished)
+    expected = teacher_vectors(teacher, texts) @ components
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    cosines = {
+        arm: (teacher_vectors(finished / arm, texts) * expected).sum(1).mean()
+        for arm in ("student", "control")
+    }
+    assert cosines["student"] > cosines["control"]
+
+
+def test_tokens_that_are_in_no_text_keep_their_start(finished):
+    start, trained = table(finished / "control"), table(finished / "student")
+    ids = np.fromfile(finished / "texts" / "train" / "token_ids", "int32")
+    seen = np.isin(np.arange(len(start)), ids)
+    tokenizer = models.load_tokenizer(finished)
+    seen[[tokenizer.start_token_id, tokenizer.end_token_id]] = False
+    has_changed = (start != trained).any(axis=1)
+    assert not has_changed[~seen].any()
+    assert has_changed[seen].all()
+
+
+def test_teacher_and_start_are_measured(finished):
+    found = {
+        (one["arm"], one["stage"], one["epoch"]): one["metrics"]["spearman"]
+        for one in read_events(finished, "evaluation")
+    }
+    assert found["student", None, None] == found["control", None, None]
+    assert ("teacher", None, None) in found
+    assert ("student", "distillation", 2) in found
+    model, *_ = read_events(finished, "model")
+    assert model["name"] == f"static {STUDENT_WIDTH}"
+    page = write_report(finished, finished.parent / "report.html").read_text()
+    assert f"static {STUDENT_WIDTH}" in page
+
+
+def test_a_stopped_run_continues_with_the_same_bits(
+    settings, finished, tmp_path
+):
+    path = tmp_path / "run"
+    steps = override(settings, ["checkpoint_minutes=0"])
+    with stopped_after_save(4):
+        distill(steps, path)
+    distill(steps, path)
+    for arm in ("student", "control"):
+        assert (table(path / arm) == table(finished / arm)).all()
+    assert_same_numbers(path, finished)
+
+
+def test_a_damaged_start_is_not_read(finished, tmp_path):
+    shapes = {
+        name: array.shape
+        for name, array in zip(
+            ("components", "vectors"), saved_start(finished), strict=True
+        )
+    }
+    assert read_start(finished / FILE, shapes).keys() == shapes.keys()
+    content = bytearray((finished / FILE).read_bytes())
+    content[len(content) // 2] ^= 1
+    for part in (content, content[:100], b""):
+        (tmp_path / FILE).write_bytes(part)
+        assert read_start(tmp_path / FILE, shapes) is None
+    assert read_start(finished / FILE, {"vectors": (1, 2)}) is None
+    assert read_start(tmp_path / "missing", shapes) is None
+
+
+def test_without_a_cache_the_numbers_are_the_same(settings, finished, tmp_path):
+    distill(dataclasses.replace(settings, cache=None), tmp_path / "run")
+    assert not (tmp_path / "run" / "teacher_cache").exists()
+    assert_same_numbers(tmp_path / "run", finished)
+
+
+@pytest.mark.large
+def test_a_table_is_as_wide_as_a_narrow_teacher(settings, tmp_path):
+    wide = dataclasses.replace(
+        settings, student=ModelSettings(static=TokenVectors(256))
+    )
+    wide = override(
+        wide, ["stages.0.epochs=1", "student.static.sif=null",
+               "has_control=true"],
+    )  # fmt: skip
+    distill(wide, tmp_path / "run")
+    start = table(tmp_path / "run" / "control")
+    assert start.shape[1] == WIDTH
+    _, vectors = saved_start(tmp_path / "run")
+    assert (start == vectors).all()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (["student.static.dimensions=1"], "dimensions must be at least 2"),
+        (["student.static.sif=0"], "sif must be above 0"),
+        (["student.num_layers=2"], "Expected one of them"),
+        (["stages.0.data=task"], "sentence encoder"),
+    ],
+)
+def test_wrong_settings_are_refused(changes, message, settings):
+    with pytest.raises(UsageError, match=message):
+        override(settings, changes)
+
+
+def test_a_table_is_not_a_student_on_tasks():
+    made = smoke.distillation(RECIPES["vanilla_kd"])
+    static = ModelSettings(static=TokenVectors())
+    with pytest.raises(UsageError, match="recipe static_embedding"):
+        DistillSettings(**{**vars(made), "student": static})
+
+
+def test_options_that_choose_layers_are_refused(teacher, tmp_path, capsys):
+    file = tmp_path / "a.txt"
+    file.write_text("the plot is thin\n")
+    words = ["distill", "static_embedding", "--texts", str(file), "--teacher",
+             str(teacher), "--run-dir", str(tmp_path / "run")]  # fmt: skip
+    assert main([*words, "--num-layers", "2"]) == 2
+    assert "no layers" in capsys.readouterr().err
+    words[1] = "sentence_embedding"
+    words[words.index("--teacher") + 1] = str(tmp_path / "static")
+    tokenizer = models.load_tokenizer(teacher)
+    models.save_embedder(
+        models.make_static_embedder(tokenizer, 4),
+        tokenizer,
+        tmp_path / "static",
+        LENGTH,
+    )
+    assert main(words) == 2
+    assert "no layers to start from" in capsys.readouterr().err
+
+
+def test_the_doctor_does_not_run_the_teacher(settings, tmp_path):
+    findings = embedder_parts.diagnose_embedder(settings, tmp_path / "run")
+    assert not findings.ruinous
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.large
+def test_smoke_run_of_the_command_line(tmp_path, capsys):
+    run = tmp_path / "run"
+    words = ["distill", "static_embedding", "--smoke", "--run-dir", str(run)]
+    assert main(words) == 0
+    assert main(["evaluate", str(run)]) == 0
+    metrics = json.loads(capsys.readouterr().out.splitlines()[-1])["metrics"]
+    words = ["export", str(run), "--precision", "fp32", "int8"]
+    assert main(words) == 0
+    assert "TextEmbedder" in capsys.readouterr().out
+    assert main([*words[:2], "--format", "sentence_transformers"]) == 0
+    capsys.readouterr()
+    (file,) = run.rglob("*fp32.tflite")
+    words = ["evaluate", str(file), "--task", "similarity"]
+    assert main(words) == 0
+    found = json.loads(capsys.readouterr().out.splitlines()[-1])["metrics"]
+    assert found["spearman"] == pytest.approx(metrics["spearman"], abs=1e-4)
+
+
+@pytest.mark.large
+def test_a_call_in_python_makes_the_same_student(teacher, tmp_path):
+    file = tmp_path / "a.txt"
+    file.write_text("\n".join(data.load_sentiment("test").texts[0][:20]))
+    with kdkit.distill(
+        str(teacher),
+        data="similarity",
+        recipe="static_embedding",
+        run_dir=tmp_path / "run",
+        texts=[file],
+        settings={
+            "jit_compile": False,
+            "data.sequence_length": LENGTH,
+            "student.static.dimensions": 8,
+        },
+        verbose=0,
+    ) as result:
+        assert set(result.metrics) == {"spearman", "pearson"}
+        assert models.is_static_embedder(result.student)
