@@ -6,7 +6,9 @@ import dataclasses
 from kdkit import models
 from kdkit.cli.choosing import DEPTHS
 from kdkit.cli.choosing import saved_size
+from kdkit.cli.groups import EMBEDDERS
 from kdkit.cli.groups import TEXTS
+from kdkit.cli.groups import TRANSLATIONS
 from kdkit.cli.groups import BenchmarkTextOptions
 from kdkit.cli.groups import SentenceOptions
 from kdkit.cli.groups import TransferOptions
@@ -45,26 +47,25 @@ from kdkit.training.translation_settings import TranslationsSettings
 class EmbedderOptions:
     """sentence encoders (sentence_embedding, multilingual)"""
 
-    PAGES = TEXTS
+    PAGES = EMBEDDERS
 
     texts: list[File] | None = option(
         "the texts to learn from, one per line, or tables with --column. Empty "
-        "lines, repeated texts, and texts of --task or --dev are left out."
+        "lines, repeated texts, and texts of --task or --dev are left out.",
+        pages=TEXTS,
     )
     parallel: list[File] | None = option(
-        "for multilingual: the texts to learn from, a file for each language, "
-        "the teacher's first. Their lines belong together. Lines without a "
-        "text in the first file are left out.",
-        metavar="FILE",
+        "texts, a file for each language, the teacher's first. Their lines "
+        "belong together. Lines without a text in the first file are left out.",
+        pages=TRANSLATIONS,
     )
     dev_parallel: list[File] | None = option(
         "texts of the same languages to measure on. Defaults to one in 100 "
         "lines of --parallel, which are then not used for training.",
-        metavar="FILE",
+        pages=TRANSLATIONS,
     )
     pooling: str | None = option(
-        "how the teacher makes one vector, if its directory does not describe "
-        "it",
+        "the pooling of a teacher that does not describe it",
         choices=POOLINGS,
     )
     layers: list[int] | None = option(
@@ -93,6 +94,10 @@ OF_KIND = {
     TranslationsSettings.stage_data: (
         *("parallel", "dev_parallel", "tokenizer", "vocabulary_size"),
     ),
+}
+PAGE_OF = {  # the help page
+    TextsSettings.stage_data: TEXTS,
+    TranslationsSettings.stage_data: TRANSLATIONS,
 }
 # Options that --config and --smoke decide already.
 DECIDED = (
@@ -126,17 +131,6 @@ def kind_of_data(recipe: Recipe) -> str:
         recipe: `Recipe` that trains a sentence encoder.
     """
     return recipe.stages[0].data
-
-
-def of_other_kinds(recipe: Recipe) -> list[str]:
-    """Returns the options for recipes with another kind of data.
-
-    Args:
-        recipe: `Recipe` that trains a sentence encoder.
-    """
-    own = OF_KIND[kind_of_data(recipe)]
-    others = {name for names in OF_KIND.values() for name in names}
-    return sorted(others.difference(own))
 
 
 def reject_embedder_options(options) -> None:
@@ -217,9 +211,11 @@ def _reject_foreign(options):
 def _reject_of_other_kinds(options):
     """Rejects the options of recipes with another kind of data."""
     recipe = RECIPES[options.recipe]
-    given = given_flags(options, of_other_kinds(recipe))
+    kind = kind_of_data(recipe)
+    others = {name for names in OF_KIND.values() for name in names}
+    given = given_flags(options, sorted(others.difference(OF_KIND[kind])))
     if given:
-        needed = REQUIRED[kind_of_data(recipe)]
+        needed = REQUIRED[kind]
         raise UsageError(
             f"{', '.join(given)} is not for {recipe.name}. Expected "
             f"{' '.join(map(_flag, needed))}. Remove it, or use another "
