@@ -174,7 +174,7 @@ def test_every_text_is_compared_with_its_own_source(settings, tmp_path):
     )
     lines = [*alone.data.lines()]
     known = {
-        tuple(map(int, parts.tokenizer(text))): line[0]
+        tuple(map(int, parts.tokenizer(text)[: LENGTH - 2])): line[0]
         for line in lines
         for text in line
     }
