@@ -6,7 +6,10 @@ import dataclasses
 from kdkit import models
 from kdkit.cli.choosing import DEPTHS
 from kdkit.cli.choosing import saved_size
+from kdkit.cli.groups import CANDIDATES
+from kdkit.cli.groups import EMBEDDERS
 from kdkit.cli.groups import TEXTS
+from kdkit.cli.groups import TRANSLATIONS
 from kdkit.cli.groups import BenchmarkTextOptions
 from kdkit.cli.groups import SentenceOptions
 from kdkit.cli.groups import TransferOptions
@@ -48,36 +51,37 @@ from kdkit.training.translation_settings import TranslationsSettings
 class EmbedderOptions:
     """sentence encoders (sentence_embedding and others)"""
 
-    PAGES = TEXTS
+    PAGES = EMBEDDERS
 
     texts: list[File] | None = option(
         "the texts to learn from, one per line, or tables with --column. Empty "
-        "lines, repeated texts, and texts of --task or --dev are left out."
+        "lines, repeated texts, and texts of --task or --dev are left out.",
+        pages=TEXTS,
     )
     parallel: list[File] | None = option(
-        "for multilingual: the texts to learn from, a file for each language, "
-        "the teacher's first. Their lines belong together. Lines without a "
-        "text in the first file are left out.",
-        metavar="FILE",
+        "texts, a file for each language, the teacher's first. Their lines "
+        "belong together. Lines without a text in the first file are left out.",
+        pages=TRANSLATIONS,
     )
     dev_parallel: list[File] | None = option(
         "texts of the same languages to measure on. Defaults to one in 100 "
         "lines of --parallel, which are then not used for training.",
-        metavar="FILE",
+        pages=TRANSLATIONS,
     )
     candidates: list[File] | None = option(
-        "for reranker_to_embedder: queries with documents to rank. Tables with "
-        "the columns query, positive, negative, and further ones negative_2 "
-        "and so on; or JSON lines with the list negatives."
+        "queries with documents to rank. Tables with the columns query, "
+        "positive, negative, and further ones negative_2 and so on; or JSON "
+        "lines with the list negatives.",
+        pages=CANDIDATES,
     )
     dev_candidates: list[File] | None = option(
         "the same, to choose the best epoch on. Defaults to every 20th query "
         "of --candidates, which is then not used for training.",
-        rare=True,
+        pages=CANDIDATES,
     )
     pooling: str | None = option(
-        "how the teacher makes one vector, if its directory does not describe "
-        "it. With --candidates, how the student does.",
+        "the pooling of a teacher that does not describe it; with "
+        "--candidates, of a student",
         choices=POOLINGS,
     )
     layers: list[int] | None = option(
@@ -109,6 +113,11 @@ OF_KIND = {
         *("parallel", "dev_parallel", "tokenizer", "vocabulary_size"),
     ),
     CandidatesSettings.stage_data: ("candidates", "dev_candidates"),
+}
+PAGE_OF = {  # the help page
+    TextsSettings.stage_data: TEXTS,
+    TranslationsSettings.stage_data: TRANSLATIONS,
+    CandidatesSettings.stage_data: CANDIDATES,
 }
 # Options that --config and --smoke decide already.
 DECIDED = (
@@ -142,17 +151,6 @@ def kind_of_data(recipe: Recipe) -> str:
         recipe: `Recipe` that trains a sentence encoder.
     """
     return recipe.stages[0].data
-
-
-def of_other_kinds(recipe: Recipe) -> list[str]:
-    """Returns the options for recipes with another kind of data.
-
-    Args:
-        recipe: `Recipe` that trains a sentence encoder.
-    """
-    own = OF_KIND[kind_of_data(recipe)]
-    others = {name for names in OF_KIND.values() for name in names}
-    return sorted(others.difference(own))
 
 
 def reject_embedder_options(options) -> None:
@@ -234,9 +232,11 @@ def _reject_foreign(options):
 def _reject_of_other_kinds(options):
     """Rejects the options of recipes with another kind of data."""
     recipe = RECIPES[options.recipe]
-    given = given_flags(options, of_other_kinds(recipe))
+    kind = kind_of_data(recipe)
+    others = {name for names in OF_KIND.values() for name in names}
+    given = given_flags(options, sorted(others.difference(OF_KIND[kind])))
     if given:
-        needed = REQUIRED[kind_of_data(recipe)]
+        needed = REQUIRED[kind]
         raise UsageError(
             f"{', '.join(given)} is not for {recipe.name}. Expected "
             f"{' '.join(map(_flag, needed))}. Remove it, or use another "

@@ -13,7 +13,9 @@ from kdkit.errors import shortened
 LONGEST = 65536  # tokens; the known families' models read far fewer
 # Help pages: on tasks, on text, sentence encoders, and some of them.
 TASK, TEXT, TEXTS = ("bert",), ("gpt2", "mass"), ("sentence_embedding",)
-ENCODERS, FAMILIES = TASK + TEXTS, TASK + TEXT
+TRANSLATIONS, CANDIDATES = ("multilingual",), ("reranker_to_embedder",)
+EMBEDDERS = TEXTS + TRANSLATIONS + CANDIDATES
+ENCODERS, FAMILIES = TASK + EMBEDDERS, TASK + TEXT
 LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")  # model cards contain it
 
 
@@ -574,16 +576,16 @@ class DecoderOptions(BenchmarkTextOptions, SentenceOptions):
         pages=TEXT,
     )
     tokenizer: Model | None = option(
-        "for --decoder with random weights: its tokenizer. A run, a preset "
-        "directory or, for GPT-2, a vocabulary of byte pairs (vocab.json, "
-        "encoder.json). For multilingual: the student's tokenizer, also a file "
-        "of word pieces (.txt).",
-        pages=TEXT + TEXTS,
+        "the tokenizer of a model with random weights. A run, a preset "
+        "directory, for GPT-2 a vocabulary of byte pairs (vocab.json, "
+        "encoder.json), or for multilingual a file of word pieces (.txt). It "
+        "is for --decoder, or for the student of multilingual.",
+        pages=TEXT + TRANSLATIONS,
     )
     vocabulary_size: int | None = option(
         "instead of --tokenizer: train one with N tokens. It is trained on "
         "--corpus, or on --parallel, there with 16,000 tokens by default.",
-        pages=TEXT + TEXTS,
+        pages=TEXT + TRANSLATIONS,
     )
     task_text: list[File] | None = option(
         "the task's text, which the student is trained for", pages=("gpt2",)

@@ -20,9 +20,8 @@ import re
 import textwrap
 
 from kdkit.cli import distill
+from kdkit.cli.embedders import PAGE_OF
 from kdkit.cli.embedders import kind_of_data
-from kdkit.cli.embedders import of_other_kinds
-from kdkit.cli.groups import TEXTS
 from kdkit.cli.groups import DistillationOptions
 from kdkit.cli.groups import StageOptions
 from kdkit.cli.options import get_recipe
@@ -155,7 +154,7 @@ def toml(options) -> str:
     needed = {"recipe": recipe.name}
     page = "gpt2" if options.model.startswith("llama") else options.model
     if recipe.trains_embedder:
-        (page,) = TEXTS
+        (page,) = PAGE_OF[kind_of_data(recipe)]
         groups = list(_embedder_groups(recipe, options, needed))
     elif options.model == "bert":
         groups = list(_task_groups(recipe, options, needed))
@@ -175,8 +174,6 @@ def toml(options) -> str:
         lines += _comment(declared[name].help)
         lines.append(f"{name} = {_value(value)}")
     left_out = {*LEFT_OUT, *needed, *names_in(StageOptions)}
-    if recipe.trains_embedder:
-        left_out.update(of_other_kinds(recipe))
     for name, one in declared.items():
         if name in left_out or page not in one.pages or name == "set":
             continue

@@ -30,6 +30,7 @@ PAGES = {
     "gpt2": "decoders",
     "mass": "encoder-decoders",
     "sentence_embedding": "sentence encoders",
+    "multilingual": "languages",
 }
 FILES = (".toml", ".json")
 HELP = ("-h", "--help", "--help-all")

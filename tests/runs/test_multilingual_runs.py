@@ -174,7 +174,7 @@ def test_every_text_is_compared_with_its_own_source(settings, tmp_path):
     )
     lines = [*alone.data.lines()]
     known = {
-        tuple(map(int, parts.tokenizer(text))): line[0]
+        tuple(map(int, parts.tokenizer(text)[: LENGTH - 2])): line[0]
         for line in lines
         for text in line
     }
@@ -217,7 +217,7 @@ def test_the_run_is_evaluated_exported_and_reported(
     assert result["examples"] == LINES
     assert result["examples_in_training"] == LINES - LINES // 8
     page = write_report(finished, tmp_path / "report.html").read_text()
-    assert "bitext_accuracy" in page
+    assert "bitext accuracy" in page.replace("_", " ")
     for kind, name in (("litert", "f.tflite"), ("sentence_transformers", "d")):
         words = ["export", str(finished), "--format", kind, "--precision"]
         words += ["fp32", "--output", str(tmp_path / name)]
