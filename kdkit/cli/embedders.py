@@ -85,9 +85,8 @@ class EmbedderOptions:
         choices=POOLINGS,
     )
     layers: list[int] | None = option(
-        "the teacher's layers that the student starts from, counted from 1, "
-        "instead of --num-layers. With --candidates and --student, the layers "
-        "of that encoder.",
+        "instead of --num-layers: the layers by number, from 1. They are the "
+        "teacher's, or with --candidates and --student that encoder's.",
         metavar="N",
     )
 

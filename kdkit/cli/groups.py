@@ -526,7 +526,7 @@ class StudentOptions:
         pages=TASK,
     )
     general: str | None = option(
-        "start from the student in this run of kdkit pretrain --recipe. With "
+        "start from the student of kdkit pretrain --recipe. With "
         "--corpus, the run is made there if it is not finished.",
         metavar="RUN",
         pages=FAMILIES,
