@@ -19,8 +19,6 @@ from kdkit.cli.parser import Parser
 
 WIDTH, COLUMN = 80, 26  # the largest width, and the column of the helps
 USUAL = "bert"
-
-
 # Recipes that share the page of another one.
 PAGE_OF = {
     "static_embedding": "sentence_embedding",
