@@ -28,7 +28,8 @@ class EmbedderSettings:
             encoder that is trained first, in `teacher_run/`.
         student: `ModelSettings`: layers of the teacher
             (`copy_from="teacher"`), a checkpoint of a sentence encoder or an
-            encoder, or sizes with random weights.
+            encoder, sizes with random weights, or a table of token vectors
+            (`static`).
         stages: tuple of `Stage` on texts.
         has_control: bool. Whether the same student without distillation is
             measured and saved, too: layers of a teacher or a checkpoint stay
