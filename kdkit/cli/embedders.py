@@ -284,12 +284,13 @@ def _require_new(options):
                     f"{len(student)}. Remove the others."
                 )
             recipe = RECIPES.get(options.recipe)
-            if student and isinstance(recipe.student, TokenVectors):
+            if student and isinstance(
+                getattr(recipe, "student", None), TokenVectors
+            ):
                 raise UsageError(
-                    f"{', '.join(student)}: the student of {recipe.name} is a "
-                    "table of token vectors, which has no layers. Received: "
-                    f"{', '.join(student)}. Remove it, or use "
-                    "sentence_embedding."
+                    f"The student of {recipe.name} is a table of token "
+                    f"vectors, which has no layers. Received: {student[0]}. "
+                    "Remove it, or use the recipe sentence_embedding."
                 )
         with check():
             vocabulary = given_flags(options, ("tokenizer", "vocabulary_size"))

@@ -3,9 +3,12 @@
 import dataclasses
 
 import keras
+from keras import ops
 
 from kdkit import models
 from kdkit.errors import UsageError
+
+SHORTEST = 1e-6  # the length by which shorter vectors are divided
 
 
 def with_dimensions(source, dimensions: int | None):
@@ -43,6 +46,9 @@ def with_dimensions(source, dimensions: int | None):
     pooling = models.pooling_of(source.model)
     vector = vector[:, :dimensions]
     if pooling.normalize:
-        vector = keras.layers.UnitNormalization()(vector)
+        # LiteRT's own normalization makes NaN of the vector 0, which a static
+        # embedder returns for a text without words.
+        squares = ops.sum(ops.square(vector), axis=-1, keepdims=True)
+        vector = vector / ops.maximum(ops.sqrt(squares), SHORTEST)
     model = keras.Model(source.model.input, vector, name=source.model.name)
     return dataclasses.replace(source, model=model)

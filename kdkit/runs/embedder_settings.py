@@ -36,8 +36,8 @@ class EmbedderSettings:
             `teacher_run/`.
         student: `ModelSettings`: layers of the teacher
             (`copy_from="teacher"`) or, with candidates, of a place; a
-            checkpoint of a sentence encoder or an encoder; or sizes with
-            random weights.
+            checkpoint of a sentence encoder or an encoder; sizes with random
+            weights; or a table of token vectors (`static`).
         stages: tuple of `Stage` on the kind of `data`.
         has_control: bool. Whether the same student without distillation is
             measured and saved, too. On texts, layers of a teacher or a
