@@ -24,6 +24,7 @@ from kdkit.cli.sweep import split_values
 from kdkit.cli.texts import BegunTexts
 from kdkit.data.augmented import _is_stored
 from kdkit.data.augmented import store_augmented
+from kdkit.data.candidates import read_candidates
 from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
@@ -93,6 +94,11 @@ def parts(content, count):
     """The parts of a file; empty ones are added if it has too few."""
     found = content.split(PART, count - 1)
     return [*found, *[b""] * (count - len(found))]
+
+
+def candidates(content, folder):
+    suffix = "jsonl" if content[:1] == b"j" else "tsv"
+    read_candidates([write(folder, f"rows.{suffix}", content[1:])])
 
 
 def stage_state(content, folder):
@@ -382,6 +388,11 @@ SEEDS = {
                 "fingerprint": {**FINGERPRINT, "texts": "00e0818a93629d6e"},
             }
         )
+    ],
+    candidates: [
+        b"tquery\tpositive\tnegative\tnegative_2\na cat\tcats\tdogs\train\n",
+        b"j"
+        + to_json({"query": "a", "positive": "b", "negatives": ["c", "d"]}),
     ],
     begun_copies: [to_json(NOTE) + PART + b"abcd"],
     stored_copies: [_columns()],

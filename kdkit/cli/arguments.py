@@ -43,7 +43,7 @@ NO_ARGUMENTS = {
     "train": "Pass it as `data`.",
 }
 SPLITS = ("train", "dev", "test")
-TEXTS = {"texts", "parallel"}  # options that replace the data
+TEXTS = {"texts", "parallel", "candidates"}  # options that replace the data
 IN_MEMORY = "bert_base_en_uncased"  # checked in the place of a saved model
 GENERATED = "sentiment"  # checked in the place of a saved table
 

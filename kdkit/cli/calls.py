@@ -111,7 +111,8 @@ def distill(
         **options: further options of `kdkit distill`, with underscores, such as
             `num_layers=3` or `pretrained="bert_base_en_uncased"`, and for the
             recipe `"sentence_embedding"` `texts=["captions.txt"]`, for
-            `"multilingual"` `parallel=["train.en", "train.de"]`; their `data`
+            `"multilingual"` `parallel=["train.en", "train.de"]` and for
+            `"reranker_to_embedder"` `candidates=["train.tsv"]`; their `data`
             is a task with scored pairs, or `None`.
             `kdkit distill --help-all` lists them.
 

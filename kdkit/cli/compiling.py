@@ -10,6 +10,7 @@ from kdkit.backends import tf
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import read_config
 from kdkit.tasks import get_task
+from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.data_settings import TextsSettings
 from kdkit.training.model_settings import UPDATE
 from kdkit.training.translation_settings import TranslationsSettings
@@ -81,7 +82,9 @@ def _is_short(settings):
 
 def _count_rows(settings):
     """The approximate number of training examples, `None` if unknown."""
-    if isinstance(settings, TextsSettings | TranslationsSettings):
+    if isinstance(
+        settings, TextsSettings | TranslationsSettings | CandidatesSettings
+    ):
         return _count_lines(settings.files)
     if settings.table is not None:
         count = len(settings.table.read("train"))

@@ -23,6 +23,9 @@ example:
       --run-dir runs/encoder
   kdkit distill multilingual --parallel train.en train.de \\
       --teacher all-MiniLM-L6-v2 --run-dir runs/multilingual
+  kdkit distill reranker_to_embedder --candidates train.tsv \\
+      --teacher runs/cross_encoder --student all-MiniLM-L6-v2 \\
+      --pooling mean --num-layers 3 --run-dir runs/retriever
   kdkit distill --config runs/tinybert/config.json --run-dir runs/again
 """
 

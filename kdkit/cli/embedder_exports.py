@@ -16,6 +16,7 @@ from kdkit.cli.parser import names_in
 from kdkit.cli.parser import option
 from kdkit.cli.task_data import table_flags
 from kdkit.data import Examples
+from kdkit.data.candidates import POSITIVE
 from kdkit.errors import UsageError
 from kdkit.export import quantization
 from kdkit.io.reading import has_text
@@ -181,6 +182,8 @@ def _texts(place, options):
     if files is None:
         of_run = place.config.get("data") or {}
         named, column = of_run.get("files") or (), of_run.get("column")
+        if "num_candidates" in of_run:  # queries with candidates
+            column = POSITIVE
         files = [file for file in named if pathlib.Path(file).is_file()]
         if not files:
             return None

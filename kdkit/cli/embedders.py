@@ -6,6 +6,7 @@ import dataclasses
 from kdkit import models
 from kdkit.cli.choosing import DEPTHS
 from kdkit.cli.choosing import saved_size
+from kdkit.cli.groups import CANDIDATES
 from kdkit.cli.groups import EMBEDDERS
 from kdkit.cli.groups import TEXTS
 from kdkit.cli.groups import TRANSLATIONS
@@ -27,15 +28,18 @@ from kdkit.cli.task_data import chosen_task
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.models.sizes import POOLINGS
+from kdkit.models.sizes import PRESETS
 from kdkit.recipes import RECIPES
 from kdkit.recipes import CopiedBlocks
 from kdkit.recipes import Recipe
+from kdkit.recipes import TokenVectors
 from kdkit.recipes.sentence_embedding import for_other_width
 from kdkit.recipes.stages import EMBEDDING_DATA
 from kdkit.runs import smoke
 from kdkit.runs.directory import read_config
 from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.settings import override
+from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.data_settings import TextsSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
@@ -45,7 +49,7 @@ from kdkit.training.translation_settings import TranslationsSettings
 
 @dataclasses.dataclass
 class EmbedderOptions:
-    """sentence encoders (sentence_embedding, multilingual)"""
+    """sentence encoders (sentence_embedding and others)"""
 
     PAGES = EMBEDDERS
 
@@ -64,13 +68,26 @@ class EmbedderOptions:
         "lines of --parallel, which are then not used for training.",
         pages=TRANSLATIONS,
     )
+    candidates: list[File] | None = option(
+        "queries with documents to rank. Tables with the columns query, "
+        "positive, negative, and further ones negative_2 and so on; or JSON "
+        "lines with the list negatives.",
+        pages=CANDIDATES,
+    )
+    dev_candidates: list[File] | None = option(
+        "the same, to choose the best epoch on. Defaults to every 20th query "
+        "of --candidates, which is then not used for training.",
+        pages=CANDIDATES,
+    )
     pooling: str | None = option(
-        "the pooling of a teacher that does not describe it",
+        "the pooling of a teacher that does not describe it. With "
+        "--candidates, the student's.",
         choices=POOLINGS,
     )
     layers: list[int] | None = option(
         "the teacher's layers that the student starts from, counted from 1, "
-        "instead of --num-layers",
+        "instead of --num-layers. With --candidates and --student, the layers "
+        "of that encoder.",
         metavar="N",
     )
 
@@ -88,16 +105,19 @@ FOREIGN = (
 REQUIRED = {
     TextsSettings.stage_data: ("texts", "teacher"),
     TranslationsSettings.stage_data: ("parallel", "teacher"),
+    CandidatesSettings.stage_data: ("candidates", "teacher"),
 }
 OF_KIND = {
     TextsSettings.stage_data: ("texts", "column"),
     TranslationsSettings.stage_data: (
         *("parallel", "dev_parallel", "tokenizer", "vocabulary_size"),
     ),
+    CandidatesSettings.stage_data: ("candidates", "dev_candidates"),
 }
 PAGE_OF = {  # the help page
     TextsSettings.stage_data: TEXTS,
     TranslationsSettings.stage_data: TRANSLATIONS,
+    CandidatesSettings.stage_data: CANDIDATES,
 }
 # Options that --config and --smoke decide already.
 DECIDED = (
@@ -170,7 +190,8 @@ def validate_embedder(options, checks_fields: bool = False) -> None:
                 _reject_foreign(options)
             with check():
                 _reject_decided(options)
-            if options.recipe in RECIPES:
+            recipe = RECIPES.get(options.recipe)
+            if recipe is not None and recipe.trains_embedder:
                 with check():
                     _reject_of_other_kinds(options)
             with check():
@@ -238,11 +259,11 @@ def _reject_decided(options):
 
 def _require_new(options):
     """Requires the options of a new run, and that they fit together."""
+    kind = kind_of_data(get_recipe(options.recipe))
     with all_mistakes() as check:
         with check():
             get_recipe(options.recipe).variant(options.parity)
         with check():
-            kind = kind_of_data(get_recipe(options.recipe))
             missing = [
                 _flag(name)
                 for name in REQUIRED[kind]
@@ -254,7 +275,9 @@ def _require_new(options):
                     "data with --smoke."
                 )
         with check():
-            student = given_flags(options, ("student", "num_layers", "layers"))
+            student = given_flags(options, ("num_layers", "layers"))
+            if not _has_layers_of_student(options, kind):
+                student += given_flags(options, ("student",))
             if len(student) > 1:
                 raise UsageError(
                     f"{' and '.join(student)} each choose the student. "
@@ -290,6 +313,15 @@ def _require_new(options):
 
 def _flag(name):
     return f"--{name.replace('_', '-')}"
+
+
+def _has_layers_of_student(options, kind):
+    """Whether `--num-layers` or `--layers` are layers of `--student`."""
+    return (
+        kind == CandidatesSettings.stage_data
+        and options.student is not None
+        and options.student not in PRESETS
+    )
 
 
 def embedder_settings(options) -> EmbedderSettings:
@@ -328,11 +360,12 @@ def _new_settings(options):
     models.check_place(teacher)
     student = _student(options, recipe, teacher)
     stages = recipe.variant(options.parity).stages
-    if _has_other_width(student, teacher):
+    kind = kind_of_data(recipe)
+    if kind == TextsSettings.stage_data and _has_other_width(student, teacher):
         stages = for_other_width(stages)
     return EmbedderSettings(
         recipe=recipe.name,
-        data=_with_pairs(DATA[kind_of_data(recipe)](options, student), options),
+        data=_with_pairs(DATA[kind](options, student), options),
         teacher=teacher,
         student=student,
         stages=stages,
@@ -358,9 +391,18 @@ def _translations(options, student: ModelSettings):
     )
 
 
+def _candidates(options, student):
+    del student
+    return CandidatesSettings(
+        tuple(map(absolute, options.candidates)),
+        tuple(map(absolute, options.dev_candidates or ())),
+    )
+
+
 DATA = {
     TextsSettings.stage_data: _texts,
     TranslationsSettings.stage_data: _translations,
+    CandidatesSettings.stage_data: _candidates,
 }
 
 
@@ -381,8 +423,14 @@ def _with_pairs(data, options):
 
 def _student(options, recipe: Recipe, teacher):
     """The student that options name, by default half of the teacher."""
+    source = "teacher"
     if options.student is not None:
-        return model_settings(absolute(options.student))
+        has_layers = _has_layers_of_student(options, kind_of_data(recipe))
+        if not (has_layers and (options.layers or options.num_layers)):
+            return model_settings(absolute(options.student))
+        source = teacher = absolute(options.student)
+    if isinstance(recipe.student, TokenVectors):
+        return ModelSettings(static=recipe.student)
     if not isinstance(recipe.student, CopiedBlocks):
         return model_settings(recipe.student)
     layers = tuple(options.layers or ())
@@ -398,15 +446,20 @@ def _student(options, recipe: Recipe, teacher):
         count = options.num_layers
         if count is None:
             count = recipe.student.count(depth)
+        if not 1 <= count <= depth:
+            raise UsageError(
+                f"--num-layers: the encoder has {depth} layers. Expected 1 to "
+                f"{depth}. Received: {count}."
+            )
         layers = models.choose_blocks(recipe.student.rule, depth, count)
         if count == 1:
             layers = (depth,)  # its states are those that are pooled
     if not all(1 <= layer <= depth for layer in layers):
         raise UsageError(
-            f"--layers: expected layers from 1 to {depth}, the teacher's. "
+            f"--layers: expected layers from 1 to {depth}, those of {teacher}. "
             f"Received: {' '.join(map(str, layers))}."
         )
-    return ModelSettings(copy_from="teacher", copy_layers=layers)
+    return ModelSettings(copy_from=source, copy_layers=layers)
 
 
 def _has_other_width(student, teacher):

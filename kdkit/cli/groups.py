@@ -13,8 +13,8 @@ from kdkit.errors import shortened
 LONGEST = 65536  # tokens; the known families' models read far fewer
 # Help pages: on tasks, on text, sentence encoders, and some of them.
 TASK, TEXT, TEXTS = ("bert",), ("gpt2", "mass"), ("sentence_embedding",)
-TRANSLATIONS = ("multilingual",)
-EMBEDDERS = TEXTS + TRANSLATIONS
+TRANSLATIONS, CANDIDATES = ("multilingual",), ("reranker_to_embedder",)
+EMBEDDERS = TEXTS + TRANSLATIONS + CANDIDATES
 ENCODERS, FAMILIES = TASK + EMBEDDERS, TASK + TEXT
 LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")  # model cards contain it
 

@@ -39,6 +39,7 @@ from kdkit.recipes.stages import OptimizerSettings
 from kdkit.runs.settings import Saving
 from kdkit.settings import to_dict
 from kdkit.tasks import get_task
+from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.data_settings import TextsSettings
@@ -71,10 +72,17 @@ NEEDED_ON_TEXT["llama3"] = {
 }
 # The required options of a sentence encoder, and its data, by kind of data.
 EMBEDDERS = {
-    TextsSettings.stage_data: ({"texts": ["captions.txt"]}, TextsSettings()),
+    TextsSettings.stage_data: (
+        {"texts": ["captions.txt"], "teacher": "all-MiniLM-L6-v2"},
+        TextsSettings(),
+    ),
     TranslationsSettings.stage_data: (
-        {"parallel": ["train.en", "train.de"]},
+        {"parallel": ["train.en", "train.de"], "teacher": "all-MiniLM-L6-v2"},
         TranslationsSettings(vocabulary_size=VOCABULARY_SIZE),
+    ),
+    CandidatesSettings.stage_data: (
+        {"candidates": ["train.tsv"], "teacher": "runs/cross_encoder"},
+        CandidatesSettings(),
     ),
 }
 # Options that tables have fields for, or that are useless in a file.
@@ -216,7 +224,7 @@ def _task_groups(recipe, options, needed):
 def _embedder_groups(recipe, options, needed):
     """The tables of a sentence encoder. Adds required options to a dict."""
     example, settings = EMBEDDERS[kind_of_data(recipe)]
-    needed |= {**example, "teacher": "all-MiniLM-L6-v2"}
+    needed |= example
     if options.parity is not None:
         needed["parity"] = options.parity
     yield "data", type(settings), _changeable(to_dict(settings))

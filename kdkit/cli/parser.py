@@ -31,6 +31,7 @@ PAGES = {
     "mass": "encoder-decoders",
     "sentence_embedding": "sentence encoders",
     "multilingual": "languages",
+    "reranker_to_embedder": "rankings",
 }
 FILES = (".toml", ".json")
 HELP = ("-h", "--help", "--help-all")

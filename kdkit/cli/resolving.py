@@ -69,8 +69,8 @@ def distill_settings(options) -> DistillSettings:
     recipe = get_recipe(options.recipe)
     if recipe.trains_embedder and not options.config:
         raise UsageError(
-            f"Recipe {recipe.name!r} trains a sentence encoder on texts, not "
-            "on a task. Use kdkit distill with --texts."
+            f"Recipe {recipe.name!r} trains a sentence encoder, not a model "
+            "for a task. Use kdkit distill."
         )
     if options.config:
         settings = settings_of(DistillSettings, options.config)

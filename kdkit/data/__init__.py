@@ -5,6 +5,8 @@ from kdkit.data.augmented import check_augmented
 from kdkit.data.augmented import count_copies
 from kdkit.data.augmented import read_copies
 from kdkit.data.augmented import store_augmented
+from kdkit.data.candidates import Candidates
+from kdkit.data.candidates import read_candidates
 from kdkit.data.encoding import EncodedExamples
 from kdkit.data.encoding import EncodedTokens
 from kdkit.data.encoding import TokenExamples
@@ -51,6 +53,7 @@ from kdkit.data.stream import rows_within
 from kdkit.data.synthetic import GENERATED_LANGUAGES
 from kdkit.data.synthetic import generate_sentiment
 from kdkit.data.synthetic import generated_pairs
+from kdkit.data.synthetic import load_candidates
 from kdkit.data.synthetic import load_sentiment
 from kdkit.data.synthetic import sentiment_vocabulary
 from kdkit.data.table_layouts import TableLayout
@@ -82,6 +85,7 @@ __all__ = [
     "AugmentedExamples",
     "BatchStream",
     "Buckets",
+    "Candidates",
     "ConllLayout",
     "Corpus",
     "EncodedExamples",
@@ -122,6 +126,7 @@ __all__ = [
     "for_any_shape",
     "generate_sentiment",
     "generated_pairs",
+    "load_candidates",
     "load_sentiment",
     "encode_sentences",
     "join_sentences",
@@ -134,6 +139,7 @@ __all__ = [
     "pack_stream",
     "parts_of",
     "read_all_word_vectors",
+    "read_candidates",
     "read_copies",
     "read_retrieval",
     "read_table",

@@ -56,7 +56,7 @@ class EncodedExamples(CacheableDataset):
 
     def row(self, number: int) -> np.ndarray:
         """Returns the token ids of one sequence."""
-        start = int(self.lengths[:number].sum())
+        start = int(self.starts[number])
         return self.token_ids[start : start + self.lengths[number]]
 
     @functools.cached_property

@@ -24,6 +24,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from kdkit.data.candidates import Candidates
 from kdkit.data.examples import Examples
 from kdkit.errors import UsageError
 
@@ -104,11 +105,38 @@ def load_similarity(split: str) -> Examples:
     """
     (sentences,) = load_sentiment(split).texts
     pairs = sentences[::2], sentences[1::2]
-    scores = []
-    for pair in zip(*pairs, strict=True):
-        first, second = (set(sentence.split()) for sentence in pair)
-        scores.append(5 * len(first & second) / len(first | second))
+    scores = [5 * _common_share(*pair) for pair in zip(*pairs, strict=True)]
     return Examples(pairs, np.array(scores, "float32"))
+
+
+def load_candidates(
+    split: str, num_queries: int = 400, num_candidates: int = 4
+) -> Candidates:
+    """Returns sentences of a split, each with others to rank.
+
+    The relevant candidate has the largest share of words in common with the
+    query, of as many sentences as there are candidates.
+
+    Args:
+        split: string.
+        num_queries: int. Defaults to `400`.
+        num_candidates: int. Defaults to `4`.
+    """
+    (sentences,) = load_sentiment(split).texts
+    queries, documents = [], []
+    for start in range(num_queries):
+        first = start * (1 + num_candidates)
+        query, *others = sentences[first : first + 1 + num_candidates]
+        others.sort(key=lambda one, query=query: -_common_share(query, one))
+        queries.append(query)
+        documents.append(tuple(others))
+    return Candidates(queries, documents)
+
+
+def _common_share(first, second):
+    """The share of words that two sentences have in common."""
+    first, second = set(first.split()), set(second.split())
+    return len(first & second) / len(first | second)
 
 
 @functools.cache

@@ -9,6 +9,7 @@ from kdkit.models.bilstm import find_bilstm
 from kdkit.models.families import family_of
 from kdkit.models.heads import backbone_of
 from kdkit.models.mass import MassBackbone
+from kdkit.models.static import is_static_embedder
 from kdkit.weights import count_parameters
 
 ENCODER_SIZES = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
@@ -38,6 +39,10 @@ def architecture(model) -> dict:
     elif isinstance(backbone, MassBackbone):
         title = "MASS"
         sizes = {name: getattr(backbone, name) for name in MASS_SIZES}
+    elif is_static_embedder(model):
+        # There are no layers to count.
+        name = f"static {model.output.shape[-1]}"
+        return {"name": name, "parameters": count_parameters(model)}
     elif lstm is not None:
         title = "BiLSTM"
         # The width of both directions together, as in the papers' tables.

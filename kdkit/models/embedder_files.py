@@ -20,11 +20,13 @@ from kdkit.models.embedders import standalone_pooling
 from kdkit.models.families import family_of
 from kdkit.models.heads import backbone_of
 from kdkit.models.heads import join
+from kdkit.models.hugging_face_saving import write_json
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import find_preset_directory
 from kdkit.models.loading import load_encoder
 from kdkit.models.loading import load_task
 from kdkit.models.places import MODULES
+from kdkit.models.places import TOKENIZER_DIRECTORY
 from kdkit.models.places import announce_download
 from kdkit.models.places import task_class
 from kdkit.models.places import undescribed_pooling
@@ -35,7 +37,11 @@ from kdkit.models.saving import save_task
 from kdkit.models.sentence_transformers import load_sentence_transformer
 from kdkit.models.sentence_transformers import require_same_pooling
 from kdkit.models.sizes import POOLINGS
+from kdkit.models.static import is_static_embedder
+from kdkit.models.static import token_vectors
 from kdkit.models.tokenizers import family_tokenizer
+from kdkit.models.tokenizers import load_saved_tokenizer
+from kdkit.models.tokenizers import save_tokenizer
 from kdkit.models.trust import loading
 from kdkit.models.trust import require_safe_archive
 from kdkit.models.trust import require_safe_directory
@@ -113,6 +119,9 @@ def save_embedder(model, tokenizer, path, sequence_length) -> None:
     vectors = pooling({name: states[name] for name in pooling.input})
     ```
 
+    Of a static embedder, `sentence_embedding.keras` is the whole model, and
+    `tokenizer/` has the tokenizer.
+
     `digests.json` contains checksums, by which kdkit detects damaged files.
 
     Args:
@@ -128,8 +137,11 @@ def save_embedder(model, tokenizer, path, sequence_length) -> None:
     require_embedder(model)
     path = pathlib.Path(path)
     backbone = backbone_of(model)
-    own_tokenizer = family_of(backbone).tokenizer
-    if pooling_model(model) is None and isinstance(
+    own_tokenizer = getattr(family_of(backbone), "tokenizer", None)
+    if is_static_embedder(model):
+        _save_static(model, tokenizer, path)
+        save_extras(path, **{LENGTH: sequence_length})
+    elif pooling_model(model) is None and isinstance(
         family_tokenizer(backbone, tokenizer), own_tokenizer
     ):
         save_task(model, tokenizer, path, sequence_length)
@@ -141,18 +153,36 @@ def save_embedder(model, tokenizer, path, sequence_length) -> None:
 
 
 def _load_with_pooling(path):
-    """Loads an encoder and the pooling in the file next to it."""
+    """Loads an encoder and the pooling in the file next to it.
+
+    The file of a static embedder is the whole model.
+    """
     require_safe_archive(path / POOLING_FILE)
-    backbone, tokenizer = load_encoder(path, needs_pooler=False)
     with loading(path):
-        pooling = keras.models.load_model(
+        saved = keras.models.load_model(
             path / POOLING_FILE, compile=False, safe_mode=True
         )
-        model = join(backbone, pooling)
-        pooling_of(model)
+    if is_static_embedder(saved):
+        model = saved
+        tokenizer = load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
+    else:
+        backbone, tokenizer = load_encoder(path, needs_pooler=False)
+        with loading(path):
+            model = join(backbone, saved)
+            pooling_of(model)
     length = load_extras(path).get(LENGTH)
     length = length if type(length) is int and length > 0 else None
     return LoadedModel(model, tokenizer, True, sequence_length=length)
+
+
+def _save_static(model, tokenizer, path):
+    """Writes the whole model, the tokenizer's folder, and the sizes."""
+    path.mkdir(parents=True, exist_ok=True)
+    model.save(path / POOLING_FILE)
+    save_tokenizer(tokenizer, path / TOKENIZER_DIRECTORY)
+    rows, dimensions = token_vectors(model).shape
+    sizes = {"vocabulary_size": rows, "hidden_dim": dimensions}
+    write_json(path / "config.json", {"model": "static_embedder", **sizes})
 
 
 def _load_named(name, pooling):

@@ -145,15 +145,28 @@ def make_embedder(backbone, pooling: Pooling | None = None):
 
 def _pooling_model(backbone, family, pooling):
     """Returns a functional model from the encoder's states to the vector."""
-    states = keras.Input((None, backbone.hidden_dim), name=STATES)
+    mask, padding = MASK, 0
+    if MASK not in backbone.input:
+        mask, padding = TOKENS, family.padding_token
+    return pooling_layers(backbone.hidden_dim, pooling, mask, padding)
+
+
+def pooling_layers(width: int, pooling: Pooling, mask=MASK, padding: int = 0):
+    """Returns a functional model from states of any kind to one vector.
+
+    Args:
+        width: int. The width of the states.
+        pooling: `Pooling`.
+        mask: string. The input that shows padding. Defaults to the padding
+            mask.
+        padding: int. Its value where there is padding. Defaults to 0.
+    """
+    states = keras.Input((None, width), name=STATES)
     inputs = {STATES: states}
     is_token = None
     if pooling.mode != "cls":
-        name, padding = MASK, 0
-        if MASK not in backbone.input:
-            name, padding = TOKENS, family.padding_token
-        inputs[name] = keras.Input((None,), dtype="int32", name=name)
-        is_token = ops.not_equal(inputs[name], padding)
+        inputs[mask] = keras.Input((None,), dtype="int32", name=mask)
+        is_token = ops.not_equal(inputs[mask], padding)
     vector = _pooled(states, is_token, pooling.mode)
     for number, settings in enumerate(pooling.dense, start=1):
         vector = keras.layers.Dense(
@@ -378,21 +391,37 @@ def reduce_width(embedder, dimensions: int, vectors):
             f"vectors, {np.isnan(vectors).any(axis=1).sum()} with NaN. Pass "
             "the vectors of more texts, or fewer dimensions."
         )
-    pooling = pooling_of(embedder)
-    added = DenseSettings(dimensions, use_bias=False)
-    made = make_embedder(
-        backbone_of(embedder),
-        dataclasses.replace(pooling, dense=(*pooling.dense, added)),
-    )
-    *before, last = dense_layers(made)
-    for ours, theirs in zip(before, dense_layers(embedder), strict=True):
-        ours.set_weights(theirs.get_weights())
-    last.set_weights([_principal_components(vectors)[:, :dimensions]])
+    made = with_dense(embedder, DenseSettings(dimensions, use_bias=False))
+    components = principal_components(vectors)[:, :dimensions]
+    dense_layers(made)[-1].set_weights([components])
     return made
 
 
-def _principal_components(vectors):
-    """Returns the components as columns; each one's largest value is > 0."""
+def with_dense(embedder, settings: DenseSettings):
+    """Returns an embedder with one more dense layer, of random weights.
+
+    Args:
+        embedder: `keras.Model`. Its layers are used; its own dense layers are
+            copied.
+        settings: `DenseSettings` of the new layer, which is the last one.
+    """
+    pooling = pooling_of(embedder)
+    made = make_embedder(
+        backbone_of(embedder),
+        dataclasses.replace(pooling, dense=(*pooling.dense, settings)),
+    )
+    *before, _ = dense_layers(made)
+    for ours, theirs in zip(before, dense_layers(embedder), strict=True):
+        ours.set_weights(theirs.get_weights())
+    return made
+
+
+def principal_components(vectors):
+    """Returns the components as columns; each one's largest value is > 0.
+
+    Args:
+        vectors: float array of shape `(num_vectors, width)`.
+    """
     _, components = np.linalg.eigh(
         np.cov(vectors, rowvar=False).reshape(
             vectors.shape[1], vectors.shape[1]

@@ -130,7 +130,7 @@ def in_policy(model, name: str):
         name: string. One of `kdkit.backends.POLICIES`.
     """
     head_model = _named_layer(model, (*HEADS, SENTENCE_EMBEDDING))
-    if head_model is None:
+    if head_model is None or not has_encoder(model):
         return with_policy(model, name)
     backbone = backbone_of(model)
     other = with_policy(backbone, name)

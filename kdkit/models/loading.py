@@ -191,6 +191,8 @@ def load_tokenizer(source):
     if (path / TOKENIZER_DIRECTORY).is_dir():
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     path = find_preset_directory(path, needs_weights=False)
+    if (path / TOKENIZER_DIRECTORY).is_dir():  # of a static embedder
+        return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     is_plain = holds_plain_encoder(path)
     require_safe_directory(path, is_built=is_plain)
     require_convertible(path)

@@ -228,6 +228,72 @@ def is_encoder_alone(source) -> bool:
     )
 
 
+def num_classes_at(source) -> int | None:
+    """Returns the number of a classifier's logits, by its files.
+
+    Args:
+        source: string or path, as in `kdkit.models.load_classifier`.
+
+    Returns:
+        Int; `None` if it is unknown, or the source is not a classifier.
+
+    Raises:
+        UsageError: (a `ValueError`) if these files are damaged.
+    """
+    file = config_file(source)
+    if file is None:
+        return None
+    if task_class(file.parent).endswith("TextClassifier"):
+        task = read_json(file.parent / "task.json", "the config of a model")
+        config = task.get("config")
+        found = config.get("num_classes") if isinstance(config, dict) else None
+        return found if type(found) is int else None
+    config = read_json(file, "the config of a model")
+    classes = config.get("architectures")
+    if not any(
+        str(name).endswith(SUFFIX)
+        for name in (classes if isinstance(classes, list) else ())
+    ):
+        return None
+    labels = config.get("id2label")
+    return len(labels) if isinstance(labels, dict) else 2  # the default
+
+
+def require_reranker(source) -> None:
+    """Raises an error for a directory without a cross-encoder.
+
+    `kdkit.models.load_reranker` raises it too. This check takes milliseconds.
+
+    Args:
+        source: string or path, as in `kdkit.models.load_reranker`.
+
+    Raises:
+        UsageError: (a `ValueError`) for an embedder, an encoder without a
+            head, and a classifier of more than two classes.
+    """
+    expected = (
+        "Expected a cross-encoder: a classifier of pairs of texts with one "
+        "score or two classes"
+    )
+    if has_embedder(source):
+        raise UsageError(
+            f"{source} is a sentence encoder, which returns vectors. "
+            f"{expected}. To learn from vectors, use the recipe "
+            "sentence_embedding."
+        )
+    if is_encoder_alone(source):
+        raise UsageError(
+            f"{source} is an encoder without a head. {expected}. Fine-tune it "
+            "with kdkit train-teacher, for example on --task stsb."
+        )
+    count = num_classes_at(source)
+    if count is not None and count > 2:
+        raise UsageError(
+            f"{source} has {count} classes. {expected}. Received: a classifier "
+            "without one score. Use another one."
+        )
+
+
 KAGGLE, HUGGING_FACE = "kaggle://", "hf://"
 SERVERS = {
     KAGGLE: "https://api.kaggle.com",

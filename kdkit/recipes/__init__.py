@@ -10,6 +10,7 @@ from kdkit.errors import UsageError
 from kdkit.late_names import late_names
 from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
+from kdkit.recipes.recipe import TokenVectors
 from kdkit.recipes.stages import OptimizerSettings
 from kdkit.recipes.stages import Stage
 
@@ -28,7 +29,9 @@ RECIPES = {
     "fine_tuning": _recipe_in("fine_tuning"),
     "bert_small": _recipe_in("bert_small"),
     "sentence_embedding": _recipe_in("sentence_embedding"),
+    "static_embedding": _recipe_in("static_embedding"),
     "multilingual": _recipe_in("multilingual"),
+    "reranker_to_embedder": _recipe_in("reranker_to_embedder"),
 }
 
 
@@ -59,6 +62,7 @@ __all__ = [
     "OptimizerSettings",
     "Recipe",
     "Stage",
+    "TokenVectors",
     "register_recipe",
     "run_on_arrays",
 ]

@@ -1,6 +1,7 @@
 """The `Recipe`: a paper as data."""
 
 import dataclasses
+import math
 from typing import TYPE_CHECKING
 
 from kdkit.errors import UsageError
@@ -9,6 +10,7 @@ from kdkit.losses import SoftCrossEntropy
 from kdkit.losses import get_loss
 from kdkit.recipes.stages import EMBEDDING_DATA
 from kdkit.recipes.stages import Stage
+from kdkit.settings import too_small
 
 if TYPE_CHECKING:  # tasks import packages that stages do not need
     from kdkit.tasks import Task
@@ -49,6 +51,40 @@ class CopiedBlocks:
 
 
 @dataclasses.dataclass(frozen=True)
+class TokenVectors:
+    """A student without layers: a table with one vector for each token.
+
+    The teacher's vectors of the single tokens are the start. They are reduced
+    to their principal components, and weighted by how rare the tokens are in
+    the texts, see `kdkit.models.set_token_vectors`.
+
+    Args:
+        dimensions: int. The width of the vectors. At most the teacher's width,
+            which is used if it is smaller.
+        sif: float or `None`. The SIF weight of a token with the share p of the
+            texts' tokens is sif / (sif + p). `None` for equal weights.
+
+    Raises:
+        UsageError: (a `ValueError`) if a number is impossible.
+    """
+
+    dimensions: int = 256
+    sif: float | None = 1e-3
+
+    def __post_init__(self):
+        problems = too_small(self, {"dimensions": 2})
+        if self.sif is not None and not 0 < self.sif < math.inf:
+            problems.append(
+                f"sif must be above 0 and finite, received {self.sif}"
+            )
+        if problems:
+            raise UsageError(f"Token vectors: {'; '.join(problems)}.")
+
+    def __str__(self):
+        return f"a table of token vectors ({self.dimensions} wide)"
+
+
+@dataclasses.dataclass(frozen=True)
 class Recipe:
     """A published way to make a model small.
 
@@ -57,8 +93,8 @@ class Recipe:
         title: string. One line: what the recipe does.
         paper: string. The paper's authors, year and URL.
         stages: tuple of `Stage`, in order.
-        student: string or `CopiedBlocks`. The default student: a preset, or
-            the blocks to copy.
+        student: string, `CopiedBlocks` or `TokenVectors`. The default student:
+            a preset, the blocks to copy, or a table of token vectors.
         epochs_by_task: dict from the name of a stage to a dict from task to
             epochs, if the paper's epochs differ by task.
         prerequisites: dict from a name to a tuple of `Stage` to train before
@@ -78,7 +114,7 @@ class Recipe:
     title: str
     paper: str
     stages: tuple[Stage, ...]
-    student: str | CopiedBlocks
+    student: str | CopiedBlocks | TokenVectors
     epochs_by_task: dict[str, dict[str, int]] = dataclasses.field(
         default_factory=dict
     )

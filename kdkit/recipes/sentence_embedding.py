@@ -16,6 +16,9 @@ pairs to measure on (Spearman's correlation of the cosines); texts that occur in
 them are left out of `--texts`.
 
 `--parity layers` adds the states and the relations of TinyBERT and MiniLM.
+`--parity matryoshka` also trains the first 256, 128 and 64 numbers of each
+vector to be a shorter vector (Kusupati et al., 2022,
+https://arxiv.org/abs/2205.13147).
 A student (`--student PRESET`) whose vectors have another width than the
 teacher's learns the similarities of the texts within a batch.
 
@@ -29,6 +32,7 @@ import dataclasses
 from kdkit.distillation.objective import Objective
 from kdkit.losses import HiddenStateCosine
 from kdkit.losses import HiddenStateMSE
+from kdkit.losses import Matryoshka
 from kdkit.losses import RelationKLDivergence
 from kdkit.losses import SimilarityKLDivergence
 from kdkit.recipes.recipe import CopiedBlocks
@@ -37,6 +41,10 @@ from kdkit.recipes.stages import Stage
 
 TAP = "sentence_embedding"
 COSINE = Objective(HiddenStateCosine(), tap=TAP)
+# Prefixes are compared with the teacher's whole vector.
+PREFIXES = Objective(
+    Matryoshka(SimilarityKLDivergence(), dimensions=(256, 128, 64)), tap=TAP
+)
 LAYERS = (
     Objective(
         HiddenStateMSE(), tap="hidden_states", name="hidden_state_mse"
@@ -74,12 +82,36 @@ def for_other_width(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """
 
     def changed(objective):
-        if objective.tap == TAP:
+        if objective.tap == TAP and objective.loss.needs_same_width:
             loss = SimilarityKLDivergence()
             return dataclasses.replace(objective, loss=loss, name=loss.name)
         if objective.tap == "hidden_states":
             return dataclasses.replace(objective, projection="shared")
         return objective
+
+    return tuple(
+        dataclasses.replace(
+            stage, objectives=tuple(map(changed, stage.objectives))
+        )
+        for stage in stages
+    )
+
+
+def with_prefixes(
+    stages: tuple[Stage, ...], dimensions: tuple[int, ...]
+) -> tuple[Stage, ...]:
+    """Returns stages whose Matryoshka losses have other widths.
+
+    Args:
+        stages: tuple of `Stage`. Other losses stay as they are.
+        dimensions: tuple of ints.
+    """
+
+    def changed(objective):
+        if not isinstance(objective.loss, Matryoshka):
+            return objective
+        loss = Matryoshka(objective.loss.loss, dimensions)
+        return dataclasses.replace(objective, loss=loss)
 
     return tuple(
         dataclasses.replace(
@@ -119,5 +151,6 @@ RECIPE = Recipe(
     parities={
         "mse": {"stages": _stages(Objective(HiddenStateMSE(), tap=TAP))},
         "layers": {"stages": _stages(COSINE, *LAYERS)},
+        "matryoshka": {"stages": _stages(COSINE, PREFIXES)},
     },
 )

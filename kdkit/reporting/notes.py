@@ -216,7 +216,7 @@ def _notes_on_teaching(records):
         if event.per_labeled is not None
     ]
     found += [
-        _about_texts(event)
+        _about_texts(event, records.config)
         for event in records.events_of(events.Unlabeled)
         if event.per_labeled is None
     ]
@@ -266,10 +266,21 @@ def _notes_on_teaching(records):
     return found
 
 
-def _about_texts(event):
-    """Describes the texts that a sentence encoder learned from."""
+def _about_texts(event, config):
+    """Describes the data that a sentence encoder learned from."""
     repeated = event.repeated or 0
-    texts = f"{event.rows - event.dropped - repeated:,} texts"
+    count = f"{event.rows - event.dropped - repeated:,}"
+    stages = config.get("stages") or ({},)
+    if stages[0].get("data") == "candidates":
+        known = " or ".join(event.compared_with)
+        return (
+            "The student learned from the scores of a cross-encoder for "
+            f"{count} queries with candidates, without those held out. "
+            f"{event.dropped:,} more were left out"
+            f"{f', because they have a text of {known},' if known else ''} and "
+            f"{repeated:,} because they are repeated."
+        )
+    texts = f"{count} texts"
     if event.compared_with:
         return (
             f"The student learned from the vectors of {texts}. "

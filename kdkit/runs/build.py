@@ -29,6 +29,8 @@ class Leg:
         caches: `TeacherCaches` or `None`. Defaults to `None`.
         on_text: bool. Whether the model learns from text, where a pooler gets
             no gradient. Defaults to `False`.
+        measured: the `keras.Model` inside `model` that is measured and saved,
+            or `None` for `model` itself. Defaults to `None`.
     """
 
     model: keras.Model
@@ -38,6 +40,7 @@ class Leg:
     teacher_weights: tuple[float, ...] | None = None
     caches: TeacherCaches | None = None
     on_text: bool = False
+    measured: keras.Model | None = None
 
 
 class Parts:

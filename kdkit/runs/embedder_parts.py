@@ -32,7 +32,7 @@ from kdkit.runs.log import decide
 from kdkit.runs.log import format_metrics
 from kdkit.runs.log import log_model
 from kdkit.runs.pipeline import place_of_step
-from kdkit.runs.settings import PretrainSettings
+from kdkit.runs.static_start import StaticStart
 from kdkit.taps import own_names
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.embedding_data import load_texts
@@ -51,9 +51,10 @@ class EmbedderParts(Parts):
     def __init__(self, settings, place, pretrained=None):
         super().__init__(settings, place, pretrained)
         self.task = open_pairs(settings.data)
-        self._teacher_place = settings.teacher
-        if isinstance(settings.teacher, PretrainSettings):
-            self._teacher_place = str(place_of_step(place, "teacher"))
+        self._start = None  # of a static student
+        self.teacher_place = settings.teacher
+        if not isinstance(settings.teacher, str):
+            self.teacher_place = str(place_of_step(place, "teacher"))
 
     def inputs(self):
         data, student = self.settings.data, self.settings.student
@@ -69,9 +70,14 @@ class EmbedderParts(Parts):
 
     def check(self, run, force, has_steps):
         if has_steps:  # otherwise reported together with mistakes in models
-            self._check_files()
+            self.check_files()
 
-    def _check_files(self):
+    def check_files(self) -> None:
+        """Checks the run's files before its models are loaded.
+
+        Raises:
+            UsageError: with all mistakes.
+        """
         data = self.settings.data
         with all_mistakes() as check:
             with check():
@@ -81,11 +87,11 @@ class EmbedderParts(Parts):
                     self.task.check_data([data.dev_split], data.data_dir)
             if self.settings.cache is not None:
                 with check():
-                    self._cache_settings.check()
+                    self.cache_settings.check()
 
     @property
-    def _cache_settings(self):
-        """The cache's settings, with its directory in the run directory."""
+    def cache_settings(self):
+        """The cache's settings, relative to the run directory."""
         settings = self.settings.cache
         place = pathlib.Path(self.place, settings.directory)
         return dataclasses.replace(settings, directory=str(place))
@@ -95,18 +101,25 @@ class EmbedderParts(Parts):
         keras.utils.set_random_seed(settings.seed)
         with all_mistakes() as check:
             with check():
-                self._check_files()
+                self.check_files()
             with check():
                 with self.distribution.scope(), own_names():
                     self.teacher = models.load_embedder(
-                        self._teacher_place, settings.pooling
+                        self.teacher_place, settings.pooling
                     )
                 self._length = self._fitting_length(self.teacher.model)
                 self.tokenizer = self.make_tokenizer()
+                self._compared = self.teacher.model
+                if settings.student.static is not None:
+                    with self.distribution.scope(), own_names():
+                        self._start = StaticStart(
+                            self.teacher, settings.student.static
+                        )
+                    self._compared = self._start.teacher
                 self._student = self._make("student")
                 with self.distribution.scope():
                     require_fitting_objectives(
-                        settings.stages, self.teacher.model, self._student
+                        settings.stages, self._compared, self._student
                     )
         self._forward = make_forward(self.teacher.model)
 
@@ -125,6 +138,8 @@ class EmbedderParts(Parts):
 
     def make_student(self) -> keras.Model:
         """Returns the sentence encoder to train, with its first weights."""
+        if self._start is not None:
+            return self._start.make_student()
         return make_student(self.settings, self.teacher)
 
     def _fitting_length(self, model):
@@ -153,18 +168,27 @@ class EmbedderParts(Parts):
         )
 
     def open_caches(self):
+        more = {}
+        if self._start is not None:
+            with self.distribution.chief_first():
+                self._start.prepare(self.place, self._forward)
+            more = self._start.fingerprint
         if self.settings.cache is not None:
             self.caches = TeacherCaches(
-                self._cache_settings,
-                [self.teacher],
-                [self._teacher_place],
+                self.cache_settings,
+                [dataclasses.replace(self.teacher, model=self._compared)],
+                [self.teacher_place],
                 distribution=self.distribution,
+                more=more,
             )
 
     def load(self, run):
         self._source, self._counts = load_texts(
             self.settings.data, self.task, self.tokenizer, self.place / TEXTS
         )
+        if self._start is not None:
+            self._start.read_texts(self._source.train)
+            self._start.set_table(self._student)
 
     def measure(self, run):
         if not run.events(Unlabeled):
@@ -203,7 +227,7 @@ class EmbedderParts(Parts):
         return [
             Leg(
                 model,
-                [self.teacher.model],
+                [self._compared],
                 self._source,
                 settings.arms[name],
                 caches=self.caches,
@@ -296,7 +320,7 @@ def diagnose_embedder(parts: EmbedderParts) -> Findings:
         parts: `EmbedderParts` of the run.
     """
     findings = Findings()
-    if isinstance(parts.settings.teacher, PretrainSettings):
+    if not isinstance(parts.settings.teacher, str):
         with findings.attempt("files"):
             parts.settings.data.check()
         return findings

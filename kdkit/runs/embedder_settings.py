@@ -3,12 +3,15 @@
 import dataclasses
 
 from kdkit.errors import UsageError
+from kdkit.recipes.reranker_to_embedder import without_scores
 from kdkit.recipes.sentence_embedding import contrastive
 from kdkit.recipes.stages import Stage
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import Saving
+from kdkit.runs.settings import TeacherSettings
 from kdkit.runs.settings import validate_run
 from kdkit.taps.names import SENTENCE_EMBEDDING
+from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.data_settings import TextsSettings
 from kdkit.training.model_settings import ModelSettings
@@ -24,21 +27,27 @@ class EmbedderSettings:
     Args:
         recipe: string. A key of `kdkit.recipes.RECIPES` whose stages train a
             sentence encoder.
-        data: `TextsSettings`, or `TranslationsSettings` for further languages.
+        data: `TextsSettings`, `TranslationsSettings` for further languages, or
+            `CandidatesSettings` of queries with candidates.
         teacher: string, the place of the teacher as
-            `kdkit.models.load_embedder` takes it; or `PretrainSettings` of an
-            encoder that is trained first, in `teacher_run/`.
+            `kdkit.models.load_embedder` takes it, or with candidates
+            `kdkit.models.load_reranker`; or `PretrainSettings` of an encoder
+            or `TeacherSettings` of a classifier that is trained first, in
+            `teacher_run/`.
         student: `ModelSettings`: layers of the teacher
-            (`copy_from="teacher"`), a checkpoint of a sentence encoder or an
-            encoder, or sizes with random weights.
-        stages: tuple of `Stage` on texts.
+            (`copy_from="teacher"`) or, with candidates, of a place; a
+            checkpoint of a sentence encoder or an encoder; or sizes with
+            random weights.
+        stages: tuple of `Stage` on the kind of `data`.
         has_control: bool. Whether the same student without distillation is
-            measured and saved, too: layers of a teacher or a checkpoint stay
-            untouched; random weights learn from the same texts without a
-            teacher.
-        pooling: string or `None`. How a teacher without a description of its
+            measured and saved, too. On texts, layers of a teacher or a
+            checkpoint stay untouched, and random weights learn from the same
+            texts without a teacher. With candidates, the control learns which
+            one is relevant.
+        pooling: string or `None`. How an encoder without a description of its
             pooling makes one vector of its states, one of
-            `kdkit.models.POOLINGS`.
+            `kdkit.models.POOLINGS`: the teacher's encoder, or with candidates
+            the student's.
         cache: `CacheSettings` or `None`. The cache of the teacher's vectors. A
             relative directory is in the run directory. `None` to run the
             teacher in every step.
@@ -51,8 +60,8 @@ class EmbedderSettings:
     """
 
     recipe: str
-    data: TextsSettings | TranslationsSettings
-    teacher: str | PretrainSettings
+    data: TextsSettings | TranslationsSettings | CandidatesSettings
+    teacher: str | PretrainSettings | TeacherSettings
     student: ModelSettings
     stages: tuple[Stage, ...]
     has_control: bool = False
@@ -79,16 +88,21 @@ class EmbedderSettings:
                 f"{', '.join(others) or 'no stage'}"
             )
         alone = [one.name for one in self.stages if not one.objectives]
-        if alone:
+        if alone and not self.has_candidates:
             problems.append(
                 "texts have no labels, so every stage needs an objective. "
                 f"Received: {', '.join(alone)} without one"
             )
         labeled = [one.name for one in self.stages if one.label_weight]
-        if labeled and not alone:
+        if labeled and not (alone or self.has_candidates):
             problems.append(
                 "texts have no labels. Expected hard_label_weight=0. "
                 f"Received: {', '.join(labeled)} with a weight"
+            )
+        if self.has_candidates and self.cache is None:
+            problems.append(
+                "teacher and student read different tokens, so the teacher's "
+                "scores come from a cache. Received: cache=null. Remove it"
             )
         if self.student.bilstm is not None or self.student.mass is not None:
             problems.append(
@@ -149,15 +163,22 @@ class EmbedderSettings:
 
     @property
     def trains_control(self) -> bool:
-        """Whether the control is trained, since its weights are random."""
-        return self.student.has_random_weights
+        """Whether the control is trained, not only measured."""
+        return self.has_candidates or self.student.has_random_weights
+
+    @property
+    def has_candidates(self) -> bool:
+        """Whether a cross-encoder scores the candidates of queries."""
+        return isinstance(self.data, CandidatesSettings)
 
     @property
     def arms(self) -> dict[str, tuple[Stage, ...]]:
         """The stages of the student and the control; none are untouched."""
         arms = {"student": self.stages}
         if self.has_control:
-            arms["control"] = (
-                contrastive(self.stages) if self.trains_control else ()
-            )
+            arms["control"] = ()
+            if self.has_candidates:
+                arms["control"] = without_scores(self.stages)
+            elif self.trains_control:
+                arms["control"] = contrastive(self.stages)
         return arms

@@ -134,9 +134,16 @@ def require_sources(settings: RunSettings) -> None:
                 with check():
                     settings.corpus.check()
         elif isinstance(settings, EmbedderSettings):
-            if isinstance(settings.teacher, str):
+            student = settings.student
+            place, pooled = settings.teacher, settings.teacher
+            if settings.has_candidates:
+                pooled = student.checkpoint or student.copy_from
+                if isinstance(place, str):
+                    with check():
+                        models.require_reranker(place)
+            if isinstance(pooled, str) and pooled not in OF_RUN:
                 with check():
-                    models.require_pooling(settings.teacher, settings.pooling)
+                    models.require_pooling(pooled, settings.pooling)
             with check():
                 settings.data.check()
             with check():

@@ -45,8 +45,8 @@ TITLES = {
     "student": "the student on the task",
 }
 OF_EMBEDDERS = {
-    "teacher": "the teacher's encoder on text",
-    "student": "the sentence encoder on texts",
+    "teacher": "the teacher",
+    "student": "the sentence encoder",
 }
 LAST = "student"
 

@@ -19,6 +19,7 @@ from kdkit.runs.multilingual_parts import MultilingualParts
 from kdkit.runs.pipeline import OF_EMBEDDERS
 from kdkit.runs.pipeline import TITLES
 from kdkit.runs.pipeline import Pipeline
+from kdkit.runs.ranker_parts import RankerParts
 from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import Saving
@@ -35,6 +36,7 @@ _log = logging.getLogger(__name__)
 EMBEDDER_PARTS = {
     "texts": EmbedderParts,
     "translations": MultilingualParts,
+    "candidates": RankerParts,
 }
 
 
@@ -227,6 +229,7 @@ def _train(run, parts, name):
             caches=leg.caches,
             distribution=parts.distribution,
             saving=Saving.of(settings),
+            measured=leg.measured,
         )
         if leg.on_text:
             with models.frozen_pooler(models.backbone_of(leg.model)):
@@ -235,7 +238,7 @@ def _train(run, parts, name):
             best = arm.run(run, leg.stages)
     for evaluator in parts.others:
         evaluate_other(run, arm, best, evaluator)
-    parts.save(run, name, arm.model)
+    parts.save(run, name, arm.result)
     parts.note_answers(run, arm)
     return best
 

@@ -193,6 +193,20 @@ def validate_run(settings, *arms: tuple[Stage, ...]) -> None:
     validate_strategy(settings)
     validate_parts(settings)
     Saving.of(settings)
+    models = [getattr(settings, name, None) for name in ("student", "model")]
+    if any(model is not None and model.static is not None for model in models):
+        others = [
+            stage.name
+            for stage in settings.stages
+            if stage.data not in EMBEDDING_DATA
+        ]
+        if others:
+            raise UsageError(
+                "A static table of token vectors is a sentence encoder. "
+                f"Expected stages with data in {EMBEDDING_DATA}. Received: "
+                f"{', '.join(others)}. Use the recipe static_embedding, or "
+                "another student."
+            )
     for stages in arms:
         names = [stage.name for stage in stages]
         if len(set(names)) < len(names):

@@ -8,6 +8,8 @@ from kdkit.models import choose_blocks
 from kdkit.recipes import pretraining
 from kdkit.recipes import tinybert
 from kdkit.recipes.recipe import Recipe
+from kdkit.recipes.recipe import TokenVectors
+from kdkit.recipes.sentence_embedding import with_prefixes
 from kdkit.recipes.stages import Stage
 from kdkit.recipes.stages import same_number_of_updates
 from kdkit.recipes.stages import without_teacher
@@ -18,6 +20,7 @@ from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import TeacherSettings
 from kdkit.tasks import get_task
+from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.data_settings import TextsSettings
@@ -180,8 +183,16 @@ def embedder(recipe: Recipe, parity: str | None = None) -> EmbedderSettings:
         recipe: `Recipe` of a sentence encoder.
         parity: string or `None`. A variant of the recipe.
     """
+    stages = short(recipe.variant(parity).stages)
+    if stages[0].data == CandidatesSettings.stage_data:
+        return _retriever(recipe, stages, parity)
     teacher = dataclasses.replace(PRETRAINING, model=_model(3, 48))
     data = EMBEDDER_DATA[recipe.stages[0].data]
+    student = ModelSettings(copy_from="teacher", copy_layers=(1, 3))
+    if isinstance(recipe.student, TokenVectors):
+        student = ModelSettings(
+            static=dataclasses.replace(recipe.student, dimensions=16)
+        )
     return EmbedderSettings(
         recipe=recipe.name,
         data=dataclasses.replace(
@@ -192,9 +203,28 @@ def embedder(recipe: Recipe, parity: str | None = None) -> EmbedderSettings:
             max_texts=800,
         ),
         teacher=teacher,
-        student=ModelSettings(copy_from="teacher", copy_layers=(1, 3)),
-        stages=short(recipe.variant(parity).stages),
+        student=student,
+        stages=with_prefixes(stages, (24, 12)),
         pooling="mean",
+        parity=parity,
+        jit_compile=False,
+    )
+
+
+def _retriever(recipe, stages, parity):
+    """A tiny sentence encoder from a tiny cross-encoder, which the run trains.
+
+    Both learn which sentences have words in common.
+    """
+    pairs = dataclasses.replace(TEACHER.data, task=SIMILARITY)
+    return EmbedderSettings(
+        recipe=recipe.name,
+        data=CandidatesSettings(
+            sequence_length=32, pair_length=32, num_buckets=1
+        ),
+        teacher=dataclasses.replace(TEACHER, data=pairs, model=_model(3, 48)),
+        student=ModelSettings(copy_from="teacher", copy_layers=(1, 3)),
+        stages=stages,
         parity=parity,
         jit_compile=False,
     )

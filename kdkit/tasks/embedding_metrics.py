@@ -142,6 +142,50 @@ def _hits(texts, others):
     return hits / len(texts)
 
 
+def candidate_metrics(scores) -> dict[str, float]:
+    """Ranks the candidates of each query, of which the first is relevant.
+
+    Args:
+        scores: float array of shape `(num_queries, num_candidates)`.
+
+    Returns:
+        Dict with `"mrr@10"`, the mean of 1 / rank of the relevant candidate, 0
+        if it is not among the first 10; and `"accuracy"`, the share of queries
+        whose relevant candidate is the first. If several candidates have its
+        score, each of their ranks counts equally, so that a model with the
+        same score for every candidate is at chance.
+
+    Raises:
+        UsageError: (a `ValueError`) if there are no candidates.
+        RunError: if a score is not finite.
+
+    >>> candidate_metrics([[3.0, 1.0, 2.0], [1.0, 2.0, 0.0]])
+    {'mrr@10': 0.75, 'accuracy': 0.5}
+    """
+    scores = np.asarray(scores, "float64")
+    if scores.ndim != 2 or not scores.size:
+        raise UsageError(
+            "Expected scores of shape (num_queries, num_candidates). "
+            f"Received: shape {scores.shape}."
+        )
+    if not np.isfinite(scores).all():
+        raise RunError(
+            "The scores of candidates are not finite: the model has diverged. "
+            "Train it with a smaller learning_rate."
+        )
+    relevant, others = scores[:, :1], scores[:, 1:]
+    first = (others > relevant + SAME).sum(axis=1)
+    last = (others >= relevant - SAME).sum(axis=1)
+    ranks = np.arange(scores.shape[1])
+    is_possible = (first[:, None] <= ranks) & (ranks <= last[:, None])
+    shares = is_possible / is_possible.sum(axis=1, keepdims=True)
+    gains = np.where(ranks < DEPTH, 1 / (1 + ranks), 0.0)
+    return {
+        f"mrr@{DEPTH}": float((shares @ gains).mean()),
+        "accuracy": float(shares[:, 0].mean()),
+    }
+
+
 def retrieval_metrics(
     queries, documents, judgements: Mapping[int, Mapping[int, float]]
 ) -> dict[str, float]:

@@ -11,6 +11,7 @@ _DEFINED_IN = {
     "AugmentedSettings": "data_settings",
     "BilstmSettings": "model_settings",
     "CacheSettings": "data_settings",
+    "CandidatesSettings": "candidate_settings",
     "CorpusSettings": "data_settings",
     "DataSettings": "data_settings",
     "DistillSettings": "kdkit.runs.settings",

@@ -4,6 +4,8 @@ import dataclasses
 import json
 import logging
 import pathlib
+import types
+from collections.abc import Mapping
 
 from kdkit import export
 from kdkit import models
@@ -48,6 +50,8 @@ class TeacherCaches:
         part: as in `kdkit.teacher_cache.TeacherCache`. Defaults to `None`.
         distribution: `Distribution`, whose processes share the examples that
             teachers run on. Defaults to one device.
+        more: dict of strings. Further entries of the caches' keys. Defaults to
+            none.
 
     Raises:
         UsageError: if the directory holds another cache, or the teacher's
@@ -61,6 +65,7 @@ class TeacherCaches:
         places: list,
         part: tuple[int, int] | None = None,
         distribution: Distribution = ONE_DEVICE,
+        more: Mapping = types.MappingProxyType({}),
     ):
         self._distribution = distribution
         self._read = [set() for _ in teachers]
@@ -77,6 +82,7 @@ class TeacherCaches:
         fingerprints = [
             {
                 **of_file,
+                **more,
                 "teacher": model_digest(place),
                 **_reading(place),
                 **_pooling(teacher.model),

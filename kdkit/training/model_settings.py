@@ -7,6 +7,7 @@ from kdkit.models import PRESETS
 from kdkit.models import BilstmConfig
 from kdkit.models import MassConfig
 from kdkit.models.families import ALL_FAMILIES
+from kdkit.recipes.recipe import TokenVectors
 from kdkit.settings import too_small
 
 FURTHER_SIZES = (
@@ -61,7 +62,7 @@ class MassSettings:
 
 @dataclasses.dataclass(frozen=True)
 class ModelSettings:
-    """The model that a run trains, from one of five sources.
+    """The model that a run trains, from one of six sources.
 
     Args:
         checkpoint: string or `None`. The place of the whole model, as
@@ -78,9 +79,11 @@ class ModelSettings:
             vocabulary.
         bilstm: `BilstmSettings` or `None`. A BiLSTM with random weights.
         mass: `MassSettings` or `None`. An encoder-decoder with random weights.
+        static: `kdkit.recipes.TokenVectors` or `None`. A sentence encoder
+            without layers.
 
     Raises:
-        UsageError: unless exactly one of the five sources is complete.
+        UsageError: unless exactly one of the six sources is complete.
     """
 
     checkpoint: str | None = None
@@ -97,6 +100,7 @@ class ModelSettings:
     num_key_value_heads: int | None = None
     bilstm: BilstmSettings | None = None
     mass: MassSettings | None = None
+    static: TokenVectors | None = None
 
     def __post_init__(self):
         sizes = {name: getattr(self, name) for name in SIZES}
@@ -107,12 +111,14 @@ class ModelSettings:
             *(["sizes"] if given else []),
             *(["bilstm"] if self.bilstm is not None else []),
             *(["mass"] if self.mass is not None else []),
+            *(["static"] if self.static is not None else []),
         ]
         if len(sources) != 1:
             raise UsageError(
                 "A model comes from a checkpoint, from an encoder's layers "
                 "(copy_from and copy_layers), from sizes with random weights, "
-                "or is a BiLSTM or a MASS. Expected one of them. Received: "
+                "or is a BiLSTM, a MASS or a static table of token vectors. "
+                "Expected one of them. Received: "
                 f"{', '.join(sources) or 'none'}."
             )
         if (self.copy_from is None) == bool(self.copy_layers):

@@ -67,6 +67,8 @@ class Arm:
         distribution: `Distribution` that the models were created in. Defaults
             to one device.
         saving: `Saving`. Defaults to `Saving()`.
+        measured: the `keras.Model` inside `model` that is measured and saved,
+            or `None` for `model` itself. Defaults to `None`.
     """
 
     name: str
@@ -79,13 +81,19 @@ class Arm:
     caches: TeacherCaches | None = None
     distribution: Distribution = ONE_DEVICE
     saving: Saving = Saving()
+    measured: keras.Model | None = None
+
+    @property
+    def result(self) -> keras.Model:
+        """The model that is measured and saved."""
+        return self.model if self.measured is None else self.measured
 
     @property
     def forward(self):
-        """The model's forward pass in float32, with its current weights."""
+        """The result's forward pass in float32, with its current weights."""
         copy, forward = self._measured
-        if copy is not self.model:
-            copy.set_weights(self.model.get_weights())
+        if copy is not self.result:
+            copy.set_weights(self.result.get_weights())
         return forward
 
     def quantize(self, quantization: FakeQuantization) -> None:
@@ -95,8 +103,8 @@ class Arm:
 
     @functools.cached_property
     def _measured(self):
-        """The model, or its copy in float32, with its forward pass."""
-        copy = models.in_policy(self.model, "float32")
+        """The result, or its copy in float32, with its forward pass."""
+        copy = models.in_policy(self.result, "float32")
         return copy, make_forward(copy)
 
     def run(self, run: RunDirectory, stages: tuple[Stage, ...]) -> Best:

@@ -12,6 +12,8 @@ from kdkit.data import stream as stream_module
 from kdkit.models import MassTokenizer
 from kdkit.recipes.stages import Stage
 from kdkit.tasks import get_task
+from kdkit.training.candidate_data import CandidatesSource
+from kdkit.training.candidate_data import EncodedCandidates
 from kdkit.training.embedding_data import EmbeddingSource
 from kdkit.training.sources import MaskedSource
 from kdkit.training.sources import NextTokenSource
@@ -121,6 +123,22 @@ def texts():
     return EmbeddingSource(train, held_out, num_buckets=3)
 
 
+def candidates():
+    train, held_out = (
+        EncodedCandidates(
+            **{
+                field.name: getattr(rows, field.name)
+                for field in dataclasses.fields(rows)
+            },
+            numbers=np.arange(len(rows.lengths)),
+            texts=dataclasses.replace(rows, labels=None, sequences_per_row=1),
+            pairs=encoded(3 * len(rows)),
+        )
+        for rows in (encoded(30, 0, 4), encoded(20, 1, 4))
+    )
+    return CandidatesSource(train, held_out, num_buckets=3)
+
+
 @dataclasses.dataclass(frozen=True)
 class Row:
     """A source, and how many examples an epoch of it has."""
@@ -155,6 +173,7 @@ SOURCES = {
     "spans": Row(spans, 24, needs=("mass_tokenizer",)),
     "pairs": Row(pairs, 24, needs=("mass_tokenizer",)),
     "texts": Row(lambda: texts(), 30),
+    "candidates": Row(lambda: candidates(), 30),
     "texts twice": Row(lambda: texts().labeled_only(), 30),
 }
 

@@ -11,6 +11,8 @@ from kdkit.cli import ablate
 from kdkit.cli import choosing
 from kdkit.cli import resolving
 from kdkit.cli import sweep
+from kdkit.cli.embedders import embedder_settings
+from kdkit.cli.embedders import is_about_embedders
 from kdkit.cli.main import make_command_parser
 from kdkit.cli.main import make_verb_parser
 from kdkit.cli.text_steps import text_pipeline
@@ -25,6 +27,8 @@ SCRIPTS = [
 ]
 # Imitates kdkit and python: records their arguments.
 NOTE = '#!/usr/bin/env bash\nprintf "%s\\0" "$@" "" >> "$NOTES"\n'
+# They get a second argument.
+WITH_ENCODER = ("quantization", "sentence_encoders")
 PERTURB = "experiments/perturb.py"
 DIFFICULTY = "experiments/difficulty.py"
 
@@ -55,12 +59,14 @@ def commands(script, folder):
         (stand_ins / name).write_text(NOTE)
         (stand_ins / name).chmod(0o755)
     notes = folder / "notes"
-    (folder / "runs" / "data").mkdir(parents=True)  # by texts.sh
+    texts = folder / "runs" / "data"
+    texts.mkdir(parents=True)  # by texts.sh
+    (texts / "sentences.txt").write_text("text\n")  # by sentence_texts.py
     (folder / "encoder").mkdir()
     (folder / "encoder" / "config.json").write_text('{"num_layers": 6}')
     subprocess.run(
         ["bash", script, data(folder / "data"), folder / "encoder"]
-        if "sst2" in script.name or script.stem == "quantization"
+        if "sst2" in script.name or script.stem in WITH_ENCODER
         else ["bash", script, data(folder / "data")],
         cwd=folder,
         env={
@@ -110,6 +116,8 @@ def check(verb, options):
         settings = text_pipeline(recipe, options).settings
         for arm in get_ablation(options.recipe, options.over).arms:
             ablate.chain(arm, settings, options)
+    elif verb == "distill" and is_about_embedders(options):
+        embedder_settings(options)
     elif verb in ("distill", "ablate"):
         resolving.distill_settings(options)
     if verb == "ablate":

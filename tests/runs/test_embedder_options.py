@@ -1,4 +1,4 @@
-"""Options of `kdkit distill sentence_embedding`, as settings and mistakes."""
+"""Options of recipes for sentence encoders, as settings and mistakes."""
 
 import json
 import pathlib
@@ -47,6 +47,23 @@ def place(encoder, tmp_path, monkeypatch):
 
 NEW = ["sentence_embedding", "--texts", "a.txt", "b.txt", "--teacher",
        "teacher", "--run-dir", "run"]  # fmt: skip
+
+
+RANKING = ["reranker_to_embedder", "--candidates", "c.tsv", "--teacher",
+           "classifier", "--run-dir", "run"]  # fmt: skip
+
+
+@pytest.fixture
+def classifier(encoder, place):
+    """The files of a cross-encoder with one score, and its candidates."""
+    (place / "c.tsv").write_text("query\tpositive\tnegative\na\tb\tc\n")
+    (place / "classifier").mkdir()
+    for file in ("config.json", "model.weights.h5"):
+        (place / "classifier" / file).symlink_to(encoder / file)
+    (place / "classifier" / "task.json").write_text(
+        '{"class_name": "BertTextClassifier", "config": {"num_classes": 1}}'
+    )
+    return place
 
 
 def settings_of(*words):
@@ -147,7 +164,7 @@ def test_a_config_is_repeated(place):
         (["sentence_embedding", "--run-dir", "run"], "Missing: --texts, --te"),
         ([*NEW, "--layers", "1", "--num-layers", "2"], "choose the student"),
         ([*NEW, "--layers", "7"], "from 1 to 6"),
-        ([*NEW, "--num-layers", "7"], "1 to 6"),
+        ([*NEW, "--num-layers", "7"], "--num-layers: the encoder has 6"),
         ([*NEW, "--corpus", "a.txt"], "--corpus is not for sentence"),
         ([*NEW, "--data-dir", "."], "--data-dir needs --task"),
         ([*NEW, "--dev", "pairs.csv"], "--text-column"),
@@ -204,3 +221,47 @@ def test_empty_files_are_refused(place, capsys):
     (place / "b.txt").write_text(" ")
     assert main(["distill", *NEW, "--pooling", "mean"]) == 2
     assert "No text in" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "source", "layers"),
+    [
+        ([], "teacher", (1, 3, 6)),
+        (["--layers", "2", "5"], "teacher", (2, 5)),
+        (["--student", "teacher", "--num-layers", "2"], "TEACHER", (1, 6)),
+        (["--student", "teacher"], None, ()),
+        (["--student", "tinybert_4_layer_en_uncased"], None, ()),
+    ],
+)
+def test_students_of_a_cross_encoder(words, source, layers, classifier):
+    settings = settings_of(*RANKING, *words, "--dev-candidates", "c.tsv")
+    place = str((classifier / "teacher").resolve())
+    expected = place if source == "TEACHER" else source
+    assert settings.student.copy_from == expected
+    assert settings.student.copy_layers == layers
+    assert settings.data.files == settings.data.held_out
+    assert settings.stages == RECIPES["reranker_to_embedder"].stages
+    if words == ["--student", "teacher"]:
+        assert settings.student.checkpoint == place
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["reranker_to_embedder", "--run-dir", "run"], "Missing: --candidates"),
+        ([*RANKING, "--texts", "a.txt"], "--texts is not for reranker_to_emb"),
+        ([*NEW, "--candidates", "c.tsv"], "--candidates is not for sentence_"),
+        ([*RANKING, "--student", "tinybert_4_layer_en_uncased",
+          "--num-layers", "2"], "choose the student"),
+        ([*RANKING, "--teacher", "teacher"], "encoder without a head"),
+        ([*RANKING, "--student", "teacher"], "description of its pooling"),
+        ([*RANKING, "--candidates", "a.txt"], "a.txt: expected a table with"),
+        ([*RANKING, "--candidates", "d.tsv"], "d.tsv does not exist"),
+        ([*RANKING, "cache=null"], "read different tokens"),
+    ],
+)  # fmt: skip
+def test_mistakes_with_candidates_are_refused(
+    words, message, classifier, capsys
+):
+    assert main(["distill", *words]) == 2
+    assert message in capsys.readouterr().err

@@ -22,8 +22,10 @@ from kdkit.losses import SimilarityKLDivergence
 from kdkit.models import Pooling
 from kdkit.recipes import RECIPES
 from kdkit.recipes.sentence_embedding import TAP
+from kdkit.recipes.sentence_embedding import with_prefixes
 from kdkit.reporting import write_report
 from kdkit.runs import embedder_parts
+from kdkit.runs import runner
 from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.settings import to_dict
@@ -304,12 +306,14 @@ def test_a_call_in_python_makes_the_same_student(teacher, tmp_path):
 
 
 def test_the_doctor_checks_a_run_without_writing(settings, tmp_path):
-    findings = embedder_parts.diagnose_embedder(settings, tmp_path / "run")
+    parts = runner.parts_of_embedder(settings, tmp_path / "run")
+    findings = embedder_parts.diagnose_embedder(parts)
     assert not findings.ruinous
     assert {one.check for one in findings} >= {"models", "unknown words"}
     assert not (tmp_path / "run").exists()
     wrong = dataclasses.replace(settings, teacher=str(tmp_path / "nothing"))
-    findings = embedder_parts.diagnose_embedder(wrong, tmp_path / "run")
+    parts = runner.parts_of_embedder(wrong, tmp_path / "run")
+    findings = embedder_parts.diagnose_embedder(parts)
     assert [one.check for one in findings.ruinous] == ["models"]
 
 
@@ -319,6 +323,7 @@ def test_the_doctor_checks_a_run_without_writing(settings, tmp_path):
 )
 def test_variants_of_the_recipe_train(parity, settings, tmp_path):
     stages = RECIPES["sentence_embedding"].variant(parity).stages
+    stages = with_prefixes(stages, (12, 6))
     variant = dataclasses.replace(
         settings, stages=stages, parity=parity, has_control=False
     )

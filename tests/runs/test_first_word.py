@@ -83,6 +83,10 @@ MISTAKES = {
             *("--set", "stages.0.nothing=1"),
         ],
         [
+            *("reranker_to_embedder", "--candidates", "FULL/novel.txt"),
+            *("--teacher", "PRESET", "--run-dir", "RUN"),
+        ],
+        [
             *("lightpaff", "--model", "gpt2", "--smoke", "--run-dir", "RUN"),
             *("--set", "general.nothing=1"),
         ],

@@ -67,7 +67,7 @@ def test_help_says_that_a_word_names_no_page():
     assert page.startswith(wanted_page(parser, ["--help"]))
     assert page.endswith(
         "'t5' has no page. There are bert, gpt2, mass, sentence_embedding, "
-        "multilingual.\n"
+        "multilingual, reranker_to_embedder.\n"
     )
     with_model = ["--help", "--model", "runs/teacher"]
     assert wanted_page(parser, with_model) == help_page(parser)

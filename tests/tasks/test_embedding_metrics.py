@@ -41,6 +41,27 @@ def test_the_same_vector_for_every_text_has_no_correlation():
     assert tasks.cosines(0 * same, same).tolist() == [0] * 5
 
 
+def test_candidates_are_ranked_by_their_scores():
+    scores = RANDOM.normal(size=(50, 12))
+    ranks = scipy.stats.rankdata(-scores, axis=1)[:, 0]
+    metrics = tasks.embedding_metrics.candidate_metrics(scores)
+    expected = np.where(ranks <= 10, 1 / ranks, 0).mean()
+    assert metrics["mrr@10"] == pytest.approx(expected)
+    assert metrics["accuracy"] == pytest.approx((ranks == 1).mean())
+
+
+def test_equal_scores_of_candidates_are_at_chance():
+    same = embedding_metrics.candidate_metrics(np.ones((3, 4)))
+    assert same["accuracy"] == 1 / 4
+    assert same["mrr@10"] == pytest.approx(np.mean(1 / np.arange(1, 5)))
+    tied = embedding_metrics.candidate_metrics([[1.0, 2.0, 1.0, 0.0]])
+    assert tied == pytest.approx({"mrr@10": (1 / 2 + 1 / 3) / 2, "accuracy": 0})
+    with pytest.raises(RunError, match="diverged"):
+        embedding_metrics.candidate_metrics([[np.nan, 1.0]])
+    with pytest.raises(UsageError, match="Expected scores of shape"):
+        embedding_metrics.candidate_metrics([])
+
+
 def gain(relevances):
     """The discounted cumulative gain of relevances in their order."""
     return sum(

@@ -1,0 +1,113 @@
+"""Rankers: models whose logits are the scores of a query's candidates.
+
+A bi-encoder's score is the product of two vectors of one embedder: the
+query's, and the candidate's. A cross-encoder reads both texts at once, and its
+score is a classifier's logit.
+"""
+
+import dataclasses
+
+import keras
+from keras import ops
+
+from kdkit.errors import UsageError
+from kdkit.models.embedders import pooling_of
+from kdkit.models.embedders import require_embedder
+from kdkit.models.embedders import standalone_pooling
+from kdkit.models.heads import backbone_of
+from kdkit.models.heads import join
+from kdkit.models.loading import LoadedModel
+from kdkit.models.loading import load_classifier
+from kdkit.models.places import num_classes_at
+from kdkit.models.places import require_reranker
+
+RANKING = "ranking"
+SCALE = 20.0  # of cosines
+
+
+def default_scale(embedder) -> float:
+    """Returns the factor of an embedder's products in `make_ranker`.
+
+    Args:
+        embedder: `keras.Model`. The factor is 20 if its vectors have length
+            1, and 1 for other vectors.
+    """
+    return SCALE if pooling_of(embedder).normalize else 1.0
+
+
+def make_ranker(embedder, num_candidates: int, scale: float | None = None):
+    r"""Returns a model that scores a query's candidates with an embedder.
+
+    $$z_c = s \, \langle h_q, h_c \rangle, \qquad c = 1, \dots, C$$
+
+    Query and candidates are read by the same encoder, so the gradient of both
+    reaches its weights.
+
+    Args:
+        embedder: `keras.Model`, see `kdkit.models.make_embedder`. Its layers
+            are used, not copied.
+        num_candidates: int. The number of candidates $C$ of a query.
+        scale: float. The factor $s$. Defaults to `None`: 20 if the vectors
+            have length 1, and 1 for other vectors.
+
+    Returns:
+        A functional `keras.Model` with the embedder's inputs. Of `1 +
+        num_candidates` consecutive rows the first is the query. The output
+        has the shape `(batch_size / (1 + num_candidates), num_candidates)`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is not an embedder.
+    """
+    require_embedder(embedder)
+    if scale is None:
+        scale = default_scale(embedder)
+    pooling = standalone_pooling(embedder)
+    vectors = ops.cast(pooling(pooling.input), "float32")
+    width = vectors.shape[-1]
+    rows = ops.reshape(vectors, (-1, 1 + num_candidates, width))
+    products = ops.sum(rows[:, :1] * rows[:, 1:], axis=-1)
+    logits = keras.layers.Rescaling(scale, dtype="float32", name="logits")(
+        products
+    )
+    head = keras.Model(pooling.input, logits, name=RANKING)
+    return join(backbone_of(embedder), head)
+
+
+def load_reranker(source) -> LoadedModel:
+    """Loads a cross-encoder: a classifier of pairs of texts with one score.
+
+    Args:
+        source: string or path, as in `kdkit.models.load_classifier`. The
+            classifier has one logit, as for regression and in
+            sentence-transformers' cross-encoders, or two classes.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is no such classifier, or its
+            head was not trained.
+    """
+    require_reranker(source)
+    num_classes = num_classes_at(source) or 1
+    loaded = load_classifier(source, num_classes)
+    if not loaded.has_trained_head:
+        raise UsageError(
+            f"{source} has no trained head, so it has no scores. Expected a "
+            "cross-encoder, fine-tuned on pairs of texts. Fine-tune it with "
+            "kdkit train-teacher."
+        )
+    return dataclasses.replace(loaded, num_other_classes=None)
+
+
+def reranker_scores(logits):
+    """Returns the scores of pairs of texts from a cross-encoder's logits.
+
+    Args:
+        logits: array of shape `(num_pairs, 1)`, or `(num_pairs, 2)` for two
+            classes, of which the second is "relevant".
+
+    Returns:
+        Array of shape `(num_pairs,)`: the logit, or the second logit minus the
+        first, which is the log-odds of the second class.
+    """
+    if logits.shape[-1] == 1:
+        return logits[..., 0]
+    return logits[..., 1] - logits[..., 0]

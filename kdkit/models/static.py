@@ -1,0 +1,253 @@
+"""Static embedders: the vector of a text is the mean of its tokens' vectors.
+
+There is no transformer: a table has one vector for each token, and the mean of
+a text's rows is its sentence embedding. `make_static_embedder` builds the
+model, `set_token_vectors` computes the table from a sentence encoder's vectors
+of the single tokens.
+"""
+
+import keras
+import numpy as np
+from keras import ops
+
+from kdkit.errors import UsageError
+from kdkit.models.embedders import MASK
+from kdkit.models.embedders import STATES
+from kdkit.models.embedders import TOKENS
+from kdkit.models.embedders import Pooling
+from kdkit.models.embedders import pooling_layers
+from kdkit.models.embedders import pooling_model
+
+SEGMENTS = "segment_ids"  # read like a BERT's, and ignored
+TOKEN_VECTORS = "token_vectors"  # the layer with the table
+SPECIAL = ("start_token_id", "end_token_id", "pad_token_id")
+SIF = 1e-3
+ROWS = 4096  # texts at a time
+
+
+def make_static_embedder(
+    tokenizer, dimensions: int = 256, normalize: bool = True
+):
+    """Returns an embedder without a transformer, with random token vectors.
+
+    The vector of a text is the mean of its tokens' vectors. The tokens that a
+    tokenizer puts around a text, such as `[CLS]` and `[SEP]`, and padding do
+    not count. A text without other tokens has the vector 0.
+
+    Args:
+        tokenizer: a keras-hub tokenizer. The table has a row for each token of
+            its vocabulary.
+        dimensions: int. The width of the vectors. Defaults to 256.
+        normalize: bool. Whether the mean is divided by its length (L2).
+            Defaults to `True`.
+
+    Returns:
+        A functional `keras.Model` with the inputs of a BERT (`token_ids`,
+        `padding_mask` and `segment_ids`, which it ignores) and an output of
+        shape `(batch_size, dimensions)`. It can be trained, saved, measured and
+        exported as any embedder; it has no layers to copy.
+
+    Raises:
+        UsageError: (a `ValueError`) if `dimensions` is not a whole number above
+            0.
+
+    Example:
+
+    ```python
+    loaded = kdkit.models.load_embedder("all-MiniLM-L6-v2/", "mean")
+    student = kdkit.models.make_static_embedder(loaded.tokenizer)
+    ```
+    """
+    if type(dimensions) is not int or dimensions < 1:
+        raise UsageError(
+            "Invalid value for argument `dimensions`. Expected a whole number "
+            f"above 0. Received: dimensions={dimensions!r}."
+        )
+    inputs = {
+        name: keras.Input((None,), dtype="int32", name=name)
+        for name in (TOKENS, MASK, SEGMENTS)
+    }
+    counted = inputs[MASK]
+    for token_id in special_token_ids(tokenizer):
+        is_other = ops.not_equal(inputs[TOKENS], token_id)
+        counted = counted * ops.cast(is_other, "int32")
+    states = keras.layers.Embedding(
+        tokenizer.vocabulary_size(), dimensions, name=TOKEN_VECTORS
+    )(inputs[TOKENS])
+    pooling = pooling_layers(dimensions, Pooling("mean", normalize))
+    vector = pooling({STATES: states, MASK: counted})
+    return keras.Model(inputs, vector, name="static_embedder")
+
+
+def special_token_ids(tokenizer) -> list[int]:
+    """Returns the ids of padding and of the tokens around a text.
+
+    Args:
+        tokenizer: a keras-hub tokenizer.
+    """
+    ids = {getattr(tokenizer, name, None) for name in SPECIAL}
+    return sorted(ids - {None})
+
+
+def is_static_embedder(model) -> bool:
+    """Whether a model is the result of `make_static_embedder`.
+
+    Args:
+        model: any object.
+    """
+    return pooling_model(model) is not None and _table(model) is not None
+
+
+def token_vectors(embedder) -> np.ndarray:
+    """Returns the table of a static embedder.
+
+    Args:
+        embedder: `keras.Model`, see `make_static_embedder`.
+
+    Returns:
+        `float32` array of shape `(vocabulary_size, dimensions)`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is not a static embedder.
+    """
+    return ops.convert_to_numpy(_required_table(embedder)).astype("float32")
+
+
+def set_token_vectors(
+    embedder,
+    vectors,
+    tokenizer,
+    token_ids=None,
+    lengths=None,
+    sif: float | None = SIF,
+) -> None:
+    r"""Sets a static embedder's table from vectors of single tokens.
+
+    The vector $v_i$ of token $i$ is weighted by how rare the token is (SIF,
+    smooth inverse frequency), and the component $u$ that all texts have in
+    common is removed:
+
+    $$t_i = (I - u u^\top) \, \frac{a}{a + p_i} \, v_i$$
+
+    $p_i$ is the token's share of all tokens in the texts. $u$ is the first
+    singular vector of the texts' mean vectors with the weights.
+
+    Args:
+        embedder: `keras.Model`, see `make_static_embedder`. Its table is
+            replaced.
+        vectors: array of shape `(vocabulary_size, dimensions)`. The vectors of
+            the tokens by id, each from a text that consists of this token.
+        tokenizer: the keras-hub tokenizer of the embedder.
+        token_ids: int array of shape `(num_tokens,)`. The tokens of texts like
+            those to train on, one text after the other. Tokens that the
+            tokenizer puts around texts do not count. Not needed if `sif` is
+            `None`. Defaults to `None`.
+        lengths: int array of shape `(num_texts,)`. The number of tokens of each
+            text in `token_ids`. Defaults to `None`.
+        sif: float or `None`. The number $a$. Smaller values give less weight to
+            frequent tokens. `None` for the vectors as they are. Defaults to
+            `1e-3`, as in the paper.
+
+    Raises:
+        UsageError: (a `ValueError`) if the model is not a static embedder, or
+            an argument does not fit.
+
+    Reference:
+     - [Arora et al., 2017](https://openreview.net/forum?id=SyK00v5xx)
+    """
+    require_sif(sif)
+    table = _required_table(embedder)
+    vectors = np.asarray(vectors, "float32")
+    if vectors.shape != tuple(table.shape) or not np.isfinite(vectors).all():
+        raise UsageError(
+            "Invalid value for argument `vectors`. Expected finite numbers of "
+            f"shape {tuple(table.shape)}, one row for each token id. Received: "
+            f"shape {vectors.shape}. Pass the vectors of all tokens."
+        )
+    if sif is not None:
+        counts = _counts(tokenizer, token_ids, lengths, len(vectors))
+        share = counts / counts.sum()
+        weighted = vectors * (sif / (sif + share))[:, np.newaxis]
+        common = _common_component(weighted, token_ids, lengths, counts > 0)
+        vectors = weighted - np.outer(weighted @ common, common)
+    table.assign(vectors.astype("float32"))
+
+
+def _counts(tokenizer, token_ids, lengths, num_tokens):
+    """Counts each token in texts, without those around them."""
+    if (
+        token_ids is None
+        or lengths is None
+        or not len(lengths)
+        or int(np.sum(lengths)) != len(token_ids)
+    ):
+        received = "none" if token_ids is None else f"{len(token_ids)} tokens"
+        raise UsageError(
+            "SIF weights need the tokens of texts. Expected `token_ids`, and "
+            f"`lengths` whose sum is their number. Received: {received}. Pass "
+            "both, or sif=None."
+        )
+    counts = np.bincount(token_ids, minlength=num_tokens)
+    counts[special_token_ids(tokenizer)] = 0
+    if len(counts) > num_tokens or not counts.any():
+        raise UsageError(
+            f"The texts must have tokens below {num_tokens}, the size of the "
+            f"table. Received: ids up to {np.max(token_ids)}, {counts.sum()} "
+            "of them counted. Encode the texts with the model's tokenizer."
+        )
+    return counts
+
+
+def _common_component(weighted, token_ids, lengths, is_counted):
+    """The first singular vector of the mean vectors of texts."""
+    weighted = np.where(is_counted[:, np.newaxis], weighted, 0)
+    width = weighted.shape[1]
+    squares, ends = np.zeros((width, width)), np.cumsum(lengths)
+    for start in range(0, len(lengths), ROWS):
+        last = min(start + ROWS, len(lengths)) - 1
+        first = ends[start] - lengths[start]
+        ids = np.asarray(token_ids[first : ends[last]])
+        begins = ends[start : last + 1] - lengths[start : last + 1] - first
+        # `reduceat` needs texts with at least one token.
+        real = np.asarray(lengths[start : last + 1]) > 0
+        begins = begins[real]
+        counts = np.add.reduceat(is_counted[ids].astype("float64"), begins)
+        sums = np.add.reduceat(weighted[ids], begins, axis=0)
+        means = sums / np.maximum(counts, 1)[:, np.newaxis]
+        squares += means.T @ means
+    _, components = np.linalg.eigh(squares)
+    return components[:, -1].astype("float32")
+
+
+def require_sif(sif: float | None) -> None:
+    """Raises an error for an impossible SIF weight.
+
+    Args:
+        sif: float or `None`.
+
+    Raises:
+        UsageError: (a `ValueError`) if it is not above 0 and finite.
+    """
+    if sif is not None and not 0 < sif < np.inf:
+        raise UsageError(
+            "Invalid value for argument `sif`. Expected a number above 0, such "
+            f"as 0.001, or None. Received: sif={sif!r}. Pass sif=None for no "
+            "weights."
+        )
+
+
+def _required_table(embedder):
+    if not is_static_embedder(embedder):
+        raise UsageError(
+            "Expected a static embedder, from "
+            "kdkit.models.make_static_embedder(tokenizer). Received: a "
+            f"{type(embedder).__name__}. Make one from the tokenizer."
+        )
+    return _table(embedder)
+
+
+def _table(model):
+    for layer in getattr(model, "layers", ()):
+        if layer.name == TOKEN_VECTORS:
+            return layer.embeddings
+    return None

@@ -1,0 +1,183 @@
+"""The parts of runs in which a sentence encoder learns from a cross-encoder."""
+
+import logging
+
+import keras
+import numpy as np
+
+from kdkit import models
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.models import Pooling
+from kdkit.runs.build import Leg
+from kdkit.runs.build import require_fitting_objectives
+from kdkit.runs.embedder_parts import TEXTS
+from kdkit.runs.embedder_parts import EmbedderParts
+from kdkit.runs.embedder_settings import EmbedderSettings
+from kdkit.runs.events import Evaluation
+from kdkit.runs.events import Unlabeled
+from kdkit.runs.inputs import files_digest
+from kdkit.runs.inputs import model_digest
+from kdkit.runs.log import format_metrics
+from kdkit.runs.log import log_model
+from kdkit.taps import ModelShape
+from kdkit.taps import own_names
+from kdkit.training.candidate_data import ScoreCaches
+from kdkit.training.candidate_data import load_rows
+from kdkit.training.making import DATA_LENGTH
+from kdkit.training.making import require_length
+from kdkit.training.task_data import make_forward
+
+_log = logging.getLogger(__name__)
+PAIR_LENGTH = "--set data.pair_length="
+HELD_OUT = "queries to measure on"
+
+
+class RankerParts(EmbedderParts):
+    """The parts of an `EmbedderSettings` run on `CandidatesSettings`."""
+
+    def inputs(self):
+        data, student = self.settings.data, self.settings.student
+        inputs = super().inputs()
+        if data.held_out:
+            inputs[HELD_OUT] = files_digest(data.held_out)
+        if student.copy_from not in (None, "teacher"):
+            inputs["student"] = model_digest(student.copy_from)
+        return inputs
+
+    def build(self):
+        settings = self.settings
+        keras.utils.set_random_seed(settings.seed)
+        with all_mistakes() as check:
+            with check():
+                self.check_files()
+            with check():
+                with self.distribution.scope(), own_names():
+                    self.teacher = models.load_reranker(self.teacher_place)
+                require_length(
+                    settings.data.pair_length, self.teacher.model, PAIR_LENGTH
+                )
+                self._length = settings.data.sequence_length
+                self._student = self._make("student")
+                with self.distribution.scope():
+                    require_fitting_objectives(
+                        settings.stages,
+                        ModelShape(num_classes=2),
+                        self._ranker(self._student, 2),
+                    )
+
+    def _make(self, arm):
+        """An arm's model, with the same weights at the start for each arm."""
+        settings = self.settings
+        keras.utils.set_random_seed(settings.seed)
+        with self.distribution.scope(), own_names():
+            model, tokenizer = make_retriever(settings, self.teacher)
+            require_length(self._length, model, DATA_LENGTH)
+            if arm == "student":
+                self.tokenizer = tokenizer
+            return models.in_policy(model, settings.dtype_policy)
+
+    def _ranker(self, model, num_candidates):
+        with self.distribution.scope(), own_names():
+            return models.make_ranker(
+                model, num_candidates, self.settings.data.scale
+            )
+
+    def open_caches(self):
+        self.caches = ScoreCaches(
+            self.cache_settings,
+            [self.teacher],
+            [self.teacher_place],
+            distribution=self.distribution,
+        )
+
+    def load(self, run):
+        self._source, self._counts = load_rows(
+            self.settings.data,
+            self.task,
+            self.tokenizer,
+            self.teacher.tokenizer,
+            self.place / TEXTS,
+        )
+
+    def measure(self, run):
+        if not run.events(Unlabeled):
+            run.log(Unlabeled(**self._counts))
+        known = {
+            event.arm for event in run.events(Evaluation) if event.stage is None
+        }
+        held_out = self._source.held_out
+        # All processes, because each fills its part of the cache.
+        scores = self.caches.features(None, None)(held_out)
+        rows = np.arange(len(held_out))
+        start = make_forward(models.in_policy(self._student, "float32"))
+        for arm, what, measured in (
+            ("teacher", "teacher", lambda: scores.array(rows)),
+            ("student", "student before training", None),
+        ):
+            if arm in known:
+                continue
+            if measured is not None:
+                found = self._source.about(measured())
+            else:
+                found = self._source.evaluate(start, {})
+            run.log(Evaluation(arm=arm, stage=None, epoch=None, **found))
+            _log.info(
+                f"{what}: {format_metrics(found['metrics'])} on "
+                f"{found['split']}."
+            )
+
+    def legs(self, run, name):
+        settings, model = self.settings, self._student
+        if name != "student":
+            model = self._make(name)
+        log_model(run, name, model, settings.student)
+        log_model(run, "teacher", self.teacher.model)
+        count = self._source.train.num_candidates
+        return [
+            Leg(
+                self._ranker(model, count),
+                ModelShape(num_classes=count),
+                self._source,
+                settings.arms[name],
+                caches=self.caches,
+                on_text=True,
+                measured=model,
+            )
+        ]
+
+
+def make_retriever(settings: EmbedderSettings, teacher) -> tuple:
+    """Returns the sentence encoder to train, and its tokenizer.
+
+    Args:
+        settings: `EmbedderSettings` with `CandidatesSettings`.
+        teacher: `kdkit.models.LoadedModel` of the cross-encoder. A student of
+            its layers, or with random weights, has its tokens.
+
+    Raises:
+        UsageError: if there is no such student.
+    """
+    student = settings.student
+    place = student.checkpoint or student.copy_from
+    if place is None or place == "teacher":
+        pooling = Pooling(settings.pooling or "mean")
+        if place is None:
+            backbone = models.student(
+                student.config(),
+                vocabulary_size=teacher.tokenizer.vocabulary_size(),
+            )
+        else:
+            backbone = models.copy_blocks(teacher.model, student.copy_layers)
+        models.family_tokenizer(backbone, teacher.tokenizer)  # or raises
+        return models.make_embedder(backbone, pooling), teacher.tokenizer
+    if place == "pretrained":
+        raise UsageError(
+            'A sentence encoder starts from copy_from="teacher" or a place. '
+            f"Received: {place!r}. Use --student."
+        )
+    loaded = models.load_embedder(place, settings.pooling)
+    model = loaded.model
+    if student.copy_layers:
+        model = models.dropped_layers(model, student.copy_layers)
+    return model, loaded.tokenizer

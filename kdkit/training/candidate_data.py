@@ -1,0 +1,434 @@
+"""Queries with candidates as a data source, scored by a cross-encoder."""
+
+import dataclasses
+import functools
+import logging
+import pathlib
+
+import keras
+import numpy as np
+
+from kdkit.backends import tf
+from kdkit.data import Buckets
+from kdkit.data import Candidates
+from kdkit.data import EncodedExamples
+from kdkit.data import Examples
+from kdkit.data import encode
+from kdkit.data.stored_texts import TextChoice
+from kdkit.data.stored_texts import store_texts
+from kdkit.data.stored_texts import text_hash
+from kdkit.errors import UsageError
+from kdkit.models import reranker_scores
+from kdkit.taps import TEACHER_OUTPUTS
+from kdkit.taps import Entry
+from kdkit.tasks import Task
+from kdkit.tasks.embedding_metrics import candidate_metrics
+from kdkit.training.caching import TeacherCaches
+from kdkit.training.candidate_settings import CandidatesSettings
+from kdkit.training.embedding_data import ScoredPairs
+from kdkit.training.embedding_data import encode_pairs
+from kdkit.training.sources import DataSource
+from kdkit.training.task_data import BATCH_SIZE
+from kdkit.training.task_data import NUM_BUCKETS
+from kdkit.training.task_data import Evaluator
+
+_log = logging.getLogger(__name__)
+LOGITS = Entry("logits")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class EncodedCandidates(EncodedExamples):
+    """Queries with candidates: an example's first sequence is the query.
+
+    The label of each example is 0, the number of the relevant candidate.
+
+    Args:
+        numbers: int array of shape `(num_sequences,)`: the text of each
+            sequence in `texts`.
+        texts: `kdkit.data.EncodedExamples`: every different text once.
+        pairs: `kdkit.data.EncodedExamples`: every query with each of its
+            candidates, encoded for the teacher.
+    """
+
+    numbers: np.ndarray = dataclasses.field(kw_only=True)
+    texts: EncodedExamples = dataclasses.field(kw_only=True)
+    pairs: EncodedExamples = dataclasses.field(kw_only=True)
+
+    @functools.cached_property
+    def starts(self):
+        """The index in `token_ids` of every sequence's first token."""
+        return self.texts.starts[self.numbers]
+
+    @property
+    def num_candidates(self) -> int:
+        """The number of candidates of every query."""
+        return self.sequences_per_row - 1
+
+    def scores(self, vectors: np.ndarray) -> np.ndarray:
+        """Returns the products of each query's vector with its candidates'.
+
+        Args:
+            vectors: array of shape `(num_texts, dimensions)`, the vectors of
+                `texts`.
+
+        Returns:
+            `float64` array of shape `(num_queries, num_candidates)`.
+        """
+        rows = self.numbers.reshape(-1, self.sequences_per_row)
+        vectors = np.asarray(vectors, "float64")
+        return np.einsum(
+            "qd,qcd->qc", vectors[rows[:, 0]], vectors[rows[:, 1:]]
+        )
+
+
+def different_texts(candidates: Candidates) -> list[str]:
+    """Returns every different text once, in the order of the queries."""
+    rows = zip(candidates.queries, candidates.documents, strict=True)
+    return list(
+        dict.fromkeys(one for query, row in rows for one in (query, *row))
+    )
+
+
+def encode_candidates(
+    candidates: Candidates,
+    texts: EncodedExamples,
+    teacher_tokenizer,
+    pair_length: int,
+) -> EncodedCandidates:
+    """Encodes queries with candidates, for the student and for the teacher.
+
+    Args:
+        candidates: `kdkit.data.Candidates`.
+        texts: `kdkit.data.EncodedExamples` of `different_texts`, for the
+            student.
+        teacher_tokenizer: the teacher's tokenizer.
+        pair_length: int. The largest number of tokens of a pair.
+    """
+    different = different_texts(candidates)
+    number = {text: place for place, text in enumerate(different)}
+    numbers = np.array(
+        [
+            number[text]
+            for query, row in zip(
+                candidates.queries, candidates.documents, strict=True
+            )
+            for text in (query, *row)
+        ]
+    )
+    count = candidates.num_candidates
+    pairs = encode(
+        Examples(
+            (
+                [one for one in candidates.queries for _ in range(count)],
+                [one for row in candidates.documents for one in row],
+            )
+        ),
+        teacher_tokenizer,
+        pair_length,
+    )
+    return EncodedCandidates(
+        token_ids=texts.token_ids,
+        segment_ids=texts.segment_ids,
+        lengths=np.asarray(texts.lengths)[numbers],
+        labels=np.zeros(len(candidates), "int32"),
+        sequence_length=texts.sequence_length,
+        num_truncated=texts.num_truncated,
+        pad_token_id=texts.pad_token_id,
+        sequences_per_row=1 + count,
+        numbers=numbers,
+        texts=texts,
+        pairs=pairs,
+    )
+
+
+class ScoreCaches(TeacherCaches):
+    """The cache of a cross-encoder's logits, one entry for each pair.
+
+    A pair is found in the cache whatever the query's other candidates are.
+    """
+
+    def features(self, stage, student, teacher_weights=None):
+        """Returns a function for adding the teacher's scores to batches.
+
+        Args:
+            stage, student, teacher_weights: as in `TeacherCaches.features`.
+        """
+        of_pairs = super().features(stage, student, teacher_weights)
+        return lambda encoded: Scores(
+            of_pairs(encoded.pairs), encoded.num_candidates
+        )
+
+    def _entries(self, stage, student, teacher_weights):
+        # The teacher has the logits of one pair, the student those of all
+        # candidates, so the student's sizes do not fit.
+        del stage, student, teacher_weights
+        return [(LOGITS,)]
+
+
+class Scores:
+    """The cross-encoder's scores of a batch, as the output of a teacher.
+
+    Args:
+        pairs: `kdkit.teacher_cache.OutputsOfTeachers` of the pairs.
+        num_candidates: int. Consecutive pairs of one query.
+    """
+
+    def __init__(self, pairs, num_candidates: int):
+        self._pairs = pairs
+        self._num_candidates = num_candidates
+
+    @property
+    def signature(self) -> dict:
+        """The specs of the result of `__call__`, for `tf.data`."""
+        shape = (None, self._num_candidates)
+        return {
+            TEACHER_OUTPUTS: ({LOGITS.name: tf.TensorSpec(shape, "float32")},)
+        }
+
+    def row_bytes(self, padded_length: int) -> int:
+        """Returns the bytes of one query's scores."""
+        del padded_length
+        return 4 * self._num_candidates
+
+    def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
+        """Returns the scores of some queries as the output of one teacher."""
+        del padded_length
+        return {TEACHER_OUTPUTS: ({LOGITS.name: self.array(rows)},)}
+
+    def array(self, rows: np.ndarray) -> np.ndarray:
+        """Returns the scores of some queries.
+
+        Args:
+            rows: int array. The numbers of the queries.
+
+        Returns:
+            `float32` array of shape `(num_rows, num_candidates)`.
+        """
+        count = self._num_candidates
+        pairs = np.asarray(rows)[:, np.newaxis] * count + np.arange(count)
+        (found,) = self._pairs(pairs.reshape(-1), 0)[TEACHER_OUTPUTS]
+        scores = reranker_scores(found[LOGITS.name])
+        return np.ascontiguousarray(scores.reshape(-1, count))
+
+
+@dataclasses.dataclass(frozen=True)
+class CandidatesSource(DataSource):
+    """Queries with candidates, whose scores are compared with a teacher's.
+
+    Args:
+        train: `EncodedCandidates`.
+        held_out: `EncodedCandidates`.
+        num_buckets: int or `None`, as in `kdkit.data.Buckets`.
+        split: string. The name of `held_out`. Defaults to `"held_out"`.
+        pairs: `ScoredPairs` that are measured, too, or `None`. Defaults to
+            `None`.
+    """
+
+    train: EncodedCandidates
+    held_out: EncodedCandidates
+    num_buckets: int | None
+    split: str = "held_out"
+    pairs: ScoredPairs | None = None
+    primary_metric = "mrr@10"
+    larger_is_better = True
+
+    @property
+    def label_loss(self):
+        """The cross-entropy of the relevant candidate among all of a query."""
+        return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+
+    @property
+    def pad_token_id(self):
+        return self.train.pad_token_id
+
+    def batching(self, stage):
+        return Buckets(stage.batch_size, self.num_buckets)
+
+    @property
+    def held_out_batching(self):
+        return Buckets(BATCH_SIZE, self.num_buckets and NUM_BUCKETS)
+
+    @functools.cached_property
+    def _reader(self):
+        return Evaluator(None, self.held_out.texts, self.split)
+
+    def evaluate(self, predict, logs):
+        """Returns the fields of an `"evaluation"` event.
+
+        Args:
+            predict: callable from a dict batch to the vectors of texts.
+            logs: as in `DataSource.evaluate`, not read.
+        """
+        del logs
+        found = self.about(self.held_out.scores(self._reader.logits(predict)))
+        if self.pairs is not None:
+            found["metrics"] |= self.pairs(predict)["metrics"]
+        return found
+
+    def about(self, scores: np.ndarray) -> dict:
+        """Returns the fields of an event about scores of `held_out`.
+
+        Args:
+            scores: array of shape `(num_queries, num_candidates)`.
+
+        Raises:
+            RunError: if a score is not finite.
+        """
+        return {
+            "split": self.split,
+            "examples": len(self.held_out),
+            "metrics": candidate_metrics(scores),
+            "agreement": None,
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class ChosenRows:
+    """The numbers of the rows to train on and of those to measure on.
+
+    Args:
+        train, held_out: lists of ints.
+        counts: dict: the fields `rows`, `dropped` and `repeated` of an
+            `"unlabeled"` event.
+    """
+
+    train: list[int]
+    held_out: list[int]
+    counts: dict[str, int]
+
+
+def choose_rows(
+    candidates: Candidates, known: set[int], known_queries: set[int], every: int
+) -> ChosenRows:
+    """Chooses the rows to train on, without repeated and known ones.
+
+    Args:
+        candidates: `kdkit.data.Candidates`.
+        known: set of ints. The hashes of texts of dev (`text_hash`). Rows with
+            one of these texts are left out.
+        known_queries: set of ints. The hashes of queries to measure on. Rows
+            with one of these queries are left out.
+        every: int. All rows of one in so many different queries are held out,
+            beginning with the first. 0 for none.
+    """
+    train, held_out, number_of = [], [], {}
+    seen, repeated, dropped = set(), 0, 0
+    for row, (query, documents) in enumerate(
+        zip(candidates.queries, candidates.documents, strict=True)
+    ):
+        hashes = tuple(map(text_hash, (query, *documents)))
+        if hashes in seen:
+            repeated += 1
+            continue
+        seen.add(hashes)
+        if hashes[0] in known_queries or not known.isdisjoint(hashes):
+            dropped += 1
+            continue
+        number = number_of.setdefault(hashes[0], len(number_of))
+        is_held_out = bool(every) and number % every == 0
+        (held_out if is_held_out else train).append(row)
+    counts = {
+        "rows": len(candidates),
+        "dropped": dropped,
+        "repeated": repeated,
+    }
+    return ChosenRows(train, held_out, counts)
+
+
+def load_rows(
+    settings: CandidatesSettings,
+    task: Task | None,
+    tokenizer,
+    teacher_tokenizer,
+    directory,
+) -> tuple[CandidatesSource, dict]:
+    """Reads and encodes the queries of a run, and its scored pairs.
+
+    Args:
+        settings: `CandidatesSettings`.
+        task: `kdkit.tasks.Task` or `None`, as `open_pairs` returns it.
+        tokenizer: the student's tokenizer.
+        teacher_tokenizer: the teacher's tokenizer.
+        directory: path. The folder for the encoded texts. Texts that were
+            stored there before are opened.
+
+    Returns:
+        Tuple of the `CandidatesSource` and a dict of counts, the fields of an
+        `"unlabeled"` event.
+
+    Raises:
+        UsageError: with all mistakes in the files, or if no query is left.
+    """
+    rows, length = settings.read(), settings.sequence_length
+    pairs, known, compared = None, set(), ()
+    if task is not None:
+        pairs = encode_pairs(task, settings, tokenizer)
+        examples = task.load(settings.dev_split, settings.data_dir)
+        known = {text_hash(text) for one in examples.texts for text in one}
+        compared = (f"{task.name} {settings.dev_split}",)
+    dev, known_queries = None, set()
+    if settings.held_out:
+        dev = settings.read(held_out=True)
+        _require_same_candidates(settings, rows, dev)
+        known_queries = set(map(text_hash, dev.queries))
+        compared += ("the queries to measure on",)
+    every = 0 if settings.held_out else settings.held_out_every
+    chosen = choose_rows(rows, known, known_queries, every)
+    if not (chosen.train and (settings.held_out or chosen.held_out)):
+        raise UsageError(
+            "No query is left to train on. Expected at least two that are not "
+            f"repeated and not in the data for evaluation. Received: "
+            f"{len(rows)} rows, {chosen.counts['repeated']} of them repeated "
+            f"and {chosen.counts['dropped']} in the data for evaluation. Add "
+            "other queries."
+        )
+    if dev is None:
+        dev = rows.take(chosen.held_out)
+    train = rows.take(chosen.train)
+
+    def stored(part, name):
+        texts = different_texts(part)
+        counts = {"texts": len(texts), "empty": 0, "repeated": 0, "left_out": 0}
+        return store_texts(
+            lambda: texts,
+            lambda: TextChoice(np.ones(len(texts), "bool"), counts),
+            tokenizer,
+            length,
+            pathlib.Path(directory, name),
+        )
+
+    train, held_out = (
+        encode_candidates(
+            part, stored(part, name), teacher_tokenizer, settings.pair_length
+        )
+        for part, name in ((train, "train"), (dev, "held_out"))
+    )
+    split = "dev" if settings.held_out else "held_out"
+    _log.info(
+        f"{len(train)} queries with {train.num_candidates} candidates each to "
+        f"train on, {len(held_out)} to measure on; {train.num_truncated} texts "
+        f"truncated to {length} tokens, {train.pairs.num_truncated} pairs to "
+        f"{settings.pair_length}; {chosen.counts['repeated']} repeated rows "
+        "left out."
+    )
+    if chosen.counts["dropped"]:
+        _log.warning(
+            f"{chosen.counts['dropped']} rows are left out because "
+            f"{' or '.join(compared)} contain one of their texts."
+        )
+    source = CandidatesSource(
+        train, held_out, settings.num_buckets, split, pairs
+    )
+    return source, {**chosen.counts, "compared_with": compared, "empty": 0}
+
+
+def _require_same_candidates(settings, rows, dev):
+    """Rejects a dev file whose queries have another number of candidates."""
+    if rows.num_candidates != dev.num_candidates:
+        raise UsageError(
+            f"{', '.join(settings.held_out)}: expected "
+            f"{rows.num_candidates - 1} negatives for each query, as in the "
+            f"training data. Received: {dev.num_candidates - 1}. Use the first "
+            "ones of each: --set data.num_candidates="
+            f"{min(rows.num_candidates, dev.num_candidates)}."
+        )
