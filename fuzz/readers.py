@@ -51,6 +51,7 @@ from kdkit.data.table_layouts import TableLayout
 from kdkit.data.table_layouts import read_table
 from kdkit.data.tables import split_folders
 from kdkit.data.text_files import Corpus
+from kdkit.data.text_files import ParallelLines
 from kdkit.data.text_files import ParallelText
 from kdkit.data.token_files import ConllLayout
 from kdkit.data.token_files import PolyphoneLayout
@@ -198,7 +199,8 @@ def parallel(content, folder):
     if content[:1] == b"t":
         ParallelText(files[:1], ("en", "de")).check()
     else:
-        ParallelText(files).check()
+        reader = ParallelLines if content[:1] == b"l" else ParallelText
+        reader(files).check()
 
 
 def unlabeled(content, folder):

@@ -80,8 +80,8 @@ class EmbedderOptions:
         pages=CANDIDATES,
     )
     pooling: str | None = option(
-        "the pooling of a teacher that does not describe it; with "
-        "--candidates, of a student",
+        "the pooling of a teacher that does not describe it. With "
+        "--candidates, the student's.",
         choices=POOLINGS,
     )
     layers: list[int] | None = option(

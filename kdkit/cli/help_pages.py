@@ -109,10 +109,13 @@ def _pages(parser):
 
 
 def _other_pages(parser, page, everything) -> Iterator[str]:
-    if "set" in parser.options:
-        yield "Fields that can be set: kdkit show RECIPE, kdkit init RECIPE."
+    lines = []
     if not everything and parser.options:
-        yield "All options, in groups: --help-all."
+        lines.append("All options, in groups: --help-all.")
+    if "set" in parser.options:
+        lines.append("Fields that can be set: kdkit init RECIPE.")
+    if lines:
+        yield " ".join(lines)
     if not (everything and page is None):
         others = [one for one in _pages(parser) if one != (page or USUAL)]
         if others:

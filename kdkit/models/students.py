@@ -268,7 +268,7 @@ def _not_above_zero(sizes):
     return problems
 
 
-def copy_blocks(encoder, layers, num_classes=None):
+def copy_blocks(encoder, layers, num_classes=None, dropout=None):
     """Builds a student from an encoder's embeddings and chosen blocks.
 
     All sizes except the depth are the encoder's. The activation is always
@@ -281,6 +281,8 @@ def copy_blocks(encoder, layers, num_classes=None):
             student's order.
         num_classes: int or `None`. Width of the logits; `None` for only the
             encoder. Defaults to `None`.
+        dropout: float or `None`. The student's dropout; `None` for the
+            encoder's. Defaults to `None`.
 
     Returns:
         The family's classifier without preprocessor, or its backbone.
@@ -293,14 +295,15 @@ def copy_blocks(encoder, layers, num_classes=None):
      - [Sanh et al., 2019](https://arxiv.org/abs/1910.01108), section 3
     """
     source = backbone_of(encoder)
-    backbone = keras_hub_backbone(source, num_layers=len(layers))
+    sizes = {} if dropout is None else {"dropout": dropout}
+    backbone = keras_hub_backbone(source, num_layers=len(layers), **sizes)
     initialize_from_teacher(backbone, source, layers)
     if num_classes is None:
         return backbone
     return add_head(backbone, Head("sequence", num_classes))
 
 
-def dropped_layers(embedder, layers):
+def dropped_layers(embedder, layers, dropout=None):
     """Builds an embedder from chosen blocks of another one.
 
     The new embedder has the pooling, the embeddings and the chosen blocks of
@@ -310,6 +313,9 @@ def dropped_layers(embedder, layers):
         embedder: `keras.Model`, the result of `kdkit.models.make_embedder` or
             the model of `kdkit.models.load_embedder`.
         layers: sequence of ints. The blocks, counted from 1, in the new order.
+        dropout: float or `None`. The dropout of the new embedder; `None` for
+            that of the given one. A student that learns vectors needs none.
+            Defaults to `None`.
 
     Returns:
         An embedder with vectors of the same width.
@@ -325,7 +331,9 @@ def dropped_layers(embedder, layers):
     ```
     """
     require_embedder(embedder)
-    return with_encoder(embedder, copy_blocks(embedder, layers))
+    return with_encoder(
+        embedder, copy_blocks(embedder, layers, dropout=dropout)
+    )
 
 
 def with_vocabulary(embedder, tokenizer, own_tokenizer):

@@ -266,7 +266,10 @@ def make_student(
                 f"{student.copy_from!r}. Use --student {student.copy_from}, or "
                 "the teacher's layers."
             )
-        return models.dropped_layers(teacher.model, student.copy_layers)
+        # Each text has a vector of its own to learn, so dropout is only noise.
+        return models.dropped_layers(
+            teacher.model, student.copy_layers, dropout=0.0
+        )
     if student.checkpoint is not None:
         loaded = load_student(settings, teacher)
         models.check_same_ids(teacher.tokenizer, loaded.tokenizer)

@@ -257,8 +257,8 @@ def load_translations(
     )
     if counts["left_out"]:
         _log.warning(
-            f"{counts['left_out']} texts are left out because "
-            f"{' or '.join(compared)} contains them or their sources."
+            f"{counts['left_out']} texts are left out because they, or the "
+            f"texts that they translate, are also in {' or '.join(compared)}."
         )
     source = TranslationSource(
         train,

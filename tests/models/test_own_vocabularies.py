@@ -7,6 +7,7 @@ from encoders import SENTENCES
 from encoders import WORD_PIECES
 from encoders import encoder
 from encoders import tokenizer
+from keras import ops
 
 from kdkit import models
 from kdkit.errors import UsageError
@@ -84,7 +85,7 @@ def test_a_size_that_does_not_fit_the_text_is_refused(size, message):
 def table_of(embedder):
     backbone = models.backbone_of(embedder)
     layer = family_of(backbone).token_embedding(backbone)
-    return np.array(layer.embeddings)
+    return ops.convert_to_numpy(layer.embeddings)
 
 
 @pytest.mark.parametrize("family", ["bert", "distil_bert"])

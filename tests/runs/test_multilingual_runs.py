@@ -248,9 +248,8 @@ def test_texts_of_the_held_out_files_are_left_out(
         source, counts = translations.load_translations(
             made, None, read, read, tmp_path
         )
-    assert "6 texts are left out because the held-out files contains" in (
-        caplog.text
-    )
+    assert "6 texts are left out because they" in caplog.text
+    assert "are also in the held-out files" in caplog.text
     assert counts["dropped"] == 6
     assert len(source.held_out) == 9
     assert len(source.train) == 3 * LINES - 1 - 6
@@ -344,6 +343,16 @@ def test_settings_are_those_of_config_json(settings, finished):
 def test_wrong_settings_are_refused(changes, message, settings):
     with pytest.raises(UsageError, match=message):
         override(settings, changes)
+
+
+def test_a_vocabulary_that_the_student_cannot_read_is_refused(
+    settings, tmp_path
+):
+    sizes = ModelSettings(**SIZES, family="roberta")
+    other = dataclasses.replace(settings, student=sizes)
+    parts = runner.parts_of_embedder(other, tmp_path)
+    with pytest.raises(UsageError, match="RobertaTokenizer.*--tokenizer"):
+        parts.build()
 
 
 def test_the_doctor_checks_a_run_without_writing(settings, tmp_path):
