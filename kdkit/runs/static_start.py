@@ -168,7 +168,11 @@ def read_start(file, shapes: dict) -> dict | None:
         shapes.
     """
     try:
-        with np.load(file, allow_pickle=False) as opened:
+        # NumPy leaves a damaged archive open.
+        with (
+            open(file, "rb") as content,
+            np.load(content, allow_pickle=False) as opened,
+        ):
             arrays = {name: opened[name] for name in shapes}
     except Exception:  # missing, or damaged anywhere in an archive
         return None
