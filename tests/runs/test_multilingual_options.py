@@ -80,7 +80,7 @@ def test_a_checkpoint_has_its_own_vocabulary(place):
     assert settings.data.vocabulary_size is None
     settings = settings_of(*NEW, "--tokenizer", "teacher")
     assert settings.data.vocabulary_size is None
-    assert settings.data.tokenizer == str(place / "teacher")
+    assert settings.data.tokenizer == str((place / "teacher").resolve())
 
 
 def test_languages_without_different_names_are_numbered(place):
