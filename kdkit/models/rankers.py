@@ -61,16 +61,23 @@ def make_ranker(embedder, num_candidates: int, scale: float | None = None):
     require_embedder(embedder)
     if scale is None:
         scale = default_scale(embedder)
+    backbone = backbone_of(embedder)
+    if backbone is embedder:  # a static one, without an encoder
+        logits = _scores(embedder(embedder.input), num_candidates, scale)
+        return keras.Model(embedder.input, logits, name=RANKING)
     pooling = standalone_pooling(embedder)
-    vectors = ops.cast(pooling(pooling.input), "float32")
+    logits = _scores(pooling(pooling.input), num_candidates, scale)
+    head = keras.Model(pooling.input, logits, name=RANKING)
+    return join(backbone, head)
+
+
+def _scores(vectors, num_candidates, scale):
+    vectors = ops.cast(vectors, "float32")
     width = vectors.shape[-1]
     rows = ops.reshape(vectors, (-1, 1 + num_candidates, width))
     products = ops.sum(rows[:, :1] * rows[:, 1:], axis=-1)
-    logits = keras.layers.Rescaling(scale, dtype="float32", name="logits")(
-        products
-    )
-    head = keras.Model(pooling.input, logits, name=RANKING)
-    return join(backbone_of(embedder), head)
+    rescale = keras.layers.Rescaling(scale, dtype="float32", name="logits")
+    return rescale(products)
 
 
 def load_reranker(source) -> LoadedModel:

@@ -65,6 +65,18 @@ def test_scores_are_products_of_the_embedders_vectors(
     )
 
 
+def test_a_static_embedder_has_a_ranker():
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
+    tokenizer = models.word_piece_tokenizer(words, lowercase=True)
+    embedder = models.make_static_embedder(tokenizer, dimensions=4)
+    ranker = models.make_ranker(embedder, CANDIDATES)
+    vectors = np.asarray(embedder(batch())).reshape(QUERIES, 1 + CANDIDATES, -1)
+    expected = 20 * np.einsum("qd,qcd->qc", vectors[:, 0], vectors[:, 1:])
+    np.testing.assert_allclose(ranker(batch()), expected, atol=1e-4)
+    assert describe(ranker).num_classes == CANDIDATES
+    assert not models.is_embedder(ranker)
+
+
 def test_more_padding_changes_no_score():
     ranker = models.make_ranker(make(), CANDIDATES)
     np.testing.assert_allclose(
