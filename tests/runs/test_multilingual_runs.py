@@ -218,11 +218,14 @@ def test_the_run_is_evaluated_exported_and_reported(
     assert result["examples_in_training"] == LINES - LINES // 8
     page = write_report(finished, tmp_path / "report.html").read_text()
     assert "bitext accuracy" in page.replace("_", " ")
-    for kind, name in (("litert", "f.tflite"), ("sentence_transformers", "d")):
+    for kind in ("litert", "sentence_transformers"):
         words = ["export", str(finished), "--format", kind, "--precision"]
-        words += ["fp32", "--output", str(tmp_path / name)]
+        words += ["fp32", "--output", str(tmp_path / "files")]
         assert main(words) == 0
-    loaded = models.load_embedder(tmp_path / "d")
+    assert (tmp_path / "files" / "student-fp32.tflite").is_file()
+    loaded = models.load_embedder(
+        tmp_path / "files" / "student-sentence_transformers"
+    )
     own = models.load_embedder(finished / "student")
     texts = ["die Handlung ist großartig", "the hero", "tolp eht"]
     vectors = [
