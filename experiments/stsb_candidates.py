@@ -6,7 +6,7 @@ the split with similar words (by TF-IDF), of which people scored none 3 or more
 with the query. So they are likely, but not certain, to be worse.
 
     python experiments/stsb_candidates.py glue candidates
-    kdkit train-teacher --task stsb --data-dir glue --epochs 2 \\
+    kdkit train-teacher --task stsb --data-dir glue --epochs 4 \\
         --model all-MiniLM-L6-v2 --run-dir runs/cross_encoder
     kdkit distill reranker_to_embedder --candidates candidates/train.tsv \\
         --dev-candidates candidates/dev.tsv --teacher runs/cross_encoder \\
