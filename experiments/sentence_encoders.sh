@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
-# Small sentence encoders from layers of all-MiniLM-L6-v2, three seeds.
+# Small sentence encoders from all-MiniLM-L6-v2, three seeds.
 #
 #     experiments/sentence_encoders.sh DATA MODEL [SEED...]
 #
-# Students of 3, 2 and 1 layers learn the vectors of 60,000 texts in one epoch
-# (sentence_texts.py writes the texts). STS-B dev is never trained on. The
-# teacher and the untouched layers are measured in every run.
-# sentence_encoders_table.py prints the metrics.
+# Students of 3, 2 and 1 layers learn the vectors of 60,000 texts in one epoch,
+# and a table of token vectors in three (sentence_texts.py writes the texts).
+# STS-B dev is never trained on. The teacher and each student's start are
+# measured in every run. A student of 3 layers with a vocabulary of its own
+# learns the vectors of Multi30k's captions and their translations into German
+# and French. sentence_encoders_table.py prints the metrics.
 set -euo pipefail
 data=$1 model=$2
 shift 2
@@ -14,17 +16,25 @@ seeds=("$@")
 [ $# -gt 0 ] || seeds=(0 1 2)
 out=runs/sentence_encoders
 texts=runs/data/sentences.txt
+captions=$data/multi30k
 
 [ -s $texts ] || python experiments/sentence_texts.py "$data" $texts
 for seed in "${seeds[@]}"; do
     taught=(
-        --texts $texts --teacher "$model" --pooling mean --seed "$seed"
-        --task stsb --data-dir "$data/glue" --cache $out/cache
+        --teacher "$model" --pooling mean --seed "$seed" --cache $out/cache
         --set data.num_buckets=4 --set jit_compile=update
     )
+    of_texts=(--texts $texts --task stsb --data-dir "$data/glue")
     for layers in "1 3 6" "1 6" "6"; do
-        chosen=($layers)
-        kdkit distill sentence_embedding "${taught[@]}" --layers "${chosen[@]}" \
+        read -ra chosen <<< "$layers"
+        kdkit distill sentence_embedding "${taught[@]}" "${of_texts[@]}" \
+            --layers "${chosen[@]}" --learning-rate 6e-4 \
             --run-dir "$out/layers_${#chosen[@]}_seed$seed"
     done
+    kdkit distill static_embedding "${taught[@]}" "${of_texts[@]}" --control \
+        --run-dir "$out/static_seed$seed"
+    kdkit distill multilingual "${taught[@]}" --layers 1 3 6 --epochs 1 \
+        --parallel "$captions"/train.{en,de,fr} \
+        --dev-parallel "$captions"/val.{en,de,fr} \
+        --run-dir "$out/multilingual_seed$seed"
 done
