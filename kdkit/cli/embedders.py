@@ -369,7 +369,8 @@ def _new_settings(options):
     student = _student(options, recipe, teacher)
     stages = recipe.variant(options.parity).stages
     kind = kind_of_data(recipe)
-    if kind == TextsSettings.stage_data and _has_other_width(student, teacher):
+    has_vectors = kind != CandidatesSettings.stage_data
+    if has_vectors and _has_other_width(student, teacher, options.pooling):
         stages = for_other_width(stages)
     return EmbedderSettings(
         recipe=recipe.name,
@@ -476,12 +477,16 @@ def _student(options, recipe: Recipe, teacher):
     return ModelSettings(copy_from=source, copy_layers=layers)
 
 
-def _has_other_width(student, teacher):
+def _has_other_width(student, teacher, pooling):
     """Whether a student's vectors have another width than the teacher's."""
-    if student.copy_from is not None:
+    if student.copy_from is not None or student.static is not None:
         return False
     width = student.hidden_dim
     if student.checkpoint is not None:
         width = saved_size(student.checkpoint, *WIDTHS)
-    known = saved_size(teacher, *WIDTHS)
+    if models.may_have_dense(teacher):
+        loaded = models.load_embedder(teacher, pooling)
+        known = models.embedding_width(loaded.model)
+    else:
+        known = saved_size(teacher, *WIDTHS)
     return width is not None and known is not None and width != known

@@ -45,6 +45,7 @@ _DEFINED_IN = {
     "frozen_pooler": "language_models",
     "has_decoder": "language_models",
     "has_embedder": "places",
+    "may_have_dense": "places",
     "has_encoder": "heads",
     "has_encoder_decoder": "language_models",
     "has_language_model": "language_models",

@@ -107,6 +107,27 @@ def has_embedder(source) -> bool:
     )
 
 
+def may_have_dense(source) -> bool:
+    """Returns whether dense layers may follow an embedder's pooling.
+
+    The width of its vectors is then not that of its encoder.
+
+    Args:
+        source: string or path, as for `has_embedder`.
+    """
+    path = pathlib.Path(source)
+    folders = (path, *map(path.joinpath, ARMS))
+    if any((folder / POOLING_FILE).is_file() for folder in folders):
+        return True
+    return (path / MODULES).is_file() and any(
+        str(entry.get("type")).endswith(".Dense")
+        for entry in read_json(
+            path / MODULES, "the list of a model's parts", kind=list
+        )
+        if isinstance(entry, dict)
+    )
+
+
 def require_pooling(source, pooling: str | None) -> None:
     """Raises an error for a directory that does not describe its pooling.
 

@@ -106,6 +106,19 @@ def test_a_student_of_another_width_learns_similarities(place):
     assert settings.student.hidden_dim == 312
 
 
+def test_dense_layers_decide_the_width_of_a_teachers_vectors(encoder, place):
+    pooling = models.Pooling(dense=[models.DenseSettings(312)])
+    loaded = models.load_embedder(encoder, pooling)
+    wide = (loaded.model, loaded.tokenizer)
+    models.save_embedder(*wide, place / "wide", sequence_length=8)
+    models.save_sentence_transformer(*wide, place / "st", sequence_length=8)
+    for teacher in ("wide", "st"):
+        words = [teacher if one == "teacher" else one for one in NEW]
+        words += ["--student", "tinybert_4_layer_en_uncased"]
+        (objective,) = settings_of(*words).stages[0].objectives
+        assert objective.loss.name == "hidden_state_cosine"
+
+
 def test_an_encoder_as_student_has_the_teachers_pooling(encoder, place):
     pooling = models.Pooling("cls", normalize=False)
     settings = settings_of(*NEW, "--student", str(encoder))
