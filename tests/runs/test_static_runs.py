@@ -20,6 +20,7 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes import TokenVectors
 from kdkit.reporting import write_report
 from kdkit.runs import embedder_parts
+from kdkit.runs import runner
 from kdkit.runs import smoke
 from kdkit.runs.static_start import FILE
 from kdkit.runs.static_start import read_start
@@ -246,7 +247,8 @@ def test_options_that_choose_layers_are_refused(teacher, tmp_path, capsys):
 
 
 def test_the_doctor_does_not_run_the_teacher(settings, tmp_path):
-    findings = embedder_parts.diagnose_embedder(settings, tmp_path / "run")
+    parts = runner.parts_of_embedder(settings, tmp_path / "run")
+    findings = embedder_parts.diagnose_embedder(parts)
     assert not findings.ruinous
     assert not (tmp_path / "run").exists()
 
