@@ -75,13 +75,14 @@ class EmbedderOptions:
         pages=CANDIDATES,
     )
     dev_candidates: list[File] | None = option(
-        "the same, to choose the best epoch on. Defaults to every 20th query "
-        "of --candidates, which is then not used for training.",
+        "queries with documents, to choose the best epoch on. Defaults to "
+        "every 20th query of --candidates, which is then not used for "
+        "training.",
         pages=CANDIDATES,
     )
     pooling: str | None = option(
-        "the pooling of a teacher that does not describe it. With "
-        "--candidates, the student's.",
+        "the pooling of an encoder that does not describe it: the teacher's, "
+        "or with --candidates the student's.",
         choices=POOLINGS,
     )
     layers: list[int] | None = option(
@@ -165,8 +166,8 @@ def reject_embedder_options(options) -> None:
     if given:
         raise UsageError(
             f"{', '.join(given)}: for sentence encoders. Use the recipe "
-            "sentence_embedding or multilingual, or remove it. Received: "
-            f"{options.recipe}."
+            f"{' or '.join(_recipes_with(given) or _recipes_with(()))}, or "
+            f"remove it. Received: {options.recipe}."
         )
 
 
@@ -235,12 +236,27 @@ def _reject_of_other_kinds(options):
     others = {name for names in OF_KIND.values() for name in names}
     given = given_flags(options, sorted(others.difference(OF_KIND[kind])))
     if given:
-        needed = REQUIRED[kind]
+        needed = " and ".join(map(_flag, REQUIRED[kind]))
+        fix = "Remove it"
+        if others := _recipes_with(given):
+            fix += f", or use the recipe {' or '.join(others)}"
         raise UsageError(
-            f"{', '.join(given)} is not for {recipe.name}. Expected "
-            f"{' '.join(map(_flag, needed))}. Remove it, or use another "
-            "recipe."
+            f"{', '.join(given)} is not for {recipe.name}. Expected {needed}. "
+            f"{fix}."
         )
+
+
+def _recipes_with(flags) -> list[str]:
+    """The recipes of sentence encoders that have all these options."""
+    everything = {_flag(name) for names in OF_KIND.values() for name in names}
+    return [
+        name
+        for name, recipe in RECIPES.items()
+        if recipe.trains_embedder
+        and everything.intersection(flags).issubset(
+            map(_flag, OF_KIND[kind_of_data(recipe)])
+        )
+    ]
 
 
 def _reject_decided(options):
@@ -369,8 +385,8 @@ def _new_settings(options):
     student = _student(options, recipe, teacher)
     stages = recipe.variant(options.parity).stages
     kind = kind_of_data(recipe)
-    has_vectors = kind != CandidatesSettings.stage_data
-    if has_vectors and _has_other_width(student, teacher, options.pooling):
+    compares_vectors = kind != CandidatesSettings.stage_data
+    if compares_vectors and _has_other_width(student, teacher, options.pooling):
         stages = for_other_width(stages)
     return EmbedderSettings(
         recipe=recipe.name,

@@ -77,7 +77,8 @@ class TableOptions:
     )
     dev: File | None = option(
         "the table to choose the best epoch on. By default, a tenth of --train "
-        "is set aside, the same examples in every run."
+        "is set aside, the same examples in every run. For sentence encoders: "
+        "a table of scored pairs."
     )
     test: File | None = option(
         "the table for kdkit evaluate --split test", rare=True, pages=TASK
@@ -471,9 +472,11 @@ class TeacherOptions:
     """teacher"""
 
     teacher: list[Model] | None = option(
-        "the teacher, or several with the same tokenizer. A run of kdkit "
-        "train-teacher, a preset directory of a classifier, or a .keras "
-        "file. With --model, a model trained on the task's text."
+        "the teacher, or several on a task, with the same tokenizer. A run of "
+        "kdkit train-teacher, a preset directory of a classifier, or a .keras "
+        "file. With --model, a model trained on the task's text. For "
+        "sentence_embedding, static_embedding and multilingual: a "
+        "sentence-transformers directory, a run or another encoder."
     )
     encoder: Model | None = option(
         "instead of --teacher: fine-tune this encoder first. The teacher is "
@@ -508,14 +511,14 @@ class StudentOptions:
     )
     num_layers: int | None = option(
         "layers of a student that starts from an encoder's. Defaults to half "
-        "of the encoder's.",
+        "of the encoder's, for multilingual to all.",
         pages=ENCODERS,
     )
     control: bool = option(
         "compare with the same student without distillation. It learns from "
         "the labels alone, with the same number of updates. For sentence "
-        "encoders: untouched layers are measured, and random weights learn "
-        "from the texts alone.",
+        "encoders without labels: the student before training is measured, and "
+        "random weights learn from the texts alone.",
         default=False,
         pages=ENCODERS,
     )

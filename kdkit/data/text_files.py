@@ -461,5 +461,5 @@ def _different_counts(*paths):
             f"{count} in {path}"
             for path, count in zip(paths, counts, strict=True)
         )
-        + "."
+        + ". Compare the files, and add the missing lines."
     )

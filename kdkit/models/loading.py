@@ -188,6 +188,13 @@ def load_tokenizer(source):
         return read_word_pieces(path)
     if path.suffix == ".json":
         return read_byte_pairs(path)
+    if path.is_file():
+        raise UsageError(
+            f"{path} is not a tokenizer. Expected word pieces, one per line "
+            "(.txt), byte pairs with the merges next to them (.json), a run or "
+            f"a preset directory. Received: a file that ends in {path.suffix!r}"
+            ". Pass one of these, or rename the file."
+        )
     if (path / TOKENIZER_DIRECTORY).is_dir():
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     path = find_preset_directory(path, needs_weights=False)

@@ -313,8 +313,8 @@ def require_reranker(source) -> None:
     count = num_classes_at(source)
     if count is not None and count > 2:
         raise UsageError(
-            f"{source} has {count} classes. {expected}. Received: a classifier "
-            "without one score. Use another one."
+            f"{source} has {count} classes. {expected}. Pass another "
+            "teacher, such as a run of kdkit train-teacher on --task stsb."
         )
 
 

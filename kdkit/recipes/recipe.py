@@ -143,9 +143,12 @@ class Recipe:
         if parity is None:
             return self
         if parity not in self.parities:
+            expected = "Remove it."
+            if self.parities:
+                names = sorted(self.parities)
+                expected = f"Expected one of {names}, or omit it."
             raise UsageError(
-                f"Recipe {self.name!r} has no parity {parity!r}. Expected one "
-                f"of {sorted(self.parities) or 'none'}, or omit it."
+                f"Recipe {self.name!r} has no parity {parity!r}. {expected}"
             )
         return dataclasses.replace(
             self, **{"parities": {}, **self.parities[parity]}

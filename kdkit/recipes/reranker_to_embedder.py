@@ -14,9 +14,9 @@ distribution over them (KL divergence).
 The candidates are a table with the columns `query`, `positive`, `negative`,
 and further ones `negative_2`..., or JSON lines. The teacher is a classifier of
 pairs with one score, such as a run of `kdkit train-teacher --task stsb`, or two
-classes. Each pair is scored once; the scores are cached in RUN/teacher_cache.
+classes. Each pair is scored once. The scores are cached in RUN/teacher_cache.
 
-`--parity margin_mse` has the loss of the paper alone.
+`--parity margin_mse` uses only the loss of the paper.
 
 Smoke run: `kdkit distill reranker_to_embedder --smoke --run-dir RUN`.
 
@@ -54,8 +54,8 @@ def _stages(*objectives):
 def without_scores(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     """Returns the control without a teacher, with as many updates.
 
-    Its loss is the cross-entropy of the relevant candidate among all of a
-    query.
+    Its loss is the cross-entropy of the relevant document among a query's
+    candidates.
 
     Args:
         stages: tuple of `Stage`.

@@ -1,16 +1,15 @@
-"""Static embedding: a sentence encoder without layers learns a large one's.
+"""Static embedding: a table of token vectors learns a sentence encoder's.
 
 The student is a table with one vector for each token: the vector of a text is
-the mean of its tokens' vectors. Nothing else is computed, so a text needs
-microseconds on any processor, and the file is the table.
+the mean of its tokens' vectors. There is no transformer to run.
 
     kdkit distill static_embedding --texts captions.txt reviews.txt \\
         --teacher all-MiniLM-L6-v2 --task stsb --data-dir GLUE \\
         --run-dir runs/static
 
-The table starts from the teacher: its vector of each token alone, in one pass
-over the vocabulary, reduced to 240 principal components and weighted by how
-rare the token is in the texts (SIF: Arora, Liang and Ma, 2017,
+The table starts from the teacher's vector of each token alone, computed in one
+pass over the vocabulary, reduced to 240 principal components and weighted by
+how rare the token is in the texts (SIF: Arora, Liang and Ma, 2017,
 https://openreview.net/forum?id=SyK00v5xx). Then the student's vector of a text
 moves towards the teacher's vector of the same text, reduced by the same
 components (Reimers and Gurevych, 2020, https://arxiv.org/abs/2004.09813).

@@ -350,6 +350,11 @@ def _unknown(path, exporter, size):
     )
 
 
+EMBEDDING_TITLES = {
+    "texts": "texts of",
+    "translations": "translations of",
+    "candidates": "queries with candidates of",
+}
 AGREEMENTS = {
     "same_top_class": Column("same class", "%"),
     "smallest_cosine": Column("smallest cosine", "of a vector"),
@@ -464,7 +469,7 @@ def _metadata(folder, records, arm, files, license, metrics):
         ]
         if names:
             about["base_model"] = names[-1]
-        if records.task in GLUE:
+        if records.task in GLUE and records.embedding_data is None:
             about["datasets"] = ["nyu-mll/glue"]
         if metrics:
             about["metrics"] = metrics
@@ -487,15 +492,22 @@ def _training(records):
         if sources:
             text.append(f"from {sources[-1]}")
         facts.append(("Teacher", ", ".join(filter(None, text)) or NOT_RUN))
-    if records.task:
+    settings = records.config.get("data") or {}
+    names = ", ".join(
+        pathlib.PurePath(name).name for name in settings.get("files") or ()
+    )
+    if records.embedding_data is not None:  # a task only measures these
+        data = EMBEDDING_TITLES[records.embedding_data]
+        data = f"{data} {names}" if names else "generated sentences"
+        facts.append(("Training data", data))
+    elif records.task:
         data = f"the training rows of {records.task}"
-        rows = (records.config.get("data") or {}).get("max_train_rows")
+        rows = settings.get("max_train_rows")
         if rows:
             data = f"the first {rows} training rows of {records.task}"
         facts.append(("Training data", data))
-    elif names := (records.config.get("data") or {}).get("files"):
-        data = ", ".join(pathlib.PurePath(name).name for name in names)
-        facts.append(("Training data", f"texts of {data}"))
+    elif names:
+        facts.append(("Training data", f"texts of {names}"))
     return facts
 
 

@@ -18,6 +18,7 @@ from kdkit.errors import shortened
 from kdkit.io.reading import MAX_SETTINGS_BYTES
 from kdkit.io.reading import json_lines
 from kdkit.io.reading import read_json
+from kdkit.recipes.stages import EMBEDDING_DATA
 from kdkit.runs.event_fields import LARGEST
 from kdkit.runs.event_fields import fits_64_bits
 from kdkit.runs.events import ARMS
@@ -106,6 +107,14 @@ class RunRecords:
     def task(self) -> str:
         """The name of the task, empty if the configuration has none."""
         return str((self.config.get("data") or {}).get("task") or "")
+
+    @property
+    def embedding_data(self) -> str | None:
+        """The data that a sentence encoder learned from, `None` for others."""
+        stages = self.config.get("stages")
+        first = stages[0] if isinstance(stages, list) and stages else None
+        data = first.get("data") if isinstance(first, dict) else None
+        return data if data in EMBEDDING_DATA else None
 
     @property
     def name(self) -> str:

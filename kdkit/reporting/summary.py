@@ -236,7 +236,11 @@ def _compared_with_control(records, metric):
     if control is None:
         return "the same student without a teacher was not run"
     shown = metric_format(metric)
-    text = f"the same student without a teacher: {shown.text(control)}"
+    evaluation = best_evaluation(records, "control")
+    called = "the same student without a teacher"
+    if evaluation is not None and evaluation.stage is None:
+        called = "the student before training"  # a control without stages
+    text = f"{called}: {shown.text(control)}"
     if student is None or _problems(records, metric):
         return text
     distance = abs(student - control)

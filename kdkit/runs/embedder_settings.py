@@ -120,9 +120,9 @@ class EmbedderSettings:
         is_measured = self.data.task or self.trains_control
         if self.has_control and data == "texts" and not is_measured:
             problems.append(
-                "the control of layers that stay untouched is their "
-                "measurement, which needs scored pairs. Pass --task or --dev, "
-                "or remove --control"
+                "the control is the student before training, which is only "
+                "measured, so it needs scored pairs. Pass --task or --dev, or "
+                "remove --control"
             )
         if problems:
             raise UsageError(f"Recipe {self.recipe!r}: {'; '.join(problems)}.")

@@ -34,8 +34,8 @@ class CandidatesSettings:
             to hold out queries of `files`.
         held_out_every: int. Without `held_out`, one in so many queries is held
             out, beginning with the first.
-        num_candidates: int or `None`. Use the positive and the first negatives
-            of each query, so many together. `None` for all.
+        num_candidates: int or `None`. The number of candidates to use of each
+            query: the positive and the first negatives. `None` for all.
         scale: float or `None`. The factor of the products of the student's
             vectors, which are its scores. `None` for 20 if the vectors have
             length 1, and 1 for other vectors.
@@ -47,7 +47,9 @@ class CandidatesSettings:
             Longer texts are truncated.
         pair_length: int. The largest sequence length of a query with a
             candidate, for the teacher.
-        num_buckets: int or `None`, as in `DataSettings`.
+        num_buckets: int or `None`. The number of different lengths that batches
+            are padded to. XLA compiles each length once. `None` to pad every
+            batch to its largest length.
 
     Raises:
         UsageError: (a `ValueError`) if a number is impossible, or `dev_split`

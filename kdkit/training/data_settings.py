@@ -246,7 +246,9 @@ class TextsSettings:
         dev_split: string. The split that chooses the best epoch.
         sequence_length: int. The largest sequence length in tokens. Longer
             texts are truncated.
-        num_buckets: int or `None`, as in `DataSettings`.
+        num_buckets: int or `None`. The number of different lengths that batches
+            are padded to. XLA compiles each length once. `None` to pad every
+            batch to `sequence_length`.
         max_texts: int or `None`. Use only so many first lines. `None` for all.
         held_out_every: int. Without a task, one in so many texts is held out.
 

@@ -40,11 +40,14 @@ class TranslationsSettings:
         vocabulary_size: int or `None`. Train a vocabulary of so many word
             pieces on the texts to train on, at most on the first 2 million.
             `None` if `tokenizer` is given or the student has a vocabulary.
-        task, data_dir, table, dev_split: as in `TextsSettings`. The scored
-            pairs are in the teacher's language.
+        task, data_dir, table: as in `TextsSettings`. The scored pairs are in
+            the teacher's language.
+        dev_split: string. The split of `task`.
         sequence_length: int. The largest sequence length in tokens. Longer
             texts are truncated.
-        num_buckets: int or `None`, as in `DataSettings`.
+        num_buckets: int or `None`. The number of different lengths that batches
+            are padded to. XLA compiles each length once. `None` to pad every
+            batch to `sequence_length`.
         max_texts: int or `None`. Use only so many first lines. `None` for all.
 
     Raises:
@@ -84,7 +87,8 @@ class TranslationsSettings:
                     raise UsageError(
                         "The texts to train and to measure on need the same "
                         f"languages. Received: {len(self.files)} files to "
-                        f"train on, {len(self.held_out)} to measure on."
+                        f"train on, {len(self.held_out)} to measure on. Name a "
+                        "file for each language in both."
                     )
             with check():
                 if None not in (self.tokenizer, self.vocabulary_size):

@@ -52,6 +52,28 @@ def test_card_has_the_runs_numbers(run):
     assert "not run | not run | not run" not in card.partition("## Files")[2]
 
 
+@pytest.mark.parametrize(
+    ("data", "files", "expected"),
+    [
+        ("texts", ["a/train.en"], "Training data: texts of train.en"),
+        ("candidates", ["b.tsv"], "queries with candidates of b.tsv"),
+        ("translations", [], "Training data: generated sentences"),
+    ],
+)
+def test_the_task_of_a_sentence_encoder_is_no_training_data(
+    data, files, expected, run
+):
+    config = {
+        **run.config,
+        "stages": [{"name": "distillation", "data": data}],
+        "data": {"files": files, "task": "stsb"},
+    }
+    card = card_of(dataclasses.replace(run, config=config))
+    assert expected in card
+    assert "rows of stsb" not in card
+    assert "nyu-mll/glue" not in card
+
+
 def test_license_is_the_teachers_or_the_users_and_stays(run, tmp_path):
     checkpoint = tmp_path / "checkpoint"
     checkpoint.mkdir()

@@ -261,6 +261,16 @@ def test_verdict_says_that_distilling_did_not_help(make_distillation):
     )
 
 
+def test_verdict_names_a_control_that_was_not_trained(make_run):
+    run = make_run("run", {"recipe": "static_embedding", "teacher": "x"})
+    run.evaluation("teacher", None, None, 0.9)
+    run.evaluation("student", "distillation", 1, 0.85)
+    run.evaluation("control", None, None, 0.8)
+    assert verdict(read_run(run.run_dir)).endswith(
+        "; the student before training: 80.0 %, 5.0 points less."
+    )
+
+
 def test_verdict_says_what_was_not_run(make_run):
     run = make_run("run", {"recipe": "tinybert", "teacher": "x"})
     assert verdict(read_run(run.run_dir)) == "Nothing has been evaluated yet."

@@ -89,6 +89,15 @@ def test_a_checkpoint_has_its_own_vocabulary(place):
     assert settings.data.tokenizer == str((place / "teacher").resolve())
 
 
+def test_a_student_of_another_width_learns_similarities(place):
+    (stage,) = settings_of(
+        *NEW, "--student", "tinybert_4_layer_en_uncased"
+    ).stages
+    assert [one.name for one in stage.objectives] == [
+        "similarity_kl_divergence"
+    ]
+
+
 def test_languages_without_different_names_are_numbered(place):
     words = [*NEW[:2], "train.en", "val.en", *NEW[4:]]
     assert settings_of(*words).data.languages == ("1", "2")
@@ -98,7 +107,9 @@ def test_languages_without_different_names_are_numbered(place):
     ("words", "message"),
     [
         (["multilingual", "--run-dir", "run"], "Missing: --parallel, --te"),
-        ([*NEW, "--texts", "train.en"], "--texts is not for multilingual"),
+        ([*NEW, "--texts", "train.en"],
+         "--texts is not for multilingual. Expected --parallel and --teacher. "
+         "Remove it, or use the recipe sentence_embedding or static_embedding"),
         ([*NEW, "--tokenizer", "a.txt", "--vocabulary-size", "9"], "both"),
         ([*NEW, "--dev-parallel", "val.en"], "at least two"),
         ([*NEW, "--parity", "layers"], "no parity"),
@@ -114,9 +125,13 @@ def test_wrong_options_are_refused(words, message, place):
 @pytest.mark.parametrize(
     ("files", "message"),
     [
-        (["train.en", "short.de"], "Received: 2 in"),
+        (["train.en", "short.de"], "add the missing lines"),
         (["train.en", "empty.de"], "No translation in"),
         (["train.en", "missing.de"], "missing.de"),
+        (
+            ["train.en", "train.de", "--tokenizer", "val.en"],
+            "val.en is not a tokenizer. Expected word pieces",
+        ),
         (["train.en", "train.de"], "fewer word pieces"),
     ],
 )
