@@ -43,12 +43,6 @@ NEW = ["multilingual", "--parallel", "train.en", "train.de", "--teacher",
        "teacher", "--run-dir", "run"]  # fmt: skip
 
 
-def test_a_student_of_another_width_learns_similarities(place):
-    settings = settings_of(*NEW, "--student", "tinybert_4_layer_en_uncased")
-    (objective,) = settings.stages[0].objectives
-    assert objective.loss.name == "similarity_kl_divergence"
-
-
 def test_options_are_settings(place):
     settings = settings_of(
         *NEW, "--dev-parallel", "val.en", "val.de", "--vocabulary-size", "90",
