@@ -88,6 +88,7 @@ EMBEDDERS = {
 }
 # Options that tables have fields for, or that are useless in a file.
 LEFT_OUT = ("recipe", "config", "smoke", "stages", "model")
+OF_LAYERS = ("student", "num_layers", "layers")  # a table has none
 # Fields that would turn a stage into another one.
 FIXED = (
     "name",
@@ -174,6 +175,8 @@ def toml(options) -> str:
         lines += _comment(declared[name].help)
         lines.append(f"{name} = {_value(value)}")
     left_out = {*LEFT_OUT, *needed, *names_in(StageOptions)}
+    if isinstance(recipe.student, TokenVectors):
+        left_out.update(OF_LAYERS)
     for name, one in declared.items():
         if name in left_out or page not in one.pages or name == "set":
             continue

@@ -90,18 +90,6 @@ def read_candidates(
     return Candidates(queries, documents)
 
 
-def require_columns(file) -> None:
-    """Requires that a file exists and has the columns of candidates.
-
-    Args:
-        file: path.
-
-    Raises:
-        UsageError: (a `ValueError`) if it does not.
-    """
-    _open(pathlib.Path(file))
-
-
 def _open(path):
     """The table, and its columns of negatives; none for a column of lists."""
     if not path.exists():

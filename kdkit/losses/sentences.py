@@ -379,8 +379,10 @@ class Matryoshka(DistillationLoss):
             raise UsageError(
                 f"The loss {self.name!r} compares prefixes that are wider than "
                 f"the vectors. Expected dimensions of at most {width}. "
-                f"Received: dimensions={self.dimensions}. Remove the larger "
-                "ones, or use a student with wider sentence embeddings."
+                f"Received: dimensions={self.dimensions}. Pass smaller ones "
+                f"(on the command line stages.NAME.objectives.{self.name}.loss."
+                "dimensions=[...]), or use a student with wider sentence "
+                "embeddings."
             )
 
     def get_config(self):

@@ -290,7 +290,7 @@ def _about_texts(event, config):
         )
     return (
         f"The student learned from the vectors of {texts}, without those held "
-        "out to measure the loss on. They were not compared with data for "
+        "out to measure on. They were not compared with data for "
         f"evaluation. {repeated:,} more were left out, because they are "
         "repeated."
     )

@@ -284,7 +284,7 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
         distribution.barrier()  # the chief finished it
         return
     _require_free(path)
-    is_new = not path.exists()
+    new = [one for one in (path, *path.parents) if not one.exists()]
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
     busy = (
@@ -302,8 +302,8 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
             distribution.barrier()
             yield run
         except BaseException:
-            if is_new:
-                _remove_if_empty(path)
+            if new:
+                _remove_if_empty(*new)
             raise
         distribution.barrier()
 
@@ -361,12 +361,13 @@ def _require_empty(path):
         )
 
 
-def _remove_if_empty(path):
-    """Removes a run directory without settings, if it is empty."""
+def _remove_if_empty(path, *parents):
+    """Removes a run directory without settings, and empty new parents."""
     with contextlib.suppress(OSError):  # another process may use it by now
         if [item.name for item in path.iterdir()] == [LOCK]:
             (path / LOCK).unlink()
-            path.rmdir()
+            for directory in (path, *parents):
+                directory.rmdir()
 
 
 def is_finished(path) -> bool:

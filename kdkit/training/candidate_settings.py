@@ -8,7 +8,6 @@ from kdkit.data import Candidates
 from kdkit.data import LabeledTable
 from kdkit.data import load_candidates
 from kdkit.data import read_candidates
-from kdkit.data.candidates import require_columns
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.settings import too_small
@@ -93,21 +92,16 @@ class CandidatesSettings:
             with check():
                 require_dev(self.dev_split)
 
-    @property
-    def all_files(self) -> tuple[str, ...]:
-        """The files to train and to measure on."""
-        return (*self.files, *self.held_out)
-
     def check(self) -> None:
-        """Requires that the files exist and have the columns of candidates.
+        """Reads the files.
 
         Raises:
-            UsageError: with all missing files and columns.
+            UsageError: with all mistakes in the files.
         """
         with all_mistakes() as check:
-            for file in self.all_files:
+            for files in filter(None, (self.files, self.held_out)):
                 with check():
-                    require_columns(file)
+                    read_candidates(files, self.num_candidates)
 
     def read(self, held_out: bool = False) -> Candidates:
         """Returns the queries of `files`, or those of `held_out`.

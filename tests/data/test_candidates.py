@@ -9,6 +9,7 @@ import pytest
 from kdkit.data import load_candidates
 from kdkit.data import read_candidates
 from kdkit.errors import UsageError
+from kdkit.training.candidate_settings import CandidatesSettings
 
 HEADER = "query\tpositive\tnegative\tnegative_2\n"
 ROWS = [("a dog", "A dog runs.", "A cat.", "Rain."),
@@ -106,3 +107,13 @@ def test_generated_queries_share_most_words_with_the_relevant_sentence():
             for one in documents
         ]
         assert shares[0] == max(shares)
+
+
+def test_settings_report_mistakes_in_rows_of_all_files(tmp_path):
+    rows = [ROWS[0], ("a dog", " ", "A cat.", "Rain.")]
+    files = [str(table(tmp_path / name, rows)) for name in ("a.tsv", "b.tsv")]
+    with pytest.raises(UsageError) as raised:
+        CandidatesSettings((files[0],), (files[1],)).check()
+    message = str(raised.value)
+    assert message.count("line 3: expected a text as positive") == 2
+    assert all(file in message for file in files)

@@ -195,3 +195,9 @@ def test_mistakes_in_a_file_are_reported(text, message, folder):
     (folder / "my.toml").write_text(text)
     with pytest.raises(UsageError, match=message):
         distill_settings(parsed("my.toml", "--run-dir", "run"))
+
+
+def test_a_table_of_token_vectors_has_no_options_for_layers():
+    text = toml(Options(recipe="static_embedding"))
+    assert "num_layers = " not in text
+    assert "# student = " not in text

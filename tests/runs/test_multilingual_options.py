@@ -130,10 +130,10 @@ def test_wrong_options_are_refused(words, message, place):
     ],
 )
 def test_wrong_files_are_refused(files, message, place, capsys):
-    words = [*NEW[:2], *files, *NEW[4:]]
+    words = [*NEW[:2], *files, *NEW[4:-1], "runs/new"]
     assert main(["distill", *words]) == 2
     assert message in capsys.readouterr().err
-    assert not (place / "run" / "config.json").exists()
+    assert not (place / "runs").exists()
 
 
 def test_the_page_of_options_is_that_of_sentence_encoders(capsys):
