@@ -41,6 +41,7 @@ from kdkit.models.hugging_face_weights import tensor_name
 from kdkit.models.language_models import checkpoint_language_model
 from kdkit.models.language_models import has_masked_lm_head
 from kdkit.models.loading import holds_plain_encoder
+from kdkit.models.loading import load_tokenizer
 from kdkit.models.loading import require_convertible
 from kdkit.models.model_directories import require_model_directory
 from kdkit.models.model_directories import require_weights
@@ -331,8 +332,11 @@ def static_start(content, folder):
 def _static_module():
     """The files of a static embedder."""
     with tempfile.TemporaryDirectory() as folder:
-        embedder = make_static_embedder(TOKENIZER, 4)
-        save_static_module(embedder, TOKENIZER, pathlib.Path(folder), 8)
+        pieces = pathlib.Path(folder, "pieces.txt")
+        pieces.write_text("\n".join(TOKENIZER.get_vocabulary()))
+        tokenizer = load_tokenizer(pieces)
+        embedder = make_static_embedder(tokenizer, 4)
+        save_static_module(embedder, tokenizer, pathlib.Path(folder), 8)
         return PART.join(
             pathlib.Path(folder, name).read_bytes()
             for name in ("tokenizer.json", "model.safetensors")
