@@ -472,7 +472,7 @@ class TeacherOptions:
     """teacher"""
 
     teacher: list[Model] | None = option(
-        "the teacher, or several on a task, with the same tokenizer. A run of "
+        "the teacher, or several on a task. These have one tokenizer. A run of "
         "kdkit train-teacher, a preset directory of a classifier, or a .keras "
         "file. With --model, a model trained on the task's text. For "
         "sentence_embedding, static_embedding and multilingual: a "

@@ -156,15 +156,16 @@ def flat(nested, prefix=""):
     return found
 
 
-def check_keys(name, key, nested, table):
+def check_keys(name, key, nested, table, tolerance=TOLERANCE):
     """Compares flat numbers and words, after the renaming of their keys.
 
     Args:
         table: string. The part of renamed_keys.json: `"config"` or `"events"`.
+        tolerance: float, as in `check`.
     """
     table = json.loads(RENAMED.read_text())[table]
     values = in_old_spelling(flat(nested), table)
-    check(name, key, values, removed=table["removed"])
+    check(name, key, values, tolerance, table["removed"])
 
 
 def in_old_spelling(values, table):
