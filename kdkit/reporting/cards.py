@@ -25,6 +25,7 @@ from kdkit.reporting.formatting import millions
 from kdkit.reporting.formatting import portable_path
 from kdkit.reporting.notes import provenance
 from kdkit.reporting.notes import run_notes
+from kdkit.reporting.records import EMBEDDING_TITLES
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import ExportedFile
 from kdkit.reporting.selection import best_evaluation
@@ -350,11 +351,6 @@ def _unknown(path, exporter, size):
     )
 
 
-EMBEDDING_TITLES = {
-    "texts": "texts of",
-    "translations": "translations of",
-    "candidates": "queries with candidates of",
-}
 AGREEMENTS = {
     "same_top_class": Column("same class", "%"),
     "smallest_cosine": Column("smallest cosine", "of a vector"),

@@ -18,7 +18,6 @@ from kdkit.errors import shortened
 from kdkit.io.reading import MAX_SETTINGS_BYTES
 from kdkit.io.reading import json_lines
 from kdkit.io.reading import read_json
-from kdkit.recipes.stages import EMBEDDING_DATA
 from kdkit.runs.event_fields import LARGEST
 from kdkit.runs.event_fields import fits_64_bits
 from kdkit.runs.events import ARMS
@@ -31,6 +30,12 @@ from kdkit.runs.predictions import read_predictions
 CONFIG_FILE = "config.json"
 EVENTS_FILE = "metrics.jsonl"
 OWN_TEACHER = "teacher_run"
+# The data of sentence encoders' stages, in words.
+EMBEDDING_TITLES = {
+    "texts": "texts of",
+    "translations": "translations of",
+    "candidates": "queries with candidates of",
+}
 # Names of directories of one seed, and of steps before a command's own run.
 SEED = re.compile(r"(?:^|[_-])seed[_-]?(\d+)$")
 STEP = re.compile("(pretrained|teacher|general)_run")
@@ -114,7 +119,7 @@ class RunRecords:
         stages = self.config.get("stages")
         first = stages[0] if isinstance(stages, list) and stages else None
         data = first.get("data") if isinstance(first, dict) else None
-        return data if data in EMBEDDING_DATA else None
+        return data if data in EMBEDDING_TITLES else None
 
     @property
     def name(self) -> str:

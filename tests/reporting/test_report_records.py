@@ -4,6 +4,8 @@ import json
 import pytest
 
 from kdkit.errors import UsageError
+from kdkit.recipes.stages import EMBEDDING_DATA
+from kdkit.reporting.records import EMBEDDING_TITLES
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import Setting
 from kdkit.reporting.selection import best_evaluation
@@ -278,3 +280,7 @@ def test_records_need_no_keras(run_python, distillation_run):
         "('keras', 'tensorflow', 'matplotlib.pyplot')]))"
     )
     assert json.loads(found) == []
+
+
+def test_every_kind_of_embedding_data_has_words():
+    assert set(EMBEDDING_TITLES) == set(EMBEDDING_DATA)
