@@ -7,8 +7,8 @@ import comparing_goldens
 import numpy as np
 from runs import RUNS
 
-# Processors with other instructions round sums differently, and training goes on
-# from there: up to 8e-6 were seen in losses and 5e-6 in sums of weights.
+# Processors with other instructions round sums differently. After training, the
+# losses differed by up to 8e-6 and sums of weights by 5e-6.
 OF_RUNS = 1e-5
 PRECISIONS = ("fp32", "fp16", "int8")
 # Fields of events that say when, how long, how large, or which file.
