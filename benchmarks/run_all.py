@@ -34,6 +34,7 @@ SCRIPTS = (
     "augmentation.py",
     "cached_step.py",
     "cached_text.py",
+    "cached_embedding.py",
     "cached_memory.py",
     "allocation.py",
     "padding.py",
