@@ -30,6 +30,7 @@ LATE = (
     "kdkit.runs.embedder_parts",
     "kdkit.runs.multilingual_parts",
     "kdkit.runs.ranker_parts",
+    "kdkit.runs.static_start",
     "kdkit.runs.task_parts",
     "kdkit.runs.text_parts",
     "kdkit.runs.runner",

@@ -32,7 +32,6 @@ from kdkit.runs.log import decide
 from kdkit.runs.log import format_metrics
 from kdkit.runs.log import log_model
 from kdkit.runs.pipeline import place_of_step
-from kdkit.runs.static_start import StaticStart
 from kdkit.taps import own_names
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.embedding_data import load_texts
@@ -51,7 +50,6 @@ class EmbedderParts(Parts):
     def __init__(self, settings, place, pretrained=None):
         super().__init__(settings, place, pretrained)
         self.task = open_pairs(settings.data)
-        self._start = None  # of a static student
         self.teacher_place = settings.teacher
         if not isinstance(settings.teacher, str):
             self.teacher_place = str(place_of_step(place, "teacher"))
@@ -109,19 +107,14 @@ class EmbedderParts(Parts):
                     )
                 self._length = self._fitting_length(self.teacher.model)
                 self.tokenizer = self.make_tokenizer()
-                self._compared = self.teacher.model
-                if settings.student.static is not None:
-                    with self.distribution.scope(), own_names():
-                        self._start = StaticStart(
-                            self.teacher, settings.student.static
-                        )
-                    self._compared = self._start.teacher
-                self._student = self._make("student")
+                with self.distribution.scope(), own_names():
+                    self._compared = self.make_compared()
+                self.student = self._make("student")
                 with self.distribution.scope():
                     require_fitting_objectives(
-                        settings.stages, self._compared, self._student
+                        settings.stages, self._compared, self.student
                     )
-        self._forward = make_forward(self.teacher.model)
+        self.forward = make_forward(self.teacher.model)
 
     def _make(self, arm):
         """An arm's model, with the same weights at the start for each arm."""
@@ -136,10 +129,12 @@ class EmbedderParts(Parts):
         """Returns the student's tokenizer. The teacher is loaded before."""
         return self.teacher.tokenizer
 
+    def make_compared(self) -> keras.Model:
+        """Returns the model whose vectors the student learns."""
+        return self.teacher.model
+
     def make_student(self) -> keras.Model:
         """Returns the sentence encoder to train, with its first weights."""
-        if self._start is not None:
-            return self._start.make_student()
         return make_student(self.settings, self.teacher)
 
     def _fitting_length(self, model):
@@ -167,11 +162,14 @@ class EmbedderParts(Parts):
             "the texts", self.settings.data, self.tokenizer, findings
         )
 
+    def read_components(self):
+        """Returns the components that cached vectors are reduced to, or `None`.
+
+        All processes call it.
+        """
+
     def open_caches(self):
-        components = None
-        if self._start is not None:
-            self._start.prepare(self.place, self._forward, self.distribution)
-            components = self._start.components
+        components = self.read_components()
         if self.settings.cache is not None:
             self.caches = TeacherCaches(
                 self.cache_settings,
@@ -182,44 +180,54 @@ class EmbedderParts(Parts):
             )
 
     def load(self, run):
-        self._source, self._counts = load_texts(
+        self.source, self._counts = load_texts(
             self.settings.data, self.task, self.tokenizer, self.place / TEXTS
         )
-        if self._start is not None:
-            self._start.read_texts(self._source.train)
-            with self.distribution.scope():
-                self._start.set_table(self._student)
 
     def measure(self, run):
         if not run.events(Unlabeled):
             run.log(Unlabeled(**self._counts))
-        if not self._source.measures_start:
+        if not self.source.measures_start:
             return
-        start = make_forward(models.in_policy(self._student, "float32"))
-        for arm, forward, what in (
-            ("teacher", self._forward, "teacher"),
-            ("student", start, "student before training"),
-        ):
-            known = [
-                event
-                for event in run.events(Evaluation)
-                if (event.arm, event.stage) == (arm, None)
-            ]
-            if known:
+        known = {
+            event.arm for event in run.events(Evaluation) if event.stage is None
+        }
+        for arm, measured in self.measurements().items():
+            if arm in known:
                 continue
-            found = self._source.measure(arm, forward)
+            found = measured()
             run.log(Evaluation(arm=arm, stage=None, epoch=None, **found))
+            what = "teacher" if arm == "teacher" else "student before training"
             _log.info(
                 f"{what}: {format_metrics(found['metrics'])} on "
                 f"{found['split']}."
             )
+
+    def measurements(self) -> dict:
+        """Returns what is measured before training.
+
+        All processes call it.
+
+        Returns:
+            A dict from `"teacher"` and `"student"` to a function that returns
+            the fields of an `"evaluation"` event.
+        """
+        measure = self.source.measure
+        return {
+            "teacher": lambda: measure("teacher", self.forward),
+            "student": lambda: measure("student", self.start_forward()),
+        }
+
+    def start_forward(self):
+        """Returns the forward pass of the student before training."""
+        return make_forward(models.in_policy(self.student, "float32"))
 
     @property
     def arms(self):
         return tuple(self.settings.arms)
 
     def legs(self, run, name):
-        settings, model = self.settings, self._student
+        settings, model = self.settings, self.student
         if name != "student":
             model = self._make(name)
         log_model(run, name, model, settings.student)
@@ -228,7 +236,7 @@ class EmbedderParts(Parts):
             Leg(
                 model,
                 [self._compared],
-                self._source,
+                self.source,
                 settings.arms[name],
                 caches=self.caches,
                 on_text=True,

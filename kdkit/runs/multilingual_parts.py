@@ -69,7 +69,7 @@ class MultilingualParts(EmbedderParts):
     def load(self, run):
         if self._is_trained and not run.is_read_only:
             save_trained_tokenizer(self.tokenizer, self.place / TOKENIZER)
-        self._source, self._counts = load_translations(
+        self.source, self._counts = load_translations(
             self.settings.data,
             self.task,
             self.tokenizer,

@@ -1,7 +1,5 @@
 """The parts of runs in which a sentence encoder learns from a cross-encoder."""
 
-import logging
-
 import keras
 import numpy as np
 
@@ -14,11 +12,8 @@ from kdkit.runs.build import require_fitting_objectives
 from kdkit.runs.embedder_parts import TEXTS
 from kdkit.runs.embedder_parts import EmbedderParts
 from kdkit.runs.embedder_settings import EmbedderSettings
-from kdkit.runs.events import Evaluation
-from kdkit.runs.events import Unlabeled
 from kdkit.runs.inputs import files_digest
 from kdkit.runs.inputs import model_digest
-from kdkit.runs.log import format_metrics
 from kdkit.runs.log import log_model
 from kdkit.taps import ModelShape
 from kdkit.taps import own_names
@@ -26,9 +21,7 @@ from kdkit.training.candidate_data import ScoreCaches
 from kdkit.training.candidate_data import load_rows
 from kdkit.training.making import DATA_LENGTH
 from kdkit.training.making import require_length
-from kdkit.training.task_data import make_forward
 
-_log = logging.getLogger(__name__)
 PAIR_LENGTH = "--set data.pair_length="
 HELD_OUT = "queries to measure on"
 
@@ -58,12 +51,12 @@ class RankerParts(EmbedderParts):
                     settings.data.pair_length, self.teacher.model, PAIR_LENGTH
                 )
                 self._length = settings.data.sequence_length
-                self._student = self._make("student")
+                self.student = self._make("student")
                 with self.distribution.scope():
                     require_fitting_objectives(
                         settings.stages,
                         ModelShape(num_classes=2),
-                        self._ranker(self._student, 2),
+                        self._ranker(self.student, 2),
                     )
 
     def _make(self, arm):
@@ -92,7 +85,7 @@ class RankerParts(EmbedderParts):
         )
 
     def load(self, run):
-        self._source, self._counts = load_rows(
+        self.source, self._counts = load_rows(
             self.settings.data,
             self.task,
             self.tokenizer,
@@ -100,45 +93,28 @@ class RankerParts(EmbedderParts):
             self.place / TEXTS,
         )
 
-    def measure(self, run):
-        if not run.events(Unlabeled):
-            run.log(Unlabeled(**self._counts))
-        known = {
-            event.arm for event in run.events(Evaluation) if event.stage is None
-        }
-        held_out = self._source.held_out
+    def measurements(self):
+        held_out = self.source.held_out
         # All processes, because each fills its part of the cache.
         scores = self.caches.features(None, None)(held_out)
         rows = np.arange(len(held_out))
-        start = make_forward(models.in_policy(self._student, "float32"))
-        for arm, what, measured in (
-            ("teacher", "teacher", lambda: scores.array(rows)),
-            ("student", "student before training", None),
-        ):
-            if arm in known:
-                continue
-            if measured is not None:
-                found = self._source.about(measured())
-            else:
-                found = self._source.evaluate(start, {})
-            run.log(Evaluation(arm=arm, stage=None, epoch=None, **found))
-            _log.info(
-                f"{what}: {format_metrics(found['metrics'])} on "
-                f"{found['split']}."
-            )
+        return {
+            "teacher": lambda: self.source.about(scores.array(rows)),
+            "student": lambda: self.source.evaluate(self.start_forward(), {}),
+        }
 
     def legs(self, run, name):
-        settings, model = self.settings, self._student
+        settings, model = self.settings, self.student
         if name != "student":
             model = self._make(name)
         log_model(run, name, model, settings.student)
         log_model(run, "teacher", self.teacher.model)
-        count = self._source.train.num_candidates
+        count = self.source.train.num_candidates
         return [
             Leg(
                 self._ranker(model, count),
                 ModelShape(num_classes=count),
-                self._source,
+                self.source,
                 settings.arms[name],
                 caches=self.caches,
                 on_text=True,

@@ -24,6 +24,7 @@ from kdkit.runs.settings import DistillSettings
 from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.settings import Saving
 from kdkit.runs.settings import TeacherSettings
+from kdkit.runs.static_start import StaticParts
 from kdkit.runs.task_parts import DistillParts
 from kdkit.runs.task_parts import TeacherParts
 from kdkit.runs.text_parts import PretrainParts
@@ -41,13 +42,15 @@ EMBEDDER_PARTS = {
 
 
 def parts_of_embedder(settings: EmbedderSettings, place, pretrained=None):
-    """Returns the parts of a sentence encoder's run, by its kind of data.
+    """Returns the parts of a sentence encoder's run, by its data and student.
 
     Args:
         settings: `EmbedderSettings`.
         place, pretrained: as in `kdkit.runs.build.Parts`.
     """
     cls = EMBEDDER_PARTS[settings.data.stage_data]
+    if cls is EmbedderParts and settings.student.static is not None:
+        cls = StaticParts
     return cls(settings, place, pretrained)
 
 

@@ -12,6 +12,7 @@ from kdkit.io.files import staged
 from kdkit.models import DenseSettings
 from kdkit.models import LoadedModel
 from kdkit.recipes import TokenVectors
+from kdkit.runs.embedder_parts import EmbedderParts
 from kdkit.training.task_data import predict_logits
 
 _log = logging.getLogger(__name__)
@@ -134,6 +135,27 @@ class StaticStart:
             components = models.principal_components(vectors)
             components = components[:, : self.dimensions].astype("float32")
         return {COMPONENTS: components, VECTORS: vectors @ components}
+
+
+class StaticParts(EmbedderParts):
+    """The parts of an `EmbedderSettings` run of a static student."""
+
+    def make_compared(self):
+        self._start = StaticStart(self.teacher, self.settings.student.static)
+        return self._start.teacher
+
+    def make_student(self):
+        return self._start.make_student()
+
+    def read_components(self):
+        self._start.prepare(self.place, self.forward, self.distribution)
+        return self._start.components
+
+    def load(self, run):
+        super().load(run)
+        self._start.read_texts(self.source.train)
+        with self.distribution.scope():
+            self._start.set_table(self.student)
 
 
 def token_rows(tokenizer) -> EncodedExamples:

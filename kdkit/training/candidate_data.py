@@ -231,6 +231,7 @@ class CandidatesSource(DataSource):
     pairs: ScoredPairs | None = None
     primary_metric = "mrr@10"
     larger_is_better = True
+    measures_start = True
 
     @property
     def label_loss(self):

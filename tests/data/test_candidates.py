@@ -1,4 +1,4 @@
-"""Files of queries with candidates: what is read, and what is refused."""
+"""Files of queries with candidates: rows that are read, and errors."""
 
 import json
 

@@ -170,7 +170,7 @@ def test_every_text_is_compared_with_its_own_source(settings, tmp_path):
     )
     (stage,) = alone.stages
     stream = source.training_stream(
-        stage, 0, parts.caches.features(stage, parts._student)
+        stage, 0, parts.caches.features(stage, parts.student)
     )
     lines = [*alone.data.lines()]
     known = {
