@@ -64,7 +64,7 @@ from kdkit.runs.given import SavedInputs
 from kdkit.runs.predictions import PREDICTIONS_FILE
 from kdkit.runs.predictions import Predictions
 from kdkit.runs.predictions import read_predictions
-from kdkit.runs.static_start import read_start
+from kdkit.runs.reduced_teacher import read_arrays
 from kdkit.settings import parse_value
 from kdkit.training.callbacks import read_points
 from kdkit.training.checkpoints import STATE
@@ -326,7 +326,7 @@ def static_start(content, folder):
     """A run's vectors of tokens, `None` if they are damaged."""
     file = pathlib.Path(folder, "token_vectors.npz")
     file.write_bytes(content)
-    read_start(file, START_SHAPES)
+    read_arrays(file, START_SHAPES)
 
 
 def _static_module():

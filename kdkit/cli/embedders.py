@@ -385,9 +385,10 @@ def _new_settings(options):
     student = _student(options, recipe, teacher)
     stages = recipe.variant(options.parity).stages
     kind = kind_of_data(recipe)
-    compares_vectors = kind != CandidatesSettings.stage_data
-    if compares_vectors and _has_other_width(student, teacher, options.pooling):
-        stages = for_other_width(stages)
+    if kind != CandidatesSettings.stage_data:  # vectors are compared
+        widths = _widths(student, teacher, options.pooling)
+        if None not in widths and widths[0] != widths[1]:
+            stages = for_other_width(stages, is_wider=widths[0] > widths[1])
     return EmbedderSettings(
         recipe=recipe.name,
         data=_with_pairs(DATA[kind](options, student), options),
@@ -493,10 +494,10 @@ def _student(options, recipe: Recipe, teacher):
     return ModelSettings(copy_from=source, copy_layers=layers)
 
 
-def _has_other_width(student, teacher, pooling):
-    """Whether a student's vectors have another width than the teacher's."""
+def _widths(student, teacher, pooling):
+    """The widths of a student's and a teacher's vectors, `None` if unknown."""
     if student.copy_from is not None or student.static is not None:
-        return False
+        return None, None  # it has the teacher's or fewer
     width = student.hidden_dim
     if student.checkpoint is not None:
         width = saved_size(student.checkpoint, *WIDTHS)
@@ -505,4 +506,4 @@ def _has_other_width(student, teacher, pooling):
         known = models.embedding_width(loaded.model)
     else:
         known = saved_size(teacher, *WIDTHS)
-    return width is not None and known is not None and width != known
+    return width, known

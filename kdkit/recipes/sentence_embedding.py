@@ -19,8 +19,9 @@ them are left out of `--texts`.
 `--parity matryoshka` also trains the first 256, 128 and 64 numbers of each
 vector to be a shorter vector (Kusupati et al., 2022,
 https://arxiv.org/abs/2205.13147).
-A student (`--student PRESET`) whose vectors have another width than the
-teacher's learns the similarities of the texts within a batch.
+A student (`--student PRESET`) with narrower vectors learns the first principal
+components of the teacher's; one with wider vectors learns the similarities of
+the texts within a batch.
 
 Smoke run: `kdkit distill sentence_embedding --smoke --run-dir RUN`.
 
@@ -70,19 +71,24 @@ def _stages(*objectives):
     )
 
 
-def for_other_width(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+def for_other_width(
+    stages: tuple[Stage, ...], is_wider: bool
+) -> tuple[Stage, ...]:
     """Returns stages for a student whose vectors have another width.
 
-    The similarities within a batch are compared instead of the vectors, since
-    the student's own vectors are saved and used. Hidden states go through a
+    A wider student's similarities within a batch are compared instead of its
+    vectors, since its own vectors are saved and used. A narrower one learns the
+    teacher's vectors in their principal components. Hidden states go through a
     dense layer, which is trained with the student and not saved.
 
     Args:
         stages: tuple of `Stage`.
+        is_wider: bool. Whether the student's vectors are wider.
     """
 
     def changed(objective):
-        if objective.tap == TAP and objective.loss.needs_same_width:
+        needs_same_width = objective.loss.needs_same_width
+        if is_wider and objective.tap == TAP and needs_same_width:
             loss = SimilarityKLDivergence()
             return dataclasses.replace(objective, loss=loss, name=loss.name)
         if objective.tap == "hidden_states":

@@ -7,6 +7,7 @@ import pathlib
 import keras
 
 from kdkit import models
+from kdkit.data import EncodedExamples
 from kdkit.doctor import OK
 from kdkit.doctor import RUINS
 from kdkit.doctor import WARNING
@@ -32,7 +33,13 @@ from kdkit.runs.log import decide
 from kdkit.runs.log import format_metrics
 from kdkit.runs.log import log_model
 from kdkit.runs.pipeline import place_of_step
+from kdkit.runs.reduced_teacher import COMPONENTS
+from kdkit.runs.reduced_teacher import FILE
+from kdkit.runs.reduced_teacher import ReducedTeacher
+from kdkit.runs.reduced_teacher import components_of_texts
+from kdkit.runs.reduced_teacher import kept_arrays
 from kdkit.taps import own_names
+from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.embedding_data import load_texts
 from kdkit.training.making import DATA_LENGTH
@@ -107,12 +114,11 @@ class EmbedderParts(Parts):
                     )
                 self._length = self._fitting_length(self.teacher.model)
                 self.tokenizer = self.make_tokenizer()
-                with self.distribution.scope(), own_names():
-                    self._compared = self.make_compared()
                 self.student = self._make("student")
-                with self.distribution.scope():
+                with self.distribution.scope(), own_names():
+                    self._reduced = self.make_reduced()
                     require_fitting_objectives(
-                        settings.stages, self._compared, self.student
+                        settings.stages, self._reduced.model, self.student
                     )
         self.forward = make_forward(self.teacher.model)
 
@@ -129,9 +135,17 @@ class EmbedderParts(Parts):
         """Returns the student's tokenizer. The teacher is loaded before."""
         return self.teacher.tokenizer
 
-    def make_compared(self) -> keras.Model:
-        """Returns the model whose vectors the student learns."""
-        return self.teacher.model
+    def make_reduced(self) -> ReducedTeacher:
+        """Returns the teacher whose vectors the student learns.
+
+        A narrower student learns the vectors in their principal components, if
+        a loss compares both vectors number by number. The student is made
+        before.
+        """
+        width = models.embedding_width(self.teacher.model)
+        if any(map(compares_numbers, self.settings.objectives)):
+            width = models.embedding_width(self.student)
+        return ReducedTeacher(self.teacher.model, width)
 
     def make_student(self) -> keras.Model:
         """Returns the sentence encoder to train, with its first weights."""
@@ -162,27 +176,56 @@ class EmbedderParts(Parts):
             "the texts", self.settings.data, self.tokenizer, findings
         )
 
-    def read_components(self):
-        """Returns the components that cached vectors are reduced to, or `None`.
-
-        All processes call it.
-        """
-
     def open_caches(self):
-        components = self.read_components()
         if self.settings.cache is not None:
             self.caches = TeacherCaches(
                 self.cache_settings,
                 [self.teacher],
                 [self.teacher_place],
                 distribution=self.distribution,
-                components=components,
             )
 
     def load(self, run):
-        self.source, self._counts = load_texts(
+        self.source, self._counts = self.load_source(run)
+        components = self.read_components()
+        if components is not None:
+            self._reduced.set_components(components, self.distribution)
+            if self.caches is not None:
+                self.caches.reduce(components)
+
+    def load_source(self, run) -> tuple:
+        """Returns the texts and their counts, as `load_texts` does.
+
+        Args:
+            run: the run directory.
+        """
+        return load_texts(
             self.settings.data, self.task, self.tokenizer, self.place / TEXTS
         )
+
+    @property
+    def teacher_texts(self) -> EncodedExamples:
+        """The texts to train on, with the teacher's tokens."""
+        return self.source.train
+
+    def read_components(self):
+        """Returns the components that vectors are reduced to, or `None`.
+
+        All processes call it, after the texts are loaded.
+        """
+        if not self._reduced.is_reduced:
+            return None
+        found = kept_arrays(
+            self.place / FILE,
+            {COMPONENTS: self._reduced.shape},
+            lambda: {
+                COMPONENTS: components_of_texts(
+                    self._reduced, self.teacher_texts, self.forward
+                )
+            },
+            self.distribution,
+        )
+        return found[COMPONENTS]
 
     def measure(self, run):
         if not run.events(Unlabeled):
@@ -235,7 +278,7 @@ class EmbedderParts(Parts):
         return [
             Leg(
                 model,
-                [self._compared],
+                [self._reduced.model],
                 self.source,
                 settings.arms[name],
                 caches=self.caches,
@@ -251,6 +294,19 @@ class EmbedderParts(Parts):
         with staged(path, size) as partial, own_names():
             model = models.in_policy(model, "float32")
             models.save_embedder(model, self.tokenizer, partial, self._length)
+
+
+def compares_numbers(objective) -> bool:
+    """Returns whether an objective needs vectors of the teacher's width.
+
+    Args:
+        objective: `kdkit.Objective`.
+    """
+    return (
+        objective.tap == SENTENCE_EMBEDDING
+        and objective.projection is None
+        and objective.loss.needs_same_width
+    )
 
 
 def make_student(

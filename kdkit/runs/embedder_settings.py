@@ -109,10 +109,7 @@ class EmbedderSettings:
                 "the student must be an encoder. Received: a BiLSTM or a MASS"
             )
         if self.cache is not None:
-            objectives = [
-                one for stage in self.stages for one in stage.objectives
-            ]
-            problems += self.cache.problems(objectives, 1)
+            problems += self.cache.problems(self.objectives, 1)
             if self.cache.teacher_file is not None:
                 problems.append("a teacher's exported file is only for tasks")
         if data == TranslationsSettings.stage_data:
@@ -132,8 +129,7 @@ class EmbedderSettings:
         problems = []
         inside = [
             f"{objective.name} ({objective.tap})"
-            for stage in self.stages
-            for objective in stage.objectives
+            for objective in self.objectives
             if objective.tap != SENTENCE_EMBEDDING
         ]
         if inside:
@@ -160,6 +156,11 @@ class EmbedderSettings:
                 f"{' and '.join(given) or 'none'}"
             )
         return problems
+
+    @property
+    def objectives(self) -> list:
+        """The objectives of all stages."""
+        return [one for stage in self.stages for one in stage.objectives]
 
     @property
     def trains_control(self) -> bool:

@@ -66,16 +66,20 @@ class MultilingualParts(EmbedderParts):
             copied, self.teacher.tokenizer, self.tokenizer
         )
 
-    def load(self, run):
+    def load_source(self, run):
         if self._is_trained and not run.is_read_only:
             save_trained_tokenizer(self.tokenizer, self.place / TOKENIZER)
-        self.source, self._counts = load_translations(
+        return load_translations(
             self.settings.data,
             self.task,
             self.tokenizer,
             self.teacher.tokenizer,
             self.place / TEXTS,
         )
+
+    @property
+    def teacher_texts(self):
+        return self.source.train.sources
 
 
 def _require_word_pieces(family):

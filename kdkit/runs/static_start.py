@@ -1,5 +1,6 @@
 """The start of a static sentence encoder: a teacher's vectors of its tokens."""
 
+import functools
 import logging
 import pathlib
 
@@ -8,16 +9,17 @@ import numpy as np
 
 from kdkit import models
 from kdkit.data import EncodedExamples
-from kdkit.io.files import staged
-from kdkit.models import DenseSettings
 from kdkit.models import LoadedModel
 from kdkit.recipes import TokenVectors
 from kdkit.runs.embedder_parts import EmbedderParts
+from kdkit.runs.reduced_teacher import COMPONENTS
+from kdkit.runs.reduced_teacher import ReducedTeacher
+from kdkit.runs.reduced_teacher import kept_arrays
 from kdkit.training.task_data import predict_logits
 
 _log = logging.getLogger(__name__)
 FILE = "token_vectors.npz"  # in the run directory
-COMPONENTS, VECTORS = "components", "vectors"
+VECTORS = "vectors"
 
 
 class StaticStart:
@@ -33,36 +35,29 @@ class StaticStart:
         settings: `TokenVectors` of the student.
 
     Attributes:
-        teacher: `keras.Model` with vectors as wide as the student's. Until
-            `prepare` its last layer has random weights.
+        reduced: `ReducedTeacher` with vectors as wide as the student's.
     """
 
     def __init__(self, teacher: LoadedModel, settings: TokenVectors):
         self._given = teacher
         self._settings = settings
-        width = models.embedding_width(teacher.model)
-        self.dimensions = min(settings.dimensions, width)
-        self.teacher = teacher.model
-        self._is_reduced = self.dimensions < width
-        if self._is_reduced:
-            self.teacher = models.with_dense(
-                teacher.model, DenseSettings(self.dimensions, use_bias=False)
-            )
+        self.reduced = ReducedTeacher(teacher.model, settings.dimensions)
         self._vectors = self._token_ids = self._lengths = None
 
     def make_student(self) -> keras.Model:
         """Returns a student, with the first table once it is known."""
-        tokenizer = self._given.tokenizer
         student = models.make_static_embedder(
-            tokenizer,
-            self.dimensions,
+            self._given.tokenizer,
+            self.reduced.dimensions,
             models.pooling_of(self._given.model).normalize,
         )
-        if self._lengths is not None:
+        if self._vectors is not None:
             self.set_table(student)
         return student
 
-    def prepare(self, place: pathlib.Path, forward, distribution) -> None:
+    def prepare(
+        self, place: pathlib.Path, forward, distribution, train: EncodedExamples
+    ) -> np.ndarray | None:
         """Computes the vectors of the tokens, or reads them from a run.
 
         Args:
@@ -70,31 +65,26 @@ class StaticStart:
             forward: callable from a dict batch to the teacher's own vectors.
             distribution: `kdkit.training.distribution.Distribution`. The chief
                 computes and writes.
+            train: `kdkit.data.EncodedExamples`. The texts to train on, whose
+                tokens are counted.
+
+        Returns:
+            The principal components as columns, `None` if all are used.
         """
-        file = pathlib.Path(place, FILE)
-        with distribution.chief_first():
-            known = read_start(file, self._expected)
-            if known is None:
-                known = self._computed(forward)
-                with staged(file) as partial, open(partial, "wb") as opened:
-                    np.savez(opened, **known)
+        dimensions = self.reduced.dimensions
+        size = self._given.tokenizer.vocabulary_size()
+        known = kept_arrays(
+            pathlib.Path(place, FILE),
+            {COMPONENTS: self.reduced.shape, VECTORS: (size, dimensions)},
+            lambda: self._computed(forward),
+            distribution,
+        )
         self._vectors = known[VECTORS]
-        if self._is_reduced:
-            with distribution.scope():
-                models.dense_layers(self.teacher)[-1].set_weights(
-                    [known[COMPONENTS]]
-                )
-
-    def read_texts(self, train: EncodedExamples) -> None:
-        """Reads which tokens are frequent in the texts to train on.
-
-        Args:
-            train: `kdkit.data.EncodedExamples`.
-        """
         self._token_ids, self._lengths = train.token_ids, train.lengths
+        return known[COMPONENTS] if self.reduced.is_reduced else None
 
     def set_table(self, student: keras.Model) -> None:
-        """Sets a student's first table.
+        """Sets a student's first table. `prepare` is called before.
 
         Args:
             student: `keras.Model` from `make_student`.
@@ -108,54 +98,36 @@ class StaticStart:
             self._settings.sif,
         )
 
-    @property
-    def components(self) -> np.ndarray | None:
-        """The principal components as columns, `None` if all are used."""
-        if not self._is_reduced:
-            return None
-        (components,) = models.dense_layers(self.teacher)[-1].get_weights()
-        return components
-
-    @property
-    def _expected(self):
-        """The shapes of the saved arrays."""
-        width = models.embedding_width(self._given.model)
-        size = self._given.tokenizer.vocabulary_size()
-        return {
-            COMPONENTS: (width, self.dimensions),
-            VECTORS: (size, self.dimensions),
-        }
-
     def _computed(self, forward):
         rows = token_rows(self._given.tokenizer)
         _log.info(f"running the teacher on each of {len(rows)} tokens.")
         vectors = predict_logits(forward, rows).astype("float32")
         components = np.eye(vectors.shape[1], dtype="float32")
-        if self._is_reduced:
-            components = models.principal_components(vectors)
-            components = components[:, : self.dimensions].astype("float32")
+        if self.reduced.is_reduced:
+            components = self.reduced.components_of(vectors)
         return {COMPONENTS: components, VECTORS: vectors @ components}
 
 
 class StaticParts(EmbedderParts):
     """The parts of an `EmbedderSettings` run of a static student."""
 
-    def make_compared(self):
-        self._start = StaticStart(self.teacher, self.settings.student.static)
-        return self._start.teacher
+    @functools.cached_property
+    def _start(self):
+        return StaticStart(self.teacher, self.settings.student.static)
 
     def make_student(self):
         return self._start.make_student()
 
-    def read_components(self):
-        self._start.prepare(self.place, self.forward, self.distribution)
-        return self._start.components
+    def make_reduced(self):
+        return self._start.reduced
 
-    def load(self, run):
-        super().load(run)
-        self._start.read_texts(self.source.train)
+    def read_components(self):
+        components = self._start.prepare(
+            self.place, self.forward, self.distribution, self.source.train
+        )
         with self.distribution.scope():
             self._start.set_table(self.student)
+        return components
 
 
 def token_rows(tokenizer) -> EncodedExamples:
@@ -176,28 +148,3 @@ def token_rows(tokenizer) -> EncodedExamples:
         num_truncated=0,
         pad_token_id=tokenizer.pad_token_id,
     )
-
-
-def read_start(file, shapes: dict) -> dict | None:
-    """Returns the arrays in a run's file.
-
-    Args:
-        file: path.
-        shapes: dict from name to the expected shape.
-
-    Returns:
-        Dict of arrays, or `None` if the file is missing, damaged or has other
-        shapes.
-    """
-    try:
-        # NumPy leaves a damaged archive open.
-        with (
-            open(file, "rb") as content,
-            np.load(content, allow_pickle=False) as opened,
-        ):
-            arrays = {name: opened[name] for name in shapes}
-    except Exception:  # missing, or damaged anywhere in an archive
-        return None
-    if {name: one.shape for name, one in arrays.items()} != shapes:
-        return None
-    return arrays

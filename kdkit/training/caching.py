@@ -51,9 +51,6 @@ class TeacherCaches:
         part: as in `kdkit.teacher_cache.TeacherCache`. Defaults to `None`.
         distribution: `Distribution`, whose processes share the examples that
             teachers run on. Defaults to one device.
-        components: array of shape `(width, dimensions)` or `None`. Objectives
-            read the teachers' sentence embeddings in these components, and the
-            caches contain the whole ones. Defaults to `None`.
 
     Raises:
         UsageError: if the directory holds another cache, or the teacher's
@@ -67,19 +64,12 @@ class TeacherCaches:
         places: list,
         part: tuple[int, int] | None = None,
         distribution: Distribution = ONE_DEVICE,
-        components=None,
     ):
         self._distribution = distribution
         self._read = [set() for _ in teachers]
         self._expected = [set() for _ in teachers]
         self._shapes = [describe(teacher.model) for teacher in teachers]
-        self._components = components
-        if components is not None:
-            width = np.shape(components)[1]
-            self._shapes = [
-                dataclasses.replace(shape, embedding_width=width)
-                for shape in self._shapes
-            ]
+        self._components = None
         self._first = teachers[0].model
         self._precision = settings.precision
         self._file = None
@@ -120,6 +110,21 @@ class TeacherCaches:
         self._parts = []
         if distribution.part is not None:
             self._parts = caches(distribution.part)
+
+    def reduce(self, components: np.ndarray) -> None:
+        """Lets objectives read sentence embeddings in fewer dimensions.
+
+        The caches contain the whole ones.
+
+        Args:
+            components: array of shape `(width, dimensions)`.
+        """
+        self._components = components
+        width = components.shape[1]
+        self._shapes = [
+            dataclasses.replace(shape, embedding_width=width)
+            for shape in self._shapes
+        ]
 
     def expect(self, stages, student, teacher_weights=None) -> None:
         """Registers the stages that will read, so that teachers run only once.

@@ -27,6 +27,7 @@ from kdkit.reporting import write_report
 from kdkit.runs import embedder_parts
 from kdkit.runs import runner
 from kdkit.runs import smoke
+from kdkit.runs.reduced_teacher import FILE
 from kdkit.settings import override
 from kdkit.settings import to_dict
 from kdkit.training import ModelSettings
@@ -207,6 +208,78 @@ def test_texts_of_dev_are_left_out_with_a_warning(settings, tmp_path, caplog):
         distill(on_file, tmp_path / "run")
 
 
+@pytest.fixture(scope="module")
+def narrow(settings, tmp_path_factory):
+    """A finished run whose student has fewer dimensions than its teacher."""
+    path = tmp_path_factory.mktemp("runs") / "narrow"
+    student = ModelSettings(**RANDOM)
+    distill(dataclasses.replace(settings, student=student), path)
+    return path
+
+
+def saved_components(run):
+    with np.load(run / FILE) as saved:
+        return saved["components"]
+
+
+def test_a_narrow_student_learns_principal_components(narrow, teacher):
+    texts = data.load_sentiment("test").texts[0]
+    tokenizer = models.load_tokenizer(teacher)
+    ids = np.fromfile(narrow / "texts" / "train" / "token_ids", "int32")
+    ends = np.flatnonzero(ids == tokenizer.end_token_id) + 1
+    rows = np.split(ids, ends)[:-1]
+    padded = np.full((len(rows), LENGTH), tokenizer.pad_token_id)
+    for row, one in zip(padded, rows, strict=True):
+        row[: len(one)] = one
+    trained = models.load_embedder(teacher).model.predict(
+        {"token_ids": padded, "segment_ids": np.zeros_like(padded),
+         "padding_mask": (padded != tokenizer.pad_token_id).astype("int32")},
+        verbose=0,
+    )  # fmt: skip
+    _, expected = np.linalg.eigh(
+        np.cov(trained.astype("float64"), rowvar=False)
+    )
+    expected = expected[:, ::-1][:, : RANDOM["hidden_dim"]]
+    components = saved_components(narrow)
+    cosines = np.abs((components * expected).sum(axis=0))
+    np.testing.assert_allclose(cosines, 1, atol=1e-4)
+    known = vectors(teacher, texts[:20]) @ components
+    known /= np.linalg.norm(known, axis=1, keepdims=True)
+    cosines = {
+        arm: (vectors(narrow / arm, texts[:20]) * known).sum(axis=1).mean()
+        for arm in ("student", "control")
+    }
+    assert cosines["student"] > cosines["control"]
+    (end,) = read_events(narrow, "run_finished")
+    assert end["best"]["control"]["stage"] == "contrastive"
+
+
+@pytest.mark.large
+def test_a_narrow_student_learns_the_same_without_a_cache(
+    settings, narrow, tmp_path
+):
+    student = ModelSettings(**RANDOM)
+    without = dataclasses.replace(settings, student=student, cache=None)
+    distill(without, tmp_path / "run")
+    assert_same_numbers(tmp_path / "run", narrow)
+
+
+def test_a_stopped_run_keeps_its_components(settings, narrow, tmp_path):
+    path = tmp_path / "run"
+    steps = dataclasses.replace(settings, student=ModelSettings(**RANDOM))
+    steps = override(steps, ["checkpoint_minutes=0"])
+    with stopped_after_save(4):
+        distill(steps, path)
+    known = (path / FILE).read_bytes()
+    distill(steps, path)
+    assert (path / FILE).read_bytes() == known
+    one, other = (
+        (place / "student" / "model.weights.h5").read_bytes()
+        for place in (path, narrow)
+    )
+    assert one == other
+
+
 @pytest.mark.large
 @pytest.mark.parametrize("projected", [True, False])
 def test_a_student_of_another_width_with_its_control(
@@ -232,10 +305,13 @@ def test_a_student_of_another_width_with_its_control(
     assert end["best"]["control"]["stage"] == "contrastive"
     start, *_, control = read_events(tmp_path / "run", "evaluation")
     assert control["arm"] == "control"
-    if projected:
-        without = override(random, ["stages.0.objectives.0.projection=null"])
-        with pytest.raises(UsageError, match="projection"):
-            distill(without, tmp_path / "other")
+    assert not (tmp_path / "run" / FILE).exists()
+
+
+def test_a_wider_student_needs_another_loss(settings, tmp_path):
+    wider = ModelSettings(**RANDOM | {"hidden_dim": 32})
+    with pytest.raises(UsageError, match="projection"):
+        distill(dataclasses.replace(settings, student=wider), tmp_path / "run")
 
 
 def test_settings_are_those_of_config_json(settings, finished):

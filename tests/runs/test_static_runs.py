@@ -22,8 +22,8 @@ from kdkit.reporting import write_report
 from kdkit.runs import embedder_parts
 from kdkit.runs import runner
 from kdkit.runs import smoke
+from kdkit.runs.reduced_teacher import read_arrays
 from kdkit.runs.static_start import FILE
-from kdkit.runs.static_start import read_start
 from kdkit.settings import override
 from kdkit.training import DistillSettings
 from kdkit.training import ModelSettings
@@ -173,14 +173,14 @@ def test_a_damaged_start_is_not_read(finished, tmp_path):
             ("components", "vectors"), saved_start(finished), strict=True
         )
     }
-    assert read_start(finished / FILE, shapes).keys() == shapes.keys()
+    assert read_arrays(finished / FILE, shapes).keys() == shapes.keys()
     content = bytearray((finished / FILE).read_bytes())
     content[len(content) // 2] ^= 1
     for part in (content, content[:100], b""):
         (tmp_path / FILE).write_bytes(part)
-        assert read_start(tmp_path / FILE, shapes) is None
-    assert read_start(finished / FILE, {"vectors": (1, 2)}) is None
-    assert read_start(tmp_path / "missing", shapes) is None
+        assert read_arrays(tmp_path / FILE, shapes) is None
+    assert read_arrays(finished / FILE, {"vectors": (1, 2)}) is None
+    assert read_arrays(tmp_path / "missing", shapes) is None
 
 
 def test_without_a_cache_the_numbers_are_the_same(settings, finished, tmp_path):
