@@ -33,6 +33,7 @@ SMOKE = (
 )
 
 _DEPTHS = ("num_layers", "encoder_num_layers", "decoder_num_layers")
+MOST_SHARE = 1.5  # beyond, a share of the teacher's metric says nothing
 
 
 def run_title(records: RunRecords) -> str:
@@ -168,7 +169,11 @@ def _student_level(records, metric):
         return problems
     if teacher is None:
         text = f"The student reaches {shown.text(student)} {shown.title}"
-    elif shown.higher_is_better and teacher > 0:
+    elif (
+        shown.higher_is_better
+        and teacher > 0
+        and student <= MOST_SHARE * teacher
+    ):
         text = (
             f"The student keeps {100 * student / teacher:.1f} % of the "
             f"teacher's {shown.title} "

@@ -108,6 +108,18 @@ class EmbedderSettings:
             problems.append(
                 "the student must be an encoder. Received: a BiLSTM or a MASS"
             )
+        if self.student.static is not None and data != TextsSettings.stage_data:
+            problems.append(
+                "a table of token vectors has the teacher's tokens, so it "
+                f"learns from texts. Received: {data}"
+            )
+        is_contrastive = self.has_control and self.student.has_random_weights
+        if is_contrastive and data == "texts" and not self.student.dropout:
+            problems.append(
+                "the control learns from two dropout masks of each text. "
+                "Expected student.dropout above 0. Received: 0. Set it, or "
+                "remove --control"
+            )
         if self.cache is not None:
             problems += self.cache.problems(self.objectives, 1)
             if self.cache.teacher_file is not None:

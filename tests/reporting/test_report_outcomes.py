@@ -156,6 +156,16 @@ def test_numbers_of_a_smoke_run_are_said_to_mean_nothing(make_run):
     assert "collapsed" not in text
 
 
+def test_a_share_of_a_much_worse_teacher_is_not_shown(make_run):
+    run = make_run("run", {"recipe": "multilingual", "teacher": "x"})
+    run.evaluation("teacher", None, None, 0.25)
+    run.evaluation("student", "s", 1, 0.9)
+    text = verdict(read_run(run.run_dir))
+    assert text.startswith(
+        "The student reaches 90.0 % accuracy, the teacher 25.0 %"
+    )
+
+
 def test_a_collapsed_control_or_teacher_is_named(make_distillation, make_run):
     run = make_distillation("run", control=0.509)
     collapse(run, "control", 0.509)

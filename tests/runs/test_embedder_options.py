@@ -99,15 +99,18 @@ def test_layers_of_the_teacher(words, layers, place):
     assert settings.data.task is None
 
 
-def test_a_student_of_another_width_learns_similarities(place):
+def test_a_wider_student_learns_similarities(place):
     settings = settings_of(*NEW, "--student", "tinybert_4_layer_en_uncased")
     (objective,) = settings.stages[0].objectives
     assert objective.loss.name == objective.name == "similarity_kl_divergence"
     assert settings.student.hidden_dim == 312
 
 
-def test_dense_layers_decide_the_width_of_a_teachers_vectors(encoder, place):
-    pooling = models.Pooling(dense=[models.DenseSettings(312)])
+@pytest.mark.parametrize("width", [312, 400])  # as wide, and wider
+def test_dense_layers_decide_the_width_of_a_teachers_vectors(
+    width, encoder, place
+):
+    pooling = models.Pooling(dense=[models.DenseSettings(width)])
     loaded = models.load_embedder(encoder, pooling)
     wide = (loaded.model, loaded.tokenizer)
     models.save_embedder(*wide, place / "wide", sequence_length=8)

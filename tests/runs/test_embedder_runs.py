@@ -308,6 +308,12 @@ def test_a_student_of_another_width_with_its_control(
     assert not (tmp_path / "run" / FILE).exists()
 
 
+def test_a_contrastive_control_without_dropout_is_refused(settings):
+    sizes = ModelSettings(**RANDOM | {"dropout": 0.0})
+    with pytest.raises(UsageError, match="two dropout masks"):
+        dataclasses.replace(settings, student=sizes)
+
+
 def test_a_wider_student_needs_another_loss(settings, tmp_path):
     wider = ModelSettings(**RANDOM | {"hidden_dim": 32})
     with pytest.raises(UsageError, match="projection"):

@@ -83,7 +83,7 @@ def test_a_checkpoint_has_its_own_vocabulary(place):
     assert settings.data.tokenizer == str((place / "teacher").resolve())
 
 
-def test_a_student_of_another_width_learns_similarities(place):
+def test_a_wider_student_learns_similarities(place):
     (stage,) = settings_of(
         *NEW, "--student", "tinybert_4_layer_en_uncased"
     ).stages
