@@ -386,13 +386,11 @@ def too_small(settings, least: Mapping[str, float]) -> list[str]:
         settings: a dataclass.
         least: mapping from names of fields to the least that they may be.
     """
-    defaults = {
-        field.name: field.default for field in dataclasses.fields(settings)
-    }
+    hints = typing.get_type_hints(type(settings))
     problems = []
     for name, lowest in least.items():
         value = getattr(settings, name)
-        may_be_none = defaults[name] is None
+        may_be_none = type(None) in typing.get_args(hints[name])
         if (may_be_none and value is None) or lowest <= value < math.inf:
             continue
         problems.append(

@@ -11,7 +11,7 @@ from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import read_config
 from kdkit.tasks import get_task
 from kdkit.training.candidate_settings import CandidatesSettings
-from kdkit.training.data_settings import TextsSettings
+from kdkit.training.embedding_settings import TextsSettings
 from kdkit.training.model_settings import UPDATE
 from kdkit.training.translation_settings import TranslationsSettings
 

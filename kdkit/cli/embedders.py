@@ -40,7 +40,7 @@ from kdkit.runs.directory import read_config
 from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.settings import override
 from kdkit.training.candidate_settings import CandidatesSettings
-from kdkit.training.data_settings import TextsSettings
+from kdkit.training.embedding_settings import TextsSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.model_settings import model_settings
 from kdkit.training.translation_settings import VOCABULARY_SIZE
@@ -402,7 +402,8 @@ def _new_settings(options):
 
 def _texts(options, student):
     del student
-    return TextsSettings(tuple(map(absolute, options.texts)), options.column)
+    files = tuple(map(absolute, options.texts))
+    return TextsSettings(files, column=options.column)
 
 
 def _translations(options, student: ModelSettings):
@@ -420,8 +421,8 @@ def _translations(options, student: ModelSettings):
 def _candidates(options, student):
     del student
     return CandidatesSettings(
-        tuple(map(absolute, options.candidates)),
-        tuple(map(absolute, options.dev_candidates or ())),
+        files=tuple(map(absolute, options.candidates)),
+        held_out=tuple(map(absolute, options.dev_candidates or ())),
     )
 
 

@@ -43,8 +43,8 @@ from kdkit.tasks import get_task
 from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
-from kdkit.training.data_settings import TextsSettings
 from kdkit.training.data_settings import counting_padding
+from kdkit.training.embedding_settings import TextsSettings
 from kdkit.training.translation_settings import VOCABULARY_SIZE
 from kdkit.training.translation_settings import TranslationsSettings
 

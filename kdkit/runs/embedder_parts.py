@@ -102,45 +102,57 @@ class EmbedderParts(Parts):
         return dataclasses.replace(settings, directory=str(place))
 
     def build(self):
-        settings = self.settings
-        keras.utils.set_random_seed(settings.seed)
+        keras.utils.set_random_seed(self.settings.seed)
         with all_mistakes() as check:
             with check():
                 self.check_files()
             with check():
                 with self.distribution.scope(), own_names():
-                    self.teacher = models.load_embedder(
-                        self.teacher_place, settings.pooling
-                    )
-                self._length = self._fitting_length(self.teacher.model)
+                    self.teacher = self.load_teacher()
                 self.tokenizer = self.make_tokenizer()
-                self.student = self._make("student")
-                with self.distribution.scope(), own_names():
-                    self._reduced = self.make_reduced()
+                self.student = self.make_model()
+                with self.distribution.scope():
                     require_fitting_objectives(
-                        settings.stages, self._reduced.model, self.student
+                        self.settings.stages, *self.make_compared()
                     )
         self.forward = make_forward(self.teacher.model)
 
-    def _make(self, arm):
-        """An arm's model, with the same weights at the start for each arm."""
+    def make_model(self) -> keras.Model:
+        """Returns an arm's model, with the same first weights for each arm."""
         settings = self.settings
         keras.utils.set_random_seed(settings.seed)
         with self.distribution.scope(), own_names():
             model = self.make_student()
-            self._fitting_length(model)
+            require_length(settings.data.sequence_length, model, DATA_LENGTH)
             return models.in_policy(model, settings.dtype_policy)
+
+    def load_teacher(self) -> LoadedModel:
+        """Returns the teacher, which reads texts of the settings' length."""
+        teacher = models.load_embedder(
+            self.teacher_place, self.settings.pooling
+        )
+        length = self.settings.data.sequence_length
+        require_length(length, teacher.model, DATA_LENGTH)
+        return teacher
 
     def make_tokenizer(self):
         """Returns the student's tokenizer. The teacher is loaded before."""
         return self.teacher.tokenizer
 
+    def make_compared(self) -> tuple:
+        """Returns what objectives compare: a teacher and a student.
+
+        The student is made before.
+        """
+        with own_names():
+            self._reduced = self.make_reduced()
+        return self._reduced.model, self.student
+
     def make_reduced(self) -> ReducedTeacher:
         """Returns the teacher whose vectors the student learns.
 
         A narrower student learns the vectors in their principal components, if
-        a loss compares both vectors number by number. The student is made
-        before.
+        a loss compares both vectors number by number.
         """
         width = models.embedding_width(self.teacher.model)
         if any(map(compares_numbers, self.settings.objectives)):
@@ -150,11 +162,6 @@ class EmbedderParts(Parts):
     def make_student(self) -> keras.Model:
         """Returns the sentence encoder to train, with its first weights."""
         return make_student(self.settings, self.teacher)
-
-    def _fitting_length(self, model):
-        length = self.settings.data.sequence_length
-        require_length(length, model, DATA_LENGTH)
-        return length
 
     def examine(self, run, force):
         if run.is_read_only or run.events(Doctor):
@@ -272,7 +279,7 @@ class EmbedderParts(Parts):
     def legs(self, run, name):
         settings, model = self.settings, self.student
         if name != "student":
-            model = self._make(name)
+            model = self.make_model()
         log_model(run, name, model, settings.student)
         log_model(run, "teacher", self.teacher.model)
         return [
@@ -293,7 +300,8 @@ class EmbedderParts(Parts):
         size = models.stored_size(model)
         with staged(path, size) as partial, own_names():
             model = models.in_policy(model, "float32")
-            models.save_embedder(model, self.tokenizer, partial, self._length)
+            length = self.settings.data.sequence_length
+            models.save_embedder(model, self.tokenizer, partial, length)
 
 
 def compares_numbers(objective) -> bool:

@@ -13,7 +13,7 @@ from kdkit.runs.settings import validate_run
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.data_settings import CacheSettings
-from kdkit.training.data_settings import TextsSettings
+from kdkit.training.embedding_settings import TextsSettings
 from kdkit.training.model_settings import ModelSettings
 from kdkit.training.translation_settings import TranslationsSettings
 

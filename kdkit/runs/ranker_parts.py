@@ -1,14 +1,11 @@
 """The parts of runs in which a sentence encoder learns from a cross-encoder."""
 
-import keras
 import numpy as np
 
 from kdkit import models
 from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
 from kdkit.models import Pooling
 from kdkit.runs.build import Leg
-from kdkit.runs.build import require_fitting_objectives
 from kdkit.runs.embedder_parts import TEXTS
 from kdkit.runs.embedder_parts import EmbedderParts
 from kdkit.runs.embedder_settings import EmbedderSettings
@@ -19,7 +16,6 @@ from kdkit.taps import ModelShape
 from kdkit.taps import own_names
 from kdkit.training.candidate_data import ScoreCaches
 from kdkit.training.candidate_data import load_rows
-from kdkit.training.making import DATA_LENGTH
 from kdkit.training.making import require_length
 
 PAIR_LENGTH = "--set data.pair_length="
@@ -38,37 +34,21 @@ class RankerParts(EmbedderParts):
             inputs["student"] = model_digest(student.copy_from)
         return inputs
 
-    def build(self):
-        settings = self.settings
-        keras.utils.set_random_seed(settings.seed)
-        with all_mistakes() as check:
-            with check():
-                self.check_files()
-            with check():
-                with self.distribution.scope(), own_names():
-                    self.teacher = models.load_reranker(self.teacher_place)
-                require_length(
-                    settings.data.pair_length, self.teacher.model, PAIR_LENGTH
-                )
-                self._length = settings.data.sequence_length
-                self.student = self._make("student")
-                with self.distribution.scope():
-                    require_fitting_objectives(
-                        settings.stages,
-                        ModelShape(num_classes=2),
-                        self._ranker(self.student, 2),
-                    )
+    def load_teacher(self):
+        teacher = models.load_reranker(self.teacher_place)
+        length = self.settings.data.pair_length
+        require_length(length, teacher.model, PAIR_LENGTH)
+        return teacher
 
-    def _make(self, arm):
-        """An arm's model, with the same weights at the start for each arm."""
-        settings = self.settings
-        keras.utils.set_random_seed(settings.seed)
-        with self.distribution.scope(), own_names():
-            model, tokenizer = make_retriever(settings, self.teacher)
-            require_length(self._length, model, DATA_LENGTH)
-            if arm == "student":
-                self.tokenizer = tokenizer
-            return models.in_policy(model, settings.dtype_policy)
+    def make_tokenizer(self):
+        return None  # the student's place has one
+
+    def make_student(self):
+        model, self.tokenizer = make_retriever(self.settings, self.teacher)
+        return model
+
+    def make_compared(self):
+        return ModelShape(num_classes=2), self._ranker(self.student, 2)
 
     def _ranker(self, model, num_candidates):
         with self.distribution.scope(), own_names():
@@ -106,7 +86,7 @@ class RankerParts(EmbedderParts):
     def legs(self, run, name):
         settings, model = self.settings, self.student
         if name != "student":
-            model = self._make(name)
+            model = self.make_model()
         log_model(run, name, model, settings.student)
         log_model(run, "teacher", self.teacher.model)
         count = self.source.train.num_candidates

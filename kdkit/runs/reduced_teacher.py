@@ -32,7 +32,8 @@ class ReducedTeacher:
             last layer of a reduced one has random weights.
         dimensions: int. The width of its vectors.
         is_reduced: bool.
-        shape: tuple of ints, the shape of the components: `(width, dimensions)`.
+        shape: tuple of ints. The shape of the components,
+            `(width, dimensions)`.
     """
 
     def __init__(self, teacher: keras.Model, dimensions: int):
@@ -127,9 +128,11 @@ def kept_arrays(
         arrays = read_arrays(file, shapes)
         if arrays is None:
             arrays = compute()
-            with staged(pathlib.Path(file)) as partial:
-                with open(partial, "wb") as opened:
-                    np.savez(opened, **arrays)
+            with (
+                staged(pathlib.Path(file)) as partial,
+                open(partial, "wb") as opened,
+            ):
+                np.savez(opened, **arrays)
     return arrays
 
 

@@ -23,9 +23,9 @@ from kdkit.tasks import get_task
 from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.data_settings import DataSettings
-from kdkit.training.data_settings import TextsSettings
 from kdkit.training.data_settings import counting_padding
 from kdkit.training.data_settings import with_one_length
+from kdkit.training.embedding_settings import TextsSettings
 from kdkit.training.model_settings import BilstmSettings
 from kdkit.training.model_settings import MassSettings
 from kdkit.training.model_settings import ModelSettings

@@ -23,7 +23,7 @@ _DEFINED_IN = {
     "SentenceSettings": "sentence_settings",
     "StudentCheckpoint": "student_checkpoint",
     "TeacherSettings": "kdkit.runs.settings",
-    "TextsSettings": "data_settings",
+    "TextsSettings": "embedding_settings",
     "TranslationsSettings": "translation_settings",
     "UnlabeledSettings": "data_settings",
     "distill": "kdkit.runs.runner",

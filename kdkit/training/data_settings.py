@@ -3,7 +3,6 @@
 import dataclasses
 import itertools
 import math
-from typing import ClassVar
 
 from kdkit.augmentation import Augmentation
 from kdkit.data import DETOKENIZERS
@@ -12,8 +11,6 @@ from kdkit.data import LabeledTable
 from kdkit.data import Masking
 from kdkit.data import load_sentiment
 from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
-from kdkit.io.reading import has_text
 from kdkit.settings import too_small
 from kdkit.tasks import Task
 from kdkit.teacher_cache import require_cache_directory
@@ -70,10 +67,7 @@ class DataSettings:
 
     def __post_init__(self):
         problems = []
-        least = dict(LEAST)
-        if self.num_buckets is None:
-            del least["num_buckets"]
-        if wrong := too_small(self, least):
+        if wrong := too_small(self, LEAST):
             problems.append(f"Settings of data: {'; '.join(wrong)}.")
         try:
             require_dev(self.dev_split)
@@ -228,93 +222,6 @@ class CorpusSettings:
 
     def _corpus(self, files):
         return Corpus(files, self.column, self.one_document)
-
-
-@dataclasses.dataclass(frozen=True)
-class TextsSettings:
-    """The settings of texts without labels, for sentence encoders.
-
-    Args:
-        files: tuple of strings. Files with one text per line, or tables. Empty
-            for the generated sentences of smoke runs. Empty lines, repeated
-            texts and texts of dev are left out.
-        column: string or `None`. The column with the texts, for tables.
-        task: string or `None`. The task with scored pairs, whose dev split
-            measures models. With `table`, only a name. `None` to measure the
-            loss on held-out texts.
-        data_dir, table: as in `DataSettings`.
-        dev_split: string. The split that chooses the best epoch.
-        sequence_length: int. The largest sequence length in tokens. Longer
-            texts are truncated.
-        num_buckets: int or `None`. The number of different lengths that batches
-            are padded to. XLA compiles each length once. `None` to pad every
-            batch to `sequence_length`.
-        max_texts: int or `None`. Use only so many first lines. `None` for all.
-        held_out_every: int. Without a task, one in so many texts is held out.
-
-    Raises:
-        UsageError: (a `ValueError`) if a number is impossible, or `dev_split`
-            is a test split or the training data.
-    """
-
-    stage_data: ClassVar[str] = "texts"  # of the stages that read them
-
-    files: tuple[str, ...] = ()
-    column: str | None = None
-    task: str | None = None
-    data_dir: str | None = None
-    table: LabeledTable | None = None
-    dev_split: str = "dev"
-    sequence_length: int = 128
-    num_buckets: int | None = 8
-    max_texts: int | None = None
-    held_out_every: int = 100
-
-    def __post_init__(self):
-        with all_mistakes() as check:
-            with check():
-                validate_text_numbers(self)
-            with check():
-                if self.num_buckets is not None and self.num_buckets < 1:
-                    raise UsageError(
-                        "num_buckets must be at least 1. Received: "
-                        f"{self.num_buckets}."
-                    )
-            with check():
-                require_dev(self.dev_split)
-
-    @property
-    def holds_out(self) -> int:
-        """One in so many texts is held out; 0 for none."""
-        return 0 if self.task else self.held_out_every
-
-    def check(self) -> None:
-        """Requires that the files exist, and that one of them has text.
-
-        Raises:
-            UsageError: with all missing files, and for tables without
-                `column`.
-        """
-        if not self.files:
-            return
-        Corpus(self.files, self.column).check()
-        if next(self.texts(held_out=False), None) is None:
-            raise UsageError(
-                f"No text in {', '.join(self.files)}. Expected one text per "
-                "line. Received: empty lines alone. Name files with text."
-            )
-
-    def lines(self):
-        """Yields the lines, also empty ones."""
-        lines = load_sentiment("train").texts[0]
-        if self.files:
-            lines = Corpus(self.files, self.column).lines()
-        return itertools.islice(lines, self.max_texts)
-
-    def texts(self, held_out: bool):
-        """Yields the lines with text, for checks before the run."""
-        del held_out
-        return filter(has_text, self.lines())
 
 
 @dataclasses.dataclass(frozen=True)

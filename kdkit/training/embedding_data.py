@@ -21,7 +21,7 @@ from kdkit.data.stored_texts import store_texts
 from kdkit.losses import InBatchContrastive
 from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import pair_metrics
-from kdkit.training.data_settings import TextsSettings
+from kdkit.training.embedding_settings import TextsSettings
 from kdkit.training.sources import DataSource
 from kdkit.training.task_data import BATCH_SIZE
 from kdkit.training.task_data import NUM_BUCKETS

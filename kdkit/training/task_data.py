@@ -21,8 +21,8 @@ from kdkit.tasks import Task
 from kdkit.training.data_settings import AugmentedSettings
 from kdkit.training.data_settings import AugmentSettings
 from kdkit.training.data_settings import DataSettings
-from kdkit.training.data_settings import TextsSettings
 from kdkit.training.data_settings import UnlabeledSettings
+from kdkit.training.embedding_settings import TextsSettings
 
 _log = logging.getLogger(__name__)
 

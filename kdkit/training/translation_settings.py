@@ -9,76 +9,58 @@ from typing import ClassVar
 from kdkit.data import GENERATED_LANGUAGES
 from kdkit.data import ParallelLines
 from kdkit.data import generated_pairs
-from kdkit.data.labeled_tables import LabeledTable
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.io.reading import has_text
-from kdkit.settings import too_small
-from kdkit.training.data_settings import require_dev
-from kdkit.training.model_settings import validate_text_numbers
+from kdkit.training.embedding_settings import EmbeddingData
 
 VOCABULARY_SIZE = 16_000
 VOCABULARY_TEXTS = 2_000_000  # to train a vocabulary on
 
 
 @dataclasses.dataclass(frozen=True)
-class TranslationsSettings:
+class TranslationsSettings(EmbeddingData):
     """The settings of texts with translations, for sentence encoders.
 
     Args:
         files: tuple of strings. Files with one text per line, one file for each
             language, the teacher's language first. Their lines belong
-            together. Empty for the generated pairs of smoke runs. Lines without
-            a text in the first file, empty translations and repeated pairs are
-            left out.
-        held_out: tuple of strings. Files of the same languages to measure on.
-            Empty to hold out lines from `files`.
+            together. Lines without a text in the first file, empty translations
+            and repeated pairs are left out.
         held_out_every: int. Without `held_out`, one in so many different texts
             of the first file is held out, with its translations.
+        task, data_dir, table, dev_split, sequence_length, num_buckets: as in
+            `EmbeddingData`. The scored pairs are in the teacher's language.
+        held_out: tuple of strings. Files of the same languages to measure on.
+            Empty to hold out lines from `files`.
         tokenizer: string or `None`. The place of the student's tokenizer, as
             `kdkit.models.load_tokenizer` takes it.
         vocabulary_size: int or `None`. Train a vocabulary of so many word
             pieces on the texts to train on, at most on the first 2 million.
             `None` if `tokenizer` is given or the student has a vocabulary.
-        task, data_dir, table: as in `TextsSettings`. The scored pairs are in
-            the teacher's language.
-        dev_split: string. The split of `task`.
-        sequence_length: int. The largest sequence length in tokens. Longer
-            texts are truncated.
-        num_buckets: int or `None`. The number of different lengths that batches
-            are padded to. XLA compiles each length once. `None` to pad every
-            batch to `sequence_length`.
         max_texts: int or `None`. Use only so many first lines. `None` for all.
 
     Raises:
-        UsageError: (a `ValueError`) if a number is impossible, `dev_split` is a
-            test split or the training data, the files are not of the same
-            languages, or two vocabularies are named.
+        UsageError: (a `ValueError`) as in `EmbeddingData`, if the files are not
+            of the same languages, or if two vocabularies are named.
     """
 
-    stage_data: ClassVar[str] = "translations"  # of the stages that read them
-
-    files: tuple[str, ...] = ()
     held_out: tuple[str, ...] = ()
-    held_out_every: int = 100
     tokenizer: str | None = None
     vocabulary_size: int | None = None
-    task: str | None = None
-    data_dir: str | None = None
-    table: LabeledTable | None = None
-    dev_split: str = "dev"
-    sequence_length: int = 128
-    num_buckets: int | None = 8
     max_texts: int | None = None
+
+    stage_data: ClassVar[str] = "translations"
+    least: ClassVar[dict[str, float]] = {
+        **EmbeddingData.least,
+        "vocabulary_size": 1,
+        "max_texts": 1,
+    }
 
     def __post_init__(self):
         with all_mistakes() as check:
             with check():
-                validate_text_numbers(self)
-            with check():
-                self._validate_sizes()
-            with check():
-                require_dev(self.dev_split)
+                super().__post_init__()
             for files in filter(None, (self.files, self.held_out)):
                 with check():
                     ParallelLines(files)
@@ -97,19 +79,6 @@ class TranslationsSettings:
                         f"tokenizer={self.tokenizer!r} and vocabulary_size="
                         f"{self.vocabulary_size}. Remove one of them."
                     )
-
-    def _validate_sizes(self):
-        least = {"num_buckets": 1, "vocabulary_size": 1}
-        wrong = too_small(
-            self,
-            {
-                name: size
-                for name, size in least.items()
-                if getattr(self, name) is not None
-            },
-        )
-        if wrong:
-            raise UsageError(f"Settings of data: {'; '.join(wrong)}.")
 
     @property
     def languages(self) -> tuple[str, ...]:

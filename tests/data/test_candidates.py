@@ -113,7 +113,7 @@ def test_settings_report_mistakes_in_rows_of_all_files(tmp_path):
     rows = [ROWS[0], ("a dog", " ", "A cat.", "Rain.")]
     files = [str(table(tmp_path / name, rows)) for name in ("a.tsv", "b.tsv")]
     with pytest.raises(UsageError) as raised:
-        CandidatesSettings((files[0],), (files[1],)).check()
+        CandidatesSettings((files[0],), held_out=(files[1],)).check()
     message = str(raised.value)
     assert message.count("line 3: expected a text as positive") == 2
     assert all(file in message for file in files)

@@ -101,7 +101,7 @@ def test_impossible_numbers_are_told_at_once():
         )
     for said in (
         "max_train_rows must be null or at least 1, received -390",
-        "num_buckets must be at least 1, received 0",
+        "num_buckets must be null or at least 1, received 0",
         "dev_split='train'",
         "weight_decay must be finite and at least 0, received -5.0",
     ):

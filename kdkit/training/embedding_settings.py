@@ -1,0 +1,126 @@
+"""The settings of texts for sentence encoders."""
+
+import dataclasses
+import itertools
+from typing import ClassVar
+
+from kdkit.data import Corpus
+from kdkit.data import LabeledTable
+from kdkit.data import load_sentiment
+from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
+from kdkit.io.reading import has_text
+from kdkit.settings import too_small
+from kdkit.training.data_settings import require_dev
+
+
+@dataclasses.dataclass(frozen=True)
+class EmbeddingData:
+    """The settings that all data for sentence encoders has.
+
+    Args:
+        files: tuple of strings. The files to train on. Empty for the generated
+            data of smoke runs.
+        held_out_every: int. Without other data to measure on, one in so many
+            texts is held out.
+        task: string or `None`. A task with scored pairs, whose dev split is
+            measured. With `table`, only a name.
+        data_dir, table: as in `DataSettings`.
+        dev_split: string. The split of `task` that chooses the best epoch.
+        sequence_length: int. The largest sequence length in tokens. Longer
+            texts are truncated.
+        num_buckets: int or `None`. The number of different lengths that batches
+            are padded to. XLA compiles each length once. `None` to pad every
+            batch to its largest length.
+
+    Raises:
+        UsageError: (a `ValueError`) if a number is impossible, or `dev_split`
+            is a test split or the training data.
+    """
+
+    files: tuple[str, ...] = ()
+    held_out_every: int = 100
+    task: str | None = None
+    data_dir: str | None = None
+    table: LabeledTable | None = None
+    dev_split: str = "dev"
+    sequence_length: int = 128
+    num_buckets: int | None = 8
+
+    stage_data: ClassVar[str]  # of the stages that read it
+    least: ClassVar[dict[str, float]] = {
+        "held_out_every": 2,
+        "sequence_length": 3,
+        "num_buckets": 1,
+    }
+
+    def __post_init__(self):
+        with all_mistakes() as check:
+            with check():
+                if problems := self.problems():
+                    raise UsageError(
+                        f"Settings of {self.stage_data}: {'; '.join(problems)}."
+                    )
+            with check():
+                require_dev(self.dev_split)
+
+    def problems(self) -> list[str]:
+        """Returns what is wrong with the settings, as texts."""
+        return too_small(self, self.least)
+
+
+@dataclasses.dataclass(frozen=True)
+class TextsSettings(EmbeddingData):
+    """The settings of texts without labels.
+
+    Args:
+        files: tuple of strings. Files with one text per line, or tables. Empty
+            lines, repeated texts and texts of dev are left out.
+        held_out_every, task, data_dir, table, dev_split, sequence_length,
+            num_buckets: as in `EmbeddingData`. Without a task, the loss on the
+            held-out texts chooses the best epoch.
+        column: string or `None`. The column with the texts, for tables.
+        max_texts: int or `None`. Use only so many first lines. `None` for all.
+
+    Raises:
+        UsageError: (a `ValueError`) as in `EmbeddingData`.
+    """
+
+    column: str | None = None
+    max_texts: int | None = None
+
+    stage_data: ClassVar[str] = "texts"
+    least: ClassVar[dict[str, float]] = {**EmbeddingData.least, "max_texts": 1}
+
+    @property
+    def holds_out(self) -> int:
+        """One in so many texts is held out; 0 for none."""
+        return 0 if self.task else self.held_out_every
+
+    def check(self) -> None:
+        """Requires that the files exist, and that one of them has text.
+
+        Raises:
+            UsageError: with all missing files, and for tables without
+                `column`.
+        """
+        if not self.files:
+            return
+        Corpus(self.files, self.column).check()
+        if next(self.texts(held_out=False), None) is None:
+            raise UsageError(
+                f"No text in {', '.join(self.files)}. Expected one text per "
+                "line. Received: empty lines alone. Name files with text."
+            )
+
+    def lines(self):
+        """Yields the lines, also empty ones."""
+        lines = load_sentiment("train").texts[0]
+        if self.files:
+            lines = Corpus(self.files, self.column).lines()
+        return itertools.islice(lines, self.max_texts)
+
+    def texts(self, held_out: bool):
+        """Yields the lines with text, for checks before the run."""
+        del held_out
+        return filter(has_text, self.lines())
