@@ -4,8 +4,9 @@
 
 Runs NAME_seedN make one row: Spearman's correlation of the teacher, of the
 student before training, of the trained student and of the control, times 100,
-as the mean over the seeds with the smallest and the largest; and the share of
-the teacher's that the student has.
+as the mean over the seeds with the smallest and the largest; the share of the
+teacher's that the student has; its parameters; and the size of its int8 file,
+where one was exported.
 """
 
 import argparse
@@ -17,6 +18,8 @@ from kdkit.reporting.records import is_run
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import best_of_finished_run
+from kdkit.reporting.selection import exported_files
+from kdkit.reporting.selection import model_description
 from kdkit.runs.events import Evaluation
 
 METRIC = "spearman"
@@ -26,7 +29,9 @@ COLUMNS = (
     "before training",
     "trained",
     "control",
-    "share of the teacher's",
+    "of teacher",
+    "parameters",
+    "int8 file",
 )
 
 
@@ -55,7 +60,10 @@ def main():
             continue  # without pairs, or not finished
         share = 100 * statistics.mean(trained) / statistics.mean(teacher)
         cells = " | ".join(map(cell, columns[1:]))
-        print(f"| {name} | {len(runs)} | {cells} | {share:.1f} % |")
+        print(
+            f"| {name} | {len(trained)} | {cells} | {share:.1f} % | "
+            f"{size(runs)} |"
+        )
     print(f"\nteacher: {cell(teacher)}")
     return 0
 
@@ -79,7 +87,23 @@ def metrics(run, name):
         best.get("student"),
         best.get("control"),
     ]
-    return [one and 100 * one.metrics[name] for one in found]
+    return [
+        100 * one.metrics[name] if one and name in one.metrics else None
+        for one in found
+    ]
+
+
+def size(runs):
+    """Returns the student's parameters and its int8 file, as cells."""
+    parameters = model_description(runs[0], "student").parameters
+    stored = [
+        file.size_bytes
+        for run in runs
+        for file in exported_files(run, "student")
+        if file.precision == "int8"
+    ]
+    in_file = f"{stored[0] / 1e6:.2f} MB" if stored else "–"
+    return f"{parameters / 1e6:.2f} M | {in_file}"
 
 
 def cell(values):
