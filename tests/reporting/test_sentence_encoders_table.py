@@ -1,4 +1,4 @@
-"""experiments/sentence_encoders_table.py: one row for the seeds of a student."""
+"""experiments/sentence_encoders_table.py: a row for the seeds of a student."""
 
 import statistics
 
