@@ -1,4 +1,4 @@
-"""The same search with an exported file and NumPy, without Keras.
+"""Semantic search over captions with an exported file, without Keras.
 
     kdkit export runs/encoder --precision int8 --sequence-length 32
     kdkit export runs/encoder --format sentence_transformers

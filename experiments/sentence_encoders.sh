@@ -3,12 +3,15 @@
 #
 #     experiments/sentence_encoders.sh DATA MODEL [SEED...]
 #
-# Students of 3, 2 and 1 layers learn the vectors of 60,000 texts in one epoch,
-# and a table of token vectors in three (sentence_texts.py writes the texts).
-# STS-B dev is never trained on. The teacher and each student's start are
-# measured in every run. A student of 3 layers with a vocabulary of its own
-# learns the vectors of Multi30k's captions and their translations into German
-# and French. sentence_encoders_table.py prints the metrics.
+# Students of 3, 2 and 1 layers learn the vectors of 60,000 texts in one epoch;
+# BERT 4×312 with random weights and a table of token vectors do in three
+# (sentence_texts.py writes the texts). STS-B dev is never trained on. The
+# teacher and each student's start are measured in every run; the random weights
+# also learn without a teacher, in one epoch as the student beside them. The
+# student of 3 layers learns shorter vectors, too. A student of 3 layers with a
+# vocabulary of its own maps Multi30k's captions and their translations into
+# German and French to the teacher's vectors of the captions. sentence_encoders_table.py prints the
+# metrics.
 set -euo pipefail
 data=$1 model=$2
 shift 2
@@ -31,6 +34,16 @@ for seed in "${seeds[@]}"; do
             --layers "${chosen[@]}" --learning-rate 6e-4 \
             --run-dir "$out/layers_${#chosen[@]}_seed$seed"
     done
+    kdkit distill sentence_embedding "${taught[@]}" "${of_texts[@]}" \
+        --layers 1 3 6 --learning-rate 6e-4 --parity matryoshka \
+        --run-dir "$out/matryoshka_3_seed$seed"
+    random=(--student tinybert_4_layer_en_uncased --learning-rate 1e-3)
+    kdkit distill sentence_embedding "${taught[@]}" "${of_texts[@]}" \
+        "${random[@]}" --epochs 3 --set student.dropout=0.0 \
+        --run-dir "$out/random_4x312_seed$seed"
+    kdkit distill sentence_embedding "${taught[@]}" "${of_texts[@]}" \
+        "${random[@]}" --epochs 1 --control \
+        --run-dir "$out/random_1epoch_seed$seed"
     kdkit distill static_embedding "${taught[@]}" "${of_texts[@]}" --control \
         --run-dir "$out/static_seed$seed"
     kdkit distill multilingual "${taught[@]}" --layers 1 3 6 --epochs 1 \

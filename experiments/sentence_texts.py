@@ -23,7 +23,7 @@ WHOLE = ("captions", "mrpc", "stsb")
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("data", type=pathlib.Path, help="see README.md here")
+    parser.add_argument("data", type=pathlib.Path, help="of the data sets")
     parser.add_argument("output", type=pathlib.Path)
     parser.add_argument("--count", type=int, default=60_000, help="of texts")
     options = parser.parse_args()

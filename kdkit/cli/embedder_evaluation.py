@@ -54,7 +54,7 @@ class EmbeddingOptions:
         "lines of BEIR, or lines of an id, a tab and a text."
     )
     documents: File | None = option(
-        "the documents to find, in the same formats"
+        "the documents to find, in the formats of --queries"
     )
     judgements: File | None = option(
         "which documents are relevant for which query. A table with the "
@@ -72,9 +72,8 @@ class EmbeddingOptions:
         rare=True,
     )
     without_texts_of: File | None = option(
-        "leave out the examples with a text that this run of kdkit distill "
-        "sentence_embedding was trained on. By default, they are counted, if "
-        "MODEL is in such a run.",
+        "leave out the examples with a text that this run was trained on. By "
+        "default, they are counted, if MODEL is in a run.",
         metavar="RUN",
         rare=True,
     )
@@ -245,7 +244,7 @@ def _trained_texts(place, options):
     if known is None and options.without_texts_of is not None:
         raise UsageError(
             f"{run} has no record of the texts that it was trained on. "
-            "Expected a run of kdkit distill sentence_embedding. Omit "
+            "Expected a run that trained a sentence encoder on texts. Omit "
             "--without-texts-of, or name such a run."
         )
     return known
@@ -374,7 +373,8 @@ def _task(place, options):
         name, table = of_run.get("task"), of_run.get("table")
         if name is None:
             raise UsageError(
-                f"An embedder is measured on {WAYS}. Received: none of them."
+                f"An embedder is measured on {WAYS}. Received: none of them. "
+                "Add the options of one."
             )
         if table is not None:
             table = from_dict(LabeledTable, table)

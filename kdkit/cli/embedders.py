@@ -165,9 +165,9 @@ def reject_embedder_options(options) -> None:
     given = given_flags(options, names_in(EmbedderOptions))
     if given:
         raise UsageError(
-            f"{', '.join(given)}: for sentence encoders. Use the recipe "
-            f"{' or '.join(_recipes_with(given) or _recipes_with(()))}, or "
-            f"remove it. Received: {options.recipe}."
+            f"{', '.join(given)}: options for sentence encoders. Expected the "
+            f"recipe {' or '.join(_recipes_with(given) or _recipes_with(()))}. "
+            f"Received: {options.recipe}. Use such a recipe, or remove them."
         )
 
 
@@ -328,11 +328,15 @@ def _require_new(options):
                 raise UsageError(
                     "Your own table of scored pairs needs --dev FILE, "
                     "--text-column A B and --label-column SCORE. Received: "
-                    f"{', '.join(given_flags(options, ('dev', *COLUMNS)))}."
+                    f"{', '.join(given_flags(options, ('dev', *COLUMNS)))}. "
+                    "Pass all three."
                 )
         with check():
             if options.data_dir is not None and options.task is None:
-                raise UsageError("--data-dir needs --task. Received: none.")
+                raise UsageError(
+                    "--data-dir is the folder of a --task. Received: no "
+                    "--task. Add --task, or remove --data-dir."
+                )
 
 
 def _flag(name):
@@ -362,7 +366,7 @@ def embedder_settings(options) -> EmbedderSettings:
         settings = settings_of(EmbedderSettings, options.config)
         if options.recipe not in (None, settings.recipe):
             raise UsageError(
-                f"{options.config} holds a run of recipe {settings.recipe!r}. "
+                f"{options.config} has a run of recipe {settings.recipe!r}. "
                 f"Received: {options.recipe!r}. Name {settings.recipe}, or "
                 "remove --config."
             )
@@ -470,9 +474,9 @@ def _student(options, recipe: Recipe, teacher):
         loaded = models.load_embedder(teacher, pooling)
         if not models.has_encoder(loaded.model):
             raise UsageError(
-                f"The teacher {teacher} is a static embedder, which has no "
-                "layers to start from. Expected an encoder, or --student. "
-                "Received: neither. Pass --student PRESET."
+                f"{teacher} is a static embedder, which has no layers to start "
+                "from. Expected an encoder. Received: a table of token "
+                "vectors. Pass --student with an encoder or a preset."
             )
         depth = models.backbone_of(loaded.model).num_layers
     if not layers:
@@ -501,10 +505,13 @@ def _widths(student, teacher, pooling):
         return None, None  # it has the teacher's or fewer
     width = student.hidden_dim
     if student.checkpoint is not None:
-        width = saved_size(student.checkpoint, *WIDTHS)
-    if models.may_have_dense(teacher):
-        loaded = models.load_embedder(teacher, pooling)
-        known = models.embedding_width(loaded.model)
-    else:
-        known = saved_size(teacher, *WIDTHS)
-    return width, known
+        width = _vector_width(student.checkpoint, pooling)
+    return width, _vector_width(teacher, pooling)
+
+
+def _vector_width(place, pooling):
+    """The width of a saved encoder's vectors, `None` if it is unknown."""
+    if not models.may_have_dense(place):
+        return saved_size(place, *WIDTHS)
+    loaded = models.load_embedder(place, pooling)
+    return models.embedding_width(loaded.model)

@@ -28,7 +28,7 @@ A run on text needs none of these options: its held-out text is the default.
 example:
   kdkit evaluate runs/tinybert/exports/student-int8.tflite \\
       --task sst2 --data-dir glue
-  kdkit evaluate runs/embedder --task stsb --data-dir glue
+  kdkit evaluate runs/encoder --task stsb --data-dir glue
   kdkit evaluate all-MiniLM-L6-v2 --queries queries.jsonl \\
       --documents corpus.jsonl --judgements qrels/test.tsv
   kdkit evaluate runs/multilingual --bitext test.en test.de

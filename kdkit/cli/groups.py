@@ -510,7 +510,7 @@ class StudentOptions:
         "Defaults to the recipe's student."
     )
     num_layers: int | None = option(
-        "layers of a student that starts from an encoder's. Defaults to half "
+        "how many layers the student takes from an encoder. Defaults to half "
         "of the encoder's, for multilingual to all.",
         pages=ENCODERS,
     )
@@ -579,7 +579,7 @@ class DecoderOptions(BenchmarkTextOptions, SentenceOptions):
         pages=TEXT,
     )
     tokenizer: Model | None = option(
-        "the tokenizer of a model with random weights. A run, a preset "
+        "the student's tokenizer, or that of random weights. A run, a preset "
         "directory, for GPT-2 a vocabulary of byte pairs (vocab.json, "
         "encoder.json), or for multilingual a file of word pieces (.txt). It "
         "is for --decoder, or for the student of multilingual.",

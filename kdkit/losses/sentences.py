@@ -21,7 +21,7 @@ EXCLUDED = -1e9
 class _BatchLoss(DistillationLoss):
     """Base class for losses that compare the texts of a batch with each other.
 
-    A text of weight 0, such as padding, is neither compared nor compared with.
+    Texts of weight 0, such as padding, are excluded from all comparisons.
     A text without another one in its batch does not count.
     """
 
@@ -94,8 +94,8 @@ class SimilarityKLDivergence(_BatchLoss):
         p_{ij} = \frac{\exp(\cos(h_i, h_j) / \tau)}
             {\sum_{k \ne i} \exp(\cos(h_i, h_k) / \tau)}$$
 
-    A text is compared with all others in its batch, so teacher and student may
-    have different widths. $p$ is the conditional probability of Passalis &
+    Only the similarities within each model are compared, so teacher and student
+    may have different widths. $p$ is the conditional probability of Passalis &
     Tefas with a Gaussian kernel between vectors of length 1, whose variance is
     $\tau$.
 
@@ -156,8 +156,8 @@ class InBatchContrastive(_BatchLoss):
 
     $a_i$ and $b_i$ are two vectors of one text or of a pair: a student's with
     two dropout masks (SimCSE), a query and its document, or, in an objective, a
-    teacher's and a student's. The $b_j$ of other texts are the negatives. The
-    smallest loss is not that of equal vectors: it also moves texts apart.
+    teacher's and a student's. The $b_j$ of other texts are the negatives.
+    Equal vectors do not minimise this loss: it also moves texts apart.
 
     A batch is what one device computes at once: with several replicas, or with
     gradient accumulation, the negatives are those of a text's own part. Equal

@@ -1,7 +1,8 @@
 """Embedders: models that map the token ids of a text to one vector.
 
 The vector is the text's sentence embedding: the encoder's states are pooled to
-one vector, dense layers may follow, and the vector may get length 1. keras-hub
+one vector, dense layers may follow, and the vector may be divided by
+its length. keras-hub
 has such models for BERT and XLM-RoBERTa. For other families, and with dense
 layers, the pooling is a functional model of standard layers on the encoder, as
 the heads in `kdkit.models.heads` are.
@@ -240,7 +241,7 @@ def require_embedder(model) -> None:
         model: any object.
 
     Raises:
-        UsageError: (a `ValueError`) that says how to make one.
+        UsageError: (a `ValueError`) if the model is not an embedder.
     """
     if not is_embedder(model):
         raise UsageError(
@@ -387,8 +388,8 @@ def reduce_width(embedder, dimensions: int, vectors):
     if len(vectors) <= dimensions or not np.isfinite(vectors).all():
         raise UsageError(
             f"The {dimensions} principal components need more than "
-            f"{dimensions} vectors without NaN. Received: {len(vectors)} "
-            f"vectors, {np.isnan(vectors).any(axis=1).sum()} with NaN. Pass "
+            f"{dimensions} finite vectors. Received: {len(vectors)} vectors, "
+            f"{(~np.isfinite(vectors)).any(axis=1).sum()} not finite. Pass "
             "the vectors of more texts, or fewer dimensions."
         )
     made = with_dense(embedder, DenseSettings(dimensions, use_bias=False))

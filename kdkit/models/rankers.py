@@ -51,8 +51,8 @@ def make_ranker(embedder, num_candidates: int, scale: float | None = None):
             have length 1, and 1 for other vectors.
 
     Returns:
-        A functional `keras.Model` with the embedder's inputs. Of `1 +
-        num_candidates` consecutive rows the first is the query. The output
+        A functional `keras.Model` with the embedder's inputs. Its rows are
+        groups of `1 + num_candidates`: a query, then its candidates. The output
         has the shape `(batch_size / (1 + num_candidates), num_candidates)`.
 
     Raises:

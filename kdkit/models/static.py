@@ -74,8 +74,8 @@ def make_static_embedder(
     states = keras.layers.Embedding(
         tokenizer.vocabulary_size(), dimensions, name=TOKEN_VECTORS
     )(inputs[TOKENS])
-    # Of a text without tokens, those around it are counted, and the result is
-    # multiplied by 0: LiteRT divides the vector 0 by its length, which is NaN.
+    # A text without tokens counts its special tokens, and its vector is
+    # multiplied by 0: LiteRT divides a vector of zeros by its length, to NaN.
     has_tokens = ops.max(counted, axis=1, keepdims=True)
     counted = ops.where(has_tokens > 0, counted, inputs[MASK])
     pooling = pooling_layers(dimensions, Pooling("mean", normalize))

@@ -1,4 +1,4 @@
-"""Further languages: a student learns the teacher's vectors of translations.
+"""Multilingual: a student maps translations to the teacher's vectors.
 
 The teacher reads one language. The student's vectors of a text and of its
 translations move towards the teacher's vector of the text, as in Reimers and

@@ -9,6 +9,7 @@ import numpy as np
 
 from kdkit import models
 from kdkit.data import EncodedExamples
+from kdkit.errors import RunError
 from kdkit.io.files import staged
 from kdkit.models import DenseSettings
 from kdkit.training.task_data import predict_logits
@@ -76,6 +77,9 @@ def components_of_texts(
         reduced: `ReducedTeacher`.
         texts: `kdkit.data.EncodedExamples` with the teacher's tokens.
         forward: callable from a dict batch to the teacher's own vectors.
+
+    Raises:
+        RunError: if there are too few texts, or a vector is not finite.
     """
     chosen = evenly_chosen(texts, MOST_TEXTS)
     _log.info(
@@ -83,6 +87,14 @@ def components_of_texts(
         f"{reduced.dimensions} principal components."
     )
     vectors = predict_logits(forward, chosen).astype("float64")
+    if len(chosen) <= reduced.dimensions or not np.isfinite(vectors).all():
+        raise RunError(
+            f"The {reduced.dimensions} principal components need more than "
+            f"{reduced.dimensions} texts with finite vectors. Received: "
+            f"{len(chosen)} texts, {(~np.isfinite(vectors)).any(1).sum()} with "
+            "vectors that are not finite. Add texts, or use a student as wide "
+            "as the teacher."
+        )
     components = reduced.components_of(vectors)
     centered = vectors - vectors.mean(axis=0)
     kept = np.square(centered @ components).sum()

@@ -22,6 +22,7 @@ from kdkit.runs.directory import RunDirectory
 from kdkit.runs.inputs import model_digest
 from kdkit.settings import to_dict
 from kdkit.taps import describe
+from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache import TeacherCache
 from kdkit.teacher_cache import require_disk_space
@@ -191,7 +192,8 @@ class TeacherCaches:
 
     def _reduced(self, outputs):
         """The outputs, with sentence embeddings in the components."""
-        if self._components is None:
+        has_vectors = SENTENCE_EMBEDDING in outputs.signature
+        if self._components is None or not has_vectors:
             return outputs
         normalize = models.pooling_of(self._first).normalize
         return ReducedVectors(outputs, self._components, normalize)

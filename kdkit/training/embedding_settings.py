@@ -31,7 +31,7 @@ class EmbeddingData:
             texts are truncated.
         num_buckets: int or `None`. The number of different lengths that batches
             are padded to. XLA compiles each length once. `None` to pad every
-            batch to its largest length.
+            batch to `sequence_length`.
 
     Raises:
         UsageError: (a `ValueError`) if a number is impossible, or `dev_split`
@@ -110,7 +110,7 @@ class TextsSettings(EmbeddingData):
         if next(self.texts(held_out=False), None) is None:
             raise UsageError(
                 f"No text in {', '.join(self.files)}. Expected one text per "
-                "line. Received: empty lines alone. Name files with text."
+                "line. Received: only empty lines. Name files with text."
             )
 
     def lines(self):

@@ -182,7 +182,7 @@ def test_a_config_is_repeated(place):
         ([*NEW, "--layers", "7"], "from 1 to 6"),
         ([*NEW, "--num-layers", "7"], "--num-layers: the encoder has 6"),
         ([*NEW, "--corpus", "a.txt"], "--corpus is not for sentence"),
-        ([*NEW, "--data-dir", "."], "--data-dir needs --task"),
+        ([*NEW, "--data-dir", "."], "--data-dir is the folder of a --task"),
         ([*NEW, "--dev", "pairs.csv"], "--text-column"),
         ([*NEW, "--task", "sentiment"], "pairs of texts with scores"),
         ([*NEW, "--pooling", "sum"], "mean"),
