@@ -38,7 +38,7 @@ def default_scale(embedder) -> float:
 def make_ranker(embedder, num_candidates: int, scale: float | None = None):
     r"""Returns a model that scores a query's candidates with an embedder.
 
-    $$z_c = s \, \langle h_q, h_c \rangle, \qquad c = 1, \dots, C$$
+    $$z_c = s \, \langle h_q, h_c \rangle, \qquad c = 0, \dots, C - 1$$
 
     Query and candidates are read by the same encoder, so the gradient of both
     reaches its weights.
