@@ -366,7 +366,7 @@ def embedder_settings(options) -> EmbedderSettings:
         settings = settings_of(EmbedderSettings, options.config)
         if options.recipe not in (None, settings.recipe):
             raise UsageError(
-                f"{options.config} has a run of recipe {settings.recipe!r}. "
+                f"{options.config} holds a run of recipe {settings.recipe!r}. "
                 f"Received: {options.recipe!r}. Name {settings.recipe}, or "
                 "remove --config."
             )
