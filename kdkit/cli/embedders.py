@@ -374,9 +374,9 @@ def embedder_settings(options) -> EmbedderSettings:
         settings = smoke.embedder(get_recipe(options.recipe), options.parity)
     else:
         settings = _new_settings(options)
+    settings = with_options(settings, options)
     if options.control:
         settings = dataclasses.replace(settings, has_control=True)
-    settings = with_options(settings, options)
     if cache := cache_settings(options):
         settings = dataclasses.replace(settings, cache=cache)
     return settings

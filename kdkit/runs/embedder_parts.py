@@ -36,8 +36,8 @@ from kdkit.runs.pipeline import place_of_step
 from kdkit.runs.reduced_teacher import COMPONENTS
 from kdkit.runs.reduced_teacher import FILE
 from kdkit.runs.reduced_teacher import ReducedTeacher
-from kdkit.runs.reduced_teacher import components_of_texts
-from kdkit.runs.reduced_teacher import kept_arrays
+from kdkit.runs.reduced_teacher import saved_arrays
+from kdkit.runs.reduced_teacher import text_components
 from kdkit.taps import own_names
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.training.caching import TeacherCaches
@@ -222,11 +222,11 @@ class EmbedderParts(Parts):
         """
         if not self._reduced.is_reduced:
             return None
-        found = kept_arrays(
+        found = saved_arrays(
             self.place / FILE,
             {COMPONENTS: self._reduced.shape},
             lambda: {
-                COMPONENTS: components_of_texts(
+                COMPONENTS: text_components(
                     self._reduced, self.teacher_texts, self.forward
                 )
             },

@@ -28,9 +28,9 @@ class ReducedTeacher:
         dimensions: int. The width of the student's vectors.
 
     Attributes:
-        model: `keras.Model` with vectors of at most `dimensions` numbers. It is
-            `teacher` itself if that is not wider. Until `set_components` the
-            last layer of a reduced one has random weights.
+        model: `keras.Model` whose vectors have at most `dimensions` dimensions.
+            It is `teacher` itself if that is not wider. Until `set_components`
+            the last layer of a reduced one has random weights.
         dimensions: int. The width of its vectors.
         is_reduced: bool.
         shape: tuple of ints. The shape of the components,
@@ -48,7 +48,7 @@ class ReducedTeacher:
                 teacher, DenseSettings(self.dimensions, use_bias=False)
             )
 
-    def components_of(self, vectors: np.ndarray) -> np.ndarray:
+    def first_components(self, vectors: np.ndarray) -> np.ndarray:
         """Returns the first principal components, as `float32` columns.
 
         Args:
@@ -68,7 +68,7 @@ class ReducedTeacher:
             models.dense_layers(self.model)[-1].set_weights([components])
 
 
-def components_of_texts(
+def text_components(
     reduced: ReducedTeacher, texts: EncodedExamples, forward
 ) -> np.ndarray:
     """Returns the components of a teacher's vectors of up to 4,096 texts.
@@ -95,10 +95,10 @@ def components_of_texts(
             "vectors that are not finite. Add texts, or use a student as wide "
             "as the teacher."
         )
-    components = reduced.components_of(vectors)
+    components = reduced.first_components(vectors)
     centered = vectors - vectors.mean(axis=0)
-    kept = np.square(centered @ components).sum()
-    share = kept / max(np.square(centered).sum(), np.finfo(float).tiny)
+    explained = np.square(centered @ components).sum()
+    share = explained / max(np.square(centered).sum(), np.finfo(float).tiny)
     _log.info(f"the components have {share:.1%} of the vectors' variance.")
     return components
 
@@ -124,7 +124,7 @@ def evenly_chosen(texts: EncodedExamples, most: int) -> EncodedExamples:
     )
 
 
-def kept_arrays(
+def saved_arrays(
     file, shapes: dict, compute: Callable[[], dict], distribution
 ) -> dict:
     """Returns arrays from a run's file, which is written if it is missing.

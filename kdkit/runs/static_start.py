@@ -14,7 +14,7 @@ from kdkit.recipes import TokenVectors
 from kdkit.runs.embedder_parts import EmbedderParts
 from kdkit.runs.reduced_teacher import COMPONENTS
 from kdkit.runs.reduced_teacher import ReducedTeacher
-from kdkit.runs.reduced_teacher import kept_arrays
+from kdkit.runs.reduced_teacher import saved_arrays
 from kdkit.training.task_data import predict_logits
 
 _log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ class StaticStart:
         """
         dimensions = self.reduced.dimensions
         size = self._given.tokenizer.vocabulary_size()
-        known = kept_arrays(
+        known = saved_arrays(
             pathlib.Path(place, FILE),
             {COMPONENTS: self.reduced.shape, VECTORS: (size, dimensions)},
             lambda: self._computed(forward),
@@ -104,7 +104,7 @@ class StaticStart:
         vectors = predict_logits(forward, rows).astype("float32")
         components = np.eye(vectors.shape[1], dtype="float32")
         if self.reduced.is_reduced:
-            components = self.reduced.components_of(vectors)
+            components = self.reduced.first_components(vectors)
         return {COMPONENTS: components, VECTORS: vectors @ components}
 
 
