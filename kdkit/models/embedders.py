@@ -361,7 +361,8 @@ def reduce_width(embedder, dimensions: int, vectors):
 
     Raises:
         UsageError: (a `ValueError`) if the model is not an embedder,
-            `dimensions` is not from 1 to its width, or `vectors` do not fit.
+            `dimensions` is not from 1 to its width, `vectors` do not fit, or
+            the embedder is a table of token vectors.
 
     Example:
 
@@ -378,22 +379,15 @@ def reduce_width(embedder, dimensions: int, vectors):
             f"from 1 to the embedder's width {width}. Received: "
             f"dimensions={dimensions!r}."
         )
-    vectors = np.asarray(vectors, "float64")
+    vectors = np.asarray(vectors)
     if vectors.ndim != 2 or vectors.shape[1] != width:
         raise UsageError(
             "Invalid value for argument `vectors`. Expected the embedder's "
             f"vectors, of shape (num_texts, {width}). Received: shape "
             f"{vectors.shape}."
         )
-    if len(vectors) <= dimensions or not np.isfinite(vectors).all():
-        raise UsageError(
-            f"The {dimensions} principal components need more than "
-            f"{dimensions} finite vectors. Received: {len(vectors)} vectors, "
-            f"{(~np.isfinite(vectors)).any(axis=1).sum()} not finite. Pass "
-            "the vectors of more texts, or fewer dimensions."
-        )
+    components = principal_components(vectors, dimensions)
     made = with_dense(embedder, DenseSettings(dimensions, use_bias=False))
-    components = principal_components(vectors)[:, :dimensions]
     dense_layers(made)[-1].set_weights([components])
     return made
 
@@ -405,10 +399,20 @@ def with_dense(embedder, settings: DenseSettings):
         embedder: `keras.Model`. Its layers are used; its own dense layers are
             copied.
         settings: `DenseSettings` of the new layer, which is the last one.
+
+    Raises:
+        UsageError: (a `ValueError`) if the embedder is a table of token
+            vectors.
     """
-    pooling = pooling_of(embedder)
+    pooling, backbone = pooling_of(embedder), backbone_of(embedder)
+    if family_of(backbone) is None:
+        raise UsageError(
+            "Only the vectors of an encoder can be reduced. Received: a table "
+            "of token vectors. Use an encoder, or a student whose vectors "
+            f"also have {embedding_width(embedder)} dimensions."
+        )
     made = make_embedder(
-        backbone_of(embedder),
+        backbone,
         dataclasses.replace(pooling, dense=(*pooling.dense, settings)),
     )
     *before, _ = dense_layers(made)
@@ -417,17 +421,33 @@ def with_dense(embedder, settings: DenseSettings):
     return made
 
 
-def principal_components(vectors):
-    """Returns the components as columns; each one's largest value is > 0.
+def principal_components(vectors, dimensions: int):
+    """Returns the first components as columns; each one's largest value is > 0.
 
     Args:
         vectors: float array of shape `(num_vectors, width)`.
+        dimensions: int. The number of components, at most `width`.
+
+    Returns:
+        `float32` array of shape `(width, dimensions)`, the components with the
+        largest variance first.
+
+    Raises:
+        UsageError: (a `ValueError`) if there are too few vectors, or one is not
+            finite.
     """
-    _, components = np.linalg.eigh(
-        np.cov(vectors, rowvar=False).reshape(
-            vectors.shape[1], vectors.shape[1]
+    vectors = np.asarray(vectors, "float64")
+    if len(vectors) <= dimensions or not np.isfinite(vectors).all():
+        raise UsageError(
+            f"The {dimensions} principal components need more than "
+            f"{dimensions} finite vectors. Received: {len(vectors)} vectors, "
+            f"{(~np.isfinite(vectors)).any(axis=1).sum()} not finite. Pass "
+            "the vectors of more texts, or use fewer dimensions."
         )
-    )
-    components = components[:, ::-1]  # the largest variance first
+    width = vectors.shape[1]
+    covariance = np.cov(vectors, rowvar=False).reshape(width, width)
+    _, components = np.linalg.eigh(covariance)
+    components = components[:, ::-1][:, :dimensions]
     largest = np.argmax(np.abs(components), axis=0)
-    return components * np.sign(components[largest, np.arange(len(largest))])
+    signs = np.sign(components[largest, np.arange(dimensions)])
+    return (components * signs).astype("float32")

@@ -38,6 +38,7 @@ _SHORT = {
     "same_top_class": "agrees",
     "mean_squared_difference": "MSD",
 }
+_LARGEST_SHARE = 1.5  # of a teacher's metric; beyond, it says nothing
 _LATENCY = ("median_ms", "p95_ms", "speed_up")
 # These do not depend on the seed: only their mean is shown.
 _MEAN_ALONE = ("parameters", "size_bytes", *_LATENCY)
@@ -383,6 +384,21 @@ def _agreement_names(records):
     return tuple(names) or ("same_top_class",)
 
 
+def kept_share(student: float, teacher: float) -> float | None:
+    """Returns the share of the teacher's metric that a student keeps.
+
+    Args:
+        student, teacher: floats, values of one metric.
+
+    Returns:
+        `None` where a share says nothing: if the teacher's value is not above
+        0, or the student's is more than 1.5 times as large.
+    """
+    if not teacher > 0 or student > _LARGEST_SHARE * teacher:
+        return None
+    return student / teacher
+
+
 def _lines(records):
     """The rows of one run: teacher, control, student, and their files."""
     keys = [measure.key for measure in _measures(records)]
@@ -400,10 +416,8 @@ def _lines(records):
         row.update(metrics)
         row.update((key, values[key]) for key in values if key in row)
         if "share" in row and keys[0] in metrics and level is not None:
-            # A share of zero or of a negative number has no meaning.
-            row["share"] = (
-                metrics[keys[0]] / level if level > 0 else DOES_NOT_APPLY
-            )
+            share = kept_share(metrics[keys[0]], level)
+            row["share"] = DOES_NOT_APPLY if share is None else share
         lines.append(_Line(arm, label, setting, row))
 
     for arm in records.arms:

@@ -12,6 +12,7 @@ from kdkit.io.files import write_text
 from kdkit.reporting.comparison import WITHIN_NOISE
 from kdkit.reporting.comparison import arms_are_alike
 from kdkit.reporting.comparison import comparison_table
+from kdkit.reporting.comparison import kept_share
 from kdkit.reporting.comparison import metric_names
 from kdkit.reporting.comparison import metric_values
 from kdkit.reporting.comparison import settings_text
@@ -351,10 +352,10 @@ def _fallen(group, arm):
 def _kept(group):
     teacher = metric_values(group, "teacher")
     student = metric_values(group, "student")
-    if not teacher or not student or not statistics.fmean(teacher) > 0:
+    if not teacher or not student:
         return DOES_NOT_APPLY
-    share = statistics.fmean(student) / statistics.fmean(teacher)
-    return f"{100 * share:.1f} %"
+    share = kept_share(statistics.fmean(student), statistics.fmean(teacher))
+    return DOES_NOT_APPLY if share is None else f"{100 * share:.1f} %"
 
 
 def _parameters(run, arm):

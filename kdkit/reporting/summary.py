@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from kdkit.reporting.comparison import WITHIN_NOISE
 from kdkit.reporting.comparison import arms_are_alike
 from kdkit.reporting.comparison import is_noise
+from kdkit.reporting.comparison import kept_share
 from kdkit.reporting.comparison import metric_names
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import times
@@ -33,7 +34,6 @@ SMOKE = (
 )
 
 _DEPTHS = ("num_layers", "encoder_num_layers", "decoder_num_layers")
-MOST_SHARE = 1.5  # beyond, a share of the teacher's metric says nothing
 
 
 def run_title(records: RunRecords) -> str:
@@ -171,11 +171,10 @@ def _student_level(records, metric):
         text = f"The student reaches {shown.text(student)} {shown.title}"
     elif (
         shown.higher_is_better
-        and teacher > 0
-        and student <= MOST_SHARE * teacher
+        and (share := kept_share(student, teacher)) is not None
     ):
         text = (
-            f"The student keeps {100 * student / teacher:.1f} % of the "
+            f"The student keeps {100 * share:.1f} % of the "
             f"teacher's {shown.title} "
             f"({shown.text(student)} of {shown.text(teacher)}"
             + (f", {WITHIN_NOISE}" if _is_alike(records, "teacher") else "")

@@ -9,7 +9,6 @@ import numpy as np
 
 from kdkit import models
 from kdkit.data import EncodedExamples
-from kdkit.errors import RunError
 from kdkit.io.files import staged
 from kdkit.models import DenseSettings
 from kdkit.training.task_data import predict_logits
@@ -48,15 +47,6 @@ class ReducedTeacher:
                 teacher, DenseSettings(self.dimensions, use_bias=False)
             )
 
-    def first_components(self, vectors: np.ndarray) -> np.ndarray:
-        """Returns the first principal components, as `float32` columns.
-
-        Args:
-            vectors: float array of shape `(num_vectors, width)`.
-        """
-        components = models.principal_components(vectors)
-        return components[:, : self.dimensions].astype("float32")
-
     def set_components(self, components: np.ndarray, distribution) -> None:
         """Sets the weights of the last layer of a reduced teacher.
 
@@ -79,7 +69,8 @@ def text_components(
         forward: callable from a dict batch to the teacher's own vectors.
 
     Raises:
-        RunError: if there are too few texts, or a vector is not finite.
+        UsageError: (a `ValueError`) if there are too few texts, or a vector is
+            not finite.
     """
     chosen = evenly_chosen(texts, MOST_TEXTS)
     _log.info(
@@ -87,15 +78,7 @@ def text_components(
         f"{reduced.dimensions} principal components."
     )
     vectors = predict_logits(forward, chosen).astype("float64")
-    if len(chosen) <= reduced.dimensions or not np.isfinite(vectors).all():
-        raise RunError(
-            f"The {reduced.dimensions} principal components need more than "
-            f"{reduced.dimensions} texts with finite vectors. Received: "
-            f"{len(chosen)} texts, {(~np.isfinite(vectors)).any(1).sum()} with "
-            "vectors that are not finite. Add texts, or use a student as wide "
-            "as the teacher."
-        )
-    components = reduced.first_components(vectors)
+    components = models.principal_components(vectors, reduced.dimensions)
     centered = vectors - vectors.mean(axis=0)
     explained = np.square(centered @ components).sum()
     share = explained / max(np.square(centered).sum(), np.finfo(float).tiny)

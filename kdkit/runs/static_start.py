@@ -104,7 +104,9 @@ class StaticStart:
         vectors = predict_logits(forward, rows).astype("float32")
         components = np.eye(vectors.shape[1], dtype="float32")
         if self.reduced.is_reduced:
-            components = self.reduced.first_components(vectors)
+            components = models.principal_components(
+                vectors, self.reduced.dimensions
+            )
         return {COMPONENTS: components, VECTORS: vectors @ components}
 
 

@@ -13,6 +13,7 @@ from kdkit.data.stored_translations import SourceOutputs
 from kdkit.data.stored_translations import StoredTranslations
 from kdkit.data.stored_translations import choose_translations
 from kdkit.data.stored_translations import store_translations
+from kdkit.errors import UsageError
 from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import bitext_metrics
 from kdkit.training.embedding_data import ContrastiveLoss
@@ -215,7 +216,8 @@ def load_translations(
         `"unlabeled"` event.
 
     Raises:
-        UsageError: if a file is missing or malformed, or no text is left.
+        UsageError: if a file is missing or malformed, no text is left, or a
+            language has none to train or to measure on.
     """
     known, compared = [], []
     if task is not None:
@@ -248,6 +250,7 @@ def load_translations(
         for one in (tokenizer, teacher_tokenizer)
     ]
     train, held_out = stored("train", tokenizer), stored("held_out", tokenizer)
+    require_translations(train, held_out, settings)
     counts = choice.counts
     _log.info(
         f"texts: {len(train)} to train on, {len(held_out)} to measure on, in "
@@ -278,6 +281,33 @@ def load_translations(
         "empty": counts["empty"],
         "repeated": counts["repeated"],
     }
+
+
+def require_translations(
+    train: StoredTranslations, held_out: StoredTranslations, settings
+) -> None:
+    """Checks that every language has texts to train and to measure on.
+
+    Args:
+        train, held_out: as in `TranslationSource`.
+        settings: `TranslationsSettings`.
+
+    Raises:
+        UsageError: with all languages that have none.
+    """
+    missing = [
+        f"no text in {language} to {purpose} on"
+        for texts, purpose in ((train, "train"), (held_out, "measure"))
+        for number, language in enumerate(settings.languages)
+        if not (texts.languages == number).any()
+    ]
+    if missing:
+        raise UsageError(
+            "Each language needs texts with a text in "
+            f"{settings.languages[0]}. Received: {'; '.join(missing)}. Add "
+            "lines, name files to measure on (--dev-parallel), or hold out "
+            "more lines (--set data.held_out_every=10)."
+        )
 
 
 def _held_out_texts(settings):

@@ -98,6 +98,12 @@ def test_token_vectors_are_weighted_and_lose_the_common_component(tokenizer):
     assert_allclose(models.token_vectors(model), expected, atol=1e-5)
 
 
+def test_a_table_is_not_reduced_to_principal_components(embedder):
+    vectors = np.random.default_rng(0).normal(size=(20, WIDTH))
+    with pytest.raises(UsageError, match="a table of token vectors"):
+        models.reduce_width(embedder, 2, vectors)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

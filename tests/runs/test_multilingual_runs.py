@@ -258,6 +258,21 @@ def test_texts_of_the_held_out_files_are_left_out(
     assert len(source.train) == 3 * LINES - 1 - 6
 
 
+def test_a_language_without_texts_to_measure_on_is_refused(
+    settings, files, tmp_path
+):
+    held_out = [tmp_path / f"val.{name}" for name in NAMES]
+    texts = ("a dog\na cat\n", "ein Hund\n\n", "\n\n")
+    for file, text in zip(held_out, texts, strict=True):
+        file.write_text(text)
+    made = dataclasses.replace(
+        settings.data, held_out=tuple(map(str, held_out))
+    )
+    read = models.load_tokenizer(settings.teacher)
+    with pytest.raises(UsageError, match=f"no text in {NAMES[2]} to measure"):
+        translations.load_translations(made, None, read, read, tmp_path)
+
+
 def test_the_control_of_random_weights_learns_from_translations(
     settings, tmp_path
 ):
