@@ -264,13 +264,13 @@ class MarginMSE(DistillationLoss):
 
 @register_loss("matryoshka")
 class Matryoshka(DistillationLoss):
-    r"""Another loss at several widths: the first units of each vector.
+    r"""Another loss at several widths: the first dimensions of each vector.
 
     $$\mathcal{L} = \sum_{m \in \mathcal{M}} c_m \,
         \mathcal{L}(h^T_{1:m}, h^S_{1:m})$$
 
-    After training, the first $m$ units of the student's sentence embedding are
-    a sentence embedding too. A loss unit by unit compares prefixes of equal
+    After training, the first $m$ dimensions of the student's vector are a
+    sentence embedding too. A loss by dimension compares prefixes of equal
     width, so the student's prefixes become as good as the teacher's: rotate the
     teacher's vectors to their principal components first
     (`kdkit.models.reduce_width`). `SimilarityKLDivergence` compares the
@@ -294,8 +294,8 @@ class Matryoshka(DistillationLoss):
 
     Raises:
         UsageError: if a width or a weight is invalid, the loss does not
-            compare sentence embeddings, or a vector has fewer units than the
-            largest width.
+            compare sentence embeddings, or a vector has fewer dimensions than
+            the largest width.
 
     Example:
 

@@ -16,7 +16,7 @@ pairs to measure on (Spearman's correlation of the cosines); texts that occur in
 them are left out of `--texts`.
 
 `--parity layers` adds the states and the relations of TinyBERT and MiniLM.
-`--parity matryoshka` also trains the first 256, 128 and 64 numbers of each
+`--parity matryoshka` also trains the first 256, 128 and 64 dimensions of each
 vector to be a shorter vector (Kusupati et al., 2022,
 https://arxiv.org/abs/2205.13147).
 A student (`--student PRESET`) with narrower vectors learns the first principal
@@ -42,9 +42,15 @@ from kdkit.recipes.stages import Stage
 
 TAP = "sentence_embedding"
 COSINE = Objective(HiddenStateCosine(), tap=TAP)
-# Prefixes are compared with the teacher's whole vector.
+# Prefixes are compared with the teacher's whole vector. At the temperature 0.05
+# the nearest texts of a batch dominate, and with a larger weight the whole
+# vectors get worse (docs/measured/sentence_encoders.md).
 PREFIXES = Objective(
-    Matryoshka(SimilarityKLDivergence(), dimensions=(256, 128, 64)), tap=TAP
+    Matryoshka(
+        SimilarityKLDivergence(temperature=0.2), dimensions=(256, 128, 64)
+    ),
+    tap=TAP,
+    weight=0.25,
 )
 LAYERS = (
     Objective(
