@@ -113,6 +113,24 @@ def test_labels_on_four_devices_are_those_on_one(
 
 
 @pytest.mark.large
+@pytest.mark.parametrize(
+    "name", ["sentence_embedding", "static_embedding", "multilingual"]
+)
+def test_a_sentence_encoder_on_four_devices_is_that_on_one(
+    name, pretrained_run, use_devices, tmp_path
+):
+    settings = dataclasses.replace(
+        in_batches_of_8(smoke.embedder(RECIPES[name])),
+        teacher=str(pretrained_run),
+    )
+    settings = override(settings, ["data.max_texts=60"])
+    distill(settings, tmp_path / "one")
+    use_devices(4)
+    distill(with_strategy(settings, "mirrored"), tmp_path / "four")
+    assert_same_numbers(tmp_path / "four", tmp_path / "one")
+
+
+@pytest.mark.large
 def test_text_on_four_devices_is_that_on_one(
     pretraining_settings, pretrained_run, use_devices, tmp_path
 ):
