@@ -270,9 +270,9 @@ class Matryoshka(DistillationLoss):
         \mathcal{L}(h^T_{1:m}, h^S_{1:m})$$
 
     After training, the first $m$ dimensions of the student's vector are a
-    sentence embedding too. A loss by dimension compares prefixes of equal
-    width, so the student's prefixes become as good as the teacher's: rotate the
-    teacher's vectors to their principal components first
+    sentence embedding too. `HiddenStateCosine` and `HiddenStateMSE` compare
+    prefixes of equal width, so the student's prefixes become as good as the
+    teacher's: rotate the teacher's vectors to their principal components first
     (`kdkit.models.reduce_width`). `SimilarityKLDivergence` compares the
     student's prefix with the teacher's full vector, $h^T$ instead of
     $h^T_{1:m}$.

@@ -344,10 +344,10 @@ def reduce_width(embedder, dimensions: int, vectors):
         = W' \Lambda W'^\top$$
 
     $W$ consists of the first columns of $W'$, in the order of the eigenvalues.
-    As a teacher, the result compares with narrower students unit by unit. If
+    As a teacher, the result is compared with narrower students by dimension. If
     `dimensions` is the embedder's own width, the vectors are rotated: all
-    cosines stay the same, and the first units contain most of the variance,
-    as a teacher of `kdkit.losses.Matryoshka` needs it.
+    cosines stay the same, and the first dimensions contain most of the
+    variance, as a teacher of `kdkit.losses.Matryoshka` needs it.
 
     Args:
         embedder: `keras.Model`. Its layers are used, not copied.
@@ -408,8 +408,8 @@ def with_dense(embedder, settings: DenseSettings):
     if family_of(backbone) is None:
         raise UsageError(
             "Only the vectors of an encoder can be reduced. Received: a table "
-            "of token vectors. Use an encoder, or a student whose vectors "
-            f"also have {embedding_width(embedder)} dimensions."
+            "of token vectors. Use an encoder, or vectors as wide as the "
+            f"table's {embedding_width(embedder)} dimensions."
         )
     made = make_embedder(
         backbone,
@@ -441,8 +441,8 @@ def principal_components(vectors, dimensions: int):
         raise UsageError(
             f"The {dimensions} principal components need more than "
             f"{dimensions} finite vectors. Received: {len(vectors)} vectors, "
-            f"{(~np.isfinite(vectors)).any(axis=1).sum()} not finite. Pass "
-            "the vectors of more texts, or use fewer dimensions."
+            f"{(~np.isfinite(vectors)).any(axis=1).sum()} not finite. Use "
+            "more texts, or fewer dimensions."
         )
     width = vectors.shape[1]
     covariance = np.cov(vectors, rowvar=False).reshape(width, width)

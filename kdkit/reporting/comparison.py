@@ -38,7 +38,7 @@ _SHORT = {
     "same_top_class": "agrees",
     "mean_squared_difference": "MSD",
 }
-_LARGEST_SHARE = 1.5  # of a teacher's metric; beyond, it says nothing
+_LARGEST_SHARE = 1.5  # of a teacher's metric; larger ones are not shown
 _LATENCY = ("median_ms", "p95_ms", "speed_up")
 # These do not depend on the seed: only their mean is shown.
 _MEAN_ALONE = ("parameters", "size_bytes", *_LATENCY)
@@ -384,19 +384,19 @@ def _agreement_names(records):
     return tuple(names) or ("same_top_class",)
 
 
-def kept_share(student: float, teacher: float) -> float | None:
-    """Returns the share of the teacher's metric that a student keeps.
+def teacher_share(student: float, teacher: float) -> float | None:
+    """Returns the share of the teacher's metric that a student has.
 
     Args:
         student, teacher: floats, values of one metric.
 
     Returns:
-        `None` where a share says nothing: if the teacher's value is not above
-        0, or the student's is more than 1.5 times as large.
+        `None` if the teacher's value is not above 0, or the student's is
+        negative, not finite or more than 1.5 times the teacher's.
     """
-    if not teacher > 0 or student > _LARGEST_SHARE * teacher:
-        return None
-    return student / teacher
+    if teacher > 0 and 0 <= student <= _LARGEST_SHARE * teacher:
+        return student / teacher
+    return None
 
 
 def _lines(records):
@@ -416,7 +416,7 @@ def _lines(records):
         row.update(metrics)
         row.update((key, values[key]) for key in values if key in row)
         if "share" in row and keys[0] in metrics and level is not None:
-            share = kept_share(metrics[keys[0]], level)
+            share = teacher_share(metrics[keys[0]], level)
             row["share"] = DOES_NOT_APPLY if share is None else share
         lines.append(_Line(arm, label, setting, row))
 
@@ -529,7 +529,7 @@ def _values(lines, arm, label, setting):
 def _cell(measure, values):
     """A number, its mean over runs, "not run" or a dash."""
     numbers = [value for value in values if value not in (None, DOES_NOT_APPLY)]
-    if not numbers:
+    if not numbers or (measure.key == "share" and DOES_NOT_APPLY in values):
         return DOES_NOT_APPLY if DOES_NOT_APPLY in values else NOT_RUN
     text = measure.number(statistics.fmean(numbers))
     if len(numbers) > 1 and measure.key not in _MEAN_ALONE:

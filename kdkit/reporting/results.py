@@ -12,10 +12,10 @@ from kdkit.io.files import write_text
 from kdkit.reporting.comparison import WITHIN_NOISE
 from kdkit.reporting.comparison import arms_are_alike
 from kdkit.reporting.comparison import comparison_table
-from kdkit.reporting.comparison import kept_share
 from kdkit.reporting.comparison import metric_names
 from kdkit.reporting.comparison import metric_values
 from kdkit.reporting.comparison import settings_text
+from kdkit.reporting.comparison import teacher_share
 from kdkit.reporting.formatting import DOES_NOT_APPLY
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import millions
@@ -352,9 +352,10 @@ def _fallen(group, arm):
 def _kept(group):
     teacher = metric_values(group, "teacher")
     student = metric_values(group, "student")
-    if not teacher or not student:
+    is_share = metric_format(metric_names(group[0])[0]).higher_is_better
+    if not teacher or not student or not is_share:
         return DOES_NOT_APPLY
-    share = kept_share(statistics.fmean(student), statistics.fmean(teacher))
+    share = teacher_share(statistics.fmean(student), statistics.fmean(teacher))
     return DOES_NOT_APPLY if share is None else f"{100 * share:.1f} %"
 
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from kdkit.reporting.comparison import WITHIN_NOISE
 from kdkit.reporting.comparison import arms_are_alike
 from kdkit.reporting.comparison import is_noise
-from kdkit.reporting.comparison import kept_share
 from kdkit.reporting.comparison import metric_names
+from kdkit.reporting.comparison import teacher_share
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.formatting import times
 from kdkit.reporting.formatting import words
@@ -171,7 +171,7 @@ def _student_level(records, metric):
         text = f"The student reaches {shown.text(student)} {shown.title}"
     elif (
         shown.higher_is_better
-        and (share := kept_share(student, teacher)) is not None
+        and (share := teacher_share(student, teacher)) is not None
     ):
         text = (
             f"The student keeps {100 * share:.1f} % of the "

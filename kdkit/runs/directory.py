@@ -545,10 +545,11 @@ def _from_here(path):
 
 def _commit():
     """The commit of kdkit's checkout, with a note if files were changed."""
-    directory, own = pathlib.Path(__file__).parent, pathlib.Path(__file__).name
+    file = pathlib.Path(__file__)
+    directory = file.parents[1]  # the package
     try:
         # An environment inside another project's checkout is not kdkit's.
-        _git(directory, "ls-files", "--error-unmatch", own)
+        _git(directory, "ls-files", "--error-unmatch", str(file))
         commit = _git(directory, "rev-parse", "--short=12", "HEAD")
         changed = _git(directory, "status", "--porcelain", "--", ".")
     except (OSError, subprocess.CalledProcessError):

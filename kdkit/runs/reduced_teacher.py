@@ -9,6 +9,7 @@ import numpy as np
 
 from kdkit import models
 from kdkit.data import EncodedExamples
+from kdkit.errors import RunError
 from kdkit.io.files import staged
 from kdkit.models import DenseSettings
 from kdkit.training.task_data import predict_logits
@@ -47,6 +48,25 @@ class ReducedTeacher:
                 teacher, DenseSettings(self.dimensions, use_bias=False)
             )
 
+    def first_components(self, vectors: np.ndarray) -> np.ndarray:
+        """Returns `kdkit.models.principal_components` of the teacher's vectors.
+
+        Args:
+            vectors: float array of shape `(num_vectors, width)`.
+
+        Raises:
+            RunError: if a vector is not finite.
+            UsageError: (a `ValueError`) if there are too few vectors.
+        """
+        broken = (~np.isfinite(vectors)).any(axis=1).sum()
+        if broken:
+            raise RunError(
+                "A student learns the teacher's vectors. Expected finite "
+                f"numbers. Received: {broken} of {len(vectors)} vectors that "
+                "are not finite. Use another teacher."
+            )
+        return models.principal_components(vectors, self.dimensions)
+
     def set_components(self, components: np.ndarray, distribution) -> None:
         """Sets the weights of the last layer of a reduced teacher.
 
@@ -69,8 +89,8 @@ def text_components(
         forward: callable from a dict batch to the teacher's own vectors.
 
     Raises:
-        UsageError: (a `ValueError`) if there are too few texts, or a vector is
-            not finite.
+        RunError: if a vector is not finite.
+        UsageError: (a `ValueError`) if there are too few texts.
     """
     chosen = evenly_chosen(texts, MOST_TEXTS)
     _log.info(
@@ -78,7 +98,7 @@ def text_components(
         f"{reduced.dimensions} principal components."
     )
     vectors = predict_logits(forward, chosen).astype("float64")
-    components = models.principal_components(vectors, reduced.dimensions)
+    components = reduced.first_components(vectors)
     centered = vectors - vectors.mean(axis=0)
     explained = np.square(centered @ components).sum()
     share = explained / max(np.square(centered).sum(), np.finfo(float).tiny)

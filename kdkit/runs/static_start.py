@@ -104,9 +104,7 @@ class StaticStart:
         vectors = predict_logits(forward, rows).astype("float32")
         components = np.eye(vectors.shape[1], dtype="float32")
         if self.reduced.is_reduced:
-            components = models.principal_components(
-                vectors, self.reduced.dimensions
-            )
+            components = self.reduced.first_components(vectors)
         return {COMPONENTS: components, VECTORS: vectors @ components}
 
 

@@ -11,9 +11,11 @@ import numpy as np
 from kdkit.data import WHOLE
 from kdkit.data.stored_translations import SourceOutputs
 from kdkit.data.stored_translations import StoredTranslations
+from kdkit.data.stored_translations import TranslationChoice
 from kdkit.data.stored_translations import choose_translations
 from kdkit.data.stored_translations import store_translations
 from kdkit.errors import UsageError
+from kdkit.errors import all_mistakes
 from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import bitext_metrics
 from kdkit.training.embedding_data import ContrastiveLoss
@@ -217,7 +219,7 @@ def load_translations(
 
     Raises:
         UsageError: if a file is missing or malformed, no text is left, or a
-            language has none to train or to measure on.
+            language has no text to train or to measure on.
     """
     known, compared = [], []
     if task is not None:
@@ -231,6 +233,8 @@ def load_translations(
     if settings.held_out:
         compared.append("the held-out files")
         measured = choose_translations(settings.lines(held_out=True))
+
+    require_translations(choice, measured, settings)
 
     def stored(name, tokenizer):
         is_from_files = bool(settings.held_out) and name != "train"
@@ -250,7 +254,6 @@ def load_translations(
         for one in (tokenizer, teacher_tokenizer)
     ]
     train, held_out = stored("train", tokenizer), stored("held_out", tokenizer)
-    require_translations(train, held_out, settings)
     counts = choice.counts
     _log.info(
         f"texts: {len(train)} to train on, {len(held_out)} to measure on, in "
@@ -284,30 +287,47 @@ def load_translations(
 
 
 def require_translations(
-    train: StoredTranslations, held_out: StoredTranslations, settings
+    choice: TranslationChoice,
+    measured: TranslationChoice,
+    settings: TranslationsSettings,
 ) -> None:
-    """Checks that every language has texts to train and to measure on.
+    """Checks that each language has texts to train and to measure on.
 
     Args:
-        train, held_out: as in `TranslationSource`.
+        choice: `TranslationChoice` of the files to train on.
+        measured: that of the files to measure on, or the same.
         settings: `TranslationsSettings`.
 
     Raises:
-        UsageError: with all languages that have none.
+        UsageError: if a language has no text. The message has all of them.
     """
-    missing = [
-        f"no text in {language} to {purpose} on"
-        for texts, purpose in ((train, "train"), (held_out, "measure"))
-        for number, language in enumerate(settings.languages)
-        if not (texts.languages == number).any()
-    ]
-    if missing:
-        raise UsageError(
-            "Each language needs texts with a text in "
-            f"{settings.languages[0]}. Received: {'; '.join(missing)}. Add "
-            "lines, name files to measure on (--dev-parallel), or hold out "
-            "more lines (--set data.held_out_every=10)."
-        )
+    every = settings.holds_out
+    fix = "--dev-parallel"
+    if not settings.held_out:
+        fix = f"--parallel, or name other files with {fix}"
+    parts = (
+        ("train", choice.is_part(every, held_out=False), "--parallel"),
+        ("measure", measured.is_part(every, not settings.held_out), fix),
+    )
+    with all_mistakes() as check:
+        for purpose, is_chosen, fix in parts:
+            has_texts = is_chosen.any(axis=0)
+            names = [
+                name
+                for name, has_one in zip(
+                    settings.languages, has_texts, strict=True
+                )
+                if not has_one
+            ]
+            if not names or not has_texts[0]:
+                continue  # without a source, no text is left at all
+            with check():
+                raise UsageError(
+                    f"Each language needs texts to {purpose} on. Received: "
+                    f"none in {', '.join(names)}. Add lines with a text in "
+                    f"{settings.languages[0]} and in {', '.join(names)} to "
+                    f"{fix}."
+                )
 
 
 def _held_out_texts(settings):

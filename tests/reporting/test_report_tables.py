@@ -4,6 +4,7 @@ import pytest
 from rich.console import Console
 
 from kdkit.reporting import comparison_table
+from kdkit.reporting import markdown_results
 from kdkit.reporting import print_report
 from kdkit.reporting.notes import run_notes
 from kdkit.reporting.records import read_run
@@ -148,6 +149,29 @@ def test_table_has_no_share_of_a_teacher_that_scores_nothing(make_run):
     records = read_run(run.run_dir)
     assert table_texts(records)["student", "Keras"]["of teacher"] == "–"
     assert "keeps" not in verdict(records)
+
+
+@pytest.mark.parametrize(
+    ("student", "shown"),
+    [(0.3, "150.0"), (0.31, "–"), (0.0, "0.0"), (-0.1, "–")],
+)
+def test_tables_have_shares_from_0_to_150_percent(make_run, student, shown):
+    records = []
+    for recipe in ("pkd", "vanilla_kd"):
+        config = {"recipe": recipe, "data": {"task": "cola"}, "teacher": "x"}
+        run = make_run(recipe, config)
+        for arm, value in (("teacher", 0.2), ("student", student)):
+            metrics = {"matthews_correlation": value}
+            run.evaluation(arm, "fine_tuning", 1, 0.0, metrics=metrics)
+        records.append(read_run(run.run_dir))
+    texts = table_texts(records[0])
+    assert texts["student", "Keras"]["of teacher"] == shown
+    (row,) = [
+        line
+        for line in markdown_results(records).splitlines()
+        if line.startswith("| cola | pkd |")
+    ]
+    assert row.split(" | ")[3] == (shown if shown == "–" else f"{shown} %")
 
 
 def test_table_has_no_share_where_lower_is_better(make_run):

@@ -17,6 +17,7 @@ from kdkit import models
 from kdkit.cli.main import main
 from kdkit.data.stored_texts import read_hashes
 from kdkit.data.stored_texts import text_hash
+from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.losses import SimilarityKLDivergence
 from kdkit.models import Pooling
@@ -28,6 +29,7 @@ from kdkit.runs import embedder_parts
 from kdkit.runs import runner
 from kdkit.runs import smoke
 from kdkit.runs.reduced_teacher import FILE
+from kdkit.runs.reduced_teacher import ReducedTeacher
 from kdkit.settings import override
 from kdkit.settings import to_dict
 from kdkit.training import ModelSettings
@@ -220,6 +222,14 @@ def narrow(settings, tmp_path_factory):
 def saved_components(run):
     with np.load(run / FILE) as saved:
         return saved["components"]
+
+
+def test_vectors_that_are_not_finite_end_a_run(teacher):
+    reduced = ReducedTeacher(models.load_embedder(teacher).model, 4)
+    vectors = np.ones((20, reduced.shape[0]))
+    vectors[3] = np.nan
+    with pytest.raises(RunError, match="1 of 20 vectors that are not finite"):
+        reduced.first_components(vectors)
 
 
 def test_a_narrow_student_learns_principal_components(narrow, teacher):

@@ -1,9 +1,12 @@
 """A run records how it was made."""
 
+import re
+import subprocess
 import sys
 
 import tensorflow as tf
 
+from kdkit.runs import directory
 from kdkit.runs.directory import VARIABLES
 from kdkit.runs.directory import provenance
 
@@ -30,6 +33,22 @@ def test_the_command_of_a_script_can_be_given_again(monkeypatch, tmp_path):
         assert command == "python examples/own.py --rows 9"
     monkeypatch.setattr(sys, "argv", ["/somewhere/else/own.py"])
     assert provenance()["command"] == "python own.py"
+
+
+def test_the_commit_tells_changes_in_any_module(monkeypatch, tmp_path):
+    own = tmp_path / "package" / "runs" / "directory.py"
+    other = tmp_path / "package" / "recipes" / "recipe.py"
+    for file in (own, other):
+        file.parent.mkdir(parents=True)
+        file.write_text("one = 1\n")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com"]
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
+        subprocess.run([*git, *words], cwd=tmp_path, check=True)
+    monkeypatch.setattr(directory, "__file__", str(own))
+    commit = provenance()["commit"]
+    assert re.fullmatch("[0-9a-f]{12}", commit)
+    other.write_text("one = 2\n")
+    assert provenance()["commit"] == f"{commit} with local changes"
 
 
 def test_the_module_is_named_as_the_command(monkeypatch):

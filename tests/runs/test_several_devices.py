@@ -116,7 +116,7 @@ def test_labels_on_four_devices_are_those_on_one(
 @pytest.mark.parametrize(
     "name", ["sentence_embedding", "static_embedding", "multilingual"]
 )
-def test_a_sentence_encoder_on_four_devices_is_that_on_one(
+def test_a_sentence_encoder_on_four_devices_has_the_numbers_of_one(
     name, pretrained_run, use_devices, tmp_path
 ):
     settings = dataclasses.replace(
