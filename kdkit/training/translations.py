@@ -302,15 +302,15 @@ def require_translations(
         UsageError: if a language has no text. The message has all of them.
     """
     every = settings.holds_out
-    fix = "--dev-parallel"
+    files = "--dev-parallel"
     if not settings.held_out:
-        fix = f"--parallel, or name other files with {fix}"
+        files = f"--parallel, or name other files with {files}"
     parts = (
         ("train", choice.is_part(every, held_out=False), "--parallel"),
-        ("measure", measured.is_part(every, not settings.held_out), fix),
+        ("measure", measured.is_part(every, not settings.held_out), files),
     )
     with all_mistakes() as check:
-        for purpose, is_chosen, fix in parts:
+        for purpose, is_chosen, options in parts:
             has_texts = is_chosen.any(axis=0)
             names = [
                 name
@@ -326,7 +326,7 @@ def require_translations(
                     f"Each language needs texts to {purpose} on. Received: "
                     f"none in {', '.join(names)}. Add lines with a text in "
                     f"{settings.languages[0]} and in {', '.join(names)} to "
-                    f"{fix}."
+                    f"{options}."
                 )
 
 

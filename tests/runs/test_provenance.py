@@ -35,7 +35,7 @@ def test_the_command_of_a_script_can_be_given_again(monkeypatch, tmp_path):
     assert provenance()["command"] == "python own.py"
 
 
-def test_the_commit_tells_changes_in_any_module(monkeypatch, tmp_path):
+def test_the_commit_is_marked_if_any_module_was_changed(monkeypatch, tmp_path):
     own = tmp_path / "package" / "runs" / "directory.py"
     other = tmp_path / "package" / "recipes" / "recipe.py"
     for file in (own, other):
