@@ -17,10 +17,21 @@ import dataclasses
 
 from kdkit.cli import options as shared
 from kdkit.cli.groups import DistillationOptions
-from kdkit.cli.groups import OnTasksAlone
 from kdkit.cli.groups import ShardOptions
 from kdkit.cli.groups import StageOptions
 from kdkit.cli.options import validate_distillation
+
+
+@dataclasses.dataclass
+class OnTasksAlone:
+    """Constants in place of the options for text."""
+
+    model: str = "bert"
+    one_document: None = None
+    detokenizer: None = None
+    pairs: None = None
+    pair_columns: None = None
+    languages: None = None
 
 
 @dataclasses.dataclass

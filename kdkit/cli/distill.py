@@ -21,6 +21,8 @@ example:
   kdkit distill sentence_embedding --texts captions.txt reviews.txt \\
       --teacher all-MiniLM-L6-v2 --num-layers 3 --task stsb --data-dir glue \\
       --run-dir runs/encoder
+  kdkit distill static_embedding --texts captions.txt --task stsb \\
+      --data-dir glue --teacher all-MiniLM-L6-v2 --run-dir runs/table
   kdkit distill multilingual --parallel train.en train.de \\
       --teacher all-MiniLM-L6-v2 --run-dir runs/multilingual
   kdkit distill reranker_to_embedder --candidates train.tsv \\

@@ -236,8 +236,8 @@ def _are_among(texts, hashes):
 def _trained_texts(place, options):
     """The hashes of a run's texts, `None` if they are unknown."""
     run = options.without_texts_of
-    if run is None:
-        run = None if place.run is None else place.run.path
+    if run is None and place.run is not None and not place.is_from_elsewhere:
+        run = place.run.path
     known = None
     if run is not None:
         known = read_hashes(pathlib.Path(run, TRAINED_TEXTS))

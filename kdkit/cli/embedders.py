@@ -8,6 +8,7 @@ from kdkit.cli.choosing import DEPTHS
 from kdkit.cli.choosing import saved_size
 from kdkit.cli.groups import CANDIDATES
 from kdkit.cli.groups import EMBEDDERS
+from kdkit.cli.groups import LAYERED
 from kdkit.cli.groups import TEXTS
 from kdkit.cli.groups import TRANSLATIONS
 from kdkit.cli.groups import BenchmarkTextOptions
@@ -25,6 +26,7 @@ from kdkit.cli.parser import option
 from kdkit.cli.resolving import with_options
 from kdkit.cli.task_data import COLUMNS
 from kdkit.cli.task_data import chosen_task
+from kdkit.cli.task_data import stage_data
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.models.sizes import POOLINGS
@@ -89,6 +91,7 @@ class EmbedderOptions:
         "instead of --num-layers: the layers by number, from 1. They are the "
         "teacher's, or with --candidates and --student that encoder's.",
         metavar="N",
+        pages=LAYERED,
     )
 
 
@@ -114,11 +117,6 @@ OF_KIND = {
     ),
     CandidatesSettings.stage_data: ("candidates", "dev_candidates"),
 }
-PAGE_OF = {  # the help page
-    TextsSettings.stage_data: TEXTS,
-    TranslationsSettings.stage_data: TRANSLATIONS,
-    CandidatesSettings.stage_data: CANDIDATES,
-}
 # Options that --config and --smoke decide already.
 DECIDED = (
     *names_in(EmbedderOptions),
@@ -135,11 +133,8 @@ def is_about_embedders(options) -> bool:
         options: the parsed options of `kdkit distill` or `kdkit doctor`.
     """
     if options.config is not None:
-        stages = read_config(options.config).get("stages")
-        return isinstance(stages, list) and any(
-            isinstance(one, dict) and one.get("data") in EMBEDDING_DATA
-            for one in stages
-        )
+        found = stage_data(read_config(options.config))
+        return not found.isdisjoint(EMBEDDING_DATA)
     recipe = RECIPES.get(options.recipe)
     return recipe is not None and recipe.trains_embedder
 

@@ -144,11 +144,11 @@ def open_measurable(options):
         UsageError: for a model, split, file or option that does not fit.
     """
     place = locate(options.model, options.arm)  # report a missing model first
-    if isinstance(options, EmbeddingOptions) and is_about_embeddings(
-        place, options
-    ):
-        yield open_on_embeddings(place, options)
-        return
+    if isinstance(options, EmbeddingOptions):
+        options.pooling = options.pooling or place.pooling
+        if is_about_embeddings(place, options):
+            yield open_on_embeddings(place, options)
+            return
     if names_a_table(options):  # and mistakes in tables before TensorFlow
         measured_task(place, options)[0].load(_split(options))
     if is_about_sentences(options):

@@ -180,6 +180,7 @@ def export_model(options) -> None:
         RunError: if a file's outputs differ from the model's.
     """
     place = locate(options.model, options.arm)
+    options.pooling = options.pooling or place.pooling
     if export.exporter_of(place.path) is not None:
         raise UsageError(
             f"{place.path} is an exported file. Expected a Keras model. Pass "
@@ -322,13 +323,14 @@ def _export_bundle(place, options):
 
 
 def _has_teacher_to_export(place, options):
-    """Whether the model was distilled from a teacher in its run."""
+    """Whether the report can compare the model's files with a teacher's."""
     return (
         options.teacher
         and not options.bundle
         and options.format == "litert"
         and place.run is not None
         and place.config.get("teacher") is not None
+        and not place.has_reranker
         and place.arm not in ("teacher", "control")
     )
 
@@ -341,10 +343,10 @@ def _export_teacher(place, options):
     """
     options = copy.copy(options)
     options.precision, options.overwrite = ["int8"], True
-    options.output = _as_written(place.run.path) / "exports" / "teacher"
-    options.pooling = place.config.get("pooling")
+    options.output = None
     try:
         teacher = teacher_of(place)
+        options.pooling = teacher.pooling
         made_from = {
             "model": inputs.model_digest(str(teacher.path)),
             "sequence_length": options.sequence_length,
@@ -400,7 +402,8 @@ def _output_directory(place, options):
     if options.output is not None:
         return pathlib.Path(options.output)
     folder = _as_written(place.run.path) if place.run else pathlib.Path()
-    return folder / "exports"
+    folder /= "exports"
+    return folder / "teacher" if place.is_from_elsewhere else folder
 
 
 def _paths(place, exporter, options):

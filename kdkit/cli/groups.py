@@ -12,9 +12,12 @@ from kdkit.errors import shortened
 
 LONGEST = 65536  # tokens; the known families' models read far fewer
 # Help pages: on tasks, on text, sentence encoders, and some of them.
-TASK, TEXT, TEXTS = ("bert",), ("gpt2", "mass"), ("sentence_embedding",)
+TASK, TEXT = ("bert",), ("gpt2", "mass")
+TEXTS = ("sentence_embedding", "static_embedding")
 TRANSLATIONS, CANDIDATES = ("multilingual",), ("reranker_to_embedder",)
-EMBEDDERS = TEXTS + TRANSLATIONS + CANDIDATES
+LAYERED, EMBEDDERS = (
+    texts + TRANSLATIONS + CANDIDATES for texts in (TEXTS[:1], TEXTS)
+)
 ENCODERS, FAMILIES = TASK + EMBEDDERS, TASK + TEXT
 LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")  # model cards contain it
 
@@ -370,7 +373,8 @@ class ModelChoiceOptions:
     """model"""
 
     arm: str | None = option(
-        "the model of a run directory. Defaults to the student.",
+        "the model of a run directory. Defaults to the student. The teacher "
+        "may also be outside of the run.",
         choices=("student", "teacher", "control"),
     )
     tokenizer: Model | None = option(
@@ -507,12 +511,13 @@ class StudentOptions:
 
     student: Model | None = option(
         "a student preset, or a checkpoint to start from. See kdkit list. "
-        "Defaults to the recipe's student."
+        "Defaults to the recipe's student.",
+        pages=FAMILIES + LAYERED,
     )
     num_layers: int | None = option(
         "how many layers the student takes from an encoder. Defaults to half "
         "of the encoder's, for multilingual to all.",
-        pages=ENCODERS,
+        pages=TASK + LAYERED,
     )
     control: bool = option(
         "compare with the same student without distillation. It learns from "
@@ -548,18 +553,6 @@ class DistillationOptions(
     TeacherFileOptions,
 ):
     """teacher, student, recipe and data of a distillation"""
-
-
-@dataclasses.dataclass
-class OnTasksAlone:
-    """Constants in place of the options for text, for verbs on tasks alone."""
-
-    model: str = "bert"
-    one_document: None = None
-    detokenizer: None = None
-    pairs: None = None
-    pair_columns: None = None
-    languages: None = None
 
 
 @dataclasses.dataclass

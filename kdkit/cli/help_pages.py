@@ -19,8 +19,6 @@ from kdkit.cli.parser import Parser
 
 WIDTH, COLUMN = 80, 26  # the largest width, and the column of the helps
 USUAL = "bert"
-# Recipes that share the page of another one.
-SAME_PAGE = {"static_embedding": "sentence_embedding"}
 
 
 def wanted_page(parser: Parser, words: Sequence[str]) -> str | None:
@@ -38,7 +36,6 @@ def wanted_page(parser: Parser, words: Sequence[str]) -> str | None:
     pages, page = _pages(parser), None
     for word in (*words[:1], *named, *_values(words, "--model")):
         family = "gpt2" if word.startswith("llama") else word
-        family = SAME_PAGE.get(word, family)
         if family in pages:
             page = family
     text = help_page(parser, page, "--help-all" in words)

@@ -20,7 +20,6 @@ import re
 import textwrap
 
 from kdkit.cli import distill
-from kdkit.cli.embedders import PAGE_OF
 from kdkit.cli.embedders import kind_of_data
 from kdkit.cli.groups import DistillationOptions
 from kdkit.cli.groups import StageOptions
@@ -71,24 +70,27 @@ NEEDED_ON_TEXT["llama3"] = {
     **NEEDED_ON_TEXT["gpt2"],
     "decoder": "lightpaff_llama3_4_layer_en",
 }
-# The required options of a sentence encoder, and its data, by kind of data.
+# The help page of a sentence encoder with layers, its required options and its
+# data, by kind of data.
 EMBEDDERS = {
     TextsSettings.stage_data: (
+        "sentence_embedding",
         {"texts": ["captions.txt"], "teacher": "all-MiniLM-L6-v2"},
         TextsSettings(),
     ),
     TranslationsSettings.stage_data: (
+        "multilingual",
         {"parallel": ["train.en", "train.de"], "teacher": "all-MiniLM-L6-v2"},
         TranslationsSettings(vocabulary_size=VOCABULARY_SIZE),
     ),
     CandidatesSettings.stage_data: (
+        "reranker_to_embedder",
         {"candidates": ["train.tsv"], "teacher": "runs/cross_encoder"},
         CandidatesSettings(),
     ),
 }
 # Options that tables have fields for, or that are useless in a file.
 LEFT_OUT = ("recipe", "config", "smoke", "stages", "model")
-OF_LAYERS = ("student", "num_layers", "layers")  # a table has none
 # Fields that would turn a stage into another one.
 FIXED = (
     "name",
@@ -155,7 +157,9 @@ def toml(options) -> str:
     needed = {"recipe": recipe.name}
     page = "gpt2" if options.model.startswith("llama") else options.model
     if recipe.trains_embedder:
-        (page,) = PAGE_OF[kind_of_data(recipe)]
+        page, *_ = EMBEDDERS[kind_of_data(recipe)]
+        if isinstance(recipe.student, TokenVectors):
+            page = "static_embedding"
         groups = list(_embedder_groups(recipe, options, needed))
     elif options.model == "bert":
         groups = list(_task_groups(recipe, options, needed))
@@ -175,8 +179,6 @@ def toml(options) -> str:
         lines += _comment(declared[name].help)
         lines.append(f"{name} = {_value(value)}")
     left_out = {*LEFT_OUT, *needed, *names_in(StageOptions)}
-    if isinstance(recipe.student, TokenVectors):
-        left_out.update(OF_LAYERS)
     for name, one in declared.items():
         if name in left_out or page not in one.pages or name == "set":
             continue
@@ -227,7 +229,7 @@ def _task_groups(recipe, options, needed):
 
 def _embedder_groups(recipe, options, needed):
     """The tables of a sentence encoder. Adds required options to a dict."""
-    example, settings = EMBEDDERS[kind_of_data(recipe)]
+    _, example, settings = EMBEDDERS[kind_of_data(recipe)]
     needed |= example
     if options.parity is not None:
         needed["parity"] = options.parity

@@ -12,6 +12,7 @@ from kdkit import models
 from kdkit import quantization
 from kdkit.cli.parser import is_path
 from kdkit.cli.task_data import measured_task
+from kdkit.cli.task_data import stage_data
 from kdkit.errors import UsageError
 from kdkit.export import quantization as file_quantization
 from kdkit.io.reading import check_links
@@ -21,6 +22,7 @@ from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import read_config
 from kdkit.tasks import Task
+from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.making import require_context_length
 from kdkit.training.task_data import make_forward
 
@@ -48,12 +50,27 @@ class Place:
         run: `RunDirectory` that the model belongs to, or `None`.
         arm: string or `None`. The model's name in the run.
         config: dict. The run's settings; empty without a run.
+        is_from_elsewhere: bool. Whether the run only reads the model, as its
+            teacher. Defaults to `False`.
     """
 
     path: pathlib.Path
     run: RunDirectory | None
     arm: str | None
     config: dict
+    is_from_elsewhere: bool = False
+
+    @property
+    def pooling(self) -> str | None:
+        """The pooling that the run's user chose for a teacher, if any."""
+        if not self.is_from_elsewhere or self.has_reranker:
+            return None  # with a reranker, it is the student's
+        return self.config.get("pooling")
+
+    @property
+    def has_reranker(self) -> bool:
+        """Whether the run's teacher scores pairs, for a student of vectors."""
+        return CandidatesSettings.stage_data in stage_data(self.config)
 
     def data_setting(self, name, given):
         """Returns a setting of the data: the user's value, or the run's."""
@@ -74,6 +91,7 @@ def locate(model: str, arm: str | None = None) -> Place:
         model: string. A run directory, a preset directory, a file, or the name
             of a keras-hub preset.
         arm: string or `None`. The model, for a run directory with several.
+            The arm "teacher" may also be a model outside of the run.
 
     Raises:
         UsageError: if a file is missing, or a run has no such model or links to
@@ -117,6 +135,8 @@ def locate(model: str, arm: str | None = None) -> Place:
             "again, which makes the model again from its teachers, data and "
             "checkpoints."
         )
+    if arm == "teacher" and arm not in available and config.get("teacher"):
+        return teacher_of(Place(path, run, arm, config))
     if arm is None:
         raise UsageError(
             f"The run in {path} has no model, because it is not finished. Run "
@@ -154,7 +174,11 @@ def teacher_of(place: Place) -> Place:
         source = place.run.path / "teacher_run"
     found = locate(str(source))
     return dataclasses.replace(
-        found, run=place.run, arm="teacher", config=place.config
+        found,
+        run=place.run,
+        arm="teacher",
+        config=place.config,
+        is_from_elsewhere=True,
     )
 
 

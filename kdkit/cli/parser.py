@@ -30,6 +30,7 @@ PAGES = {
     "gpt2": "decoders",
     "mass": "encoder-decoders",
     "sentence_embedding": "sentence encoders",
+    "static_embedding": "token vectors",
     "multilingual": "languages",
     "reranker_to_embedder": "rerankers",
 }

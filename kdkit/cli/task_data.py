@@ -12,6 +12,7 @@ from kdkit.data import open_table
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.errors import shortened
+from kdkit.recipes.stages import EMBEDDING_DATA
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import read_config
 from kdkit.settings import from_dict
@@ -216,12 +217,32 @@ def data_of_teacher(options) -> DataSettings | None:
     config = pathlib.Path(teachers[0], CONFIG)
     if not config.is_file():
         return None
-    data = read_config(teachers[0]).get("data")
+    data = _task_data(read_config(teachers[0]))
+    return data and dataclasses.replace(data, max_train_rows=None)
+
+
+def _task_data(config):
+    """The data of a run on a task, `None` for other runs."""
+    data = config.get("data")
+    if not stage_data(config).isdisjoint(EMBEDDING_DATA):
+        return None
     if not isinstance(data, dict) or "task" not in data:
         return None
-    return dataclasses.replace(
-        from_dict(DataSettings, data), max_train_rows=None
-    )
+    return from_dict(DataSettings, data)
+
+
+def stage_data(config: dict) -> set[str]:
+    """Returns what the stages of a run learn from, such as "task" or "texts".
+
+    Args:
+        config: dict, as in a run's `config.json`.
+    """
+    stages = config.get("stages")
+    return {
+        stage["data"]
+        for stage in (stages if isinstance(stages, list) else ())
+        if isinstance(stage, dict) and isinstance(stage.get("data"), str)
+    }
 
 
 def measured_task(place, options) -> tuple[Task, str | None]:
@@ -234,16 +255,15 @@ def measured_task(place, options) -> tuple[Task, str | None]:
     Raises:
         UsageError: if there is no task, and as `chosen_task` does.
     """
-    of_run = place.config.get("data")
-    data = None if of_run is None else from_dict(DataSettings, of_run)
+    data = _task_data(place.config)
     table = None if data is None else data.table
     if names_a_table(options):
         return _measured_tables(place, options, data), None
     if options.task is None and data is None:
         raise UsageError(
             "Missing: --task NAME, or --test FILE with --text-column and "
-            f"--label-column, because {place.path} is not in a run directory, "
-            "whose settings name the data."
+            f"--label-column, because {place.path} is not in the directory of "
+            "a run on a task, whose settings name the data."
         )
     if data is None or options.task not in (None, data.task):
         task, data_dir = chosen_task(options), options.data_dir

@@ -41,7 +41,24 @@ class _Model:
     name: str
     value: float
     millions: float | None
-    latencies: dict  # from setting to (milliseconds, precision) of the fastest
+    latencies: dict  # from setting to the milliseconds of each precision
+
+    def fastest_first(self, setting):
+        """Pairs of milliseconds and precision in a setting."""
+        timed = self.latencies.get(setting, {})
+        return sorted((found, precision) for precision, found in timed.items())
+
+
+@dataclasses.dataclass(frozen=True)
+class _Point:
+    """A point of a picture. Hollow ones repeat the value of a full one."""
+
+    name: str
+    cost: float
+    value: float
+    color: str
+    marker: str
+    is_hollow: bool = False
 
 
 def outcome_pictures(
@@ -112,7 +129,7 @@ def _measured_files(records, metric):
 
 def _file_points(records, metric, measured):
     points = [
-        (
+        _Point(
             _label(file),
             cost,
             file.metrics[metric],
@@ -130,7 +147,7 @@ def _control(records, measured):
     if value is None or any(file.arm == "control" for file, _ in measured):
         return []
     return [
-        (
+        _Point(
             "control",
             cost,
             value,
@@ -145,7 +162,7 @@ def _control(records, measured):
 def _keras_points(records):
     """The Keras models by their parameters."""
     return [
-        (
+        _Point(
             records.called(arm),
             model_description(records, arm).parameters / 1e6,
             _value(records, arm),
@@ -184,9 +201,11 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
     """Draws the main metric on dev against parameters and against latency.
 
     One point for each group's student, the mean of its seeds, and one for each
-    of their teachers. Latency is that of a model's fastest file, in the setting
-    in which most models were timed; where no two were, the picture has
-    parameters alone. LightPAFF's table 10, as a picture.
+    of their teachers. Latencies are those of the setting in which most models
+    were timed; where no two were, the picture has parameters alone. If a model
+    was timed in several precisions, its fastest file has a full point and each
+    other file a hollow one, all at the value of the Keras model. LightPAFF's
+    table 10, as a picture.
 
     Args:
         groups: sequence of groups of runs that differ only in their seed, as
@@ -262,12 +281,22 @@ def _trade_off(groups):
     ]
     sized, timed = [], []
     for model, look in zip(models, looks, strict=True):
-        milliseconds, precision = model.latencies.get(setting, (None, None))
-        label = f"{model.name}, {precision} file" if precision else model.name
+        files = [
+            _Point(
+                f"{model.name}, {precision} file",
+                milliseconds,
+                model.value,
+                *look,
+                is_hollow=place > 0,
+            )
+            for place, (milliseconds, precision) in enumerate(
+                model.fastest_first(setting)
+            )
+        ]
+        label = files[0].name if files else model.name
         if model.millions:
-            sized.append((label, model.millions, model.value, *look))
-        if precision:
-            timed.append((label, milliseconds, model.value, *look))
+            sized.append(_Point(label, model.millions, model.value, *look))
+        timed += files
     costs = [(sized, "size", "million parameters")] if sized else []
     if timed:
         costs.append((timed, "latency", f"ms, {setting}"))
@@ -286,24 +315,25 @@ def _trade_off(groups):
 
 
 def _points(axes, points, metric, label, chance=None):
-    """A point for each (name, cost, value, colour, marker)."""
+    """Draws points, and the chance level if there is one."""
     scale = metric_scale(metric)
     if chance is not None:
         axes.axhline(
             scale * chance, color="#68737f", linestyle=":", label="chance"
         )
-    for name, cost, value, color, marker in points:
+    for point in points:
         axes.plot(
-            cost,
-            scale * value,
-            color=color,
-            marker=marker,
-            markersize=9,
-            markeredgecolor="white",
+            point.cost,
+            scale * point.value,
+            color=point.color,
+            marker=point.marker,
+            markersize=7 if point.is_hollow else 9,
+            markerfacecolor="white" if point.is_hollow else point.color,
+            markeredgecolor=point.color if point.is_hollow else "white",
             linestyle="none",
-            label=legend_name(name),
+            label=legend_name(point.name),
         )
-    costs = [cost for _, cost, *_ in points]
+    costs = [point.cost for point in points]
     axes.set_xlim(min(costs) / 1.8, max(costs) * 1.8)
     logarithmic(axes, axes.xaxis, min(costs) / 1.8, max(costs) * 1.8)
     axes.margins(y=0.25)
@@ -313,11 +343,13 @@ def _points(axes, points, metric, label, chance=None):
 
 
 def _write_values(axes, points, metric):
-    """Writes each point's value above it, unless another one is there."""
+    """Writes each full point's value above it, unless another is there."""
     to_share = axes.transAxes.inverted()
     written = []
-    for _, cost, value, *_ in points:
-        place = (cost, metric_scale(metric) * value)
+    for point in points:
+        if point.is_hollow:
+            continue
+        place = (point.cost, metric_scale(metric) * point.value)
         across, up = to_share.transform(axes.transData.transform(place))
         if all(
             abs(across - other) > _APART or abs(up - above) > _APART / 2
@@ -325,7 +357,7 @@ def _write_values(axes, points, metric):
         ):
             written.append((across, up))
             axes.annotate(
-                metric_format(metric).number(value),
+                metric_format(metric).number(point.value),
                 place,
                 xytext=(0, 7),
                 textcoords="offset points",
@@ -384,8 +416,8 @@ def _model(group, arm, name):
     latencies = {}
     for file in exported_files(group[0], arm):
         for setting, latency in file.latencies.items():
-            found = (latency.median_ms, file.precision)
-            latencies[setting] = min(latencies.get(setting, found), found)
+            timed, found = latencies.setdefault(setting, {}), latency.median_ms
+            timed[file.precision] = min(timed.get(file.precision, found), found)
     return _Model(
         name,
         statistics.fmean(metric_values(group, arm)),

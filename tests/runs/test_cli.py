@@ -246,6 +246,24 @@ def test_export_of_a_run_exports_its_teacher_in_int8(exported):
     assert fp32["file"] == "exports/teacher-fp32.tflite"
 
 
+def test_a_teacher_outside_of_its_run_is_measured_and_exported(
+    exported, tmp_path, capsys
+):
+    run = tmp_path / "run"
+    shutil.copytree(exported, run, symlinks=True)
+    of_run = [str(run), "--arm", "teacher"]
+    assert main(["evaluate", *of_run]) == 0
+    result = last_json(capsys.readouterr().out)
+    (before,) = events_of(run, "evaluation", "teacher")
+    assert result["metrics"] == pytest.approx(before["metrics"], abs=1e-6)
+    assert main(["export", *of_run, "--precision", "fp32"]) == 0
+    *_, event = events_of(run, "export", "teacher")
+    assert event["file"] == "exports/teacher/teacher-fp32.tflite"
+    assert event["metrics"] == pytest.approx(before["metrics"], abs=1e-6)
+    assert main(["export", *of_run, "--precision", "int8"]) == 2
+    assert "teacher-int8.tflite" in capsys.readouterr().err
+
+
 @pytest.mark.large
 def test_a_teachers_file_is_made_again_if_it_changed(exported):
     command = ["export", str(exported), "--precision", "fp32", "--overwrite"]

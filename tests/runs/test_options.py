@@ -61,13 +61,22 @@ def test_families_have_pages_of_their_own(words):
     assert "lightpaff --model gpt2" in page
 
 
+def test_a_table_of_token_vectors_has_no_options_about_layers():
+    parser = make_verb_parser("distill")
+    page = wanted_page(parser, ["static_embedding", "--help"])
+    assert "kdkit distill static_embedding --texts" in page
+    for flag in ("--student ", "--num-layers", "--layers"):
+        assert flag not in page
+        assert flag in help_page(parser, "sentence_embedding")
+
+
 def test_help_says_that_a_word_names_no_page():
     parser = make_verb_parser("distill")
     page = wanted_page(parser, ["--help", "t5"])
     assert page.startswith(wanted_page(parser, ["--help"]))
     assert page.endswith(
         "'t5' has no page. There are bert, gpt2, mass, sentence_embedding, "
-        "multilingual, reranker_to_embedder.\n"
+        "static_embedding, multilingual, reranker_to_embedder.\n"
     )
     with_model = ["--help", "--model", "runs/teacher"]
     assert wanted_page(parser, with_model) == help_page(parser)

@@ -268,7 +268,7 @@ def test_the_student_is_measured_and_exported_as_an_embedder(
 
 @pytest.mark.large
 def test_own_queries_to_measure_on_are_left_out_of_training(
-    settings, rows, file, tmp_path
+    settings, rows, file, tmp_path, capsys
 ):
     dev = tmp_path / "dev.jsonl"
     dev.write_text(lines(rows.take([0, 5])))
@@ -293,6 +293,12 @@ def test_own_queries_to_measure_on_are_left_out_of_training(
         models.load_embedder(tmp_path / "run" / "student").model
     )
     assert pooling == models.Pooling("cls")
+    command = ["export", str(tmp_path / "run"), "--precision", "fp32"]
+    assert main(command) == 0
+    (exported,) = read_events(tmp_path / "run", "export")
+    assert exported["arm"] == "student"
+    assert main([*command, "--arm", "teacher"]) == 2  # its pooling is not "cls"
+    assert "Missing: --task NAME" in capsys.readouterr().err
 
 
 def test_texts_of_scored_pairs_are_left_out(rows):
