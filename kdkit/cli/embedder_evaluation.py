@@ -73,7 +73,7 @@ class EmbeddingOptions:
     )
     without_texts_of: File | None = option(
         "leave out the examples with a text that this run was trained on. By "
-        "default, they are counted, if MODEL is in a run.",
+        "default, they are counted, if MODEL is a run's student.",
         metavar="RUN",
         rare=True,
     )
@@ -236,7 +236,7 @@ def _are_among(texts, hashes):
 def _trained_texts(place, options):
     """The hashes of a run's texts, `None` if they are unknown."""
     run = options.without_texts_of
-    if run is None and place.run is not None and not place.is_from_elsewhere:
+    if run is None and place.run is not None and place.arm != "teacher":
         run = place.run.path
     known = None
     if run is not None:

@@ -4,9 +4,9 @@ kdkit compares each file with the Keras model on examples of the task, or on
 generated ones if the task is unknown. An fp32 file that differs is not written;
 the differences of other precisions are printed. For a run's model, kdkit also
 measures the file's metrics on dev and logs them in the run. With --format
-litert, a run's teacher is also exported, once, in int8, to RUN/exports/teacher:
-the report then separates the gain from distillation from the gain from
-quantisation. Models that have collapsed, or whose head was never trained, are
+litert, a run's teacher (no reranker) is also exported, once, in int8, to
+RUN/exports/teacher: the report then separates the gain from distillation from
+the gain from quantisation. Models that have collapsed, or whose head was never trained, are
 reported.
 
 LiteRT files of classifiers return probabilities, or logits with --logits. Those
@@ -127,7 +127,8 @@ class Options(ModelChoiceOptions, TaskOptions, EmbedderOptions):
     )
     output: str | None = option(
         "the folder for the files. Defaults to RUN/exports for a run's "
-        "models, otherwise to exports.",
+        "models, to RUN/exports/teacher for a teacher outside of it, otherwise "
+        "to exports.",
         metavar="DIR",
     )
     teacher: bool = option(
@@ -359,6 +360,9 @@ def _export_teacher(place, options):
         if file is not None:
             print(f"{file}: already exists, from the same teacher.", flush=True)
             return False
+        if file := _users_file(place, teacher, options):
+            print(f"{file}: already exists, from --arm teacher.", flush=True)
+            return False
         return _export_place(teacher, options, made_from=made_from)
     except (UsageError, RunError) as error:
         print(
@@ -381,6 +385,18 @@ def _file_of_teacher(place, made_from):
     file = _as_written(place.run.path) / events[-1].file
     is_same = file.is_file() and digest(file) == events[-1].file_digest
     return file if is_same else None
+
+
+def _users_file(place, teacher, options):
+    """The file that would be replaced, `None` unless the user exported it."""
+    exporter = export.get_exporter(options.format)
+    (path,) = _paths(teacher, exporter, options).values()
+    made_from = [
+        event.made_from
+        for event in place.run.events(Export)
+        if pathlib.Path(place.run.path, event.file) == path.resolve()
+    ]
+    return path if path.exists() and made_from[-1:] == [None] else None
 
 
 def _note(place, report, metrics=None, **noted):

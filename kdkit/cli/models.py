@@ -49,7 +49,8 @@ class Place:
             path.
         run: `RunDirectory` that the model belongs to, or `None`.
         arm: string or `None`. The model's name in the run.
-        config: dict. The run's settings; empty without a run.
+        config: dict. The run's settings, for a reranker those of its own run;
+            empty without a run.
         is_from_elsewhere: bool. Whether the run only reads the model, as its
             teacher. Defaults to `False`.
     """
@@ -63,9 +64,7 @@ class Place:
     @property
     def pooling(self) -> str | None:
         """The pooling that the run's user chose for a teacher, if any."""
-        if not self.is_from_elsewhere or self.has_reranker:
-            return None  # with a reranker, it is the student's
-        return self.config.get("pooling")
+        return self.config.get("pooling") if self.is_from_elsewhere else None
 
     @property
     def has_reranker(self) -> bool:
@@ -135,8 +134,11 @@ def locate(model: str, arm: str | None = None) -> Place:
             "again, which makes the model again from its teachers, data and "
             "checkpoints."
         )
-    if arm == "teacher" and arm not in available and config.get("teacher"):
-        return teacher_of(Place(path, run, arm, config))
+    if arm == "teacher" and arm not in available:
+        place = Place(path, run, arm, config)
+        source = config.get("teacher")
+        if isinstance(source, str) or _teacher_source(place).exists():
+            return teacher_of(place)
     if arm is None:
         raise UsageError(
             f"The run in {path} has no model, because it is not finished. Run "
@@ -169,17 +171,23 @@ def teacher_of(place: Place) -> Place:
     Args:
         place: `Place` of a model in the run.
     """
-    source = place.config["teacher"]
-    if isinstance(source, dict):
-        source = place.run.path / "teacher_run"
-    found = locate(str(source))
+    found = locate(str(_teacher_source(place)))
     return dataclasses.replace(
         found,
         run=place.run,
         arm="teacher",
-        config=place.config,
+        # A reranker's task and lengths are not those of its student.
+        config=found.config if place.has_reranker else place.config,
         is_from_elsewhere=True,
     )
+
+
+def _teacher_source(place):
+    """Where a run's teacher is, or its name."""
+    source = place.config.get("teacher")
+    if isinstance(source, str):
+        return pathlib.Path(source)
+    return place.run.path / "teacher_run"
 
 
 def _find_run(path):

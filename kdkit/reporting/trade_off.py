@@ -202,10 +202,10 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
 
     One point for each group's student, the mean of its seeds, and one for each
     of their teachers. Latencies are those of the setting in which most models
-    were timed; where no two were, the picture has parameters alone. If a model
-    was timed in several precisions, its fastest file has a full point and each
-    other file a hollow one, all at the value of the Keras model. LightPAFF's
-    table 10, as a picture.
+    were timed; where no two were, the picture has parameters alone. A model has
+    a full point for its fastest file and a hollow one for the fastest file of
+    each other precision, all at the value of the Keras model. LightPAFF's table
+    10, as a picture.
 
     Args:
         groups: sequence of groups of runs that differ only in their seed, as
@@ -414,7 +414,7 @@ def _teacher_place(run):
 def _model(group, arm, name):
     count = model_description(group[0], arm).parameters
     latencies = {}
-    for file in exported_files(group[0], arm):
+    for file in (file for run in group for file in exported_files(run, arm)):
         for setting, latency in file.latencies.items():
             timed, found = latencies.setdefault(setting, {}), latency.median_ms
             timed[file.precision] = min(timed.get(file.precision, found), found)

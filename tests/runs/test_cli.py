@@ -262,6 +262,13 @@ def test_a_teacher_outside_of_its_run_is_measured_and_exported(
     assert event["metrics"] == pytest.approx(before["metrics"], abs=1e-6)
     assert main(["export", *of_run, "--precision", "int8"]) == 2
     assert "teacher-int8.tflite" in capsys.readouterr().err
+    own = [*of_run, "--precision", "int8", "--sequence-length", "8"]
+    assert main(["export", *own, "--overwrite"]) == 0
+    number = len(events_of(run, "export", "teacher"))
+    command = ["export", str(run), "--precision", "fp32", "--overwrite"]
+    assert main(command) == 0
+    assert "already exists, from --arm teacher" in capsys.readouterr().out
+    assert len(events_of(run, "export", "teacher")) == number
 
 
 @pytest.mark.large

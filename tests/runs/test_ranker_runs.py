@@ -297,8 +297,9 @@ def test_own_queries_to_measure_on_are_left_out_of_training(
     assert main(command) == 0
     (exported,) = read_events(tmp_path / "run", "export")
     assert exported["arm"] == "student"
-    assert main([*command, "--arm", "teacher"]) == 2  # its pooling is not "cls"
-    assert "Missing: --task NAME" in capsys.readouterr().err
+    for verb in ("export", "evaluate"):  # its scores are not vectors
+        assert main([verb, command[1], "--arm", "teacher"]) == 2
+        assert "Missing: --task NAME" in capsys.readouterr().err
 
 
 def test_texts_of_scored_pairs_are_left_out(rows):
