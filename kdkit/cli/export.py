@@ -6,8 +6,8 @@ the differences of other precisions are printed. For a run's model, kdkit also
 measures the file's metrics on dev and logs them in the run. With --format
 litert, a run's teacher (no reranker) is also exported, once, in int8, to
 RUN/exports/teacher: the report then separates the gain from distillation from
-the gain from quantisation. Models that have collapsed, or whose head was never trained, are
-reported.
+the gain from quantisation. Models that have collapsed, or whose head was never
+trained, are reported.
 
 LiteRT files of classifiers return probabilities, or logits with --logits. Those
 of single texts also open with MediaPipe's TextClassifier, which reads strings;
