@@ -139,6 +139,22 @@ def test_a_teacher_of_several_students_has_one_point(
     assert points(*runs) == {"teacher": 90, "kd": 85, "pkd": 85}
 
 
+def test_a_teacher_has_the_latencies_of_all_of_its_students_runs(
+    make_student,
+):
+    timed = {
+        "kd": [("student", "int8", 10), ("teacher", "int8", 20)],
+        "pkd": [("student", "int8", 10), ("teacher", "fp32", 40)],
+    }
+    runs = [
+        make_student(name, "bert_base", 0.9, timed=files, recipe=name)
+        for name, files in timed.items()
+    ]
+    picture = plot_trade_off(group_by_seed(runs))
+    for precision in ("int8", "fp32"):
+        assert f">bert_base, {precision} file<" in picture
+
+
 @pytest.mark.parametrize("seeds", [(2,), (1, 2)])
 def test_seeds_of_a_teacher_are_one_point_of_their_mean(
     make_student, make_teacher, points, seeds
