@@ -204,8 +204,8 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
     of their teachers. Latencies are those of the setting in which most models
     were timed; where no two were, the picture has parameters alone. A model has
     a full point for its fastest file and a hollow one for the fastest file of
-    each other precision, all at the value of the Keras model. LightPAFF's table
-    10, as a picture.
+    each other precision, all at the value of the Keras model. If several runs
+    timed them, the smallest latency counts. LightPAFF's table 10, as a picture.
 
     Args:
         groups: sequence of groups of runs that differ only in their seed, as
