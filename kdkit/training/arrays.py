@@ -50,7 +50,8 @@ def run_on_arrays(
         metrics: sequence of Keras metrics on the labels, or their names.
             Defaults to `("accuracy",)`.
         monitor: string. A stage with `keep_best` chooses the epoch with the
-            largest value of this log. Defaults to `"val_accuracy"`.
+            largest value of this log, and of equal ones that with the smallest
+            dev loss. Defaults to `"val_accuracy"`.
         seed: int. The seed for each stage's projections, dropout and order of
             examples. Defaults to 0.
         jit_compile: bool or `"auto"`, as in `keras.Model.compile`. Defaults to
@@ -164,7 +165,7 @@ class _ChosenWeights(keras.callbacks.Callback):
         self._student = student
         self._averaged = stage.averaged_epochs
         self._monitor = monitor if stage.keep_best else None
-        self._best = -math.inf
+        self._best = (-math.inf, 0.0)
         self._weights = None
 
     def on_epoch_end(self, epoch, logs=None):
@@ -184,8 +185,9 @@ class _ChosenWeights(keras.callbacks.Callback):
                 f"Expected monitor as one of {sorted(logs)}. Received: "
                 f"{self._monitor!r}."
             )
-        if logs[self._monitor] > self._best:
-            self._best = logs[self._monitor]
+        value = logs[self._monitor], -logs["val_loss"]
+        if value > self._best:
+            self._best = value
             self._weights = self._student.get_weights()
 
     def on_train_end(self, logs=None):

@@ -45,6 +45,8 @@ class Position:
         seconds: float. The seconds of these steps. Defaults to `0.0`.
         best_epoch: int or `None`. The epoch with the best dev metric so far.
         best_value: float or `None`. That metric's value.
+        best_loss: float or `None`. The dev loss after that epoch, which
+            decides between epochs with the same value.
     """
 
     epoch: int = 0
@@ -52,6 +54,7 @@ class Position:
     seconds: float = 0.0
     best_epoch: int | None = None
     best_value: float | None = None
+    best_loss: float | None = None
 
     @property
     def name(self) -> str:
@@ -352,7 +355,9 @@ class StageCheckpoints:
                 "be used. Repeating this stage from its beginning.",
             )
 
-    def save_epoch(self, trainer, student, epoch, value, larger_is_better=True):
+    def save_epoch(
+        self, trainer, student, epoch, value, larger_is_better=True, loss=0.0
+    ):
         """Saves a finished epoch; returns whether it is the best so far.
 
         Args:
@@ -361,18 +366,22 @@ class StageCheckpoints:
             epoch: int. The number of finished epochs.
             value: float. The dev metric after this epoch.
             larger_is_better: bool. Defaults to `True`.
+            loss: float. The dev loss, which decides between equal values: a
+                collapsed student has the same accuracy after many epochs.
         """
         before = self.state.newest
         sign = 1 if larger_is_better else -1
         is_best = before.best_value is None or (
-            sign * value > sign * before.best_value
+            (sign * value, -loss)
+            > (sign * before.best_value, -before.best_loss)
         )
-        best = before.best_epoch, before.best_value
+        best = before.best_epoch, before.best_value, before.best_loss
         if is_best:
             # NaN, as for an undefined correlation, is never the best value: the
             # next epoch counts as better, whatever its value.
-            best = epoch, value if math.isfinite(value) else None
-        position = Position(epoch, best_epoch=best[0], best_value=best[1])
+            known = math.isfinite(value) and math.isfinite(loss)
+            best = (epoch, value, loss) if known else (epoch, None, None)
+        position = Position(epoch, 0, 0.0, *best)
         digests = {}
         if is_best:
             digests |= self._save(_weights_only(student), f"best-{epoch}")

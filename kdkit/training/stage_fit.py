@@ -183,6 +183,7 @@ class StageFit:
             epoch,
             evaluation["metrics"][self.source.primary_metric],
             self.source.larger_is_better,
+            logs["val_loss"],
         )
 
     def _measure(self, logs):

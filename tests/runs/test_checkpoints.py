@@ -46,7 +46,7 @@ def test_the_last_epochs_the_best_and_the_last_step_are_kept(model, tmp_path):
         "state.json", "best-2", "epoch-3", "epoch-4", "epoch-4-step-3"
     }  # fmt: skip
     assert StageCheckpoints(tmp_path, keep=2).begin() == Position(
-        4, 3, 1.5, best_epoch=2, best_value=0.9
+        4, 3, 1.5, best_epoch=2, best_value=0.9, best_loss=0.0
     )
     checkpoints.finish(model, keep_best=True)
     assert "final" in names(tmp_path)
@@ -128,7 +128,7 @@ def test_a_damaged_file_is_named_with_the_way_on(model, tmp_path, logged):
         StageCheckpoints(tmp_path).begin()
     file.unlink()
     assert StageCheckpoints(tmp_path).begin() == Position(
-        1, best_epoch=1, best_value=0.5
+        1, best_epoch=1, best_value=0.5, best_loss=0.0
     )
     assert "is missing: continuing without it" in logged()
 
@@ -236,6 +236,18 @@ def test_an_undefined_metric_is_the_best_only_of_its_kind(model, tmp_path):
         assert StageCheckpoints(tmp_path).state == checkpoints.state
         best.append(checkpoints.state.newest.best_epoch)
     assert best == [1, 2, 3, 3, 5]
+
+
+@pytest.mark.parametrize("larger_is_better", [True, False])
+def test_the_dev_loss_decides_between_equal_metrics(
+    model, tmp_path, larger_is_better
+):
+    checkpoints = StageCheckpoints(tmp_path)
+    for epoch, loss in enumerate((0.69, 0.68, 0.67, 0.68), 1):
+        checkpoints.save_epoch(
+            model, model, epoch, 0.54, larger_is_better, loss
+        )
+    assert checkpoints.state.newest.best_epoch == 3
 
 
 def test_a_step_of_a_distiller_holds_nothing_of_its_teacher(tmp_path):
