@@ -83,15 +83,12 @@ def student_settings(options, recipe) -> ModelSettings:
     return settings
 
 
-def pretrained_encoder(options, recipe, stages):
+def pretrained_encoder(options, recipe, stages, student):
     """Returns the place of the pretrained encoder, if the run uses one."""
-    copies = options.student is None and isinstance(
-        recipe.student, CopiedBlocks
-    )
     reads_text = any(
         stage.objectives for stage in stages if stage.data == "corpus"
     )
-    if reads_text or (copies and recipe.student.source == "pretrained"):
+    if reads_text or student.copy_from == "pretrained":
         return _pretrained_place(options, may_be_fine_tuned=not reads_text)
     if options.pretrained is not None:
         raise UsageError(
@@ -101,28 +98,28 @@ def pretrained_encoder(options, recipe, stages):
     return None
 
 
-def log_start(settings, options) -> None:
+def log_start(settings, recipe) -> None:
     """Logs that a student starts from its fine-tuned teacher, and why.
 
-    Logs nothing if `--pretrained` names the encoder, or if the teacher is an
-    encoder without a head, which the run rejects.
+    Logs nothing if the teacher is an encoder without a head, which the run
+    rejects.
 
     Args:
         settings: `DistillSettings`.
-        options: the parsed options of these settings.
+        recipe: `Recipe`.
     """
-    place = settings.pretrained
+    place = settings.teacher
     if (
-        options.pretrained is None
-        and place is not None
-        and place == settings.teacher
+        settings.student.copy_from == "teacher"
+        and recipe.student.source == "pretrained"
         and not is_encoder_alone(place)
     ):
         why = _why_unknown(_encoder_behind(place))
         _log.info(
             f"The checkpoint that {place} was fine-tuned from {why}. The "
-            "student starts from the layers of the fine-tuned teacher. Pass "
-            "--pretrained MODEL to start from a pretrained encoder.",
+            "student starts from the layers and the head of the fine-tuned "
+            "teacher. Pass --pretrained MODEL to start from a pretrained "
+            "encoder.",
         )
 
 
@@ -305,8 +302,10 @@ def _copied_blocks(options, plan) -> ModelSettings:
     num_copied = options.num_layers
     if num_copied is None:
         num_copied = max(depth // 2, 1)
+    is_teacher = options.pretrained is None and options.encoder is None
+    is_teacher = is_teacher and place == absolute(options.teacher[0])
     return ModelSettings(
-        copy_from=plan.source,
+        copy_from="teacher" if is_teacher else plan.source,
         copy_layers=models.choose_blocks(plan.rule, depth, num_copied),
     )
 

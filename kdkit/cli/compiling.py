@@ -5,15 +5,11 @@ import math
 import pathlib
 import sys
 
-from kdkit import data
 from kdkit.backends import tf
+from kdkit.cli.updates import count_rows
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import read_config
-from kdkit.tasks import get_task
-from kdkit.training.candidate_settings import CandidatesSettings
-from kdkit.training.embedding_settings import TextsSettings
 from kdkit.training.model_settings import UPDATE
-from kdkit.training.translation_settings import TranslationsSettings
 
 SETTING = "jit_compile"
 # Devices of NVIDIA's and AMD's drivers on Linux. Without them there is no need
@@ -69,7 +65,7 @@ def _is_short(settings):
         settings, "unlabeled", None
     ):
         return False
-    num_rows = _count_rows(settings.data)
+    num_rows = count_rows(settings.data)
     if num_rows is None:
         return False
     updates = [
@@ -78,37 +74,3 @@ def _is_short(settings):
         if stage.data != "corpus"
     ]
     return sum(updates) < SHORT * len(updates)
-
-
-def _count_rows(settings):
-    """The approximate number of training examples, `None` if unknown."""
-    if isinstance(
-        settings, TextsSettings | TranslationsSettings | CandidatesSettings
-    ):
-        return _count_lines(settings.files)
-    if settings.table is not None:
-        count = len(settings.table.read("train"))
-        return min(count, settings.max_train_rows or count)
-    task = get_task(settings.task)
-    if settings.data_dir is None or not isinstance(
-        task.layout, data.TableLayout
-    ):
-        return settings.max_train_rows
-    count = _count_lines([task.layout.path("train", settings.data_dir)])
-    if count is None:
-        return None
-    count -= task.layout.has_header
-    return min(count, settings.max_train_rows or count)
-
-
-def _count_lines(paths):
-    """The line ends in files, `None` if one is missing."""
-    count = 0
-    try:
-        for path in paths:
-            with open(path, "rb") as file:
-                blocks = iter(lambda file=file: file.read(1 << 20), b"")
-                count += sum(block.count(b"\n") for block in blocks)
-    except OSError:  # a missing file is reported when it is read
-        return None
-    return count

@@ -14,12 +14,16 @@ from kdkit.cli.choosing import DEPTHS
 from kdkit.cli.choosing import POSITIONS
 from kdkit.cli.choosing import saved_size
 from kdkit.models.places import is_encoder_alone
+from kdkit.runs.directory import CONFIG
+from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import is_finished
+from kdkit.runs.directory import read_settings
+from kdkit.runs.events import Epoch
+from kdkit.runs.settings import DistillSettings
+from kdkit.training.task_data import open_task
 
 _log = logging.getLogger(__name__)
 
-HEADS = ("num_heads", "num_attention_heads")
-TINYBERT_HEADS = 12  # the student's; attention is compared head by head
 LEAST_DEPTH = 4  # half as many layers have a "skip" layer map
 
 
@@ -64,17 +68,18 @@ def after_teacher(run_dir: str) -> list[tuple[list[str], str]]:
         return []
     recipe = _fitting_recipe(run_dir)
     student = _free(f"{run_dir.rstrip(os.sep)}_{recipe}")
-    distill = ["distill", recipe, "--teacher", run_dir, "--run-dir", student]
+    distill = ["distill", recipe, "--teacher", run_dir, "--control"]
     return [
-        (distill, "a smaller student, on the same data"),
+        (
+            [*distill, "--run-dir", student],
+            "a smaller student, on the same data",
+        ),
         (["report", run_dir], "one page with tables and curves"),
     ]
 
 
 def _fitting_recipe(teacher):
-    """A recipe whose default student fits a teacher."""
-    if saved_size(teacher, *HEADS) == TINYBERT_HEADS:
-        return "tinybert"
+    """The recipe for copied layers that fits a teacher's depth."""
     depth = saved_size(teacher, *DEPTHS)
     return "pkd" if depth is None or depth >= LEAST_DEPTH else "vanilla_kd"
 
@@ -95,7 +100,9 @@ def after_student(run_dir: str) -> list[tuple[list[str], str]]:
     """
     if not is_finished(run_dir):
         return []
-    steps = []
+    steps = _after_collapse(run_dir)
+    if steps:
+        return steps
     is_decoder = models.has_decoder(run_dir)
     if is_decoder:
         generate = ["generate", run_dir, "--prompt", "The"]
@@ -110,6 +117,35 @@ def after_student(run_dir: str) -> list[tuple[list[str], str]]:
         steps.append((export, "verified files for phones and servers"))
     report = ["report", run_dir]
     return [*steps, (report, "one page with tables and curves")]
+
+
+def _after_collapse(run_dir):
+    """Further runs with more or larger updates, if the student collapsed."""
+    run = RunDirectory(pathlib.Path(run_dir))
+    best = run.made_arms.get("student")
+    if best is None or not best.collapsed:
+        return []
+    settings = read_settings(run_dir, DistillSettings)
+    if open_task(settings.data).generate is not None:
+        return []  # a trial run on generated data
+    (stage,) = (one for one in settings.stages if one.name == best.stage)
+    losses = [
+        event.logs["val_loss"]
+        for event in run.events(Epoch)
+        if (event.arm, event.stage) == ("student", best.stage)
+    ]
+    why = "the student has collapsed"
+    if losses[-1] == min(losses):
+        why = f"dev loss was still falling in epoch {len(losses)}"
+    again = ["distill", settings.recipe, "--config", f"{run_dir}/{CONFIG}"]
+    place = ["--run-dir", _free(f"{run_dir.rstrip(os.sep)}_again")]
+    field = f"stages.{stage.name}"
+    more = f"{field}.epochs={3 * stage.epochs}"
+    larger = f"{field}.learning_rate={4 * stage.learning_rate:g}"
+    return [
+        ([*again, more, *place], why),
+        ([*again, larger, *place], "or larger updates"),
+    ]
 
 
 def after_export(

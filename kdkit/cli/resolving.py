@@ -29,6 +29,7 @@ from kdkit.cli.options import validate_distillation
 from kdkit.cli.options import validate_pretraining
 from kdkit.cli.options import validate_teacher
 from kdkit.cli.task_data import chosen_data
+from kdkit.cli.updates import with_enough_updates
 from kdkit.errors import UsageError
 from kdkit.recipes import fine_tuning
 from kdkit.recipes import pretraining
@@ -94,7 +95,7 @@ def distill_settings(options) -> DistillSettings:
         _require_teacher_for_control(options, recipe.name, stages)
         if options.general is None:
             student, general = student_settings(options, recipe), None
-            pretrained = pretrained_encoder(options, recipe, stages)
+            pretrained = pretrained_encoder(options, recipe, stages, student)
             corpus = stages_corpus(options, recipe, stages)
         else:
             student, general = general_distillation(options, recipe)
@@ -129,7 +130,7 @@ def distill_settings(options) -> DistillSettings:
         problems = []
     except UsageError as error:
         problems = [str(error)]
-    if of_control or (options.control and not settings.control):
+    if of_control is not None:
         # After --set, so that the control has the same number of updates.
         control = same_number_of_updates(settings.stages)
         try:
@@ -148,7 +149,7 @@ def distill_settings(options) -> DistillSettings:
     if cache := cache_settings(options):
         settings = dataclasses.replace(settings, cache=cache)
     if not (options.config or options.smoke):
-        log_start(settings, options)
+        log_start(settings, recipe)
     return settings
 
 
@@ -171,20 +172,24 @@ def _require_teacher_for_control(options, recipe, stages):
 
 
 def _split_control(settings, options, assignments):
-    """Splits the assignments to the control, which does not exist yet, off.
+    """Splits the assignments to a control that follows the stages off.
+
+    Their list is `None` without such a control.
 
     Raises:
         UsageError: if `--control` or its settings do not fit the run.
     """
     _require_teacher_for_control(options, settings.recipe, settings.stages)
     of_control = [one for one in assignments if one.startswith("control.")]
-    if settings.control or not of_control:
-        return [], assignments
-    if not options.control:
+    follows = settings.control == same_number_of_updates(settings.stages)
+    if options.control or follows:
+        others = [one for one in assignments if one not in of_control]
+        return of_control, others
+    if of_control and not settings.control:
         raise UsageError(
             f"--set {of_control[0]}: this run has no control. Add --control."
         )
-    return of_control, [one for one in assignments if one not in of_control]
+    return None, assignments
 
 
 def pretrain_settings(options) -> PretrainSettings:
@@ -247,10 +252,16 @@ def with_options(settings, options, assignments=None):
         settings = with_strategy(settings, options.strategy)
     reject_unused_sizes(settings, assignments)
     settings = override(settings, assignments)
+    if options.config or options.smoke:
+        return settings
+    if isinstance(settings, TeacherSettings | DistillSettings) and not getattr(
+        options, "parity", None
+    ):
+        settings = override(with_enough_updates(settings), assignments)
     is_chosen = any(one.startswith("jit_compile=") for one in assignments)
-    if isinstance(
+    if not is_chosen and isinstance(
         settings, TeacherSettings | DistillSettings | EmbedderSettings
-    ) and not (options.config or options.smoke or is_chosen):
+    ):
         run_dir = getattr(options, "run_dir", None)
         settings = with_quick_compilation(settings, run_dir)
     return settings

@@ -96,6 +96,7 @@ _DEFINED_IN = {
     "train_sentence_pieces": "vocabularies",
     "student_config": "students",
     "copy_blocks": "students",
+    "copy_head": "heads",
     "token_embeddings": "architectures",
     "token_vectors": "static",
     "convert_tokenizer": "tokenizers",

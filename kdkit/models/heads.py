@@ -181,10 +181,25 @@ def untrained_head(model) -> list[str]:
     """
     if not has_encoder(model):
         return []
-    encoder_weights = {id(weight) for weight in backbone_of(model).weights}
-    return layers_at_their_start(
-        weight for weight in model.weights if id(weight) not in encoder_weights
-    )
+    return layers_at_their_start(_head_weights(model))
+
+
+def copy_head(student, teacher) -> None:
+    """Copies a classifier's head to one with the same head and width.
+
+    Args:
+        student: `keras.Model`, the result of `add_head`.
+        teacher: `keras.Model`, a classifier around an encoder.
+    """
+    for weight, copied in zip(
+        _head_weights(student), _head_weights(teacher), strict=True
+    ):
+        weight.assign(copied)
+
+
+def _head_weights(model):
+    encoder = {id(weight) for weight in backbone_of(model).weights}
+    return [weight for weight in model.weights if id(weight) not in encoder]
 
 
 def require_activation(model) -> None:

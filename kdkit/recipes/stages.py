@@ -60,6 +60,8 @@ class OptimizerSettings:
             raise UsageError(f"Optimizer: {'; '.join(problems)}.")
 
 
+# Updates of a stage on a small table: docs/measured/small_tables.md.
+LEAST_UPDATES = 1000
 SCHEDULES = ("constant", "linear", "cosine")
 # The data of recipes of sentence encoders.
 EMBEDDING_DATA = ("texts", "translations", "candidates")
@@ -102,7 +104,8 @@ class Stage:
             part: over examples, over tokens of examples with equal lengths, or
             over labelled examples. Must divide `batch_size`.
         keep_best: bool. Whether the stage ends with the weights of its best
-            epoch on dev; otherwise with those of its last epoch.
+            epoch on dev; otherwise with those of its last epoch. The dev loss
+            decides between epochs with the same metric.
         average_last: int, from 1 to `epochs`. The stage ends with the mean of
             the weights after this many last epochs (Vaswani et al., 2017,
             section 6.1). A value above 1 excludes `keep_best`.

@@ -174,12 +174,8 @@ def _notes_on_the_run(records):
                 f"problems that ruin it: {', '.join(ruinous)}."
             )
     config = records.config
-    copies = (config.get("student") or {}).get("copy_from") == "pretrained"
-    if copies and config.get("pretrained") == config.get("teacher"):
-        found.append(
-            "The student starts from the layers of the fine-tuned teacher, "
-            "because the checkpoint before fine-tuning is unknown."
-        )
+    if (config.get("student") or {}).get("copy_from") == "teacher":
+        found.append("The student starts from the teacher's layers.")
     for event in records.events_of(events.TokensSeen):
         if event.share is not None:
             found.append(

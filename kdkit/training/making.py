@@ -216,7 +216,10 @@ def _copy_blocks(settings, task, teacher, pretrained):
     else:
         encoder, tokenizer = teacher.model, teacher.tokenizer
     encoder = models.copy_blocks(encoder, settings.copy_layers)
-    return models.add_head(encoder, task.head, tokenizer), tokenizer
+    model = models.add_head(encoder, task.head, tokenizer)
+    if settings.copy_from == "teacher":
+        models.copy_head(model, teacher.model)
+    return model, tokenizer
 
 
 def _make_bilstm(sizes: ModelSettings, task, tokenizer, announce):

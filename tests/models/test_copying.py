@@ -7,8 +7,12 @@ from helpers import bert
 
 from kdkit import taps
 from kdkit.errors import UsageError
+from kdkit.models import HEADS
+from kdkit.models import Head
+from kdkit.models import add_head
 from kdkit.models import choose_blocks
 from kdkit.models import copy_blocks
+from kdkit.models import copy_head
 
 
 @pytest.mark.parametrize(
@@ -72,6 +76,16 @@ def test_student_of_chosen_blocks_owns_copies_of_them():
     )
     again = classifier.backbone.transformer_layers[2].get_weights()
     np.testing.assert_array_equal(again[0], theirs[0])
+
+
+@pytest.mark.parametrize("kind", HEADS)
+def test_a_student_of_all_blocks_and_the_head_is_its_teacher(kind):
+    head = Head(kind, 2)
+    teacher = add_head(bert(num_layers=2, num_classes=None), head)
+    student = add_head(copy_blocks(teacher, (1, 2)), head)
+    copy_head(student, teacher)
+    x = batch()
+    np.testing.assert_allclose(student(x), teacher(x), atol=1e-6)
 
 
 def test_blocks_that_the_encoder_lacks_are_refused():

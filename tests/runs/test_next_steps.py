@@ -6,12 +6,17 @@ import shutil
 
 import pytest
 
+from kdkit.cli import next_steps
 from kdkit.cli.main import main
+from kdkit.cli.main import make_verb_parser
 from kdkit.cli.next_steps import after_export
 from kdkit.cli.next_steps import after_student
 from kdkit.cli.next_steps import after_teacher
 from kdkit.cli.next_steps import log_next
 from kdkit.cli.next_steps import no_next_steps
+from kdkit.cli.resolving import distill_settings
+from kdkit.runs.directory import read_config
+from kdkit.tasks import get_task
 
 
 def test_commands_are_quoted_and_aligned(caplog):
@@ -35,6 +40,23 @@ def test_after_a_student_come_files_and_a_page(finished_run):
     run = str(finished_run)
     steps = [words for words, _ in after_student(run)]
     assert steps == [["export", run], ["report", run]]
+
+
+def test_after_a_collapse_comes_a_longer_run(finished_run, monkeypatch):
+    run = str(finished_run)  # its student gives every example the same answer
+    monkeypatch.setattr(
+        next_steps, "open_task", lambda settings: get_task("sst2")
+    )
+    (longer, why), (larger, _) = after_student(run)
+    stage = read_config(run)["stages"][-1]
+    assert why.startswith(("dev loss was still falling", "the student has col"))
+    options = make_verb_parser("distill").parse_args(longer[1:])
+    made = distill_settings(options)
+    assert options.run_dir == f"{run}_again"
+    assert made.stages[-1].epochs == 3 * stage["epochs"]
+    assert made.control[0].epochs == sum(one.epochs for one in made.stages)
+    made = distill_settings(make_verb_parser("distill").parse_args(larger[1:]))
+    assert made.stages[-1].learning_rate == 4 * stage["learning_rate"]
 
 
 def test_after_files_come_latency_and_a_page(finished_run):
@@ -64,6 +86,7 @@ def test_the_distillation_after_a_teacher_has_a_new_directory(
         "vanilla_kd",  # the teacher has 3 layers
         "--teacher",
         str(teacher),
+        "--control",
         "--run-dir",
         f"{teacher}_vanilla_kd_2",
     ]

@@ -323,14 +323,34 @@ def test_pkd_starts_from_the_fine_tuned_teacher_where_no_other_is_known(
     caplog.set_level(logging.INFO, "kdkit")
     made_by_others = finished_run / "teacher_run" / "teacher"
     made = settings("pkd", made_by_others)
-    assert made.pretrained == made.teacher == str(made_by_others)
-    assert made.student.copy_from == "pretrained"
+    assert (made.pretrained, made.student.copy_from) == (None, "teacher")
     assert "is not recorded" in caplog.text
     gone = tmp_path / "teacher_run"
     shutil.copytree(finished_run / "teacher_run", gone)
     write_json(gone / "config.json", {"model": {"checkpoint": "/gone/bert"}})
-    assert settings("pkd", gone).pretrained == str(gone)
+    assert settings("pkd", gone).student.copy_from == "teacher"
     assert "is missing (/gone/bert)" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("words", "epochs"),
+    [
+        ([], 32),  # 1,000 updates, 32 per epoch
+        (["--batch-size", "8"], 8),
+        (["--epochs", "2"], 2),
+        (["--set", "stages.0.epochs=2"], 2),
+        (["--parity", "pkd"], 4),
+        (["--max-train", "32000"], 4),
+    ],
+)
+def test_stages_on_small_tables_have_enough_updates(fine_tuned, words, epochs):
+    rows = "1000"
+    if words[:1] == ["--max-train"]:
+        words, rows = [], words[1]
+    made = settings(
+        "pkd", fine_tuned, "--control", *words, f"data.max_train_rows={rows}"
+    )
+    assert made.stages[0].epochs == made.control[0].epochs == epochs
 
 
 def test_a_recipe_that_learns_from_text_needs_the_pretrained_encoder(

@@ -1,0 +1,83 @@
+"""Gives runs on small tables enough updates."""
+
+import dataclasses
+import math
+
+from kdkit import data
+from kdkit.recipes.stages import LEAST_UPDATES
+from kdkit.runs.settings import TeacherSettings
+from kdkit.tasks import get_task
+from kdkit.training.candidate_settings import CandidatesSettings
+from kdkit.training.embedding_settings import TextsSettings
+from kdkit.training.translation_settings import TranslationsSettings
+
+
+def with_enough_updates(settings):
+    """Returns settings whose stages on a small table have more epochs.
+
+    A stage on a task has at least `LEAST_UPDATES` updates. Settings do not
+    change for tables whose examples cannot be counted quickly.
+
+    Args:
+        settings: `TeacherSettings` or `DistillSettings`.
+    """
+    num_rows = count_rows(settings.data)
+    if not num_rows:
+        return settings
+    stages = tuple(
+        dataclasses.replace(
+            stage,
+            epochs=max(
+                stage.epochs,
+                math.ceil(
+                    LEAST_UPDATES / math.ceil(num_rows / stage.batch_size)
+                ),
+            ),
+        )
+        if stage.data == "task"
+        else stage
+        for stage in settings.stages
+    )
+    changes = {"stages": stages}
+    teacher = getattr(settings, "teacher", None)
+    if isinstance(teacher, TeacherSettings):
+        changes["teacher"] = with_enough_updates(teacher)
+    return dataclasses.replace(settings, **changes)
+
+
+def count_rows(settings) -> int | None:
+    """Returns about how many training examples there are, `None` if unknown.
+
+    Args:
+        settings: the settings of the data.
+    """
+    if isinstance(
+        settings, TextsSettings | TranslationsSettings | CandidatesSettings
+    ):
+        return _count_lines(settings.files)
+    if settings.table is not None:
+        count = len(settings.table.read("train"))
+        return min(count, settings.max_train_rows or count)
+    task = get_task(settings.task)
+    if settings.data_dir is None or not isinstance(
+        task.layout, data.TableLayout
+    ):
+        return settings.max_train_rows
+    count = _count_lines([task.layout.path("train", settings.data_dir)])
+    if count is None:
+        return None
+    count -= task.layout.has_header
+    return min(count, settings.max_train_rows or count)
+
+
+def _count_lines(paths):
+    """The line ends in files, `None` if one is missing."""
+    count = 0
+    try:
+        for path in paths:
+            with open(path, "rb") as file:
+                blocks = iter(lambda file=file: file.read(1 << 20), b"")
+                count += sum(block.count(b"\n") for block in blocks)
+    except OSError:  # a missing file is reported when it is read
+        return None
+    return count
