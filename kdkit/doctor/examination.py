@@ -39,6 +39,7 @@ from kdkit.models import LoadedModel
 from kdkit.models import architecture
 from kdkit.models import backbone_of
 from kdkit.models import num_positions
+from kdkit.models import untrained_head
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Doctor
@@ -367,8 +368,9 @@ def _updates(subject, rows):
     Does not count unlabelled examples, because that needs reading them.
     """
     settings = subject.settings
-    if not settings.student.has_random_weights or any(
-        stage.data == "corpus" for stage in settings.stages
+    only_head = not settings.student.has_random_weights
+    if any(stage.data == "corpus" for stage in settings.stages) or (
+        only_head and not untrained_head(subject.student)
     ):
         return None
     count = epoch_rows(settings, subject.task, len(rows.train), False)
@@ -380,6 +382,7 @@ def _updates(subject, rows):
             )
             for stage in settings.stages
         ],
+        only_head,
         is_trial=subject.task.generate is not None,
     )
 

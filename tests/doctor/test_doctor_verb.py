@@ -58,13 +58,16 @@ def test_few_updates_of_random_weights_are_a_warning(settings, tmp_path):
     way = updates / 2 * (5e-5 + 5e-5 / 2)  # constant, and falling to 0
     assert f"{updates} updates move each by {way:.2g}" in finding.found
     assert f"about {updates * 0.05 / way:.0f} updates" in finding.advice
-    # Blocks of the teacher do not start at random.
-    copied = dataclasses.replace(
-        override(settings, rates),
-        student=ModelSettings(copy_from="teacher", copy_layers=(1,)),
-    )
-    findings = diagnose(copied, tmp_path / "run")
-    assert "updates" not in {one.check for one in findings}
+    # The teacher's layers come with its head; those of others with a new one.
+    place = str(settings.teacher)
+    for source, found_checks in (("teacher", set()), (place, {"updates"})):
+        copied = dataclasses.replace(
+            override(settings, rates),
+            student=ModelSettings(copy_from=source, copy_layers=(1,)),
+        )
+        findings = diagnose(copied, tmp_path / "run")
+        assert checks(findings, WARNING) == found_checks
+    assert "starts from a new head" in found(findings, "updates").found
 
 
 def reversed_labels(made, tmp_path, *splits):
