@@ -69,13 +69,11 @@ def wanted_stages(options, recipe, task):
 
 def student_settings(options, recipe) -> ModelSettings:
     """Returns the student that the options name, by default the recipe's."""
-    copies = options.student is None and isinstance(
-        recipe.student, CopiedBlocks
-    )
-    if copies:
-        settings = _copied_blocks(options, recipe.student)
+    plan = recipe.variant(options.parity).student
+    if options.student is None and isinstance(plan, CopiedBlocks):
+        settings = _copied_blocks(options, plan)
     else:
-        settings = model_settings(absolute(options.student) or recipe.student)
+        settings = model_settings(absolute(options.student) or plan)
         if options.num_layers is not None:
             settings = _with_num_layers(settings, options)
     if options.word_vectors is not None:

@@ -20,13 +20,13 @@ DRIVERS = (pathlib.Path("/dev/nvidiactl"), pathlib.Path("/dev/kfd"))
 # 32 examples, XLA takes 16 to 20 s of CPU for the first step of each length,
 # and 9 to 10 s for the update alone; later steps take 0.9 s (32 tokens) and 1.4
 # s (48) in both cases.
-SHORT = 1000
+SHORT = 2000
 
 
 def with_quick_compilation(settings, run_dir):
     """Returns settings that compile the update alone, if the run is short.
 
-    A run is short if its stages on the task have fewer than 1,000 updates each,
+    A run is short if its stages on the task have fewer than 2,000 updates each,
     on average. XLA compiles the whole step once for each batch length in every
     stage. Settings do not change for runs with GPUs, a strategy, augmented or
     unlabelled examples, and for runs whose examples cannot be counted quickly

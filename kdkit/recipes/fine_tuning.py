@@ -7,8 +7,8 @@ saved.
     kdkit train-teacher --task sst2 --data-dir GLUE \\
         --model bert_base_en_uncased --run-dir runs/teacher_sst2
 
-As a recipe it is the row "FT" in the papers' tables: the first blocks of the
-pretrained encoder, trained on the labels only. The teacher is only a reference
+As a recipe it is the row "FT" in the papers' tables: blocks of the pretrained
+encoder, trained on the labels only. The teacher is only a reference
 for the student's score; the student does not learn from it.
 
     kdkit distill fine_tuning --task sst2 --data-dir GLUE --teacher TEACHER \\
@@ -47,5 +47,5 @@ RECIPE = Recipe(
             hard_label_weight=1.0,
         ),
     ),
-    student=CopiedBlocks("pretrained", "first"),
+    student=CopiedBlocks("pretrained", "spread"),
 )

@@ -2,8 +2,8 @@
 
 Sun et al., 2019, https://arxiv.org/abs/1908.09355, equations 1 to 8: labels,
 soft labels at a temperature, and the normalized [CLS] states of the teacher's
-intermediate blocks. The student starts from the first blocks of the pretrained
-encoder.
+intermediate blocks. The student starts from blocks of the pretrained encoder,
+spread over its depth; the paper's are the first ones (`--parity paper`).
 
     kdkit distill pkd --task sst2 --data-dir GLUE --teacher TEACHER \\
         --num-layers 3 --run-dir runs/pkd_sst2
@@ -23,7 +23,6 @@ import dataclasses
 from kdkit.distillation.objective import Objective
 from kdkit.losses import PatienceMSE
 from kdkit.recipes import vanilla_kd
-from kdkit.recipes.recipe import CopiedBlocks
 from kdkit.recipes.recipe import Recipe
 
 # β. The authors' 100 to 1000 multiply means over 768 units and 5 pairs. kdkit
@@ -58,9 +57,15 @@ RECIPE = Recipe(
     title="labels, soft labels, [CLS] states of intermediate blocks",
     paper="Sun et al., 2019, https://arxiv.org/abs/1908.09355",
     stages=_with(PATIENCE, vanilla_kd.STAGES),
-    student=CopiedBlocks("pretrained", "first"),
+    student=vanilla_kd.RECIPE.student,
     parities={
-        "paper": {"stages": _with(PATIENCE, vanilla_kd.EQUATION)},
-        "pkd": {"stages": _with(PATIENCE_IN_CODE_UNITS, vanilla_kd.CODE_UNITS)},
+        "paper": {
+            "stages": _with(PATIENCE, vanilla_kd.EQUATION),
+            "student": vanilla_kd.FIRST_BLOCKS,
+        },
+        "pkd": {
+            "stages": _with(PATIENCE_IN_CODE_UNITS, vanilla_kd.CODE_UNITS),
+            "student": vanilla_kd.FIRST_BLOCKS,
+        },
     },
 )

@@ -51,7 +51,7 @@ def test_depth_and_encoder_can_be_chosen(finished_run, fine_tuned):
     words = ["--num-layers", "2", "--pretrained", str(encoder)]
     made = settings("vanilla_kd", finished_run, *words)
     assert made.pretrained == str(encoder)
-    assert made.student.copy_layers == (1, 2)
+    assert made.student.copy_layers == (1, 3)
 
 
 def test_stages_on_a_corpus_learn_from_the_encoder(finished_run, tmp_path):
@@ -395,19 +395,19 @@ def compiled(folder, rows, *words, run_dir="run"):
 
 
 def test_short_runs_compile_the_update_alone(tmp_path, monkeypatch):
-    """Below 1,000 updates a stage, on CPUs, unless another choice is made."""
-    assert compiled(tmp_path, 499) == "update"
-    assert compiled(tmp_path, 500) is True
-    few = ["--set", "data.max_train_rows=499"]
-    assert compiled(tmp_path, 500, *few) == "update"
+    """Below 2,000 updates a stage, on CPUs, unless another choice is made."""
+    assert compiled(tmp_path, 999) == "update"
+    assert compiled(tmp_path, 1000) is True
+    few = ["--set", "data.max_train_rows=999"]
+    assert compiled(tmp_path, 1000, *few) == "update"
     for value in (True, False):
         word = f"jit_compile={str(value).lower()}"
-        assert compiled(tmp_path, 499, "--set", word) is value
+        assert compiled(tmp_path, 999, "--set", word) is value
     monkeypatch.setattr(compiling, "DRIVERS", (tmp_path,))
     monkeypatch.setattr(
         compiling.tf.config, "list_physical_devices", lambda kind: [kind]
     )
-    assert compiled(tmp_path, 499) is True
+    assert compiled(tmp_path, 999) is True
 
 
 def test_a_run_that_was_begun_compiles_what_it_did(tmp_path):
