@@ -1,15 +1,16 @@
 """Exports Keras models to ONNX files, and runs them with ONNX Runtime.
 
-Needs the packages of the extra `onnx`. Keras writes the file with tf2onnx, and
-ONNX Runtime quantizes its weights.
+Needs the packages of the extra `onnx`. tf2onnx converts the model, and ONNX
+Runtime folds its constants and quantizes its weights.
 """
 
 import contextlib
+import functools
 import logging
 import pathlib
-import warnings
 
 from kdkit.backends import LateModule
+from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.errors import require_extra
 from kdkit.export import metadata
@@ -28,6 +29,7 @@ EXTRA = "'kdkit[onnx]'"
 onnx = LateModule("onnx", EXTRA)
 onnxruntime = LateModule("onnxruntime", EXTRA)
 quantization = LateModule("onnxruntime.quantization", EXTRA)
+tf2onnx = LateModule("tf2onnx", EXTRA)
 # Oldest versions: tf2onnx up to 1.16 needs an older protobuf than TensorFlow.
 RUNTIME = {"onnxruntime": (1, 20)}
 CONVERTER = {"tf2onnx": (1, 17), "onnx": (1, 17)}
@@ -50,16 +52,13 @@ class ONNX(Exporter):
 
     def write(self, source, path, precision):
         with _without_notices():
-            source.model.export(
-                str(path),
-                format="onnx",
-                verbose=False,
-                input_signature=source.signature(),
-            )
-            model = onnx.load(path)
+            model = _converted(source)
             _replace_erfc(model.graph)
-            _name_interface(model.graph, source)
+            _enable_quantization(model.graph)
+            _name_axes(model.graph, source)
             onnx.save(model, path)
+            # Folds constants, such as weights that tf2onnx reshapes.
+            quantization.quant_pre_process(path, path, skip_symbolic_shape=True)
             if precision == "int8":
                 quantization.quantize_dynamic(
                     path,
@@ -242,16 +241,33 @@ def to_onnx(
 
 @contextlib.contextmanager
 def _without_notices():
-    """Hides notices from Keras, tf2onnx and the quantizer, not errors."""
+    """Hides notices from tf2onnx and the quantizer, not errors."""
     previous = logging.root.manager.disable
     logging.disable(logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            # Keras tests for `np.object`.
-            warnings.simplefilter("ignore", FutureWarning)
-            yield
+        yield
     finally:
         logging.disable(previous)
+
+
+def _converted(source):
+    """Converts a model. Keras' `export` makes inputs of its constants."""
+    function = tf.function(
+        functools.partial(source.model, training=False),
+        source.signature(),
+        autograph=False,
+    ).get_concrete_function()
+    names = sorted(source.input_names)  # the order of the function's inputs
+    inputs = [tensor.name for tensor in function.inputs[: len(names)]]
+    outputs = [tensor.name for tensor in function.outputs]
+    names.append(source.outputs if source.is_embedder else "logits")
+    model, _ = tf2onnx.convert.from_graph_def(
+        tf2onnx.tf_loader.from_function(function, inputs, outputs),
+        input_names=inputs,
+        output_names=outputs,
+        tensors_to_rename=dict(zip([*inputs, *outputs], names, strict=True)),
+    )
+    return model
 
 
 def _replace_erfc(graph):
@@ -276,16 +292,18 @@ def _replace_erfc(graph):
         )
 
 
-def _name_interface(graph, source):
-    """Names the output and the dynamic axes; tf2onnx numbers them."""
-    (output,) = graph.output
-    output_name = source.outputs if source.is_embedder else "logits"
+def _enable_quantization(graph):
+    """Resets `beta` of each `Gemm` without bias: the quantizer skips it."""
     for node in graph.node:
-        for names in (node.input, node.output):
-            for index, name in enumerate(names):
-                if name == output.name:
-                    names[index] = output_name
-    output.name = output_name
+        if node.op_type == "Gemm" and len(node.input) == 2:
+            for attribute in node.attribute:
+                if attribute.name == "beta":
+                    attribute.f = 1.0
+
+
+def _name_axes(graph, source):
+    """Names the dynamic axes; tf2onnx numbers them."""
+    (output,) = graph.output
     rows = "batch_size" if source.rows_per_output == 1 else "num_questions"
     for tensor, first in (
         *((given, "batch_size") for given in graph.input),

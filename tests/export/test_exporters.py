@@ -260,6 +260,28 @@ def test_onnx_runtime_reads_named_inputs_of_any_size(bert, tmp_path):
         export.ONNXModel(tmp_path / "text.onnx")
 
 
+@pytest.mark.parametrize("precision", ["fp32", "int8"])
+def test_onnx_files_read_matrices_in_products_and_lookups(
+    bert, precision, tmp_path
+):
+    onnx = reference("onnx")
+    reference("tf2onnx")
+    report = export.to_onnx(bert, tmp_path / "student.onnx", precision)
+    graph = onnx.load(report.file).graph
+    floats = {
+        tensor.name
+        for tensor in graph.initializer
+        if tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) > 1
+    }
+    users = {
+        node.op_type for node in graph.node if floats.intersection(node.input)
+    }
+    # Biases, normalizations and the table of positions stay float32.
+    in_float32 = {"Add", "Mul", "Slice"}
+    matrices = {"Gather", "Gemm", "MatMul"} if precision == "fp32" else set()
+    assert users == in_float32 | matrices
+
+
 def test_missing_and_old_packages_are_named_before_any_work(
     lstm, tmp_path, monkeypatch
 ):
