@@ -130,7 +130,7 @@ def test_classifiers_have_no_dimensions(bert, embedder, tmp_path):
 
 def test_mediapipe_embeds_strings(embedder, exported):
     if importlib.util.find_spec("mediapipe") is None:
-        pytest.skip("needs mediapipe: pip install 'kdkit[tests]'")
+        pytest.skip("needs mediapipe: pip install '.[tests]'")
     from mediapipe.tasks.python import BaseOptions
     from mediapipe.tasks.python import text
 
@@ -142,7 +142,7 @@ def test_mediapipe_embeds_strings(embedder, exported):
 
 
 def test_onnx_files_have_the_vectors(mapped, tmp_path):
-    pytest.importorskip("tf2onnx", reason="needs pip install 'kdkit[onnx]'")
+    pytest.importorskip("tf2onnx", reason="needs pip install '.[onnx]'")
     onnxruntime = pytest.importorskip("onnxruntime")
     report = export.to_onnx(mapped, tmp_path / "file.onnx", dimensions=6)
     session = onnxruntime.InferenceSession(report.file)
