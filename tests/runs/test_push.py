@@ -119,6 +119,10 @@ def test_hugging_face_directory_is_uploaded_as_a_folder(
     assert "Expected a keras-hub preset" in capsys.readouterr().err
 
 
+def test_the_files_of_a_checkpoint_have_one_mode(checkpoint):
+    assert len({file.stat().st_mode for file in checkpoint.iterdir()}) == 1
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
