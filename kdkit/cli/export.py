@@ -205,7 +205,8 @@ def export_model(options) -> None:
         if run is not None and not is_run(pathlib.Path(run)):
             run = str(_as_written(place.run.path))  # the model is inside it
         files = _paths(place, export.get_exporter(options.format), options)
-        log_next(after_export(run, [str(path) for path in files.values()]))
+        paths = [str(path) for path in files.values()]
+        log_next(after_export(run, paths, options.sequence_length))
 
 
 def export_to(path: pathlib.Path, options) -> None:

@@ -14,6 +14,8 @@ from kdkit.cli.choosing import DEPTHS
 from kdkit.cli.choosing import POSITIONS
 from kdkit.cli.choosing import saved_size
 from kdkit.models.places import is_encoder_alone
+from kdkit.reporting.records import read_run
+from kdkit.reporting.selection import exported_files
 from kdkit.runs.directory import is_finished
 
 _log = logging.getLogger(__name__)
@@ -113,13 +115,16 @@ def after_student(run_dir: str) -> list[tuple[list[str], str]]:
 
 
 def after_export(
-    run_dir: str | None, files: Sequence[str]
+    run_dir: str | None,
+    files: Sequence[str],
+    sequence_length: int | None = None,
 ) -> list[tuple[list[str], str]]:
     """Returns the steps after `kdkit export`.
 
     Args:
         run_dir: string or `None`. The run of the model, as the user named it.
         files: sequence of strings. The written files.
+        sequence_length: int or `None`. The length that the user gave.
     """
     measure = "latency on this machine"
     if run_dir is None:
@@ -127,7 +132,20 @@ def after_export(
     # kdkit benchmark RUN measures the files in this folder.
     folder = pathlib.Path(run_dir, "exports").resolve()
     is_usual = all(pathlib.Path(f).resolve().parent == folder for f in files)
+    steps = []
+    # kdkit export RUN writes the teacher's int8 file, if that is possible.
+    precisions = {
+        file.precision
+        for file in exported_files(read_run(run_dir), "teacher")
+        if file.format == "litert"
+    }
+    if precisions and "fp32" not in precisions:
+        words = ["--arm", "teacher", "--precision", "fp32"]
+        if sequence_length is not None:
+            words += ["--sequence-length", str(sequence_length)]
+        steps.append((["export", run_dir, *words], "to compare with"))
     return [
+        *steps,
         (["benchmark", *([run_dir] if is_usual else files)], measure),
         (["report", run_dir], "one page with sizes, latency and metrics"),
     ]
