@@ -143,7 +143,7 @@ def after_export(
         words = ["--arm", "teacher", "--precision", "fp32"]
         if sequence_length is not None:
             words += ["--sequence-length", str(sequence_length)]
-        steps.append((["export", run_dir, *words], "to compare with"))
+        steps.append((["export", run_dir, *words], "for the gain over it"))
     return [
         *steps,
         (["benchmark", *([run_dir] if is_usual else files)], measure),

@@ -154,8 +154,8 @@ def portable_command(text: str) -> str:
 
     >>> portable_command("kdkit show pkd --set data.data_dir=/mnt/data/glue")
     'kdkit show pkd --set data.data_dir=glue'
-    >>> portable_command("kdkit show pkd --set 'data.files=[\"/mnt/a/b.txt\"]'")
-    'kdkit show pkd --set \'data.files=["b.txt"]\''
+    >>> print(portable_command("kdkit distill --set data.files=[/mnt/a/b.txt]"))
+    kdkit distill --set 'data.files=[b.txt]'
     """
     try:
         words = shlex.split(text)
