@@ -129,9 +129,10 @@ def after_export(
     measure = "latency on this machine"
     if run_dir is None:
         return [(["benchmark", *files], measure)]
-    # kdkit benchmark RUN measures the files in this folder.
+    # kdkit benchmark RUN measures the files in these folders.
     folder = pathlib.Path(run_dir, "exports").resolve()
-    is_usual = all(pathlib.Path(f).resolve().parent == folder for f in files)
+    folders = (folder, folder / "teacher")
+    is_usual = all(pathlib.Path(f).resolve().parent in folders for f in files)
     steps = []
     # kdkit export RUN writes the teacher's int8 file, if that is possible.
     precisions = {

@@ -87,6 +87,7 @@ def test_the_teachers_fp32_file_is_proposed_until_it_is_there(tmp_path):
         *words, "--sequence-length", "64",
     ]  # fmt: skip
     write_run(run, [*written, "fp32"])
+    files = [f"{run}/exports/teacher/teacher-fp32.tflite"]
     assert [words for words, _ in after_export(run, files)] == [
         ["benchmark", run],
         ["report", run],
