@@ -87,7 +87,7 @@ def main():
     if missing:
         print(
             f"Not run: {' and '.join(missing)} missing. Install with: "
-            "pip install 'kdkit[benchmarks]'"
+            "pip install '.[benchmarks]'"
         )
         return 2
     return whole_recipe(options) if options.teacher else steps(options)

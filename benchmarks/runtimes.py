@@ -78,7 +78,7 @@ def main():
     if missing:
         print(
             f"ONNX is not run: {' and '.join(missing)} missing. Install with: "
-            "pip install 'kdkit[onnx]'"
+            "pip install '.[onnx]'"
         )
     results, differences = {}, {}
     sizes = {"teacher": TEACHER, "student": STUDENT}

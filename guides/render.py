@@ -6,7 +6,7 @@ A guide is a Python file in the form of keras.io's: a docstring with its title
 and author, then texts in triple quotes between cells of code. Each guide is
 executed in a new kernel and an empty directory, and written to
 docs/guides/NAME.ipynb and docs/guides/NAME.md. Needs `pip install
-'kdkit[guides]'`.
+'.[guides]'`.
 """
 
 import argparse

@@ -51,8 +51,17 @@ def require_extra(
     if problems:
         raise UsageError(
             f"{what} need other packages. Expected {'; '.join(problems)}. "
-            f"Run pip install 'kdkit[{extra}]'."
+            f"Run {install_line(extra)}."
         )
+
+
+def install_line(extra: str) -> str:
+    """Returns the command that installs an extra: kdkit is not on PyPI.
+
+    >>> install_line("onnx")
+    "pip install '.[onnx]' in a clone of kdkit"
+    """
+    return f"pip install '.[{extra}]' in a clone of kdkit"
 
 
 @contextlib.contextmanager

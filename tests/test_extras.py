@@ -15,7 +15,8 @@ from kdkit.export import quantization
 from kdkit.tasks import TASKS
 from kdkit.tasks import metrics
 
-SETUP = (pathlib.Path(__file__).parent.parent / "setup.py").read_text("utf-8")
+ROOT = pathlib.Path(__file__).parent.parent
+SETUP = (ROOT / "setup.py").read_text("utf-8")
 ABSENT = {"absent": (1, 0)}
 
 
@@ -46,13 +47,29 @@ def test_missing_and_old_packages_are_named_together():
         require_extra("tests", "Tests", oldest)
     assert "absent 1.0 or newer, received none" in str(error.value)
     assert "pytest 999.1 or newer, received" in str(error.value)
-    assert str(error.value).endswith("Run pip install 'kdkit[tests]'.")
+    assert str(error.value).endswith(
+        "Run pip install '.[tests]' in a clone of kdkit."
+    )
+
+
+def test_no_text_installs_kdkit_from_pypi():
+    files = [
+        path
+        for folder in ("kdkit", "docs", "guides", "benchmarks", "examples")
+        for path in (ROOT / folder).rglob("*")
+        if path.suffix in (".py", ".md", ".sh", ".jinja")
+    ]
+    assert [
+        str(path)
+        for path in [*files, ROOT / "README.md"]
+        if re.search(r"pip install '?kdkit", path.read_text("utf-8"))
+    ] == []
 
 
 def test_a_task_of_spans_needs_seqeval(monkeypatch, tmp_path):
     monkeypatch.setattr(metrics, "PACKAGES", ABSENT)
     TASKS["sst2"].check_data([], tmp_path)
-    with pytest.raises(UsageError, match=r"pip install 'kdkit\[tagging\]'"):
+    with pytest.raises(UsageError, match=r"pip install '\.\[tagging\]'"):
         TASKS["conll"].check_data([], tmp_path)
 
 
@@ -64,11 +81,11 @@ def test_a_verb_without_data_needs_tensorflow_datasets(
     words = ["--task", "cola", "--model", "bert_tiny_en_uncased"]
     status = main(["train-teacher", *words, "--run-dir", str(run_dir)])
     assert status == MISTAKE
-    assert "pip install 'kdkit[tfds]'" in capsys.readouterr().err
+    assert "pip install '.[tfds]'" in capsys.readouterr().err
     assert not run_dir.exists()
 
 
 def test_a_download_needs_tensorflow_datasets(monkeypatch):
     monkeypatch.setattr(tfds, "PACKAGES", ABSENT)
-    with pytest.raises(UsageError, match=r"pip install 'kdkit\[tfds\]'"):
+    with pytest.raises(UsageError, match=r"pip install '\.\[tfds\]'"):
         next(tfds.tfds_pairs("tfds:ted/pt_to_en:train", ("pt", "en")))

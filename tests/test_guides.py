@@ -60,7 +60,7 @@ def with_constants(source, values):
 @pytest.mark.parametrize("path", render.GUIDES, ids=lambda path: path.stem)
 def test_guide_runs_small(path, tmp_path, monkeypatch, capsys):
     if path.stem == "from_run_to_app":
-        pytest.importorskip("mediapipe", reason="pip install 'kdkit[tests]'")
+        pytest.importorskip("mediapipe", reason="pip install '.[tests]'")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(plt, "show", lambda: plt.close("all"))
     matplotlib.use("agg")

@@ -14,6 +14,7 @@ example:
   kdkit doctor --config runs/tinybert/config.json
 """
 
+import copy
 import dataclasses
 import pathlib
 
@@ -66,6 +67,7 @@ def diagnosis(options):
         UsageError: for clashing or missing options, and for missing models.
     """
     if options.run_dir is None:
+        options = copy.copy(options)  # messages name the user's folders
         options.run_dir = str(pathlib.Path.cwd() / UNNAMED)
     pipeline = distill.distillation_pipeline(options)
     if isinstance(pipeline.settings, PretrainSettings):

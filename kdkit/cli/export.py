@@ -34,7 +34,7 @@ of --texts. --dimensions N writes the first N numbers of each vector. LiteRT
 files also open with MediaPipe's TextEmbedder. --format sentence_transformers
 writes a directory for SentenceTransformer(DIR).
 
-ONNX needs: pip install 'kdkit[onnx]'. ONNX files take any length.
+ONNX files take any length. They need pip install '.[onnx]' in a clone of kdkit.
 
 --format hf writes a directory with weights, config and tokenizer that
 transformers loads. kdkit loads it too, as a MODEL.
@@ -77,6 +77,7 @@ from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
+from kdkit.errors import install_line
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.reporting.cards import CARD
@@ -105,7 +106,7 @@ class Options(ModelChoiceOptions, TaskOptions, EmbedderOptions):
     )
     precision: list[str] | None = option(
         "one or more of fp32, fp16, int8 and, for LiteRT with "
-        "pip install 'kdkit[quantization]', static_int8, int16x8 and int4. "
+        f"{install_line('quantization')}, static_int8, int16x8 and int4. "
         "Defaults to those of fp32, fp16 and int8 that the format has.",
         metavar="P",
     )
@@ -204,7 +205,8 @@ def export_model(options) -> None:
         if run is not None and not is_run(pathlib.Path(run)):
             run = str(_as_written(place.run.path))  # the model is inside it
         files = _paths(place, export.get_exporter(options.format), options)
-        log_next(after_export(run, [str(path) for path in files.values()]))
+        paths = [str(path) for path in files.values()]
+        log_next(after_export(run, paths, options.sequence_length))
 
 
 def export_to(path: pathlib.Path, options) -> None:

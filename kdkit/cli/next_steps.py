@@ -16,6 +16,8 @@ from kdkit.cli.choosing import saved_size
 from kdkit.models.places import is_encoder_alone
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import RunDirectory
+from kdkit.reporting.records import read_run
+from kdkit.reporting.selection import exported_files
 from kdkit.runs.directory import is_finished
 from kdkit.runs.directory import read_settings
 from kdkit.runs.events import Epoch
@@ -149,21 +151,38 @@ def _after_collapse(run_dir):
 
 
 def after_export(
-    run_dir: str | None, files: Sequence[str]
+    run_dir: str | None,
+    files: Sequence[str],
+    sequence_length: int | None = None,
 ) -> list[tuple[list[str], str]]:
     """Returns the steps after `kdkit export`.
 
     Args:
         run_dir: string or `None`. The run of the model, as the user named it.
         files: sequence of strings. The written files.
+        sequence_length: int or `None`. The length that the user gave.
     """
     measure = "latency on this machine"
     if run_dir is None:
         return [(["benchmark", *files], measure)]
-    # kdkit benchmark RUN measures the files in this folder.
+    # kdkit benchmark RUN measures the files in these folders.
     folder = pathlib.Path(run_dir, "exports").resolve()
-    is_usual = all(pathlib.Path(f).resolve().parent == folder for f in files)
+    folders = (folder, folder / "teacher")
+    is_usual = all(pathlib.Path(f).resolve().parent in folders for f in files)
+    steps = []
+    # kdkit export RUN writes the teacher's int8 file, if that is possible.
+    precisions = {
+        file.precision
+        for file in exported_files(read_run(run_dir), "teacher")
+        if file.format == "litert"
+    }
+    if precisions and "fp32" not in precisions:
+        words = ["--arm", "teacher", "--precision", "fp32"]
+        if sequence_length is not None:
+            words += ["--sequence-length", str(sequence_length)]
+        steps.append((["export", run_dir, *words], "for the gain over it"))
     return [
+        *steps,
         (["benchmark", *([run_dir] if is_usual else files)], measure),
         (["report", run_dir], "one page with sizes, latency and metrics"),
     ]

@@ -1,11 +1,12 @@
 """Uploads a model to the Hugging Face Hub or to Kaggle.
 
-MODEL is a run, a preset directory, or a directory from kdkit export --format
-hf. TO is hf://USER/MODEL or kaggle://USER/MODEL/keras/VARIATION. A run's
-student is uploaded as a keras-hub preset, which loads without kdkit, with a
-model card from the run. kdkit lists the files first, and uploads only with
---yes. A new model on the Hub is private without --public; Kaggle decides
-for its own.
+MODEL is a run, a preset directory, a directory from kdkit export --format hf,
+or an exported file. TO is hf://USER/MODEL or, for presets,
+kaggle://USER/MODEL/keras/VARIATION. A run's student is uploaded as a keras-hub
+preset, which loads without kdkit, with a model card from the run; an exported
+file with a card and labels.txt, the names of its classes. kdkit lists the files
+first, and uploads only with --yes. A new model on the Hub is private without
+--public; Kaggle decides for its own.
 
 The token is that of `hf auth login` or of HF_TOKEN; for Kaggle it is in
 KAGGLE_API_TOKEN or ~/.kaggle/.
@@ -14,6 +15,7 @@ example:
   kdkit push runs/tinybert hf://ada/tinybert-sst2
   kdkit push runs/tinybert hf://ada/tinybert-sst2 --yes --license apache-2.0
   kdkit push runs/tinybert/exports/student-hf hf://ada/tinybert-hf --yes
+  kdkit push runs/tinybert/exports/student-int8.tflite hf://ada/tinybert-phone
   kdkit push runs/tinybert kaggle://ada/tinybert/keras/sst2 --yes
 """
 
@@ -24,6 +26,7 @@ import re
 import shutil
 import tempfile
 
+from kdkit import export
 from kdkit.cli.groups import License
 from kdkit.cli.parser import Model
 from kdkit.cli.parser import option
@@ -37,6 +40,7 @@ from kdkit.io.reading import check_links
 from kdkit.io.reading import read_json
 from kdkit.models.places import HUGGING_FACE
 from kdkit.models.places import KAGGLE
+from kdkit.models.places import class_names_at
 from kdkit.models.places import config_file
 
 NAME = r"[A-Za-z0-9][\w.-]{0,95}"
@@ -44,6 +48,7 @@ PLACES = {
     HUGGING_FACE: re.compile(rf"hf://({NAME}/{NAME})"),
     KAGGLE: re.compile(rf"kaggle://({NAME}/{NAME}/keras/{NAME})"),
 }
+LABELS = "labels.txt"
 FORMS = "hf://USER/MODEL or kaggle://USER/MODEL/keras/VARIATION"
 
 
@@ -52,7 +57,8 @@ class Options:
     """upload"""
 
     model: Model | None = option(
-        "a run, a preset directory or a Hugging Face directory",
+        "a run, a preset directory, a Hugging Face directory or an exported "
+        "file",
         positional=True,
         required=True,
     )
@@ -79,16 +85,16 @@ def run(options):
     validate(options)
     kind, name = _target(options.to)
     source = source_of_push(options.model)
-    is_preset = "registered_name" in read_json(
+    is_preset = source.is_dir() and "registered_name" in read_json(
         source / "config.json", "the config of a model"
     )
     if kind == KAGGLE and not is_preset:
         raise UsageError(
-            f"{source} is a Hugging Face directory. Expected a keras-hub "
-            f"preset for {options.to}. Pass the run or its preset, or upload "
-            "to hf://USER/MODEL."
+            f"{source} is no preset. Expected a keras-hub preset for "
+            f"{options.to}. Pass the run or its preset, or upload to "
+            "hf://USER/MODEL."
         )
-    with _staged(source, is_preset, options.license) as folder:
+    with _staged(source, is_preset, options) as folder:
         _list_files(folder, source, options.to)
         if options.dry_run:
             return
@@ -151,19 +157,22 @@ def _target(uri):
 
 
 def source_of_push(model: str) -> pathlib.Path:
-    """Returns the directory of a model that can be uploaded.
+    """Returns the directory, or the exported file, that can be uploaded.
 
     Args:
-        model: string. A run, a preset directory or a Hugging Face directory.
+        model: string. A run, a preset directory, a Hugging Face directory or
+            an exported file.
 
     Raises:
         UsageError: if there is no such model.
     """
     path = pathlib.Path(model)
+    if path.is_file() and export.exporter_of(path) is not None:
+        return path
     if not path.is_dir():
         raise UsageError(
-            f"{path} is not a directory. Expected a run, a preset directory or "
-            "a directory from kdkit export --format hf."
+            f"{path} is not a directory. Expected a run, a preset directory, a "
+            "directory from kdkit export --format hf, or an exported file."
         )
     file = config_file(path)
     source = path if file is None else file.parent
@@ -181,30 +190,37 @@ def source_of_push(model: str) -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def _staged(source, is_preset, license):
-    """Yields a copy of the directory with a model card.
+def _staged(source, is_preset, options):
+    """Yields a copy of the directory, or of the file, with a model card.
 
     keras-hub writes and removes a README.md in what it uploads.
     """
     from kdkit.cli.models import locate
     from kdkit.reporting.cards import CARD
     from kdkit.reporting.cards import is_card
+    from kdkit.reporting.cards import license_in
     from kdkit.reporting.cards import render_card
     from kdkit.reporting.records import read_run
 
     with tempfile.TemporaryDirectory(prefix="kdkit-push-") as parent:
         folder = pathlib.Path(parent, source.resolve().name)
-        with writing(folder):
-            ignored = shutil.ignore_patterns(".*", "*.lock")
-            shutil.copytree(source, folder, ignore=ignored)
         place = locate(str(source))
-        card = folder / CARD
+        with writing(folder):
+            if source.is_file():
+                _copy_file(source, folder, place)
+            else:
+                ignored = shutil.ignore_patterns(".*", "*.lock")
+                shutil.copytree(source, folder, ignore=ignored)
+        card, license = folder / CARD, options.license
         is_own = card.is_file() and is_card(card)
-        in_run = place.run is not None and is_preset
+        in_run = place.run is not None and (is_preset or is_own)
         if in_run or not card.is_file() or (is_own and license):
             notes = card.read_text("utf-8") if card.is_file() else ""
             records = None if place.run is None else read_run(place.run.path)
-            text = render_card(source, records, place.arm, (), license)
+            earlier = license_in(card) if is_own else None
+            text = render_card(
+                source, records, place.arm, (), license, earlier, options.to
+            )
             if notes and not is_own:
                 text += f"\n{notes.replace('# ', '## ', 1)}"
             write_text(card, text)
@@ -215,6 +231,19 @@ def _staged(source, is_preset, license):
                 "--license."
             )
         yield folder
+
+
+def _copy_file(source, folder, place):
+    """Copies an exported file, the card next to it and its labels."""
+    from kdkit.reporting.cards import CARD
+
+    folder.mkdir()
+    for file in (source, source.parent / CARD):
+        if file.is_file():
+            shutil.copy(file, folder)
+    labels = class_names_at(source if place.run is None else place.run.path)
+    if labels:
+        write_text(folder / LABELS, "".join(f"{name}\n" for name in labels))
 
 
 def _list_files(folder, source, uri):

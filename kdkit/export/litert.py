@@ -398,7 +398,8 @@ def to_litert(
             activations in 8 bits, for accelerators; `"int16x8"`, the same with
             activations in 16 bits; or `"int4"`, weights in 4 bits and
             embeddings in 8. The last three need
-            `pip install 'kdkit[quantization]'`. Defaults to `"fp32"`.
+            `pip install '.[quantization]'` in a clone of kdkit. Defaults to
+            `"fp32"`.
         sequence_length: int or `None`. The only length that the file accepts,
             in tokens; for a decoder or an encoder-decoder the capacity of the
             cache in tokens. Defaults to `None`: any length for an encoder, the

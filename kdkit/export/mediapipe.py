@@ -10,6 +10,7 @@ the names that kdkit always writes.
 
 import dataclasses
 import pathlib
+import zipfile
 
 import keras
 import keras_hub
@@ -176,6 +177,15 @@ class TextTask:
 def title(is_embedder: bool) -> str:
     """Returns the name of the class of MediaPipe that runs a model."""
     return "TextEmbedder" if is_embedder else "TextClassifier"
+
+
+def opened_by(path: pathlib.Path) -> str | None:
+    """Returns the class of MediaPipe that opens a file, `None` without one."""
+    if not zipfile.is_zipfile(path):
+        return None
+    with zipfile.ZipFile(path) as archive:
+        names = archive.namelist()
+    return title(LABELS not in names) if VOCABULARY in names else None
 
 
 def _one_row(ids):

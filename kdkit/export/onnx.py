@@ -25,11 +25,10 @@ from kdkit.export.inputs import BatchFile
 from kdkit.export.inputs import require_file
 from kdkit.export.verification import ExportReport
 
-EXTRA = "'kdkit[onnx]'"
-onnx = LateModule("onnx", EXTRA)
-onnxruntime = LateModule("onnxruntime", EXTRA)
-quantization = LateModule("onnxruntime.quantization", EXTRA)
-tf2onnx = LateModule("tf2onnx", EXTRA)
+onnx = LateModule("onnx", "onnx")
+onnxruntime = LateModule("onnxruntime", "onnxruntime")
+quantization = LateModule("onnxruntime.quantization", "onnxruntime")
+tf2onnx = LateModule("tf2onnx", "tf2onnx")
 # Oldest versions: tf2onnx up to 1.16 needs an older protobuf than TensorFlow.
 RUNTIME = {"onnxruntime": (1, 20)}
 CONVERTER = {"tf2onnx": (1, 17), "onnx": (1, 17)}
@@ -193,7 +192,7 @@ def to_onnx(
     sequence_length)`, of any batch size and by default any length, and returns
     `logits`, or for an embedder `sentence_embedding`. ONNX Runtime runs it;
     `kdkit.export.ONNXModel` does so from Python. Needs
-    `pip install 'kdkit[onnx]'`.
+    `pip install '.[onnx]'` in a clone of kdkit.
 
     Models in mixed or half precision are exported as in `to_litert`.
 

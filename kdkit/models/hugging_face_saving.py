@@ -12,7 +12,6 @@ import warnings
 
 import keras
 import numpy as np
-import safetensors.numpy
 import tokenizers
 from tokenizers import decoders
 from tokenizers import processors
@@ -42,6 +41,7 @@ from kdkit.models.hugging_face_weights import copy_head
 from kdkit.models.hugging_face_weights import head_layers
 from kdkit.models.hugging_face_weights import load_weights
 from kdkit.models.hugging_face_weights import tensor_name
+from kdkit.models.hugging_face_weights import write_tensors
 from kdkit.models.ruled_tokenizers import BytePair
 from kdkit.models.ruled_tokenizers import WordPiece
 from kdkit.models.ruled_tokenizers import with_rules
@@ -171,9 +171,7 @@ def save_hugging_face(
     path = pathlib.Path(path)
     path.mkdir(parents=True, exist_ok=True)
     write_json(path / "config.json", config)
-    safetensors.numpy.save_file(
-        _tensors(model, config), path / WEIGHTS, metadata={"format": "pt"}
-    )
+    write_tensors(path / WEIGHTS, _tensors(model, config))
     if tokenizer is not None:
         _save_tokenizer(model, tokenizer, made, path)
 

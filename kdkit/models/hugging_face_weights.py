@@ -16,7 +16,7 @@ from collections.abc import Mapping
 
 import keras
 import numpy as np
-import safetensors
+import safetensors.numpy
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
@@ -44,6 +44,21 @@ LEAVES = {
 # In the order of a joined tensor.
 THIRDS = ("query", "key", "value")
 POOLER = "pooled_dense"
+
+
+def write_tensors(path: pathlib.Path, tensors: dict) -> None:
+    """Writes a safetensors file with the mode of any other new file.
+
+    The library's own files are readable by their owner alone.
+
+    Args:
+        path: `pathlib.Path`.
+        tensors: dict from name to array.
+    """
+    path.touch()
+    mode = path.stat().st_mode
+    safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
+    path.chmod(mode)
 
 
 class Tensors(contextlib.ExitStack):

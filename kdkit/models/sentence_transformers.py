@@ -12,7 +12,6 @@ import warnings
 
 import keras
 import numpy as np
-import safetensors.numpy
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
@@ -32,6 +31,7 @@ from kdkit.models.hugging_face_saving import save_hugging_face
 from kdkit.models.hugging_face_saving import write_json
 from kdkit.models.hugging_face_weights import WEIGHTS
 from kdkit.models.hugging_face_weights import Tensors
+from kdkit.models.hugging_face_weights import write_tensors
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import load_encoder
 from kdkit.models.places import MODULES
@@ -519,4 +519,4 @@ def _save_dense(layer, file):
         )
         for name, value in zip(("weight", "bias"), layer.weights, strict=False)
     }
-    safetensors.numpy.save_file(tensors, file, metadata={"format": "pt"})
+    write_tensors(file, tensors)

@@ -7,7 +7,6 @@ sentence-transformers has the module `StaticEmbedding`: a folder with a
 import pathlib
 
 import numpy as np
-import safetensors.numpy
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
@@ -20,6 +19,7 @@ from kdkit.models.hugging_face_saving import write_json
 from kdkit.models.hugging_face_tokenizers import read_tokenizer
 from kdkit.models.hugging_face_weights import WEIGHTS
 from kdkit.models.hugging_face_weights import Tensors
+from kdkit.models.hugging_face_weights import write_tensors
 from kdkit.models.loading import LoadedModel
 from kdkit.models.places import TOKENIZER_DIRECTORY
 from kdkit.models.recovery import POOLING_FILE
@@ -74,11 +74,8 @@ def save_static_module(model, tokenizer, path, sequence_length: int) -> None:
     require_same_ids(tokenizer, path)
     made.enable_truncation(max(sequence_length - NUM_AROUND, 1))
     made.save(str(path / WHOLE))
-    safetensors.numpy.save_file(
-        {TABLE: np.ascontiguousarray(token_vectors(model))},
-        path / WEIGHTS,
-        metadata={"format": "pt"},
-    )
+    table = np.ascontiguousarray(token_vectors(model))
+    write_tensors(path / WEIGHTS, {TABLE: table})
 
 
 def load_static_module(path: pathlib.Path, normalize: bool) -> LoadedModel:

@@ -15,7 +15,10 @@ import jinja2
 
 from kdkit import export
 from kdkit.io.files import write_text
+from kdkit.models.places import HUGGING_FACE as HUB
+from kdkit.models.places import class_names_at
 from kdkit.recipes import RECIPES
+from kdkit.reporting.card_examples import EXAMPLES
 from kdkit.reporting.comparison import comparison_table
 from kdkit.reporting.comparison import metric_names
 from kdkit.reporting.formatting import DOES_NOT_APPLY
@@ -65,56 +68,7 @@ PIPELINES = {  # of the Hub, by the end of the class in `config.json`
 }
 CHECKPOINTS = ("hf", "sentence_transformers")  # directories with one card each
 MODULES = "modules.json"  # of sentence-transformers
-# By format: a title, the language, and code with the file's name for {}.
-EXAMPLES = {
-    "litert": (
-        "LiteRT, with kdkit for the tokenizer",
-        "python",
-        "import kdkit\n\nmodel = kdkit.export.open_file({!r})\n"
-        "# batch is a dict of int32 arrays, such as token_ids.\n"
-        "outputs = model(batch)",
-    ),
-    "onnx": (
-        "ONNX Runtime",
-        "python",
-        "import onnxruntime\n\nmodel = onnxruntime.InferenceSession({!r})\n"
-        "# batch is a dict of int32 arrays, such as token_ids.\n"
-        "(logits,) = model.run(None, batch)",
-    ),
-    "saved_model": (
-        "TensorFlow",
-        "python",
-        "import tensorflow as tf\n\nmodel = tf.saved_model.load({!r})\n"
-        "# batch is a dict of int32 tensors, such as token_ids.\n"
-        "logits = model.serve(batch)",
-    ),
-    "preset": (
-        "keras-hub",
-        "python",
-        "import keras_hub\n\nmodel = keras_hub.models.Task.from_preset({!r})\n"
-        'print(model.predict(["A text."]))  # logits',
-    ),
-    "sentence_transformers": (
-        "sentence-transformers",
-        "python",
-        "from sentence_transformers import SentenceTransformer\n\n"
-        "model = SentenceTransformer({!r})\n"
-        'print(model.encode(["A text."]).shape)',
-    ),
-    "hf": (
-        "transformers",
-        "python",
-        "from transformers import pipeline\n\n"
-        'model = pipeline("{pipeline}", model={!r})\n'
-        'print(model("A text."))',
-    ),
-    "multiple-choice": (
-        "transformers",
-        "python",
-        "from transformers import AutoModelForMultipleChoice\n\n"
-        "model = AutoModelForMultipleChoice.from_pretrained({!r})",
-    ),
-}
+DOWNLOAD = "from huggingface_hub import hf_hub_download\n"
 
 
 def write_card(
@@ -156,11 +110,12 @@ def is_card(path: pathlib.Path) -> bool:
 
 
 def render_card(
-    folder, records, arm, reports=(), license=None, earlier=None
+    folder, records, arm, reports=(), license=None, earlier=None, address=None
 ) -> str:
-    """Returns a model card, see `write_card`.
+    """Returns a model card, see `write_card`; `folder` may be an exported file.
 
-    `earlier` is the license in the card that it replaces, or `None`.
+    `earlier` is the license in the card that it replaces, or `None`; `address`
+    is the URI to which the files will be uploaded, or `None`.
     """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
@@ -188,7 +143,8 @@ def render_card(
         "comparison": "",
         "notes": (),
         "files": _files_table(files, metrics).markdown() if files else "",
-        "examples": _examples(folder, files),
+        "labels": class_names_at(records.run_dir if records else folder) or (),
+        "examples": _examples(folder, files, address),
         "training": (),
         "commands": "",
         "license": _license_text(named, source),
@@ -292,7 +248,8 @@ def _files(folder, records, arm, reports):
     if records is None:
         files = [_of_report(report) for report in reports]
         known = {os.path.abspath(file.file) for file in files}
-        for path in sorted(folder.iterdir()):
+        here = [folder] if folder.is_file() else sorted(folder.iterdir())
+        for path in here:
             exporter = export.exporter_of(path)
             if exporter is not None and os.path.abspath(path) not in known:
                 size = path.stat().st_size if path.is_file() else None
@@ -406,8 +363,11 @@ def _files_table(files, metrics):
     return Table("file", columns, tuple(rows))
 
 
-def _examples(folder, files):
-    """Returns one example for each format, with the smallest file."""
+def _examples(folder, files, address):
+    """Returns one example for each format, with the smallest file.
+
+    Their titles, and code that runs next to the files or from an address.
+    """
     found = {}
     for file in files:
         if file.format in EXAMPLES:
@@ -418,14 +378,24 @@ def _examples(folder, files):
         found["preset"] = None
     examples = []
     for format, file in found.items():
-        pipeline = _pipeline(folder) or "text-classification"
-        of_pipeline = EXAMPLES.get(pipeline) if format == "hf" else None
-        title, language, code = of_pipeline or EXAMPLES[format]
-        name = folder.name if file is None else pathlib.PurePath(file.file).name
-        if file is not None and file.dimensions:
-            code = code.replace("logits", "vectors")
-            code = code.replace("outputs", "vectors")
-        examples.append((title, language, code.format(name, pipeline=pipeline)))
+        kinds, name = [format], folder.name
+        if file is not None and format not in CHECKPOINTS:
+            name = pathlib.PurePath(file.file).name
+            path = folder if folder.is_file() else folder / name
+            kinds = filter(None, (export.mediapipe.opened_by(path), format))
+        elif format == "hf" and _pipeline(folder) in EXAMPLES:
+            kinds = [_pipeline(folder)]
+        place, start = repr(name), ""
+        if address is not None:
+            repository = address.removeprefix(HUB)
+            place = repr(address if format == "preset" else repository)
+            if folder.is_file():
+                place = f"hf_hub_download({repository!r}, {name!r})"
+                start = DOWNLOAD
+        for title, code in map(EXAMPLES.get, kinds):
+            code = code.strip().format(place)
+            pipeline = _pipeline(folder) or "text-classification"
+            examples.append((title, start + code.replace("PIPELINE", pipeline)))
     return examples
 
 
@@ -459,9 +429,9 @@ def _metadata(folder, records, arm, files, license, metrics):
         if not records.trains_a_teacher and arm == "student":
             tags.append("knowledge-distillation")
         names = [
-            source.removeprefix("hf://")
+            source.removeprefix(HUB)
             for source in _sources(records)
-            if source.startswith("hf://")
+            if source.startswith(HUB)
         ]
         if names:
             about["base_model"] = names[-1]

@@ -452,7 +452,7 @@ def _timed(records, file, setting):
         if is_reference and setting in other.latencies:
             reference = other.latencies[setting].median_ms
             return {**values, "speed_up": reference / latency.median_ms}
-    return values
+    return {**values, "speed_up": DOES_NOT_APPLY}
 
 
 def _file_labels(files: list[ExportedFile]):

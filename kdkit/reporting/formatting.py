@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import re
 import shlex
 import statistics
 from collections.abc import Sequence
@@ -153,11 +154,14 @@ def portable_command(text: str) -> str:
 
     >>> portable_command("kdkit show pkd --set data.data_dir=/mnt/data/glue")
     'kdkit show pkd --set data.data_dir=glue'
+    >>> print(portable_command("kdkit distill --set data.files=[/mnt/a/b.txt]"))
+    kdkit distill --set 'data.files=[b.txt]'
     """
     try:
         words = shlex.split(text)
     except ValueError:  # an open quotation mark
         words = text.split(" ")
     return shlex.join(
-        "=".join(map(portable_path, word.split("="))) for word in words
+        "".join(map(portable_path, re.split("([][=,\"'])", word)))
+        for word in words
     )

@@ -368,8 +368,10 @@ def _in_words(metrics, between=", "):
 
 def _notes_on_files(records):
     found = []
-    if best_evaluation(records, "control") and not exported_files(
-        records, "control"
+    if (
+        best_evaluation(records, "control")
+        and exported_files(records, "student")
+        and not exported_files(records, "control")
     ):
         found.append(
             "The control was not exported: it is the student's architecture, "
@@ -399,6 +401,13 @@ def _notes_on_latency(records):
         condition = "" if len(settings) == 1 else " in the same setting"
         sentences.append(
             f"Speed-up is over the teacher's fp32 LiteRT file{condition}."
+        )
+    elif not (
+        records.trains_a_teacher or records.embedding_data == "candidates"
+    ):
+        sentences.append(
+            "The speed-up needs the teacher's fp32 LiteRT file: kdkit export "
+            "RUN --arm teacher --precision fp32, then kdkit benchmark RUN."
         )
     found = [" ".join(sentences)] if sentences else []
     timed = records.events_of(events.Latency)

@@ -40,7 +40,6 @@ from kdkit.reporting.summary import model_title
 from kdkit.reporting.summary import run_title
 from kdkit.reporting.summary import stage_title
 from kdkit.reporting.summary import verdict
-from kdkit.reporting.tables import NO_NUMBER
 from kdkit.reporting.tables import Column
 from kdkit.reporting.tables import Row
 from kdkit.reporting.tables import Table
@@ -53,7 +52,7 @@ _EXPLAINED = {
     "of teacher": "the student's result as a share of the teacher's",
     "agreement": "how often the top class is the teacher's",
     NOT_RUN: "was not measured",
-    DOES_NOT_APPLY: "nothing to measure",
+    DOES_NOT_APPLY: "nothing to measure, or to compare with",
 }
 
 
@@ -149,11 +148,12 @@ def print_report(records: RunRecords, console: Console | None = None) -> None:
 
 def legend(table: Table) -> str:
     """Explains the words in the titles and cells of a comparison."""
-    titles = {column.title for column in table.columns}
+    shown = {column.title for column in table.columns}
+    shown.update(cell for row in table.rows for cell in row.cells)
     explained = "; ".join(
         f"“{name}”: {explanation}"
         for name, explanation in _EXPLAINED.items()
-        if name in titles or name in NO_NUMBER
+        if name in shown
     )
     return f"{explained}. MB are millions of bytes."
 
@@ -165,8 +165,13 @@ def _outcome(records):
     notes = dict.fromkeys(pictures, "")
     if "latency" in pictures:
         notes["latency"] = f"{latency_setting(records)}. "
-    if best_evaluation(records, "control") and not exported_files(
-        records, "control"
+    if (
+        best_evaluation(records, "control")
+        and not exported_files(records, "control")
+        and any(
+            file.precision == "fp32"
+            for file in exported_files(records, "student")
+        )
     ):
         for cost in notes.keys() & {"latency", "size"}:
             notes[cost] += (

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 import matplotlib.style
 from matplotlib.figure import Figure
+from matplotlib.textpath import TextPath
 from matplotlib.ticker import LogLocator
 from matplotlib.ticker import MaxNLocator
 from matplotlib.ticker import NullLocator
@@ -365,8 +366,9 @@ def draw(
         figure = Figure(dpi=72)
         panels = figure.subplots(1, columns, sharey=True, squeeze=False)[0]
         panels[0].set_title(title)
-        _shrink_to_fit(panels[0].title, size[0] - left)
         paint(*panels)
+        for axes in panels:
+            _fit_title(axes, size[0] - left)
         legend = {}
         for axes in panels:
             handles, labels = axes.get_legend_handles_labels()
@@ -399,11 +401,13 @@ def draw(
     return buffer.getvalue()
 
 
-def _shrink_to_fit(text, width):
+def _fit_title(axes, width):
     """Makes a title smaller that is wider than its picture."""
-    needed = _CHARACTER * len(text.get_text())
+    title = axes.set_title(axes.get_title(loc="left"))
+    text, font = title.get_text(), title.get_fontproperties()
+    needed = TextPath((0, 0), text, prop=font).get_extents().width
     if needed > width:
-        text.set_fontsize(text.get_fontsize() * width / needed)
+        title.set_fontsize(title.get_fontsize() * width / needed)
 
 
 def metric_scale(metric: str) -> int:

@@ -206,8 +206,7 @@ def read_run(run_dir: str | os.PathLike) -> RunRecords:
     # Settings in place of a path: a teacher that the run trained itself.
     place = run_dir / OWN_TEACHER if isinstance(teacher, dict) else teacher
     sibling = _find_run(run_dir.parent / place)
-    found = sibling or _find_run(pathlib.Path(place))
-    return _with_teacher(records, found, place, "no run directory here")
+    return _with_teacher(records, sibling or _find_run(pathlib.Path(place)))
 
 
 def read_records(
@@ -268,14 +267,10 @@ def finite_numbers(numbers: dict | None) -> dict:
     }
 
 
-def _with_teacher(records, teacher_run, place, absence):
-    """Records with their teacher's run, or with a remark on its absence."""
+def _with_teacher(records, teacher_run):
+    """Records with their teacher's run, if there is one."""
     if teacher_run is None:
-        remark = (
-            f"The teacher {place} is {absence}, so files exported from it and "
-            "their latency are not known."
-        )
-        return dataclasses.replace(records, remarks=(*records.remarks, remark))
+        return records
     remarks = (f"Teacher's run: {remark}" for remark in teacher_run.remarks)
     return dataclasses.replace(
         records, remarks=(*records.remarks, *remarks), teacher_run=teacher_run
@@ -288,9 +283,7 @@ def _joined_with_teacher(runs, name):
     if not teacher:
         return runs[name]
     place = f"{name}/{OWN_TEACHER}" if isinstance(teacher, dict) else teacher
-    return _with_teacher(
-        runs[name], runs.get(place), place, "not among these records"
-    )
+    return _with_teacher(runs[name], runs.get(place))
 
 
 def records_in(path: pathlib.Path) -> dict[str, dict]:

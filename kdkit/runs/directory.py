@@ -544,7 +544,7 @@ def _from_here(path):
 
 
 def _commit():
-    """The commit of kdkit's checkout, with a note if files were changed."""
+    """The commit of kdkit's checkout, with a note on changes; empty without."""
     file = pathlib.Path(__file__)
     directory = file.parents[1]  # the package
     try:
@@ -553,7 +553,7 @@ def _commit():
         commit = _git(directory, "rev-parse", "--short=12", "HEAD")
         changed = _git(directory, "status", "--porcelain", "--", ".")
     except (OSError, subprocess.CalledProcessError):
-        return "not a git checkout"
+        return ""
     return f"{commit} with local changes" if changed else commit
 
 

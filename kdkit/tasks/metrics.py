@@ -14,7 +14,7 @@ from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import require_extra
 
-seqeval = LateModule("seqeval.metrics", "'kdkit[tagging]'")
+seqeval = LateModule("seqeval.metrics", "seqeval")
 PACKAGES = {"seqeval": (1, 2)}
 
 

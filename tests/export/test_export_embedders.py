@@ -130,7 +130,7 @@ def test_classifiers_have_no_dimensions(bert, embedder, tmp_path):
 
 def test_mediapipe_embeds_strings(embedder, exported):
     if importlib.util.find_spec("mediapipe") is None:
-        pytest.skip("needs mediapipe: pip install 'kdkit[tests]'")
+        pytest.skip("needs mediapipe: pip install '.[tests]'")
     from mediapipe.tasks.python import BaseOptions
     from mediapipe.tasks.python import text
 
@@ -145,7 +145,7 @@ def test_onnx_files_have_the_vectors(embedder, tmp_path):
     """Keras Hub's max pooling contains a constant that is a tensor."""
     backbone = models.backbone_of(embedder)
     pooled = models.make_embedder(backbone, models.Pooling("max"))
-    pytest.importorskip("tf2onnx", reason="needs pip install 'kdkit[onnx]'")
+    pytest.importorskip("tf2onnx", reason="needs pip install '.[onnx]'")
     onnxruntime = pytest.importorskip("onnxruntime")
     report = export.to_onnx(pooled, tmp_path / "file.onnx", dimensions=6)
     session = onnxruntime.InferenceSession(report.file)

@@ -291,5 +291,5 @@ def test_missing_and_old_packages_are_named_before_any_work(
     )
     with pytest.raises(UsageError) as error:
         export.to_onnx(lstm, tmp_path / "student.onnx")
-    for text in ("tf2onnx 99.1", "absent 1.0", "pip install 'kdkit[onnx]'"):
+    for text in ("tf2onnx 99.1", "absent 1.0", "pip install '.[onnx]'"):
         assert text in str(error.value)

@@ -43,7 +43,7 @@ HOSTILE = (
 def classify():
     """A function from a file to MediaPipe's answer for a text."""
     if importlib.util.find_spec("mediapipe") is None:
-        pytest.skip("needs mediapipe: pip install 'kdkit[tests]'")
+        pytest.skip("needs mediapipe: pip install '.[tests]'")
     from mediapipe.tasks.python import BaseOptions
     from mediapipe.tasks.python import text
 
@@ -183,7 +183,7 @@ def test_classes_on_all_of_dev_are_those_of_keras(classify, exported):
 
 def test_the_example_of_the_guide_runs(exported, capsys):
     if importlib.util.find_spec("mediapipe") is None:
-        pytest.skip("needs mediapipe: pip install 'kdkit[tests]'")
+        pytest.skip("needs mediapipe: pip install '.[tests]'")
     program = python_blocks("mediapipe")[0]
     place = "runs/tinybert/exports/student-int8.tflite"
     assert place in program

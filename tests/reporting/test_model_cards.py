@@ -2,9 +2,15 @@
 
 import dataclasses
 import pathlib
+import re
+from importlib.util import find_spec
 
 import pytest
+from encoders import encoder
+from encoders import tokenizer
+from references import reference
 
+from kdkit import export
 from kdkit.export import ExportReport
 from kdkit.reporting import read_run
 from kdkit.reporting.cards import MARKER
@@ -41,7 +47,7 @@ def test_card_has_the_runs_numbers(run):
         "| **control** |",
         "| student-int8.tflite | LiteRT | int8 | 14.50 | 128 |",
         "Paper: Jiao et al.",
-        "kdkit.export.open_file('student-int8.tflite')",
+        "Interpreter('student-int8.tflite')",
         "from 872 examples of dev",
         "cut off after 128 tokens",
         UNKNOWN,
@@ -72,6 +78,33 @@ def test_the_task_of_a_sentence_encoder_is_no_training_data(
     assert expected in card
     assert "rows of stsb" not in card
     assert "nyu-mll/glue" not in card
+
+
+FORMATS = {"litert": ".tflite", "onnx": ".onnx", "saved_model": ""}
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_code_in_a_card_runs(format, tmp_path, monkeypatch, capsys):
+    if format == "onnx":
+        reference("tf2onnx")
+    more = {}
+    if format == "litert":
+        labels, words = ["bad", "fair", "good"], tokenizer("bert")
+        more = {"mediapipe": True, "tokenizer": words, "labels": labels}
+        more["sequence_length"] = 8
+    file = f"student{FORMATS[format]}"
+    report = export.export_model(
+        encoder("bert"), tmp_path / file, format=format, **more
+    )
+    card = write_card(tmp_path, reports=[report]).read_text("utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", card, re.S)
+    assert len(blocks) == 1 + (format == "litert")
+    monkeypatch.chdir(tmp_path)
+    for block in blocks:
+        if "mediapipe" in block and not find_spec("mediapipe"):
+            continue
+        exec(block, {})
+        assert capsys.readouterr().out
 
 
 def test_license_is_the_teachers_or_the_users_and_stays(run, tmp_path):

@@ -12,6 +12,7 @@ from kdkit.reporting import plot_metric
 from kdkit.reporting import plot_noise
 from kdkit.reporting import read_run
 from kdkit.reporting.plots import COLORS
+from kdkit.reporting.plots import draw
 from kdkit.reporting.selection import loss_curves
 from kdkit.reporting.trade_off import latency_setting
 
@@ -26,6 +27,18 @@ def texts(svg):
         "".join(element.itertext())
         for element in root.iter("{http://www.w3.org/2000/svg}text")
     ]
+
+
+def test_titles_fit_their_pictures():
+    def paint(left, right):
+        right.set_title("Accuracy on dev (%) against a latency in milliseconds")
+
+    title = "soft cross entropy less teacher's entropy"
+    svg = draw(title, paint, size=(320, 210), columns=2)
+    sizes = re.findall(r"font-weight: 700; font-size: ([\d.]+)px", svg)
+    # At 12 px they are 277 and 364 wide in DejaVu Sans; an axis is 270.
+    assert [round(float(size), 1) for size in sizes] == [11.7, 8.9]
+    assert "font-size: 12px" in draw("loss", lambda axes: None)
 
 
 def num_lines(svg, color, dashed=False):

@@ -7,6 +7,7 @@ from kdkit.reporting import comparison_table
 from kdkit.reporting import markdown_results
 from kdkit.reporting import print_report
 from kdkit.reporting.notes import run_notes
+from kdkit.reporting.page import legend
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.selection import metric_curve
@@ -189,7 +190,7 @@ def test_speed_up_needs_the_same_setting(make_run, teacher_run):
     records = read_run(run.run_dir)
     texts = table_texts(records)
     assert texts["student", "LiteRT int8, 1 thread"]["speed-up"] == "10×"
-    assert texts["student", "LiteRT int8, 2 threads"]["speed-up"] == "not run"
+    assert texts["student", "LiteRT int8, 2 threads"]["speed-up"] == "–"
     assert "LiteRT int8, 2 threads" in " ".join(printed(records, 120).split())
     assert "Latency: batch 1, length 128." in " ".join(run_notes(records))
 
@@ -209,10 +210,34 @@ def test_a_latency_says_what_it_is_of(make_run, kind, said):
     run.latency(file, 6.13, **kind)
     notes = " ".join(run_notes(read_run(run.run_dir)))
     assert said in notes
-    assert "Speed-up" not in notes
+    assert "Speed-up is" not in notes
+    assert "needs the teacher's fp32 LiteRT file: kdkit export RUN" in notes
     run.latency(run.export("teacher", "fp32"), 12.0, **kind)
     notes = " ".join(run_notes(read_run(run.run_dir)))
     assert "Speed-up is over the teacher's fp32" in notes
+    assert "needs" not in notes
+
+
+def test_a_measured_file_of_the_teacher_is_in_the_table_and_the_notes(
+    make_distillation,
+):
+    run = make_distillation("run", teacher="/models/bert")
+    run.latency(run.export("teacher", "int8", 0.88), 25.0)
+    records = read_run(run.run_dir)
+    int8 = table_texts(records)["teacher", "LiteRT int8"]
+    assert (int8["median"], int8["speed-up"]) == ("25.0", "–")
+    notes = run_notes(records)
+    assert not any("not known" in note or "/models" in note for note in notes)
+    assert "not run" not in legend(comparison_table([records]))
+
+
+def test_only_a_student_with_files_has_sizes_for_the_control(
+    make_distillation,
+):
+    for exported in (True, False):
+        run = make_distillation(f"run{exported}", exported=exported)
+        notes = " ".join(run_notes(read_run(run.run_dir)))
+        assert ("The control was not exported" in notes) == exported
 
 
 def test_files_of_one_precision_are_told_apart(make_run):
@@ -319,7 +344,6 @@ def test_notes_say_what_to_mind(make_run):
     run = make_run("run", settings)
     run.evaluation("student", "prediction_layer", 1, 0.8)
     notes = " ".join(run_notes(read_run(run.run_dir)))
-    assert "The teacher x is no run directory" in notes
     assert "on generated sentences" in notes
     assert "The run has not finished" in notes
     assert "The control was not run." in notes
@@ -360,7 +384,8 @@ def test_terminal_table_fits_eighty_columns(distillation_run, make_run):
         assert max(map(len, lines)) <= 80
         assert not any("…" in line for line in lines)
         # No word is cut, and what has no number is left out.
-        assert ("speed-up" in text) == (run is distillation_run)
+        table = text.partition("\n- ")[0]
+        assert ("speed-up" in table) == (run is distillation_run)
         assert ("median" in text) == (run is not empty)
     assert "LiteRT int8" in text
 

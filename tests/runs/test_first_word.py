@@ -217,7 +217,14 @@ def test_mistake_is_reported_before_tensorflow_is_imported(case, outcomes):
     assert imported == []
 
 
-def test_first_line_of_a_run_comes_before_tensorflow_is_imported(tmp_path):
+@pytest.mark.parametrize("verb", ["distill", "doctor"])
+def test_first_line_of_a_run_comes_before_tensorflow_is_imported(
+    verb, tmp_path
+):
+    run = str(tmp_path / "run")
+    words, place = ["--run-dir", run], f" in {run}"
+    if verb == "doctor":  # which needs no directory, and names none
+        words, place = [], ""
     program = (
         "import builtins, os, sys\n"
         "from kdkit.cli.main import main\n"
@@ -230,13 +237,13 @@ def test_first_line_of_a_run_comes_before_tensorflow_is_imported(tmp_path):
     )
     done = subprocess.run(
         [
-            *(sys.executable, "-c", program, "distill", "tinybert"),
-            *("--smoke", "--run-dir", str(tmp_path / "run")),
+            *(sys.executable, "-c", program, verb, "tinybert", "--smoke"),
+            *words,
         ],
         capture_output=True,
         text=True,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == (
-        f"kdkit distill tinybert in {tmp_path / 'run'}: loading TensorFlow.\n"
+        f"kdkit {verb} tinybert{place}: loading TensorFlow.\n"
     )

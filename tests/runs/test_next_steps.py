@@ -1,6 +1,8 @@
 """What verbs say to do next: commands that work."""
 
+import json
 import logging
+import pathlib
 import shlex
 import shutil
 
@@ -32,6 +34,27 @@ def test_commands_are_quoted_and_aligned(caplog):
     assert len(caplog.messages) == 1
 
 
+def write_run(path, teacher_files=()):
+    """Writes a run's records, with files of its teacher."""
+    path = pathlib.Path(path)
+    path.mkdir(exist_ok=True)
+    (path / "config.json").write_text('{"verb": "distill", "teacher": "t"}')
+    lines = [
+        {
+            "event": "export",
+            "time": 1.0,
+            "arm": "teacher",
+            "file": f"exports/teacher/teacher-{precision}.tflite",
+            "format": "litert",
+            "precision": precision,
+            "size_bytes": 1,
+        }
+        for precision in teacher_files
+    ]
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
+    (path / "metrics.jsonl").write_text(text)
+
+
 def test_a_run_that_is_not_finished_has_no_next_step(tmp_path):
     assert after_student(str(tmp_path)) == after_teacher(str(tmp_path)) == []
 
@@ -59,7 +82,9 @@ def test_after_a_collapse_comes_a_longer_run(finished_run, monkeypatch):
     assert made.stages[-1].learning_rate == 4 * stage["learning_rate"]
 
 
-def test_after_files_come_latency_and_a_page(finished_run):
+def test_after_files_come_latency_and_a_page(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    write_run("r")
     assert [words for words, _ in after_export(None, ["a.tflite"])] == [
         ["benchmark", "a.tflite"]
     ]
@@ -71,6 +96,23 @@ def test_after_files_come_latency_and_a_page(finished_run):
     assert [words for words, _ in after_export("r", ["new/a.onnx"])] == [
         ["benchmark", "new/a.onnx"],
         ["report", "r"],
+    ]
+
+
+def test_the_teachers_fp32_file_is_proposed_until_it_is_there(tmp_path):
+    run, written = str(tmp_path / "r"), ["int8"]
+    write_run(run, written)
+    files = [f"{run}/exports/student-int8.tflite"]
+    words = ["export", run, "--arm", "teacher", "--precision", "fp32"]
+    assert after_export(run, files)[0][0] == words
+    assert after_export(run, files, 64)[0][0] == [
+        *words, "--sequence-length", "64",
+    ]  # fmt: skip
+    write_run(run, [*written, "fp32"])
+    files = [f"{run}/exports/teacher/teacher-fp32.tflite"]
+    assert [words for words, _ in after_export(run, files)] == [
+        ["benchmark", run],
+        ["report", run],
     ]
 
 

@@ -49,6 +49,8 @@ def test_the_commit_is_marked_if_any_module_was_changed(monkeypatch, tmp_path):
     assert re.fullmatch("[0-9a-f]{12}", commit)
     other.write_text("one = 2\n")
     assert provenance()["commit"] == f"{commit} with local changes"
+    monkeypatch.setattr(directory, "__file__", str(tmp_path.parent / "a/b/c"))
+    assert provenance()["commit"] == ""  # reports and cards leave it out
 
 
 def test_the_module_is_named_as_the_command(monkeypatch):

@@ -2,6 +2,7 @@
 
 import http.server
 import json
+import pathlib
 import shutil
 import threading
 
@@ -39,7 +40,11 @@ def uploads(monkeypatch):
                 calls.append(("file", repo_id, path_in_repo, file.read()))
 
         def upload_folder(self, repo_id, folder_path):
-            calls.append(("folder", repo_id, folder_path))
+            files = sorted(pathlib.Path(folder_path).iterdir())
+            texts = {
+                file.name: file.read_text("utf-8", "replace") for file in files
+            }
+            calls.append(("folder", repo_id, texts))
 
     monkeypatch.setattr(huggingface_hub, "HfApi", Api)
     monkeypatch.setattr(
@@ -90,7 +95,40 @@ def test_run_uploads_its_student_with_the_runs_numbers(
     assert push(run, TO, "--yes") == 0
     card = uploads[1][3]
     assert "| **student** |" in card
-    assert "keras_hub.models.Task.from_preset('student')" in card
+    assert f"keras_hub.models.Task.from_preset('{TO}')" in card
+
+
+def test_an_exported_file_is_uploaded_with_its_card_and_labels(
+    finished_run, tmp_path, uploads, capsys
+):
+    run = tmp_path / "run"
+    shutil.copytree(finished_run, run)
+    config = json.loads((run / "config.json").read_text())
+    config["provenance"]["command"] = f"kdkit distill --teacher {tmp_path}/t"
+    (run / "config.json").write_text(json.dumps(config))
+    words = ["--precision", "int8", "fp16", "--no-teacher"]
+    assert main(["export", str(run), *words, "--license", "mit"]) == 0
+    file = run / "exports" / "student-int8.tflite"
+    assert push(file, "kaggle://a/b/keras/c", "--yes") == 2
+    assert "Expected a keras-hub preset" in capsys.readouterr().err
+    assert push(file, TO, "--yes") == 0
+    (_, name, files) = uploads[-1]
+    assert name == "ada/tiny"
+    assert [*files] == ["README.md", "labels.txt", "student-int8.tflite"]
+    assert files["labels.txt"] == "negative\npositive\n"
+    card = files["README.md"]
+    for text in (
+        'license: "mit"',
+        "| **student** |",
+        "| student-int8.tflite | LiteRT | int8 |",
+        "Classes, in the order of the outputs: negative, positive.",
+        "MediaPipe (`pip install mediapipe`), which reads strings:",
+        "hf_hub_download('ada/tiny', 'student-int8.tflite')",
+        "kdkit distill --teacher t",
+    ):
+        assert text in card, text
+    assert str(tmp_path) not in card
+    assert "| student-fp16.tflite |" not in card
 
 
 def test_kaggle_is_left_to_keras_hub(preset, uploads, monkeypatch, capsys):
@@ -117,6 +155,10 @@ def test_hugging_face_directory_is_uploaded_as_a_folder(
     assert [call[0] for call in uploads] == ["create", "folder"]
     assert push(checkpoint, "kaggle://a/b/keras/c", "--yes") == 2
     assert "Expected a keras-hub preset" in capsys.readouterr().err
+
+
+def test_the_files_of_a_checkpoint_have_one_mode(checkpoint):
+    assert len({file.stat().st_mode for file in checkpoint.iterdir()}) == 1
 
 
 @pytest.mark.parametrize(
