@@ -13,6 +13,8 @@ from kdkit.io.reading import read_json
 from kdkit.models.architectures import preprocessor_length
 from kdkit.models.backbones import hugging_face_config
 from kdkit.models.backbones import load_backbone
+from kdkit.models.conventions import PLAIN
+from kdkit.models.conventions import Conventions
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.families import family_of
 from kdkit.models.heads import Head
@@ -31,6 +33,7 @@ from kdkit.models.places import ARMS
 from kdkit.models.places import LABELS_FILE
 from kdkit.models.places import TOKENIZER_DIRECTORY
 from kdkit.models.places import announce_download
+from kdkit.models.places import static_folder
 from kdkit.models.places import task_class
 from kdkit.models.recovery import DIGESTS_FILE
 from kdkit.models.recovery import require_intact_files
@@ -47,6 +50,8 @@ from kdkit.models.variants import saved_settings
 from kdkit.models.variants import with_settings
 from kdkit.models.vocabularies import read_byte_pairs
 from kdkit.models.vocabularies import read_word_pieces
+from kdkit.models.whole_tokenizer import WHOLE
+from kdkit.models.whole_tokenizer import read_whole_tokenizer
 
 WHERE = (
     "a kdkit run directory, a keras-hub preset directory, a Hugging Face "
@@ -72,6 +77,7 @@ class LoadedModel:
     num_other_classes: int or `None`. The number of classes that a Hugging
         Face checkpoint was fine-tuned on, if its head was not loaded
         because that number differs.
+    conventions: `kdkit.models.Conventions` of an embedder.
     """
 
     model: object
@@ -80,6 +86,7 @@ class LoadedModel:
     languages: tuple[str | None, str | None] = (None, None)
     sequence_length: int | None = None
     num_other_classes: int | None = None
+    conventions: Conventions = PLAIN
 
 
 def load_classifier(source, num_classes) -> LoadedModel:
@@ -197,6 +204,8 @@ def load_tokenizer(source):
         )
     if (path / TOKENIZER_DIRECTORY).is_dir():
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
+    if static := static_folder(path):
+        return read_whole_tokenizer(static / WHOLE)
     path = find_preset_directory(path, needs_weights=False)
     if (path / TOKENIZER_DIRECTORY).is_dir():  # of a static embedder
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
