@@ -26,6 +26,7 @@ from kdkit.models.heads import without_plain_encoder
 from kdkit.models.hugging_face_config import expected_pad_id
 from kdkit.models.hugging_face_config import is_convertible
 from kdkit.models.hugging_face_config import is_hugging_face
+from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_weights import copy_head
 from kdkit.models.model_directories import require_model_directory
 from kdkit.models.model_directories import require_weights
@@ -41,6 +42,7 @@ from kdkit.models.saving import HEAD_FILE
 from kdkit.models.tokenizers import checked_tokenizer
 from kdkit.models.tokenizers import load_preset_tokenizer
 from kdkit.models.tokenizers import load_saved_tokenizer
+from kdkit.models.tokenizers import read_whole_tokenizer
 from kdkit.models.tokenizers import with_saved_rules
 from kdkit.models.trust import first_sentence
 from kdkit.models.trust import loading
@@ -50,8 +52,6 @@ from kdkit.models.variants import saved_settings
 from kdkit.models.variants import with_settings
 from kdkit.models.vocabularies import read_byte_pairs
 from kdkit.models.vocabularies import read_word_pieces
-from kdkit.models.whole_tokenizer import WHOLE
-from kdkit.models.whole_tokenizer import read_whole_tokenizer
 
 WHERE = (
     "a kdkit run directory, a keras-hub preset directory, a Hugging Face "

@@ -10,6 +10,7 @@ import numpy as np
 import safetensors.numpy
 
 from kdkit.errors import UsageError
+from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_saving import require_same_ids
 from kdkit.models.hugging_face_saving import with_nearest_rules
 from kdkit.models.hugging_face_saving import write_json
@@ -22,11 +23,10 @@ from kdkit.models.static import make_static_embedder
 from kdkit.models.static import set_token_vectors
 from kdkit.models.static import token_vectors
 from kdkit.models.tokenizer_json import to_tokenizer_json
+from kdkit.models.tokenizers import read_whole_tokenizer
 from kdkit.models.tokenizers import save_tokenizer
 from kdkit.models.trust import loading
-from kdkit.models.whole_tokenizer import WHOLE
 from kdkit.models.whole_tokenizer import WholeTokenizer
-from kdkit.models.whole_tokenizer import read_whole_tokenizer
 
 TABLE = "embedding.weight"
 OTHER_TABLE = "embeddings"  # in files of model2vec

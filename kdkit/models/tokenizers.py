@@ -32,7 +32,6 @@ from kdkit.models.variants import load_extras
 from kdkit.models.variants import save_extras
 from kdkit.models.vocabularies import MassTokenizer
 from kdkit.models.whole_tokenizer import WholeTokenizer
-from kdkit.models.whole_tokenizer import read_whole_tokenizer
 
 TEXT_RULES = "text_rules"  # the entry of `kdkit.json`
 
@@ -233,6 +232,19 @@ def load_saved_tokenizer(directory):
         checked_tokenizer(tokenizer, directory)
         tokenizer.load_assets(str(directory))
     return with_saved_rules(tokenizer, directory)
+
+
+def read_whole_tokenizer(path) -> WholeTokenizer:
+    """Returns the tokenizer of a `tokenizer.json`.
+
+    Args:
+        path: `pathlib.Path` of the file.
+
+    Raises:
+        UsageError: (a `ValueError`) if the file is damaged.
+    """
+    with loading(path):
+        return WholeTokenizer(path.read_text(encoding="utf-8"))
 
 
 # The file of the decoder's tokenizer in a preset, if there are two. The other

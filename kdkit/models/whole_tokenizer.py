@@ -4,9 +4,6 @@ import numpy as np
 import tokenizers
 
 from kdkit.backends import tf
-from kdkit.models.trust import loading
-
-WHOLE = "tokenizer.json"
 
 
 class WholeTokenizer:
@@ -80,16 +77,3 @@ class WholeTokenizer:
     def token_to_id(self, token: str) -> int | None:
         """Returns the id of a token, `None` if there is no such token."""
         return self._tokenizer.token_to_id(token)
-
-
-def read_whole_tokenizer(path) -> WholeTokenizer:
-    """Returns the tokenizer of a `tokenizer.json`.
-
-    Args:
-        path: `pathlib.Path` of the file.
-
-    Raises:
-        UsageError: (a `ValueError`) if the file is damaged.
-    """
-    with loading(path):
-        return WholeTokenizer(path.read_text(encoding="utf-8"))
