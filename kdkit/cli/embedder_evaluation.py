@@ -101,11 +101,13 @@ class _Texts:
     Args:
         about: dict. A description of the data, as JSON data.
         sides: tuple of two lists of strings.
-        metrics: callable from the vectors of both sides, and the numbers of the
-            examples that count, to metrics.
+        metrics: callable from the vectors of both sides, the numbers of the
+            examples that count, and a similarity, to metrics.
         rows_digest: string. The checksum of the data as read.
         has_pairs: bool. Whether an example is a text of each side. Otherwise it
             is a text of the first side. Defaults to `True`.
+        roles: tuple of strings or `None`s. Which prompts the sides have, see
+            `kdkit.models.Conventions.prompt`. Defaults to none.
     """
 
     about: dict
@@ -113,6 +115,7 @@ class _Texts:
     metrics: Callable
     rows_digest: str
     has_pairs: bool = True
+    roles: tuple[str | None, str | None] = (None, None)
 
     def are_known(self, hashes) -> np.ndarray:
         """Returns for each example whether one of its texts is known."""
@@ -159,27 +162,39 @@ def open_on_embeddings(place, options) -> Measurable:
     about["examples"] = len(examples)
     opened = open_embedder(place, options)
     _require_dimensions(options, opened.dimensions)
+    prompts = [*map(opened.conventions.prompt, texts.roles)]
+    if any(prompts):
+        about["prompts"] = prompts
+    similarity = opened.conventions.similarity
+    if similarity != "cosine" and options.bitext is None:
+        about["similarity"] = similarity
     details = {}
 
     def measure():
-        vectors = opened.embed([*texts.sides[0], *texts.sides[1]])
+        vectors, details["texts_cut"] = opened.embed(
+            [
+                prompt + text
+                for prompt, side in zip(prompts, texts.sides, strict=True)
+                for text in side
+            ]
+        )
         _require_dimensions(options, vectors.shape[1])
         vectors = np.split(vectors, [len(texts.sides[0])])
         if options.dimensions is not None:
             details["metrics_by_dimensions"] = {
                 str(width): texts.metrics(
-                    *(side[:, :width] for side in vectors), examples
+                    *(side[:, :width] for side in vectors),
+                    examples,
+                    similarity,
                 )
                 for width in options.dimensions
             }
         if known is not None:
-            details.update(_overlap(texts, known, vectors))
-        return texts.metrics(*vectors, examples)
+            details.update(_overlap(texts, known, vectors, similarity))
+        return texts.metrics(*vectors, examples, similarity)
 
-    content = {
-        "data_digest": inputs.rows_digest(list(texts.sides)),
-        "sequence_length": opened.sequence_length,
-    }
+    about["sequence_length"] = opened.sequence_length
+    content = {"data_digest": inputs.rows_digest(list(texts.sides))}
     return Measurable(
         about,
         content,
@@ -190,6 +205,25 @@ def open_on_embeddings(place, options) -> Measurable:
         {"rows": texts.rows_digest},
         details,
     )
+
+
+def reading_in_words(result) -> str:
+    """Returns how texts were read and compared, empty for other results.
+
+    Args:
+        result: dict, the last line of `kdkit evaluate`.
+    """
+    if "texts_cut" not in result:
+        return ""
+    length = result["sequence_length"]
+    limit = "" if length is None else f" to {length} tokens"
+    words = f"{result['texts_cut']} different texts were cut{limit}."
+    if "prompts" in result:
+        prompts = " and ".join(map(repr, dict.fromkeys(result["prompts"])))
+        words += f" Before the texts: {prompts}."
+    if "similarity" in result:
+        words += f" Compared by {result['similarity']}."
+    return words
 
 
 def overlap_in_words(result) -> str:
@@ -212,7 +246,7 @@ def overlap_in_words(result) -> str:
     return words
 
 
-def _overlap(texts, known, vectors):
+def _overlap(texts, known, vectors, similarity):
     """Counts texts that were also trained on, and measures the others."""
     different = list(dict.fromkeys([*texts.sides[0], *texts.sides[1]]))
     are_known = texts.are_known(known)
@@ -223,7 +257,7 @@ def _overlap(texts, known, vectors):
     }
     if are_known.any() and not are_known.all():
         found["metrics_without_training_texts"] = texts.metrics(
-            *vectors, np.flatnonzero(~are_known)
+            *vectors, np.flatnonzero(~are_known), similarity
         )
     return found
 
@@ -313,7 +347,7 @@ def _translations(options):
     return _Texts(
         {"bitext": options.bitext},
         sides,
-        lambda sources, targets, rows: tasks.bitext_metrics(
+        lambda sources, targets, rows, similarity: tasks.bitext_metrics(
             sources[rows], targets[rows]
         ),
         inputs.rows_digest(list(sides)),
@@ -324,9 +358,11 @@ def _retrieval(options):
     files = {name: getattr(options, name) for name in RETRIEVAL}
     found = data.read_retrieval(**files)
 
-    def metrics(queries, documents, rows):
+    def metrics(queries, documents, rows, similarity):
         judgements = {row: found.judgements[row] for row in rows.tolist()}
-        return tasks.retrieval_metrics(queries, documents, judgements)
+        return tasks.retrieval_metrics(
+            queries, documents, judgements, similarity
+        )
 
     judged = [[row, list(one.items())] for row, one in found.judgements.items()]
     sides = (found.queries, found.documents)
@@ -340,6 +376,7 @@ def _retrieval(options):
         metrics,
         inputs.rows_digest([*sides, judged]),
         has_pairs=False,
+        roles=("query", "document"),
     )
 
 
@@ -356,8 +393,8 @@ def _pairs(place, options):
     return _Texts(
         {"task": task.name, "split": split},
         examples.texts,
-        lambda first, second, rows: tasks.pair_metrics(
-            first[rows], second[rows], examples.labels[rows]
+        lambda first, second, rows, similarity: tasks.pair_metrics(
+            first[rows], second[rows], examples.labels[rows], similarity
         ),
         inputs.rows_digest(examples),
     )

@@ -20,6 +20,7 @@ from kdkit.data.candidates import POSITIVE
 from kdkit.errors import UsageError
 from kdkit.export import quantization
 from kdkit.io.reading import has_text
+from kdkit.models.conventions import PLAIN
 from kdkit.models.sizes import POOLINGS
 
 MAX_TEXTS = 20_000  # read, for the words of MediaPipe's vocabulary
@@ -60,19 +61,21 @@ class Embedder:
         model: `keras.Model`.
         tokenizer: its keras-hub tokenizer.
         sequence_length: int or `None`. The length to export with.
-        text_length: int. The length to which texts are truncated.
+        text_length: int or `None`. The length to which texts are truncated.
         verification_data: as in `kdkit.export.to_litert`.
         calibration_data: as in `kdkit.export.to_litert`.
         mediapipe: `kdkit.cli.mediapipe.ForMediaPipe` or `None`.
+        conventions: `kdkit.models.Conventions`.
     """
 
     model: object
     tokenizer: object
     sequence_length: int | None
-    text_length: int
+    text_length: int | None
     verification_data: object
     calibration_data: object
     mediapipe: object
+    conventions: models.Conventions
 
 
 def is_exported_as_embedder(place, options) -> bool:
@@ -148,6 +151,15 @@ def read_embedder(place, exporter, options) -> Embedder:
         ]
         ids = [ids for ids, _ in encoded[0].contents()]
     batches = [_batches(part) for part in encoded]
+    about = opened.conventions
+    if about != PLAIN and "conventions" not in exporter.options:
+        print(
+            "Files read token ids. Put the prompt before each text, and "
+            f"compare the vectors by {about.similarity}: "
+            f"query {about.prompt('query')!r}, document "
+            f"{about.prompt('document')!r}, others {about.prompt()!r}.",
+            flush=True,
+        )
     return Embedder(
         model,
         tokenizer,
@@ -156,6 +168,7 @@ def read_embedder(place, exporter, options) -> Embedder:
         batches[0],
         _calibration(options.precision or (), batches[1]),
         embedder_for_mediapipe(exporter, model, length, tokenizer, texts, ids),
+        opened.conventions,
     )
 
 

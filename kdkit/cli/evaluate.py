@@ -47,6 +47,7 @@ from kdkit.cli.embedder_evaluation import EmbeddingOptions
 from kdkit.cli.embedder_evaluation import is_about_embeddings
 from kdkit.cli.embedder_evaluation import open_on_embeddings
 from kdkit.cli.embedder_evaluation import overlap_in_words
+from kdkit.cli.embedder_evaluation import reading_in_words
 from kdkit.cli.groups import MeasuredOptions
 from kdkit.cli.models import locate
 from kdkit.cli.models import open_model
@@ -95,9 +96,9 @@ def run(options):
     for width, metrics in result.get("metrics_by_dimensions", {}).items():
         listed = (f"{name} {value:.4f}" for name, value in metrics.items())
         print(f"first {width} dimensions: {', '.join(listed)}")
-    overlap = overlap_in_words(result)
-    if overlap:
-        print(overlap)
+    for words in (reading_in_words(result), overlap_in_words(result)):
+        if words:
+            print(words)
     print(json.dumps(result))
 
 

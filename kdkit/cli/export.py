@@ -259,6 +259,7 @@ def _format_arguments(exporter, read, options):
     found = {
         "tokenizer": read.tokenizer,
         "calibration_data": read.calibration_data,
+        "conventions": read.conventions,
     }
     if read.opened is not None:
         found.update(read.opened.checkpoint_details())

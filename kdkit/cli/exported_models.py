@@ -34,6 +34,7 @@ class ExportedModel:
             otherwise `None`.
         tokenizer: the keras-hub tokenizer of a language model or an embedder,
             or `None`.
+        conventions: `kdkit.models.Conventions` of an embedder, or `None`.
     """
 
     model: object
@@ -45,6 +46,7 @@ class ExportedModel:
     mediapipe: object = None
     tokenizer: object = None
     calibration_data: object = None
+    conventions: object = None
 
 
 def read_model(place, exporter, options) -> ExportedModel:
@@ -68,6 +70,7 @@ def read_model(place, exporter, options) -> ExportedModel:
             mediapipe=found.mediapipe,
             tokenizer=found.tokenizer,
             calibration_data=found.calibration_data,
+            conventions=found.conventions,
         )
     for has_one, kind, read in (
         (models.has_decoder, "decoder", read_decoder),

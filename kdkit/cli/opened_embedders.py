@@ -5,14 +5,12 @@ from collections.abc import Callable
 
 from kdkit import export
 from kdkit import models
-from kdkit import tasks
 from kdkit.cli.models import file_tokenizer
 from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.taps.names import SENTENCE_EMBEDDING
+from kdkit.tasks.embeddings import embed_and_count
 from kdkit.training.making import require_context_length
-
-LENGTH = 128  # tokens, for models that name no length
 
 
 @dataclasses.dataclass(frozen=True)
@@ -21,18 +19,21 @@ class OpenedEmbedder:
 
     Args:
         embed: callable from a list of texts to a float array of shape
-            `(num_texts, dimensions)`.
+            `(num_texts, dimensions)`, and the number of truncated texts.
         model: `keras.Model`, or `None` for an exported file.
         tokenizer: a keras-hub tokenizer.
-        sequence_length: int. The largest sequence length in tokens.
+        sequence_length: int or `None`. The largest sequence length in tokens,
+            `None` for a static embedder that has none.
         dimensions: int or `None`. The width of the vectors, if known.
+        conventions: `kdkit.models.Conventions`.
     """
 
     embed: Callable
     model: object
     tokenizer: object
-    sequence_length: int
+    sequence_length: int | None
     dimensions: int | None
+    conventions: models.Conventions
 
 
 def is_embedder(place) -> bool:
@@ -88,6 +89,7 @@ def open_embedder(place, options) -> OpenedEmbedder:
             file,
             file_tokenizer(place, options),
             _length(place, options, None, file.sequence_length),
+            models.conventions_at(options.tokenizer or place.run.path),
         )
     if options.tokenizer is not None:
         raise UsageError(
@@ -101,15 +103,16 @@ def open_embedder(place, options) -> OpenedEmbedder:
         loaded.sequence_length,
         models.num_positions(loaded.model),
     )
-    return _opened(loaded.model, loaded.tokenizer, length, loaded.model)
+    model, tokenizer = loaded.model, loaded.tokenizer
+    return _opened(model, tokenizer, length, loaded.conventions, model)
 
 
-def _opened(predict, tokenizer, length, model=None):
+def _opened(predict, tokenizer, length, conventions, model=None):
     def embed(texts):
-        return tasks.embed_texts(predict, texts, tokenizer, length)
+        return embed_and_count(predict, texts, tokenizer, length)
 
     width = None if model is None else models.embedding_width(model)
-    return OpenedEmbedder(embed, model, tokenizer, length, width)
+    return OpenedEmbedder(embed, model, tokenizer, length, width, conventions)
 
 
 def _length(place, options, own, most):
@@ -119,5 +122,5 @@ def _length(place, options, own, most):
             options.sequence_length, most, "--sequence-length "
         )
         return options.sequence_length
-    length = own or place.data_setting("sequence_length", None) or LENGTH
+    length = own or place.data_setting("sequence_length", None) or most
     return length if most is None else min(length, most)

@@ -161,7 +161,7 @@ class EncodedExamples(CacheableDataset):
 
 
 def encode(
-    examples: Examples, tokenizer, sequence_length: int
+    examples: Examples, tokenizer, sequence_length: int | None
 ) -> EncodedExamples:
     """Tokenises and packs examples in the format of the tokenizer's family.
 
@@ -177,9 +177,10 @@ def encode(
         tokenizer: `keras_hub.tokenizers.BertTokenizer`, or another with
             `start_token_id`, `end_token_id` and `pad_token_id`. Tokenizers
             without a family in `kdkit.models.families.FAMILIES` use BERT's
-            format.
+            format. A static embedder's own puts no tokens around its texts.
         sequence_length: int. The largest number of tokens in an example,
-            special tokens included.
+            special tokens included. `None`, for a static embedder's own
+            tokenizer, to truncate no text.
 
     Returns:
         `EncodedExamples`.
@@ -197,7 +198,7 @@ def encode(
         segment_ids=columns["segment_ids"],
         lengths=columns["lengths"],
         labels=examples.labels,
-        sequence_length=sequence_length,
+        sequence_length=sequence_length or int(columns["lengths"].max()),
         num_truncated=int(columns["truncated"].sum()),
         pad_token_id=tokenizer.pad_token_id,
     )
@@ -238,6 +239,8 @@ def row_encoder(tokenizer, sequence_length: int, num_texts: int):
     Raises:
         UsageError: (a `ValueError`) if no token is left for texts.
     """
+    if tokenizer.start_token_id is None:
+        return _plain_row_encoder(tokenizer, sequence_length)
     family = family_of(tokenizer)
     num_separators = family.num_separators if family else 1
     num_special = 2 + num_separators * (num_texts - 1)
@@ -279,6 +282,25 @@ def row_encoder(tokenizer, sequence_length: int, num_texts: int):
             "segment_ids": tf.boolean_mask(segment_ids, real),
             "lengths": lengths,
             "truncated": full_lengths > sequence_length,
+        }
+
+    return encode_rows
+
+
+def _plain_row_encoder(tokenizer, sequence_length):
+    """Returns a `row_encoder` for texts without tokens around them."""
+
+    def encode_rows(texts):
+        found = tokenizer(texts)
+        cut = found[:, :sequence_length]
+        if sequence_length and tokenizer.truncation_side == "left":
+            cut = found[:, -sequence_length:]
+        lengths = cut.row_lengths()
+        return {
+            "token_ids": cut.values,
+            "segment_ids": tf.zeros_like(cut.values),
+            "lengths": tf.cast(lengths, "int32"),
+            "truncated": lengths < found.row_lengths(),
         }
 
     return encode_rows

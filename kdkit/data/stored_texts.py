@@ -8,6 +8,7 @@ import array
 import contextlib
 import dataclasses
 import hashlib
+import itertools
 import json
 import pathlib
 from collections.abc import Callable
@@ -140,6 +141,7 @@ def store_texts(
     directory,
     every: int = 0,
     held_out: bool = False,
+    prompts: tuple[str, ...] = ("",),
 ) -> StoredTexts:
     """Encodes texts and writes them to disk, or opens the stored ones.
 
@@ -150,6 +152,8 @@ def store_texts(
         tokenizer, sequence_length: as in `kdkit.data.encode`.
         directory: path. The folder for the texts; created if needed.
         every, held_out: as in `TextChoice.part`.
+        prompts: tuple of strings. Put before the texts, in turn. Defaults to
+            no prompt.
 
     Returns:
         `StoredTexts`, without labels.
@@ -175,7 +179,9 @@ def store_texts(
             for line, is_one in zip(read(), is_wanted.tolist(), strict=True)
             if is_one
         )
-        _store(lines, tokenizer, sequence_length, directory, choice.counts)
+        _store(
+            lines, tokenizer, sequence_length, directory, choice.counts, prompts
+        )
         index = _read_index(directory)
     token_ids, lengths = (
         _column(directory, name) for name in list(COLUMNS)[:2]
@@ -219,16 +225,17 @@ def _in_words(choice, every):
     )
 
 
-def _store(rows, tokenizer, sequence_length, directory, counts):
+def _store(rows, tokenizer, sequence_length, directory, counts, prompts):
     """Writes the columns, then the index: an index means success."""
     with writing(directory):
         (directory / INDEX).unlink(missing_ok=True)
     hashes, num_truncated = array.array("Q"), 0
 
     def hashed():
-        for row in rows:
-            hashes.append(text_hash(*row))
-            yield row
+        pairs = zip(rows, itertools.cycle(prompts), strict=False)
+        for (text,), prompt in pairs:
+            hashes.append(text_hash(text))
+            yield (prompt + text,)
 
     with contextlib.ExitStack() as stack:
         paths = {

@@ -1,5 +1,6 @@
 """Exports embedders to directories that sentence-transformers loads."""
 
+import dataclasses
 import pathlib
 
 from kdkit import models
@@ -11,6 +12,7 @@ from kdkit.export.inputs import ENCODER
 from kdkit.export.transformers_checkpoint import Checkpoint
 from kdkit.export.transformers_checkpoint import default_tokenizer
 from kdkit.export.verification import ExportReport
+from kdkit.models.conventions import PLAIN
 from kdkit.models.places import MODULES
 
 
@@ -27,7 +29,7 @@ class SentenceTransformers(Exporter):
     prefers_fixed_length = True  # the length to which texts are truncated
     takes_threads = False  # TensorFlow sets them for the whole process
     is_checkpoint = True
-    options = ("tokenizer",)
+    options = ("tokenizer", "conventions")
 
     def owns(self, path):
         return (path / MODULES).is_file()
@@ -42,14 +44,17 @@ class SentenceTransformers(Exporter):
                 "returns sentence embeddings. Received: a model that returns "
                 f"{source.outputs}. Write classifiers with --format hf."
             )
-        if source.sequence_length is None:
+        is_static = models.is_static_embedder(source.model)
+        if source.sequence_length is None and not is_static:
             raise UsageError(
                 "sentence-transformers truncates texts to one length. Expected "
                 "sequence_length=N. Received: None. Pass for example "
                 "sequence_length=128."
             )
 
-    def prepare(self, source, precision, outputs, tokenizer=None):
+    def prepare(
+        self, source, precision, outputs, tokenizer=None, conventions=PLAIN
+    ):
         if not models.is_embedder(source.model):  # another width
             raise UsageError(
                 "A sentence-transformers directory has all dimensions. "
@@ -63,11 +68,15 @@ class SentenceTransformers(Exporter):
                 "sentence-transformers needs the tokenizer of the model. "
                 "Expected a keras-hub tokenizer. Received: tokenizer=None."
             )
+        source = dataclasses.replace(
+            source, extras=(source.extras, conventions)
+        )
         return super().prepare(source, precision, outputs)
 
     def write(self, source, path, precision):
+        tokenizer, conventions = source.extras
         models.save_sentence_transformer(
-            source.model, source.extras, path, source.sequence_length
+            source.model, tokenizer, path, source.sequence_length, conventions
         )
 
     def open(self, path, threads=1):
@@ -81,6 +90,7 @@ def to_sentence_transformers(
     sequence_length: int = 128,
     verification_data=None,
     overwrite: bool = False,
+    conventions=PLAIN,
 ) -> ExportReport:
     """Writes an embedder as a sentence-transformers directory, checked.
 
@@ -98,6 +108,8 @@ def to_sentence_transformers(
         verification_data: batches, as in `to_litert`.
         overwrite: bool. Whether to replace such a directory. Defaults to
             `False`.
+        conventions: `kdkit.models.Conventions`, such as those of
+            `load_embedder`. Defaults to no prompts and the cosine.
 
     Returns:
         An `ExportReport`. The differences are those of the model that is built
@@ -123,4 +135,5 @@ def to_sentence_transformers(
         verification_data=verification_data,
         overwrite=overwrite,
         tokenizer=tokenizer,
+        conventions=conventions,
     )

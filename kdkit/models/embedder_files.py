@@ -5,12 +5,15 @@ keras-hub's embedders are saved as presets that
 encoder's preset, and the pooling as a functional model in `POOLING_FILE`.
 """
 
+import dataclasses
 import pathlib
 
 import keras
 import keras_hub
 
 from kdkit.errors import UsageError
+from kdkit.models.conventions import PLAIN
+from kdkit.models.conventions import conventions_at
 from kdkit.models.embedders import Pooling
 from kdkit.models.embedders import make_embedder
 from kdkit.models.embedders import pooling_model
@@ -27,6 +30,7 @@ from kdkit.models.loading import load_task
 from kdkit.models.places import MODULES
 from kdkit.models.places import TOKENIZER_DIRECTORY
 from kdkit.models.places import announce_download
+from kdkit.models.places import reject_cross_encoder
 from kdkit.models.places import task_class
 from kdkit.models.places import undescribed_pooling
 from kdkit.models.recovery import POOLING_FILE
@@ -65,7 +69,8 @@ def load_embedder(source, pooling=None) -> LoadedModel:
 
     Returns:
         `kdkit.models.LoadedModel`. Its `sequence_length` is the largest number
-        of tokens that the embedder was made for, if known.
+        of tokens that the embedder was made for, if known. Its `conventions`
+        contain prompts, which the caller puts before texts, and the similarity.
 
     Raises:
         UsageError: (a `ValueError`) if there is no model, its pooling is not
@@ -82,6 +87,15 @@ def load_embedder(source, pooling=None) -> LoadedModel:
     path = pathlib.Path(source)
     if not path.exists():
         return _load_named(str(source), pooling)
+    return dataclasses.replace(
+        _load_directory(path, source, pooling),
+        conventions=conventions_at(path),
+    )
+
+
+def _load_directory(path, source, pooling):
+    """Loads an embedder from a directory, without its conventions."""
+    reject_cross_encoder(source)
     if (path / MODULES).is_file():
         return load_sentence_transformer(path, pooling)
     path = find_preset_directory(path)
@@ -100,7 +114,9 @@ def load_embedder(source, pooling=None) -> LoadedModel:
     return loaded
 
 
-def save_embedder(model, tokenizer, path, sequence_length) -> None:
+def save_embedder(
+    model, tokenizer, path, sequence_length, conventions=PLAIN
+) -> None:
     """Writes an embedder and its tokenizer as a preset directory.
 
     `load_embedder` loads the directory. Without kdkit a keras-hub embedder
@@ -127,6 +143,8 @@ def save_embedder(model, tokenizer, path, sequence_length) -> None:
         tokenizer: the encoder's keras-hub tokenizer.
         path: string or path of the directory.
         sequence_length: int. The length to which texts are truncated.
+        conventions: `kdkit.models.Conventions`. Defaults to no prompts and the
+            cosine.
 
     Raises:
         UsageError: (a `ValueError`) if the model is not an embedder, or the
@@ -147,6 +165,8 @@ def save_embedder(model, tokenizer, path, sequence_length) -> None:
         save_plain_encoder(backbone, tokenizer, path)
         standalone_pooling(model).save(path / POOLING_FILE)
         save_extras(path, **{LENGTH: sequence_length})
+    if conventions != PLAIN:
+        conventions.save(path)
     write_digests(path)
 
 

@@ -204,7 +204,7 @@ def _require_places(files, cls, vocabulary, unknown):
     if vocabulary[-1] != special["mask"]:
         raise _refused(
             files,
-            f"has the added token {shortened(vocabulary[-1])} after "
+            f"has the token {shortened(vocabulary[-1])} after "
             f"{special['mask']}, which is the last one in keras-hub's class",
         )
 

@@ -99,6 +99,11 @@ class Tensors(contextlib.ExitStack):
     def __contains__(self, name):
         return name in self._places
 
+    def integers(self, name: str) -> np.ndarray:
+        """Returns a tensor of whole numbers."""
+        opened, stored_name = self._places[name]
+        return opened.get_tensor(stored_name)
+
     def read(self, name: str) -> np.ndarray:
         """Returns a tensor in float32.
 

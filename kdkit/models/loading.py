@@ -13,6 +13,8 @@ from kdkit.io.reading import read_json
 from kdkit.models.architectures import preprocessor_length
 from kdkit.models.backbones import hugging_face_config
 from kdkit.models.backbones import load_backbone
+from kdkit.models.conventions import PLAIN
+from kdkit.models.conventions import Conventions
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.families import family_of
 from kdkit.models.heads import Head
@@ -24,6 +26,7 @@ from kdkit.models.heads import without_plain_encoder
 from kdkit.models.hugging_face_config import expected_pad_id
 from kdkit.models.hugging_face_config import is_convertible
 from kdkit.models.hugging_face_config import is_hugging_face
+from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_weights import copy_head
 from kdkit.models.model_directories import require_model_directory
 from kdkit.models.model_directories import require_weights
@@ -31,6 +34,7 @@ from kdkit.models.places import ARMS
 from kdkit.models.places import LABELS_FILE
 from kdkit.models.places import TOKENIZER_DIRECTORY
 from kdkit.models.places import announce_download
+from kdkit.models.places import static_folder
 from kdkit.models.places import task_class
 from kdkit.models.recovery import DIGESTS_FILE
 from kdkit.models.recovery import require_intact_files
@@ -38,6 +42,7 @@ from kdkit.models.saving import HEAD_FILE
 from kdkit.models.tokenizers import checked_tokenizer
 from kdkit.models.tokenizers import load_preset_tokenizer
 from kdkit.models.tokenizers import load_saved_tokenizer
+from kdkit.models.tokenizers import read_whole_tokenizer
 from kdkit.models.tokenizers import with_saved_rules
 from kdkit.models.trust import first_sentence
 from kdkit.models.trust import loading
@@ -72,6 +77,7 @@ class LoadedModel:
     num_other_classes: int or `None`. The number of classes that a Hugging
         Face checkpoint was fine-tuned on, if its head was not loaded
         because that number differs.
+    conventions: `kdkit.models.Conventions` of an embedder.
     """
 
     model: object
@@ -80,6 +86,7 @@ class LoadedModel:
     languages: tuple[str | None, str | None] = (None, None)
     sequence_length: int | None = None
     num_other_classes: int | None = None
+    conventions: Conventions = PLAIN
 
 
 def load_classifier(source, num_classes) -> LoadedModel:
@@ -197,6 +204,8 @@ def load_tokenizer(source):
         )
     if (path / TOKENIZER_DIRECTORY).is_dir():
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
+    if static := static_folder(path):
+        return read_whole_tokenizer(static / WHOLE)
     path = find_preset_directory(path, needs_weights=False)
     if (path / TOKENIZER_DIRECTORY).is_dir():  # of a static embedder
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)

@@ -29,6 +29,7 @@ OTHER_WEIGHTS = {
     "onnx/*.onnx": "ONNX's",
     "openvino_model.xml": "OpenVINO's",
     "*.gguf": "llama.cpp's",
+    "model.*.safetensors": "a variant of it",
 }
 CONVERTIBLE = ("PyTorch's",)  # the only one that current transformers reads
 

@@ -23,6 +23,13 @@ _log = logging.getLogger(__name__)
 TOKENIZER_DIRECTORY = "tokenizer"
 LABELS_FILE = "labels.json"  # the names of the classes
 MODULES = "modules.json"  # the parts of a sentence-transformers model
+# Its kind, prompts and similarity.
+SETTINGS = "config_sentence_transformers.json"
+# The settings of its transformer, named by the version that wrote them.
+TRANSFORMER_FILES = tuple(
+    f"sentence_{kind}_config.json"
+    for kind in ("bert", "roberta", "distilbert", "albert", "xlm-roberta")
+)
 UNNAMED = re.compile(r"LABEL_\d+")  # of classes in Hugging Face checkpoints
 # The directories of models in a run.
 ARMS = ("student", "teacher", "encoder", "decoder", "encoder_decoder")
@@ -99,12 +106,46 @@ def has_embedder(source) -> bool:
             An encoder without pooling is none, and nor is a missing path.
     """
     path = pathlib.Path(source)
-    return any(
+    return not is_cross_encoder(path) and any(
         (folder / MODULES).is_file()
         or (folder / POOLING_FILE).is_file()
         or task_class(folder).endswith("TextEmbedder")
         for folder in (path, *map(path.joinpath, ARMS))
     )
+
+
+def is_cross_encoder(source) -> bool:
+    """Returns whether a directory says that it is a cross-encoder.
+
+    sentence-transformers 6 saves cross-encoders with a `modules.json`, as
+    embedders.
+
+    Args:
+        source: string or path.
+    """
+    said = {}
+    for name in (*TRANSFORMER_FILES, SETTINGS):
+        file = pathlib.Path(source, name)
+        said |= read_json(file, "a model's settings") if file.is_file() else {}
+    return (
+        said.get("model_type") == "CrossEncoder"
+        or said.get("transformer_task") == "sequence-classification"
+    )
+
+
+def static_folder(path: pathlib.Path) -> pathlib.Path | None:
+    """Returns the folder of a directory's `StaticEmbedding`, if it has one."""
+    for entry in _modules(path):
+        if str(entry.get("type")).endswith(".StaticEmbedding"):
+            return path / pathlib.PurePath(str(entry.get("path"))).name
+    return None
+
+
+def _modules(path):
+    """Returns the objects in `modules.json`, none without the file."""
+    file, what = path / MODULES, "the list of a model's parts"
+    entries = read_json(file, what, kind=list) if file.is_file() else []
+    return [entry for entry in entries if isinstance(entry, dict)]
 
 
 def may_have_dense(source) -> bool:
@@ -119,13 +160,26 @@ def may_have_dense(source) -> bool:
     folders = (path, *map(path.joinpath, ARMS))
     if any((folder / POOLING_FILE).is_file() for folder in folders):
         return True
-    return (path / MODULES).is_file() and any(
-        str(entry.get("type")).endswith(".Dense")
-        for entry in read_json(
-            path / MODULES, "the list of a model's parts", kind=list
-        )
-        if isinstance(entry, dict)
+    return any(
+        str(entry.get("type")).endswith(".Dense") for entry in _modules(path)
     )
+
+
+def reject_cross_encoder(source) -> None:
+    """Raises an error for a cross-encoder, which returns no vectors.
+
+    Args:
+        source: string or path.
+
+    Raises:
+        UsageError: (a `ValueError`) if the directory says that it is one.
+    """
+    if is_cross_encoder(source):
+        raise UsageError(
+            f"{source} is a cross-encoder, which scores pairs of texts. "
+            "Expected a sentence encoder, which returns vectors. To learn from "
+            "scores, use the recipe reranker_to_embedder."
+        )
 
 
 def require_pooling(source, pooling: str | None) -> None:
@@ -138,9 +192,11 @@ def require_pooling(source, pooling: str | None) -> None:
         pooling: string or `None`. The pooling that the user chose, if any.
 
     Raises:
-        UsageError: (a `ValueError`) if there is no description and no choice.
+        UsageError: (a `ValueError`) for a cross-encoder, and if there is no
+            description and no choice.
     """
     path = pathlib.Path(source)
+    reject_cross_encoder(source)
     if pooling is not None or not path.is_dir():
         return
     is_described = has_embedder(path)
@@ -150,17 +206,10 @@ def require_pooling(source, pooling: str | None) -> None:
         if file is None or (is_run and file.parent == path):
             return  # there is no model yet: its loader has a better error
     if (path / MODULES).is_file():
-        entries = read_json(
-            path / MODULES, "the list of a model's parts", kind=list
-        )
-        is_described = any(
-            str(entry.get("type")).endswith(".StaticEmbedding")
-            or (
-                str(entry.get("type")).endswith(".Pooling")
-                and (path / str(entry.get("path")) / "config.json").is_file()
-            )
-            for entry in entries
-            if isinstance(entry, dict)
+        is_described = static_folder(path) is not None or any(
+            str(entry.get("type")).endswith(".Pooling")
+            and (path / str(entry.get("path")) / "config.json").is_file()
+            for entry in _modules(path)
         )
     if not is_described:
         raise undescribed_pooling(source)

@@ -8,7 +8,6 @@ followed, rejected by name, or does not change the vectors.
 import dataclasses
 import pathlib
 import re
-import warnings
 
 import keras
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.io.reading import read_json
+from kdkit.models.conventions import PLAIN
 from kdkit.models.embedders import DenseSettings
 from kdkit.models.embedders import Pooling
 from kdkit.models.embedders import dense_layers
@@ -35,6 +35,7 @@ from kdkit.models.hugging_face_weights import write_tensors
 from kdkit.models.loading import LoadedModel
 from kdkit.models.loading import load_encoder
 from kdkit.models.places import MODULES
+from kdkit.models.places import TRANSFORMER_FILES
 from kdkit.models.places import undescribed_pooling
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.sizes import POOLINGS
@@ -47,7 +48,6 @@ from kdkit.models.trust import require_safe_directory
 
 # The encoder may be in the directory itself. No name begins with a point.
 FOLDER = re.compile(r"(\w[\w.-]{0,200})?", re.ASCII)
-SETTINGS = "config_sentence_transformers.json"
 PACKAGE = "sentence_transformers."
 STATIC, TRANSFORMER, POOLING, DENSE, NORMALIZE = (
     "StaticEmbedding",
@@ -57,11 +57,6 @@ STATIC, TRANSFORMER, POOLING, DENSE, NORMALIZE = (
     "Normalize",
 )
 ORDER = (TRANSFORMER, POOLING, DENSE, NORMALIZE)
-# The names of the transformer's settings, by the version that wrote them.
-TRANSFORMER_FILES = tuple(
-    f"sentence_{kind}_config.json"
-    for kind in ("bert", "roberta", "distilbert", "albert", "xlm-roberta")
-)
 # The earlier names of the pooling modes, in the order of their vectors.
 MODE_FIELDS = {
     "pooling_mode_cls_token": "cls",
@@ -153,7 +148,6 @@ def load_sentence_transformer(path, pooling=None) -> LoadedModel:
     model = make_embedder(backbone, described)
     for layer, arrays in zip(dense_layers(model), weights, strict=True):
         layer.set_weights(arrays)
-    _warn_of_prompt(path)
     tokenizer = _with_lower_case(tokenizer, transformer.config or {})
     length = _sequence_length(transformer, backbone)
     return LoadedModel(model, tokenizer, True, sequence_length=length)
@@ -417,22 +411,9 @@ def _sequence_length(transformer, backbone):
     return int(min(length, positions))
 
 
-def _warn_of_prompt(path):
-    """Warns of a prompt that sentence-transformers puts before each text."""
-    file = path / SETTINGS
-    settings = read_json(file, "a model's settings") if file.is_file() else {}
-    prompts, name = settings.get("prompts"), settings.get("default_prompt_name")
-    prompt = prompts.get(name) if isinstance(prompts, dict) else None
-    if isinstance(prompt, str) and prompt:
-        warnings.warn(
-            f"sentence-transformers puts {prompt!r} before each text for the "
-            f"model in {path} (default_prompt_name). kdkit does not. Put the "
-            "prompt into the texts to get the same vectors.",
-            stacklevel=3,
-        )
-
-
-def save_sentence_transformer(model, tokenizer, path, sequence_length) -> None:
+def save_sentence_transformer(
+    model, tokenizer, path, sequence_length, conventions=PLAIN
+) -> None:
     """Writes an embedder as a sentence-transformers directory.
 
     `sentence_transformers.SentenceTransformer(path)` loads it and returns the
@@ -443,7 +424,10 @@ def save_sentence_transformer(model, tokenizer, path, sequence_length) -> None:
             a family whose Hugging Face checkpoints kdkit reads.
         tokenizer: the encoder's keras-hub tokenizer.
         path: string or path of the directory. It is created.
-        sequence_length: int. The length to which texts are truncated.
+        sequence_length: int. The length to which texts are truncated. `None`
+            for a static embedder that has no length.
+        conventions: `kdkit.models.Conventions`. Defaults to no prompts and the
+            cosine.
 
     Raises:
         UsageError: (a `ValueError`) if the model is not an embedder, or
@@ -506,9 +490,7 @@ def save_sentence_transformer(model, tokenizer, path, sequence_length) -> None:
         )
     ]
     write_json(path / MODULES, modules)
-    settings = {"prompts": {}, "default_prompt_name": None}
-    settings["similarity_fn_name"] = "cosine"
-    write_json(path / SETTINGS, settings)
+    conventions.save(path)
 
 
 def _save_dense(layer, file):

@@ -17,10 +17,11 @@ from kdkit.models.embedders import TOKENS
 from kdkit.models.embedders import Pooling
 from kdkit.models.embedders import pooling_layers
 from kdkit.models.embedders import pooling_model
+from kdkit.models.whole_tokenizer import WholeTokenizer
 
 SEGMENTS = "segment_ids"  # read like a BERT's, and ignored
 TOKEN_VECTORS = "token_vectors"  # the layer with the table
-SPECIAL = ("start_token_id", "end_token_id", "pad_token_id")
+SPECIAL = ("start_token_id", "end_token_id")
 SIF = 1e-3
 ROWS = 4096  # texts at a time
 
@@ -74,10 +75,10 @@ def make_static_embedder(
     states = keras.layers.Embedding(
         tokenizer.vocabulary_size(), dimensions, name=TOKEN_VECTORS
     )(inputs[TOKENS])
-    # A text without tokens counts its special tokens, and its vector is
-    # multiplied by 0: LiteRT divides a vector of zeros by its length, to NaN.
+    # A text without tokens counts all positions, and its vector is multiplied
+    # by 0: LiteRT divides a vector of zeros by its length, to NaN.
     has_tokens = ops.max(counted, axis=1, keepdims=True)
-    counted = ops.where(has_tokens > 0, counted, inputs[MASK])
+    counted = ops.where(has_tokens > 0, counted, 1)
     pooling = pooling_layers(dimensions, Pooling("mean", normalize))
     vector = pooling({STATES: states, MASK: counted})
     has_tokens = ops.cast(has_tokens, "float32")
@@ -86,11 +87,13 @@ def make_static_embedder(
 
 
 def special_token_ids(tokenizer) -> list[int]:
-    """Returns the ids of padding and of the tokens around a text.
+    """Returns the ids of the tokens around a text.
 
     Args:
-        tokenizer: a keras-hub tokenizer.
+        tokenizer: a keras-hub tokenizer or a `WholeTokenizer`.
     """
+    if isinstance(tokenizer, WholeTokenizer):
+        return tokenizer.unread_ids
     ids = {getattr(tokenizer, name, None) for name in SPECIAL}
     return sorted(ids - {None})
 

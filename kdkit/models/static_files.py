@@ -9,14 +9,10 @@ import pathlib
 import numpy as np
 
 from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.models.families import FAMILIES
 from kdkit.models.hugging_face_files import WHOLE
-from kdkit.models.hugging_face_files import tokenizer_files
 from kdkit.models.hugging_face_saving import require_same_ids
 from kdkit.models.hugging_face_saving import with_nearest_rules
 from kdkit.models.hugging_face_saving import write_json
-from kdkit.models.hugging_face_tokenizers import read_tokenizer
 from kdkit.models.hugging_face_weights import WEIGHTS
 from kdkit.models.hugging_face_weights import Tensors
 from kdkit.models.hugging_face_weights import write_tensors
@@ -27,13 +23,14 @@ from kdkit.models.static import make_static_embedder
 from kdkit.models.static import set_token_vectors
 from kdkit.models.static import token_vectors
 from kdkit.models.tokenizer_json import to_tokenizer_json
+from kdkit.models.tokenizers import read_whole_tokenizer
 from kdkit.models.tokenizers import save_tokenizer
 from kdkit.models.trust import loading
+from kdkit.models.whole_tokenizer import WholeTokenizer
 
 TABLE = "embedding.weight"
 OTHER_TABLE = "embeddings"  # in files of model2vec
-NOT_READ = ("mapping", "weights")  # model2vec's tables with shared rows
-FAMILY_OF_KIND = {"WordPiece": "bert", "Unigram": "xlm_roberta"}
+MAPPING, SCALES = "mapping", "weights"  # model2vec's tables with shared rows
 NUM_AROUND = 2  # tokens around a text, which sentence-transformers leaves out
 
 
@@ -53,26 +50,32 @@ def save_static(model, tokenizer, path: pathlib.Path) -> None:
     write_json(path / "config.json", {"model": "static_embedder", **sizes})
 
 
-def save_static_module(model, tokenizer, path, sequence_length: int) -> None:
+def save_static_module(model, tokenizer, path, sequence_length) -> None:
     """Writes the folder of sentence-transformers' `StaticEmbedding`.
 
     Args:
         model: `keras.Model`, see `kdkit.models.make_static_embedder`.
-        tokenizer: its keras-hub tokenizer.
+        tokenizer: its keras-hub tokenizer or `WholeTokenizer`.
         path: `pathlib.Path` of the folder.
         sequence_length: int. The length to which texts are truncated, with the
-            tokens around them.
+            tokens around them; or `None`.
 
     Raises:
         UsageError: (a `ValueError`) for a tokenizer that has no
             `tokenizer.json`.
         RunError: if the written tokenizer does not return the same ids.
     """
-    tokenizer = with_nearest_rules(tokenizer)
-    made = to_tokenizer_json(tokenizer)
-    made.save(str(path / WHOLE))
-    require_same_ids(tokenizer, path)
-    made.enable_truncation(max(sequence_length - NUM_AROUND, 1))
+    side = "right"
+    if isinstance(tokenizer, WholeTokenizer):
+        made, side = tokenizer.copy(), tokenizer.truncation_side
+    else:
+        tokenizer = with_nearest_rules(tokenizer)
+        made = to_tokenizer_json(tokenizer)
+        made.save(str(path / WHOLE))
+        require_same_ids(tokenizer, path)
+        sequence_length = max(sequence_length - NUM_AROUND, 1)
+    if sequence_length is not None:
+        made.enable_truncation(sequence_length, direction=side)
     made.save(str(path / WHOLE))
     table = np.ascontiguousarray(token_vectors(model))
     write_tensors(path / WEIGHTS, {TABLE: table})
@@ -95,26 +98,13 @@ def load_static_module(path: pathlib.Path, normalize: bool) -> LoadedModel:
                 f"The static embedder in {path} has no {name}. Expected both "
                 f"{WHOLE} and {WEIGHTS}. Restore it from a copy."
             )
-    whole = tokenizer_files(path).whole
-    kind = whole.get("model")
-    kind = kind.get("type") if isinstance(kind, dict) else None
-    if kind not in FAMILY_OF_KIND:
-        raise UsageError(
-            f"The static embedder in {path} has a tokenizer of type "
-            f"{shortened(kind)}. Expected one of {sorted(FAMILY_OF_KIND)}. Use "
-            "a model with such a tokenizer."
-        )
-    tokenizer = read_tokenizer(path, FAMILIES[FAMILY_OF_KIND[kind]])
-    with Tensors(path) as tensors:
-        name = TABLE if TABLE in tensors else OTHER_TABLE
-        unread = [one for one in NOT_READ if one in tensors]
-        if unread:
-            raise UsageError(
-                f"The table in {path} is stored with {' and '.join(unread)}, "
-                "which kdkit does not read. Expected one row for each token. "
-                "Save the model again with sentence_transformers."
-            )
-        table = tensors.read(name)
+    tokenizer = read_whole_tokenizer(path / WHOLE)
+    with Tensors(path) as tensors, loading(path):
+        table = tensors.read(TABLE if TABLE in tensors else OTHER_TABLE)
+        if MAPPING in tensors:
+            table = table[tensors.integers(MAPPING)]
+        if SCALES in tensors:
+            table = table * tensors.read(SCALES)[:, np.newaxis]
     size = tokenizer.vocabulary_size()
     if table.ndim != 2 or len(table) != size:
         raise UsageError(
@@ -125,13 +115,5 @@ def load_static_module(path: pathlib.Path, normalize: bool) -> LoadedModel:
     model = make_static_embedder(tokenizer, table.shape[1], normalize)
     with loading(path):
         set_token_vectors(model, table, tokenizer, sif=None)
-    return LoadedModel(
-        model, tokenizer, True, sequence_length=_length(whole.get("truncation"))
-    )
-
-
-def _length(truncation):
-    """The length of a tokenizer's truncation, `None` if there is none."""
-    length = truncation.get("max_length") if truncation else None
-    is_length = type(length) is int and length > 0
-    return length + NUM_AROUND if is_length else None
+    length = tokenizer.sequence_length
+    return LoadedModel(model, tokenizer, True, sequence_length=length)

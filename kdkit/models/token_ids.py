@@ -10,6 +10,7 @@ import keras_hub
 from kdkit.errors import UsageError
 from kdkit.models.families import family_of
 from kdkit.models.text_rules import tokenizer_rules
+from kdkit.models.whole_tokenizer import WholeTokenizer
 
 BytePairs = keras_hub.tokenizers.BytePairTokenizer
 SIDES = ("encoder", "decoder")  # fields of a pair, and directories
@@ -156,7 +157,9 @@ def vocabulary_by_id(tokenizer) -> list[str]:
 
 
 def _with_merges(tokenizer):
-    """Returns the vocabulary by id, and the merges for byte pairs."""
+    """Returns the vocabulary by id, and what else decides the ids."""
+    if isinstance(tokenizer, WholeTokenizer):
+        return tokenizer.content
     pieces = vocabulary_by_id(tokenizer)
     if not isinstance(tokenizer, BytePairs):
         return pieces

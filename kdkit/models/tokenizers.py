@@ -8,6 +8,7 @@ import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.families import FAMILIES
@@ -30,6 +31,7 @@ from kdkit.models.variants import EXTRAS_FILE
 from kdkit.models.variants import load_extras
 from kdkit.models.variants import save_extras
 from kdkit.models.vocabularies import MassTokenizer
+from kdkit.models.whole_tokenizer import WholeTokenizer
 
 TEXT_RULES = "text_rules"  # the entry of `kdkit.json`
 
@@ -191,7 +193,8 @@ def save_tokenizer(tokenizer, directory) -> None:
     """Writes a tokenizer without a model; keras-hub's presets need a model.
 
     Args:
-        tokenizer: a keras-hub tokenizer, or a `kdkit.models.TokenizerPair`.
+        tokenizer: a keras-hub tokenizer, a `kdkit.models.TokenizerPair`, or a
+            static embedder's `WholeTokenizer`.
         directory: path. It is created.
     """
     directory = pathlib.Path(directory)
@@ -200,6 +203,10 @@ def save_tokenizer(tokenizer, directory) -> None:
             save_tokenizer(getattr(tokenizer, side), directory / side)
         return
     directory.mkdir(parents=True)
+    if isinstance(tokenizer, WholeTokenizer):
+        write_text(directory / CONFIG_FILE, tokenizer.content)
+        write_digests(directory)
+        return
     config = keras.saving.serialize_keras_object(plain_tokenizer(tokenizer))
     (directory / CONFIG_FILE).write_text(
         f"{json.dumps(config, indent=1)}\n", encoding="utf-8"
@@ -218,11 +225,26 @@ def load_saved_tokenizer(directory):
         )
     require_safe_directory(directory)
     config = read_json(directory / CONFIG_FILE, "the config of a tokenizer")
+    if "model" in config:  # not keras-hub's, which has the same name
+        return read_whole_tokenizer(directory / CONFIG_FILE)
     with loading(directory):
         tokenizer = keras.saving.deserialize_keras_object(config)
         checked_tokenizer(tokenizer, directory)
         tokenizer.load_assets(str(directory))
     return with_saved_rules(tokenizer, directory)
+
+
+def read_whole_tokenizer(path) -> WholeTokenizer:
+    """Returns the tokenizer of a `tokenizer.json`.
+
+    Args:
+        path: `pathlib.Path` of the file.
+
+    Raises:
+        UsageError: (a `ValueError`) if the file is damaged.
+    """
+    with loading(path):
+        return WholeTokenizer(path.read_text(encoding="utf-8"))
 
 
 # The file of the decoder's tokenizer in a preset, if there are two. The other

@@ -17,8 +17,12 @@ from kdkit.doctor.text_examination import examine_text_words
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
 from kdkit.io.files import staged
+from kdkit.losses import HiddenStateMSE
 from kdkit.models import LoadedModel
 from kdkit.models import Pooling
+from kdkit.models.conventions import COSINE
+from kdkit.models.conventions import MANHATTAN
+from kdkit.models.places import SETTINGS
 from kdkit.runs.build import Leg
 from kdkit.runs.build import Parts
 from kdkit.runs.build import require_fitting_objectives
@@ -115,6 +119,7 @@ class EmbedderParts(Parts):
                     require_fitting_objectives(
                         self.settings.stages, *self.make_compared()
                     )
+                self.check_conventions()
         self.forward = make_forward(self.teacher.model)
 
     def make_model(self) -> keras.Model:
@@ -133,7 +138,41 @@ class EmbedderParts(Parts):
         )
         length = self.settings.data.sequence_length
         require_length(length, teacher.model, DATA_LENGTH)
+        if teacher.sequence_length and teacher.sequence_length > length:
+            _log.info(
+                f"the student reads texts of up to {length} tokens, the "
+                f"teacher was made for {teacher.sequence_length}: "
+                f"{DATA_LENGTH}{teacher.sequence_length}."
+            )
+        self.conventions = teacher.conventions
         return teacher
+
+    def check_conventions(self) -> None:
+        """Requires losses and data that keep what the vectors are compared by.
+
+        Raises:
+            UsageError: with the teacher's similarity or prompts.
+        """
+        similarity = self.conventions.similarity
+        if similarity == COSINE:
+            return
+        is_free = not models.pooling_of(self.teacher.model).normalize
+        others = [
+            one.name
+            for one in self.settings.objectives
+            if one.tap == SENTENCE_EMBEDDING
+            and not isinstance(one.loss, HiddenStateMSE)
+            and is_free
+        ]
+        if similarity == MANHATTAN and self._reduced.is_reduced:
+            others.append("principal components")
+        if others:
+            raise UsageError(
+                f"The teacher's vectors are compared by {similarity}, which "
+                "depends on their lengths. Expected hidden_state_mse between "
+                "vectors of the same width. Received: "
+                f"{', '.join(others)}. Pass --parity mse."
+            )
 
     def make_tokenizer(self):
         """Returns the student's tokenizer. The teacher is loaded before."""
@@ -207,7 +246,11 @@ class EmbedderParts(Parts):
             run: the run directory.
         """
         return load_texts(
-            self.settings.data, self.task, self.tokenizer, self.place / TEXTS
+            self.settings.data,
+            self.task,
+            self.tokenizer,
+            self.place / TEXTS,
+            self.conventions,
         )
 
     @property
@@ -301,7 +344,28 @@ class EmbedderParts(Parts):
         with staged(path, size) as partial, own_names():
             model = models.in_policy(model, "float32")
             length = self.settings.data.sequence_length
-            models.save_embedder(model, self.tokenizer, partial, length)
+            models.save_embedder(
+                model, self.tokenizer, partial, length, self.conventions
+            )
+
+
+def require_no_prompts(conventions) -> None:
+    """Raises an error for prompts in a run that does not follow them.
+
+    Args:
+        conventions: `kdkit.models.Conventions`.
+
+    Raises:
+        UsageError: (a `ValueError`) with the prompts.
+    """
+    prompts = [one for one in conventions.prompts.values() if one]
+    if prompts:
+        raise UsageError(
+            "The sentence encoder has prompts, and this recipe trains without. "
+            f"Expected none. Received: {', '.join(map(repr, prompts))}. Put "
+            "them into the texts, and remove them from a copy of its "
+            f"{SETTINGS}."
+        )
 
 
 def compares_numbers(objective) -> bool:

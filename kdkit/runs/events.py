@@ -442,6 +442,9 @@ class Measurement(Event, kind="measurement"):
         metrics_without_training_texts: dict. The metrics of other examples.
         without_texts_of: string. The run whose texts were left out.
         left_out: int. Examples with such a text, which are not measured.
+        texts_cut: int. Different texts that were truncated.
+        prompts: tuple of two strings, put before the texts of both sides.
+        similarity: string. What vectors are compared by, for the cosine `None`.
     """
 
     arm: str | None = None
@@ -480,6 +483,9 @@ class Measurement(Event, kind="measurement"):
     metrics_without_training_texts: dict | None = None
     without_texts_of: str | None = None
     left_out: int | None = None
+    texts_cut: int | None = None
+    prompts: tuple[str, str] | None = None
+    similarity: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from kdkit.runs.embedder_parts import EmbedderParts
 from kdkit.runs.embedder_parts import load_student
 from kdkit.runs.embedder_parts import make_student
 from kdkit.runs.embedder_parts import random_student
+from kdkit.runs.embedder_parts import require_no_prompts
 from kdkit.runs.inputs import files_digest
 from kdkit.runs.inputs import tokenizer_digest
 from kdkit.runs.tokenizer import save_trained_tokenizer
@@ -31,6 +32,10 @@ class MultilingualParts(EmbedderParts):
         if data.tokenizer is not None:
             inputs[TOKENIZER] = tokenizer_digest(data.tokenizer)
         return inputs
+
+    def check_conventions(self):
+        require_no_prompts(self.conventions)
+        super().check_conventions()
 
     def make_tokenizer(self):
         data, student = self.settings.data, self.settings.student
@@ -75,6 +80,7 @@ class MultilingualParts(EmbedderParts):
             self.tokenizer,
             self.teacher.tokenizer,
             self.place / TEXTS,
+            self.conventions,
         )
 
     @property

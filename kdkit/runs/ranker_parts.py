@@ -1,13 +1,19 @@
 """The parts of runs in which a sentence encoder learns from a cross-encoder."""
 
+import dataclasses
+
 import numpy as np
 
 from kdkit import models
 from kdkit.errors import UsageError
+from kdkit.models import LoadedModel
 from kdkit.models import Pooling
+from kdkit.models.conventions import COSINE
+from kdkit.models.conventions import DOT
 from kdkit.runs.build import Leg
 from kdkit.runs.embedder_parts import TEXTS
 from kdkit.runs.embedder_parts import EmbedderParts
+from kdkit.runs.embedder_parts import require_no_prompts
 from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.inputs import files_digest
 from kdkit.runs.inputs import model_digest
@@ -34,6 +40,16 @@ class RankerParts(EmbedderParts):
             inputs["student"] = model_digest(student.copy_from)
         return inputs
 
+    def check_conventions(self):
+        require_no_prompts(self.conventions)
+        similarity = self.conventions.similarity
+        if similarity not in (COSINE, DOT):
+            raise UsageError(
+                "The student's scores are products of vectors. Expected the "
+                f"similarity cosine or dot. Received: {similarity}. Use "
+                "another student."
+            )
+
     def load_teacher(self):
         teacher = models.load_reranker(self.teacher_place)
         length = self.settings.data.pair_length
@@ -44,8 +60,9 @@ class RankerParts(EmbedderParts):
         return None  # the student's place has one
 
     def make_student(self):
-        model, self.tokenizer = make_retriever(self.settings, self.teacher)
-        return model
+        made = make_retriever(self.settings, self.teacher)
+        self.tokenizer, self.conventions = made.tokenizer, made.conventions
+        return made.model
 
     def make_compared(self):
         return ModelShape(num_classes=2), self._ranker(self.student, 2)
@@ -71,6 +88,7 @@ class RankerParts(EmbedderParts):
             self.tokenizer,
             self.teacher.tokenizer,
             self.place / TEXTS,
+            self.conventions,
         )
 
     def measurements(self):
@@ -103,7 +121,7 @@ class RankerParts(EmbedderParts):
         ]
 
 
-def make_retriever(settings: EmbedderSettings, teacher) -> tuple:
+def make_retriever(settings: EmbedderSettings, teacher) -> LoadedModel:
     """Returns the sentence encoder to train, and its tokenizer.
 
     Args:
@@ -126,14 +144,15 @@ def make_retriever(settings: EmbedderSettings, teacher) -> tuple:
         else:
             backbone = models.copy_blocks(teacher.model, student.copy_layers)
         models.family_tokenizer(backbone, teacher.tokenizer)  # or raises
-        return models.make_embedder(backbone, pooling), teacher.tokenizer
+        model = models.make_embedder(backbone, pooling)
+        return LoadedModel(model, teacher.tokenizer, True)
     if place == "pretrained":
         raise UsageError(
             'A sentence encoder starts from copy_from="teacher" or a place. '
             f"Received: {place!r}. Use --student."
         )
     loaded = models.load_embedder(place, settings.pooling)
-    model = loaded.model
-    if student.copy_layers:
-        model = models.dropped_layers(model, student.copy_layers)
-    return model, loaded.tokenizer
+    if not student.copy_layers:
+        return loaded
+    model = models.dropped_layers(loaded.model, student.copy_layers)
+    return dataclasses.replace(loaded, model=model)

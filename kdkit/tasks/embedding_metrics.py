@@ -1,7 +1,8 @@
 """Metrics of sentence embeddings: pairs with scores, retrieval, bitext.
 
-All compare vectors by their cosine. The functions take vectors of any model and
-need neither Keras nor a task.
+All compare vectors by their cosine, pairs and retrieval also by an embedder's
+own similarity. The functions take vectors of any model and need neither Keras
+nor a task.
 """
 
 from collections.abc import Iterator
@@ -13,6 +14,9 @@ import sklearn.metrics
 from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
+from kdkit.models.conventions import COSINE
+from kdkit.models.conventions import DOT
+from kdkit.models.conventions import MANHATTAN
 from kdkit.tasks.metrics import pearson
 from kdkit.tasks.metrics import spearman
 
@@ -52,7 +56,9 @@ def cosines(first, second) -> np.ndarray:
     return np.einsum("pd,pd->p", first, second)
 
 
-def pair_metrics(first, second, scores) -> dict[str, float]:
+def pair_metrics(
+    first, second, scores, similarity: str = COSINE
+) -> dict[str, float]:
     """Compares the cosines of pairs of texts with the scores of people.
 
     Args:
@@ -61,6 +67,8 @@ def pair_metrics(first, second, scores) -> dict[str, float]:
         second: float array of the same shape. Those of the second texts.
         scores: float array of shape `(num_pairs,)`, larger for more similar
             texts, such as 0 to 5 in STS-B.
+        similarity: string. What to compare instead of cosines, as in
+            `kdkit.models.Conventions`. Defaults to `"cosine"`.
 
     Returns:
         Dict with `"spearman"`, the rank correlation between cosines and scores,
@@ -77,7 +85,14 @@ def pair_metrics(first, second, scores) -> dict[str, float]:
     >>> {name: round(value, 3) for name, value in metrics.items()}
     {'spearman': 1.0, 'pearson': 0.999}
     """
-    similarities = cosines(first, second)
+    if similarity == COSINE:
+        similarities = cosines(first, second)
+    else:
+        first, second = np.float64(first), np.float64(second)
+        similarities = np.einsum("pd,pd->p", first, second)
+        if similarity != DOT:
+            order = 1 if similarity == MANHATTAN else 2
+            similarities = -np.linalg.norm(first - second, order, axis=1)
     scores = np.asarray(scores, "float64")
     if scores.shape != similarities.shape:
         raise UsageError(
@@ -187,7 +202,10 @@ def candidate_metrics(scores) -> dict[str, float]:
 
 
 def retrieval_metrics(
-    queries, documents, judgements: Mapping[int, Mapping[int, float]]
+    queries,
+    documents,
+    judgements: Mapping[int, Mapping[int, float]],
+    similarity: str = COSINE,
 ) -> dict[str, float]:
     """Ranks all documents for each query by cosine, and measures the ranking.
 
@@ -199,6 +217,8 @@ def retrieval_metrics(
         judgements: dict from the number of a query, from 0, to a dict from the
             number of a document to its relevance. Documents with a relevance
             above 0 are relevant. Documents without a judgement are not.
+        similarity: string. What to rank by instead of cosines, as in
+            `kdkit.models.Conventions`. Defaults to `"cosine"`.
 
     Returns:
         Dict with `"ndcg@10"`, the normalised discounted cumulative gain of the
@@ -221,7 +241,8 @@ def retrieval_metrics(
     >>> {name: round(value, 3) for name, value in metrics.items()}
     {'ndcg@10': 0.631, 'mrr@10': 0.5, 'recall@1': 0.0, 'recall@10': 1.0, ...
     """
-    queries, documents = _directions(queries), _directions(documents)
+    queries = _directions(queries, similarity=similarity)
+    documents = _directions(documents, similarity=similarity)
     if queries.shape[1] != documents.shape[1]:
         raise UsageError(
             "Queries and documents need vectors of the same width. Received: "
@@ -231,7 +252,7 @@ def retrieval_metrics(
     relevant = _relevant_documents(judgements, len(queries), len(documents))
     rows = sorted(relevant)
     relevant = [relevant[row] for row in rows]
-    ranked, _ = nearest(queries[rows], documents, max(DEPTHS))
+    ranked, _ = nearest(queries[rows], documents, max(DEPTHS), similarity)
     hits = np.array(
         [
             [one in judged for one in found]
@@ -303,13 +324,17 @@ def _ndcg(ranked, relevant):
     )
 
 
-def nearest(queries, documents, count: int) -> tuple[np.ndarray, np.ndarray]:
+def nearest(
+    queries, documents, count: int, similarity: str = COSINE
+) -> tuple[np.ndarray, np.ndarray]:
     """Returns the documents with the largest cosines for each query.
 
     Args:
         queries: float array of shape `(num_queries, dimensions)`.
         documents: float array of shape `(num_documents, dimensions)`.
         count: int. The number of documents for a query.
+        similarity: string. What to compare instead of cosines, as in
+            `kdkit.models.Conventions`. Defaults to `"cosine"`.
 
     Returns:
         Tuple of the documents' numbers, an int array of shape `(num_queries,
@@ -328,10 +353,11 @@ def nearest(queries, documents, count: int) -> tuple[np.ndarray, np.ndarray]:
         raise UsageError(
             f"`count` must be at least 1. Received: count={count}."
         )
-    queries, documents = _directions(queries), _directions(documents)
+    queries = _directions(queries, similarity=similarity)
+    documents = _directions(documents, similarity=similarity)
     count = min(count, len(documents))
     numbers, values = [], []
-    for _, similarities in _similarities(queries, documents):
+    for _, similarities in _similarities(queries, documents, similarity):
         found = np.argpartition(-similarities, count - 1, axis=1)[:, :count]
         found.sort(axis=1)  # of equal documents, the first one first
         largest = np.take_along_axis(similarities, found, axis=1)
@@ -341,15 +367,22 @@ def nearest(queries, documents, count: int) -> tuple[np.ndarray, np.ndarray]:
     return np.concatenate(numbers), np.concatenate(values)
 
 
-def _similarities(texts, others) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields blocks of cosines, each with the number of its first text."""
+def _similarities(
+    texts, others, similarity=COSINE
+) -> Iterator[tuple[int, np.ndarray]]:
+    """Yields blocks of similarities, each with its first text's number."""
     size = max(1, BLOCK // len(others))
     for start in range(0, len(texts), size):
-        yield start, texts[start : start + size] @ others.T
+        some = texts[start : start + size]
+        if similarity in (COSINE, DOT):
+            yield start, some @ others.T
+        else:
+            distances = sklearn.metrics.pairwise_distances
+            yield start, -distances(some, others, metric=similarity)
 
 
-def _directions(vectors, dtype="float32"):
-    """Vectors divided by their length.
+def _directions(vectors, dtype="float32", similarity=COSINE):
+    """Vectors, for the cosine divided by their length.
 
     Raises:
         UsageError: if it is no array of vectors.
@@ -374,5 +407,7 @@ def _directions(vectors, dtype="float32"):
             "finite: the model has diverged. Train it with a smaller "
             "learning_rate."
         )
+    if similarity != COSINE:
+        return vectors
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1)

@@ -20,7 +20,10 @@ LENGTH = 128  # tokens
 
 
 def embed_texts(
-    model, texts: Iterable[str], tokenizer, sequence_length: int = LENGTH
+    model,
+    texts: Iterable[str],
+    tokenizer,
+    sequence_length: int | None = LENGTH,
 ) -> np.ndarray:
     """Returns the sentence embeddings of texts.
 
@@ -33,7 +36,8 @@ def embed_texts(
         texts: iterable of strings.
         tokenizer: the embedder's tokenizer.
         sequence_length: int. The largest number of tokens of a text, special
-            tokens included. Longer texts are truncated. Defaults to 128.
+            tokens included. Longer texts are truncated. `None`, for a static
+            embedder's own tokenizer, to truncate none. Defaults to 128.
 
     Returns:
         `float32` array of shape `(num_texts, dimensions)`, in the order of the
@@ -51,6 +55,15 @@ def embed_texts(
         loaded.model, ["A man runs.", "Ein Mann rennt."], loaded.tokenizer
     )
     ```
+    """
+    return embed_and_count(model, texts, tokenizer, sequence_length)[0]
+
+
+def embed_and_count(model, texts, tokenizer, sequence_length):
+    """Returns the result of `embed_texts`, and how many texts were truncated.
+
+    Args:
+        model, texts, tokenizer, sequence_length: as in `embed_texts`.
     """
     texts = list(texts)
     if not texts:
@@ -70,7 +83,8 @@ def embed_texts(
         if vectors is None:
             vectors = np.empty((len(encoded), some.shape[1]), "float32")
         vectors[rows] = some
-    return vectors[[numbers[text] for text in texts]]
+    rows = [numbers[text] for text in texts]
+    return vectors[rows], encoded.num_truncated
 
 
 def _forward(model) -> Callable:

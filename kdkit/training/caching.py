@@ -16,6 +16,7 @@ from kdkit.models import LoadedModel
 from kdkit.models import tokenizer_rules
 from kdkit.models import tokenizers_of_sides
 from kdkit.models.backbones import hugging_face_config
+from kdkit.models.whole_tokenizer import WholeTokenizer
 from kdkit.recipes.stages import Stage
 from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
@@ -291,6 +292,8 @@ def _vocabulary_digest(tokenizer):
     parts = []
     for side in dict.fromkeys(tokenizers_of_sides(tokenizer)):
         parts.append(list(side.get_vocabulary()))
+        if isinstance(side, WholeTokenizer):
+            parts.append(side.content)
         rules = tokenizer_rules(side)
         if rules is not None:
             parts.append(rules.to_json())

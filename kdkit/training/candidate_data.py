@@ -19,6 +19,8 @@ from kdkit.data.stored_texts import store_texts
 from kdkit.data.stored_texts import text_hash
 from kdkit.errors import UsageError
 from kdkit.models import reranker_scores
+from kdkit.models.conventions import PLAIN
+from kdkit.models.conventions import Conventions
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import Entry
 from kdkit.tasks import Task
@@ -342,6 +344,7 @@ def load_rows(
     tokenizer,
     teacher_tokenizer,
     directory,
+    conventions: Conventions = PLAIN,
 ) -> tuple[CandidatesSource, dict]:
     """Reads and encodes the queries of a run, and its scored pairs.
 
@@ -352,6 +355,7 @@ def load_rows(
         teacher_tokenizer: the teacher's tokenizer.
         directory: path. The folder for the encoded texts. Texts that were
             stored there before are opened.
+        conventions: as in `encode_pairs`.
 
     Returns:
         Tuple of the `CandidatesSource` and a dict of counts, the fields of an
@@ -363,7 +367,7 @@ def load_rows(
     rows, length = settings.read(), settings.sequence_length
     pairs, known, compared = None, set(), ()
     if task is not None:
-        pairs = encode_pairs(task, settings, tokenizer)
+        pairs = encode_pairs(task, settings, tokenizer, conventions)
         examples = task.load(settings.dev_split, settings.data_dir)
         known = {text_hash(text) for one in examples.texts for text in one}
         compared = (f"{task.name} {settings.dev_split}",)

@@ -19,6 +19,8 @@ from kdkit.data.stored_texts import StoredTexts
 from kdkit.data.stored_texts import choose_texts
 from kdkit.data.stored_texts import store_texts
 from kdkit.losses import InBatchContrastive
+from kdkit.models.conventions import PLAIN
+from kdkit.models.conventions import Conventions
 from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import pair_metrics
 from kdkit.training.embedding_settings import TextsSettings
@@ -42,6 +44,8 @@ class ScoredPairs:
         sides: `int` array of shape `(2, num_pairs)`: the numbers of the texts
             of each pair in `encoded`.
         scores: float array of shape `(num_pairs,)`.
+        similarity: string. What vectors are compared by, as in
+            `kdkit.models.Conventions`.
     """
 
     task: Task
@@ -49,6 +53,7 @@ class ScoredPairs:
     encoded: EncodedExamples
     sides: np.ndarray
     scores: np.ndarray
+    similarity: str
 
     @functools.cached_property
     def _reader(self):
@@ -67,28 +72,39 @@ class ScoredPairs:
         return {
             "split": self.split,
             "examples": len(self.scores),
-            "metrics": pair_metrics(first, second, self.scores),
+            "metrics": pair_metrics(
+                first, second, self.scores, self.similarity
+            ),
             "agreement": None,
         }
 
 
-def encode_pairs(task: Task, settings: TextsSettings, tokenizer) -> ScoredPairs:
+def encode_pairs(
+    task: Task,
+    settings: TextsSettings,
+    tokenizer,
+    conventions: Conventions = PLAIN,
+) -> ScoredPairs:
     """Reads and encodes the pairs of the dev split.
 
     Args:
         task: `kdkit.tasks.Task`, as `open_pairs` returns it.
         settings: `TextsSettings`.
         tokenizer: the teacher's tokenizer.
+        conventions: `kdkit.models.Conventions` of the embedder. Defaults to no
+            prompts and the cosine.
     """
     examples = task.load(settings.dev_split, settings.data_dir)
     texts = list(dict.fromkeys(text for one in examples.texts for text in one))
     number = {text: place for place, text in enumerate(texts)}
+    texts = [conventions.prompt() + text for text in texts]
     return ScoredPairs(
         task,
         settings.dev_split,
         encode(Examples((texts,)), tokenizer, settings.sequence_length),
         np.array([[number[text] for text in one] for one in examples.texts]),
         np.asarray(examples.labels, "float64").reshape(-1),
+        conventions.similarity,
     )
 
 
@@ -203,7 +219,11 @@ class TwoViews(SequenceDataset):
 
 
 def load_texts(
-    settings: TextsSettings, task: Task | None, tokenizer, directory
+    settings: TextsSettings,
+    task: Task | None,
+    tokenizer,
+    directory,
+    conventions: Conventions = PLAIN,
 ) -> tuple[EmbeddingSource, dict]:
     """Reads and encodes the texts of a run, and its pairs.
 
@@ -213,6 +233,7 @@ def load_texts(
         tokenizer: the teacher's tokenizer.
         directory: path. The folder for the encoded texts. Texts that were
             stored there before are opened.
+        conventions: as in `encode_pairs`.
 
     Returns:
         Tuple of the `EmbeddingSource` and a dict of counts, the fields of an
@@ -223,7 +244,7 @@ def load_texts(
     """
     pairs, known = None, []
     if task is not None:
-        pairs = encode_pairs(task, settings, tokenizer)
+        pairs = encode_pairs(task, settings, tokenizer, conventions)
         examples = task.load(settings.dev_split, settings.data_dir)
         known = [text for one in examples.texts for text in one]
     choose = functools.cache(lambda: choose_texts(settings.lines(), known))
@@ -237,6 +258,7 @@ def load_texts(
             pathlib.Path(directory, name),
             settings.holds_out,
             held_out=name == "held_out",
+            prompts=conventions.training_prompts,
         )
 
     train = stored("train")

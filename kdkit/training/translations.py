@@ -16,6 +16,8 @@ from kdkit.data.stored_translations import choose_translations
 from kdkit.data.stored_translations import store_translations
 from kdkit.errors import UsageError
 from kdkit.errors import all_mistakes
+from kdkit.models.conventions import PLAIN
+from kdkit.models.conventions import Conventions
 from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import bitext_metrics
 from kdkit.training.embedding_data import ContrastiveLoss
@@ -202,6 +204,7 @@ def load_translations(
     tokenizer,
     teacher_tokenizer,
     directory,
+    conventions: Conventions = PLAIN,
 ) -> tuple[TranslationSource, dict]:
     """Reads and encodes the texts of a run, and its pairs.
 
@@ -212,6 +215,7 @@ def load_translations(
         teacher_tokenizer: the teacher's tokenizer.
         directory: path. The folder for the encoded texts. Texts that were
             stored there before are opened.
+        conventions: as in `encode_pairs`.
 
     Returns:
         Tuple of the `TranslationSource` and a dict of counts, the fields of an
@@ -250,7 +254,7 @@ def load_translations(
         )
 
     pairs = [
-        task and encode_pairs(task, settings, one)
+        task and encode_pairs(task, settings, one, conventions)
         for one in (tokenizer, teacher_tokenizer)
     ]
     train, held_out = stored("train", tokenizer), stored("held_out", tokenizer)

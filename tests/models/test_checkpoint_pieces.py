@@ -270,7 +270,7 @@ def test_added_tokens_are_found_whole(family, tmp_path, request):
 
 def test_added_token_without_room_is_refused_by_name(xlm_roberta, tmp_path):
     write(tmp_path, "xlm_roberta", xlm_roberta, added=["Covid"])
-    with pytest.raises(UsageError, match="'Covid' after <mask>"):
+    with pytest.raises(UsageError, match="the token 'Covid' after <mask>"):
         load_tokenizer(tmp_path)
 
 

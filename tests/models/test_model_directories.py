@@ -96,6 +96,7 @@ PLACES = {
     "tf_model.h5": file_of_weights("tf_model.h5"),
     "flax": file_of_weights("flax_model.msgpack"),
     "onnx": file_of_weights("onnx/model.onnx"),
+    "a variant": file_of_weights("model.fp16.safetensors"),
     "an adapter": adapter,
     "a pointer of Git LFS": pointer,
     "a link to nothing": dangling_link,

@@ -309,17 +309,65 @@ def test_a_given_pooling_replaces_a_missing_one_only(tmp_path):
         models.load_embedder(path, "mean")
 
 
-def test_a_prompt_that_is_put_before_texts_is_a_warning(tmp_path):
+SETTINGS = "config_sentence_transformers.json"
+
+
+def test_prompts_and_similarity_are_followed_and_written(tmp_path):
     settings = {
-        "prompts": {"query": "query: "},
-        "default_prompt_name": "query",
+        "prompts": {"query": "q: ", "document": "", "passage": "p: "},
+        "default_prompt_name": None,
+        "similarity_fn_name": "dot",
     }
-    path = plain_directory(
-        tmp_path / "place",
-        **{"config_sentence_transformers.json": settings},
-    )
-    with pytest.warns(UserWarning, match="puts 'query: ' before each text"):
-        models.load_embedder(path)
+    path = plain_directory(tmp_path / "place", **{SETTINGS: settings})
+    loaded = models.load_embedder(path)
+    own = loaded.conventions
+    prompts = [*map(own.prompt, ("query", "document", None))]
+    assert (prompts, own.similarity) == (["q: ", "p: ", ""], "dot")
+    assert own.training_prompts == ("q: ", "p: ")
+    arguments = (loaded.model, loaded.tokenizer)
+    models.save_embedder(*arguments, tmp_path / "saved", LENGTH, own)
+    models.save_sentence_transformer(*arguments, tmp_path / "st", LENGTH, own)
+    for place in ("saved", "st"):
+        assert models.load_embedder(tmp_path / place).conventions == own
+        written = json.loads((tmp_path / place / SETTINGS).read_text())
+        assert written == settings
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"similarity_fn_name": "hamming"}, "Received: 'hamming'"),
+        ({"prompts": {}, "default_prompt_name": "x"}, "none of its prompts"),
+        ({"prompts": {"query": 1}}, "expected strings as 'prompts'"),
+    ],
+)
+def test_other_conventions_are_refused(settings, message, tmp_path):
+    write_json(tmp_path / SETTINGS, settings)
+    with pytest.raises(UsageError, match=message):
+        models.conventions_at(tmp_path)
+
+
+def test_a_cross_encoder_is_no_embedder(tmp_path):
+    """sentence-transformers 6 saves both with modules.json."""
+    path = plain_directory(tmp_path / "place", **CROSS_ENCODER)
+    assert not models.has_embedder(path)
+    models.require_reranker(path)
+    with pytest.raises(UsageError, match="is a cross-encoder"):
+        models.load_embedder(path, "mean")
+
+
+CROSS_ENCODER = {
+    "modules.json": [{"path": "", "type": "a.modules.transformer.Transformer"}],
+    "sentence_bert_config.json": {
+        "transformer_task": "sequence-classification"
+    },
+    SETTINGS: {"model_type": "CrossEncoder", "prompts": {}},
+    "config.json": {
+        "model_type": "bert",
+        "architectures": ["BertForSequenceClassification"],
+        "id2label": {"0": "LABEL_0"},
+    },
+}
 
 
 def test_texts_are_lower_cased_if_the_transformer_does(tmp_path):

@@ -1,10 +1,14 @@
 """Static embedders: the mean of token vectors, their start, their files."""
 
+import json
+
 import keras
 import numpy as np
 import pytest
 import safetensors.numpy
+import tokenizers
 from numpy.testing import assert_allclose
+from tokenizers import Tokenizer
 
 from kdkit import data
 from kdkit import export
@@ -15,7 +19,6 @@ from kdkit.taps import tapped
 
 LENGTH, WIDTH = 8, 6
 TEXTS = ["the plot is thin", "the hero is dull and fine", "thin", ""]
-SPECIAL = ("start_token_id", "end_token_id", "pad_token_id")
 
 
 @pytest.fixture(scope="module")
@@ -170,11 +173,12 @@ def test_sentence_transformers_returns_the_same_vectors(
     )
     assert_allclose(vectors(model, tokenizer, texts), expected, atol=1e-6)
     loaded = models.load_embedder(path)
-    assert loaded.sequence_length == LENGTH
+    assert loaded.sequence_length == LENGTH - 2  # none around them any more
     assert models.pooling_of(loaded.model).normalize == normalize
-    assert_allclose(
-        vectors(loaded.model, loaded.tokenizer, texts), expected, atol=1e-6
+    found = tasks.embed_texts(
+        loaded.model, texts, loaded.tokenizer, loaded.sequence_length
     )
+    assert_allclose(found, expected, atol=1e-6)
 
 
 def test_directories_of_other_static_models_are_read_or_refused(
@@ -188,19 +192,86 @@ def test_directories_of_other_static_models_are_read_or_refused(
     safetensors.numpy.save_file({"embeddings": table}, weights)
     again = models.load_embedder(path)
     assert (models.token_vectors(again.model) == table).all()
-    for tensors, message in (
-        ({"embeddings": table[1:]}, "does not fit its tokenizer"),
-        (
-            {"embeddings": table, "mapping": np.arange(3.0)},
-            "stored with mapping",
-        ),
-    ):
-        safetensors.numpy.save_file(tensors, weights)
-        with pytest.raises(UsageError, match=message):
-            models.load_embedder(path)
+    safetensors.numpy.save_file({"embeddings": table[1:]}, weights)
+    with pytest.raises(UsageError, match="does not fit its tokenizer"):
+        models.load_embedder(path)
     weights.unlink()
     with pytest.raises(UsageError, match="has no model.safetensors"):
         models.load_embedder(path)
+
+
+WORDS = ["[PAD]", "[UNK]", "Paris", "paris", "in", "May", "may", "US", "us",
+         "\u00e9", "e", "x"]  # fmt: skip
+CASED = ["Paris in May US \u00e9", "paris [UNK] [PAD]", "", "May x " * 90]
+
+
+def word_pieces():
+    made = Tokenizer(
+        tokenizers.models.WordPiece(
+            {word: number for number, word in enumerate(WORDS)},
+            unk_token="[UNK]",
+        )
+    )
+    made.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
+    return made
+
+
+def unigrams():
+    """Pieces across words, as Metaspace without splitting has them."""
+    pieces = ["<unk>", *WORDS[2:], "\u2581in\u2581May", "\u2581", "p"]
+    made = Tokenizer(
+        tokenizers.models.Unigram([(one, -1.0) for one in pieces], unk_id=0)
+    )
+    made.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(split=False)
+    return made
+
+
+def left_truncated():
+    made = word_pieces()
+    made.enable_truncation(3, direction="left")
+    return made
+
+
+@pytest.mark.parametrize("make", [word_pieces, unigrams, left_truncated])
+def test_a_static_embedder_is_its_tokenizer_whole(make, tmp_path):
+    """The oracle is `tokenizers`; the format is that of model2vec 0.10."""
+    judge, path = make(), tmp_path / "place"
+    rows = np.random.default_rng(0).normal(size=(4, WIDTH)).astype("float32")
+    size = judge.get_vocab_size()
+    mapping, scales = np.arange(size) % 4, np.linspace(0.5, 2, size)
+    path.mkdir()
+    judge.save(str(path / "tokenizer.json"))
+    safetensors.numpy.save_file(
+        {"embeddings": rows, "mapping": mapping, "weights": scales},
+        path / "model.safetensors",
+    )
+    module = "sentence_transformers.models.{}"
+    parts = [
+        {"path": folder, "type": module.format(kind)}
+        for kind, folder in (("StaticEmbedding", "."), ("Normalize", "1_N"))
+    ]
+    (path / "modules.json").write_text(json.dumps(parts))
+    table = rows[mapping] * scales[:, None]
+    ids = [judge.encode(one, add_special_tokens=False).ids for one in CASED]
+    expected = unit(
+        np.array([table[row].mean(0) if row else 0 * table[0] for row in ids])
+    )
+    loaded = models.load_embedder(path)
+    length = loaded.sequence_length
+    assert length == (3 if make is left_truncated else None)
+    found = [(loaded, path)]
+    for name, save in (
+        ("st", models.save_sentence_transformer),
+        ("saved", models.save_embedder),
+    ):
+        save(loaded.model, loaded.tokenizer, tmp_path / name, length)
+        found.append((models.load_embedder(tmp_path / name), tmp_path / name))
+    for one, place in found:
+        assert one.sequence_length == length
+        read = models.load_tokenizer(place)
+        for reader in (one.tokenizer, read):
+            vectors = tasks.embed_texts(one.model, CASED, reader, length)
+            assert_allclose(vectors, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize("precision", ["fp32", "int8"])

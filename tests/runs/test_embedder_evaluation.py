@@ -17,6 +17,7 @@ from helpers import read_events
 from kdkit import data
 from kdkit import export
 from kdkit import models
+from kdkit import tasks
 from kdkit.cli.main import main
 from kdkit.data.stored_texts import choose_texts
 from kdkit.data.stored_texts import store_texts
@@ -156,7 +157,9 @@ def test_pairs_are_measured_by_correlations(directory, vectors, folder, capsys):
         "task": "pairs",
         "split": "test",
         "examples": 6,
+        "sequence_length": LENGTH,
         "metrics": pytest.approx(expected, abs=1e-5),
+        "texts_cut": 0,
     }
     assert f"spearman: {expected['spearman']:.4f}" in text
 
@@ -194,6 +197,38 @@ def test_documents_are_ranked_for_queries(directory, vectors, folder, capsys):
     assert result["queries"] == "queries.tsv"
     assert result["examples"] == 5
     assert (result["num_documents"], result["unjudged_queries"]) == (6, 1)
+
+
+def test_prompts_and_similarity_are_followed(
+    embedder, read, folder, tmp_path, capsys
+):
+    conventions = models.Conventions(
+        {"query": "good ", "passage": "weak "}, similarity="manhattan"
+    )
+    models.save_embedder(
+        embedder, read, tmp_path / "place", LENGTH, conventions
+    )
+    result, text = evaluate(capsys, tmp_path / "place", *RETRIEVAL)
+    sides = [
+        tasks.embed_texts(embedder, [f"{prompt} {one}" for one in texts], read)
+        for prompt, texts in (("good", FIRST[:5]), ("weak", SECOND))
+    ]
+    distances = scipy.spatial.distance.cdist(*sides, "cityblock")
+    ranks = (distances < np.diagonal(distances)[:, None]).sum(axis=1)
+    assert result["metrics"]["ndcg@10"] == pytest.approx(
+        np.mean(1 / np.log2(ranks + 2))
+    )
+    assert "Before the texts: 'good ' and 'weak '. Compared by" in text
+    result, _ = evaluate(capsys, tmp_path / "place", *PAIRS)
+    assert "prompts" not in result
+
+
+@pytest.mark.usefixtures("loaded_once")
+def test_truncated_texts_are_counted(directory, folder, capsys):
+    write("target.txt", *SECOND[:-1], "a dull plot " * LENGTH)
+    result, text = evaluate(capsys, directory, *BITEXT)
+    assert result["texts_cut"] == 1
+    assert f"1 different texts were cut to {LENGTH} tokens." in text
 
 
 @pytest.mark.usefixtures("loaded_once")

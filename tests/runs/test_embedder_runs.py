@@ -116,6 +116,42 @@ def test_teacher_and_untouched_layers_are_measured(finished):
     assert set(end["best"]["student"]["metrics"]) == {"spearman", "pearson"}
 
 
+def test_a_dot_teachers_prompts_and_lengths_are_learned(
+    settings, teacher, tmp_path, caplog
+):
+    loaded = models.load_embedder(teacher)
+    model = models.make_embedder(
+        models.backbone_of(loaded.model), Pooling(normalize=False)
+    )
+    own = models.Conventions(
+        {"query": "the ", "corpus": "a "}, similarity="dot"
+    )
+    models.save_embedder(model, loaded.tokenizer, tmp_path / "dot", 32, own)
+    made = dataclasses.replace(
+        settings, teacher=str(tmp_path / "dot"), has_control=False
+    )
+    with pytest.raises(UsageError, match=r"compared by dot.*cosine.*--parity"):
+        distill(made, tmp_path / "cosine")
+    stages = RECIPES["sentence_embedding"].variant("mse").stages
+    made = dataclasses.replace(made, stages=stages)
+    with caplog.at_level(logging.INFO):
+        distill(override(made, ["stages.0.batch_size=16"]), tmp_path / "run")
+    assert f"up to {LENGTH} tokens, the teacher was made for 32" in caplog.text
+    assert models.load_embedder(tmp_path / "run").conventions == own
+    lengths = np.fromfile(tmp_path / "run/texts/train/lengths", "int32")
+    ids = np.fromfile(tmp_path / "run/texts/train/token_ids", "int32")
+    firsts = ids[np.cumsum(lengths) - lengths + 1][:4].tolist()
+    words = [loaded.tokenizer.token_to_id(one) for one in ("the", "a")]
+    assert firsts == 2 * words
+    task = kdkit.tasks.get_task(made.data.task)
+    pairs = task.load(made.data.dev_split)
+    sides = [vectors(tmp_path / "dot", list(side)) for side in pairs.texts]
+    expected = kdkit.tasks.pair_metrics(*sides, pairs.labels, "dot")
+    first = read_events(tmp_path / "run", "evaluation")[0]
+    assert first["arm"] == "teacher"
+    assert first["metrics"] == pytest.approx(expected, abs=1e-5)
+
+
 def test_the_cache_has_the_vectors_of_all_texts_once(finished):
     index = json.loads((finished / "teacher_cache" / "index.json").read_text())
     assert list(index["entries"]) == [TAP]

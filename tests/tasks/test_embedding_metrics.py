@@ -107,6 +107,29 @@ def test_rankings_are_measured_by_their_definitions(monkeypatch):
         assert value == pytest.approx(mean, abs=1e-6), name
 
 
+@pytest.mark.parametrize(
+    ("similarity", "nearest"),
+    [("cosine", 0), ("dot", 1), ("euclidean", 2), ("manhattan", 3)],
+)
+def test_an_embedders_own_similarity_decides(similarity, nearest):
+    query = [[1.0, 1.0]]
+    others = [[2.5, 2.5], [9.0, 1.0], [1.9, 1.6], [1.0, 2.4]]
+    scores = {
+        "cosine": [1.0, 0.7809, 0.9963, 0.9247],
+        "dot": [5.0, 10.0, 3.5, 3.4],
+        "euclidean": [-2.1213, -8.0, -1.0817, -1.4],
+        "manhattan": [-3.0, -8.0, -1.5, -1.4],
+    }[similarity]
+    numbers, values = tasks.nearest(query, others, 4, similarity)
+    assert numbers[0, 0] == nearest
+    np.testing.assert_allclose(values[0], np.take(scores, numbers[0]), 1e-3)
+    judged = {0: {nearest: 1}}
+    metrics = tasks.retrieval_metrics(query, others, judged, similarity)
+    assert metrics["recall@1"] == 1
+    metrics = tasks.pair_metrics(query * 4, others, scores, similarity)
+    assert metrics["pearson"] == pytest.approx(1)
+
+
 @pytest.mark.parametrize("num_documents", [1, 2])
 def test_few_documents_are_ranked(num_documents):
     documents = np.eye(2)[:num_documents]

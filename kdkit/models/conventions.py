@@ -1,0 +1,127 @@
+"""The prompts and the similarity of an embedder, without Keras.
+
+`config_sentence_transformers.json` contains them, in directories of
+sentence-transformers and in kdkit's.
+"""
+
+import dataclasses
+import json
+import pathlib
+
+from kdkit.errors import UsageError
+from kdkit.errors import shortened
+from kdkit.io.files import write_text
+from kdkit.io.reading import read_json
+from kdkit.models.places import ARMS
+from kdkit.models.places import SETTINGS
+
+COSINE, DOT, MANHATTAN = "cosine", "dot", "manhattan"
+SIMILARITIES = (COSINE, DOT, "euclidean", MANHATTAN)
+# The names of a role's prompt in the file; the first one counts.
+ROLES = {"query": ("query",), "document": ("document", "passage", "corpus")}
+
+
+@dataclasses.dataclass(frozen=True)
+class Conventions:
+    """What comes before an embedder's texts, and how its vectors are compared.
+
+    Args:
+        prompts: dict from a name to the text that is put before a text. The
+            roles are `"query"` and `"document"`, whose other names are
+            `"passage"` and `"corpus"`. Defaults to no prompts.
+        default_prompt_name: string or `None`. The prompt of texts that are
+            neither queries nor documents. Defaults to `None`, no prompt.
+        similarity: string. `"cosine"`, `"dot"`, or the negative distance
+            `"euclidean"` or `"manhattan"`. Defaults to `"cosine"`.
+
+    Raises:
+        UsageError: (a `ValueError`) for an unknown similarity, or a default
+            prompt that is missing.
+
+    >>> Conventions({"query": "query: "}).prompt("query")
+    'query: '
+    """
+
+    prompts: dict[str, str] = dataclasses.field(default_factory=dict)
+    default_prompt_name: str | None = None
+    similarity: str = COSINE
+
+    def __post_init__(self):
+        if self.similarity not in SIMILARITIES:
+            raise UsageError(
+                "Unknown similarity of an embedder (similarity_fn_name). "
+                f"Expected one of {SIMILARITIES}. Received: "
+                f"{shortened(self.similarity)}. Use another model."
+            )
+        known = (None, *ROLES, *self.prompts)
+        if self.default_prompt_name not in known:
+            raise UsageError(
+                "An embedder's default_prompt_name is none of its prompts. "
+                f"Expected one of {sorted(self.prompts)}. Received: "
+                f"{shortened(self.default_prompt_name)}. Correct {SETTINGS}."
+            )
+
+    def prompt(self, role: str | None = None) -> str:
+        """Returns the prompt of a role, empty if there is none.
+
+        Args:
+            role: string. `"query"` or `"document"`; or `None` for other texts,
+                which have the default prompt.
+        """
+        names = ROLES.get(role, (self.default_prompt_name,))
+        return next(filter(None, map(self.prompts.get, names)), "")
+
+    @property
+    def training_prompts(self) -> tuple[str, ...]:
+        """The prompts of texts to learn from, which these have in turn.
+
+        Without a default prompt, each text is a query or a document.
+        """
+        if self.default_prompt_name is not None:
+            return (self.prompt(),)
+        return tuple(dict.fromkeys(map(self.prompt, ROLES)))
+
+    def save(self, directory) -> None:
+        """Writes the conventions into a directory.
+
+        Args:
+            directory: path.
+        """
+        values = dataclasses.asdict(self)
+        values["similarity_fn_name"] = values.pop("similarity")
+        text = json.dumps(values, ensure_ascii=False, indent=2)
+        write_text(pathlib.Path(directory, SETTINGS), f"{text}\n")
+
+
+PLAIN = Conventions()
+
+
+def conventions_at(source) -> Conventions:
+    """Returns the conventions of a saved embedder.
+
+    Args:
+        source: string or path, as in `kdkit.models.load_embedder`.
+
+    Raises:
+        UsageError: (a `ValueError`) if kdkit does not know them.
+    """
+    for folder in (source, *(pathlib.Path(source, arm) for arm in ARMS)):
+        file = pathlib.Path(folder, SETTINGS)
+        if file.is_file():
+            found = read_json(file, "a model's settings", _problem)
+            return Conventions(
+                found.get("prompts") or {},
+                found.get("default_prompt_name"),
+                found.get("similarity_fn_name") or COSINE,
+            )
+    return PLAIN
+
+
+def _problem(settings):
+    """The error in a file of settings, or `None`."""
+    prompts = settings.get("prompts") or {}
+    if not isinstance(prompts, dict) or not all(
+        isinstance(prompt, str | None) for prompt in prompts.values()
+    ):
+        return "expected strings as 'prompts'"
+    return None
