@@ -14,10 +14,10 @@ from kdkit.cli.choosing import DEPTHS
 from kdkit.cli.choosing import POSITIONS
 from kdkit.cli.choosing import saved_size
 from kdkit.models.places import is_encoder_alone
-from kdkit.runs.directory import CONFIG
-from kdkit.runs.directory import RunDirectory
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import exported_files
+from kdkit.runs.directory import CONFIG
+from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import is_finished
 from kdkit.runs.directory import read_settings
 from kdkit.runs.events import Epoch
