@@ -10,6 +10,7 @@ import shlex
 import subprocess
 import sys
 import time
+import warnings
 
 from kdkit import models
 from kdkit.backends import need_tensorflow
@@ -97,12 +98,12 @@ class RunDirectory:
         """Logs an event of a verb that reads the run, if the disk lets it.
 
         Returns:
-            Whether it is logged. If not, the reason is printed.
+            Whether it is logged. If not, the reason is a warning.
         """
         try:
             self.log(event)
         except (OSError, RunError) as error:  # such as a read-only disk
-            print(f"Not logged in the run: {error}", file=sys.stderr)
+            warnings.warn(f"Not logged in the run: {error}", stacklevel=2)
             return False
         return True
 

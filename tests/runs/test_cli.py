@@ -377,14 +377,14 @@ def test_verbs_that_only_read_accept_a_read_only_run(
             folder.chmod(0o555)
             stack.callback(folder.chmod, 0o755)
         before = faults.everything(run)
-        assert main(["evaluate", str(run)]) == 0
-        assert "Not logged in the run" in capsys.readouterr().err
+        with pytest.warns(UserWarning, match="Not logged in the run"):
+            assert main(["evaluate", str(run)]) == 0
         file = run / "exports" / "student-fp32.tflite"
         quick = ["--runs", "1", "--warmup", "0"]
-        assert main(["benchmark", str(file), *quick]) == 0
-        captured = capsys.readouterr()
-        assert "median_ms" in last_json(captured.out)["results"][0]
-        assert "Not logged in the run" in captured.err
+        with pytest.warns(UserWarning, match="Not logged in the run"):
+            assert main(["benchmark", str(file), *quick]) == 0
+        (result,) = last_json(capsys.readouterr().out)["results"]
+        assert result["median_ms"] > 0
         assert main(["report", str(run), str(run)]) == 0
         assert f"{run} is read-only" in capsys.readouterr().out
         assert faults.everything(run) == before
