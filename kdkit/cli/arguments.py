@@ -251,7 +251,7 @@ class Call:
             for name in ("text_column", "label_column"):
                 options.pop(name, None)
             if inputs is None:
-                for name in ("data_dir", "regression"):
+                for name in ("data_dir", "labels", "regression"):
                     options.pop(name, None)
                 return ["--task", GENERATED]
             for name, columns in self._tables.items():

@@ -203,10 +203,9 @@ def benchmark_files(options) -> None:
         if place.run is not None:
             fields = dataclasses.asdict(report)
             fields["file"] = os.path.relpath(file.resolve(), place.run.path)
-            place.run.log(Latency(**fields))
-    for file, place in zip(files, places, strict=True):
-        if place.run is not None and (file.parent / CARD).is_file():
-            write_card(file.parent, read_run(place.run.path), place.arm)
+            is_logged = place.run.note(Latency(**fields))
+            if is_logged and (file.parent / CARD).is_file():
+                write_card(file.parent, read_run(place.run.path), place.arm)
     print(
         json.dumps(
             {

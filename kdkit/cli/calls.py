@@ -47,6 +47,7 @@ def distill(
     data_dir=None,
     text_column=None,
     label_column=None,
+    labels=None,
     regression=False,
     control=False,
     epochs=None,
@@ -93,6 +94,9 @@ def distill(
             a table or a data frame with the texts. Optional.
         label_column: string. The column of a table or a data frame with the
             labels. Optional.
+        labels: list of the labels in a table, in the order of the teacher's
+            classes. For a teacher whose classes are `LABEL_0` and so on, or
+            have other names. Optional.
         regression: bool. Whether the labels are scores. Defaults to `False`.
         control: bool. Whether to train the same student without a teacher, too.
             Defaults to `False`.
@@ -145,6 +149,7 @@ def distill(
         "data_dir": data_dir,
         "text_column": text_column,
         "label_column": label_column,
+        "labels": labels,
         "regression": regression,
         "control": control,
         "epochs": epochs,

@@ -99,7 +99,7 @@ WIDTHS = ("hidden_dim", "hidden_size", "dim")
 # Options that have no meaning for sentence encoders.
 FOREIGN = (
     *("encoder", "teacher_weights", "pretrained", "general", "stages"),
-    *("corpus", "held_out", "train", "test", "regression"),
+    *("corpus", "held_out", "train", "test", "labels", "regression"),
     *("word_vectors", "teacher_file", "quantize", "decoder"),
     *("task_text", "task_held_out"),
     *names_in(TransferOptions, BenchmarkTextOptions, SentenceOptions),

@@ -41,7 +41,6 @@ example:
 import contextlib
 import dataclasses
 import pathlib
-import sys
 
 from kdkit.cli.embedder_evaluation import EmbeddingOptions
 from kdkit.cli.embedder_evaluation import is_about_embeddings
@@ -62,7 +61,6 @@ from kdkit.cli.text_evaluation import is_about_sentences
 from kdkit.cli.text_evaluation import is_about_text
 from kdkit.cli.text_evaluation import open_on_sentences
 from kdkit.cli.text_evaluation import open_on_text
-from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.runs import inputs
 from kdkit.runs.events import Measurement
@@ -124,10 +122,7 @@ def measure_and_note(options) -> dict:
             noted["rows_digest"] = rows
         if model.model is None:
             noted["file"] = pathlib.Path(options.model).name
-        try:
-            model.run.log(Measurement(**noted))
-        except (OSError, RunError) as error:  # such as a full disk
-            print(f"Not logged in the run: {error}.", file=sys.stderr)
+        model.run.note(Measurement(**noted))
     return result
 
 

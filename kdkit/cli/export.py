@@ -414,7 +414,7 @@ def _note(place, report, metrics=None, **noted):
         event["file"] = os.path.relpath(path, place.run.path)
         if path.is_file():
             event["file_digest"] = digest(path)
-        place.run.log(Export(arm=place.arm, **event))
+        place.run.note(Export(arm=place.arm, **event))
 
 
 def _output_directory(place, options):

@@ -92,6 +92,12 @@ class TableOptions:
     label_column: str | None = option(
         "the column with the labels", metavar="COLUMN"
     )
+    labels: list[str] | None = option(
+        "the labels in the order of the teacher's classes. For a teacher whose "
+        "classes are LABEL_0 and so on, or have other names than your labels.",
+        metavar="NAME",
+        pages=TASK,
+    )
     regression: bool = option(
         "labels are scores, not classes",
         default=False,

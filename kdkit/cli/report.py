@@ -107,9 +107,13 @@ def run(options):
         all_records += found
         directories += [] if is_file else found
         for records in found:
-            page = None if is_file else pathlib.Path(place, "report.html")
+            page = None
             if options.pages is not None:
                 page = pathlib.Path(options.pages, f"{records.label}.html")
+            elif os.access(place, os.W_OK) and not is_file:
+                page = pathlib.Path(place, "report.html")
+            elif not is_file:
+                print(f"{place} is read-only. For its page: --pages DIR")
             pages.append(page)
     if options.pages is not None and len(set(pages)) < len(pages):
         raise UsageError(
@@ -128,8 +132,9 @@ def run(options):
             print(f"Written: {page}")
     if len(directories) > 1:
         folder = pathlib.Path(options.pages or directories[0].run_dir)
-        page = write_comparison(directories, folder / "comparison.html")
-        print(f"Written: {page}")
+        if os.access(folder, os.W_OK):
+            page = write_comparison(directories, folder / "comparison.html")
+            print(f"Written: {page}")
     if options.markdown:
         replace_results(options.markdown, markdown_results(all_records))
         print(f"Written: {options.markdown}")

@@ -164,6 +164,7 @@ def chosen_task(options) -> Task:
             *(getattr(options, name) for name in FILES),
             text_column=options.text_column,
             label_column=options.label_column,
+            labels=options.labels,
             regression=options.regression,
             teacher=teacher,
         )
@@ -278,7 +279,7 @@ def _measured_tables(place, options, data):
     """The task of tables that options name, with what the run knows of it."""
     columns = [getattr(options, name) for name in COLUMNS]
     is_of_run = data is not None and data.table is not None
-    if is_of_run and columns == [None, None] and options.task is None:
+    if is_of_run and not any((*columns, options.task, options.labels)):
         files = {
             name: str(pathlib.Path(path).resolve())
             for name in FILES

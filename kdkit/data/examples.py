@@ -82,16 +82,20 @@ def label_parser(words, separator=None):
 
     >>> label_parser(("bad", "good"))("good")
     1
+    >>> label_parser(("0", "1"))("1.0")
+    1
     >>> label_parser(("joy", "fear", "anger"), ",")("anger, joy")
     array([1, 0, 1], dtype=int32)
     """
     if words is None:
         return _parse_score
-    numbers = {word: number for number, word in enumerate(words)}
+    numbers = {label_value(word): number for number, word in enumerate(words)}
+    numbers |= {word: number for number, word in enumerate(words)}
 
     def parse_word(text):
+        word = text.strip()
         try:
-            return numbers[text.strip()]
+            return numbers[word if word in numbers else label_value(word)]
         except KeyError:
             raise UsageError(
                 f"unknown label. Expected one of {shortened(words)}. "
@@ -106,6 +110,22 @@ def label_parser(words, separator=None):
         return present
 
     return parse_word if separator is None else parse_words
+
+
+def label_value(word: str) -> str | float:
+    """Returns the number in a label, or its word, to compare two spellings.
+
+    Args:
+        word: string. The text of a label.
+
+    >>> label_value("1.0") == label_value("1")
+    True
+    """
+    try:
+        value = float(word)
+    except ValueError:
+        return word
+    return value if math.isfinite(value) else word
 
 
 def read_label_words(path, least: int = 1) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ import numpy as np
 
 from kdkit.data.examples import Examples
 from kdkit.data.examples import label_parser
+from kdkit.data.examples import label_value
 from kdkit.data.examples import raise_problems
 from kdkit.data.tables import DATASET_STATE
 from kdkit.data.tables import Row
@@ -27,10 +28,11 @@ DEV_SHARE = 0.1
 MOST_NUMBERS = 20  # different numbers in a label column without --regression
 MOST_LABELS = 1000
 NO_PUNCTUATION = str.maketrans("", "", PUNCTUATION)
+TRUTHS = ("true", "false")
 LEAST_ROWS = 20  # with fewer, each row may have its own label
 REGRESSION = (
-    "Pass --regression for scores (Python: regression=True), or name another "
-    "--label-column."
+    "Pass --regression for scores (Python: regression=True), list the classes "
+    "with --labels, or name another --label-column."
 )
 DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
 
@@ -52,6 +54,7 @@ class LabeledTable:
             the label column.
         labels: tuple of the words in the label column, in the order of the
             class numbers; `None` for scores, and until `completed` finds them.
+            Spellings of one number, such as 1 and 1.0, are one label.
         class_names: tuple of the classes' names, if they are not `labels`.
         regression: bool. Whether labels are scores.
         metrics: tuple of strings. The first one chooses models; empty for the
@@ -92,7 +95,7 @@ class LabeledTable:
                 f"{list(self.labels)} and regression=true. Remove one of them."
             )
         if self.labels is not None and (
-            len(set(self.labels)) < max(2, len(self.labels))
+            len(set(map(label_value, self.labels))) < max(2, len(self.labels))
         ):
             problems.append(
                 "Expected at least two different labels. Received: labels="
@@ -161,7 +164,7 @@ class LabeledTable:
 
         Args:
             names: iterable of strings, the names of a teacher's classes in
-                their order, or `None`. They order the labels.
+                their order, or `None`. They order labels that are not listed.
 
         Raises:
             UsageError: with all mistakes in all files.
@@ -173,12 +176,10 @@ class LabeledTable:
                 with check():
                     self._require_numbers()
                     files = self.files
-            elif self.labels is None:
+            else:
+                table = dataclasses.replace(self, labels=None)
                 with check():
-                    labels, class_names = self._found_labels(names)
-                    table = dataclasses.replace(
-                        self, labels=labels, class_names=class_names
-                    )
+                    table = self._with_labels(names)
             for split in files:
                 with check():
                     table.read_file(split)
@@ -284,20 +285,29 @@ class LabeledTable:
                 "name another --label-column."
             )
 
-    def _found_labels(self, names):
-        """The labels in the order of the classes, and the classes' names."""
+    def _with_labels(self, names):
+        """The table with its labels in the order of the classes."""
         split = next(iter(self.files))
         path = self._path(split)
-        rows, _ = self._rows(split)
-        words = collections.Counter(
-            row.cells[-1] for row in rows if row.cells and row.cells[-1]
+        rows, has_labels = self._rows(split)
+        words = _one_spelling(
+            row.cells[-1] for row in rows if has_labels and row.cells
         )
-        known = open_table(path).class_names.get(self.label_column)
+        known, is_listed = self.labels, self.labels is not None
+        if is_listed:
+            _require_listed(path, words, known)
+        else:
+            known = open_table(path).class_names.get(self.label_column)
         if known is None:
+            if len(words) < 2 and any(row.problem for row in rows):
+                return self  # `completed` reports the rows
             self._require_classes(path, words, len(rows))
+        labels, class_names = known or words, None
         if names is not None:
-            return _as_names(path, known or _in_order(words), tuple(names))
-        return known or _in_order(words), None
+            labels, class_names = _as_names(
+                path, labels, tuple(names), is_listed
+            )
+        return dataclasses.replace(self, labels=labels, class_names=class_names)
 
     def _require_classes(self, path, words, num_rows):
         """Rejects a label column with scores, numbers of rows or texts."""
@@ -307,6 +317,14 @@ class LabeledTable:
                 f"{where} has {'no label' if not words else 'one label'}"
                 f"{''.join(f' alone, {word!r}' for word in words)}. Expected "
                 "at least two different labels. Name another --label-column."
+            )
+        truths = [word for word in words if word.casefold() in TRUTHS]
+        digits = [word for word in words if label_value(word) in (0, 1)]
+        if truths and digits:
+            raise UsageError(
+                f"{where} has {_listed(truths)} and {_listed(digits)}. "
+                "Expected one spelling for each label. Write true and false, "
+                "or 1 and 0, in all rows."
             )
         numbers = _numbers(words)
         advice = REGRESSION
@@ -323,12 +341,12 @@ class LabeledTable:
             if not is_numbered and (
                 is_mostly_different
                 or len(words) > MOST_NUMBERS
-                or (has_fractions and len(words) > num_rows / 2)
+                or has_fractions
             ):
                 raise UsageError(
                     f"{where} has {len(words)} different numbers in {num_rows} "
                     f"rows, from {numbers[0]:g} to {numbers[-1]:g}. Expected "
-                    f"labels of few classes. {advice}"
+                    f"whole numbers of few classes. {advice}"
                 )
         if is_mostly_different or len(words) > MOST_LABELS:
             raise UsageError(
@@ -364,22 +382,49 @@ def _in_order(words):
     return tuple(sorted(words))
 
 
-def _as_names(path, words, names):
-    """Labels in the order of a teacher's names, and other names or `None`."""
-    for same in (str, _plain):
+def _one_spelling(words):
+    """The labels in order, each number in its shortest spelling."""
+    ordered = sorted({*words} - {""}, key=lambda word: (-len(word), word))
+    return _in_order({label_value(word): word for word in ordered}.values())
+
+
+def _listed(words):
+    return ", ".join(map(repr, words[:20]))
+
+
+def _require_listed(path, words, listed):
+    """Rejects labels in a file that the user has not listed."""
+    if not set(map(label_value, words)) <= set(map(label_value, listed)):
+        raise UsageError(
+            f"The labels in {path} are not the listed ones. Expected "
+            f"{_listed(listed)}. Received: {_listed(words)}. Pass --labels "
+            "with each of them, in the order of the teacher's classes."
+        )
+
+
+def _as_names(path, words, names, is_listed):
+    """Labels in the order of a teacher's names, and other names or `None`.
+
+    Listed labels stay in their order.
+    """
+    for same in (label_value, _plain):
         found = {same(word): word for word in words}
+        theirs = {same(name): name for name in names}
         if len(found) == len(words) == len(names) and (
-            found.keys() == set(map(same, names))
+            found.keys() == theirs.keys()
         ):
-            labels = tuple(found[same(name)] for name in names)
-            return labels, None if labels == names else names
-    if _numbers(words) == list(range(len(names))):
-        return _in_order(words), names
+            if not is_listed:
+                words = tuple(found[same(name)] for name in names)
+            names = tuple(theirs[same(word)] for word in words)
+            return words, None if words == names else names
+    is_numbered = _numbers(words) == list(range(len(words)))
+    if len(words) == len(names) and (is_listed or is_numbered):
+        return words if is_listed else _in_order(words), names
     raise UsageError(
         f"The labels in {path} are not the teacher's classes. Expected "
-        f"{', '.join(map(repr, names))}. Received: "
-        f"{', '.join(map(repr, words[:20]))}. Use a teacher of these labels, "
-        "or rename the labels."
+        f"{', '.join(map(repr, names))}. Received: {_listed(words)}. Pass "
+        "--labels with a label for each of these classes, in their order, or "
+        "use a teacher of these labels."
     )
 
 

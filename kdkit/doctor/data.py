@@ -1,5 +1,7 @@
 """Checks of the training data: lengths and labels."""
 
+import collections
+
 import numpy as np
 
 from kdkit.data import Examples
@@ -21,6 +23,7 @@ from kdkit.tasks import Task
 LENGTHS = "lengths"
 BALANCE = "class balance"
 NOTED, WARNED = 0.01, 0.1  # shares of truncated examples
+SHORTEST = 32  # tokens; files of a smaller length are hardly faster
 RARE = 0.02  # share of examples below which a class is hard to learn
 SHOWN = 6
 
@@ -46,7 +49,17 @@ def lengths_cut(splits: dict, option: str, check: str = LENGTHS) -> Finding:
     longest = max(int(encoded.lengths.max()) for encoded in splits.values())
     found = f"Cut to {length} tokens: {', '.join(parts)}."
     if not highest:
-        return Finding(check, OK, f"{found} The longest has {longest} tokens.")
+        found += f" The longest has {longest} tokens."
+        shorter = max(SHORTEST, 1 << (longest - 1).bit_length())
+        if shorter >= length:
+            return Finding(check, OK, found)
+        return Finding(
+            check,
+            NOTE,
+            found,
+            f"Exported files pad each text to {length} tokens. For faster "
+            f"files: {option}{shorter}",
+        )
     return _share_finding(check, highest, found, option, length)
 
 
@@ -116,12 +129,21 @@ def class_balance(task: Task, labels, check: str = BALANCE) -> Finding:
         shown = [*shown[: SHOWN - 1], "…", shown[-1]]
     found = f"Of {total} labels: {', '.join(shown)}."
     absent = [names[i] for i in order if not counts[i]]
+    spelled = collections.Counter(map(str.casefold, names))
+    alike = [names[i] for i in order if spelled[names[i].casefold()] > 1]
     if np.count_nonzero(counts) < 2 and len(names) > 1:
         return Finding(
             check,
             RUINS,
             f"{found} There is only one class to learn.",
             "Check the labels in the training file.",
+        )
+    if alike:
+        return Finding(
+            check,
+            WARNING,
+            f"{found} Classes that differ only in case: {_listed(alike)}.",
+            "If they are one class, write its label in one way.",
         )
     if absent:
         return Finding(

@@ -38,6 +38,7 @@ from kdkit.doctor.text_examination import examine_text_words
 from kdkit.models import LoadedModel
 from kdkit.models import architecture
 from kdkit.models import backbone_of
+from kdkit.models import class_names_at
 from kdkit.models import num_positions
 from kdkit.models import untrained_head
 from kdkit.recipes.stages import Stage
@@ -445,7 +446,9 @@ def _examine_dev(subject, number, dev, constant, which, findings):
     )
     if logits.shape[-1] > 1 and np.isfinite(logits).all():
         findings.add(teacher_logits(logits, f"teacher{which} logits"))
-    findings.add(_order(task, dev, logits, f"label order{which}"))
+    words = _words_to_list(subject, number)
+    check = f"label order{which}"
+    findings.add(_order(task, dev, logits, check, words=words))
     stream = BatchStream(dev, Buckets(BATCH_SIZE, num_buckets=1))
     batch = next(iter(stream.evaluation()))
     findings.add(
@@ -465,10 +468,20 @@ def _examine_train(subject, number, train, dev, which, findings):
     )
     logits = predict_logits(subject.forwards[number], encoded)
     check = f"label order of train{which}"
-    findings.add(_order(subject.task, encoded, logits, check, TRAIN_ADVICE))
+    advice = {"advice": TRAIN_ADVICE}
+    if any(one.check == f"label order{which}" for one in findings.ruinous):
+        advice = {"words": _words_to_list(subject, number)}  # as for dev
+    findings.add(_order(subject.task, encoded, logits, check, **advice))
 
 
-def _order(task, encoded, logits, check, *advice):
+def _words_to_list(subject, number):
+    """The labels of an own table, if the teacher's classes have no names."""
+    table = subject.task.table
+    names = class_names_at(subject.places[number])
+    return table.labels if table is not None and names is None else None
+
+
+def _order(task, encoded, logits, check, **advice):
     """Checks whether another class order explains the logits better."""
     if not isinstance(task.kind, SingleLabel) or not np.isfinite(logits).all():
         return None
@@ -477,5 +490,5 @@ def _order(task, encoded, logits, check, *advice):
         np.asarray(encoded.targets),
         task.kind.predict(logits),
         check,
-        *advice,
+        **advice,
     )

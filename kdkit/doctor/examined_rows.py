@@ -187,7 +187,8 @@ def examine_lengths(settings, train, dev, findings: Findings) -> None:
         findings: `Findings` to append to.
     """
     splits = {"train": train, settings.data.dev_split: dev}
-    findings.add(lengths_cut(splits, DATA_LENGTH))
+    option = "--max-length " if settings.corpus is None else DATA_LENGTH
+    findings.add(lengths_cut(splits, option))
 
 
 def examine_words(splits: dict, tokenizer, findings: Findings) -> None:

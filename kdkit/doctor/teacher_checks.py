@@ -1,5 +1,6 @@
 """Checks of a teacher: accuracy, label order, logits, determinism."""
 
+import shlex
 import zlib
 
 import keras
@@ -141,9 +142,9 @@ def _found(baseline, level, is_by_word, task):
 
 LABEL_ORDER_CHECK = "label order"
 ADVICE = (
-    "List the classes in the teacher's order, class 0 first: as labels in a "
-    "task's TOML file, or in labels.txt. Or reorder the teacher's last layer, "
-    "or fine-tune a teacher on this data."
+    "Pass your table with --train, and its labels in the teacher's order with "
+    "--labels. Or correct id2label in the teacher's config.json, reorder its "
+    "last layer, or fine-tune a teacher on this data."
 )
 LEAST_GAIN = 0.1  # in accuracy; below it, the order is not the problem
 LEAST_ROWS = 10  # fewer may all be wrong by chance
@@ -156,6 +157,7 @@ def label_order(
     predictions: np.ndarray,
     check: str = LABEL_ORDER_CHECK,
     advice: str = ADVICE,
+    words: tuple[str, ...] | None = None,
 ) -> Finding:
     """Looks for a class order that explains a low accuracy.
 
@@ -172,6 +174,9 @@ def label_order(
         check: string, as in `Finding`. Defaults to `"label order"`.
         advice: string, as in `Finding`, if another order is better. Defaults
             to the advice for a wrong teacher.
+        words: tuple of strings or `None`. The labels in the data by their
+            numbers, if the advice is to list them with --labels. Defaults to
+            `None`.
 
     >>> label_order(("bad", "good"), np.arange(40) % 2, 1 - np.arange(40) % 2)
     Finding(check='label order', outcome='ruins the run', ...
@@ -207,6 +212,12 @@ def label_order(
         for their, our in enumerate(order)
         if their != our and their in predictions
     )
+    if words is not None:
+        listed = shlex.join(words[our] for our in order)
+        advice = (
+            "List the labels in the teacher's order (as labels in a TOML "
+            f"file): --labels {listed}"
+        )
     return Finding(
         check,
         RUINS,

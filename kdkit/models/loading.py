@@ -493,9 +493,12 @@ def require_num_classes(received, head, source):
         UsageError: (a `ValueError`) if the numbers differ.
     """
     if received not in (None, head.num_classes):
+        names = head.class_names
+        listed = "" if names is None else f", {shortened(', '.join(names))}"
         raise UsageError(
             f"The model in {source} has {received} classes. The task has "
-            f"{head.num_classes}. Use a model that was fine-tuned on this task."
+            f"{head.num_classes}{listed}. Use a model that was fine-tuned on "
+            "this task."
         )
 
 

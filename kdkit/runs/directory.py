@@ -10,10 +10,12 @@ import shlex
 import subprocess
 import sys
 import time
+import warnings
 
 from kdkit import models
 from kdkit.backends import need_tensorflow
 from kdkit.backends import tf
+from kdkit.errors import RunError
 from kdkit.errors import UsageError
 from kdkit.errors import printable
 from kdkit.errors import shortened
@@ -91,6 +93,19 @@ class RunDirectory:
         now = time.time()
         fields = {"event": event.kind, "time": now, **event.to_dict()}
         append_line(self.path / EVENTS, json.dumps(with_own_digest(fields)))
+
+    def note(self, event: Event) -> bool:
+        """Logs an event of a verb that reads the run, if the disk lets it.
+
+        Returns:
+            Whether it is logged. If not, the reason is a warning.
+        """
+        try:
+            self.log(event)
+        except (OSError, RunError) as error:  # such as a read-only disk
+            warnings.warn(f"Not logged in the run: {error}", stacklevel=2)
+            return False
+        return True
 
     def events(self, kind: type[Event] | None = None) -> list:
         """Returns the logged events of one kind, oldest first.

@@ -440,3 +440,92 @@ def test_scores_with_decimal_commas_are_no_classes(tmp_path):
     table.write_text("\n".join(["text;score", *rows]))
     with pytest.raises(UsageError, match="Write a decimal point"):
         tasks.from_table(train=table, text_column="text", label_column="score")
+
+
+def test_equal_numbers_are_one_label(tmp_path):
+    """pandas writes 0 and 1 as 0.0 and 1.0 if a value is missing."""
+    words = ["0", "1.0", "0.0", "1"]
+    train = write(tmp_path / "a.csv", many(40, lambda n: words[n % 4]))
+    test = write(tmp_path / "b.csv", many(4, lambda n: n % 2 + 0.0))
+    task = tasks.from_table(train, test=test, **COLUMNS)
+    assert task.class_names == ("0", "1")
+    assert np.bincount(task.load("train").labels).tolist() == [18, 18]
+    assert task.load("test").labels.tolist() == [0, 1, 0, 1]
+    with pytest.raises(UsageError, match="at least two different labels"):
+        tasks.from_table(train, **COLUMNS, labels=["1", "1.0"])
+
+
+@pytest.mark.parametrize("truths", [("true", "false"), ("True", "False")])
+def test_true_and_1_are_not_two_labels(truths, tmp_path):
+    words = (*truths, "1", "0")
+    table = write(tmp_path / "a.csv", many(40, lambda n: words[n % 4]))
+    said = f"has '{truths[1]}', '{truths[0]}' and '0', '1'. Expected one"
+    with pytest.raises(UsageError, match=said):
+        tasks.from_table(table, **COLUMNS)
+    train = write(tmp_path / "train.csv", many(40, lambda n: truths[n % 2]))
+    dev = write(tmp_path / "dev.csv", many(40, lambda n: n % 2))
+    with pytest.raises(UsageError, match=f"{truths[0]}'\\). Received: '0'"):
+        tasks.from_table(train, dev, **COLUMNS)
+
+
+def test_fractions_are_no_classes(tmp_path):
+    table = write(tmp_path / "a.csv", many(40, lambda n: (0.9, 0.5)[n % 2]))
+    said = "2 different numbers in 40 rows, from 0.5 to 0.9.*--regression"
+    with pytest.raises(UsageError, match=said):
+        tasks.from_table(table, **COLUMNS)
+    task = tasks.from_table(table, **COLUMNS, labels=["0.9", "0.5"])
+    assert task.load("train").labels.tolist()[:2] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "class_names"),
+    [
+        (None, ["pos", "neg"], ("pos", "neg")),
+        (["LABEL_0", "LABEL_1"], ["pos", "neg"], ("pos", "neg")),
+        (["POSITIVE", "NEGATIVE"], ["pos", "neg"], ("POSITIVE", "NEGATIVE")),
+        (["Neg", "pos"], ["pos", "neg"], ("pos", "Neg")),
+    ],
+)
+def test_listed_labels_name_the_teachers_classes(
+    names, labels, class_names, tmp_path
+):
+    table = write(tmp_path / "a.csv", many(9, lambda n: ["neg", "pos"][n % 2]))
+    config = {
+        "architectures": ["BertForSequenceClassification"],
+        "id2label": dict(enumerate(names or ())),
+    }
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    teacher = None if names is None else tmp_path
+    task = tasks.from_table(table, **COLUMNS, teacher=teacher, labels=labels)
+    assert task.class_names == class_names
+    assert task.table.labels == tuple(labels)
+    assert task.load("train").labels[0] == 1  # neg
+
+
+@pytest.mark.parametrize(
+    ("labels", "said"),
+    [
+        (["bad", "good"], "Expected 'bad', 'good'. Received: 'neg', 'pos'."),
+        (
+            ["pos", "neg", "other"],
+            "Expected 'POSITIVE', 'NEGATIVE'. Received: 'pos', 'neg', 'other'.",
+        ),
+    ],
+)
+def test_other_labels_or_a_wrong_number_are_listed(labels, said, tmp_path):
+    table = write(tmp_path / "a.csv", many(9, lambda n: ["neg", "pos"][n % 2]))
+    names = {"classes": ["POSITIVE", "NEGATIVE"]}
+    (tmp_path / "labels.json").write_text(json.dumps(names))
+    with pytest.raises(UsageError, match=said) as raised:
+        tasks.from_table(table, **COLUMNS, teacher=tmp_path, labels=labels)
+    assert len(str(raised.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize("text", [b"a", ["a", "b"]], ids=["binary", "lists"])
+def test_cells_without_text_do_not_hide_their_labels(text, tmp_path):
+    path = tmp_path / "a.parquet"
+    rows = {"review": [text] * 9, "sentiment": [0, 1, 0] * 3}
+    pa.parquet.write_table(pa.table(rows), path)
+    with pytest.raises(UsageError, match="row 1: expected a text") as raised:
+        tasks.from_table(path, **COLUMNS)
+    assert "no label" not in str(raised.value)

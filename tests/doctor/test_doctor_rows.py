@@ -53,6 +53,21 @@ def test_rows_that_are_cut_are_counted(cut, outcome):
     assert ("--set length=16" in finding.advice) == (outcome in (NOTE, WARNING))
 
 
+@pytest.mark.parametrize(
+    ("longest", "length", "advice"),
+    [(57, 128, "--max-length 64"), (65, 128, ""), (5, 32, ""), (5, 64, "32")],
+)
+def test_a_length_that_pads_files_for_nothing_is_a_note(
+    longest, length, advice
+):
+    rows = Encoded(10, 0)
+    rows.lengths[3] = longest
+    rows.sequence_length = length
+    finding = doctor.lengths_cut({"train": rows}, "--max-length ")
+    assert finding.outcome == (NOTE if advice else OK)
+    assert finding.advice.endswith(advice)
+
+
 def test_sentences_that_are_cut_are_counted():
     finding = doctor.texts_too_long(
         "teacher", [3, 3, 7, 4], 8, "tokens", "--set length="
@@ -76,6 +91,14 @@ def test_names_of_classes_are_shown_and_not_obeyed():
     )
     assert file.getvalue().count(r"neg\x1b]0;PWNED\x1b") == 2
     assert "\x1b" not in file.getvalue()
+
+
+def test_labels_that_differ_in_case_are_reported():
+    kind = SingleLabel(("Pos", "neg", "pos"))
+    task = dataclasses.replace(get_task("sst2"), kind=kind)
+    finding = doctor.class_balance(task, np.array([0, 1, 1, 2, 2, 2]))
+    assert finding.outcome == WARNING
+    assert "differ only in case: pos, Pos." in finding.found
 
 
 def test_one_class_in_the_training_file_ruins_the_run():

@@ -7,6 +7,7 @@ import shutil
 import pytest
 from kinds import VOCABULARY
 from kinds import WORDS
+from patients import LENGTH
 from patients import ROWS
 from patients import checks
 from patients import copied
@@ -16,6 +17,7 @@ from patients import rows_of
 from patients import tokenizer
 from patients import write_rows
 
+from kdkit import models
 from kdkit.cli.main import main
 from kdkit.doctor import NOTE
 from kdkit.doctor import OK
@@ -77,6 +79,31 @@ def reversed_labels(made, tmp_path, *splits):
         flipped = [1 - label for label in labels]
         write_rows(root / "SST-2", split, rows, flipped)
     return f"data.data_dir={root}"
+
+
+def test_the_advice_for_another_order_is_an_option(made, tmp_path, capsys):
+    """A checkpoint whose classes have no names, and a table in words."""
+    loaded = models.load_classifier(made / "teacher", 2)
+    teacher, table = tmp_path / "teacher", tmp_path / "reviews.csv"
+    models.save_preset(loaded.model, loaded.tokenizer, teacher, LENGTH)
+    rows = [
+        f"{text},{('so so', 'bad')[label]}"
+        for text, label in zip(*rows_of(made, "dev"), strict=True)
+    ]
+    table.write_text("\n".join(["review,sentiment", *rows]))
+    columns = ["--text-column", "review", "--label-column", "sentiment"]
+    words = ["doctor", "vanilla_kd", "--train", str(table), *columns]
+    words += ["--teacher", str(teacher), "--num-layers", "1"]
+    words += ["--max-length", str(LENGTH)]
+    assert main(words) == 1
+    printed = " ".join(capsys.readouterr().out.split())
+    assert printed.count("--labels 'so so' bad") == 2
+    labels = ["--labels", "so so", "bad"]
+    assert main([*words, *labels]) == 0
+    words = ["evaluate", str(teacher), "--test", str(table), *columns]
+    assert main([*words, *labels]) == 0
+    line = capsys.readouterr().out.strip().splitlines()[-1]
+    assert json.loads(line)["metrics"]["accuracy"] == 1
 
 
 def test_labels_in_another_order(made, settings, tmp_path):

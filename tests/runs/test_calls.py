@@ -159,6 +159,7 @@ def test_models_and_data_in_memory_are_saved_in_the_run(
         "student": kdkit.models.student(STUDENT, teacher=model),
         "recipe": "vanilla_kd",
         "epochs": 1,
+        "labels": sorted(set(labels)),
         "run_dir": tmp_path / "run",
         "settings": {**SETTINGS, "data.max_train_rows": None},
         "verbose": 0,

@@ -1,11 +1,14 @@
 """The command line: what it prints, its exit status, its errors."""
 
+import contextlib
 import json
+import os
 import pathlib
 import shutil
 import subprocess
 import sys
 
+import faults
 import pytest
 from helpers import DEV_ROWS
 from helpers import read_events
@@ -358,6 +361,33 @@ def test_report_writes_results_between_markers(exported, tmp_path):
     assert text.endswith("below\n")
     assert "STALE" not in text
     assert "int8" in text
+
+
+def test_verbs_that_only_read_accept_a_read_only_run(
+    exported, tmp_path, capsys
+):
+    run, is_root = tmp_path / "disk" / "run", os.geteuid() == 0
+    with contextlib.ExitStack() as stack:
+        if is_root:  # who may write whatever the mode of a folder
+            stack.enter_context(faults.small_disk(run.parent, 80))
+        shutil.copytree(exported, run)
+        if is_root:
+            stack.enter_context(faults.read_only(run.parent))
+        for folder in () if is_root else (run, run / "exports"):
+            folder.chmod(0o555)
+            stack.callback(folder.chmod, 0o755)
+        before = faults.everything(run)
+        with pytest.warns(UserWarning, match="Not logged in the run"):
+            assert main(["evaluate", str(run)]) == 0
+        file = run / "exports" / "student-fp32.tflite"
+        quick = ["--runs", "1", "--warmup", "0"]
+        with pytest.warns(UserWarning, match="Not logged in the run"):
+            assert main(["benchmark", str(file), *quick]) == 0
+        (result,) = last_json(capsys.readouterr().out)["results"]
+        assert result["median_ms"] > 0
+        assert main(["report", str(run), str(run)]) == 0
+        assert f"{run} is read-only" in capsys.readouterr().out
+        assert faults.everything(run) == before
 
 
 def test_config_of_a_run_runs_again(finished_run, tmp_path, capsys):
