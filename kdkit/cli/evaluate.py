@@ -83,6 +83,7 @@ def run(options):
     import json
 
     from kdkit.reporting.notes import what_is_hidden
+    from kdkit.reporting.summary import HELP
 
     result = measure_and_note(options)
     hidden = what_is_hidden(result.get("masking"), result.get("spans"))
@@ -95,6 +96,8 @@ def run(options):
     for width, metrics in result.get("metrics_by_dimensions", {}).items():
         listed = (f"{name} {value:.4f}" for name, value in metrics.items())
         print(f"first {width} dimensions: {', '.join(listed)}")
+    if "collapsed" in result:
+        print(f"The model has collapsed: it {result['collapsed']}. {HELP}.")
     overlap = overlap_in_words(result)
     if overlap:
         print(overlap)

@@ -430,6 +430,8 @@ class Measurement(Event, kind="measurement"):
         queries: string. The file of queries in a retrieval benchmark.
         documents: string. Its file of documents.
         judgements: string. Its file of judgements.
+        ignore_same_id: bool. Whether the document with a query's id was
+            ignored.
         num_documents: int.
         unjudged_queries: int. Queries without a relevant document, which do
             not count.
@@ -442,6 +444,7 @@ class Measurement(Event, kind="measurement"):
         metrics_without_training_texts: dict. The metrics of other examples.
         without_texts_of: string. The run whose texts were left out.
         left_out: int. Examples with such a text, which are not measured.
+        collapsed: string. Why an embedder has collapsed, to follow "it".
     """
 
     arm: str | None = None
@@ -470,6 +473,7 @@ class Measurement(Event, kind="measurement"):
     queries: str | None = None
     documents: str | None = None
     judgements: str | None = None
+    ignore_same_id: bool | None = None
     num_documents: int | None = None
     unjudged_queries: int | None = None
     bitext: Texts | None = None
@@ -480,6 +484,7 @@ class Measurement(Event, kind="measurement"):
     metrics_without_training_texts: dict | None = None
     without_texts_of: str | None = None
     left_out: int | None = None
+    collapsed: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
