@@ -61,10 +61,9 @@ class EmbeddingOptions:
         "which documents are relevant for which query. A table with the "
         "columns query-id, corpus-id and score, or TREC's lines."
     )
-    ignore_same_id: bool = option(
+    ignore_same_id: bool | None = option(
         "ignore the document with the query's id, as in BEIR's ArguAna and "
         "Quora, whose queries are also documents.",
-        default=False,
         rare=True,
     )
     bitext: list[File] | None = option(
@@ -367,6 +366,7 @@ def _pairs(place, options):
         )
     split = options.split or ("test" if options.test else "dev")
     examples = task.load(split, data_dir)
+    place.require_same_rows(split, examples, options)
     require_labels(examples, split)
     return _Texts(
         {"task": task.name, "split": split},

@@ -160,14 +160,14 @@ def open_measurable(options):
         with open_on_text(options) as measurable:
             yield measurable
     else:
-        yield _open_on_task(options)
+        yield _open_on_task(place, options)
 
 
 def _split(options):
     return options.split or ("test" if options.test else "dev")
 
 
-def _open_on_task(options):
+def _open_on_task(place, options):
     given = given_flags(
         options, ("column", "one_document", "detokenizer", "stride")
     )
@@ -175,7 +175,6 @@ def _open_on_task(options):
         raise UsageError(
             f"{' and '.join(given)} needs --corpus. Received: none."
         )
-    place = locate(options.model, options.arm)
     opened = open_model(place, options)
     split = _split(options)
     examples = opened.read(split)
