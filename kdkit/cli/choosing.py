@@ -26,8 +26,10 @@ from kdkit.models.places import config_file
 from kdkit.models.places import is_encoder_alone
 from kdkit.recipes import CopiedBlocks
 from kdkit.recipes.quantization import NAME as QUANTIZATION
+from kdkit.runs import inputs
 from kdkit.runs.augmenting import load_parts
 from kdkit.runs.directory import CONFIG
+from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import read_config
 from kdkit.runs.settings import PRETRAINED
 from kdkit.runs.settings import DistillSettings
@@ -112,7 +114,7 @@ def log_start(settings, recipe) -> None:
         and recipe.student.source == "pretrained"
         and not is_encoder_alone(place)
     ):
-        why = _why_unknown(_encoder_behind(place))
+        why = _why_unknown(place, _encoder_behind(place))
         _log.info(
             f"The checkpoint that {place} was fine-tuned from {why}. The "
             "student starts from the layers and the head of the fine-tuned "
@@ -330,23 +332,29 @@ def _pretrained_place(options, may_be_fine_tuned=False):
         return place
     teacher = absolute(options.teacher[0])
     place = _encoder_behind(teacher)
-    if place is not None and not _is_gone(place):
+    why = _why_unknown(teacher, place)
+    if why is None:
         return place
     if may_be_fine_tuned and not pathlib.Path(teacher).is_file():
         return teacher
     raise UsageError(
         f"The checkpoint that {teacher} was fine-tuned from "
-        f"{_why_unknown(place)}, and the recipe needs it. Pass --pretrained "
-        "MODEL."
+        f"{why}, and the recipe needs it. Pass --pretrained MODEL."
     )
 
 
-def _is_gone(place):
-    return is_path(place) and not pathlib.Path(place).exists()
-
-
-def _why_unknown(place):
-    return "is not recorded" if place is None else f"is missing ({place})"
+def _why_unknown(teacher, place):
+    """Why a teacher's recorded checkpoint is not used, `None` if it is."""
+    if place is None:
+        return "is not recorded"
+    if is_path(place) and not pathlib.Path(place).exists():
+        return f"is missing ({place})"
+    try:
+        model = {"model": inputs.model_digest(place)}
+        inputs.require_unchanged(RunDirectory(pathlib.Path(teacher)), model)
+    except UsageError:
+        return f"has changed since ({place})"
+    return None
 
 
 def _encoder_behind(teacher):

@@ -37,6 +37,7 @@ from kdkit.errors import UsageError
 from kdkit.models.sizes import POOLINGS
 from kdkit.runs import inputs
 from kdkit.settings import from_dict
+from kdkit.tasks import embedding_metrics
 
 
 @dataclasses.dataclass
@@ -59,6 +60,11 @@ class EmbeddingOptions:
     judgements: File | None = option(
         "which documents are relevant for which query. A table with the "
         "columns query-id, corpus-id and score, or TREC's lines."
+    )
+    ignore_same_id: bool | None = option(
+        "ignore the document with the query's id, as in BEIR's ArguAna and "
+        "Quora, whose queries are also documents.",
+        rare=True,
     )
     bitext: list[File] | None = option(
         "texts and their translations, two files whose lines belong together",
@@ -171,14 +177,16 @@ def open_on_embeddings(place, options) -> Measurable:
     details = {}
 
     def measure():
-        vectors, details["texts_cut"] = opened.embed(
-            [
-                prompt + text
-                for prompt, side in zip(prompts, texts.sides, strict=True)
-                for text in side
-            ]
-        )
+        every = [
+            prompt + text
+            for prompt, side in zip(prompts, texts.sides, strict=True)
+            for text in side
+        ]
+        vectors, details["texts_cut"] = opened.embed(every)
         _require_dimensions(options, vectors.shape[1])
+        reason = embedding_metrics.collapse(vectors)
+        if reason is not None and len({*every}) > 1:
+            details["collapsed"] = reason
         vectors = np.split(vectors, [len(texts.sides[0])])
         if options.dimensions is not None:
             details["metrics_by_dimensions"] = {
@@ -356,12 +364,13 @@ def _translations(options):
 
 def _retrieval(options):
     files = {name: getattr(options, name) for name in RETRIEVAL}
-    found = data.read_retrieval(**files)
+    same = {"ignore_same_id": True} if options.ignore_same_id else {}
+    found = data.read_retrieval(**files, **same)
 
     def metrics(queries, documents, rows, similarity):
         judgements = {row: found.judgements[row] for row in rows.tolist()}
         return tasks.retrieval_metrics(
-            queries, documents, judgements, similarity
+            queries, documents, judgements, found.ignored, similarity
         )
 
     judged = [[row, list(one.items())] for row, one in found.judgements.items()]
@@ -369,6 +378,7 @@ def _retrieval(options):
     return _Texts(
         {
             **files,
+            **same,
             "num_documents": len(found.documents),
             "unjudged_queries": found.num_left_out,
         },
@@ -389,6 +399,7 @@ def _pairs(place, options):
         )
     split = options.split or ("test" if options.test else "dev")
     examples = task.load(split, data_dir)
+    place.require_same_rows(split, examples, options)
     require_labels(examples, split)
     return _Texts(
         {"task": task.name, "split": split},

@@ -82,6 +82,7 @@ def run(options):
     import json
 
     from kdkit.reporting.notes import what_is_hidden
+    from kdkit.reporting.summary import HELP
 
     result = measure_and_note(options)
     hidden = what_is_hidden(result.get("masking"), result.get("spans"))
@@ -94,6 +95,8 @@ def run(options):
     for width, metrics in result.get("metrics_by_dimensions", {}).items():
         listed = (f"{name} {value:.4f}" for name, value in metrics.items())
         print(f"first {width} dimensions: {', '.join(listed)}")
+    if "collapsed" in result:
+        print(f"The model has collapsed: it {result['collapsed']}. {HELP}.")
     for words in (reading_in_words(result), overlap_in_words(result)):
         if words:
             print(words)
@@ -153,14 +156,14 @@ def open_measurable(options):
         with open_on_text(options) as measurable:
             yield measurable
     else:
-        yield _open_on_task(options)
+        yield _open_on_task(place, options)
 
 
 def _split(options):
     return options.split or ("test" if options.test else "dev")
 
 
-def _open_on_task(options):
+def _open_on_task(place, options):
     given = given_flags(
         options, ("column", "one_document", "detokenizer", "stride")
     )
@@ -168,7 +171,6 @@ def _open_on_task(options):
         raise UsageError(
             f"{' and '.join(given)} needs --corpus. Received: none."
         )
-    place = locate(options.model, options.arm)
     opened = open_model(place, options)
     split = _split(options)
     examples = opened.read(split)

@@ -1,6 +1,7 @@
 """Finds and opens a MODEL of the command line: a run, a preset or a file."""
 
 import dataclasses
+import functools
 import pathlib
 from collections.abc import Callable
 
@@ -10,13 +11,16 @@ from kdkit import data
 from kdkit import export
 from kdkit import models
 from kdkit import quantization
+from kdkit.cli.parser import given_flags
 from kdkit.cli.parser import is_path
 from kdkit.cli.task_data import measured_task
 from kdkit.cli.task_data import stage_data
+from kdkit.cli.task_data import table_flags
 from kdkit.errors import UsageError
 from kdkit.export import quantization as file_quantization
 from kdkit.io.reading import check_links
 from kdkit.models.places import config_file
+from kdkit.runs import inputs
 from kdkit.runs.directory import CONFIG
 from kdkit.runs.directory import EVENTS
 from kdkit.runs.directory import RunDirectory
@@ -53,6 +57,8 @@ class Place:
             empty without a run.
         is_from_elsewhere: bool. Whether the run only reads the model, as its
             teacher. Defaults to `False`.
+        reranker_run: `RunDirectory` of a reranker, if that is the model and it
+            has one. Defaults to `None`.
     """
 
     path: pathlib.Path
@@ -60,6 +66,7 @@ class Place:
     arm: str | None
     config: dict
     is_from_elsewhere: bool = False
+    reranker_run: RunDirectory | None = None
 
     @property
     def pooling(self) -> str | None:
@@ -70,6 +77,24 @@ class Place:
     def has_reranker(self) -> bool:
         """Whether the run's teacher scores pairs, for a student of vectors."""
         return CandidatesSettings.stage_data in stage_data(self.config)
+
+    def require_same_rows(self, split, rows, options) -> None:
+        """Requires that a split is that of the run, if its data is read.
+
+        Args:
+            split: string.
+            rows: the examples as read.
+            options: the parsed options, which may name other data.
+        """
+        run = self.reranker_run or self.run
+        named = given_flags(options, ("task", "data_dir"))
+        if run is not None and not named and not table_flags(options):
+            inputs.require_unchanged(
+                run,
+                {split: inputs.rows_digest(rows)},
+                "Restore the data, or name the data to measure on, such as "
+                "with --task, --data-dir or --test.",
+            )
 
     def data_setting(self, name, given):
         """Returns a setting of the data: the user's value, or the run's."""
@@ -137,7 +162,7 @@ def locate(model: str, arm: str | None = None) -> Place:
     if arm == "teacher" and arm not in available:
         place = Place(path, run, arm, config)
         source = config.get("teacher")
-        if isinstance(source, str) or _teacher_source(place).exists():
+        if isinstance(source, str) or pathlib.Path(_teacher(place)).exists():
             return teacher_of(place)
     if arm is None:
         raise UsageError(
@@ -170,8 +195,17 @@ def teacher_of(place: Place) -> Place:
 
     Args:
         place: `Place` of a model in the run.
+
+    Raises:
+        UsageError: if it is missing, or has changed since the run.
     """
-    found = locate(str(_teacher_source(place)))
+    source = _teacher(place)
+    found = locate(source)
+    inputs.require_unchanged(
+        place.run,
+        {"teacher": inputs.model_digest(source)},
+        f"Restore {source}, or pass it instead of the run.",
+    )
     return dataclasses.replace(
         found,
         run=place.run,
@@ -179,15 +213,16 @@ def teacher_of(place: Place) -> Place:
         # A reranker's task and lengths are not those of its student.
         config=found.config if place.has_reranker else place.config,
         is_from_elsewhere=True,
+        reranker_run=found.run if place.has_reranker else None,
     )
 
 
-def _teacher_source(place):
-    """Where a run's teacher is, or its name."""
+def _teacher(place):
+    """The path or the name of a run's teacher."""
     source = place.config.get("teacher")
     if isinstance(source, str):
-        return pathlib.Path(source)
-    return place.run.path / "teacher_run"
+        return source
+    return str(place.run.path / "teacher_run")
 
 
 def _find_run(path):
@@ -220,6 +255,8 @@ class Opened:
         tokenizer: a keras-hub tokenizer, or `None`.
         data_dir: string or `None`. The folder of the task's files.
         sequence_length: int. The largest sequence length in tokens.
+        require_same_rows: callable that requires that the rows of a split are
+            those of the model's run.
     """
 
     task: Task
@@ -228,6 +265,7 @@ class Opened:
     tokenizer: object
     data_dir: str | None
     sequence_length: int
+    require_same_rows: Callable
 
     @property
     def has_data(self) -> bool:
@@ -248,7 +286,9 @@ class Opened:
 
     def read(self, split):
         """Returns a split of the task as in its files, not encoded."""
-        return self.task.load(split, self.data_dir)
+        examples = self.task.load(split, self.data_dir)
+        self.require_same_rows(split, examples)
+        return examples
 
     def encode(self, split, max_rows=None):
         """Returns a split of the task, or some of its examples, encoded."""
@@ -280,12 +320,13 @@ def open_model(place, options) -> Opened:
             `sequence_length` is longer than the model's context.
     """
     task, data_dir = measured_task(place, options)
+    same = functools.partial(place.require_same_rows, options=options)
     if export.exporter_of(place.path) is not None:
         file = export.open_file(place.path, kind="encoder")
         length = _length(place, options, task, most=file.sequence_length)
         tokenizer = tokenizer_for(place, options)
         predict = export.file_logits(file)
-        return Opened(task, predict, None, tokenizer, data_dir, length)
+        return Opened(task, predict, None, tokenizer, data_dir, length, same)
     loaded = models.load_classifier(place.path, task.head)
     models.require_num_classes(loaded.num_other_classes, task.head, place.path)
     if not loaded.has_trained_head:
@@ -311,6 +352,7 @@ def open_model(place, options) -> Opened:
         loaded.tokenizer or tokenizer_for(place, options),
         data_dir,
         length,
+        same,
     )
 
 

@@ -270,7 +270,7 @@ def open_on_sentences(options) -> Measurable:
     beams = beam_settings(options)
     place = locate(options.model)
     opened = open_writer(place, options)
-    text = _text(options, opened)
+    text = _text(options, opened, place.run)
     _require_usable_text(text, options, opened)
     held_out = text_data.load_sentences(
         text, opened.tokenizer, is_held_out=True
@@ -400,7 +400,7 @@ def _require_usable_text(text, options, opened):
             )
 
 
-def _text(options, opened):
+def _text(options, opened, run):
     """The text to measure on: the named files, or the run's held-out text."""
     own = opened.text
     length = options.sequence_length
@@ -444,4 +444,9 @@ def _text(options, opened):
             f"{options.model} is not a run with held-out text. Pass --pairs "
             "SOURCE TARGET, or --corpus FILE."
         )
+    inputs.require_unchanged(
+        run,
+        {"corpus": inputs.files_digest(own.all_files)},
+        "Restore the text, or pass --pairs or --corpus.",
+    )
     return dataclasses.replace(own, sequence_length=length)

@@ -43,15 +43,20 @@ class Retrieval:
         judgements: dict from the number of a query to a dict from the number
             of a document to its relevance.
         num_left_out: int. Queries in the file that are not in `queries`.
+        ignored: dict from the number of a query to the number of the document
+            with its id, if these documents are ignored.
     """
 
     queries: list[str]
     documents: list[str]
     judgements: dict[int, dict[int, float]]
     num_left_out: int = 0
+    ignored: dict[int, int] = dataclasses.field(default_factory=dict)
 
 
-def read_retrieval(queries, documents, judgements) -> Retrieval:
+def read_retrieval(
+    queries, documents, judgements, ignore_same_id: bool = False
+) -> Retrieval:
     """Reads the files of a retrieval benchmark, such as those of BEIR.
 
     Args:
@@ -65,6 +70,9 @@ def read_retrieval(queries, documents, judgements) -> Retrieval:
             `score`, or of TREC's lines of a query, an unused word, a document
             and a relevance, separated by spaces. A relevance of at most 0 is
             not relevant.
+        ignore_same_id: bool. Whether to ignore the document with a query's id,
+            as BEIR does: in ArguAna and Quora the queries are also documents.
+            Optional. Defaults to `False`.
 
     Returns:
         `Retrieval`. Its texts are in the order of the files.
@@ -92,7 +100,7 @@ def read_retrieval(queries, documents, judgements) -> Retrieval:
                 _require_known(judgements, judged, place, what, path, ids[what])
     relevant = {}
     for query, document, relevance, _ in judged:
-        if relevance > 0:
+        if relevance > 0 and not (ignore_same_id and query == document):
             one = relevant.setdefault(query, {})
             one[ids["documents"][document]] = relevance
     if not relevant:
@@ -106,6 +114,11 @@ def read_retrieval(queries, documents, judgements) -> Retrieval:
         list(texts["documents"].values()),
         {number: relevant[one] for number, one in enumerate(used)},
         len(found) - len(used),
+        {
+            number: ids["documents"][one]
+            for number, one in enumerate(used)
+            if ignore_same_id and one in ids["documents"]
+        },
     )
 
 

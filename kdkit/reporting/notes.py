@@ -345,6 +345,11 @@ def _notes_on_measurements(records):
     for event in records.events_of(events.Measurement):
         if event.arm is None:
             continue
+        if event.collapsed:
+            found.append(
+                f"On {_where(event, records)}, the {records.called(event.arm)} "
+                f"has collapsed: it {event.collapsed}."
+            )
         if event.texts_in_training:
             note = (
                 f"{event.texts_in_training} of the {event.texts} texts in "
@@ -523,6 +528,8 @@ def _where_embedded(event):
             for file in (event.queries, event.documents, event.judgements)
         )
         text = f"{queries} in {documents} by {judgements}"
+        if event.ignore_same_id:
+            text += " without the document of the query's id"
     return f"{text}, {event.sequence_length} tokens at most"
 
 

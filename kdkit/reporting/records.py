@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from kdkit.errors import UsageError
 from kdkit.errors import printable
 from kdkit.errors import shortened
+from kdkit.io.files import digest
 from kdkit.io.reading import MAX_SETTINGS_BYTES
 from kdkit.io.reading import json_lines
 from kdkit.io.reading import read_json
@@ -23,6 +24,7 @@ from kdkit.runs.event_fields import fits_64_bits
 from kdkit.runs.events import ARMS
 from kdkit.runs.events import LANGUAGE_MODELS
 from kdkit.runs.events import Event
+from kdkit.runs.events import Inputs
 from kdkit.runs.events import read_event
 from kdkit.runs.predictions import Predictions
 from kdkit.runs.predictions import read_predictions
@@ -206,7 +208,28 @@ def read_run(run_dir: str | os.PathLike) -> RunRecords:
     # Settings in place of a path: a teacher that the run trained itself.
     place = run_dir / OWN_TEACHER if isinstance(teacher, dict) else teacher
     sibling = _find_run(run_dir.parent / place)
-    return _with_teacher(records, sibling or _find_run(pathlib.Path(place)))
+    found = sibling or _find_run(pathlib.Path(place))
+    if found is not None and _has_changed(records, found):
+        remark = "The teacher's run has another model now, which is not shown."
+        return dataclasses.replace(records, remarks=(*records.remarks, remark))
+    return _with_teacher(records, found)
+
+
+def _has_changed(records, teacher_run):
+    """Whether the teacher's run has another model since the run."""
+    logged = [one.digests.get("teacher") for one in records.events_of(Inputs)]
+    models = [
+        path
+        for arm in ("student", "teacher", *LANGUAGE_MODELS)
+        for path in (
+            teacher_run.run_dir / arm,
+            teacher_run.run_dir / f"{arm}.keras",
+        )
+        if path.exists()
+    ]
+    return bool(logged and logged[0] and models) and (
+        digest(models[0]) != logged[0]
+    )
 
 
 def read_records(

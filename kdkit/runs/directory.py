@@ -39,8 +39,10 @@ from kdkit.runs.events import Epoch
 from kdkit.runs.events import Event
 from kdkit.runs.events import RunFinished
 from kdkit.runs.events import read_event
+from kdkit.runs.settings import MODELS
 from kdkit.runs.settings import without_changeable
 from kdkit.settings import differences
+from kdkit.settings import differing_fields
 from kdkit.settings import from_dict
 from kdkit.settings import to_dict
 from kdkit.training.distribution import ONE_DEVICE
@@ -85,6 +87,20 @@ class RunDirectory:
         write_json(
             self.path / CONFIG, {**settings, **noted, PROVENANCE: provenance}
         )
+
+    def note_moved_models(self, settings: dict) -> None:
+        """Notes the paths of models that have moved in `config.json`.
+
+        Args:
+            settings: dict. The run's settings, with models whose content was
+                compared.
+        """
+        if self.is_read_only or not (self.path / CONFIG).exists():
+            return
+        found = differing_fields(read_config(self.path), settings)
+        if any({*field.split(".")} & {*MODELS} for field in found):
+            there = _read_config_file(self.path)
+            write_json(self.path / CONFIG, {**there, **settings})
 
     def log(self, event: Event) -> None:
         """Appends an event to `metrics.jsonl` and flushes it to the disk."""

@@ -430,6 +430,8 @@ class Measurement(Event, kind="measurement"):
         queries: string. The file of queries in a retrieval benchmark.
         documents: string. Its file of documents.
         judgements: string. Its file of judgements.
+        ignore_same_id: bool. Whether the document with a query's id was
+            ignored.
         num_documents: int.
         unjudged_queries: int. Queries without a relevant document, which do
             not count.
@@ -445,6 +447,7 @@ class Measurement(Event, kind="measurement"):
         texts_cut: int. Different texts that were truncated.
         prompts: tuple of two strings, put before the texts of both sides.
         similarity: string. What vectors are compared by, for the cosine `None`.
+        collapsed: string. Why an embedder has collapsed, to follow "it".
     """
 
     arm: str | None = None
@@ -473,6 +476,7 @@ class Measurement(Event, kind="measurement"):
     queries: str | None = None
     documents: str | None = None
     judgements: str | None = None
+    ignore_same_id: bool | None = None
     num_documents: int | None = None
     unjudged_queries: int | None = None
     bitext: Texts | None = None
@@ -486,6 +490,7 @@ class Measurement(Event, kind="measurement"):
     texts_cut: int | None = None
     prompts: tuple[str, str] | None = None
     similarity: str | None = None
+    collapsed: str | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -206,7 +206,35 @@ def require_same_inputs(
     if not noted:
         _require_untrained(run)
         return
-    before = noted[0].digests
+    present = require_unchanged(run, inputs)
+    if present:
+        listed = ", ".join(map(_in_words, present))
+        _log.info(f"{run.path}: started earlier, same {listed}.")
+
+
+def require_unchanged(
+    run: RunDirectory,
+    inputs: dict[str, str | None],
+    fix: str = "Restore the inputs that the run was started with, or choose "
+    "another --run-dir.",
+) -> list[str]:
+    """Requires that inputs are those that a run has logged.
+
+    Every command that opens an input by its path in a run's settings calls it.
+    Inputs that the run did not log are not compared.
+
+    Args:
+        run: `RunDirectory`.
+        inputs: as in `require_same_inputs`.
+        fix: string. The last sentence of the error.
+
+    Returns:
+        List of the names of the inputs that are not missing.
+
+    Raises:
+        UsageError: (a `ValueError`) with the inputs that differ.
+    """
+    before = next((event.digests for event in run.events(Inputs)), {})
     present = {
         name: value
         for name, value in inputs.items()
@@ -220,12 +248,9 @@ def require_same_inputs(
     if different:
         raise UsageError(
             f"The run in {run.path} was started with other inputs: "
-            f"{'; '.join(different)}. Restore the inputs that the run was "
-            "started with, or choose another --run-dir."
+            f"{'; '.join(different)}. {fix}"
         )
-    if present:
-        listed = ", ".join(map(_in_words, present))
-        _log.info(f"{run.path}: started earlier, same {listed}.")
+    return [*present]
 
 
 def _in_words(name):

@@ -156,6 +156,7 @@ def _run(
     ):
         distribution = parts.distribution
         if is_finished_with(run, parts.inputs, distribution, needs_models):
+            run.note_moved_models(to_dict(settings))
             return
         made = run.made_arms  # these models exist, when others were removed
         *before, last = Pipeline(settings, run_dir).steps
@@ -177,6 +178,7 @@ def _run(
             _announce(last, before, is_embedder)
         inputs = parts.inputs()
         require_same_inputs(run, inputs, distribution)
+        run.note_moved_models(to_dict(settings))
         with distribution.chief_first():  # the caches may hold other outputs
             parts.open_caches()
         # Before reading the data: only a run directory may hold the files that

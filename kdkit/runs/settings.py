@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import pathlib
 
 from kdkit import taps
 from kdkit.backends import validate_policy
@@ -116,6 +117,8 @@ def require_one_tokenizer(settings) -> None:
 # Fields whose values may change when a run continues, also in the settings of
 # the runs inside it.
 FREE = ("checkpoint_minutes", "keep_checkpoints")
+# Fields with models that are inputs, which are compared by content.
+MODELS = ("teacher", "more_teachers", "pretrained", "checkpoint", "copy_from")
 # Fields that are only a record: these runs have their own settings.
 RECORDED = ("steps_before",)
 
@@ -158,18 +161,30 @@ class Saving:
 def without_changeable(settings):
     """Returns a run's settings without the fields that may change.
 
+    The paths of models may change, too: their content is compared.
+
     Args:
         settings: dict, list or value, as `kdkit.settings.to_dict` returns.
     """
     if isinstance(settings, dict):
         return {
-            name: without_changeable(value)
+            name: _without_paths(value)
+            if name in MODELS
+            else without_changeable(value)
             for name, value in settings.items()
             if name not in FREE + RECORDED
         }
     if isinstance(settings, list):
         return [without_changeable(value) for value in settings]
     return settings
+
+
+def _without_paths(value):
+    """The value of a field in `MODELS` without the paths."""
+    if isinstance(value, list):
+        return [_without_paths(one) for one in value]
+    is_path = isinstance(value, str) and pathlib.Path(value).is_absolute()
+    return "a path" if is_path else without_changeable(value)
 
 
 # In the settings of a teacher that a run trains: means the run's own pretrained

@@ -24,6 +24,36 @@ DEPTHS = (1, 10, 100)  # the numbers of documents of recall
 DEPTH = 10  # the number of documents of nDCG and MRR
 BLOCK = 1 << 24  # cosines in memory at a time, 64 MiB
 SAME = 1e-6  # a smaller difference between float32 cosines is rounding
+COLLAPSED = 0.9999  # the cosine from which on vectors are nearly the same
+
+
+def collapse(vectors) -> str | None:
+    """Returns why an embedder has collapsed, `None` if it has not.
+
+    An embedder has collapsed if the vectors of all texts have nearly the same
+    direction: a cosine of at least 0.9999 with the first vector.
+
+    Args:
+        vectors: float array of shape `(num_texts, dimensions)`, the vectors of
+            different texts.
+
+    Returns:
+        The reason, to follow "it", or `None`.
+
+    >>> collapse([[1.0, 2.0], [2.0, 4.001]])
+    'gives every text nearly the same vector (smallest cosine 1.00000)'
+    >>> collapse([[1.0, 2.0], [2.0, 4.5]]) is None
+    True
+    """
+    vectors = _directions(vectors)
+    distance = np.linalg.norm(vectors - vectors[0], axis=1).max()
+    cosine = 1 - distance**2 / 2  # 1 for vectors of zeros, too
+    if len(vectors) == 1 or cosine < COLLAPSED:
+        return None
+    return (
+        "gives every text nearly the same vector (smallest cosine "
+        f"{cosine:.5f})"
+    )
 
 
 def cosines(first, second) -> np.ndarray:
@@ -205,11 +235,14 @@ def retrieval_metrics(
     queries,
     documents,
     judgements: Mapping[int, Mapping[int, float]],
+    ignored: Mapping[int, int] | None = None,
     similarity: str = COSINE,
 ) -> dict[str, float]:
     """Ranks all documents for each query by cosine, and measures the ranking.
 
-    Only queries with a relevant document count.
+    Only queries with a relevant document count. Documents with the same cosine
+    have no order: a metric is its mean over all orders of them, so that a model
+    with the same vector for every text is at chance.
 
     Args:
         queries: float array of shape `(num_queries, dimensions)`.
@@ -217,6 +250,9 @@ def retrieval_metrics(
         judgements: dict from the number of a query, from 0, to a dict from the
             number of a document to its relevance. Documents with a relevance
             above 0 are relevant. Documents without a judgement are not.
+        ignored: dict from the number of a query to the number of a document
+            that is neither ranked nor relevant for it, such as the query
+            itself. Optional. Defaults to `None`, no document.
         similarity: string. What to rank by instead of cosines, as in
             `kdkit.models.Conventions`. Defaults to `"cosine"`.
 
@@ -234,6 +270,7 @@ def retrieval_metrics(
 
     References:
      - [Järvelin and Kekäläinen, 2002](https://doi.org/10.1145/582415.582418)
+     - [McSherry and Najork, 2008](https://doi.org/10.1007/978-3-540-78646-7_38)
 
     >>> metrics = retrieval_metrics(
     ...     [[1.0, 0.0]], [[0.0, 1.0], [1.0, 1.0], [1.0, 0.1]], {0: {1: 1}}
@@ -249,29 +286,60 @@ def retrieval_metrics(
             f"{queries.shape[1]} and {documents.shape[1]}. Embed both with the "
             "same model."
         )
-    relevant = _relevant_documents(judgements, len(queries), len(documents))
-    rows = sorted(relevant)
-    relevant = [relevant[row] for row in rows]
-    ranked, _ = nearest(queries[rows], documents, max(DEPTHS), similarity)
-    hits = np.array(
-        [
-            [one in judged for one in found]
-            for judged, found in zip(relevant, ranked.tolist(), strict=True)
-        ]
+    ignored = ignored or {}
+    relevant = _relevant_documents(
+        judgements, ignored, len(queries), len(documents)
     )
-    num_relevant = np.array(list(map(len, relevant)))
-    first = np.where(hits.any(axis=1), hits.argmax(axis=1), DEPTH)
-    metrics = {
-        f"ndcg@{DEPTH}": _ndcg(ranked, relevant),
-        f"mrr@{DEPTH}": float(np.mean((first < DEPTH) / (first + 1))),
+    rows, found = sorted(relevant), []
+    for start, block in _similarities(queries[rows], documents, similarity):
+        for row, similarities in zip(rows[start:], block, strict=False):
+            if row in ignored:
+                similarities[ignored[row]] = -np.inf
+            found.append(_query_metrics(similarities, relevant[row]))
+    return {
+        name: float(np.mean([metrics[name] for metrics in found]))
+        for name in found[0]
     }
-    for depth in DEPTHS:
-        recalls = hits[:, :depth].sum(axis=1) / num_relevant
-        metrics[f"recall@{depth}"] = float(recalls.mean())
-    return metrics
 
 
-def _relevant_documents(judgements, num_queries, num_documents):
+def _query_metrics(similarities, judged):
+    """A query's metrics, as means over all orders of equal documents."""
+    own, gains = similarities[[*judged]], np.array([*judged.values()])
+    same = SAME * max(1, np.abs(own).max())  # dot products may be large
+    depth = min(max(DEPTHS), len(similarities))
+    last = np.partition(similarities, -depth)[-depth]
+    near = np.sort(similarities[similarities >= last - 2 * same])
+    # A relevant document's rank, from 0, is one of `first` to `end - 1`.
+    first = len(near) - np.searchsorted(near, own + same, side="right")
+    end = len(near) - np.searchsorted(near, own - same, side="left")
+
+    def expected(sums):
+        """The mean over the ranks of weights with these cumulative sums."""
+        below, above = (
+            sums[np.minimum(n, len(sums) - 1)] for n in (first, end)
+        )
+        return (above - below) / np.maximum(end - first, 1)
+
+    sums = np.cumsum([0, *1 / np.log2(np.arange(2, DEPTH + 2))])
+    ideal = np.sort(gains)[: -DEPTH - 1 : -1] @ np.diff(sums)[: len(gains)]
+    # The first of `count` relevant documents among `num_same` equal ones.
+    count = int((own >= own.max() - same).sum())
+    best = first.min()
+    num_same = end[own.argmax()] - best
+    others = np.arange(max(0, min(num_same - count + 1, DEPTH - best)))
+    hits = count / (num_same - others)
+    hits *= np.cumprod([1, *1 - hits])[:-1]
+    return {
+        f"ndcg@{DEPTH}": expected(sums) @ gains / ideal,
+        f"mrr@{DEPTH}": (hits / (best + 1 + others)).sum(),
+        **{
+            f"recall@{depth}": expected(np.arange(depth + 1)).mean()
+            for depth in DEPTHS
+        },
+    }
+
+
+def _relevant_documents(judgements, ignored, num_queries, num_documents):
     """The relevant documents of each query that has any."""
     unknown = [row for row in judgements if not 0 <= row < num_queries]
     missing = [
@@ -291,7 +359,11 @@ def _relevant_documents(judgements, num_queries, num_documents):
             )
     relevant = {}
     for row, judged in judgements.items():
-        positive = {one: gain for one, gain in judged.items() if gain > 0}
+        positive = {
+            one: gain
+            for one, gain in judged.items()
+            if gain > 0 and one != ignored.get(row)
+        }
         if positive:
             relevant[row] = positive
     if not relevant:
@@ -300,28 +372,6 @@ def _relevant_documents(judgements, num_queries, num_documents):
             f"judgements of {len(judgements)} queries, none above 0."
         )
     return relevant
-
-
-def _ndcg(ranked, relevant):
-    """The mean nDCG of the first documents, by scikit-learn.
-
-    A row has these documents and the relevant ones that were not found.
-    """
-    rows = []
-    for found, judged in zip(ranked[:, :DEPTH].tolist(), relevant, strict=True):
-        missed = judged.keys() - found
-        rows.append(
-            [
-                *(judged.get(one, 0.0) for one in found),
-                *(judged[one] for one in missed),
-            ]
-        )
-    width = max(2, *map(len, rows))  # scikit-learn needs two documents
-    gains = np.array([row + [0.0] * (width - len(row)) for row in rows])
-    ranks = np.broadcast_to(np.arange(width, 0, -1), gains.shape)
-    return float(
-        sklearn.metrics.ndcg_score(gains, ranks, k=DEPTH, ignore_ties=True)
-    )
 
 
 def nearest(
@@ -338,8 +388,9 @@ def nearest(
 
     Returns:
         Tuple of the documents' numbers, an int array of shape `(num_queries,
-        min(count, num_documents))`, the nearest first, and their cosines, a
-        `float32` array of the same shape.
+        min(count, num_documents))`, the nearest first and of equal cosines
+        the first document; and their cosines, a `float32` array of the same
+        shape.
 
     Raises:
         UsageError: (a `ValueError`) if there is no row or `count` is below 1.
@@ -358,13 +409,16 @@ def nearest(
     count = min(count, len(documents))
     numbers, values = [], []
     for _, similarities in _similarities(queries, documents, similarity):
-        found = np.argpartition(-similarities, count - 1, axis=1)[:, :count]
-        found.sort(axis=1)  # of equal documents, the first one first
-        largest = np.take_along_axis(similarities, found, axis=1)
-        order = np.argsort(-largest, axis=1, kind="stable")
-        numbers.append(np.take_along_axis(found, order, axis=1))
-        values.append(np.take_along_axis(largest, order, axis=1))
-    return np.concatenate(numbers), np.concatenate(values)
+        for row, last in zip(
+            similarities,
+            np.partition(similarities, -count, axis=1)[:, -count],
+            strict=True,
+        ):
+            found = np.flatnonzero(row >= last)  # with all that equal the last
+            order = np.argsort(-row[found], kind="stable")[:count]
+            numbers.append(found[order])
+            values.append(row[found[order]])
+    return np.stack(numbers), np.stack(values)
 
 
 def _similarities(

@@ -232,6 +232,45 @@ def test_truncated_texts_are_counted(directory, folder, capsys):
 
 
 @pytest.mark.usefixtures("loaded_once")
+def test_the_document_with_a_querys_id_is_ignored(run, vectors, capsys):
+    write(
+        "judgements.tsv",
+        "query-id\tcorpus-id\tscore",
+        *(f"{one}\t{other}\t1" for one in range(5) for other in (one, 5)),
+    )
+    result, _ = evaluate(capsys, run, *RETRIEVAL, "--ignore-same-id")
+    ranks = [
+        1 + sum(row[one] > row[5] for one in range(6) if one != number)
+        for number, row in enumerate(similarities(vectors)[:5])
+    ]
+    mean = np.mean([1 / rank for rank in ranks])
+    assert result["metrics"]["mrr@10"] == pytest.approx(mean)
+    assert result["metrics"]["recall@100"] == 1
+    notes = " ".join(run_notes(read_run(run)))
+    assert "by judgements.tsv without the document of the query's id" in notes
+
+
+def test_a_collapsed_embedder_is_called_that(
+    run, embedder, read, monkeypatch, capsys
+):
+    def constant(*_):
+        return models.LoadedModel(
+            lambda batch: np.ones((len(batch["token_ids"]), 16)), read, True
+        )
+
+    monkeypatch.setattr(models, "load_embedder", constant)
+    monkeypatch.setattr(models, "embedding_width", lambda _: 16)
+    monkeypatch.setattr(models, "num_positions", lambda _: LENGTH)
+    result, text = evaluate(capsys, run, *RETRIEVAL)
+    assert result["metrics"]["recall@1"] == pytest.approx(1 / 6)
+    assert "The model has collapsed: it gives every text nearly" in text
+    notes = " ".join(run_notes(read_run(run)))
+    assert "the student has collapsed: it gives every text" in notes
+    result, text = evaluate(capsys, run, *PAIRS)
+    assert result["collapsed"] in text
+
+
+@pytest.mark.usefixtures("loaded_once")
 def test_translations_are_found_both_ways(directory, vectors, folder, capsys):
     result, _ = evaluate(capsys, directory, *BITEXT)
     both = similarities(vectors)

@@ -1,15 +1,24 @@
-"""A run's inputs: recorded, and compared when the run resumes."""
+"""A run's inputs: recorded, and compared when the run resumes or they open."""
 
 import dataclasses
+import json
+import shutil
 
 import pytest
 
+from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
+from kdkit.reporting import read_run
 from kdkit.runs import smoke
 from kdkit.runs.directory import RunDirectory
+from kdkit.runs.directory import read_config
+from kdkit.runs.directory import require_run
+from kdkit.runs.directory import write_json
+from kdkit.runs.events import Inputs
 from kdkit.runs.inputs import distillation_inputs
 from kdkit.runs.inputs import log_inputs
+from kdkit.runs.inputs import model_digest
 from kdkit.runs.inputs import require_same_inputs
 from kdkit.tasks import get_task
 from kdkit.training import AugmentedSettings
@@ -137,3 +146,69 @@ def test_a_model_that_is_gone_is_not_compared(
     (tmp_path / "elsewhere").rename(model)
     with pytest.raises(UsageError, match="content of the teacher has changed"):
         require_same_inputs(run, distillation_inputs(taught, TASK), ONE_DEVICE)
+
+
+@pytest.fixture
+def taught(finished_run, tmp_path):
+    """A finished run whose teacher is in another run, and that run."""
+    path, teacher = tmp_path / "taught", tmp_path / "teacher"
+    shutil.copytree(finished_run, path)
+    (path / "teacher_run").rename(teacher)
+    config = json.loads((path / "config.json").read_text())
+    write_json(path / "config.json", {**config, "teacher": str(teacher)})
+    run = RunDirectory(path)
+    (inputs,) = run.events(Inputs)
+    run.filter_events(lambda event: not isinstance(event, Inputs))
+    found = {**inputs.digests, "teacher": model_digest(str(teacher))}
+    run.log(Inputs(digests=found))
+    return run, teacher
+
+
+def test_a_teacher_that_changed_is_not_opened_as_the_runs(taught, capsys):
+    run, teacher = taught
+    of_run = [str(run.path), "--arm", "teacher"]
+    assert main(["evaluate", *of_run]) == 0
+    assert read_run(run.path).teacher_run is not None
+    weights = teacher / "teacher" / "model.weights.h5"
+    content = weights.read_bytes()
+    weights.write_bytes(content[:-1])
+    for verb in ("evaluate", "export"):
+        assert main([verb, *of_run]) == 2
+        told = capsys.readouterr().err
+        assert "the content of the teacher has changed. Restore" in told
+    assert main(["export", str(run.path), "--precision", "fp32"]) == 0
+    told = capsys.readouterr().out
+    assert "was not exported in int8" in told
+    assert "the content of the teacher has changed" in told
+    found = read_run(run.path)
+    assert found.teacher_run is None
+    assert "has another model now" in found.remarks[-1]
+    weights.write_bytes(content)
+    assert main(["evaluate", *of_run]) == 0
+
+
+def test_a_teacher_that_moved_continues(taught, tmp_path):
+    run, teacher = taught
+    moved = teacher.rename(tmp_path / "elsewhere")
+    config = read_config(run.path)
+    settings = {**config, "teacher": str(moved)}
+    require_run(run.path, settings)
+    run.note_moved_models(settings)
+    assert read_config(run.path) == settings
+    assert read_run(run.path).teacher_run.run_dir == moved
+    run.note_moved_models({**settings, "keep_checkpoints": "none"})
+    assert read_config(run.path) == settings
+    with pytest.raises(UsageError, match="made with other settings"):
+        require_run(run.path, {**settings, "teacher": "a_preset"})
+
+
+def test_rows_of_a_run_that_changed_are_not_measured(taught, capsys):
+    run, _ = taught
+    (inputs,) = run.events(Inputs)
+    run.filter_events(lambda event: not isinstance(event, Inputs))
+    run.log(Inputs(digests={**inputs.digests, "dev": "0" * 16}))
+    for verb in ("evaluate", "export"):
+        assert main([verb, str(run.path)]) == 2
+        told = capsys.readouterr().err
+        assert "the content of the dev examples has changed" in told
+    assert main(["evaluate", str(run.path), "--task", "sentiment"]) == 0

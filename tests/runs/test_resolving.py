@@ -14,7 +14,9 @@ from kdkit.recipes import RECIPES
 from kdkit.runs import Pipeline
 from kdkit.runs import runner
 from kdkit.runs import smoke
+from kdkit.runs.directory import RunDirectory
 from kdkit.runs.directory import write_json
+from kdkit.runs.events import Inputs
 from kdkit.runs.settings import PRETRAINED
 from kdkit.runs.task_parts import DistillParts
 from kdkit.training import ModelSettings
@@ -330,6 +332,14 @@ def test_pkd_starts_from_the_fine_tuned_teacher_where_no_other_is_known(
     write_json(gone / "config.json", {"model": {"checkpoint": "/gone/bert"}})
     assert settings("pkd", gone).student.copy_from == "teacher"
     assert "is missing (/gone/bert)" in caplog.text
+    write_json(
+        gone / "config.json", {"model": {"checkpoint": str(made_by_others)}}
+    )
+    changed = RunDirectory(gone)
+    changed.filter_events(lambda event: not isinstance(event, Inputs))
+    changed.log(Inputs(digests={"model": "0" * 16}))
+    assert settings("pkd", gone).pretrained == str(gone)
+    assert f"has changed since ({made_by_others})" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def test_files_that_give_one_answer_have_collapsed(monkeypatch):
         "predict_logits",
         lambda predict, encoded: predict({"x": encoded.targets}),
     )
-    opened = Opened(task, None, None, None, None, 8)
+    opened = Opened(task, None, None, None, None, 8, lambda *_: None)
     labels = np.arange(120) % 2
     encoded = argparse.Namespace(targets=labels)
     measured = exporting._measured(opened, file, encoded)

@@ -1,5 +1,7 @@
 """Metrics of sentence embeddings against scipy and their definitions."""
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.spatial
@@ -124,10 +126,80 @@ def test_an_embedders_own_similarity_decides(similarity, nearest):
     assert numbers[0, 0] == nearest
     np.testing.assert_allclose(values[0], np.take(scores, numbers[0]), 1e-3)
     judged = {0: {nearest: 1}}
-    metrics = tasks.retrieval_metrics(query, others, judged, similarity)
+    metrics = tasks.retrieval_metrics(
+        query, others, judged, similarity=similarity
+    )
     assert metrics["recall@1"] == 1
     metrics = tasks.pair_metrics(query * 4, others, scores, similarity)
     assert metrics["pearson"] == pytest.approx(1)
+
+
+@pytest.mark.parametrize("first", [0, 480, 980])
+def test_the_same_vector_for_every_text_is_at_chance_in_retrieval(first):
+    judgements = {row: {first + row: 1} for row in range(20)}
+    same = np.ones((1000, 4))
+    metrics = tasks.retrieval_metrics(same[:20], same, judgements)
+    assert metrics == pytest.approx(
+        {
+            "ndcg@10": gain(np.ones(10)) / 1000,
+            "mrr@10": sum(1 / rank for rank in range(1, 11)) / 1000,
+            "recall@1": 1 / 1000,
+            "recall@10": 10 / 1000,
+            "recall@100": 100 / 1000,
+        }
+    )
+
+
+@pytest.mark.parametrize("judged", [{0: 3, 1: 1, 4: 2}, {3: 1}, {2: 1, 5: 2}])
+def test_metrics_are_means_over_all_orders_of_equal_documents(
+    judged, monkeypatch
+):
+    monkeypatch.setattr(embedding_metrics, "DEPTH", 3)
+    monkeypatch.setattr(embedding_metrics, "DEPTHS", (1, 2))
+    documents = np.array([[1, 2], [2, 1], [2, 4], [1, 0], [4, 2], [1, 2]])
+    metrics = tasks.retrieval_metrics([[1, 0]], documents, {0: judged})
+    similarities = scipy.spatial.distance.cdist([[1, 0]], documents, "cosine")[
+        0
+    ].round(6)
+    expected = []
+    for order in itertools.permutations(range(6)):
+        if (np.diff(similarities[list(order)]) < 0).any():
+            continue
+        ranked = [judged.get(one, 0) for one in order]
+        rank = next(rank for rank, one in enumerate(ranked, 1) if one)
+        hits = np.array(ranked) > 0
+        ideal = gain(sorted(ranked)[:-4:-1])
+        expected.append(
+            {
+                "ndcg@3": gain(ranked[:3]) / ideal,
+                "mrr@3": 1 / rank if rank <= 3 else 0,
+                "recall@1": hits[:1].sum() / hits.sum(),
+                "recall@2": hits[:2].sum() / hits.sum(),
+            }
+        )
+    assert len(expected) == 2 * 6  # two and three equal documents
+    for name, value in metrics.items():
+        assert value == pytest.approx(
+            np.mean([one[name] for one in expected])
+        ), name
+
+
+def test_a_document_that_is_ignored_is_neither_ranked_nor_relevant():
+    documents = np.array([[1, 0], [1, 0.1], [0, 1]])
+    judgements = {0: {0: 1, 1: 1}}
+    metrics = tasks.retrieval_metrics([[1, 0]], documents, judgements, {0: 0})
+    assert set(metrics.values()) == {1}
+    metrics = tasks.retrieval_metrics([[1, 0]], documents, {0: {1: 1}})
+    assert metrics["mrr@10"] == 1 / 2
+
+
+def test_an_embedder_collapses_if_its_vectors_are_nearly_the_same():
+    different = vectors(50)
+    assert tasks.embedding_metrics.collapse(different) is None
+    assert tasks.embedding_metrics.collapse(different[:1]) is None
+    for same in (np.ones((5, 3)), np.zeros((5, 3)), 9 + 1e-4 * different):
+        reason = tasks.embedding_metrics.collapse(same)
+        assert reason.startswith("gives every text nearly the same vector")
 
 
 @pytest.mark.parametrize("num_documents", [1, 2])
@@ -144,6 +216,14 @@ def test_nearest_documents_come_first():
     assert numbers.shape == similarities.shape == (2, 4)
     assert (np.diff(similarities) <= 0).all()
     assert tasks.nearest(documents[:1], documents, 99)[0].shape == (1, 50)
+
+
+def test_of_equal_documents_the_first_one_comes_first():
+    documents = np.eye(3)[[2, 0, 1] * 100]
+    numbers, _ = tasks.nearest(documents[:1], documents, 4)
+    assert numbers.tolist() == [[0, 3, 6, 9]]
+    numbers, _ = tasks.nearest(np.ones((2, 4)), np.ones((1000, 4)), 3)
+    assert numbers.tolist() == [[0, 1, 2]] * 2
 
 
 def test_bitext_is_the_share_of_translations_that_are_nearest():

@@ -16,6 +16,8 @@ from kdkit.cli.ablate import written_metrics
 from kdkit.cli.main import main
 from kdkit.cli.text_evaluation import LEAST_EFFECT
 from kdkit.errors import UsageError
+from kdkit.runs.directory import RunDirectory
+from kdkit.runs.events import Inputs
 from kdkit.tasks import generation_metrics
 from kdkit.training.text_data import other_sources
 
@@ -122,6 +124,20 @@ def test_a_run_is_measured_on_what_it_held_out(pretrained, capsys):
     assert result["metrics"] == pytest.approx(evaluation["metrics"])
 
 
+def test_text_that_changed_is_not_what_a_run_held_out(
+    pretrained, tmp_path, capsys
+):
+    run = tmp_path / "run"
+    shutil.copytree(pretrained, run)
+    config = json.loads((run / "config.json").read_text())
+    file = tmp_path / "changed.txt"
+    file.write_text("one more text\n")
+    config["corpus"]["files"][0] = str(file)
+    (run / "config.json").write_text(json.dumps(config))
+    assert main(["evaluate", str(run)]) == 2
+    assert "the content of the corpus has changed" in capsys.readouterr().err
+
+
 def test_a_preset_outside_of_a_run_knows_its_languages_and_length(
     text, translator, tmp_path, capsys, monkeypatch
 ):
@@ -215,6 +231,9 @@ def test_noise_on_what_runs_held_out_is_compared_on_the_same_pairs_alone(
             "max_texts": most,
         }
         (runs[-1] / "config.json").write_text(json.dumps(config))
+        RunDirectory(runs[-1]).filter_events(
+            lambda event: not isinstance(event, Inputs)  # of other files
+        )
     words = ["--num-beams", "1", "--sigmas", "0"]
     assert perturb(*runs[:2], *words) == 0
     assert perturb(*runs[1:], *words) == 2
