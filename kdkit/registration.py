@@ -9,17 +9,44 @@ import importlib.abc
 import importlib.machinery
 import sys
 
-_DEFINED_IN = {
-    "AdamW": "kdkit.training.optimizers",
-    "ContrastiveLoss": "kdkit.training.embedding_data",
-    "CosineWarmupDecay": "kdkit.training.optimizers",
-    "Distiller": "kdkit.distillation.distiller",
-    "LinearWarmupDecay": "kdkit.training.optimizers",
-    "MassBackbone": "kdkit.models.mass",
-    "MassSeq2SeqLM": "kdkit.models.mass_lm",
-    "MassSeq2SeqLMPreprocessor": "kdkit.models.mass_lm",
-    "MassTokenizer": "kdkit.models.vocabularies",
-    "SmoothedCrossEntropy": "kdkit.losses.labels",
+CLASSES = {
+    "kdkit.distillation.distiller": ("Distiller",),
+    "kdkit.losses.labels": ("SmoothedCrossEntropy",),
+    "kdkit.models.mass": ("MassBackbone",),
+    "kdkit.models.mass_lm": ("MassSeq2SeqLM", "MassSeq2SeqLMPreprocessor"),
+    "kdkit.models.ruled_tokenizers": (
+        "AlbertTokenizer",
+        "BertTokenizer",
+        "DebertaV3Tokenizer",
+        "DistilBertTokenizer",
+        "ElectraTokenizer",
+        "GPT2Tokenizer",
+        "Llama3Tokenizer",
+        "RobertaTokenizer",
+        "RoformerV2Tokenizer",
+        "XLMRobertaTokenizer",
+    ),
+    "kdkit.models.variants": (
+        "AlbertBackbone",
+        "AlbertMaskedLM",
+        "BertBackbone",
+        "BertMaskedLM",
+        "DistilBertBackbone",
+        "DistilBertMaskedLM",
+        "ElectraBackbone",
+        "GPT2Backbone",
+        "RobertaBackbone",
+        "RobertaMaskedLM",
+        "XLMRobertaBackbone",
+        "XLMRobertaMaskedLM",
+    ),
+    "kdkit.models.vocabularies": ("MassTokenizer",),
+    "kdkit.training.embedding_data": ("ContrastiveLoss",),
+    "kdkit.training.optimizers": (
+        "AdamW",
+        "CosineWarmupDecay",
+        "LinearWarmupDecay",
+    ),
 }
 
 
@@ -33,18 +60,20 @@ def register_with_keras() -> None:
 
 def _register(keras):
     registered = keras.saving.get_custom_objects()
-    for name, module in _DEFINED_IN.items():
-        registered.setdefault(f"kdkit>{name}", _stand_in(module, name))
+    for module, names in CLASSES.items():
+        for name in names:
+            name = f"kdkit>{name}"
+            registered.setdefault(name, _stand_in(registered, name, module))
 
 
-def _stand_in(module, name):
-    """Returns a class that imports another when Keras deserializes it."""
+def _stand_in(registered, name, module):
+    """Returns a class that imports the real one when a file contains it."""
 
     class StandIn:
         @classmethod
         def from_config(cls, config):
-            found = getattr(importlib.import_module(module), name)
-            return found.from_config(config)
+            importlib.import_module(module)  # which registers the real one
+            return registered[name].from_config(config)
 
     return StandIn
 

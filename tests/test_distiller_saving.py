@@ -1,6 +1,7 @@
 """Saving a distiller: without the teacher, and for resuming."""
 
 import ast
+import importlib
 import json
 import pathlib
 import subprocess
@@ -22,6 +23,7 @@ from helpers import to_numpy
 
 import kdkit
 from kdkit import registration
+from kdkit.models.families import ALL_FAMILIES
 from kdkit.taps import ModelShape
 
 ROWS = 4
@@ -178,16 +180,32 @@ def test_a_new_process_loads_distillers(tmp_path, first):
 
 def test_every_class_in_saved_files_is_registered_at_import():
     package = pathlib.Path(kdkit.__file__).parent
-    found = {}
+    table = {
+        (module, name)
+        for module, names in registration.CLASSES.items()
+        for name in names
+    }
     for path in package.rglob("*.py"):
+        module = ".".join(
+            path.relative_to(package.parent).with_suffix("").parts
+        )
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.ClassDef) and any(
                 "register_keras_serializable" in ast.unparse(one)
                 for one in node.decorator_list
             ):
-                module = path.relative_to(package.parent).with_suffix("")
-                found[node.name] = ".".join(module.parts)
-    assert found == registration._DEFINED_IN
+                assert (module, node.name) in table
+    registered = keras.saving.get_custom_objects()
+    for module, name in table:
+        importlib.import_module(module)
+        assert registered[f"kdkit>{name}"].__module__ == module
+    names = {name for _, name in table}
+    for family in ALL_FAMILIES.values():
+        assert family.tokenizer.__name__ in names
+        if family.block_settings is not None:
+            assert family.backbone.__name__ in names
+        if family.head_settings is not None:
+            assert family.masked_lm.__name__ in names
 
 
 @keras.saving.register_keras_serializable("saving")

@@ -331,14 +331,6 @@ def validate_label_loss(loss, student, num_classes: int | None) -> None:
         UsageError: if the loss expects probabilities, applies a softmax to
             one logit, or is a dict although the student's output is none.
     """
-    if isinstance(loss, dict) and not isinstance(
-        output_structure(student), dict
-    ):
-        raise UsageError(
-            "The student has one output without a name. Expected one loss. "
-            f"Received: a dict of losses for {sorted(loss)}. Pass "
-            f"loss={_shown(next(iter(loss.values())))}."
-        )
     for given in keras.tree.flatten(loss):
         loss_object = resolved(given)
         instead = _on_logits(loss_object)
@@ -358,6 +350,14 @@ def validate_label_loss(loss, student, num_classes: int | None) -> None:
                 "from_logits=True) for yes or no, or "
                 "loss=keras.losses.MeanSquaredError() for scores."
             )
+    if isinstance(loss, dict) and not isinstance(
+        output_structure(student), dict
+    ):
+        raise UsageError(
+            "The student has one output without a name. Expected one loss. "
+            f"Received: a dict of losses for {sorted(loss)}. Pass "
+            f"loss={_shown(next(iter(loss.values())))}."
+        )
 
 
 LEAST_THRESHOLD = 1e-7  # F1Score accepts thresholds above 0 only

@@ -6,7 +6,6 @@ import dataclasses
 import keras
 from keras import ops
 
-import kdkit.models.ruled_tokenizers  # noqa: F401  classes in saved students
 from kdkit.backends import validate_chunk_size
 from kdkit.distillation.binding import as_tuple
 from kdkit.distillation.binding import label_count
@@ -371,10 +370,12 @@ class Distiller(Texts, Checks, Step, keras.Model):
 
     def teachers_variables(self) -> list:
         """Returns the teachers' variables, which this model does not track."""
+        own = set(map(id, self.variables))  # of frozen layers in both models
         return [
             variable
             for model in self._hidden.teachers.models
             for variable in model.variables
+            if id(variable) not in own
         ]
 
     @property
