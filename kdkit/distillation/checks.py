@@ -355,8 +355,8 @@ def validate_label_loss(loss, student, num_classes: int | None) -> None:
     ):
         raise UsageError(
             "The student has one output without a name. Expected one loss. "
-            f"Received: a dict of losses for {sorted(loss)}. Pass "
-            f"loss={_shown(next(iter(loss.values())))}."
+            f"Received: a dict of losses for {sorted(loss)}. Pass the loss "
+            "without the dict."
         )
 
 
