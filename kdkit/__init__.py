@@ -6,7 +6,10 @@ answers without loading TensorFlow.
 
 import importlib
 
+from kdkit.registration import register_with_keras
 from kdkit.version import __version__
+
+register_with_keras()
 
 __all__ = [
     "Distillation",

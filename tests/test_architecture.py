@@ -32,6 +32,7 @@ FLOORS = (
         "errors",
         "io",
         "late_names",
+        "registration",
         "settings",
         "version",
         "weights",

@@ -142,7 +142,7 @@ def test_losses_on_probabilities_are_refused_with_what_to_write(loss, instead):
         OwnLoss(from_logits=True),
         losses.SmoothedCrossEntropy(0.1),
         lambda y_true, y_pred: on_logits(y_true, y_pred),
-        {"logits": on_logits},
+        [on_logits],
         "mse",
         None,
     ],
@@ -528,3 +528,84 @@ def test_labels_of_a_bert_pass():
     )
     model.compile("adam", loss=on_logits)
     model.train_on_batch(batch(4), labels(4))
+
+
+def one_logit(**given):
+    """A distiller whose student has one logit."""
+    teacher, student = (
+        keras.Sequential([keras.Input((4,)), layers.Dense(1)]) for _ in range(2)
+    )
+    objective = kdkit.Objective(losses.SoftBinaryCrossEntropy())
+    return kdkit.Distiller(teacher, student, objective, **given)
+
+
+def test_metrics_of_probabilities_are_refused_with_those_of_logits():
+    metrics = [
+        "accuracy",
+        "AUC",
+        keras.metrics.Recall(name="found"),
+        keras.metrics.F1Score(),
+        keras.metrics.BinaryCrossentropy(),
+        keras.metrics.MeanSquaredError(),
+    ]
+    model = one_logit(hard_label_weight=1.0)
+    with pytest.raises(UsageError, match="expect probabilities") as caught:
+        model.compile("sgd", "mse", weighted_metrics=metrics)
+    right = str(caught.value).partition("metrics=")[2].rstrip(".")
+    assert "MeanSquaredError" not in right
+    model.compile("sgd", "mse", metrics=eval(right))
+    x = np.random.default_rng(0).normal(size=(40, 4))
+    y = np.arange(40) % 3 > 0
+    found = model.evaluate(x, y[:, np.newaxis], return_dict=True, verbose=0)
+    scores = model.predict(x, verbose=0)[:, 0]
+    hits = (y & (scores > 0)).sum()
+    expected = {
+        "accuracy": np.mean(y == (scores > 0)),
+        "found": hits / y.sum(),
+        "f1_score": 2 * hits / (y.sum() + (scores > 0).sum()),
+        "binary_crossentropy": np.mean(np.log1p(np.exp(-scores)) + ~y * scores),
+        "AUC": np.mean(scores[y] > scores[~y][:, np.newaxis]),
+    }
+    for name, value in expected.items():
+        tolerance = 0.01 if name == "AUC" else 1e-5
+        assert float(np.squeeze(found[name])) == pytest.approx(
+            value, abs=tolerance
+        )
+
+
+@pytest.mark.parametrize(
+    ("metric", "right"),
+    [
+        (lambda: keras.metrics.Precision(class_id=1), "top_k=1"),
+        (lambda: keras.metrics.F1Score(threshold=0.5), "threshold=1e-07"),
+        (lambda: keras.metrics.BinaryAccuracy(), "threshold=0.0"),
+        (lambda: "accuracy", None),
+        (lambda: keras.metrics.F1Score(), None),
+        (lambda: keras.metrics.Precision(top_k=1, class_id=1), None),
+        (lambda: lambda y_true, y_pred: y_pred[:, 0], None),
+    ],
+)
+def test_metrics_of_several_logits(metric, right):
+    model, metric = distiller(), metric()
+    if right is None:
+        model.compile("sgd", metrics=[metric])
+    else:
+        with pytest.raises(UsageError, match=right):
+            model.compile("sgd", metrics=[metric])
+
+
+def test_metrics_without_labels_are_reported():
+    model = one_logit()
+    model.compile("sgd", metrics=["mse"])
+    x = np.ones((4, 4))
+    with pytest.warns(UserWarning, match="metrics have no values"):
+        model.fit(x, verbose=0)
+    model.predict(x, verbose=0)
+    model.fit(x, validation_data=(x, np.ones((4, 1))), verbose=0)
+
+
+def test_a_dict_of_losses_needs_outputs_with_names():
+    with pytest.raises(UsageError, match=r"dict of losses for \['logits'\]"):
+        distiller(hard_label_weight=1.0).compile(
+            "sgd", loss={"logits": on_logits}
+        )

@@ -1,10 +1,12 @@
 """Arguments that the Distiller's constructor refuses, and its messages."""
 
 import keras
+import numpy as np
 import pytest
 from helpers import batch
 from helpers import bert
 from helpers import objectives
+from keras import layers
 
 import kdkit
 from kdkit import losses
@@ -100,8 +102,58 @@ def test_distiller_refuses_label_weights_without_a_head(teacher):
 
 def test_distiller_refuses_a_model_as_its_own_teacher(teacher):
     for student in (teacher, teacher.backbone):
-        with pytest.raises(ValueError, match="share their layers"):
+        with pytest.raises(ValueError, match="trains layers of its teacher"):
             kdkit.Distiller(teacher, student, [ATTENTION])
+
+
+class Wrapped(keras.Model):
+    """A subclassed model around a layer, which others may contain, too."""
+
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+        self.head = layers.Dense(3)
+
+    def call(self, inputs):
+        return self.head(self.layer(inputs))
+
+
+def on_one_layer(kind):
+    """A teacher, a student on its first layer, and that layer."""
+    shared = layers.Dense(4, name="shared")
+    if kind == "subclassed":
+        models = Wrapped(shared), Wrapped(shared)
+        for model in models:
+            model(np.zeros((1, 4)))
+        return *models, shared
+    inputs = keras.Input((4,))
+    first = shared
+    if kind == "nested":
+        first = keras.Sequential([keras.Input((4,)), shared])
+    teacher = keras.Sequential([inputs, first, layers.Dense(3)])
+    if kind == "sequential":
+        rest = [*teacher.layers[:1], layers.Dense(3)]
+        return teacher, keras.Sequential([inputs, *rest]), shared
+    source = teacher.inputs[0] if kind == "graph" else inputs
+    hidden = teacher.layers[0].output if kind == "graph" else first(inputs)
+    return teacher, keras.Model(source, layers.Dense(3)(hidden)), shared
+
+
+@pytest.mark.parametrize(
+    "kind", ["graph", "sequential", "nested", "subclassed"]
+)
+def test_a_student_does_not_train_its_teachers_layers(kind):
+    teacher, student, shared = on_one_layer(kind)
+    with pytest.raises(ValueError, match=r"layers \['.*shared'\].*clone_model"):
+        kdkit.Distiller(teacher, student, LOGITS)
+    shared.trainable = False
+    model = kdkit.Distiller(teacher, student, LOGITS)
+    model.compile(keras.optimizers.SGD(0.1))
+    x = np.eye(4)
+    before = [keras.ops.convert_to_numpy(one(x)) for one in (teacher, student)]
+    model.fit(x, verbose=0)
+    np.testing.assert_array_equal(teacher(x), before[0])
+    assert np.abs(student(x) - before[1]).max() > 0
 
 
 def test_distiller_tells_all_problems_at_once(teacher):

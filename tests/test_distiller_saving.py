@@ -1,6 +1,11 @@
 """Saving a distiller: without the teacher, and for resuming."""
 
+import ast
+import importlib
 import json
+import pathlib
+import subprocess
+import sys
 import zipfile
 
 import h5py
@@ -17,6 +22,8 @@ from helpers import objectives
 from helpers import to_numpy
 
 import kdkit
+from kdkit import registration
+from kdkit.models.families import ALL_FAMILIES
 from kdkit.taps import ModelShape
 
 ROWS = 4
@@ -126,6 +133,90 @@ def test_loaded_distiller_goes_on_as_the_saved_one(tmp_path, include_logits):
         loaded.get_weights(), model.get_weights(), strict=True
     ):
         np.testing.assert_allclose(after_loading, without, atol=1e-6)
+
+
+LOAD = """
+{imports}
+import numpy as np
+for path in {paths}:
+    model = keras.models.load_model(path)
+    assert type(model).__module__ == "kdkit.distillation.distiller"
+    print(model.predict(np.eye(3), verbose=0).tolist())
+"""
+
+
+@pytest.mark.parametrize("first", ["kdkit", "keras"])
+def test_a_new_process_loads_distillers(tmp_path, first):
+    teacher, student = (
+        keras.Sequential([keras.Input((3,)), keras.layers.Dense(2)])
+        for _ in range(2)
+    )
+    model = kdkit.Distiller(
+        teacher,
+        student,
+        kdkit.Objective(kdkit.losses.LogitMSE()),
+        hard_label_weight=0.5,
+    )
+    model.compile(
+        "sgd", loss=kdkit.losses.SmoothedCrossEntropy(0.1), run_eagerly=True
+    )
+    paths = [str(tmp_path / f"{name}.keras") for name in ("best", "last")]
+    best = keras.callbacks.ModelCheckpoint(paths[0])
+    model.fit(np.eye(3), np.array([0, 1, 1]), callbacks=[best], verbose=0)
+    model.save(paths[1])
+    names = sorted(["kdkit", "keras"], reverse=first == "keras")
+    imports = "\n".join(f"import {name}" for name in names)
+    done = subprocess.run(
+        [sys.executable, "-c", LOAD.format(imports=imports, paths=paths)],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    for line in done.stdout.splitlines()[-2:]:
+        np.testing.assert_allclose(
+            json.loads(line), model.predict(np.eye(3), verbose=0), 1e-5
+        )
+
+
+def test_every_class_in_saved_files_is_registered_at_import():
+    package = pathlib.Path(kdkit.__file__).parent
+    table = {
+        (module, name)
+        for module, names in registration.CLASSES.items()
+        for name in names
+    }
+    for path in package.rglob("*.py"):
+        module = ".".join(
+            path.relative_to(package.parent).with_suffix("").parts
+        )
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.ClassDef) and any(
+                "register_keras_serializable" in ast.unparse(one)
+                for one in node.decorator_list
+            ):
+                assert (module, node.name) in table
+    registered = keras.saving.get_custom_objects()
+    for module, name in table:
+        importlib.import_module(module)
+        assert registered[f"kdkit>{name}"].__module__ == module
+    names = {name for _, name in table}
+    for family in ALL_FAMILIES.values():
+        assert family.tokenizer.__name__ in names
+        if family.block_settings is not None:
+            assert family.backbone.__name__ in names
+        if family.head_settings is not None:
+            assert family.masked_lm.__name__ in names
+
+
+@keras.saving.register_keras_serializable("saving")
+class OnlyInKeras(kdkit.losses.LogitMSE):
+    """A loss without a name of kdkit's."""
+
+
+def test_a_loss_that_cannot_be_saved_is_refused_when_compiled():
+    model = distiller(terms=[kdkit.Objective(OnlyInKeras())])
+    with pytest.raises(ValueError, match="OnlyInKeras.*register_loss"):
+        model.compile()
 
 
 def test_config_round_trip_rebuilds_the_same_distiller():

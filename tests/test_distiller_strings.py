@@ -2,12 +2,15 @@
 
 import inspect
 import string
+from unittest import mock
 
 import keras
 import keras_hub
 import numpy as np
 import pandas
 import pytest
+from backend import tensorflow_only
+from encoders import encoder
 from encoders import tokenizer
 from helpers import LENGTH
 from helpers import VOCABULARY_SIZE
@@ -19,6 +22,7 @@ from helpers import to_numpy
 import kdkit
 from kdkit.backends import tf
 from kdkit.distillation import strings
+from kdkit.distillation import text_batches
 from kdkit.errors import UsageError
 
 TEXTS = [
@@ -103,6 +107,109 @@ def require_equal(received, expected):
     )
 
 
+def watched(model, read):
+    """Calls a function with the inputs of each of the student's batches."""
+    original = model._hidden.run_student
+
+    def run_student(x, training):
+        read(x)
+        return original(x, training)
+
+    return mock.patch.object(model._hidden, "run_student", run_student)
+
+
+@pytest.mark.parametrize("kind", ["column", "dataset", "split", "batch"])
+def test_batches_of_texts_are_as_long_as_their_longest_text(kind):
+    texts = ["good"] * 4 + ["a dull plot and a weak cast " * 4] * 4
+    teacher, student = (
+        encoder("bert", seed=seed, max_sequence_length=64) for seed in (1, 2)
+    )
+    teacher.preprocessor = student.preprocessor = preprocessor(
+        sequence_length=64
+    )
+    objective = kdkit.Objective(kdkit.losses.LogitMSE())
+    model = kdkit.Distiller(teacher, student, objective)
+    model.compile("sgd", run_eagerly=True)
+    full = to_numpy(student.preprocessor(texts, y=None))
+    expected = model.evaluate(full, verbose=0)
+    shapes, losses = set(), []
+    with watched(model, lambda x: shapes.add(tuple(x["token_ids"].shape))):
+        if kind == "column":
+            losses.append(model.evaluate(texts, batch_size=4, verbose=0))
+        elif kind == "dataset":
+            dataset = tf.data.Dataset.from_tensor_slices(texts).batch(4)
+            losses.append(model.evaluate(dataset, verbose=0))
+        elif kind == "batch":
+            losses.append(model.test_on_batch(texts))
+        else:
+            model.fit(
+                texts[2:] + texts[:2],
+                validation_split=0.25,
+                batch_size=6,
+                verbose=0,
+            )
+    lengths = {length for _, length in shapes}
+    assert lengths == ({32} if kind == "batch" else {16, 32})
+    require_equal(losses, [expected] * len(losses))
+    logits = model.predict(texts, batch_size=4, verbose=0)
+    require_equal(logits, model.predict(full, verbose=0))
+
+
+def test_texts_have_another_order_in_each_epoch():
+    numbers = np.arange(16)[:, np.newaxis]
+    x = {"token_ids": numbers, "padding_mask": np.ones_like(numbers)}
+    orders = []
+    for shuffle in (True, False):
+        batches = text_batches.text_batches(
+            (x, numbers, None), 5, slice(None), shuffle, False
+        )
+        for _ in range(2):
+            getattr(batches, "on_epoch_begin", int)()  # of a `PyDataset`
+            rows = [to_numpy((x["token_ids"], y)) for x, y in batches]
+            assert [len(y) for _, y in rows] == [5, 5, 5, 1]
+            ids, labels = (
+                np.concatenate(one) for one in zip(*rows, strict=True)
+            )
+            np.testing.assert_array_equal(ids, labels)
+            orders.append(ids[:, 0].tolist())
+    first, second, third, fourth = orders
+    assert first != second
+    assert sorted(first) == sorted(second) == third == fourth
+
+
+@tensorflow_only
+def test_a_model_with_text_vectorization_reads_strings():
+    vectorization = keras.layers.TextVectorization(output_sequence_length=6)
+    vectorization.adapt(TEXTS)
+
+    def net(width):
+        return keras.Sequential(
+            [
+                keras.Input((), dtype="string"),
+                vectorization,
+                keras.layers.Embedding(50, width),
+                keras.layers.GlobalMaxPooling1D(),
+                keras.layers.Dense(3),
+            ]
+        )
+
+    teacher, student = net(8), net(4)
+    model = kdkit.Distiller(
+        teacher, student, kdkit.Objective(kdkit.losses.LogitMSE())
+    )
+    model.compile("sgd", run_eagerly=True)
+    texts = tf.constant(TEXTS)
+    expected = np.mean((teacher(texts) - student(texts)) ** 2)
+    dataset = tf.data.Dataset.from_tensor_slices(TEXTS).batch(6)
+    for x in (texts, dataset):
+        logs = model.evaluate(x, return_dict=True, verbose=0)
+        assert logs["logit_mse"] == pytest.approx(expected, rel=1e-5)
+    model.fit(texts, verbose=0)
+    np.testing.assert_allclose(
+        model.predict(texts, verbose=0), student(texts), 1e-5
+    )
+
+
 KINDS = {
     "list": list,
     "strings": np.array,
@@ -116,7 +223,9 @@ KINDS = {
 @pytest.fixture(scope="module")
 def on_arrays(model):
     """The result of training on encoded texts."""
-    return after(model, encoded(TEXTS), LABELS, sample_weight=WEIGHTS)
+    return after(
+        model, encoded(TEXTS), LABELS, sample_weight=WEIGHTS, shuffle=False
+    )
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +233,7 @@ def on_pairs(model):
     """The result of training on encoded pairs."""
     x = encoded((TEXTS, OTHERS))
     assert x["segment_ids"].any()
-    return after(model, x, LABELS)
+    return after(model, x, LABELS, shuffle=False)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -132,7 +241,11 @@ def test_columns_of_texts_train_as_their_encoded_batches(
     model, on_arrays, kind
 ):
     received = after(
-        model, KINDS[kind](TEXTS), list(LABELS), sample_weight=WEIGHTS
+        model,
+        KINDS[kind](TEXTS),
+        list(LABELS),
+        sample_weight=WEIGHTS,
+        shuffle=False,
     )
     require_equal(received, on_arrays)
     assert model.student.preprocessor.calls == 1  # in two epochs
@@ -148,7 +261,7 @@ PAIRS = {
 
 @pytest.mark.parametrize("kind", PAIRS)
 def test_two_columns_are_pairs(model, on_pairs, kind):
-    received = after(model, PAIRS[kind](TEXTS, OTHERS), LABELS)
+    received = after(model, PAIRS[kind](TEXTS, OTHERS), LABELS, shuffle=False)
     require_equal(received, on_pairs)
 
 
@@ -165,20 +278,28 @@ def test_datasets_of_texts_train_as_their_encoded_batches(model):
 def test_validation_data_may_be_texts(model):
     arrays = encoded(TEXTS)
     expected = after(
-        model, arrays, LABELS, validation_data=(arrays, LABELS, WEIGHTS)
+        model,
+        arrays,
+        LABELS,
+        validation_data=(arrays, LABELS, WEIGHTS),
+        shuffle=False,
     )
     assert "val_accuracy" in expected[1]
     parts = (TEXTS, LABELS, WEIGHTS)
     dataset = tf.data.Dataset.from_tensor_slices(parts).batch(3)
     for x, validation in ((TEXTS, parts), (arrays, dataset)):
-        received = after(model, x, LABELS, validation_data=validation)
+        received = after(
+            model, x, LABELS, validation_data=validation, shuffle=False
+        )
         require_equal(received, expected)
 
 
 def test_validation_split_takes_the_last_texts(model):
     require_equal(
-        after(model, TEXTS, LABELS, validation_split=0.5),
-        after(model, encoded(TEXTS), LABELS, validation_split=0.5),
+        after(model, TEXTS, LABELS, validation_split=0.5, shuffle=False),
+        after(
+            model, encoded(TEXTS), LABELS, validation_split=0.5, shuffle=False
+        ),
     )
 
 

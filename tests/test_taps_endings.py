@@ -19,6 +19,13 @@ class Softmax(layers.Layer):
         return ops.softmax(inputs)
 
 
+def joined(join, *activations):
+    """A model whose output is one unit for each activation."""
+    inputs = keras.Input((4,))
+    units = [layers.Dense(1, activation)(inputs) for activation in activations]
+    return keras.Model(inputs, join(units))
+
+
 class Classifier(keras.Model):
     """A subclassed model with a softmax."""
 
@@ -105,10 +112,17 @@ SIGMOID = {
     "operation": lambda: model(ops.sigmoid),
     "activation of a layer": lambda: model(layers.Dense(1, "sigmoid")),
     "lambda": lambda: model(layers.Lambda(lambda logits: ops.sigmoid(logits))),
+    "joined units": lambda: joined(layers.Concatenate(), *["sigmoid"] * 3),
+    "joined by an operation": lambda: joined(
+        ops.concatenate, None, "relu", "sigmoid"
+    ),
 }
 LINEAR = {
     "dense": lambda: model(),
     "dropout": lambda: model(layers.Dropout(0.1)),
+    "log_softmax": lambda: model(layers.Dense(2, activation="log_softmax")),
+    "log_softmax layer": lambda: model(layers.Activation("log_softmax")),
+    "joined units": lambda: joined(layers.Concatenate(), None, "linear"),
     "before other layers": lambda: model(ops.softmax, layers.Dense(2)),
     "keras-hub": lambda: bert(1, 8),
     "keras.applications": lambda: keras.applications.MobileNetV2(
@@ -121,6 +135,7 @@ LINEAR = {
 }
 UNKNOWN = {
     "layer of others": lambda: model(Softmax()),
+    "joined with a relu": lambda: joined(layers.Concatenate(), None, "relu"),
     "subclassed model": lambda: model(Classifier()),
     "another lambda": lambda: model(layers.Lambda(lambda logits: logits * 2)),
     "over other axes": lambda: model(layers.Softmax(axis=1), shape=(5, 4)),
@@ -157,7 +172,7 @@ def test_linear_ends_are_proven_to_be_logits(build):
 def test_ends_that_the_graph_does_not_show_are_unknown(build):
     built = build()
     assert taps.ending(built).function is None
-    assert taps.describe(built).num_classes == 3
+    assert taps.describe(built).num_classes == built.output_shape[-1]
 
 
 def test_a_layer_that_is_called_twice_is_followed_from_its_last_call():

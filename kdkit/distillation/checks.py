@@ -11,6 +11,7 @@ from keras import ops
 from kdkit.distillation.binding import require_labels
 from kdkit.distillation.binding import single
 from kdkit.errors import UsageError
+from kdkit.errors import shortened
 from kdkit.losses import SoftBinaryCrossEntropy
 from kdkit.losses.foreign import KNOWN_CLASSES
 from kdkit.losses.foreign import bare_function
@@ -19,6 +20,7 @@ from kdkit.losses.foreign import resolved
 from kdkit.models import num_positions
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.taps import ending
+from kdkit.taps import output_structure
 from kdkit.taps import select_inputs
 
 
@@ -27,25 +29,45 @@ class Checks:
 
     _has_warned = False
 
-    def compile(self, optimizer="rmsprop", loss=None, *args, **kwargs):
+    def compile(
+        self,
+        optimizer="rmsprop",
+        loss=None,
+        loss_weights=None,
+        metrics=None,
+        weighted_metrics=None,
+        **kwargs,
+    ):
         """Configures training, as `keras.Model.compile` does.
 
         Args:
-            optimizer, *args, **kwargs: as in `keras.Model.compile`.
+            optimizer, loss_weights, **kwargs: as in `keras.Model.compile`.
             loss: the loss between labels and the student's logits, such as
                 `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`.
                 Its weight is `hard_label_weight`. Defaults to `None`.
+            metrics, weighted_metrics: metrics of labels and the student's
+                logits, such as `keras.metrics.AUC(from_logits=True)`.
 
         Raises:
-            UsageError: (a `ValueError`) if the loss expects probabilities, or
-                applies a softmax to a single logit.
+            UsageError: (a `ValueError`) if the loss or a metric expects
+                probabilities, if the loss applies a softmax to a single logit,
+                or if an objective's loss is registered with Keras, but not with
+                `kdkit.losses.register_loss`, and so cannot be saved.
         """
+        for objective in self.objectives:
+            registered = keras.saving.get_registered_name(type(objective.loss))
+            if registered != type(objective.loss).__name__:
+                objective.loss.to_setting()
+        if self.num_classes is not None:
+            validate_metrics((metrics, weighted_metrics), self.num_classes)
         if self.hard_label_weight:
-            validate_label_loss(loss, self.num_classes)
+            validate_label_loss(loss, self.student, self.num_classes)
         elif loss is not None and not self._has_warned:
             self._has_warned = True
             warn_unused_loss()
-        super().compile(optimizer, loss, *args, **kwargs)
+        super().compile(
+            optimizer, loss, loss_weights, metrics, weighted_metrics, **kwargs
+        )
 
     def compile_from_config(self, config):
         # Keras does not compile a loaded model whose class has a `compile`.
@@ -296,17 +318,18 @@ _WITHOUT_LOGITS = {
 }
 
 
-def validate_label_loss(loss, num_classes: int | None) -> None:
+def validate_label_loss(loss, student, num_classes: int | None) -> None:
     """Raises an error if a compiled loss does not take the student's logits.
 
     Args:
         loss: the argument of `compile`: string, `keras.losses.Loss`, function,
             or a structure of these.
+        student: `keras.Model`.
         num_classes: int or `None`. Width of the student's logits.
 
     Raises:
-        UsageError: if the loss expects probabilities, or applies a softmax to
-            one logit.
+        UsageError: if the loss expects probabilities, applies a softmax to
+            one logit, or is a dict although the student's output is none.
     """
     for given in keras.tree.flatten(loss):
         loss_object = resolved(given)
@@ -326,6 +349,98 @@ def validate_label_loss(loss, num_classes: int | None) -> None:
                 f"{_shown(given)}. Pass loss=keras.losses.BinaryCrossentropy("
                 "from_logits=True) for yes or no, or "
                 "loss=keras.losses.MeanSquaredError() for scores."
+            )
+    if isinstance(loss, dict) and not isinstance(
+        output_structure(student), dict
+    ):
+        raise UsageError(
+            "The student has one output without a name. Expected one loss. "
+            f"Received: a dict of losses for {sorted(loss)}. Pass the loss "
+            "without the dict."
+        )
+
+
+LEAST_THRESHOLD = 1e-7  # F1Score accepts thresholds above 0 only
+
+
+def validate_metrics(metrics, num_classes: int) -> None:
+    """Raises an error for compiled metrics that expect probabilities.
+
+    Args:
+        metrics: a structure of strings, `keras.metrics.Metric`s and functions,
+            as in `compile`.
+        num_classes: int. Width of the student's logits.
+
+    Raises:
+        UsageError: with the metrics that are right for logits.
+    """
+    wrong, right = [], []
+    for given in keras.tree.flatten(metrics):
+        metric, argument = _metric_on_logits(given, num_classes)
+        if argument is not None:
+            wrong.append(given if isinstance(given, str) else metric.name)
+            right.append(
+                f"keras.metrics.{type(metric).__name__}({argument}, "
+                f"name={wrong[-1]!r})"
+            )
+    if wrong:
+        ranked = " For one class per example, top_k=1 replaces thresholds."
+        raise UsageError(
+            "Compiled metrics expect probabilities, but the student's output "
+            f"is logits. Received: {', '.join(wrong)}. Pass metrics=["
+            f"{', '.join(right)}].{ranked if num_classes > 1 else ''}"
+        )
+
+
+def _metric_on_logits(given, num_classes):
+    """Returns a metric and its missing argument, `None` if there is none."""
+    if given in ("accuracy", "acc") and num_classes == 1:
+        given = "binary_accuracy"
+    elif given is None or given in ("accuracy", "acc"):
+        return given, None
+    metric = keras.metrics.get(given)
+    is_metric = isinstance(metric, keras.metrics.Metric)
+    config = metric.get_config() if is_metric else {}
+    argument = None
+    if config.get("from_logits") is False:
+        argument = "from_logits=True"
+    elif isinstance(metric, keras.metrics.FBetaScore):
+        fits = (LEAST_THRESHOLD, None if num_classes > 1 else LEAST_THRESHOLD)
+        if config["threshold"] not in fits:
+            argument = f"threshold={LEAST_THRESHOLD}"
+    elif config.get("threshold") == 0.5:
+        argument = "threshold=0.0"
+    elif "thresholds" in config and (
+        config["thresholds"] is config.get("top_k") is None
+    ):
+        argument = "thresholds=0.0"
+    return metric, argument
+
+
+def require_own_weights(teacher, student) -> None:
+    """Raises an error if the student trains weights of a teacher.
+
+    Args:
+        teacher: `keras.Model` or a list of models.
+        student: `keras.Model`.
+
+    Raises:
+        UsageError: with the names of the shared layers.
+    """
+    trained = {id(one): one.path for one in student.trainable_variables}
+    for model in keras.tree.flatten(teacher):
+        paths = [
+            trained[id(one)] for one in model.variables if id(one) in trained
+        ]
+        if paths:
+            layers = sorted({path.rpartition("/")[0] for path in paths})
+            raise UsageError(
+                f"The student {student.name!r} trains layers of its teacher "
+                f"{model.name!r}. Expected weights of its own. Received the "
+                f"shared layers {shortened(layers)}. Build the student on a "
+                "copy of the teacher, keras.models.clone_model(teacher), with "
+                "copy.set_weights(teacher.get_weights()), or freeze the shared "
+                "layers by layer.trainable = False."
             )
 
 

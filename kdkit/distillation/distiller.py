@@ -17,11 +17,12 @@ from kdkit.distillation.binding import spread_label_weights
 from kdkit.distillation.binding import sum_over_replicas
 from kdkit.distillation.checks import Checks
 from kdkit.distillation.checks import longest_input
+from kdkit.distillation.checks import require_own_weights
 from kdkit.distillation.checks import require_positions
 from kdkit.distillation.objective import Objective
-from kdkit.distillation.strings import SeparateTeacher
+from kdkit.distillation.separate_teachers import SeparateTeacher
+from kdkit.distillation.separate_teachers import with_own_inputs
 from kdkit.distillation.strings import Texts
-from kdkit.distillation.strings import with_own_inputs
 from kdkit.distillation.terms import Teachers
 from kdkit.distillation.terms import Terms
 from kdkit.distillation.terms import TotalLoss
@@ -234,10 +235,11 @@ class Distiller(Texts, Checks, Step, keras.Model):
         UsageError: (a `ValueError`) if the objectives do not fit the models:
             unknown tap, layer map out of range, different widths without a
             projection, different head or class counts, a softmax over one
-            logit, clashing names; one message lists all errors. Also if a
-            model ends in a softmax, or if both models have a tokenizer and the
-            same ids are different words. `compile` and `validate_batch` detect
-            further errors before the first update.
+            logit, clashing names; one message lists all errors. Also if the
+            student trains layers of the teacher, if a model ends in a softmax,
+            or if both models have a tokenizer and the same ids are different
+            words. `compile` and `validate_batch` detect further errors before
+            the first update.
 
     Example:
 
@@ -294,15 +296,7 @@ class Distiller(Texts, Checks, Step, keras.Model):
         teachers = Teachers(teacher, teacher_taps)
         needs_logits = bool(hard_label_weight) or "logits" in student_taps
         student_shape = describe(student, student_taps, needs_logits)
-        backbone = find_backbone(student) or student
-        for model in teachers.models:
-            if backbone is (find_backbone(model) or model):
-                raise UsageError(
-                    "Teacher and student share their layers. Expected two "
-                    f"models. Received: {model.name!r} and {student.name!r}. "
-                    "Build the student as a model of its own."
-                )
-        policy = backbone.dtype_policy
+        policy = (find_backbone(student) or student).dtype_policy
         terms = Terms(
             objectives,
             hard_label_weight,
@@ -355,9 +349,11 @@ class Distiller(Texts, Checks, Step, keras.Model):
                 created for, or a list of models in the same order.
 
         Raises:
-            UsageError: if the sizes differ, or if both models have a tokenizer
-                and their token ids differ.
+            UsageError: if the sizes differ, if the student trains layers of
+                the teacher, or if both models have a tokenizer and their token
+                ids differ.
         """
+        require_own_weights(teacher, self.student)
         self._hidden.attach(
             with_own_inputs(teacher, self.student, self.objectives)
         )
@@ -374,10 +370,12 @@ class Distiller(Texts, Checks, Step, keras.Model):
 
     def teachers_variables(self) -> list:
         """Returns the teachers' variables, which this model does not track."""
+        own = set(map(id, self.variables))  # of frozen layers in both models
         return [
             variable
             for model in self._hidden.teachers.models
             for variable in model.variables
+            if id(variable) not in own
         ]
 
     @property

@@ -7,6 +7,8 @@ only, so that encoded batches are not tokenized again.
 import dataclasses
 import functools
 import inspect
+import math
+import warnings
 from collections.abc import Mapping
 
 import keras
@@ -16,13 +18,17 @@ from keras import ops
 
 from kdkit.backends import on_tensorflow
 from kdkit.backends import tf
+from kdkit.distillation.separate_teachers import SeparateTeacher
+from kdkit.distillation.text_batches import shorten
+from kdkit.distillation.text_batches import text_batches
 from kdkit.errors import UsageError
 from kdkit.errors import shortened
 from kdkit.models.token_ids import check_same_ids
 from kdkit.models.token_ids import preprocessor_tokenizer
-from kdkit.models.token_ids import require_shared_ids
 
 ROWS_AT_ONCE = 1024  # texts that the preprocessor encodes in one call
+BATCH_SIZE = 32  # Keras' default
+PARTS = ("x", "y", "sample_weight")
 FEW = 9  # entries of a column that show whether it is one of texts
 # Entries of a preprocessor's config that do not change its results.
 _NAMES = ("name", "dtype", "trainable", "tokenizer", "decoder_tokenizer")
@@ -33,92 +39,6 @@ class _Compared:
     """The tokenizers that were compared. Keras would track them in a list."""
 
     tokenizers: tuple = ()
-
-
-class SeparateTeacher(keras.Model):
-    """A teacher with a vocabulary of its own, whose inputs have a prefix.
-
-    Args:
-        teacher: functional `keras.Model` with a dict of inputs.
-        prefix: string. For example, `"teacher_"` for `"teacher_token_ids"`.
-        reason: string. How its token ids differ from the student's.
-    """
-
-    def __init__(self, teacher, prefix, reason):
-        inputs = {
-            name: keras.Input(
-                batch_shape=tensor.shape,
-                dtype=tensor.dtype,
-                name=f"{prefix}{name}",
-            )
-            for name, tensor in teacher.input.items()
-        }
-        super().__init__(
-            {f"{prefix}{name}": tensor for name, tensor in inputs.items()},
-            teacher(inputs),
-            name=teacher.name,
-        )
-        self.prefix = prefix
-        self.reason = reason
-        self.original = teacher
-
-    def require_inputs(self, x) -> None:
-        """Requires its inputs in a batch.
-
-        Args:
-            x: the inputs of all models.
-
-        Raises:
-            UsageError: for a batch that was encoded for the student alone.
-        """
-        missing = sorted(
-            set(self.input) - set(x if isinstance(x, dict) else ())
-        )
-        if missing:
-            raise UsageError(
-                f"{self.reason} To compare their logits, pass texts, or "
-                f"batches that also have {', '.join(missing)}."
-            )
-
-
-def with_own_inputs(teacher, student, objectives):
-    """Returns teachers, with inputs of their own if their ids are others.
-
-    Models with different vocabularies can share logits for each example. Then
-    a batch has the token ids of each.
-
-    Args:
-        teacher: `keras.Model`, or a list or tuple of models.
-        student: `keras.Model`.
-        objectives: tuple of `kdkit.Objective`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the token ids of two models differ, but
-            an objective compares more than the logits of classifiers.
-    """
-    teachers = keras.tree.flatten(teacher)
-    found = []
-    for number, model in enumerate(teachers, start=1):
-        try:
-            require_shared_ids(model, student)
-        except UsageError as error:
-            if not all(map(_is_classifier, (model, student))):
-                raise
-            taps = {tap for one in objectives for tap in one.taps}
-            if taps != {"logits"}:
-                raise UsageError(
-                    f"{error} With different vocabularies, objectives can "
-                    f"compare logits only. Received: {sorted(taps)}."
-                ) from None
-            prefix = f"teacher_{number}_" if len(teachers) > 1 else "teacher_"
-            found.append(SeparateTeacher(model, prefix, str(error)))
-        else:
-            found.append(model)
-    return found if isinstance(teacher, list | tuple) else found[0]
-
-
-def _is_classifier(model):
-    return isinstance(model, keras_hub.models.TextClassifier)
 
 
 def _like(method):
@@ -142,8 +62,11 @@ class Texts:
                 batched `tf.data.Dataset` of `(texts, labels)` or `((texts,
                 other_texts), labels)`. The student's preprocessor encodes
                 columns once, before the first epoch, and keeps the tokens in
-                memory; it encodes the batches of a dataset in every epoch.
-                Generators and `PyDataset`s must yield encoded batches.
+                memory; it encodes the batches of a dataset in every epoch. A
+                batch has 16, 32, 64, … positions, as its longest text needs, at
+                most the preprocessor's `sequence_length`. Generators and
+                `PyDataset`s must yield encoded batches. Strings reach a student
+                that reads strings, as with `TextVectorization`, unchanged.
             validation_data: `(x, y)` or `(x, y, sample_weight)` with `x` of
                 any of these kinds, or a dataset.
             *args, **kwargs: as in `keras.Model.fit`.
@@ -195,31 +118,66 @@ class Texts:
 
     def __call__(self, inputs, *args, **kwargs):
         """Returns the student's output on encoded inputs."""
-        if holds_texts(inputs):
+        if self._must_encode(inputs):
             raise UsageError(
                 "Calling a distiller does not encode texts. Expected encoded "
                 "inputs. Received: texts. Pass them to predict(...)."
             )
         return super().__call__(inputs, *args, **kwargs)
 
+    def _must_encode(self, x):
+        """Whether inputs are texts, and the student does not read strings."""
+        return holds_texts(x) and not _reads_strings(self.student)
+
     def _call_encoded(self, method, args, kwargs):
         """Calls a method of Keras with encoded batches in place of texts."""
         bound = inspect.signature(method).bind(*args, **kwargs)
-        given = bound.arguments
+        given, names = bound.arguments, bound.signature.parameters
         validation = given.get("validation_data")
-        if holds_texts(given.get("x")):
-            encoded = self._encode(
-                given["x"], given.get("y"), given.get("sample_weight")
+        size = given.get("batch_size") or BATCH_SIZE
+        held_out_size = given.get("validation_batch_size") or size
+        if self._must_encode(given.get("x")):
+            data = [given.pop(name, None) for name in PARTS]
+            # Logits per position have one length in `predict`.
+            shortens = "y" in names or not self._has_positions
+            data = self._encode(*data, shortens)
+            if shortens and not _is_dataset(data[0]):
+                data = shorten(data, self._has_positions)
+                if "batch_size" in names:
+                    given.pop("batch_size", None)
+                    shuffle = "shuffle" in names and given.get("shuffle", True)
+                    count = len(keras.tree.flatten(data[0])[0])
+                    share = given.pop("validation_split", 0.0)
+                    if share and validation is None:
+                        count = math.floor(count * (1.0 - share))
+                        given["validation_data"] = self._batches(
+                            data, held_out_size, slice(count, None)
+                        )
+                    x = self._batches(data, size, slice(count), shuffle)
+                    data = x, None, None
+                    if shuffle:  # is done
+                        given["shuffle"] = False
+            given |= {
+                name: part
+                for name, part in zip(PARTS, data, strict=True)
+                if part is not None and name in names
+            }
+        if self._must_encode(validation):
+            given["validation_data"] = self._encode_validation(
+                validation, held_out_size
             )
-            names = ("x", "y", "sample_weight")
-            for name, value in zip(names, encoded, strict=True):
-                if value is not None and name in bound.signature.parameters:
-                    given[name] = value
-        if holds_texts(validation):
-            given["validation_data"] = self._encode_validation(validation)
-        return method(*bound.args, **bound.kwargs)
+        result = method(*bound.args, **bound.kwargs)
+        if "y" in names and not all(
+            getattr(metric, "built", True) for metric in super().metrics
+        ):
+            warnings.warn(
+                "The compiled metrics have no values, because the data has no "
+                "labels. Pass labels, or compile without metrics.",
+                stacklevel=3,
+            )
+        return result
 
-    def _encode_validation(self, data):
+    def _encode_validation(self, data, batch_size):
         if _is_dataset(data):
             return self._encode(data, None, None)[0]
         # Keras reads a list as a tuple. One of texts is a column.
@@ -227,13 +185,19 @@ class Texts:
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(given)
         if not holds_texts(x):  # only the labels are strings
             return data
-        return tuple(
-            part
-            for part in self._encode(x, y, sample_weight)
-            if part is not None
+        return self._batches(self._encode(x, y, sample_weight), batch_size)
+
+    @property
+    def _has_positions(self):
+        """Whether labels and logits belong to positions, not to texts."""
+        return not isinstance(self.student, keras_hub.models.TextClassifier)
+
+    def _batches(self, data, batch_size, rows=slice(None), shuffle=False):
+        return text_batches(
+            data, batch_size, rows, shuffle, self._has_positions
         )
 
-    def _encode(self, x, y, sample_weight):
+    def _encode(self, x, y, sample_weight, shortens=True):
         """Returns the inputs, labels and weights that Keras can batch."""
         model = self._preparing_model()
         separate = self._separate_teachers()
@@ -246,7 +210,11 @@ class Texts:
                 for teacher in separate:
                     own = teacher.original.preprocess_samples(texts)
                     inputs = {**inputs, **_prefixed(teacher, own)}
-                return (inputs, *rest) if rest else inputs
+                data = keras.utils.unpack_x_y_sample_weight((inputs, *rest))
+                if shortens:
+                    numpy = tf.experimental.numpy
+                    data = shorten(data, self._has_positions, numpy)
+                return keras.utils.pack_x_y_sample_weight(*data)
 
             made = x.map(preprocess, num_parallel_calls=-1)
             self._require_inputs(made.element_spec)
@@ -501,6 +469,14 @@ def _input_names(model):
     except (AttributeError, ValueError):  # not a functional model
         return set()
     return set(inputs) if isinstance(inputs, dict) else set()
+
+
+def _reads_strings(model):
+    """Whether an input of a model is strings, as for `TextVectorization`."""
+    try:
+        return any(one.dtype == "string" for one in model.inputs)
+    except (AttributeError, ValueError, TypeError):  # a subclassed model
+        return False
 
 
 def _columns(x):

@@ -275,6 +275,9 @@ def random_batch(
 ):
     """Returns random tokens in rows of unequal lengths, the first one full.
 
+    Each row has at least one token, and no token has the id of padding: layers
+    with `mask_zero` would mask it.
+
     Args:
         batch_size: int. Number of rows.
         sequence_length: int. Number of columns.
@@ -290,7 +293,7 @@ def random_batch(
     lengths[0] = sequence_length
     positions = np.arange(sequence_length)
     real = positions < lengths
-    tokens = rng.integers(0, vocabulary_size, size=real.shape)
+    tokens = rng.integers(PADDING + 1, vocabulary_size, size=real.shape)
     segments = (positions >= lengths // 2) & (num_segments > 1)
     batch = {
         "token_ids": np.where(real, tokens, PADDING),

@@ -109,7 +109,13 @@ def reference_outputs(model, batches):
     outputs = []
     for number, batch in enumerate(batches, start=1):
         output = np.asarray(model(batch, training=False), dtype="float32")
-        _require_finite(output, "Cannot export: the Keras model", number)
+        _require_finite(
+            output,
+            "Cannot export: the Keras model",
+            number,
+            " Pass batches of real examples as verification_data, or correct "
+            "the model.",
+        )
         outputs.append(output)
     return outputs
 
@@ -223,12 +229,12 @@ def _rounding():
     )
 
 
-def _require_finite(output, who, number):
+def _require_finite(output, who, number, fix=""):
     wrong = np.count_nonzero(~np.isfinite(output))
     if wrong:
         raise RunError(
             f"{who} returns NaN or infinity in {wrong} of {output.size} "
-            f"outputs of batch {number}."
+            f"outputs of batch {number}.{fix}"
         )
 
 

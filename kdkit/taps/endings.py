@@ -26,6 +26,8 @@ _ACTIVATED = (
     keras_hub.layers.MaskedLMHead,
 )
 _LINEAR = (*_ACTIVATED[1:], keras_hub.layers.ReversibleEmbedding)
+# Activations whose results are logits.
+LOGITS = (None, keras.activations.linear, keras.activations.log_softmax)
 # Layers, and classes of `keras.ops`, that do not change the values.
 _PASSING = (
     keras.layers.ActivityRegularization,
@@ -60,8 +62,9 @@ class Ending(NamedTuple):
 
     Attributes:
         function: `"softmax"` or `"sigmoid"` for probabilities, `"linear"` for
-            the output of a layer without activation, `None` if the graph does
-            not show it, as for a subclassed layer or model.
+            the output of a layer without activation or with `log_softmax`,
+            `None` if the graph does not show it, as for a subclassed layer or
+            model.
         layer: string. The name of the layer or operation that applies it.
     """
 
@@ -78,8 +81,9 @@ def ending(model) -> Ending:
     """Returns the last operation of a model with one output.
 
     The search enters nested models and goes back past operations that do not
-    change the values (dropout, reshape, cast). Functions in `Lambda` layers
-    and activations are called on a few random numbers.
+    change the values (dropout, reshape, cast). Of joined tensors, one of
+    probabilities counts. Functions in `Lambda` layers and activations are
+    called on a few random numbers.
 
     Args:
         model: `keras.Model`. The graph of a subclassed one shows nothing.
@@ -90,6 +94,10 @@ def ending(model) -> Ending:
 
 def _follow(tensor):
     operation, number, inputs = private.made_by(tensor)
+    if type(operation).__name__ == "Concatenate":  # the layer or the operation
+        ends = [*map(_follow, inputs)]
+        known = sorted(ends, key=lambda end: end.function is not None)
+        return max(known, key=lambda end: end.is_probabilities)
     (source, *_) = inputs or (tensor,)
     return _operation_ending(operation, number, source)
 
@@ -115,7 +123,7 @@ def _operation_ending(operation, number, source):
         _is_op(operation) and type(operation).__name__ in _PASSING_OPS
     ):
         return _follow(source)
-    if isinstance(operation, _ACTIVATED) and _is_linear(operation.activation):
+    if isinstance(operation, _ACTIVATED) and operation.activation in LOGITS:
         if not isinstance(operation, _LINEAR):
             return _follow(source)
         return Ending("linear", name)
@@ -148,7 +156,7 @@ def _function(operation, source):
             source,
         )
     activation = getattr(operation, "activation", None)
-    if isinstance(operation, _ACTIVATED) and not _is_linear(activation):
+    if isinstance(operation, _ACTIVATED) and activation not in LOGITS:
         like = keras.KerasTensor((None, source.shape[-1]), source.dtype)
         return _probe(activation, like)
     return None
@@ -172,10 +180,6 @@ def _probe(function, like):
     if np.allclose(made, 1 / (1 + np.exp(-numbers)), atol=0.01):
         return "sigmoid"
     return None
-
-
-def _is_linear(activation):
-    return activation in (None, keras.activations.linear)
 
 
 def _is_op(operation):

@@ -12,6 +12,7 @@ from kdkit.models.families import adapters_of
 from kdkit.models.families import family_of
 from kdkit.models.families import find_backbone
 from kdkit.taps import private
+from kdkit.taps.endings import LOGITS
 from kdkit.taps.endings import ending
 from kdkit.taps.layers import OUTPUT
 from kdkit.taps.layers import has_graph
@@ -312,7 +313,7 @@ def _num_classes(model, specs):
         )
     operation, *_ = private.made_by(output)
     activation = getattr(operation, "activation", None)
-    if activation not in (None, keras.activations.linear):
+    if activation not in LOGITS:
         raise UsageError(
             f"The last layer of model {model.name!r} applies "
             f"{keras.activations.serialize(activation)!r}, so its output is "

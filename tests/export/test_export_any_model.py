@@ -7,6 +7,7 @@ from helpers import large_except
 from keras import layers
 
 from kdkit import export
+from kdkit.errors import RunError
 from kdkit.errors import UsageError
 
 IMAGES = np.random.default_rng(0).random((3, 6, 6, 2), "float32")
@@ -91,6 +92,34 @@ def test_image_model_is_an_onnx_file(network, tmp_path):
         file = export.open_file(path)
         assert file.sizes == (6, 6, 2)
         np.testing.assert_allclose(file(IMAGES), network(IMAGES), atol=0.1)
+
+
+def test_a_masked_mean_is_verified_on_generated_batches(tmp_path):
+    """Each generated row has a token, and no token is padding."""
+    model = keras.Sequential(
+        [
+            keras.Input((6,), dtype="int32"),
+            layers.Embedding(20, 8, mask_zero=True),
+            layers.GlobalAveragePooling1D(),
+            layers.Dense(2),
+        ]
+    )
+    report = export.to_saved_model(model, tmp_path / "m")
+    assert report.max_abs_difference < 1e-5
+
+
+def test_nan_names_the_batches_to_pass(tmp_path):
+    model = keras.Sequential(
+        [
+            keras.Input((6,), dtype="int32"),
+            layers.Embedding(20, 8),
+            layers.GlobalAveragePooling1D(),
+            layers.Lambda(lambda mean: mean / 0.0),
+            layers.Dense(2),
+        ]
+    )
+    with pytest.raises(RunError, match="real examples as verification_data"):
+        export.to_saved_model(model, tmp_path / "m")
 
 
 def test_images_of_any_size_need_batches(tmp_path):

@@ -1,0 +1,93 @@
+"""Teachers with a vocabulary of their own, whose inputs have own names."""
+
+import keras
+import keras_hub
+
+from kdkit.errors import UsageError
+from kdkit.models.token_ids import require_shared_ids
+
+
+class SeparateTeacher(keras.Model):
+    """A teacher with a vocabulary of its own, whose inputs have a prefix.
+
+    Args:
+        teacher: functional `keras.Model` with a dict of inputs.
+        prefix: string. For example, `"teacher_"` for `"teacher_token_ids"`.
+        reason: string. How its token ids differ from the student's.
+    """
+
+    def __init__(self, teacher, prefix, reason):
+        inputs = {
+            name: keras.Input(
+                batch_shape=tensor.shape,
+                dtype=tensor.dtype,
+                name=f"{prefix}{name}",
+            )
+            for name, tensor in teacher.input.items()
+        }
+        super().__init__(
+            {f"{prefix}{name}": tensor for name, tensor in inputs.items()},
+            teacher(inputs),
+            name=teacher.name,
+        )
+        self.prefix = prefix
+        self.reason = reason
+        self.original = teacher
+
+    def require_inputs(self, x) -> None:
+        """Requires its inputs in a batch.
+
+        Args:
+            x: the inputs of all models.
+
+        Raises:
+            UsageError: for a batch that was encoded for the student alone.
+        """
+        missing = sorted(
+            set(self.input) - set(x if isinstance(x, dict) else ())
+        )
+        if missing:
+            raise UsageError(
+                f"{self.reason} To compare their logits, pass texts, or "
+                f"batches that also have {', '.join(missing)}."
+            )
+
+
+def with_own_inputs(teacher, student, objectives):
+    """Returns teachers, with inputs of their own if their ids are others.
+
+    Models with different vocabularies can share logits for each example. Then
+    a batch has the token ids of each.
+
+    Args:
+        teacher: `keras.Model`, or a list or tuple of models.
+        student: `keras.Model`.
+        objectives: tuple of `kdkit.Objective`.
+
+    Raises:
+        UsageError: (a `ValueError`) if the token ids of two models differ, but
+            an objective compares more than the logits of classifiers.
+    """
+    teachers = keras.tree.flatten(teacher)
+    found = []
+    for number, model in enumerate(teachers, start=1):
+        try:
+            require_shared_ids(model, student)
+        except UsageError as error:
+            if not all(map(_is_classifier, (model, student))):
+                raise
+            taps = {tap for one in objectives for tap in one.taps}
+            if taps != {"logits"}:
+                raise UsageError(
+                    f"{error} With different vocabularies, objectives can "
+                    f"compare logits only. Received: {sorted(taps)}."
+                ) from None
+            prefix = f"teacher_{number}_" if len(teachers) > 1 else "teacher_"
+            found.append(SeparateTeacher(model, prefix, str(error)))
+        else:
+            found.append(model)
+    return found if isinstance(teacher, list | tuple) else found[0]
+
+
+def _is_classifier(model):
+    return isinstance(model, keras_hub.models.TextClassifier)
