@@ -92,8 +92,7 @@ class RunDirectory:
         """Notes the paths of models that have moved in `config.json`.
 
         Args:
-            settings: dict. The run's settings, with models whose content was
-                compared.
+            settings: dict. The run's settings, with compared models.
         """
         if self.is_read_only or not (self.path / CONFIG).exists():
             return
@@ -111,11 +110,7 @@ class RunDirectory:
         append_line(self.path / EVENTS, json.dumps(with_own_digest(fields)))
 
     def note(self, event: Event) -> bool:
-        """Logs an event of a verb that reads the run, if the disk lets it.
-
-        Returns:
-            Whether it is logged. If not, the reason is a warning.
-        """
+        """Logs an event of a verb that reads the run; warns if it cannot."""
         try:
             self.log(event)
         except (OSError, RunError) as error:  # such as a read-only disk
