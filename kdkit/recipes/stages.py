@@ -60,8 +60,6 @@ class OptimizerSettings:
             raise UsageError(f"Optimizer: {'; '.join(problems)}.")
 
 
-# Updates of a stage on a small table: docs/measured/small_tables.md.
-LEAST_UPDATES = 1000
 SCHEDULES = ("constant", "linear", "cosine")
 # The data of recipes of sentence encoders.
 EMBEDDING_DATA = ("texts", "translations", "candidates")

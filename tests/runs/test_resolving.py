@@ -346,6 +346,7 @@ def test_pkd_starts_from_the_fine_tuned_teacher_where_no_other_is_known(
     ("words", "epochs"),
     [
         ([], 32),  # 1,000 updates, 32 per epoch
+        (["--batch-size", "100"], 50),  # the most epochs, 500 updates
         (["--batch-size", "8"], 8),
         (["--epochs", "2"], 2),
         (["--set", "stages.0.epochs=2"], 2),
