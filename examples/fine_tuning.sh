@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fine-tuning with the command line: a student of an encoder's first blocks, on
+# Fine-tuning with the command line: a student of an encoder's layers, on
 # the labels alone.
 #
 #     examples/fine_tuning.sh GLUE_DIR TASK ENCODER [more options]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Patient KD with the command line: a student of an encoder's first blocks, on
+# Patient KD with the command line: a student of an encoder's layers, on
 # labels, soft labels and [CLS] states.
 #
 #     examples/pkd.sh GLUE_DIR TASK ENCODER [more options]

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Vanilla KD with the command line: a student of an encoder's first blocks, on
+# Vanilla KD with the command line: a student of an encoder's layers, on
 # labels and soft labels.
 #
 #     examples/vanilla_kd.sh GLUE_DIR TASK ENCODER [more options]

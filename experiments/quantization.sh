@@ -4,7 +4,7 @@
 #
 #     experiments/quantization.sh DATA MODEL [TASK...]
 #
-# MODEL is fine-tuned into a teacher, whose first three layers become students by
+# MODEL is fine-tuned into a teacher, of which three layers become students by
 # Patient-KD. Each student is exported as it is (quantisation after training), and
 # trained further with its file's rounding, with the teacher and, as its control,
 # without. quantization_table.py prints the metrics of all files.

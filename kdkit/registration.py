@@ -84,12 +84,12 @@ class _Finder(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
         if name != "keras":
             return None
-        sys.meta_path.remove(self)
         spec = importlib.machinery.PathFinder.find_spec(name, path)
         if spec is not None:
             execute = spec.loader.exec_module
 
             def exec_module(module):
+                sys.meta_path.remove(self)
                 execute(module)
                 _register(module)
 

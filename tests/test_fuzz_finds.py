@@ -54,6 +54,7 @@ PASSED_ON = {
     "kdkit.data.text_files",  # `corpus`, `parallel` and `unlabeled` do
     "kdkit.data.examples",
     "kdkit.models.hugging_face_saving",  # reads what it has written
+    "kdkit.models.conventions",  # JSON, read by `read_json`
     "kdkit.models.places",  # tables within keras-hub
     "kdkit.export.file_parts",
     "kdkit.export.litert",

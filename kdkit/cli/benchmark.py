@@ -199,13 +199,16 @@ def benchmark_files(options) -> None:
             "--sequence-length.",
             file=sys.stderr,
         )
+    cards = {}
     for file, place, report in zip(files, places, reports, strict=True):
         if place.run is not None:
             fields = dataclasses.asdict(report)
             fields["file"] = os.path.relpath(file.resolve(), place.run.path)
             is_logged = place.run.note(Latency(**fields))
             if is_logged and (file.parent / CARD).is_file():
-                write_card(file.parent, read_run(place.run.path), place.arm)
+                cards[file.parent] = place
+    for folder, place in cards.items():  # with the latency of all files
+        write_card(folder, read_run(place.run.path), place.arm)
     print(
         json.dumps(
             {

@@ -29,6 +29,7 @@ from kdkit.cli.options import validate_distillation
 from kdkit.cli.options import validate_pretraining
 from kdkit.cli.options import validate_teacher
 from kdkit.cli.task_data import chosen_data
+from kdkit.cli.updates import begun_with
 from kdkit.cli.updates import with_enough_updates
 from kdkit.errors import UsageError
 from kdkit.recipes import fine_tuning
@@ -182,7 +183,7 @@ def _split_control(settings, options, assignments):
     _require_teacher_for_control(options, settings.recipe, settings.stages)
     of_control = [one for one in assignments if one.startswith("control.")]
     follows = settings.control == same_number_of_updates(settings.stages)
-    if options.control or follows:
+    if follows or (options.control and not settings.control):
         others = [one for one in assignments if one not in of_control]
         return of_control, others
     if of_control and not settings.control:
@@ -257,7 +258,8 @@ def with_options(settings, options, assignments=None):
     if isinstance(settings, TeacherSettings | DistillSettings) and not getattr(
         options, "parity", None
     ):
-        settings = override(with_enough_updates(settings), assignments)
+        begun = begun_with(getattr(options, "run_dir", None))
+        settings = override(with_enough_updates(settings, begun), assignments)
     is_chosen = any(one.startswith("jit_compile=") for one in assignments)
     if not is_chosen and isinstance(
         settings, TeacherSettings | DistillSettings | EmbedderSettings

@@ -29,6 +29,8 @@ def run(options):
     import json
 
     from kdkit.cli.options import get_recipe
+    from kdkit.cli.updates import LEAST_UPDATES
+    from kdkit.cli.updates import MOST_EPOCHS
     from kdkit.settings import to_dict
     from kdkit.tasks import get_task
     from kdkit.training.data_settings import counting_padding
@@ -44,6 +46,11 @@ def run(options):
         print(
             "data.num_buckets: null, every batch padded to its full length, "
             f"because {', '.join(names)} count padding"
+        )
+    if options.parity is None:
+        print(
+            "epochs: on a small table as many as give "
+            f"{LEAST_UPDATES} updates, at most {MOST_EPOCHS}"
         )
     for prefix, group in (("general.", general), ("", stages)):
         for stage in group:

@@ -125,7 +125,8 @@ def label_value(word: str) -> str | float:
         value = float(word)
     except ValueError:
         return word
-    return value if math.isfinite(value) else word
+    is_number = math.isfinite(value) and "_" not in word  # as in Python's 1_0
+    return value if is_number else word
 
 
 def read_label_words(path, least: int = 1) -> tuple[str, ...]:

@@ -5,7 +5,6 @@ import pathlib
 from collections.abc import Sequence
 
 from kdkit.io.machine import duration
-from kdkit.recipes import RECIPES
 from kdkit.reporting.comparison import common_setting
 from kdkit.reporting.comparison import latency_settings
 from kdkit.reporting.comparison import metric_names
@@ -175,15 +174,12 @@ def _notes_on_the_run(records):
                 f"problems that ruin it: {', '.join(ruinous)}."
             )
     config = records.config
-    plan = getattr(RECIPES.get(config.get("recipe")), "student", None)
-    copied_from = (config.get("student") or {}).get("copy_from")
-    if (getattr(plan, "source", None), copied_from) == (
-        "pretrained",
-        "teacher",
-    ):
+    start = (config.get("student") or {}).get("copy_from")
+    data = {stage.get("data") for stage in config.get("stages", ())}
+    if start == "teacher" and "task" in data:
         found.append(
             "The student starts from the layers and the head of the fine-tuned "
-            "teacher, because the checkpoint before fine-tuning is unknown."
+            "teacher."
         )
     for event in records.events_of(events.TokensSeen):
         if event.share is not None:

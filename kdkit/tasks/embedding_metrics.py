@@ -118,7 +118,10 @@ def pair_metrics(
     if similarity == COSINE:
         similarities = cosines(first, second)
     else:
-        first, second = np.float64(first), np.float64(second)
+        first, second = (
+            _directions(vectors, "float64", similarity)
+            for vectors in (first, second)
+        )
         similarities = np.einsum("pd,pd->p", first, second)
         if similarity != DOT:
             order = 1 if similarity == MANHATTAN else 2

@@ -371,16 +371,19 @@ class StageCheckpoints:
         """
         before = self.state.newest
         sign = 1 if larger_is_better else -1
+        lost = math.inf if before.best_loss is None else before.best_loss
         is_best = before.best_value is None or (
-            (sign * value, -loss)
-            > (sign * before.best_value, -before.best_loss)
+            (sign * value, -loss) > (sign * before.best_value, -lost)
         )
         best = before.best_epoch, before.best_value, before.best_loss
         if is_best:
             # NaN, as for an undefined correlation, is never the best value: the
             # next epoch counts as better, whatever its value.
-            known = math.isfinite(value) and math.isfinite(loss)
-            best = (epoch, value, loss) if known else (epoch, None, None)
+            best = (
+                epoch,
+                value if math.isfinite(value) else None,
+                loss if math.isfinite(loss) else None,
+            )
         position = Position(epoch, 0, 0.0, *best)
         digests = {}
         if is_best:

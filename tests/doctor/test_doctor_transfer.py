@@ -204,7 +204,7 @@ def test_rows_that_are_cut(made, settings, tmp_path):
     lengths = found(findings, "lengths")
     assert lengths.outcome == WARNING
     assert "40 of 40 rows of train (100.0 %)" in lengths.found
-    assert "data.sequence_length=24" in lengths.advice
+    assert "--max-length 24" in lengths.advice
 
 
 def test_a_test_file_that_cannot_be_read_is_a_note(made, settings, tmp_path):

@@ -152,6 +152,13 @@ def test_a_dot_teachers_prompts_and_lengths_are_learned(
     assert first["metrics"] == pytest.approx(expected, abs=1e-5)
 
 
+def test_prompts_are_refused_where_texts_have_no_roles():
+    with pytest.raises(UsageError, match="trains without.*'query: '"):
+        embedder_parts.require_no_prompts(
+            models.Conventions({"query": "query: ", "document": ""})
+        )
+
+
 def test_the_cache_has_the_vectors_of_all_texts_once(finished):
     index = json.loads((finished / "teacher_cache" / "index.json").read_text())
     assert list(index["entries"]) == [TAP]

@@ -234,7 +234,7 @@ def test_an_encoder_alone_is_fine_tuned_and_gives_its_blocks(finished_run):
     encoder = str(finished_run / "teacher_run" / "teacher")
     made = from_encoder("pkd", encoder, "--num-layers", "2")
     assert made.teacher.model.checkpoint == made.pretrained == encoder
-    assert made.student.copy_layers == (1, 2)
+    assert made.student.copy_layers == (1, 3)
     assert from_encoder("tinybert", encoder).pretrained is None
 
 
@@ -338,7 +338,7 @@ def test_pkd_starts_from_the_fine_tuned_teacher_where_no_other_is_known(
     changed = RunDirectory(gone)
     changed.filter_events(lambda event: not isinstance(event, Inputs))
     changed.log(Inputs(digests={"model": "0" * 16}))
-    assert settings("pkd", gone).pretrained == str(gone)
+    assert settings("pkd", gone).student.copy_from == "teacher"
     assert f"has changed since ({made_by_others})" in caplog.text
 
 

@@ -1,0 +1,108 @@
+"""Students of copied layers on small tables: docs/measured/small_tables.md.
+
+python experiments/small_tables.py GLUE ENCODER RUNS [NAME...]
+
+GLUE holds SST-2/ and MRPC/, ENCODER is a pretrained encoder, RUNS a folder for
+the runs; finished runs are not repeated. Prints a row for each table and start.
+"""
+
+import csv
+import json
+import pathlib
+import statistics
+import subprocess
+import sys
+
+TABLES = {"sst1000": 1000, "sst2000": 2000, "sst5000": 5000, "mrpc": 3668}
+SEEDS = (0, 1, 2)
+ROLES = ("pkd", "vanilla_kd", "control")
+
+
+def read(file):
+    with open(file, encoding="utf-8-sig", newline="") as lines:
+        return [*csv.reader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)][1:]
+
+
+def write(file, rows):
+    with open(file, "w", encoding="utf-8", newline="") as lines:
+        csv.writer(lines).writerows([["text", "label"], *rows])
+
+
+def phrases(glue, folder):
+    """Writes training phrases of SST-2, and 2,000 others to measure on."""
+    rows = [[text.strip(), label] for text, label in read(glue / "train.tsv")]
+    for name, count in TABLES.items():
+        if name.startswith("sst"):
+            write(folder / f"{name}.csv", rows[:count])
+    seen = {text for text, _ in rows[:5000]}
+    others = [row for row in rows[60000:64000] if row[0] not in seen]
+    write(folder / "phrases.csv", others[:2000])
+    dev = [[text.strip(), label] for text, label in read(glue / "dev.tsv")]
+    write(folder / "dev.csv", dev)
+
+
+def kdkit(*words):
+    command = [sys.executable, "-m", "kdkit", *map(str, words)]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE)
+    return done.stdout.decode()
+
+
+def measured(run, arm, folder, is_phrases):
+    """The accuracies of a run's model on dev and on other phrases."""
+    events = (run / "metrics.jsonl").read_text("utf-8").splitlines()
+    found = [json.loads(line) for line in events]
+    (end,) = (one for one in found if one["event"] == "run_finished")
+    accuracies = [end["best"][arm]["metrics"]["accuracy"]]
+    if is_phrases:
+        words = ["--test", folder / "phrases.csv", "--arm", arm]
+        last = kdkit("evaluate", run, *words).splitlines()[-1]
+        accuracies.append(json.loads(last)["metrics"]["accuracy"])
+    return accuracies
+
+
+def shown(rows):
+    """Means over seeds in percent, with their standard deviations."""
+    return " / ".join(
+        f"{100 * statistics.mean(column):.1f}"
+        + (f" ± {100 * statistics.stdev(column):.1f}" if len(rows) > 1 else "")
+        for column in zip(*rows, strict=True)
+    )
+
+
+def main(glue, encoder, folder, names):
+    folder.mkdir(parents=True, exist_ok=True)
+    phrases(glue / "SST-2", folder)
+    print("| table | head | teacher | pkd | vanilla_kd | no teacher |")
+    for name in names or TABLES:
+        is_phrases = name.startswith("sst")
+        data = ["--task", "mrpc", "--data-dir", glue]
+        if is_phrases:
+            data = ["--train", folder / f"{name}.csv", "--dev"]
+            data += [folder / "dev.csv", "--text-column", "text"]
+            data += ["--label-column", "label"]
+        teacher = folder / f"{name}_teacher"
+        kdkit("train-teacher", "--model", encoder, *data, "--run-dir", teacher)
+        of_teacher = measured(teacher, "teacher", folder, is_phrases)
+        # Only the run records the encoder, whose layers have no head yet.
+        for head, place in ("new", teacher), ("copied", teacher / "teacher"):
+            found = {role: [] for role in ROLES}
+            for seed in SEEDS:
+                for recipe in ROLES[:2]:
+                    run = folder / f"{name}_{head}_{recipe}_{seed}"
+                    words = ["--teacher", place, "--num-layers", 3, *data]
+                    words += ["--cache", folder / "cache", "--seed", seed]
+                    words += ["--control"] * (recipe == "pkd")
+                    kdkit("distill", recipe, *words, "--run-dir", run)
+                    found[recipe].append(
+                        measured(run, "student", folder, is_phrases)
+                    )
+                run = folder / f"{name}_{head}_pkd_{seed}"
+                found["control"].append(
+                    measured(run, "control", folder, is_phrases)
+                )
+            columns = [shown([of_teacher]), *map(shown, found.values())]
+            print(f"| {name} | {head} | {' | '.join(columns)} |", flush=True)
+
+
+if __name__ == "__main__":
+    main(*map(pathlib.Path, sys.argv[1:4]), sys.argv[4:])
