@@ -114,7 +114,7 @@ class TaskOptions(TableOptions):
 
     task: str | None = option(
         "the task: cola, sst2, mrpc, stsb, qqp, mnli, qnli, rte, wnli, race, "
-        "polyphone or another one of kdkit list. "
+        "polyphone or one of kdkit list. "
         "Or a TOML file that describes your tables.",
         metavar="TASK",
     )
