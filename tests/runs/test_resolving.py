@@ -25,8 +25,8 @@ from kdkit.training import UnlabeledSettings
 
 def settings(recipe, teacher, *words):
     options = make_verb_parser("distill").parse_args(
-        [recipe, "--task", "sst2", "--teacher", str(teacher), *words]
-        + ["--run-dir", "run"]
+        [recipe, "--task", "sst2", "--teacher", str(teacher)]
+        + ["--run-dir", "run", *words]
     )
     return resolving.distill_settings(options)
 
@@ -362,6 +362,24 @@ def test_stages_on_small_tables_have_enough_updates(fine_tuned, words, epochs):
         "pkd", fine_tuned, "--control", *words, f"data.max_train_rows={rows}"
     )
     assert made.stages[0].epochs == made.control[0].epochs == epochs
+
+
+def test_a_run_that_was_begun_has_the_epochs_that_it_began_with(
+    fine_tuned, tmp_path
+):
+    begun = {"stages": [{"name": "fine_tuning", "epochs": 7}]}
+    write_json(tmp_path / "config.json", begun)
+    rows = ["data.max_train_rows=1000", "--run-dir", str(tmp_path)]
+    assert settings("pkd", fine_tuned, *rows).stages[0].epochs == 7
+    chosen = settings("pkd", fine_tuned, *rows, "--epochs", "3")
+    assert chosen.stages[0].epochs == 3
+
+
+def test_unlabelled_texts_are_enough_updates(fine_tuned, tmp_path):
+    (tmp_path / "more.txt").write_text("text\n")
+    more = ["--unlabeled", str(tmp_path / "more.txt")]
+    made = settings("pkd", fine_tuned, *more, "data.max_train_rows=1000")
+    assert made.stages[0].epochs == 4
 
 
 def test_a_recipe_that_learns_from_text_needs_the_pretrained_encoder(
