@@ -6,8 +6,9 @@ import pathlib
 import sys
 
 from kdkit.backends import tf
-from kdkit.cli.updates import begun_with
 from kdkit.cli.updates import count_rows
+from kdkit.runs.directory import CONFIG
+from kdkit.runs.directory import read_config
 from kdkit.training.model_settings import UPDATE
 
 SETTING = "jit_compile"
@@ -38,12 +39,19 @@ def with_quick_compilation(settings, run_dir):
     """
     if settings.jit_compile is not True or settings.strategy is not None:
         return settings
-    begun = begun_with(run_dir).get(SETTING)
+    begun = _begun_with(run_dir)
     if begun is not None:
         return dataclasses.replace(settings, jit_compile=begun)
     if not _is_short(settings) or _has_gpu():
         return settings
     return dataclasses.replace(settings, jit_compile=UPDATE)
+
+
+def _begun_with(run_dir):
+    """The `jit_compile` that a run began with, `None` for a new run."""
+    if run_dir is None or not pathlib.Path(run_dir, CONFIG).is_file():
+        return None
+    return read_config(run_dir).get(SETTING)
 
 
 def _has_gpu():

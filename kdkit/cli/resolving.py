@@ -29,7 +29,6 @@ from kdkit.cli.options import validate_distillation
 from kdkit.cli.options import validate_pretraining
 from kdkit.cli.options import validate_teacher
 from kdkit.cli.task_data import chosen_data
-from kdkit.cli.updates import begun_with
 from kdkit.cli.updates import with_enough_updates
 from kdkit.errors import UsageError
 from kdkit.recipes import fine_tuning
@@ -258,8 +257,7 @@ def with_options(settings, options, assignments=None):
     if isinstance(settings, TeacherSettings | DistillSettings) and not getattr(
         options, "parity", None
     ):
-        begun = begun_with(getattr(options, "run_dir", None))
-        settings = override(with_enough_updates(settings, begun), assignments)
+        settings = override(with_enough_updates(settings), assignments)
     is_chosen = any(one.startswith("jit_compile=") for one in assignments)
     if not is_chosen and isinstance(
         settings, TeacherSettings | DistillSettings | EmbedderSettings

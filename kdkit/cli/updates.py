@@ -2,11 +2,8 @@
 
 import dataclasses
 import math
-import pathlib
 
 from kdkit import data
-from kdkit.runs.directory import CONFIG
-from kdkit.runs.directory import read_config
 from kdkit.runs.settings import TeacherSettings
 from kdkit.tasks import get_task
 from kdkit.training.candidate_settings import CandidatesSettings
@@ -17,52 +14,33 @@ from kdkit.training.translation_settings import TranslationsSettings
 LEAST_UPDATES, MOST_EPOCHS = 1000, 50
 
 
-def with_enough_updates(settings, begun=None):
+def with_enough_updates(settings):
     """Returns settings whose stages on a small table have more epochs.
 
     A stage on a task has at least `LEAST_UPDATES` updates, but no more than
     `MOST_EPOCHS` epochs for their sake. Stages do not change for tables whose
     examples cannot be counted quickly, and for augmented or unlabelled
-    examples. A run that has begun continues with its own epochs.
+    examples.
 
     Args:
         settings: `TeacherSettings` or `DistillSettings`.
-        begun: dict. The settings that the run began with, empty for a new run.
     """
-    begun = begun if isinstance(begun, dict) else {}
     changes = {}
     teacher = getattr(settings, "teacher", None)
     if isinstance(teacher, TeacherSettings):
-        changes["teacher"] = with_enough_updates(teacher, begun.get("teacher"))
+        changes["teacher"] = with_enough_updates(teacher)
     has_more = any(
         getattr(settings, name, None) for name in ("augmented", "unlabeled")
     )
     num_rows = None if has_more else count_rows(settings.data)
     if num_rows:
-        known = {
-            stage["name"]: stage["epochs"] for stage in begun.get("stages", ())
-        }
         changes["stages"] = tuple(
-            dataclasses.replace(
-                stage,
-                epochs=known.get(stage.name) or _epochs(stage, num_rows),
-            )
+            dataclasses.replace(stage, epochs=_epochs(stage, num_rows))
             if stage.data == "task"
             else stage
             for stage in settings.stages
         )
     return dataclasses.replace(settings, **changes)
-
-
-def begun_with(run_dir) -> dict:
-    """Returns the settings that a run began with, empty for a new run.
-
-    Args:
-        run_dir: string, path or `None`. The run's directory.
-    """
-    if run_dir is None or not pathlib.Path(run_dir, CONFIG).is_file():
-        return {}
-    return read_config(run_dir)
 
 
 def _epochs(stage, num_rows):

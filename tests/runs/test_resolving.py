@@ -364,17 +364,6 @@ def test_stages_on_small_tables_have_enough_updates(fine_tuned, words, epochs):
     assert made.stages[0].epochs == made.control[0].epochs == epochs
 
 
-def test_a_run_that_was_begun_has_the_epochs_that_it_began_with(
-    fine_tuned, tmp_path
-):
-    begun = {"stages": [{"name": "fine_tuning", "epochs": 7}]}
-    write_json(tmp_path / "config.json", begun)
-    rows = ["data.max_train_rows=1000", "--run-dir", str(tmp_path)]
-    assert settings("pkd", fine_tuned, *rows).stages[0].epochs == 7
-    chosen = settings("pkd", fine_tuned, *rows, "--epochs", "3")
-    assert chosen.stages[0].epochs == 3
-
-
 def test_unlabelled_texts_are_enough_updates(fine_tuned, tmp_path):
     (tmp_path / "more.txt").write_text("text\n")
     more = ["--unlabeled", str(tmp_path / "more.txt")]
