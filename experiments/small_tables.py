@@ -91,12 +91,13 @@ def main(glue, encoder, folder, names):
                     run = folder / f"{name}_{head}_{recipe}_{seed}"
                     words = ["--teacher", place, "--num-layers", 3, *data]
                     words += ["--cache", folder / "cache", "--seed", seed]
-                    words += ["--control"] * (recipe == "pkd")
+                    words += ["--control"] * ((recipe, head) == ("pkd", "new"))
                     kdkit("distill", recipe, *words, "--run-dir", run)
                     found[recipe].append(
                         measured(run, "student", folder, is_phrases)
                     )
-                run = folder / f"{name}_{head}_pkd_{seed}"
+                # One control for both: without a teacher there is no head.
+                run = folder / f"{name}_new_pkd_{seed}"
                 found["control"].append(
                     measured(run, "control", folder, is_phrases)
                 )
