@@ -1,4 +1,4 @@
-"""Shared by all tests: the backend, seeds, four devices, real data."""
+"""Shared by all tests: backend, threads, seeds, devices, order, real data."""
 
 import gc
 import logging
@@ -13,12 +13,15 @@ import pytest
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
+# As many tests at a time as there are cores, so each has one.
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Programs of XLA run once or twice here: what takes long is compiling them.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 REPOSITORY = pathlib.Path(__file__).parent.parent
-# Folders of tests by how much of the processor they take.
-DEAREST = ("encoder_decoders", "runs", "export", "decoding", "models")
+# Files that take long, the longest first.
+LONGEST = (REPOSITORY / "tests" / "longest.txt").read_text().split()
 gc.disable()  # until all is imported, see `pytest_collection_finish`
 
 
@@ -49,21 +52,18 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """The dearest folders come first, so that no worker ends late."""
-    items.sort(key=lambda item: _place_in_line(item.path.parts))
-    if config.getoption("--run-large"):
-        return
-    skip = pytest.mark.skip(reason="large: add --run-large to run it")
-    for item in items:
-        if "large" in item.keywords:
-            item.add_marker(skip)
-
-
-def _place_in_line(parts):
-    return min(
-        (DEAREST.index(part) for part in parts if part in DEAREST),
-        default=len(DEAREST),
+    """Long files come first, so that no worker ends late."""
+    rank = {name: place for place, name in enumerate(LONGEST)}
+    folder = REPOSITORY / "tests"
+    items.sort(
+        key=lambda item: rank.get(
+            item.path.relative_to(folder).as_posix(), len(rank)
+        )
     )
+    if not config.getoption("--run-large"):
+        large = [item for item in items if "large" in item.keywords]
+        items[:] = [item for item in items if "large" not in item.keywords]
+        config.hook.pytest_deselected(items=large)
 
 
 def pytest_sessionstart():

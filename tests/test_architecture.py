@@ -45,7 +45,6 @@ MAY_TOUCH_PRIVATE_NAMES = "kdkit/taps/private.py"
 MAY_IMPORT_PRIVATE_MODULES = ("kdkit/taps/naming.py", "kdkit/taps/layers.py")
 # The second is a process that answers on its standard output.
 MAY_PRINT = ("kdkit/cli/", "kdkit/io/hdf5_walk.py")
-MAXIMUM_LINES = 600
 
 
 def where(path, node=None):
@@ -284,14 +283,6 @@ def test_modules_of_kerases_own_are_imported_by_two_files_alone():
     assert not offences, "\n".join(offences)
 
 
-@pytest.mark.parametrize("path", FILES, ids=where)
-def test_module_is_short(path):
-    num_lines = len(path.read_text(encoding="utf-8").splitlines())
-    assert num_lines <= MAXIMUM_LINES, (
-        f"{where(path)} has {num_lines} lines. Split it by ideas."
-    )
-
-
 def test_wheels_contain_the_files_that_are_not_modules():
     setup = (PACKAGE.parent / "setup.py").read_text(encoding="utf-8")
     others = [
@@ -304,8 +295,3 @@ def test_wheels_contain_the_files_that_are_not_modules():
         where(path) for path in others if f'"*{path.suffix}"' not in setup
     ]
     assert not missing, f"package_data in setup.py lacks {missing}."
-
-
-@pytest.mark.parametrize("path", FILES, ids=where)
-def test_module_says_what_it_is_for(path):
-    assert ast.get_docstring(tree_of(path))

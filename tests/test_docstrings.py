@@ -6,7 +6,6 @@ import pkgutil
 
 import keras
 import numpy as np
-import pytest
 
 import kdkit
 from kdkit import steps
@@ -20,12 +19,12 @@ MODULES = sorted(
 )
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_docstring_examples_are_true(name):
-    module = importlib.import_module(name)
-    failed, _ = doctest.testmod(
-        module,
-        extraglobs={"np": np, "keras": keras, "kdkit": kdkit},
-        optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE,
-    )
-    assert failed == 0, f"{failed} examples of {name} fail, see above"
+def test_docstring_examples_are_true():
+    for name in MODULES:
+        keras.utils.set_random_seed(0)
+        failed, _ = doctest.testmod(
+            importlib.import_module(name),
+            extraglobs={"np": np, "keras": keras, "kdkit": kdkit},
+            optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE,
+        )
+        assert failed == 0, f"{failed} examples of {name} fail, see above"
