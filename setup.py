@@ -64,7 +64,6 @@ GUIDES_REQUIRE = [
     "ipykernel>=6.29",  # the kernel that runs Python
     "mediapipe>=0.10.30",  # a guide opens a file as an Android app does
 ]
-FUZZ_REQUIRE = ["atheris>=3.0"]  # inputs that lead to new places (Linux)
 # kdkit/export/onnx.py checks these versions before it writes or opens a file.
 ONNX_REQUIRE = [
     "onnxruntime>=1.20",  # runs ONNX files and quantises their weights
@@ -112,7 +111,6 @@ setup(
         "references": REFERENCES_REQUIRE,
         "benchmarks": BENCHMARKS_REQUIRE,
         "docs": DOCS_REQUIRE,
-        "fuzz": FUZZ_REQUIRE,
         "guides": GUIDES_REQUIRE,
         "dev": TESTS_REQUIRE + TOOLS_REQUIRE,
     },
