@@ -31,6 +31,12 @@ def pytest_addoption(parser):
         action="store_true",
         help="also run the tests marked large, see CONTRIBUTING.md",
     )
+    parser.addoption(
+        "--kills",
+        type=int,
+        default=20,
+        help="SIGKILLs of tests/large/test_kill.py, over all kinds of run",
+    )
 
 
 def pytest_configure(config):
