@@ -24,9 +24,6 @@ ON_EVERY_BACKEND := tests/losses tests/test_layer_maps.py tests/test_projections
     tests/test_epoch_means.py tests/test_padded_logits.py \
     tests/test_any_model.py tests/test_foreign_losses.py \
     tests/models/test_families.py
-# What `kdkit report RUN... --keep` wrote; the runs in the README's picture.
-RECORDS := docs/measured/runs.jsonl
-IN_PICTURE := sst2_tinybert_whole sst2_pkd_seed0 sst2_bilstm_seed0
 # Files of tests on as many cores as there are, while memory lasts, in the order
 # of tests/conftest.py.
 SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist loadfile \
@@ -36,7 +33,7 @@ export TF_CPP_MIN_LOG_LEVEL := 2
 # The theme prints a page of its plans otherwise.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style wheel docs docs-serve benchmarks results guides clean
+.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style wheel docs docs-serve benchmarks guides clean
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 14
@@ -107,11 +104,6 @@ docs-serve: $(DOCS)  ## the site while you write, at http://127.0.0.1:8000
 
 benchmarks: $(READY)  ## writes docs/measured/performance.md
 	$(BIN)/python benchmarks/run_all.py
-
-results: $(READY)  ## docs/measured/results.md and the README's picture
-	$(BIN)/kdkit report $(RECORDS) --markdown docs/measured/results.md
-	$(BIN)/kdkit report $(RECORDS) --only $(IN_PICTURE) \
-	    --trade-off docs/measured/sst2_students.svg
 
 guides: $(READY)  ## run guides/*.py and write docs/guides/
 	$(BIN)/python -m pip install --quiet --editable ".[dev,guides]"

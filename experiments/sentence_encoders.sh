@@ -11,7 +11,7 @@
 # student of 3 layers learns shorter vectors, too. A student of 3 layers with a
 # vocabulary of its own maps Multi30k's captions and their translations into
 # German and French to the teacher's vectors of the captions.
-# sentence_encoders_table.py prints the metrics.
+# `kdkit report RUNS --markdown PAGE` writes the metrics.
 set -euo pipefail
 data=$1 model=$2
 shift 2

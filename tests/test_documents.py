@@ -4,9 +4,7 @@ import pathlib
 import re
 import runpy
 import shlex
-import subprocess
 import sys
-from xml.etree import ElementTree
 
 import pytest
 from kinds import write_polyphone
@@ -14,13 +12,6 @@ from kinds import write_polyphone
 from kdkit.cli.main import VERBS
 from kdkit.cli.main import make_verb_parser
 from kdkit.recipes import RECIPES
-from kdkit.reporting import group_by_seed
-from kdkit.reporting import keep_records
-from kdkit.reporting import markdown_results
-from kdkit.reporting import plot_trade_off
-from kdkit.reporting import read_records
-from kdkit.reporting.results import END_MARKER
-from kdkit.reporting.results import START_MARKER
 
 ROOT = pathlib.Path(__file__).parent.parent
 MARKDOWN = [
@@ -98,50 +89,3 @@ def test_example_of_polyphones_runs_small(tmp_path, monkeypatch, capsys):
 def test_every_recipe_has_an_example():
     examples = {path.stem for path in (ROOT / "examples").glob("*.sh")}
     assert set(RECIPES) <= examples
-
-
-RECORDS = ROOT / "docs/measured/runs.jsonl"
-
-
-def test_results_are_what_the_kept_runs_recorded():
-    text = (ROOT / "docs/measured/results.md").read_text(encoding="utf-8")
-    _, _, rest = text.partition(START_MARKER)
-    found, _, _ = rest.partition(END_MARKER)
-    expected = markdown_results(read_records(RECORDS))
-    assert found.strip() == expected.strip(), "run make results"
-
-
-def test_the_picture_in_the_readme_is_of_the_kept_runs():
-    """Runs that `make results` draws are there, with these very values."""
-    printed = subprocess.run(
-        ["make", "--no-print-directory", "-n", "results"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-    command = printed.replace("\\\n", " ").rpartition("--only ")[2]
-    names, _, picture = command.partition("--trade-off")
-    runs = read_records(RECORDS, shlex.split(names))
-    drawn = (ROOT / picture.strip()).read_text(encoding="utf-8")
-    assert picture.strip() in (ROOT / "README.md").read_text(encoding="utf-8")
-    expected = plot_trade_off(group_by_seed(runs))
-    assert texts_of(drawn) == texts_of(expected), "run make results"
-
-
-def texts_of(svg):
-    return [
-        element.text
-        for element in ElementTree.fromstring(svg).iter()
-        if element.tag.endswith("}text")
-    ]
-
-
-def test_records_do_not_contain_the_places_of_a_machine():
-    assert not re.search(r'["\s](?:/|~|\.\./)\w', RECORDS.read_text("utf-8"))
-
-
-def test_records_are_as_keeping_them_writes_them(tmp_path):
-    copy = tmp_path / "runs.jsonl"
-    keep_records(read_records(RECORDS), copy)
-    assert copy.read_bytes() == RECORDS.read_bytes()

@@ -1,9 +1,7 @@
 """Invalid numbers are refused when settings are created."""
 
 import dataclasses
-import json
 import math
-import pathlib
 
 import pytest
 
@@ -11,11 +9,6 @@ from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import Stage
 from kdkit.runs import smoke
-from kdkit.runs.embedder_settings import EmbedderSettings
-from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import PretrainSettings
-from kdkit.runs.settings import TeacherSettings
-from kdkit.settings import from_dict
 from kdkit.settings import override
 from kdkit.training import CorpusSettings
 from kdkit.training import DataSettings
@@ -106,24 +99,3 @@ def test_impossible_numbers_are_told_at_once():
         "weight_decay must be finite and at least 0, received -5.0",
     ):
         assert said in str(raised.value)
-
-
-def test_settings_of_kept_runs_can_be_made():
-    """Records of runs are read after ranges were narrowed."""
-    kinds = {
-        "distill": DistillSettings,
-        "pretrain": PretrainSettings,
-        "train-teacher": TeacherSettings,
-    }
-    records = pathlib.Path(__file__).parents[2] / "docs/measured/runs.jsonl"
-    lines = records.read_text(encoding="utf-8").splitlines()
-    configs = [json.loads(line)["config"] for line in lines]
-    assert len(configs) > 100
-    for config in configs:
-        recipe = RECIPES.get(config.get("recipe"))
-        kind = kinds[config["verb"]]
-        if recipe is not None and recipe.trains_embedder:
-            kind = EmbedderSettings
-        for noted in ("provenance", "replicas"):
-            config.pop(noted, None)
-        assert from_dict(kind, config)
