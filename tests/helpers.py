@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import importlib.util
 import itertools
 import json
 import pathlib
@@ -306,22 +305,6 @@ def run_without_kdkit(program, folder):
         text=True,
         check=True,
     ).stdout
-
-
-@functools.cache
-def experiment(name):
-    """A script of experiments/, as a module."""
-    path = ROOT / "experiments" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"experiment_{name}", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
-
-
-def perturb(*words):
-    """Runs experiments/perturb.py; returns its exit status."""
-    return experiment("perturb").main(list(map(str, words)))
 
 
 def free_ports(number):

@@ -75,24 +75,6 @@ def main(arguments=None) -> int:
         return _main(arguments)
 
 
-def run_script(module, arguments=None, goes_on: bool = False) -> int:
-    """Runs a script of experiments/ like a verb; returns its exit status.
-
-    Args:
-        module: the script's module. Its docstring is the help; it has
-            `Options` and `run(options)`.
-        arguments: list of strings or `None`. Defaults to the process's own.
-        goes_on: bool. Whether the script continues when it is started again.
-            Defaults to `False`.
-    """
-    with open_streams():
-        _set_defaults()
-        arguments = sys.argv[1:] if arguments is None else list(arguments)
-        name = f"experiments/{pathlib.Path(module.__file__).name}"
-        again = f"python {shlex.join([name, *arguments])}" if goes_on else None
-        return _command(name, lambda: module, arguments, again)
-
-
 def _set_defaults():
     # Before TensorFlow is imported.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")

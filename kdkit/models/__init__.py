@@ -75,7 +75,6 @@ _DEFINED_IN = {
     "model_files": "loading",
     "num_positions": "architectures",
     "padding_row": "architectures",
-    "perturbed": "noise",
     "pooling_of": "embedders",
     "principal_components": "embedders",
     "reduce_width": "embedders",

@@ -16,7 +16,6 @@ _DEFINED_IN = {
     "plot_learning_curves": "plots",
     "plot_losses": "plots",
     "plot_metric": "plots",
-    "plot_noise": "plots",
     "plot_trade_off": "trade_off",
     "plot_values": "plots",
     "print_report": "page",

@@ -181,12 +181,6 @@ def _notes_on_the_run(records):
             "The student starts from the layers and the head of the fine-tuned "
             "teacher."
         )
-    for event in records.events_of(events.TokensSeen):
-        if event.share is not None:
-            found.append(
-                f"Sees {100 * event.share:.0f} % of a text's tokens when it "
-                "predicts one (experiments/difficulty.py)."
-            )
     for arm, result in best_of_finished_run(records).items():
         epochs = result.averaged_epochs
         if epochs:

@@ -183,25 +183,6 @@ def plot_learning_curves(runs: Sequence[RunRecords]) -> str:
     return draw(shown.heading(", training solid, dev dashed"), paint)
 
 
-def plot_noise(curves: dict, metric: str, scale: str) -> str:
-    """Draws a metric over σ, LightPAFF's figure 2.
-
-    Args:
-        curves: as in `plot_values`, by σ.
-        metric: string.
-        scale: string. The quantity that σ multiplies.
-
-    Returns:
-        SVG text.
-    """
-    return plot_values(
-        curves,
-        metric,
-        " under noise on the weights",
-        f"σ, noise of σ × {words(scale)} of each matrix",
-    )
-
-
 def plot_values(curves: dict, metric: str, remark: str, axis: str) -> str:
     """Draws a metric over numbers, a colour for each model.
 

@@ -32,7 +32,7 @@ class Event(Fields):
     """A line of `metrics.jsonl`. Its subclasses have the fields of one kind.
 
     A subclass is registered by its `kind`, the value of `"event"` in the line:
-    `class TokensSeen(Event, kind="tokens_seen")`. `Event` itself represents a
+    `class Model(Event, kind="model")`. `Event` itself represents a
     line whose kind is unknown, such as one of a later version.
 
     Args:
@@ -491,18 +491,6 @@ class Measurement(Event, kind="measurement"):
     prompts: tuple[str, str] | None = None
     similarity: str | None = None
     collapsed: str | None = None
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class TokensSeen(Event, kind="tokens_seen"):
-    """How much of a text a model sees (experiments/difficulty.py).
-
-    Args:
-        share: float in [0, 1]. The share of a text's tokens that the model
-            sees when it predicts one.
-    """
-
-    share: float | None = None
 
 
 def read_event(line: dict) -> Event | None:

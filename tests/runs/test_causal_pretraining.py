@@ -2,13 +2,11 @@
 
 import dataclasses
 import json
-import shutil
 
 import keras_hub
 import numpy as np
 import pytest
 from helpers import log_softmax
-from helpers import perturb
 from helpers import read_events
 
 from kdkit import data
@@ -164,46 +162,6 @@ def test_evaluate_says_where_a_text_is_read_unlike_the_runs(
     said = capsys.readouterr().out
     assert "read with column None, one document False, detokenizer None" in said
     assert "column None, one document True, detokenizer ptb" in said
-
-
-@pytest.mark.large
-def test_noise_is_compared_on_one_text_alone(pretrained, tmp_path, capsys):
-    """Two runs may have held out different texts."""
-    other = tmp_path / "other"
-    shutil.copytree(pretrained, other)
-    config = json.loads((other / "config.json").read_text())
-    config["corpus"]["held_out"] = ["elsewhere.txt"]
-    (other / "config.json").write_text(json.dumps(config))
-    words = [pretrained, other, "--sigmas", "0"]
-    assert perturb(*words) == 2
-    assert "compared on the same data" in capsys.readouterr().err
-    config["corpus"]["held_out"] = []
-    (other / "config.json").write_text(json.dumps(config))
-    assert perturb(*words) == 2
-
-
-@pytest.mark.large
-def test_noise_on_a_text_that_changed_is_measured_anew(
-    pretrained, text, tmp_path, capsys
-):
-    file = tmp_path / "text.txt"
-    lines = (text / "valid.txt").read_text().splitlines(keepends=True)
-    words = [pretrained, "--corpus", file]
-
-    def point():
-        assert perturb(*words, "--one-document", "--sigmas", "0") == 0
-        answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-        noted = len(read_events(pretrained, "perturbation"))
-        return answer["examples"], answer["points"][0]["metrics"], noted
-
-    file.write_text("".join(lines))
-    examples, metrics, count = point()
-    file.write_text("".join(reversed(lines)))
-    other = point()
-    assert (other[0], other[2]) == (examples, count + 1)
-    assert other[1] != metrics
-    file.write_text("".join(lines))
-    assert point() == (examples, metrics, count + 1)
 
 
 @pytest.mark.large

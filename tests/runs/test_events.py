@@ -54,7 +54,6 @@ def test_events_are_read_as_they_were_logged(tmp_path):
             batch_size=1, sequence_length=8, room=(8, 8),
         ),
         events.Measurement(arm="student", corpus=("a.txt",), stride=64),
-        events.TokensSeen(share=0.5),
     ]  # fmt: skip
     assert {type(event) for event in logged} == set(KINDS)
     for event in logged:

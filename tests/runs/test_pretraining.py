@@ -8,7 +8,6 @@ import keras_hub
 import numpy as np
 import pytest
 from helpers import log_softmax
-from helpers import perturb
 from helpers import read_events
 from helpers import stopped_after_epoch
 
@@ -201,23 +200,6 @@ def masked_more(pretrained, tmp_path):
     return path
 
 
-@pytest.mark.large
-def test_noise_is_compared_under_the_same_masks_alone(
-    pretrained, masked_more, tmp_path, capsys
-):
-    runs = [pretrained, masked_more]
-    assert perturb(*runs, "--sigmas", "0") == 2
-    assert "compared on the same data" in capsys.readouterr().err
-    file = tmp_path / "text.txt"
-    file.write_text("\n".join(CORPUS.texts(held_out=True)))
-    presets = [str(run / "encoder") for run in runs]
-    words = ["--corpus", str(file), "--sequence-length", "32", "--sigmas", "0"]
-    assert perturb(*presets, *words) == 0
-    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-    first, second = (point["metrics"] for point in answer["points"])
-    assert first == second
-
-
 def test_evaluate_says_how_text_was_masked(pretrained, masked_more, capsys):
     values = []
     for run, share in ((pretrained, 0.15), (masked_more, 0.5)):
@@ -252,17 +234,6 @@ def test_a_sweep_on_text_needs_predictions_of_tokens(sweep, capsys):
     words[1] = "tinybert"
     assert main([*words, "--over", "learning_rate=1e-3,1e-4"]) == 2
     assert "cannot compare their perplexity" in capsys.readouterr().err
-
-
-@pytest.mark.large
-def test_noise_makes_the_held_out_text_less_likely(pretrained, capsys):
-    words = ["--scale", "mean_magnitude", "--sigmas", "0", "3", "--seeds", "0"]
-    assert perturb(pretrained, *words) == 0
-    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-    without, under = (
-        point["metrics"]["perplexity"] for point in answer["points"]
-    )
-    assert without < under
 
 
 @pytest.mark.large

@@ -5,9 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers import ENGLISH
 from helpers import GERMAN
-from helpers import perturb
 from helpers import read_events
 from parallel import flags
 
@@ -16,8 +14,6 @@ from kdkit.cli.ablate import written_metrics
 from kdkit.cli.main import main
 from kdkit.cli.text_evaluation import LEAST_EFFECT
 from kdkit.errors import UsageError
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.events import Inputs
 from kdkit.tasks import generation_metrics
 from kdkit.training.text_data import other_sources
 
@@ -67,25 +63,6 @@ def test_what_an_arm_writes_is_measured_once(text, translator, tmp_path):
     assert noted["pairs"] == flags(text, "--held-out", "dev")[1:]
     assert written_metrics(run) == noted
     assert len(read_events(run, "measurement")) == before + 1
-
-
-@pytest.mark.large
-def test_noise_on_pairs_that_changed_is_measured_anew(
-    translator, tmp_path, capsys
-):
-    files = [tmp_path / "some.en", tmp_path / "some.de"]
-    words = [translator, "--pairs", *files]
-    noted = []
-    for german in (GERMAN, GERMAN[::-1], GERMAN):
-        for file, lines in zip(files, (ENGLISH, german), strict=True):
-            file.write_text("".join(f"{line}\n" for line in lines))
-        assert perturb(*words, "--num-beams", "1", "--sigmas", "0") == 0
-        answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-        count = len(read_events(translator, "perturbation"))
-        noted.append((answer["points"][0]["metrics"], count))
-    first, second, third = noted
-    assert second[0] != first[0]
-    assert third == (first[0], second[1])
 
 
 def test_targets_with_the_sources_of_others_stay_in_their_batch():
@@ -213,28 +190,3 @@ def test_evaluate_refuses(text, pretrained, capsys, arguments, message):
     arguments = [files.get(word, word) for word in arguments]
     assert main(["evaluate", str(pretrained), *arguments]) == 2
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.large
-def test_noise_on_what_runs_held_out_is_compared_on_the_same_pairs_alone(
-    translator, tmp_path, capsys
-):
-    """Of files of one name a run may have read some lines."""
-    runs = []
-    for name, most in (("all", None), ("again", None), ("some", 12)):
-        runs.append(tmp_path / name)
-        shutil.copytree(translator, runs[-1])
-        config = json.loads((runs[-1] / "config.json").read_text())
-        config["corpus"] |= {
-            "held_out": [],
-            "held_out_every": 4,
-            "max_texts": most,
-        }
-        (runs[-1] / "config.json").write_text(json.dumps(config))
-        RunDirectory(runs[-1]).filter_events(
-            lambda event: not isinstance(event, Inputs)  # of other files
-        )
-    words = ["--num-beams", "1", "--sigmas", "0"]
-    assert perturb(*runs[:2], *words) == 0
-    assert perturb(*runs[1:], *words) == 2
-    assert "compared on the same data" in capsys.readouterr().err
