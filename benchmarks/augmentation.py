@@ -34,13 +34,14 @@ import numpy as np
 from measuring import median_seconds
 
 import kdkit
-from kdkit.augmentation import Augmentation
-from kdkit.augmentation import Augmenter
-from kdkit.augmentation import MaskedWords
-from kdkit.augmentation import Query
-from kdkit.augmentation import write_augmented
-from kdkit.data import Examples
-from kdkit.data import encode
+from kdkit.augmentation import (
+    Augmentation,
+    Augmenter,
+    MaskedWords,
+    Query,
+    write_augmented,
+)
+from kdkit.data import Examples, encode
 from kdkit.tasks import get_task
 
 EAGER_GOAL, COMPILED_GOAL = 20.0, 4.0

@@ -25,14 +25,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
-from measuring import MINILM
-from measuring import cached_outputs
-from measuring import median_seconds
-from measuring import rows_like_sst2
+from measuring import MINILM, cached_outputs, median_seconds, rows_like_sst2
 
 import kdkit
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.backends import tf
 from kdkit.recipes import RECIPES
 from kdkit.taps import select_inputs

@@ -106,12 +106,10 @@ def measured(rows, part, folder):
 def work(options):
     """Fills the cache, or trains an epoch from it, and watches the memory."""
     import keras
-    from measuring import cached_outputs
-    from measuring import rows_like_sst2
+    from measuring import cached_outputs, rows_like_sst2
 
     import kdkit
-    from kdkit import data
-    from kdkit import models
+    from kdkit import data, models
     from kdkit.recipes import RECIPES
     from kdkit.tasks import get_task
 

@@ -24,9 +24,7 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
-from measuring import cached_outputs
-from measuring import median_seconds
-from measuring import rows_like_sst2
+from measuring import cached_outputs, median_seconds, rows_like_sst2
 
 import kdkit
 from kdkit import data

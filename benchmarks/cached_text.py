@@ -28,11 +28,9 @@ import numpy as np
 from measuring import median_seconds
 
 import kdkit
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.recipes import RECIPES
-from kdkit.teacher_cache import OutputsOfTeachers
-from kdkit.teacher_cache import TeacherCache
+from kdkit.teacher_cache import OutputsOfTeachers, TeacherCache
 from kdkit.training.optimizers import make_optimizer
 
 GOAL = 1.15

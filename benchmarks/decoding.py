@@ -30,13 +30,11 @@ import keras
 import numpy as np
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
-from measuring import compiled_forward
-from measuring import median_seconds
+from measuring import compiled_forward, median_seconds
 from rich.console import Console
 from rich.table import Table
 
-from kdkit import export
-from kdkit import models
+from kdkit import export, models
 
 TEACHER, STUDENT = "gpt2_medium_en", "lightpaff_gpt2_4_layer_en"
 VOCABULARY = 50257

@@ -19,9 +19,7 @@ import sys
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
-from measuring import compiled_forward
-from measuring import median_seconds
-from measuring import random_batch
+from measuring import compiled_forward, median_seconds, random_batch
 from rich.console import Console
 from rich.table import Table
 

@@ -28,14 +28,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 import tensorflow as tf
-from measuring import compiled_forward
-from measuring import fit_step
-from measuring import median_seconds
-from measuring import random_batch
+from measuring import compiled_forward, fit_step, median_seconds, random_batch
 
 import kdkit
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.recipes import RECIPES
 from kdkit.taps import select_inputs
 from kdkit.tasks import get_task

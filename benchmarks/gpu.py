@@ -44,17 +44,12 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 
 import keras
 import numpy as np
-from gpu_bundle import SPLITS
-from gpu_bundle import make_bundle
-from gpu_bundle import read_bundle
+from gpu_bundle import SPLITS, make_bundle, read_bundle
 from measuring import median_seconds
 
 import kdkit
-from kdkit.recipes import RECIPES
-from kdkit.recipes import run_on_arrays
-from kdkit.taps import TEACHER_OUTPUTS
-from kdkit.taps import select_inputs
-from kdkit.taps import tapped
+from kdkit.recipes import RECIPES, run_on_arrays
+from kdkit.taps import TEACHER_OUTPUTS, select_inputs, tapped
 
 GOALS = {"step_over_floor": 1.05, "cached_over_plain": 1.15}
 STUDENT = "tinybert_4_layer_en_uncased"

@@ -23,14 +23,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import numpy as np
-from measuring import fit_step
-from measuring import median_seconds
-from measuring import random_batch
-from measuring import rows_like_sst2
+from measuring import fit_step, median_seconds, random_batch, rows_like_sst2
 
 import kdkit
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.training.optimizers import AdamW
 
 BATCH_SIZE = 16

@@ -23,9 +23,7 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
-from measuring import fit_step
-from measuring import median_seconds
-from measuring import random_batch
+from measuring import fit_step, median_seconds, random_batch
 
 import kdkit
 from kdkit import models

@@ -31,9 +31,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 
 from kill_compare import write_differences
-from kill_runs import TEACHER
-from kill_runs import all_runs
-from kill_runs import tiny_teacher
+from kill_runs import TEACHER, all_runs, tiny_teacher
 
 from kdkit.cli import main as command_line
 from kdkit.settings import to_dict

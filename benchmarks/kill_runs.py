@@ -4,22 +4,21 @@ import dataclasses
 import json
 
 from kdkit import data
-from kdkit.recipes import RECIPES
-from kdkit.recipes import pretraining
-from kdkit.recipes.stages import same_number_of_updates
-from kdkit.recipes.stages import without_teacher
+from kdkit.recipes import RECIPES, pretraining
+from kdkit.recipes.stages import same_number_of_updates, without_teacher
 from kdkit.runs import smoke
-from kdkit.settings import override
-from kdkit.settings import to_dict
-from kdkit.training import AugmentedSettings
-from kdkit.training import CacheSettings
-from kdkit.training import CorpusSettings
-from kdkit.training import MassSettings
-from kdkit.training import ModelSettings
-from kdkit.training import PairSettings
-from kdkit.training import PretrainSettings
-from kdkit.training import SentenceSettings
-from kdkit.training import UnlabeledSettings
+from kdkit.settings import override, to_dict
+from kdkit.training import (
+    AugmentedSettings,
+    CacheSettings,
+    CorpusSettings,
+    MassSettings,
+    ModelSettings,
+    PairSettings,
+    PretrainSettings,
+    SentenceSettings,
+    UnlabeledSettings,
+)
 
 SAVING = ["checkpoint_minutes=0"]
 TEACHER = "teacher"  # for the recipes that do not train one

@@ -26,8 +26,7 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 from rich.console import Console
 from rich.table import Table
 
-from kdkit import export
-from kdkit import models
+from kdkit import export, models
 from kdkit.errors import UsageError
 
 TEACHER = "bert_base_en_uncased"

@@ -12,8 +12,7 @@ import keras
 import numpy as np
 
 import kdkit
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.backends import tf
 from kdkit.data import EncodedExamples
 from kdkit.io.machine import keep_freed_memory
@@ -93,8 +92,7 @@ def cached_outputs(distiller, rows, folder, precision="fp32"):
     Returns:
         A tuple of `OutputsOfTeachers` and the cache's size in bytes.
     """
-    from kdkit.teacher_cache import OutputsOfTeachers
-    from kdkit.teacher_cache import TeacherCache
+    from kdkit.teacher_cache import OutputsOfTeachers, TeacherCache
 
     (entries,) = distiller.teacher_entries
     cache = TeacherCache(folder, distiller.teacher, {}, precision)

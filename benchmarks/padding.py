@@ -24,12 +24,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
 import tensorflow as tf
-from measuring import median_seconds
-from measuring import teacher_and_rows
+from measuring import median_seconds, teacher_and_rows
 
 import kdkit
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.recipes import RECIPES
 from kdkit.tasks import get_task
 from kdkit.training.optimizers import make_optimizer

@@ -29,12 +29,10 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
-from measuring import count_calls
-from measuring import teacher_and_rows
+from measuring import count_calls, teacher_and_rows
 
 import kdkit
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.recipes import RECIPES
 from kdkit.tasks import get_task
 from kdkit.training.optimizers import make_optimizer

@@ -31,22 +31,20 @@ os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 
 import keras
-from measuring import MINILM
-from measuring import cached_outputs
-from measuring import median_seconds
-from measuring import rows_like_sst2
-from pytorch_recipe import BATCH_SIZE
-from pytorch_recipe import EPOCHS
-from pytorch_recipe import GOAL
-from pytorch_recipe import NUM_BUCKETS
-from pytorch_recipe import PADDED
-from pytorch_recipe import STEPS
-from pytorch_recipe import recipe_stage
-from pytorch_recipe import whole_recipe
+from measuring import MINILM, cached_outputs, median_seconds, rows_like_sst2
+from pytorch_recipe import (
+    BATCH_SIZE,
+    EPOCHS,
+    GOAL,
+    NUM_BUCKETS,
+    PADDED,
+    STEPS,
+    recipe_stage,
+    whole_recipe,
+)
 
 import kdkit
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.training.optimizers import make_optimizer
 
 LOSS_TOLERANCE = 1e-3  # relative

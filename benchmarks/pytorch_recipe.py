@@ -11,16 +11,17 @@ import time
 import keras
 import numpy as np
 
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.io.machine import keep_freed_memory
 from kdkit.recipes import RECIPES
 from kdkit.settings import to_dict
 from kdkit.tasks import get_task
-from kdkit.training import CacheSettings
-from kdkit.training import DataSettings
-from kdkit.training import DistillSettings
-from kdkit.training import ModelSettings
+from kdkit.training import (
+    CacheSettings,
+    DataSettings,
+    DistillSettings,
+    ModelSettings,
+)
 from kdkit.training.making import make_model
 from kdkit.training.task_data import load_data
 

@@ -46,17 +46,11 @@ sys.path.insert(
 try:
     import tokenizers
     import transformers
-    from foreign import batch
-    from foreign import foreign_model
-    from foreign import largest
-    from foreign import outputs
-    from foreign import save_foreign
+    from foreign import batch, foreign_model, largest, outputs, save_foreign
 except ImportError as error:
     print(f'{error}: pip install -e ".[references,tests]"', file=sys.stderr)
     sys.exit(2)
-from real_texts import DATA_SETS
-from real_texts import hostile_texts
-from real_texts import real_texts
+from real_texts import DATA_SETS, hostile_texts, real_texts
 
 from kdkit import models
 from kdkit.data.encoding import traced_tokenizer

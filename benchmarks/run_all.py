@@ -20,8 +20,7 @@ import shlex
 import subprocess
 import sys
 
-from pages import machine
-from pages import write
+from pages import machine, write
 
 HERE = pathlib.Path(__file__).resolve().parent
 PAGE = HERE.parent / "docs" / "measured" / "performance.md"

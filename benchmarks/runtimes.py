@@ -33,11 +33,9 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
 import keras
 import numpy as np
 import tensorflow as tf
-from measuring import median_seconds
-from measuring import random_batch
+from measuring import median_seconds, random_batch
 
-from kdkit import export
-from kdkit import models
+from kdkit import export, models
 
 TEACHER = "bert_base_en_uncased"
 STUDENT = "tinybert_4_layer_en_uncased"

@@ -31,9 +31,7 @@ from measuring import count_calls
 import kdkit
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
-from kdkit.training import CacheSettings
-from kdkit.training import distill
-from kdkit.training import train_teacher
+from kdkit.training import CacheSettings, distill, train_teacher
 from kdkit.training.stage_fit import KerasLoop
 
 STEPS = 20_000

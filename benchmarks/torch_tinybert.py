@@ -8,10 +8,8 @@ import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
-from transformers import BertConfig
-from transformers import BertModel
-from transformers.masking_utils import AttentionMaskInterface
-from transformers.masking_utils import eager_mask
+from transformers import BertConfig, BertModel
+from transformers.masking_utils import AttentionMaskInterface, eager_mask
 from transformers.modeling_utils import AttentionInterface
 
 SCORES = "scores"  # attention that also returns the softmax's input

@@ -339,8 +339,7 @@ def _verb_names():
 
 
 def _verbs() -> Iterator[tuple[str, str]]:
-    from kdkit.cli.main import VERBS
-    from kdkit.cli.main import make_verb_parser
+    from kdkit.cli.main import VERBS, make_verb_parser
 
     for verb in VERBS:
         yield verb, _verb_page(make_verb_parser(verb))
@@ -405,12 +404,9 @@ def _code(examples):
 
 def _settings_page():
     from kdkit.distillation.objective import Objective
-    from kdkit.recipes.stages import OptimizerSettings
-    from kdkit.recipes.stages import Stage
+    from kdkit.recipes.stages import OptimizerSettings, Stage
     from kdkit.runs import settings as runs
-    from kdkit.training import data_settings
-    from kdkit.training import model_settings
-    from kdkit.training import sentence_settings
+    from kdkit.training import data_settings, model_settings, sentence_settings
 
     kinds = {
         runs.TeacherSettings: "a run of `kdkit train-teacher`",

@@ -11,8 +11,7 @@ import pathlib
 import re
 
 import griffe
-from reference import late_names
-from reference import one_entry_each
+from reference import late_names, one_entry_each
 
 
 def fenced_examples(docstring: str) -> str:

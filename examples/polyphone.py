@@ -14,11 +14,8 @@ import dataclasses
 import logging
 import pathlib
 
-from kdkit import tasks
-from kdkit import training
-from kdkit.recipes import RECIPES
-from kdkit.recipes import fine_tuning
-from kdkit.recipes import pretraining
+from kdkit import tasks, training
+from kdkit.recipes import RECIPES, fine_tuning, pretraining
 
 METHODS = ("fine_tuning", "vanilla_kd", "pkd")
 LENGTH = 64  # characters

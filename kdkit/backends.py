@@ -13,12 +13,7 @@ from kdkit.errors import UsageError
 
 
 class LateModule:
-    """A module that is imported when one of its names is first used.
-
-    Args:
-        name: string. The module's full name.
-        packages: string. The packages for `pip install`.
-    """
+    """A module that is imported when one of its names is first used."""
 
     def __init__(self, name: str, packages: str):
         self._name = name
@@ -49,14 +44,7 @@ def on_tensorflow() -> bool:
 
 
 def need_tensorflow(what: str) -> None:
-    """Raises an error on other backends than TensorFlow.
-
-    Args:
-        what: string. The feature that needs TensorFlow.
-
-    Raises:
-        UsageError: (a `ValueError`) on another backend.
-    """
+    """Raises an error on other backends than TensorFlow."""
     if not on_tensorflow():
         raise UsageError(
             f"{what} needs the TensorFlow backend of Keras. Expected "
@@ -71,11 +59,7 @@ POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 
 
 def validate_policy(name: str) -> None:
-    """Raises an error for a dtype policy that kdkit does not support.
-
-    Raises:
-        UsageError: (a `ValueError`) for another policy.
-    """
+    """Raises an error for a dtype policy that kdkit does not support."""
     if name not in POLICIES:
         raise UsageError(
             f"Invalid `dtype_policy`. Expected one of {POLICIES}. Received: "
@@ -84,12 +68,7 @@ def validate_policy(name: str) -> None:
 
 
 def with_policy(model, name: str):
-    """Returns the model, or a copy with its weights and another policy.
-
-    Args:
-        model: a Keras model with `get_config` and `from_config`.
-        name: string, one of `POLICIES`. Every layer gets this policy.
-    """
+    """Returns the model, or a copy with its weights and another policy."""
     config = model.get_config()
     changed = _changed(config, name)
     if changed == config:
@@ -103,14 +82,7 @@ def with_policy(model, name: str):
 
 
 def as_float32(model):
-    """Returns the model, or a float32 copy of one in another precision.
-
-    LiteRT has few operations in half precision, and the precision of a file
-    is chosen when it is written, not when the model is trained.
-
-    Args:
-        model: as in `with_policy`.
-    """
+    """Returns the model, or a float32 copy of one in another precision."""
     return with_policy(model, "float32")
 
 
@@ -131,32 +103,14 @@ def _is_float(policy_config):
 
 
 def whole(gradient):
-    """Returns a gradient as one tensor with one row per embedding.
-
-    TensorFlow returns the gradient of word embeddings as slices, one per token
-    of the batch. Keras' Adam squares each slice. The second moment of a word
-    that occurs n times is then the sum of n squares and not the square of the
-    sum: up to n times too small, so the word's update is too large. A row of
-    segment embeddings occurs thousands of times. Other backends return one
-    tensor.
-
-    Args:
-        gradient: tensor, `tf.IndexedSlices` or `None`.
-
-    Returns:
-        Tensor of the weight's shape, or `None`.
-    """
+    """Returns a gradient as one tensor with one row per embedding."""
     if gradient is None or not on_tensorflow():
         return gradient
     return tf.convert_to_tensor(gradient)
 
 
 def validate_chunk_size(chunk_size) -> None:
-    """Raises an error for an invalid number of positions.
-
-    Raises:
-        UsageError: (a `ValueError`) if it is not an integer above 0 or `None`.
-    """
+    """Raises an error for an invalid number of positions."""
     if chunk_size is not None and not (
         isinstance(chunk_size, int) and chunk_size > 0
     ):

@@ -5,12 +5,9 @@ import json
 import math
 import types
 import typing
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.errors import suggestion
+from kdkit.errors import UsageError, shortened, suggestion
 from kdkit.io.reading import parse_json
 
 LARGEST_INT = (1 << 63) - 1
@@ -18,10 +15,7 @@ BRIEF = 80  # characters of a value in a list of differences
 
 
 def to_dict(settings) -> dict:
-    """Returns nested settings as plain dicts and lists for JSON.
-
-    An object with a method `to_setting` is replaced by its result.
-    """
+    """Returns nested settings as plain dicts and lists for JSON."""
     return json.loads(json.dumps(_plain(settings)))
 
 
@@ -41,20 +35,7 @@ def _plain(value):
 
 
 def from_dict(kind, values: dict):
-    """Builds settings of a dataclass from a result of `to_dict`.
-
-    Args:
-        kind: a frozen dataclass whose fields are `bool`, `int`, `float`,
-            `str`, unions of these with `None`, dataclasses, dicts of `str`, or
-            tuples of any of these, or a class with a classmethod
-            `from_setting`, which gets the JSON value. A dataclass may have a
-            classmethod `from_earlier`, which converts a dict from an earlier
-            version to today's keys.
-        values: dict of its fields.
-
-    Raises:
-        UsageError: with every unknown, missing and ill-typed field.
-    """
+    """Builds settings of a dataclass from a result of `to_dict`."""
     problems = []
     settings = _convert(kind, values, "", problems)
     if problems:
@@ -63,17 +44,7 @@ def from_dict(kind, values: dict):
 
 
 def override(settings, assignments: Sequence[str]):
-    """Returns settings with `dotted.field=value` texts applied.
-
-    Tuples are indexed by number, or by the `name` of their entries, as in
-    `stages.prediction_layer.epochs=3`. A dict accepts new keys, as in
-    `objectives.soft_cross_entropy.loss.temperature=2`. Values are JSON; other
-    values are strings.
-
-    Raises:
-        UsageError: with every assignment that names an unknown field or has a
-            value of the wrong type.
-    """
+    """Returns settings with `dotted.field=value` texts applied."""
     values = to_dict(settings)
     problems = []
     for assignment in assignments:
@@ -91,17 +62,7 @@ def override(settings, assignments: Sequence[str]):
 
 
 def canonical_path(settings, path: str) -> str | None:
-    """Returns a dotted path for `override`, with names instead of indices.
-
-    Args:
-        settings: nested settings.
-        path: string. Its entries of tuples are names or indices.
-
-    Returns:
-        The path with an entry's `name` instead of its index, if the entry has
-        one. `None` if there is no such place. The last key is only checked
-        when its value is set.
-    """
+    """Returns a dotted path for `override`, with names instead of indices."""
     values, found = to_dict(settings), []
     *parents, last = path.split(".")
     for key in parents:
@@ -125,11 +86,7 @@ def _name_at(values, place):
 
 
 def parse_value(text: str):
-    """Parses a value as `override` does: as JSON, or else as a string.
-
-    >>> parse_value("0.5"), parse_value("None"), parse_value("uniform")
-    (0.5, None, 'uniform')
-    """
+    """Parses a value as `override` does: as JSON, or else as a string."""
     try:
         return parse_json(text, object)
     except UsageError:
@@ -145,24 +102,12 @@ def differences(first: dict, second: dict) -> list[str]:
 
 
 def differing_fields(first: dict, second: dict) -> dict[str, tuple[str, str]]:
-    """Returns the fields in which two dicts of settings differ.
-
-    Args:
-        first: dict.
-        second: dict.
-
-    Returns:
-        A dict from the dotted field to both values as JSON; `"not set"` for a
-        field that one of them lacks.
-    """
+    """Returns the fields in which two dicts of settings differ."""
     return dict(_differences(first, second, ""))
 
 
 def _assign(values, path, value, problems):
-    """Sets a value in nested dicts and lists, or records an error.
-
-    The last key may be new in a dict: the type decides whether it is valid.
-    """
+    """Sets a value in nested dicts and lists, or records an error."""
     *parents, last = path.split(".")
     for key in parents:
         place = _place(values, key)
@@ -377,15 +322,7 @@ def _brief(value):
 
 
 def too_small(settings, least: Mapping[str, float]) -> list[str]:
-    """Returns what is wrong with the numbers of settings, as texts.
-
-    Those that are not finite are wrong too. `None` is not, where a number
-    needs not be set.
-
-    Args:
-        settings: a dataclass.
-        least: mapping from names of fields to the least that they may be.
-    """
+    """Returns what is wrong with the numbers of settings, as texts."""
     hints = typing.get_type_hints(type(settings))
     problems = []
     for name, lowest in least.items():

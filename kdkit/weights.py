@@ -1,8 +1,7 @@
 """Trained and untrained weights of a model, and their number."""
 
 import weakref
-from collections.abc import Iterable
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -14,17 +13,7 @@ _PASSED_OVER = weakref.WeakValueDictionary()
 
 
 def note_gradients(variables: Sequence, has_gradient: Iterable) -> None:
-    """Records which variables a step trains; raises an error for none.
-
-    The record exists as long as the variables; `untrained_weights` reads it.
-
-    Args:
-        variables: sequence of `keras.Variable`. The trainable weights.
-        has_gradient: iterable of bools, one per variable.
-
-    Raises:
-        UsageError: (a `ValueError`) if no variable has a gradient.
-    """
+    """Records which variables a step trains; raises an error for none."""
     trained = []
     for variable, is_trained in zip(variables, has_gradient, strict=True):
         known = _TRAINED if is_trained else _PASSED_OVER
@@ -39,24 +28,7 @@ def note_gradients(variables: Sequence, has_gradient: Iterable) -> None:
 
 
 def untrained_weights(model) -> dict[str, list]:
-    """Returns the weights of a trained model that were never trained.
-
-    A layer is returned if no step of a `kdkit.Distiller` in this process had a
-    gradient for any of its weights, although a step trained other weights of
-    the model, and its weights still have their initial values: a bias (or
-    another weight) contains only zeros. A layer without such a weight is
-    returned if a step had no gradient for it and Keras' `fit` did not train the
-    model. So heads that were loaded, copied or trained by other means are not
-    returned.
-
-    Args:
-        model: `keras.Model`.
-
-    Returns:
-        Dict from the path of a layer to its weights; empty for a model that no
-        `Distiller` trained. It may contain layers on which the model's output
-        does not depend.
-    """
+    """Returns the weights of a trained model that were never trained."""
     if not any(_is_in(_TRAINED, weight) for weight in model.weights):
         return {}
     optimizer = getattr(model, "optimizer", None)
@@ -77,13 +49,7 @@ def untrained_weights(model) -> dict[str, list]:
 
 
 def layers_at_their_start(weights: Iterable) -> list[str]:
-    """Returns the paths of layers with a weight that contains only zeros.
-
-    Biases start at zero, and any update changes them.
-
-    Args:
-        weights: iterable of `keras.Variable`.
-    """
+    """Returns the paths of layers with a weight that contains only zeros."""
     return [
         path for path, some in _by_layer(weights).items() if _has_zeros(some)
     ]
@@ -113,13 +79,7 @@ TABLE = "candidates"  # a layer with the classes that a token can have
 
 
 def count_parameters(model) -> int:
-    """Returns a model's number of parameters.
-
-    A table of the classes that each token can have is data and not counted.
-
-    Args:
-        model: `keras.Model`. A classifier, a language model or a backbone.
-    """
+    """Returns a model's number of parameters."""
     parts = [model, *getattr(model, "layers", ())]
     tables = [
         layer

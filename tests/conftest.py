@@ -134,8 +134,7 @@ def data_dir():
 @pytest.fixture(scope="session")
 def sentence_pieces():
     """The SentencePiece model of `helpers.ENGLISH` and `helpers.GERMAN`."""
-    from helpers import ENGLISH
-    from helpers import GERMAN
+    from helpers import ENGLISH, GERMAN
 
     from kdkit.models import train_sentence_pieces
 

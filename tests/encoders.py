@@ -5,9 +5,7 @@ import string
 
 import keras_hub
 import sentencepiece
-from helpers import LENGTH
-from helpers import VOCABULARY_SIZE
-from helpers import spread_weights
+from helpers import LENGTH, VOCABULARY_SIZE, spread_weights
 
 from kdkit.models import student
 from kdkit.models.families import FAMILIES

@@ -16,12 +16,10 @@ import numpy as np
 import pytest
 
 import kdkit
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.backends import tf
 from kdkit.data import synthetic
-from kdkit.io.files import with_own_digest
-from kdkit.io.files import without_digest
+from kdkit.io.files import with_own_digest, without_digest
 from kdkit.recipes import RECIPES
 from kdkit.training.checkpoints import StageCheckpoints
 

@@ -3,15 +3,11 @@
 import keras
 import numpy as np
 import pytest
-from helpers import bert
-from helpers import cross_entropy
-from helpers import large_except
-from keras import layers
-from keras import ops
+from helpers import bert, cross_entropy, large_except
+from keras import layers, ops
 
 import kdkit
-from kdkit import losses
-from kdkit import taps
+from kdkit import losses, taps
 from kdkit.errors import UsageError
 
 IMAGES = np.random.default_rng(0).normal(size=(6, 4, 4, 3)).astype("float32")

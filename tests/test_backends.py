@@ -10,24 +10,23 @@ import sys
 import keras
 import numpy as np
 import pytest
-from backend import BACKEND
-from backend import tensorflow_only
-from helpers import batch
-from helpers import bert
-from helpers import cross_entropy
-from helpers import distiller
-from helpers import eager_steps
-from helpers import labels
-from helpers import to_numpy
+from backend import BACKEND, tensorflow_only
+from helpers import (
+    batch,
+    bert,
+    cross_entropy,
+    distiller,
+    eager_steps,
+    labels,
+    to_numpy,
+)
 
 from kdkit import export
 from kdkit.backends import LateModule
 from kdkit.distillation import Objective
 from kdkit.errors import UsageError
-from kdkit.recipes import RECIPES
-from kdkit.recipes import run_on_arrays
-from kdkit.taps import TEACHER_OUTPUTS
-from kdkit.taps import tapped
+from kdkit.recipes import RECIPES, run_on_arrays
+from kdkit.taps import TEACHER_OUTPUTS, tapped
 from kdkit.training.optimizers import AdamW
 
 ROOT = pathlib.Path(__file__).parent.parent

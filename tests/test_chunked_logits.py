@@ -4,18 +4,18 @@ import keras
 import numpy as np
 import pytest
 from backend import not_on_torch
-from helpers import bert
-from helpers import decoder
-from helpers import to_numpy
+from helpers import bert, decoder, to_numpy
 
 import kdkit
 from kdkit import taps
 from kdkit.distillation import Objective
 from kdkit.errors import UsageError
-from kdkit.losses import HiddenStateMSE
-from kdkit.losses import LogitKLDivergence
-from kdkit.losses import SmoothedCrossEntropy
-from kdkit.losses import SoftCrossEntropy
+from kdkit.losses import (
+    HiddenStateMSE,
+    LogitKLDivergence,
+    SmoothedCrossEntropy,
+    SoftCrossEntropy,
+)
 
 BATCH, LENGTH, VOCABULARY = 3, 7, 40
 

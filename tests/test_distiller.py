@@ -5,19 +5,18 @@ import traceback
 import keras
 import numpy as np
 import pytest
-from backend import gradients_of
-from backend import native
-from backend import not_on_jax
-from backend import tensorflow_only
-from helpers import TinyBackbone
-from helpers import batch
-from helpers import bert
-from helpers import classifier
-from helpers import cross_entropy
-from helpers import distiller
-from helpers import labels
-from helpers import objectives
-from helpers import to_numpy
+from backend import gradients_of, native, not_on_jax, tensorflow_only
+from helpers import (
+    TinyBackbone,
+    batch,
+    bert,
+    classifier,
+    cross_entropy,
+    distiller,
+    labels,
+    objectives,
+    to_numpy,
+)
 
 import kdkit
 from kdkit.taps import tapped

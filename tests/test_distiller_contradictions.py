@@ -7,12 +7,8 @@ import keras
 import numpy as np
 import pytest
 from backend import tensorflow_only
-from helpers import LENGTH
-from helpers import batch
-from helpers import bert
-from helpers import labels
-from keras import layers
-from keras import ops
+from helpers import LENGTH, batch, bert, labels
+from keras import layers, ops
 
 import kdkit
 from kdkit import losses

@@ -3,16 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from backend import native
-from backend import not_on_jax
-from backend import not_on_torch
-from backend import tensorflow_only
-from helpers import batch
-from helpers import bert
-from helpers import cross_entropy
-from helpers import distiller
-from helpers import labels
-from helpers import objectives
+from backend import native, not_on_jax, not_on_torch, tensorflow_only
+from helpers import batch, bert, cross_entropy, distiller, labels, objectives
 
 import kdkit
 

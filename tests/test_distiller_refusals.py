@@ -3,9 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers import batch
-from helpers import bert
-from helpers import objectives
+from helpers import batch, bert, objectives
 from keras import layers
 
 import kdkit

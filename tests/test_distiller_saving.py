@@ -12,14 +12,16 @@ import h5py
 import keras
 import numpy as np
 import pytest
-from helpers import batch
-from helpers import bert
-from helpers import cross_entropy
-from helpers import distiller
-from helpers import labels
-from helpers import large_except
-from helpers import objectives
-from helpers import to_numpy
+from helpers import (
+    batch,
+    bert,
+    cross_entropy,
+    distiller,
+    labels,
+    large_except,
+    objectives,
+    to_numpy,
+)
 
 import kdkit
 from kdkit import registration

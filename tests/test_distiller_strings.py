@@ -10,19 +10,19 @@ import numpy as np
 import pandas
 import pytest
 from backend import tensorflow_only
-from encoders import encoder
-from encoders import tokenizer
-from helpers import LENGTH
-from helpers import VOCABULARY_SIZE
-from helpers import bert
-from helpers import cross_entropy
-from helpers import decoder
-from helpers import to_numpy
+from encoders import encoder, tokenizer
+from helpers import (
+    LENGTH,
+    VOCABULARY_SIZE,
+    bert,
+    cross_entropy,
+    decoder,
+    to_numpy,
+)
 
 import kdkit
 from kdkit.backends import tf
-from kdkit.distillation import strings
-from kdkit.distillation import text_batches
+from kdkit.distillation import strings, text_batches
 from kdkit.errors import UsageError
 
 TEXTS = [

@@ -7,14 +7,8 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import ArrayExamples
-from helpers import batch
-from helpers import bert
-from helpers import cross_entropy
-from helpers import distiller
-from helpers import labels
-from trained import classifiers
-from trained import decoders
+from helpers import ArrayExamples, batch, bert, cross_entropy, distiller, labels
+from trained import classifiers, decoders
 
 import kdkit
 from kdkit import data
@@ -22,8 +16,7 @@ from kdkit.errors import UsageError
 from kdkit.models import padding_row
 from kdkit.training import distribution
 from kdkit.training.optimizers import AdamW
-from kdkit.training.stage_fit import KerasLoop
-from kdkit.training.stage_fit import ReplicaLoop
+from kdkit.training.stage_fit import KerasLoop, ReplicaLoop
 
 
 @pytest.fixture(scope="module")

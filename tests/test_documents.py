@@ -9,8 +9,7 @@ import sys
 import pytest
 from kinds import write_polyphone
 
-from kdkit.cli.main import VERBS
-from kdkit.cli.main import make_verb_parser
+from kdkit.cli.main import VERBS, make_verb_parser
 from kdkit.recipes import RECIPES
 
 ROOT = pathlib.Path(__file__).parent.parent

@@ -3,12 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers import LENGTH
-from helpers import batch
-from helpers import decoder
-from helpers import distiller
-from helpers import labels
-from helpers import log_softmax
+from helpers import LENGTH, batch, decoder, distiller, labels, log_softmax
 
 import kdkit
 

@@ -5,15 +5,11 @@ import re
 
 import pytest
 
-from kdkit.cli.main import MISTAKE
-from kdkit.cli.main import main
+from kdkit.cli.main import MISTAKE, main
 from kdkit.data import tfds
-from kdkit.errors import UsageError
-from kdkit.errors import require_extra
-from kdkit.export import onnx
-from kdkit.export import quantization
-from kdkit.tasks import TASKS
-from kdkit.tasks import metrics
+from kdkit.errors import UsageError, require_extra
+from kdkit.export import onnx, quantization
+from kdkit.tasks import TASKS, metrics
 
 ROOT = pathlib.Path(__file__).parent.parent
 SETUP = (ROOT / "setup.py").read_text("utf-8")

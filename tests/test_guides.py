@@ -8,8 +8,7 @@ import pathlib
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
-from helpers import ROOT
-from helpers import eager_steps
+from helpers import ROOT, eager_steps
 
 spec = importlib.util.spec_from_file_location(
     "render", ROOT / "guides" / "render.py"

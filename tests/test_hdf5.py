@@ -13,19 +13,18 @@ import numpy as np
 import pytest
 from helpers import bert
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.io import hdf5
-from kdkit.io import hdf5_walk
+from kdkit.errors import RunError, UsageError
+from kdkit.io import hdf5, hdf5_walk
 from kdkit.io.files import digest
 from kdkit.io.hdf5 import hdf5_problem
-from kdkit.models.trust import require_safe_archive
-from kdkit.models.trust import require_safe_directory
-from kdkit.training.checkpoints import STATE
-from kdkit.training.checkpoints import Position
-from kdkit.training.checkpoints import StageCheckpoints
-from kdkit.training.checkpoints import StageState
-from kdkit.training.checkpoints import write_state
+from kdkit.models.trust import require_safe_archive, require_safe_directory
+from kdkit.training.checkpoints import (
+    STATE,
+    Position,
+    StageCheckpoints,
+    StageState,
+    write_state,
+)
 
 DRIVER = 0x30  # in HDF5's superblock, where the address of a block stands
 SAYS = 0xC0000000  # bytes that the block says it has

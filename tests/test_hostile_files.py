@@ -10,17 +10,17 @@ import pytest
 
 from kdkit.cli.generate import show
 from kdkit.data.augmented import read_copies
-from kdkit.data.examples import label_parser
-from kdkit.data.examples import read_lines
+from kdkit.data.examples import label_parser, read_lines
 from kdkit.data.word_vectors import read_word_vectors
-from kdkit.errors import UsageError
-from kdkit.errors import printable
-from kdkit.io.reading import MAX_LINE_BYTES
-from kdkit.io.reading import check_links
-from kdkit.io.reading import json_lines
-from kdkit.io.reading import numbered_lines
-from kdkit.io.reading import parse_json
-from kdkit.io.reading import read_json
+from kdkit.errors import UsageError, printable
+from kdkit.io.reading import (
+    MAX_LINE_BYTES,
+    check_links,
+    json_lines,
+    numbered_lines,
+    parse_json,
+    read_json,
+)
 from kdkit.runs.directory import read_config
 from kdkit.runs.settings import DataSettings
 from kdkit.settings import override

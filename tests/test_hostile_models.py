@@ -12,13 +12,10 @@ from helpers import bert
 
 from kdkit.errors import UsageError
 from kdkit.export import metadata
-from kdkit.models import load_classifier
-from kdkit.models import load_encoder
-from kdkit.models import load_tokenizer
+from kdkit.models import load_classifier, load_encoder, load_tokenizer
 from kdkit.models.saving import save_preset
 from kdkit.models.tokenizers import save_tokenizer
-from kdkit.models.trust import require_safe_archive
-from kdkit.models.trust import require_safe_directory
+from kdkit.models.trust import require_safe_archive, require_safe_directory
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film", "##s"]
 

@@ -7,19 +7,17 @@ import pathlib
 import pytest
 
 from kdkit.cli.main import main
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 from kdkit.io.disk import describe
-from kdkit.io.reading import json_lines
-from kdkit.io.reading import numbered_lines
-from kdkit.io.reading import read_json
-from kdkit.reporting import markdown_results
-from kdkit.reporting import plot_trade_off
-from kdkit.reporting import print_report
-from kdkit.reporting import read_run
-from kdkit.reporting import render_report
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.directory import open_run
+from kdkit.io.reading import json_lines, numbered_lines, read_json
+from kdkit.reporting import (
+    markdown_results,
+    plot_trade_off,
+    print_report,
+    read_run,
+    render_report,
+)
+from kdkit.runs.directory import RunDirectory, open_run
 from kdkit.runs.events import Inputs
 from kdkit.teacher_cache.index import Index
 

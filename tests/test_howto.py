@@ -4,16 +4,14 @@ import re
 import shlex
 
 import numpy as np
-from helpers import document
-from helpers import python_blocks
+from helpers import document, python_blocks
 
 import kdkit
 from kdkit.cli.main import main
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.settings import override
-from kdkit.tasks import TASKS
-from kdkit.tasks import get_task
+from kdkit.tasks import TASKS, get_task
 
 LABELS = ("billing", "delivery", "other")
 

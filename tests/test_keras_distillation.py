@@ -3,11 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from helpers import cross_entropy
-from helpers import divergence
-from helpers import softmax
-from keras import distillation
-from keras import ops
+from helpers import cross_entropy, divergence, softmax
+from keras import distillation, ops
 
 import kdkit
 from kdkit import losses

@@ -3,12 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers import batch
-from helpers import bert
-from helpers import cross_entropy
-from helpers import divergence
-from helpers import labels
-from helpers import log_softmax
+from helpers import batch, bert, cross_entropy, divergence, labels, log_softmax
 
 import kdkit
 

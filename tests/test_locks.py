@@ -11,12 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 from kdkit.io.files import write_text
-from kdkit.io.locks import alone_with
-from kdkit.io.locks import append_line
-from kdkit.io.locks import locked
+from kdkit.io.locks import alone_with, append_line, locked
 
 
 def test_a_lock_dies_with_its_process(tmp_path):

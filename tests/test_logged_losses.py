@@ -4,12 +4,7 @@ import keras
 import numpy as np
 import pytest
 from backend import gradients_of
-from helpers import batch
-from helpers import bert
-from helpers import decoder
-from helpers import divergence
-from helpers import log_softmax
-from helpers import softmax
+from helpers import batch, bert, decoder, divergence, log_softmax, softmax
 
 import kdkit
 from kdkit import losses

@@ -2,12 +2,9 @@
 
 import keras
 import pytest
-from helpers import bert
-from helpers import distiller
+from helpers import bert, distiller
 
-from kdkit.taps import number_later
-from kdkit.taps import own_names
-from kdkit.taps import tapped
+from kdkit.taps import number_later, own_names, tapped
 
 
 @pytest.fixture(autouse=True)

@@ -3,12 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers import LENGTH
-from helpers import batch
-from helpers import bert
-from helpers import decoder
-from helpers import log_softmax
-from helpers import spread_weights
+from helpers import LENGTH, batch, bert, decoder, log_softmax, spread_weights
 
 import kdkit
 

@@ -5,10 +5,8 @@ import subprocess
 import sys
 
 from kdkit.cli.parser import is_path
-from kdkit.io.files import staged
-from kdkit.io.files import write_text
-from kdkit.io.locks import append_line
-from kdkit.io.locks import locked
+from kdkit.io.files import staged, write_text
+from kdkit.io.locks import append_line, locked
 
 # Imports all of kdkit, its own imports without the modules and the names that
 # Windows lacks. Other packages are as they are on Linux.

@@ -4,8 +4,7 @@ import keras
 import keras_hub
 import pytest
 from encoders import encoder
-from helpers import bert
-from helpers import decoder
+from helpers import bert, decoder
 
 from kdkit.taps import private
 

@@ -6,19 +6,13 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import batch
-from helpers import bert
-from helpers import decoder
-from helpers import objectives
-from helpers import with_random_weights
+from helpers import batch, bert, decoder, objectives, with_random_weights
 
 import kdkit
 from kdkit import quantization
 from kdkit.errors import UsageError
 from kdkit.quantization import FakeQuantization
-from kdkit.quantization.places import DenseLayer
-from kdkit.quantization.places import dense_layers
-from kdkit.quantization.places import embeddings
+from kdkit.quantization.places import DenseLayer, dense_layers, embeddings
 from kdkit.taps import tapped
 
 RNG = np.random.default_rng(0)

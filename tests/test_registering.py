@@ -6,17 +6,10 @@ import types
 
 import numpy as np
 import pytest
-from helpers import LENGTH
-from helpers import VOCABULARY_SIZE
-from helpers import batch
-from helpers import python_blocks
-from helpers import read_events
+from helpers import LENGTH, VOCABULARY_SIZE, batch, python_blocks, read_events
 
 import kdkit
-from kdkit import export
-from kdkit import models
-from kdkit import recipes
-from kdkit import tasks
+from kdkit import export, models, recipes, tasks
 from kdkit.cli.main import main
 from kdkit.export import exporters
 from kdkit.losses import base

@@ -7,9 +7,7 @@ import keras
 import pytest
 from helpers import ROOT
 
-from kdkit import data
-from kdkit import export
-from kdkit import models
+from kdkit import data, export, models
 
 CAPTIONS = ("a fine film", "a dull story", "the acting is great")
 LENGTH = 32

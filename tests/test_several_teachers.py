@@ -5,11 +5,7 @@ import json
 import keras
 import numpy as np
 import pytest
-from helpers import batch
-from helpers import bert
-from helpers import labels
-from helpers import log_softmax
-from helpers import softmax
+from helpers import batch, bert, labels, log_softmax, softmax
 
 import kdkit
 from kdkit import losses

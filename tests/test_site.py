@@ -9,8 +9,7 @@ import pytest
 from test_public_api import OBJECTS
 
 import kdkit
-from kdkit.cli.main import VERBS
-from kdkit.cli.main import make_verb_parser
+from kdkit.cli.main import VERBS, make_verb_parser
 from kdkit.recipes import RECIPES
 
 ROOT = pathlib.Path(__file__).parent.parent

@@ -11,9 +11,7 @@ import time
 import pytest
 
 from kdkit.cli import main as command_line
-from kdkit.io.signals import StopSignals
-from kdkit.io.signals import Terminated
-from kdkit.io.signals import terminable
+from kdkit.io.signals import StopSignals, Terminated, terminable
 
 RAISED = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated}
 

@@ -4,10 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import batch
-from helpers import bert
-from helpers import run_without_kdkit
-from helpers import sentiment_student
+from helpers import batch, bert, run_without_kdkit, sentiment_student
 
 import kdkit
 from kdkit.errors import UsageError

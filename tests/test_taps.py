@@ -6,15 +6,17 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import LENGTH
-from helpers import VOCABULARY_SIZE
-from helpers import TinyBackbone
-from helpers import batch
-from helpers import bert
-from helpers import classifier
-from helpers import softmax
-from helpers import spread_weights
-from helpers import to_numpy
+from helpers import (
+    LENGTH,
+    VOCABULARY_SIZE,
+    TinyBackbone,
+    batch,
+    bert,
+    classifier,
+    softmax,
+    spread_weights,
+    to_numpy,
+)
 
 from kdkit import taps
 

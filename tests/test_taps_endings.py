@@ -2,11 +2,9 @@
 
 import keras
 import pytest
-from backend import BACKEND
-from backend import native
+from backend import BACKEND, native
 from helpers import bert
-from keras import layers
-from keras import ops
+from keras import layers, ops
 
 from kdkit import taps
 from kdkit.errors import UsageError

@@ -4,9 +4,7 @@ import keras
 import keras_hub
 import pytest
 from encoders import encoder
-from helpers import TinyBackbone
-from helpers import batch
-from helpers import bert
+from helpers import TinyBackbone, batch, bert
 
 from kdkit import taps
 

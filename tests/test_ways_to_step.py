@@ -10,18 +10,18 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import LENGTH
-from helpers import VOCABULARY_SIZE
-from helpers import ArrayExamples
-from helpers import bert
-from helpers import eager_steps
-from helpers import large_except
-from trained import KINDS
-from trained import ROWS
+from helpers import (
+    LENGTH,
+    VOCABULARY_SIZE,
+    ArrayExamples,
+    bert,
+    eager_steps,
+    large_except,
+)
+from trained import KINDS, ROWS
 
 import kdkit
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.recipes.stages import Stage
 from kdkit.training.optimizers import make_optimizer
 

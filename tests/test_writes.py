@@ -14,18 +14,13 @@ from kdkit.cli.main import main
 from kdkit.cli.texts import BegunTexts
 from kdkit.data import Examples
 from kdkit.data.packing import open_packed
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.io.files import staged
-from kdkit.io.files import write_text
+from kdkit.errors import RunError, UsageError
+from kdkit.io.files import staged, write_text
 from kdkit.io.locks import append_line
-from kdkit.models import Head
-from kdkit.models import stored_size
+from kdkit.models import Head, stored_size
 from kdkit.models.saving import save_labels
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.directory import open_run
-from kdkit.runs.events import Inputs
-from kdkit.runs.events import RunFinished
+from kdkit.runs.directory import RunDirectory, open_run
+from kdkit.runs.events import Inputs, RunFinished
 from kdkit.teacher_cache.index import Index
 from kdkit.teacher_cache.shards import write_shard
 

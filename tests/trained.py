@@ -7,14 +7,16 @@ batch of a few rows.
 import dataclasses
 
 import numpy as np
-from helpers import LENGTH
-from helpers import ON_TASKS
-from helpers import VOCABULARY_SIZE
-from helpers import batch
-from helpers import bert
-from helpers import decoder
-from helpers import labels
-from helpers import spread_weights
+from helpers import (
+    LENGTH,
+    ON_TASKS,
+    VOCABULARY_SIZE,
+    batch,
+    bert,
+    decoder,
+    labels,
+    spread_weights,
+)
 
 from kdkit import models
 from kdkit.recipes import RECIPES

@@ -15,10 +15,8 @@ import tempfile
 
 from rich.console import Console
 
-from kdkit.cli.messages import TerminalHandler
-from kdkit.cli.messages import progress_display
-from kdkit.runs import Pipeline
-from kdkit.runs import smoke
+from kdkit.cli.messages import TerminalHandler, progress_display
+from kdkit.runs import Pipeline, smoke
 
 PICTURE = pathlib.Path(__file__).with_suffix(".svg").absolute()
 STAGE, EPOCH = "student, prediction_layer", 2

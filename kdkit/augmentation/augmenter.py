@@ -7,15 +7,12 @@ probability.
 
 import dataclasses
 import re
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from sklearn.feature_extraction import text as scikit_text
 
-from kdkit.augmentation.candidates import MaskedWords
-from kdkit.augmentation.candidates import Query
+from kdkit.augmentation.candidates import MaskedWords, Query
 from kdkit.data.encoding import make_tokenize
 from kdkit.errors import UsageError
 
@@ -196,21 +193,7 @@ class Augmenter:
 
 
 class InTurn:
-    """Draws the replacements for copies of texts, word after word.
-
-    All copies of all texts take their next step together, so that the model
-    runs on large batches. Whether a place is replaced is drawn before its
-    candidates are computed. The result is the same, because it does not depend
-    on them.
-
-    Args:
-        masked_words: `MaskedWords`, for words of one piece.
-        neighbors: callable from words to a dict from each known word to a list
-            of words, for words of several pieces.
-        vocabulary: sequence of the pieces by their ids.
-        tokenize: callable from words to a dict from each word to the ids of its
-            pieces.
-    """
+    """Draws the replacements for copies of texts, word after word."""
 
     def __init__(self, masked_words, neighbors, vocabulary, tokenize):
         self._masked_words = masked_words
@@ -219,14 +202,7 @@ class InTurn:
         self._tokenize = tokenize
 
     def __call__(self, texts, num_copies, probability, generators):
-        """Returns for each text a list of dicts from place to word.
-
-        Args:
-            texts: sequence of `ParsedText`s.
-            num_copies: int. N.
-            probability: float. p_t.
-            generators: sequence of `numpy.random.Generator`s, one per text.
-        """
+        """Returns for each text a list of dicts from place to word."""
         copies = [
             [
                 _Copy(text, probability, generator, self._masked_words)
@@ -314,13 +290,7 @@ _WORD = re.compile(r"[^\W_]+|[^\s]")
 
 @dataclasses.dataclass(frozen=True)
 class Word:
-    """A word in a text.
-
-    Args:
-        text: string. The word as written in the text.
-        start: int. The index of its first character.
-        end: int. The index after its last character.
-    """
+    """A word in a text."""
 
     text: str
     start: int
@@ -328,11 +298,7 @@ class Word:
 
 
 def split_words(text: str) -> list[Word]:
-    """Returns the words and punctuation marks of a text.
-
-    >>> [word.text for word in split_words("It's fine, really")]
-    ['It', "'", 's', 'fine', ',', 'really']
-    """
+    """Returns the words and punctuation marks of a text."""
     return [
         Word(match.group(), match.start(), match.end())
         for match in _WORD.finditer(text)
@@ -342,33 +308,14 @@ def split_words(text: str) -> list[Word]:
 def is_replaceable(
     word: str, stop_words: Collection[str] | None = None
 ) -> bool:
-    """Whether a word may be replaced: only letters, and not a stop word.
-
-    Args:
-        word: string.
-        stop_words: collection of lower-case strings. Defaults to
-            scikit-learn's English ones.
-
-    >>> [word for word in ("the", "film", "2", "s") if is_replaceable(word)]
-    ['film']
-    """
+    """Whether a word may be replaced: only letters, and not a stop word."""
     if stop_words is None:
         stop_words = default_stop_words()
     return word.isalpha() and len(word) > 1 and word.lower() not in stop_words
 
 
 def replace_words(text: str, words: list[Word], new: dict[int, str]) -> str:
-    """Returns the text with some words replaced.
-
-    Args:
-        text: string.
-        words: list, the result of `split_words` for it.
-        new: dict from the number of a word to its replacement.
-
-    >>> text = "a dull,  dull film"
-    >>> replace_words(text, split_words(text), {1: "fine", 4: "play"})
-    'a fine,  dull play'
-    """
+    """Returns the text with some words replaced."""
     parts, end = [], 0
     for number in sorted(new):
         word = words[number]
@@ -384,15 +331,7 @@ def default_stop_words() -> frozenset[str]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ParsedText:
-    """The words of a text with their pieces.
-
-    Args:
-        words: list of `Word`s.
-        pieces: list of int arrays, the ids of each word's pieces.
-        single: tuple of ints. The places of replaceable words of one piece.
-        multiple: tuple of ints. The places of replaceable words of several
-            pieces.
-    """
+    """The words of a text with their pieces."""
 
     words: Sequence[Word]
     pieces: Sequence[np.ndarray]
@@ -412,16 +351,7 @@ def parse(
     most_pieces: int,
     unknown_id: int,
 ) -> ParsedText:
-    """Finds the replaceable places in a text.
-
-    Args:
-        words: list, the result of `split_words`.
-        pieces: sequence of int arrays, the ids of each word's pieces.
-        stop_words: collection of lower-case strings, which are not replaced.
-        most_pieces: int. Words that end after this many pieces are not
-            replaced.
-        unknown_id: int. Words with this piece are not replaced.
-    """
+    """Finds the replaceable places in a text."""
     ends = np.cumsum([len(ids) for ids in pieces])
     places = [
         place
@@ -447,19 +377,7 @@ def find_candidates(
     neighbors: Neighbors,
     vocabulary: Sequence[str],
 ) -> list[dict[int, list[str]]]:
-    """Returns the candidates for every place, from the original texts.
-
-    Args:
-        texts: sequence of `ParsedText`s.
-        masked_words: `MaskedWords`, for words of one piece.
-        neighbors: callable from words to a dict from each known word to a list
-            of words, for words of several pieces.
-        vocabulary: sequence of the pieces by their ids.
-
-    Returns:
-        For each text a dict from place to a list of words. Places without
-        candidates are not in it.
-    """
+    """Returns the candidates for every place, from the original texts."""
     single = [
         (number, place)
         for number, text in enumerate(texts)
@@ -487,17 +405,7 @@ def draw_at_once(
     probability: float,
     generator: np.random.Generator,
 ) -> list[dict[int, str]]:
-    """Draws the replacements for each copy of a text, from shared candidates.
-
-    Args:
-        candidates: dict from place to a list of words.
-        num_copies: int. N.
-        probability: float. p_t.
-        generator: `numpy.random.Generator`.
-
-    Returns:
-        A list of dicts from place to word.
-    """
+    """Draws the replacements for each copy of a text from shared candidates."""
     places = sorted(candidates)
     sizes = np.array([len(candidates[place]) for place in places])
     shape = (num_copies, len(places))

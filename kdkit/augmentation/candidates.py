@@ -169,11 +169,7 @@ class MaskedWords:
 
 
 def is_word(piece: str) -> bool:
-    """Whether a piece is a whole word of letters.
-
-    >>> [piece for piece in ("film", "##s", "[MASK]", "7") if is_word(piece)]
-    ['film']
-    """
+    """Whether a piece is a whole word of letters."""
     return piece.isalpha()
 
 

@@ -10,30 +10,24 @@ import re
 from collections.abc import Callable
 
 from kdkit.data.examples import Examples
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.io.disk import describe
-from kdkit.io.disk import disk_problem
-from kdkit.io.files import add_content
-from kdkit.io.files import change_in_words
-from kdkit.io.files import content_digest
-from kdkit.io.files import digest
-from kdkit.io.files import rename
-from kdkit.io.files import staged
-from kdkit.io.files import write_text
+from kdkit.errors import RunError, UsageError
+from kdkit.io.disk import describe, disk_problem
+from kdkit.io.files import (
+    add_content,
+    change_in_words,
+    content_digest,
+    digest,
+    rename,
+    staged,
+    write_text,
+)
 from kdkit.io.locks import alone_with
 from kdkit.io.reading import read_json
 
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """The progress of a file.
-
-    Args:
-        rows: int. Number of source examples that are done.
-        copies: int. Number of their copies.
-        size: int. Bytes of the file that contain these.
-    """
+    """The progress of a file."""
 
     rows: int = 0
     copies: int = 0
@@ -51,17 +45,7 @@ def write_note(
     progress: Progress,
     content: str,
 ) -> None:
-    """Writes the progress of a file, after the file itself was written.
-
-    Args:
-        path: `pathlib.Path` of the note.
-        fingerprint: dict of JSON values, everything that the copies depend on.
-        progress: `Progress`.
-        content: string. The checksum of the written content.
-
-    Raises:
-        RunError: if it cannot be written, for example on a full disk.
-    """
+    """Writes the progress of a file, after the file itself was written."""
     noted = {
         "fingerprint": fingerprint,
         "progress": dataclasses.asdict(progress),
@@ -129,13 +113,7 @@ def note_error(noted: dict) -> str | None:
 
 
 def differences(first: dict, second: dict, names: set[str]) -> str:
-    """Returns the differences between two fingerprints, `""` without any.
-
-    Args:
-        first: dict. The earlier fingerprint.
-        second: dict. The current fingerprint.
-        names: set of strings. The names to compare.
-    """
+    """Returns the differences between two fingerprints, `""` without any."""
     different = [
         name for name in sorted(names) if first.get(name) != second.get(name)
     ]
@@ -352,14 +330,7 @@ def require_new_file(output) -> None:
 
 @contextlib.contextmanager
 def exclusive_file(output: pathlib.Path):
-    """Prevents other processes from writing a file inside the block.
-
-    Args:
-        output: `pathlib.Path`, which must exist at the end of the block.
-
-    Raises:
-        UsageError: if another process is writing it, or if it already exists.
-    """
+    """Prevents other processes from writing a file inside the block."""
     require_new_file(output)
     output.parent.mkdir(parents=True, exist_ok=True)
     with alone_with(output, "file"):
@@ -371,11 +342,7 @@ ROWS_PER_STEP = 1024  # examples augmented together
 
 
 def step_rows(first: int, end: int) -> range:
-    """Returns the examples that are augmented together in one step.
-
-    >>> step_rows(1024, 3000), step_rows(2048, 3000)
-    (range(1024, 2048), range(2048, 3000))
-    """
+    """Returns the examples that are augmented together in one step."""
     return range(first, min(first + ROWS_PER_STEP, end))
 
 
@@ -398,11 +365,7 @@ def part_rows(num_rows: int, part: tuple[int, int] | None):
 
 
 def part_fields(num_rows: int, part: tuple[int, int]) -> dict:
-    """Returns the additional fields of a part's fingerprint.
-
-    >>> part_fields(5000, (1, 3))
-    {'part': '2/3', 'rows': [1024, 3072]}
-    """
+    """Returns the additional fields of a part's fingerprint."""
     which, count = part
     return {
         "part": f"{which + 1}/{count}",

@@ -28,15 +28,16 @@ from rich.console import Console
 from kdkit import generation
 from kdkit.cli import evaluate
 from kdkit.cli.evaluate import measure_and_note
-from kdkit.cli.groups import ONE_MACHINE
-from kdkit.cli.groups import DecoderOptions
-from kdkit.cli.groups import DistillationOptions
-from kdkit.cli.groups import ForceOptions
-from kdkit.cli.groups import RunOptions
-from kdkit.cli.groups import Seed
+from kdkit.cli.groups import (
+    ONE_MACHINE,
+    DecoderOptions,
+    DistillationOptions,
+    ForceOptions,
+    RunOptions,
+    Seed,
+)
 from kdkit.cli.models import locate
-from kdkit.cli.options import for_steps
-from kdkit.cli.options import get_recipe
+from kdkit.cli.options import for_steps, get_recipe
 from kdkit.cli.parser import option
 from kdkit.cli.resolving import distill_settings
 from kdkit.cli.text_steps import text_pipeline
@@ -44,26 +45,18 @@ from kdkit.cli.texts import text_of_run
 from kdkit.doctor import text_examination
 from kdkit.errors import UsageError
 from kdkit.recipes.ablations import get_ablation
-from kdkit.reporting.comparison import WITHIN_NOISE
-from kdkit.reporting.comparison import is_noise
+from kdkit.reporting.comparison import WITHIN_NOISE, is_noise
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.results import TEXT_METRICS
-from kdkit.reporting.tables import Column
-from kdkit.reporting.tables import Row
-from kdkit.reporting.tables import Table
+from kdkit.reporting.tables import Column, Row, Table
 from kdkit.runs import Pipeline
-from kdkit.runs.directory import CONFIG
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.directory import read_config
-from kdkit.runs.events import Evaluation
-from kdkit.runs.events import Measurement
-from kdkit.runs.events import RunFinished
+from kdkit.runs.directory import CONFIG, RunDirectory, read_config
+from kdkit.runs.events import Evaluation, Measurement, RunFinished
 from kdkit.runs.first_checks import require_sources
 from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import from_dict
 from kdkit.tasks import generation_signatures
-from kdkit.training.model_settings import ModelSettings
-from kdkit.training.model_settings import require_one_process
+from kdkit.training.model_settings import ModelSettings, require_one_process
 from kdkit.training.task_data import open_task
 
 
@@ -96,15 +89,7 @@ def run(options):
 
 
 def run_ablation(options) -> None:
-    """Runs every arm with every seed, and prints the table.
-
-    Args:
-        options: the parsed options of `kdkit ablate`.
-
-    Raises:
-        UsageError: before any run, if the recipe has no such arms or a setting
-            is wrong.
-    """
+    """Runs every arm with every seed, and prints the table."""
     ablation = get_ablation(options.recipe, options.over, options.arms)
     settings = distill_settings(options)
     require_one_process(settings)
@@ -212,19 +197,7 @@ class Chain:
 
 
 def run_text_ablation(options) -> None:
-    """Runs every arm with every seed, and prints the table.
-
-    The teachers are trained once, in DIR/pretrained_run and, if an arm learns
-    from it, DIR/teacher_run. The students' runs on general text are in
-    DIR/general_kd/seed_N and DIR/general_labels/seed_N.
-
-    Args:
-        options: the parsed options of `kdkit ablate` with `--model`.
-
-    Raises:
-        UsageError: before any run, if the recipe has no such arms or a setting
-            is wrong.
-    """
+    """Runs every arm with every seed, and prints the table."""
     ablation = get_ablation(options.recipe, options.over, options.arms)
     if options.over != "stages" or options.general is not None:
         raise UsageError(
@@ -285,13 +258,7 @@ def run_text_ablation(options) -> None:
 
 
 def chain(arm, settings, options) -> Chain:
-    """Returns the runs of an arm.
-
-    Args:
-        arm: `AblationArm`.
-        settings: `PretrainSettings` of the whole recipe, with one seed.
-        options: the parsed options of `kdkit ablate`.
-    """
+    """Returns the runs of an arm."""
     begun = settings.steps_before["general"]
     last = dataclasses.replace(settings, steps_before={})
     stages = {
@@ -346,11 +313,7 @@ def arm_place(options, name: str, seed: int) -> pathlib.Path:
 
 
 def best_metrics(path: pathlib.Path) -> dict:
-    """Returns a finished run's metrics on dev or on its held-out text.
-
-    Args:
-        path: path of a run with one trained model, or a student.
-    """
+    """Returns a finished run's metrics on dev or on its held-out text."""
     (finished,) = RunDirectory(path).events(RunFinished)
     best = finished.best
     (only,) = [best["student"]] if "student" in best else best.values()
@@ -358,31 +321,14 @@ def best_metrics(path: pathlib.Path) -> dict:
 
 
 def num_examples(path: pathlib.Path) -> int | None:
-    """Returns the number of examples that a finished run was measured on.
-
-    Args:
-        path: as in `best_metrics`.
-
-    Returns:
-        Int, or `None` if the run's log does not have it.
-    """
+    """Returns the number of examples that a finished run was measured on."""
     run = RunDirectory(path)
     found = [event.examples for event in run.events(Evaluation)]
     return next((count for count in reversed(found) if count), None)
 
 
 def written_metrics(path: pathlib.Path) -> dict:
-    """Returns the metrics of `kdkit evaluate RUN` for an encoder-decoder's run.
-
-    The model writes targets for the held-out pairs. The result is logged in
-    the run, and a logged result is not measured again.
-
-    Args:
-        path: path of a finished run on pairs.
-
-    Returns:
-        A dict with `metrics`, and `signatures` of some of them.
-    """
+    """The metrics of `kdkit evaluate RUN` for an encoder-decoder's run."""
     place = locate(str(path))
     text = text_of_run(place)
     beams = generation.Beams()
@@ -404,13 +350,7 @@ def written_metrics(path: pathlib.Path) -> dict:
 
 
 def arm_row(arm, values: list[float], of_paper: str) -> dict:
-    """Returns a row of the table, as JSON data.
-
-    Args:
-        arm: `AblationArm`.
-        values: list of floats, one per seed.
-        of_paper: string. The paper's figure for the arm.
-    """
+    """Returns a row of the table, as JSON data."""
     return {
         "arm": arm.name,
         "values": values,
@@ -431,21 +371,7 @@ def show_arms(
     signature=None,
     examples=None,
 ) -> None:
-    """Prints the table, and then one line of JSON.
-
-    Arms within two standard errors of the first arm are marked.
-
-    Args:
-        options: the parsed options of `kdkit ablate`.
-        ablation: `Ablation`.
-        about: dict with one entry, the task or the text of the runs.
-        metric: string. The metric that is compared.
-        rows: list of dicts as `arm_row` returns them.
-        signature: string or `None`. sacrebleu's signature for the metric.
-            Defaults to `None`.
-        examples: int or `None`. The number of examples that the metric was
-            measured on. Defaults to `None`.
-    """
+    """Prints the table, and then one line of JSON."""
     shown = metric_format(metric)
     first = rows[0]
     rows = [

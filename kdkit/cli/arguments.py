@@ -11,23 +11,25 @@ from collections.abc import Iterator
 
 from kdkit import models
 from kdkit.cli import distill as verb
-from kdkit.cli.main import make_command_parser
-from kdkit.cli.main import parsed_options
+from kdkit.cli.main import make_command_parser, parsed_options
 from kdkit.cli.messages import LEVELS
 from kdkit.cli.task_data import TOML
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
-from kdkit.errors import shortened
-from kdkit.errors import suggestion
-from kdkit.recipes import Recipe
-from kdkit.recipes import register_recipe
+from kdkit.errors import (
+    RunError,
+    UsageError,
+    all_mistakes,
+    shortened,
+    suggestion,
+)
+from kdkit.recipes import Recipe, register_recipe
 from kdkit.runs.directory import CONFIG
-from kdkit.runs.given import KINDS
-from kdkit.runs.given import LABEL
-from kdkit.runs.given import SavedInputs
-from kdkit.runs.given import require_model
-from kdkit.runs.given import table_columns
+from kdkit.runs.given import (
+    KINDS,
+    LABEL,
+    SavedInputs,
+    require_model,
+    table_columns,
+)
 from kdkit.tasks import TASKS
 
 # Options of the verb that calls have other arguments for, or do not have.
@@ -73,12 +75,7 @@ class Call:
         self._tables = {}
 
     def check(self, run_dir, check):
-        """Checks everything that can be checked before inputs are saved.
-
-        Args:
-            run_dir: string, path or `None`.
-            check: as `kdkit.errors.all_mistakes` yields it.
-        """
+        """Checks everything that can be checked before inputs are saved."""
         problems = []
 
         def attempt(function, *arguments):
@@ -202,12 +199,7 @@ class Call:
         parsed_options(verb_parser(), verb, words)
 
     def words(self, run_dir, inputs: SavedInputs | None) -> list[str]:
-        """Returns the words, after saving models and data in memory.
-
-        Args:
-            run_dir: string or path.
-            inputs: `SavedInputs`, or `None` to save nothing, for a check.
-        """
+        """Returns the words, after saving models and data in memory."""
         words = [self._recipe, "--run-dir", os.fspath(run_dir)]
         words += ["--teacher"] if self._teachers else []
         for number, teacher in enumerate(self._teachers, start=1):
@@ -291,14 +283,7 @@ def _words_of(option, value):
 
 
 def require_verbose(verbose) -> None:
-    """Requires one of `kdkit.cli.messages.LEVELS`.
-
-    Args:
-        verbose: any value.
-
-    Raises:
-        UsageError: for another value.
-    """
+    """Requires one of `kdkit.cli.messages.LEVELS`."""
     if isinstance(verbose, bool) or verbose not in LEVELS:
         raise UsageError(
             f"`verbose`: expected one of {LEVELS}. Received: {verbose!r}."
@@ -337,18 +322,7 @@ ARGUMENTS = {
 
 
 def in_python(message: str) -> str:
-    """Returns a message of the command line in the words of Python.
-
-    Commands for the shell, after a colon, do not change.
-
-    Args:
-        message: string.
-
-    >>> in_python("Pass --data-dir DIR, or add --control.")
-    'Pass data_dir=DIR, or add control=True.'
-    >>> in_python("--set stages.0.epochs=3: no such stage.")
-    'settings={"stages.0.epochs": 3}: no such stage.'
-    """
+    """Returns a message of the command line in the words of Python."""
     lines = []
     for line in message.splitlines():
         text, command, rest = line.partition(COMMAND)

@@ -14,12 +14,8 @@ example:
 import dataclasses
 
 from kdkit.cli import options as shared
-from kdkit.cli.groups import Seed
-from kdkit.cli.groups import ShardOptions
-from kdkit.cli.groups import TaskOptions
-from kdkit.cli.parser import File
-from kdkit.cli.parser import Model
-from kdkit.cli.parser import option
+from kdkit.cli.groups import Seed, ShardOptions, TaskOptions
+from kdkit.cli.parser import File, Model, option
 
 
 @dataclasses.dataclass

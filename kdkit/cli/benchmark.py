@@ -32,20 +32,13 @@ from kdkit import export
 from kdkit.cli.end_to_end import pipeline
 from kdkit.cli.groups import Length
 from kdkit.cli.models import locate
-from kdkit.cli.parser import File
-from kdkit.cli.parser import Model
-from kdkit.cli.parser import option
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit.cli.parser import File, Model, option
+from kdkit.errors import UsageError, all_mistakes
 from kdkit.io.adb import find_device
-from kdkit.reporting.cards import CARD
-from kdkit.reporting.cards import write_card
-from kdkit.reporting.records import is_run
-from kdkit.reporting.records import read_run
+from kdkit.reporting.cards import CARD, write_card
+from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.selection import Setting
-from kdkit.reporting.tables import Column
-from kdkit.reporting.tables import Row
-from kdkit.reporting.tables import Table
+from kdkit.reporting.tables import Column, Row, Table
 from kdkit.runs.events import Latency
 
 
@@ -126,15 +119,7 @@ TEXT = 512  # tokens per text, as in LightPAFF's table 4
 
 
 def benchmark_files(options) -> None:
-    """Measures files in turn, and then prints one line of JSON.
-
-    Args:
-        options: the parsed options of `kdkit benchmark`.
-
-    Raises:
-        UsageError: if a file is missing or not an exported file, if the shape
-            does not fit it, or if a run has no files.
-    """
+    """Measures files in turn, and then prints one line of JSON."""
     validate(options)
     # A run may also have files that these options do not measure.
     only = options.delegate or options.profile or options.adb is not None
@@ -227,15 +212,7 @@ def benchmark_files(options) -> None:
 
 
 def validate(options, checks_fields: bool = False) -> None:
-    """Raises one error for all options that do not fit together.
-
-    Args:
-        options: the parsed options of `kdkit benchmark`.
-        checks_fields: bool. Not used: the verb has no fields of a recipe.
-
-    Raises:
-        UsageError: with all mistakes.
-    """
+    """Raises one error for all options that do not fit together."""
     del checks_fields
     with all_mistakes() as check:
         for given, name in (

@@ -6,11 +6,8 @@ import dataclasses
 import pathlib
 from collections.abc import Callable
 
-from kdkit import export
-from kdkit import models
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit import export, models
+from kdkit.errors import RunError, UsageError, all_mistakes
 from kdkit.io.disk import writing
 from kdkit.io.files import folder_beside
 
@@ -18,14 +15,7 @@ PRECISION = "int8"  # for CPUs; needs no calibration data
 
 
 def require_fitting_options(options) -> None:
-    """Raises one error for all options that exclude each other.
-
-    Args:
-        options: the parsed options of `kdkit export`.
-
-    Raises:
-        UsageError: with all mistakes.
-    """
+    """Raises one error for all options that exclude each other."""
     with all_mistakes() as check:
         with check():
             if options.strings and options.format != "saved_model":
@@ -57,15 +47,7 @@ def require_fitting_options(options) -> None:
 
 
 def string_inputs(opened):
-    """Returns the `TextInputs` for a SavedModel that takes strings.
-
-    Args:
-        opened: `Opened`, or `None` for a model without a task.
-
-    Raises:
-        UsageError: if the model does not read texts or pairs, or has no
-            tokenizer.
-    """
+    """Returns the `TextInputs` for a SavedModel that takes strings."""
     if opened is None or opened.task.head.kind != "sequence":
         raise UsageError(
             "--strings needs a classifier or a regression of texts or pairs. "
@@ -89,16 +71,7 @@ def _require_tokenizer(opened, flag):
 
 
 def bundle_path(place, options, directory: pathlib.Path) -> pathlib.Path:
-    """Returns the path of a model's bundle, before the model is loaded.
-
-    Args:
-        place: `kdkit.cli.models.Place`.
-        options: the parsed options of `kdkit export`.
-        directory: `pathlib.Path`. The default folder for files.
-
-    Raises:
-        UsageError: if the path exists, or the model writes texts.
-    """
+    """Returns the path of a model's bundle, before the model is loaded."""
     for has_one in (models.has_decoder, models.has_encoder_decoder):
         if has_one(place.path):
             raise UsageError(
@@ -139,23 +112,7 @@ def write_bundle(
     write: Callable,
     overwrite: bool,
 ) -> list[tuple]:
-    """Writes a bundle, and prints the names of its files.
-
-    Args:
-        path: `pathlib.Path`. The folder.
-        opened: `Opened`. The model.
-        split: string or `None`. The split for test vectors.
-        precisions: dict from a file's name to its precision.
-        write: callable from a precision and a path, which writes a file and
-            returns its `ExportReport` and a dict with its metrics.
-        overwrite: bool. Whether to replace a bundle.
-
-    Returns:
-        List of the results of `write`, with the final paths.
-
-    Raises:
-        UsageError: if a bundle cannot contain the model.
-    """
+    """Writes a bundle, and prints the names of its files."""
     export.require_bundle_task(opened.task)
     _require_tokenizer(opened, "--bundle")
     with writing(path):

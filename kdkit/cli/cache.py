@@ -16,9 +16,7 @@ example:
 import dataclasses
 
 from kdkit.cli import options as shared
-from kdkit.cli.groups import DistillationOptions
-from kdkit.cli.groups import ShardOptions
-from kdkit.cli.groups import StageOptions
+from kdkit.cli.groups import DistillationOptions, ShardOptions, StageOptions
 from kdkit.cli.options import validate_distillation
 
 

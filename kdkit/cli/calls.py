@@ -13,23 +13,16 @@ from types import SimpleNamespace
 
 import keras_hub
 
-from kdkit import models
-from kdkit import reporting
+from kdkit import models, reporting
 from kdkit.cli import distill as verb
 from kdkit.cli import export as exporting
-from kdkit.cli.arguments import Call
-from kdkit.cli.arguments import python_words
-from kdkit.cli.arguments import require_verbose
-from kdkit.cli.arguments import verb_parser
+from kdkit.cli.arguments import Call, python_words, require_verbose, verb_parser
 from kdkit.cli.embedders import is_about_embedders
 from kdkit.cli.main import parsed_options
 from kdkit.cli.messages import shown_messages
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.directory import read_settings
-from kdkit.runs.events import Evaluation
-from kdkit.runs.events import RunFinished
+from kdkit.errors import UsageError, all_mistakes
+from kdkit.runs.directory import RunDirectory, read_settings
+from kdkit.runs.events import Evaluation, RunFinished
 from kdkit.runs.given import SavedInputs
 from kdkit.runs.settings import DistillSettings
 from kdkit.training.task_data import open_task

@@ -5,43 +5,31 @@ import logging
 import pathlib
 
 from kdkit import models
-from kdkit.augmentation import Augmentation
-from kdkit.augmentation import copies_for
-from kdkit.cli.options import absolute
-from kdkit.cli.options import given_flags
-from kdkit.cli.options import located
-from kdkit.cli.options import reject_beside
+from kdkit.augmentation import Augmentation, copies_for
+from kdkit.cli.options import absolute, given_flags, located, reject_beside
 from kdkit.cli.parser import is_path
-from kdkit.cli.task_data import chosen_data
-from kdkit.cli.task_data import names_data
-from kdkit.cli.task_data import validate_data
-from kdkit.data import Masking
-from kdkit.data import word_vector_width
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit.cli.task_data import chosen_data, names_data, validate_data
+from kdkit.data import Masking, word_vector_width
+from kdkit.errors import UsageError, all_mistakes
 from kdkit.io.reading import read_json
 from kdkit.models import PRESETS
 from kdkit.models.families import family_of
-from kdkit.models.places import config_file
-from kdkit.models.places import is_encoder_alone
+from kdkit.models.places import config_file, is_encoder_alone
 from kdkit.recipes import CopiedBlocks
 from kdkit.recipes.quantization import NAME as QUANTIZATION
 from kdkit.runs import inputs
 from kdkit.runs.augmenting import load_parts
-from kdkit.runs.directory import CONFIG
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.directory import read_config
-from kdkit.runs.settings import PRETRAINED
-from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import PretrainSettings
-from kdkit.training.data_settings import AugmentedSettings
-from kdkit.training.data_settings import AugmentSettings
-from kdkit.training.data_settings import CorpusSettings
-from kdkit.training.data_settings import UnlabeledSettings
-from kdkit.training.data_settings import counting_padding
-from kdkit.training.data_settings import with_one_length
-from kdkit.training.model_settings import ModelSettings
-from kdkit.training.model_settings import model_settings
+from kdkit.runs.directory import CONFIG, RunDirectory, read_config
+from kdkit.runs.settings import PRETRAINED, DistillSettings, PretrainSettings
+from kdkit.training.data_settings import (
+    AugmentedSettings,
+    AugmentSettings,
+    CorpusSettings,
+    UnlabeledSettings,
+    counting_padding,
+    with_one_length,
+)
+from kdkit.training.model_settings import ModelSettings, model_settings
 
 _log = logging.getLogger(__name__)
 
@@ -99,15 +87,7 @@ def pretrained_encoder(options, recipe, stages, student):
 
 
 def log_start(settings, recipe) -> None:
-    """Logs that a student starts from its fine-tuned teacher, and why.
-
-    Logs nothing if the teacher is an encoder without a head, which the run
-    rejects.
-
-    Args:
-        settings: `DistillSettings`.
-        recipe: `Recipe`.
-    """
+    """Logs that a student starts from its fine-tuned teacher, and why."""
     place = settings.teacher
     if (
         settings.student.copy_from == "teacher"
@@ -124,12 +104,7 @@ def log_start(settings, recipe) -> None:
 
 
 def general_distillation(options, recipe):
-    """Returns the student of general distillation and the run that makes it.
-
-    Returns:
-        Tuple of the student's `ModelSettings`, and the run's
-        `PretrainSettings`, or `None` if the run exists.
-    """
+    """Returns the student of general distillation and the run that makes it."""
     place = located(options.general)
     clashing = given_flags(options, ("num_layers", "word_vectors"))
     if clashing:
@@ -169,11 +144,7 @@ def general_distillation(options, recipe):
 
 
 def recipe_on_text(recipe, options):
-    """Returns the recipe for the family of --teacher, and its stages on text.
-
-    Returns:
-        Tuple of a `Recipe` and a tuple of `Stage`.
-    """
+    """The recipe for the family of --teacher, and its stages on text."""
     title, family = _family_of_teacher(absolute(options.teacher))
     if family is None:
         if options.stage is not None:
@@ -318,15 +289,7 @@ def _sizes_of(place):
 
 
 def _pretrained_place(options, may_be_fine_tuned=False):
-    """The place of the encoder before fine-tuning.
-
-    Args:
-        options: the parsed options.
-        may_be_fine_tuned: bool. Whether to return the teacher itself if the
-            checkpoint that it was fine-tuned from is unknown or missing. A
-            student may start from its layers, but stages on text need a
-            pretrained encoder's head.
-    """
+    """The place of the encoder before fine-tuning."""
     place = absolute(options.pretrained or options.encoder)
     if place is not None:
         return place
@@ -370,12 +333,7 @@ def _encoder_behind(teacher):
 
 
 def corpus_settings(options, recipe=None) -> CorpusSettings | None:
-    """Returns the corpus that the options name, or `None`.
-
-    Args:
-        options: the parsed options.
-        recipe: `Recipe` whose stages read it, or `None`. Defaults to `None`.
-    """
+    """Returns the corpus that the options name, or `None`."""
     if options.corpus is None:
         reject_beside(
             options,
@@ -466,12 +424,7 @@ def augment_settings(options) -> AugmentSettings:
 
 
 def augmented_settings(options, data) -> AugmentedSettings | None:
-    """Returns the augmented examples of a distillation, or `None`.
-
-    Args:
-        options: the parsed options.
-        data: `DataSettings` of the run.
-    """
+    """Returns the augmented examples of a distillation, or `None`."""
     if options.augment is None:
         return None
     made_by = None
@@ -495,13 +448,7 @@ POSITIONS = "max_sequence_length"
 
 
 def with_rows_that_fit(settings: PretrainSettings, assignments):
-    """Returns settings whose default sequences fit the models' positions.
-
-    Args:
-        settings: `PretrainSettings`.
-        assignments: list of `dotted.field=value`. A length set by the user
-            does not change.
-    """
+    """Returns settings whose default sequences fit the models' positions."""
     if any(field.startswith(f"{FIELD}=") for field in assignments):
         return settings
     longest = settings.corpus.sequence_length
@@ -518,13 +465,7 @@ def with_rows_that_fit(settings: PretrainSettings, assignments):
 
 
 def with_batches_that_fit(settings: DistillSettings, assignments):
-    """Returns settings with one batch length if a loss counts padding.
-
-    Args:
-        settings: `DistillSettings`.
-        assignments: list of `dotted.field=value`. A number of lengths set by
-            the user does not change.
-    """
+    """Returns settings with one batch length if a loss counts padding."""
     if any(field.startswith(f"{BUCKETS}=") for field in assignments):
         return settings
     names = counting_padding(settings.stages)
@@ -548,16 +489,7 @@ def _positions(settings):
 
 
 def saved_size(place, *names) -> int | None:
-    """Returns a size from the `config.json` in a model's directory.
-
-    Args:
-        place: string. The model's directory.
-        names: strings. The size's names in keras-hub and in Hugging Face
-            checkpoints.
-
-        Returns:
-            Int, or `None` if the file does not have it.
-    """
+    """Returns a size from the `config.json` in a model's directory."""
     file = config_file(place)
     if file is None:
         return None

@@ -7,8 +7,7 @@ import sys
 
 from kdkit.backends import tf
 from kdkit.cli.updates import count_rows
-from kdkit.runs.directory import CONFIG
-from kdkit.runs.directory import read_config
+from kdkit.runs.directory import CONFIG, read_config
 from kdkit.training.model_settings import UPDATE
 
 SETTING = "jit_compile"
@@ -24,19 +23,7 @@ SHORT = 2000
 
 
 def with_quick_compilation(settings, run_dir):
-    """Returns settings that compile the update alone, if the run is short.
-
-    A run is short if its stages on the task have fewer than 2,000 updates each,
-    on average. XLA compiles the whole step once for each batch length in every
-    stage. Settings do not change for runs with GPUs, a strategy, augmented or
-    unlabelled examples, and for runs whose examples cannot be counted quickly
-    by the lines of a table. A run that has begun continues with its own
-    settings.
-
-    Args:
-        settings: `TeacherSettings`, `DistillSettings` or `EmbedderSettings`.
-        run_dir: string, path or `None`. The run's directory.
-    """
+    """Returns settings that compile the update alone, if the run is short."""
     if settings.jit_compile is not True or settings.strategy is not None:
         return settings
     begun = _begun_with(run_dir)

@@ -29,12 +29,9 @@ class Options:
 def run(options):
     import pathlib
 
-    from kdkit.cli.main import DONE
-    from kdkit.cli.main import main
+    from kdkit.cli.main import DONE, main
     from kdkit.cli.next_steps import no_next_steps
-    from kdkit.runs import Pipeline
-    from kdkit.runs import first_checks
-    from kdkit.runs import smoke
+    from kdkit.runs import Pipeline, first_checks, smoke
 
     run_dir = pathlib.Path(options.run_dir)
     first_checks.validate_first(smoke.DEMO, run_dir)

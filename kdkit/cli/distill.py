@@ -33,38 +33,40 @@ example:
 
 import dataclasses
 
-from kdkit.cli.embedders import EmbedderOptions
-from kdkit.cli.embedders import embedder_settings
-from kdkit.cli.embedders import is_about_embedders
-from kdkit.cli.embedders import reject_embedder_options
-from kdkit.cli.embedders import validate_embedder
-from kdkit.cli.groups import TASK
-from kdkit.cli.groups import DecoderOptions
-from kdkit.cli.groups import DistillationOptions
-from kdkit.cli.groups import ForceOptions
-from kdkit.cli.groups import RunOptions
-from kdkit.cli.next_steps import after_student
-from kdkit.cli.next_steps import log_next
-from kdkit.cli.options import for_steps
-from kdkit.cli.options import get_recipe
-from kdkit.cli.options import is_on_text
-from kdkit.cli.options import reject_quantization
-from kdkit.cli.options import reject_text_options
-from kdkit.cli.options import settings_of
-from kdkit.cli.options import validate_distillation
-from kdkit.cli.parser import changed
-from kdkit.cli.parser import option
+from kdkit.cli.embedders import (
+    EmbedderOptions,
+    embedder_settings,
+    is_about_embedders,
+    reject_embedder_options,
+    validate_embedder,
+)
+from kdkit.cli.groups import (
+    TASK,
+    DecoderOptions,
+    DistillationOptions,
+    ForceOptions,
+    RunOptions,
+)
+from kdkit.cli.next_steps import after_student, log_next
+from kdkit.cli.options import (
+    for_steps,
+    get_recipe,
+    is_on_text,
+    reject_quantization,
+    reject_text_options,
+    settings_of,
+    validate_distillation,
+)
+from kdkit.cli.parser import changed, option
 from kdkit.cli.resolving import distill_settings
-from kdkit.cli.text_steps import repeated_pipeline
-from kdkit.cli.text_steps import text_pipeline
+from kdkit.cli.text_steps import repeated_pipeline, text_pipeline
 from kdkit.doctor import text_examination
 from kdkit.errors import all_mistakes
 from kdkit.quantization import PRECISIONS
 from kdkit.runs import Pipeline
 from kdkit.runs.directory import is_finished
 from kdkit.runs.first_checks import validate_first
-from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import PretrainSettings
+from kdkit.runs.settings import DistillSettings, PretrainSettings
 
 
 @dataclasses.dataclass
@@ -112,15 +114,7 @@ def run(options):
 
 
 def run_pipeline(options) -> None:
-    """Runs the chain of runs that the options describe.
-
-    Args:
-        options: the parsed options of `kdkit distill`.
-
-    Raises:
-        UsageError: for the user's mistakes.
-        RunError: if a check reports an error, or a loss is not finite.
-    """
+    """Runs the chain of runs that the options describe."""
     pipeline, findings = distillation_pipeline(options), None
     validate_first(pipeline.settings, pipeline.run_dir)
     is_on_text = isinstance(pipeline.settings, PretrainSettings)
@@ -130,14 +124,7 @@ def run_pipeline(options) -> None:
 
 
 def distillation_pipeline(options) -> Pipeline:
-    """Returns the chain of runs that the options describe.
-
-    Args:
-        options: the parsed options of `kdkit distill` or `kdkit doctor`.
-
-    Raises:
-        UsageError: for the user's mistakes.
-    """
+    """Returns the chain of runs that the options describe."""
     if is_about_embedders(options):
         return Pipeline(embedder_settings(options), options.run_dir)
     reject_embedder_options(options)
@@ -153,15 +140,7 @@ def distillation_pipeline(options) -> Pipeline:
 
 
 def complete(options) -> None:
-    """Takes the recipe from `--config` if none is named.
-
-    Args:
-        options: the parsed options of `kdkit distill` or `kdkit doctor`. The
-            recipe is set in them.
-
-    Raises:
-        UsageError: if there is no `--config`, or it is from another verb.
-    """
+    """Takes the recipe from `--config` if none is named."""
     if options.config is None:
         validate_distillation(options)
     if not is_on_text(options.config):

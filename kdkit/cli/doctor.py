@@ -24,11 +24,9 @@ from kdkit.cli.groups import RunOptions
 from kdkit.cli.parser import changed
 from kdkit.doctor import diagnosis as training_diagnosis
 from kdkit.doctor import text_examination
-from kdkit.runs import embedder_parts
-from kdkit.runs import runner
+from kdkit.runs import embedder_parts, runner
 from kdkit.runs.embedder_settings import EmbedderSettings
-from kdkit.runs.first_checks import require_places
-from kdkit.runs.first_checks import validate_steps
+from kdkit.runs.first_checks import require_places, validate_steps
 from kdkit.runs.settings import PretrainSettings
 
 FAILED = 1
@@ -58,14 +56,7 @@ UNNAMED = "unnamed_run"  # replaces --run-dir
 
 
 def diagnosis(options):
-    """Returns the findings about the distillation that the options describe.
-
-    Args:
-        options: the parsed options of `kdkit doctor`.
-
-    Raises:
-        UsageError: for clashing or missing options, and for missing models.
-    """
+    """Returns the findings about the distillation that the options describe."""
     if options.run_dir is None:
         options = copy.copy(options)  # messages name the user's folders
         options.run_dir = str(pathlib.Path.cwd() / UNNAMED)

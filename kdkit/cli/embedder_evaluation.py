@@ -11,28 +11,21 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kdkit import data
-from kdkit import models
-from kdkit import tasks
-from kdkit.cli.groups import ENCODERS
-from kdkit.cli.groups import BeamOptions
-from kdkit.cli.groups import BenchmarkTextOptions
-from kdkit.cli.groups import SentenceOptions
-from kdkit.cli.groups import TextOptions
-from kdkit.cli.opened_embedders import is_embedder
-from kdkit.cli.opened_embedders import open_embedder
+from kdkit import data, models, tasks
+from kdkit.cli.groups import (
+    ENCODERS,
+    BeamOptions,
+    BenchmarkTextOptions,
+    SentenceOptions,
+    TextOptions,
+)
+from kdkit.cli.opened_embedders import is_embedder, open_embedder
 from kdkit.cli.options import require_labels
-from kdkit.cli.parser import File
-from kdkit.cli.parser import given_flags
-from kdkit.cli.parser import names_in
-from kdkit.cli.parser import option
-from kdkit.cli.task_data import measured_task
-from kdkit.cli.task_data import names_a_table
-from kdkit.cli.task_data import table_flags
+from kdkit.cli.parser import File, given_flags, names_in, option
+from kdkit.cli.task_data import measured_task, names_a_table, table_flags
 from kdkit.cli.text_evaluation import Measurable
 from kdkit.data.labeled_tables import LabeledTable
-from kdkit.data.stored_texts import read_hashes
-from kdkit.data.stored_texts import text_hash
+from kdkit.data.stored_texts import read_hashes, text_hash
 from kdkit.errors import UsageError
 from kdkit.models.sizes import POOLINGS
 from kdkit.runs import inputs
@@ -130,25 +123,12 @@ class _Texts:
 
 
 def is_about_embeddings(place, options) -> bool:
-    """Returns whether a model is measured as an embedder.
-
-    Args:
-        place: `kdkit.cli.models.Place`.
-        options: the parsed options of `kdkit evaluate`.
-    """
+    """Returns whether a model is measured as an embedder."""
     return bool(given_flags(options, OWN)) or is_embedder(place)
 
 
 def open_on_embeddings(place, options) -> Measurable:
-    """Opens an embedder with the texts that it is measured on.
-
-    Args:
-        place: `kdkit.cli.models.Place` of the embedder.
-        options: the parsed options of `kdkit evaluate`.
-
-    Raises:
-        UsageError: if an option, a file or the model does not fit.
-    """
+    """Opens an embedder with the texts that it is measured on."""
     _validate(options)
     models.require_pooling(place.path, options.pooling)
     texts = _read(place, options)
@@ -216,11 +196,7 @@ def open_on_embeddings(place, options) -> Measurable:
 
 
 def reading_in_words(result) -> str:
-    """Returns how texts were read and compared, empty for other results.
-
-    Args:
-        result: dict, the last line of `kdkit evaluate`.
-    """
+    """Returns how texts were read and compared, empty for other results."""
     if "texts_cut" not in result:
         return ""
     length = result["sequence_length"]
@@ -235,11 +211,7 @@ def reading_in_words(result) -> str:
 
 
 def overlap_in_words(result) -> str:
-    """Returns how many texts were also trained on, empty if unknown.
-
-    Args:
-        result: dict, the last line of `kdkit evaluate`.
-    """
+    """Returns how many texts were also trained on, empty if unknown."""
     if "texts_in_training" not in result:
         return ""
     words = (

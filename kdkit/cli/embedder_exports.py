@@ -6,14 +6,10 @@ import pathlib
 
 import numpy as np
 
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.cli.mediapipe import embedder_for_mediapipe
 from kdkit.cli.opened_embedders import open_embedder
-from kdkit.cli.parser import File
-from kdkit.cli.parser import given_flags
-from kdkit.cli.parser import names_in
-from kdkit.cli.parser import option
+from kdkit.cli.parser import File, given_flags, names_in, option
 from kdkit.cli.task_data import table_flags
 from kdkit.data import Examples
 from kdkit.data.candidates import POSITIVE
@@ -79,15 +75,7 @@ class Embedder:
 
 
 def is_exported_as_embedder(place, options) -> bool:
-    """Returns whether a MODEL is exported as an embedder.
-
-    Args:
-        place: `kdkit.cli.models.Place`.
-        options: the parsed options of `kdkit export`.
-
-    Raises:
-        UsageError: if an option does not fit the model.
-    """
+    """Returns whether a MODEL is exported as an embedder."""
     if models.has_embedder(place.path) or options.pooling is not None:
         models.require_pooling(place.path, options.pooling)
         clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
@@ -112,17 +100,7 @@ def is_exported_as_embedder(place, options) -> bool:
 
 
 def read_embedder(place, exporter, options) -> Embedder:
-    """Loads an embedder, with texts of its run.
-
-    Args:
-        place: `kdkit.cli.models.Place`.
-        exporter: `kdkit.export.Exporter`.
-        options: the parsed options of `kdkit export`.
-
-    Raises:
-        UsageError: if the model is not an embedder, has fewer dimensions than
-            the options name, or texts are missing.
-    """
+    """Loads an embedder, with texts of its run."""
     texts = _texts(place, options)
     opened = open_embedder(place, options)
     model, tokenizer = opened.model, opened.tokenizer

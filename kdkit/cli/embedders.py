@@ -4,37 +4,30 @@ import copy
 import dataclasses
 
 from kdkit import models
-from kdkit.cli.choosing import DEPTHS
-from kdkit.cli.choosing import saved_size
-from kdkit.cli.groups import CANDIDATES
-from kdkit.cli.groups import EMBEDDERS
-from kdkit.cli.groups import LAYERED
-from kdkit.cli.groups import TEXTS
-from kdkit.cli.groups import TRANSLATIONS
-from kdkit.cli.groups import BenchmarkTextOptions
-from kdkit.cli.groups import SentenceOptions
-from kdkit.cli.groups import TransferOptions
-from kdkit.cli.options import absolute
-from kdkit.cli.options import all_assignments
-from kdkit.cli.options import cache_settings
-from kdkit.cli.options import get_recipe
-from kdkit.cli.options import settings_of
-from kdkit.cli.parser import File
-from kdkit.cli.parser import given_flags
-from kdkit.cli.parser import names_in
-from kdkit.cli.parser import option
+from kdkit.cli.choosing import DEPTHS, saved_size
+from kdkit.cli.groups import (
+    CANDIDATES,
+    EMBEDDERS,
+    LAYERED,
+    TEXTS,
+    TRANSLATIONS,
+    BenchmarkTextOptions,
+    SentenceOptions,
+    TransferOptions,
+)
+from kdkit.cli.options import (
+    absolute,
+    all_assignments,
+    cache_settings,
+    get_recipe,
+    settings_of,
+)
+from kdkit.cli.parser import File, given_flags, names_in, option
 from kdkit.cli.resolving import with_options
-from kdkit.cli.task_data import COLUMNS
-from kdkit.cli.task_data import chosen_task
-from kdkit.cli.task_data import stage_data
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
-from kdkit.models.sizes import POOLINGS
-from kdkit.models.sizes import PRESETS
-from kdkit.recipes import RECIPES
-from kdkit.recipes import CopiedBlocks
-from kdkit.recipes import Recipe
-from kdkit.recipes import TokenVectors
+from kdkit.cli.task_data import COLUMNS, chosen_task, stage_data
+from kdkit.errors import UsageError, all_mistakes
+from kdkit.models.sizes import POOLINGS, PRESETS
+from kdkit.recipes import RECIPES, CopiedBlocks, Recipe, TokenVectors
 from kdkit.recipes.sentence_embedding import for_other_width
 from kdkit.recipes.stages import EMBEDDING_DATA
 from kdkit.runs import smoke
@@ -43,10 +36,11 @@ from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.settings import override
 from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.embedding_settings import TextsSettings
-from kdkit.training.model_settings import ModelSettings
-from kdkit.training.model_settings import model_settings
-from kdkit.training.translation_settings import VOCABULARY_SIZE
-from kdkit.training.translation_settings import TranslationsSettings
+from kdkit.training.model_settings import ModelSettings, model_settings
+from kdkit.training.translation_settings import (
+    VOCABULARY_SIZE,
+    TranslationsSettings,
+)
 
 
 @dataclasses.dataclass
@@ -127,11 +121,7 @@ DECIDED = (
 
 
 def is_about_embedders(options) -> bool:
-    """Returns whether options are for a recipe of sentence encoders.
-
-    Args:
-        options: the parsed options of `kdkit distill` or `kdkit doctor`.
-    """
+    """Returns whether options are for a recipe of sentence encoders."""
     if options.config is not None:
         found = stage_data(read_config(options.config))
         return not found.isdisjoint(EMBEDDING_DATA)
@@ -140,23 +130,12 @@ def is_about_embedders(options) -> bool:
 
 
 def kind_of_data(recipe: Recipe) -> str:
-    """Returns the data of a sentence encoder's recipe, as its stages name it.
-
-    Args:
-        recipe: `Recipe` that trains a sentence encoder.
-    """
+    """The data of a sentence encoder's recipe, as its stages name it."""
     return recipe.stages[0].data
 
 
 def reject_embedder_options(options) -> None:
-    """Rejects options that only sentence encoders have.
-
-    Args:
-        options: the parsed options of a run on a task or on text.
-
-    Raises:
-        UsageError: with the flags.
-    """
+    """Rejects options that only sentence encoders have."""
     given = given_flags(options, names_in(EmbedderOptions))
     if given:
         raise UsageError(
@@ -167,16 +146,7 @@ def reject_embedder_options(options) -> None:
 
 
 def validate_embedder(options, checks_fields: bool = False) -> None:
-    """Validates the options of a sentence encoder, without reading its texts.
-
-    Args:
-        options: the parsed options of `kdkit distill`.
-        checks_fields: bool. Whether to check the fields of `--set` if nothing
-            else is wrong. Defaults to `False`.
-
-    Raises:
-        UsageError: with all mistakes.
-    """
+    """Validates a sentence encoder's options, without reading its texts."""
     is_new = not (options.config or options.smoke)
     problems = []
     try:
@@ -348,14 +318,7 @@ def _has_layers_of_student(options, kind):
 
 
 def embedder_settings(options) -> EmbedderSettings:
-    """Returns the settings of `kdkit distill` for a sentence encoder.
-
-    Args:
-        options: the parsed options.
-
-    Raises:
-        UsageError: with all mistakes.
-    """
+    """Returns the settings of `kdkit distill` for a sentence encoder."""
     validate_embedder(options)
     if options.config:
         settings = settings_of(EmbedderSettings, options.config)

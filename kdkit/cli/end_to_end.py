@@ -5,8 +5,7 @@ import logging
 
 import numpy as np
 
-from kdkit import data
-from kdkit import export
+from kdkit import data, export
 from kdkit.cli.evaluate import Options
 from kdkit.cli.models import file_tokenizer
 from kdkit.cli.task_data import measured_task
@@ -21,16 +20,7 @@ _log = logging.getLogger(__name__)
 
 
 def pipeline(place, tokenizer: str | None):
-    """Returns a pipeline for `kdkit.export.measure_latencies`.
-
-    Args:
-        place: `kdkit.cli.models.Place` of the file.
-        tokenizer: string or `None`. The run or preset with the tokenizer.
-            Defaults to the one of the file's run.
-
-    Raises:
-        UsageError: if the tokenizer is unknown.
-    """
+    """Returns a pipeline for `kdkit.export.measure_latencies`."""
     options = Options(model=str(place.path), tokenizer=tokenizer)
     loaded = file_tokenizer(place, options)
     texts, encode = _texts(place, options, loaded)

@@ -42,25 +42,25 @@ import contextlib
 import dataclasses
 import pathlib
 
-from kdkit.cli.embedder_evaluation import EmbeddingOptions
-from kdkit.cli.embedder_evaluation import is_about_embeddings
-from kdkit.cli.embedder_evaluation import open_on_embeddings
-from kdkit.cli.embedder_evaluation import overlap_in_words
-from kdkit.cli.embedder_evaluation import reading_in_words
+from kdkit.cli.embedder_evaluation import (
+    EmbeddingOptions,
+    is_about_embeddings,
+    open_on_embeddings,
+    overlap_in_words,
+    reading_in_words,
+)
 from kdkit.cli.groups import MeasuredOptions
-from kdkit.cli.models import locate
-from kdkit.cli.models import open_model
-from kdkit.cli.options import given_flags
-from kdkit.cli.options import require_labels
-from kdkit.cli.parser import Model
-from kdkit.cli.parser import option
-from kdkit.cli.task_data import measured_task
-from kdkit.cli.task_data import names_a_table
-from kdkit.cli.text_evaluation import Measurable
-from kdkit.cli.text_evaluation import is_about_sentences
-from kdkit.cli.text_evaluation import is_about_text
-from kdkit.cli.text_evaluation import open_on_sentences
-from kdkit.cli.text_evaluation import open_on_text
+from kdkit.cli.models import locate, open_model
+from kdkit.cli.options import given_flags, require_labels
+from kdkit.cli.parser import Model, option
+from kdkit.cli.task_data import measured_task, names_a_table
+from kdkit.cli.text_evaluation import (
+    Measurable,
+    is_about_sentences,
+    is_about_text,
+    open_on_sentences,
+    open_on_text,
+)
 from kdkit.errors import UsageError
 from kdkit.runs import inputs
 from kdkit.runs.events import Measurement
@@ -104,17 +104,7 @@ def run(options):
 
 
 def measure_and_note(options) -> dict:
-    """Measures a model, and logs the metrics in its run if it has one.
-
-    Args:
-        options: the parsed options of `kdkit evaluate`.
-
-    Returns:
-        A dict of JSON data: the data that was measured on, and `metrics`.
-
-    Raises:
-        UsageError: as `open_measurable` does.
-    """
+    """Measures a model, and logs the metrics in its run if it has one."""
     with open_measurable(options) as model:
         metrics = model.measure()
         result = {**model.about, "metrics": metrics, **model.details}
@@ -131,17 +121,7 @@ def measure_and_note(options) -> dict:
 
 @contextlib.contextmanager
 def open_measurable(options):
-    """Opens a model with a split of its task, or with text.
-
-    Args:
-        options: the parsed options of `kdkit evaluate`.
-
-    Yields:
-        A `Measurable`.
-
-    Raises:
-        UsageError: for a model, split, file or option that does not fit.
-    """
+    """Opens a model with a split of its task, or with text."""
     place = locate(options.model, options.arm)  # report a missing model first
     if isinstance(options, EmbeddingOptions):
         options.pooling = options.pooling or place.pooling

@@ -58,32 +58,24 @@ import pathlib
 
 from kdkit import export
 from kdkit.cli import mediapipe
-from kdkit.cli.bundle import bundle_path
-from kdkit.cli.bundle import require_fitting_options
-from kdkit.cli.bundle import string_inputs
-from kdkit.cli.bundle import with_precision
-from kdkit.cli.bundle import write_bundle
-from kdkit.cli.embedder_exports import EmbedderOptions
-from kdkit.cli.embedder_exports import is_exported_as_embedder
+from kdkit.cli.bundle import (
+    bundle_path,
+    require_fitting_options,
+    string_inputs,
+    with_precision,
+    write_bundle,
+)
+from kdkit.cli.embedder_exports import EmbedderOptions, is_exported_as_embedder
 from kdkit.cli.exported_models import read_model
-from kdkit.cli.groups import License
-from kdkit.cli.groups import ModelChoiceOptions
-from kdkit.cli.groups import TaskOptions
-from kdkit.cli.models import locate
-from kdkit.cli.models import teacher_of
-from kdkit.cli.next_steps import after_export
-from kdkit.cli.next_steps import log_next
-from kdkit.cli.parser import Model
-from kdkit.cli.parser import option
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import install_line
+from kdkit.cli.groups import License, ModelChoiceOptions, TaskOptions
+from kdkit.cli.models import locate, teacher_of
+from kdkit.cli.next_steps import after_export, log_next
+from kdkit.cli.parser import Model, option
+from kdkit.errors import RunError, UsageError, install_line
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
-from kdkit.reporting.cards import CARD
-from kdkit.reporting.cards import write_card
-from kdkit.reporting.records import is_run
-from kdkit.reporting.records import read_run
+from kdkit.reporting.cards import CARD, write_card
+from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.summary import HELP
 from kdkit.runs import inputs
 from kdkit.runs.events import Export
@@ -155,15 +147,7 @@ def run(options):
 
 
 def validate(options, checks_fields: bool = False) -> None:
-    """Raises one error for all options that do not fit together.
-
-    Args:
-        options: the parsed options of `kdkit export`.
-        checks_fields: bool. Not used: the verb has no fields of a recipe.
-
-    Raises:
-        UsageError: with all mistakes.
-    """
+    """Raises one error for all options that do not fit together."""
     del checks_fields
     require_fitting_options(options)
 
@@ -172,15 +156,7 @@ TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
 
 
 def export_model(options) -> None:
-    """Exports a MODEL in every requested precision.
-
-    Args:
-        options: the parsed options of `kdkit export`.
-
-    Raises:
-        UsageError: if the model is not a Keras model, or a file exists.
-        RunError: if a file's outputs differ from the model's.
-    """
+    """Exports a MODEL in every requested precision."""
     place = locate(options.model, options.arm)
     options.pooling = options.pooling or place.pooling
     if export.exporter_of(place.path) is not None:
@@ -210,25 +186,13 @@ def export_model(options) -> None:
 
 
 def export_to(path: pathlib.Path, options) -> None:
-    """Exports a MODEL in one precision to a path.
-
-    Args:
-        path: `pathlib.Path`.
-        options: the options of `kdkit export`, with one precision.
-
-    Raises:
-        UsageError: as in `export_model`.
-        RunError: as in `export_model`.
-    """
+    """Exports a MODEL in one precision to a path."""
     place = locate(options.model, options.arm)
     _export_place(place, options, path)
 
 
 def _export_place(place, options, path=None, **noted):
-    """Writes a model's files; `noted` is added to each file's event.
-
-    Returns whether a file's predictions have collapsed.
-    """
+    """Writes a model's files; `noted` is added to each file's event."""
     exporter = export.get_exporter(options.format)
     targets = _targets(place, exporter, options, path)
     read = read_model(place, exporter, options)
@@ -272,10 +236,7 @@ def _format_arguments(exporter, read, options):
 
 
 def _write(exporter, read, precision, path, options):
-    """Writes and measures a file.
-
-    Returns the `ExportReport`, and the dict from `_measured`.
-    """
+    """Writes and measures a file."""
     report = exporter.export(
         read.model,
         path,
@@ -294,10 +255,7 @@ def _write(exporter, read, precision, path, options):
 
 
 def _export_bundle(place, options):
-    """Writes an app bundle.
-
-    Returns whether a file's predictions have collapsed.
-    """
+    """Writes an app bundle."""
     directory = _output_directory(place, options)
     path = bundle_path(place, options, directory)
     exporter = export.get_exporter(options.format)
@@ -340,11 +298,7 @@ def _has_teacher_to_export(place, options):
 
 
 def _export_teacher(place, options):
-    """Exports a run's teacher in int8, unless that file exists.
-
-    The report compares the student's files with it. A teacher that is missing
-    or cannot be exported is reported without an error.
-    """
+    """Exports a run's teacher in int8, unless that file exists."""
     options = copy.copy(options)
     options.precision, options.overwrite = ["int8"], True
     options.output = None
@@ -403,10 +357,7 @@ def _users_file(place, teacher, options):
 
 
 def _note(place, report, metrics=None, **noted):
-    """Prints the result for a file and logs it in the run.
-
-    `noted` contains the task and the split of the metrics, and more.
-    """
+    """Prints the result for a file and logs it in the run."""
     event = {**dataclasses.asdict(report), "metrics": metrics, **noted}
     _print(event)
     if place.run is not None:

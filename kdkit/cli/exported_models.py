@@ -2,18 +2,15 @@
 
 import dataclasses
 
-from kdkit import data
-from kdkit import export
-from kdkit import models
+from kdkit import data, export, models
 from kdkit.cli import mediapipe
-from kdkit.cli.embedder_exports import is_exported_as_embedder
-from kdkit.cli.embedder_exports import read_embedder
-from kdkit.cli.models import Opened
-from kdkit.cli.models import calibration_data
-from kdkit.cli.models import open_model
-from kdkit.cli.text_exports import read_decoder
-from kdkit.cli.text_exports import read_encoder_decoder
-from kdkit.cli.text_exports import require_text_options
+from kdkit.cli.embedder_exports import is_exported_as_embedder, read_embedder
+from kdkit.cli.models import Opened, calibration_data, open_model
+from kdkit.cli.text_exports import (
+    read_decoder,
+    read_encoder_decoder,
+    require_text_options,
+)
 
 VERIFICATION_ROWS = 256
 
@@ -50,16 +47,7 @@ class ExportedModel:
 
 
 def read_model(place, exporter, options) -> ExportedModel:
-    """Loads the model, after rejecting options that its kind cannot use.
-
-    Args:
-        place: `kdkit.cli.models.Place`.
-        exporter: `kdkit.export.Exporter`.
-        options: the parsed options of `kdkit export`.
-
-    Raises:
-        UsageError: if an option or the format does not fit the model.
-    """
+    """Loads the model, after rejecting options that its kind cannot use."""
     if is_exported_as_embedder(place, options):
         exporter.require_kind("encoder")
         found = read_embedder(place, exporter, options)

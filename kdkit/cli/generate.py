@@ -26,34 +26,26 @@ import sys
 
 import keras_hub
 
-from kdkit import export
-from kdkit import generation
-from kdkit import models
-from kdkit.cli.groups import BeamOptions
-from kdkit.cli.groups import Seed
-from kdkit.cli.models import file_tokenizer
-from kdkit.cli.models import locate
+from kdkit import export, generation, models
+from kdkit.cli.groups import BeamOptions, Seed
+from kdkit.cli.models import file_tokenizer, locate
 from kdkit.cli.options import given_flags
-from kdkit.cli.parser import PAGES
-from kdkit.cli.parser import File
-from kdkit.cli.parser import Model
-from kdkit.cli.parser import changed
-from kdkit.cli.parser import option
-from kdkit.cli.texts import KEPT
-from kdkit.cli.texts import BegunTexts
-from kdkit.cli.texts import beam_settings
-from kdkit.cli.texts import is_writer
-from kdkit.cli.texts import languages_of
-from kdkit.cli.texts import open_writer
-from kdkit.cli.texts import text_of
+from kdkit.cli.parser import PAGES, File, Model, changed, option
+from kdkit.cli.texts import (
+    KEPT,
+    BegunTexts,
+    beam_settings,
+    is_writer,
+    languages_of,
+    open_writer,
+    text_of,
+)
 from kdkit.data.text_files import reject_table
-from kdkit.errors import UsageError
-from kdkit.errors import printable
+from kdkit.errors import UsageError, printable
 from kdkit.io.disk import writing
 from kdkit.io.files import write_text
 from kdkit.io.locks import alone_with
-from kdkit.io.reading import has_text
-from kdkit.io.reading import numbered_lines
+from kdkit.io.reading import has_text, numbered_lines
 from kdkit.runs import inputs
 
 SAMPLERS = ("greedy", "random", "top_k", "top_p", "beam")
@@ -146,15 +138,7 @@ SAMPLER_CLASSES = {
 
 
 def print_text(options) -> None:
-    """Prints the prompt with a decoder's continuation, or a target for it.
-
-    Args:
-        options: the parsed options of `kdkit generate`.
-
-    Raises:
-        UsageError: if the model is not a decoder, has no tokenizer or too
-            short a context, or an option does not belong to the sampler.
-    """
+    """Prints the prompt with a decoder's continuation, or a target for it."""
     locate(options.model)  # report a missing model first
     if is_writer(options.model):
         print_written(options)
@@ -248,15 +232,7 @@ OF_DECODERS = ("temperature", "top_k", "top_p", "seed")
 
 
 def print_written(options) -> None:
-    """Prints an encoder-decoder's target for a text, or writes a file of them.
-
-    Args:
-        options: the parsed options of `kdkit generate`.
-
-    Raises:
-        UsageError: if an option is not for encoder-decoders, a file is missing
-            or already exists, or a language has no token.
-    """
+    """Prints an encoder-decoder's target for a text, or writes a file."""
     beams = _beams(options)
     lines = [options.prompt] if options.input is None else _read(options)
     alone = given_flags(options, ("output", "kept_input"))
@@ -331,10 +307,7 @@ def _outputs(options):
 
 
 def _write(writer, lines, outputs, made_from):
-    """Writes a line for each source, to a temporary file until all are written.
-
-    Lines from a stopped call are reused if they were made from the same inputs.
-    """
+    """Writes a line a source, to a temporary file until all are there."""
     output, *kept_input = outputs
     for path in outputs:
         with writing(path):
@@ -386,10 +359,7 @@ def _require_new(path, option="--output"):
 
 
 def _read(options):
-    """The source lines, after checking that the output files are free.
-
-    Each line has a text.
-    """
+    """The source lines, after checking that the output files are free."""
     if options.output is None:
         raise UsageError("--input needs --output FILE. Received: none.")
     if options.prompt:

@@ -4,10 +4,7 @@ import dataclasses
 import re
 import typing
 
-from kdkit.cli.parser import File
-from kdkit.cli.parser import Model
-from kdkit.cli.parser import changed
-from kdkit.cli.parser import option
+from kdkit.cli.parser import File, Model, changed, option
 from kdkit.errors import shortened
 
 LONGEST = 65536  # tokens; the known families' models read far fewer
@@ -24,8 +21,7 @@ LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")  # model cards contain it
 
 def a_seed(text: str) -> int:
     """Converts a text to a seed."""
-    from kdkit.training.model_settings import LARGEST_SEED
-    from kdkit.training.model_settings import validate_seed
+    from kdkit.training.model_settings import LARGEST_SEED, validate_seed
 
     try:
         seed = int(text)

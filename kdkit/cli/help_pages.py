@@ -9,25 +9,16 @@ import inspect
 import re
 import shutil
 import textwrap
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from kdkit.cli.parser import HELP
-from kdkit.cli.parser import PAGES
-from kdkit.cli.parser import Option
-from kdkit.cli.parser import Parser
+from kdkit.cli.parser import HELP, PAGES, Option, Parser
 
 WIDTH, COLUMN = 80, 26  # the largest width, and the column of the helps
 USUAL = "bert"
 
 
 def wanted_page(parser: Parser, words: Sequence[str]) -> str | None:
-    """Returns the help page that the words request, or `None`.
-
-    Args:
-        parser: `Parser` of the verb.
-        words: sequence of strings, without the verb.
-    """
+    """Returns the help page that the words request, or `None`."""
     asked = [place for place, word in enumerate(words) if word in HELP]
     if not asked:
         return None
@@ -48,16 +39,7 @@ def wanted_page(parser: Parser, words: Sequence[str]) -> str | None:
 def help_page(
     parser: Parser, page: str | None = None, everything: bool = False
 ) -> str:
-    """Returns a help page.
-
-    Args:
-        parser: `Parser` of the verb.
-        page: string, a key of `PAGES`, or `None` for the default page: the page
-            for encoders, or with `everything` for all families. Defaults to
-            `None`.
-        everything: bool. Whether to show all options in groups, with their
-            whole help. Defaults to `False`.
-    """
+    """Returns a help page."""
     width = min(shutil.get_terminal_size().columns, WIDTH)
     is_whole = everything and page is None
     shown = [

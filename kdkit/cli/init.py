@@ -21,31 +21,29 @@ import textwrap
 
 from kdkit.cli import distill
 from kdkit.cli.embedders import kind_of_data
-from kdkit.cli.groups import DistillationOptions
-from kdkit.cli.groups import StageOptions
+from kdkit.cli.groups import DistillationOptions, StageOptions
 from kdkit.cli.options import get_recipe
-from kdkit.cli.parser import Model
-from kdkit.cli.parser import changed
-from kdkit.cli.parser import declared_options
-from kdkit.cli.parser import names_in
-from kdkit.cli.parser import option
+from kdkit.cli.parser import Model, changed, declared_options, names_in, option
 from kdkit.cli.text_steps import text_pipeline
 from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
-from kdkit.recipes import Stage
-from kdkit.recipes import TokenVectors
+from kdkit.recipes import Stage, TokenVectors
 from kdkit.recipes.stages import OptimizerSettings
 from kdkit.runs.settings import Saving
 from kdkit.settings import to_dict
 from kdkit.tasks import get_task
 from kdkit.training.candidate_settings import CandidatesSettings
-from kdkit.training.data_settings import CorpusSettings
-from kdkit.training.data_settings import DataSettings
-from kdkit.training.data_settings import counting_padding
+from kdkit.training.data_settings import (
+    CorpusSettings,
+    DataSettings,
+    counting_padding,
+)
 from kdkit.training.embedding_settings import TextsSettings
-from kdkit.training.translation_settings import VOCABULARY_SIZE
-from kdkit.training.translation_settings import TranslationsSettings
+from kdkit.training.translation_settings import (
+    VOCABULARY_SIZE,
+    TranslationsSettings,
+)
 
 WIDTH = 79
 # The required options of a recipe on text, by family.
@@ -145,14 +143,7 @@ def run(options):
 
 
 def toml(options) -> str:
-    """Returns a recipe as a commented TOML file.
-
-    Args:
-        options: the options of `kdkit init`.
-
-    Raises:
-        UsageError: for an unknown recipe, task, variant or family.
-    """
+    """Returns a recipe as a commented TOML file."""
     recipe = get_recipe(options.recipe)
     needed = {"recipe": recipe.name}
     page = "gpt2" if options.model.startswith("llama") else options.model

@@ -11,8 +11,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 import types
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 # Loaded together, TensorFlow first.
 TENSORFLOW = ("tensorflow", "keras", "keras.ops", "keras_hub")
@@ -148,13 +147,7 @@ def is_loaded(name: str) -> bool:
 
 @contextlib.contextmanager
 def imports(load_tensorflow: Callable[[], None]) -> Iterator[None]:
-    """Delays the imports of the packages in `LATE` within the block.
-
-    Args:
-        load_tensorflow: callable that imports TensorFlow. Called once, before
-            the first name of TensorFlow, Keras or keras-hub is used. Not
-            called if Keras is loaded already.
-    """
+    """Delays the imports of the packages in `LATE` within the block."""
     if is_loaded("keras"):
         yield
         return

@@ -52,8 +52,7 @@ def run(options):
 
 
 def _sizes(config):
-    from kdkit.models import BilstmConfig
-    from kdkit.models import MassConfig
+    from kdkit.models import BilstmConfig, MassConfig
 
     if isinstance(config, BilstmConfig):
         size, heads = f"1 × {2 * config.units}", ""

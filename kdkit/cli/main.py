@@ -17,21 +17,17 @@ from collections.abc import Iterator
 from kdkit.cli import late
 from kdkit.cli.help_pages import wanted_page
 from kdkit.cli.messages import shown_messages
-from kdkit.cli.parser import HELP
-from kdkit.cli.parser import Parser
-from kdkit.cli.parser import missing_places
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import printable
-from kdkit.errors import suggestion
-from kdkit.io.disk import describe
-from kdkit.io.disk import disk_problem
+from kdkit.cli.parser import HELP, Parser, missing_places
+from kdkit.errors import RunError, UsageError, printable, suggestion
+from kdkit.io.disk import describe, disk_problem
 from kdkit.io.machine import keep_freed_memory
-from kdkit.io.signals import INTERRUPTED
-from kdkit.io.signals import STOPS
-from kdkit.io.signals import TERMINATED
-from kdkit.io.signals import Terminated
-from kdkit.io.signals import terminable
+from kdkit.io.signals import (
+    INTERRUPTED,
+    STOPS,
+    TERMINATED,
+    Terminated,
+    terminable,
+)
 from kdkit.version import __version__
 
 DONE, FAILED, MISTAKE = 0, 1, 2
@@ -151,16 +147,7 @@ def _command(name, find, words, again=None, computes=True):
 
 
 def parsed_options(parser: Parser, module, words):
-    """Returns the options of a verb, or raises one error with all mistakes.
-
-    Args:
-        parser: `Parser` of the verb.
-        module: the verb's module.
-        words: list of strings, without the verb.
-
-    Raises:
-        UsageError: with all mistakes in the words and in the options.
-    """
+    """Returns the options of a verb, or raises one error with all mistakes."""
     options, problems = parser.parse(words)
     if problems:
         problems = [parser.joined(problems)]
@@ -177,11 +164,7 @@ def parsed_options(parser: Parser, module, words):
 
 
 def _of_a_file(error):
-    """A message for a file's error that no code nearer to the file described.
-
-    Some libraries write files themselves, such as TensorBoard's writer, and
-    some names are impossible for files. `None` for other errors.
-    """
+    """A message for a file's error that no other code described."""
     if isinstance(error, ValueError) and "embedded null" in str(error):
         return (
             "A path contains a zero byte, which no file's name can have. "
@@ -247,12 +230,7 @@ class _Pipe(io.FileIO):
 
 @contextlib.contextmanager
 def open_streams() -> Iterator[None]:
-    """Keeps standard output and error usable in the block.
-
-    A run of hours does not stop because the reader of its output stopped. If
-    standard error is closed, its output goes to standard output. Streams that
-    a program has replaced are not changed.
-    """
+    """Keeps standard output and error usable in the block."""
     _occupy()
     if sys.stdout is None:  # closed
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
@@ -302,10 +280,7 @@ def is_asked() -> bool:
 
 
 def silence_loggers() -> None:
-    """Makes the libraries' Python loggers print errors only.
-
-    TensorFlow Datasets warns about each missing folder and each attempt.
-    """
+    """Makes the libraries' Python loggers print errors only."""
     if is_asked():
         return
     with contextlib.suppress(ImportError):
@@ -316,12 +291,7 @@ def silence_loggers() -> None:
 
 
 def require_backend() -> None:
-    """Checks that Keras will run on TensorFlow, without importing either.
-
-    Raises:
-        UsageError: if another backend is configured, or TensorFlow is not
-            installed.
-    """
+    """Checks that Keras will run on TensorFlow, without importing either."""
     backend = os.environ["KERAS_BACKEND"]
     if backend != "tensorflow":
         raise UsageError(
@@ -337,19 +307,7 @@ def require_backend() -> None:
 
 
 def import_tensorflow(name: str, options) -> None:
-    """Imports TensorFlow and initialises its devices, without its notices.
-
-    Its C++ code writes notices (no CUDA driver, oneDNN is on) to the file
-    descriptor before any log level applies. If the import fails, these notices
-    are shown. `TF_CPP_MIN_LOG_LEVEL=0` always shows them.
-
-    Args:
-        name: string. The command, such as `"kdkit distill"`.
-        options: its parsed options, which may choose devices.
-
-    Raises:
-        UsageError: if these devices do not exist.
-    """
+    """Imports TensorFlow and initialises its devices, without its notices."""
     if not late.is_loaded("tensorflow"):
         what = _subject(options)
         print(
@@ -414,11 +372,7 @@ def _subject(options):
 
 @contextlib.contextmanager
 def one_line_warnings(name: str):
-    """Prints kdkit's warnings on one line, without their place in the code.
-
-    Args:
-        name: string. The command, which begins the line.
-    """
+    """Prints kdkit's warnings on one line, without their place in the code."""
     before = warnings.formatwarning
 
     def formatted(message, category, *args, **kwargs):
@@ -460,30 +414,16 @@ def _validate_devices(options):
 
 
 def prepare(options) -> None:
-    """Splits or chooses the devices that a run trains on, by its options.
-
-    `--config` alone means that run's number of devices. If the verb does not
-    train, clashing options are rejected and devices are not touched.
-
-    Args:
-        options: the parsed options of a verb.
-
-    Raises:
-        UsageError: if these devices or processes do not exist.
-        RunError: if a process is missing.
-    """
+    """Splits or chooses the devices that a run trains on, by its options."""
     strategy = getattr(options, "strategy", None)
     config = getattr(options, "config", None)
     number = getattr(options, "devices", None)
     if not _chooses_devices(options):
         return
 
-    from kdkit.runs.directory import read_config
-    from kdkit.runs.directory import read_replicas
-    from kdkit.training.distribution import open_distribution
-    from kdkit.training.distribution import use_devices
-    from kdkit.training.model_settings import MIRRORED
-    from kdkit.training.model_settings import MULTI_WORKER
+    from kdkit.runs.directory import read_config, read_replicas
+    from kdkit.training.distribution import open_distribution, use_devices
+    from kdkit.training.model_settings import MIRRORED, MULTI_WORKER
 
     if config is not None:
         strategy = strategy or read_config(config).get("strategy")

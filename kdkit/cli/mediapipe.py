@@ -35,11 +35,7 @@ class ForMediaPipe:
     split: str | None = None
 
     def report(self, path) -> None:
-        """Prints how many texts MediaPipe reads as kdkit does.
-
-        Args:
-            path: path of a file for the classes of texts that differ.
-        """
+        """Prints how many texts MediaPipe reads as kdkit does."""
         if self.task is None:
             print(
                 f"MediaPipe: {self.title} cannot run this model, because "
@@ -75,12 +71,7 @@ def _batch(ids):
 
 
 def arguments(read, logits: bool) -> dict:
-    """Returns an exporter's arguments for what files return and contain.
-
-    Args:
-        read: an object with `mediapipe` from `for_mediapipe`, and `opened`.
-        logits: bool. Whether classifiers return logits.
-    """
+    """Returns an exporter's arguments for what files return and contain."""
     if read.mediapipe is None:
         return {}
     found = {"mediapipe": read.mediapipe.task or False}
@@ -93,23 +84,7 @@ def arguments(read, logits: bool) -> dict:
 def for_mediapipe(
     exporter, model, length, opened=None, split=None, encoded=None
 ):
-    """Returns what the files of a model contain for MediaPipe.
-
-    Args:
-        exporter: `kdkit.export.Exporter`.
-        model: `keras.Model`.
-        length: int or `None`. The length to export with.
-        opened: `kdkit.cli.models.Opened` for a model of a task. Defaults to
-            `None`.
-        split: string or `None`. The split to count texts on.
-        encoded: the split encoded, or `None`.
-
-    Returns:
-        `ForMediaPipe`, or `None` for a format without MediaPipe's metadata.
-
-    Raises:
-        UsageError: if the model cannot be exported.
-    """
+    """Returns what the files of a model contain for MediaPipe."""
     if "mediapipe" not in exporter.options:
         return None
     if opened is None:
@@ -138,18 +113,7 @@ def for_mediapipe(
 
 
 def embedder_for_mediapipe(exporter, model, length, tokenizer, texts, ids):
-    """Returns what the files of an embedder contain for MediaPipe.
-
-    Args:
-        exporter, model, length: as in `for_mediapipe`.
-        tokenizer: the embedder's keras-hub tokenizer.
-        texts: tuple of two lists of strings: texts to count, and texts whose
-            words with accents are added to the vocabulary. `None` if unknown.
-        ids: list of lists of ints, the token ids of the texts to count, or
-            `None`.
-
-    Returns, Raises: as for `for_mediapipe`.
-    """
+    """Returns what the files of an embedder contain for MediaPipe."""
     if "mediapipe" not in exporter.options:
         return None
     counted, others = texts or (None, ())
@@ -181,10 +145,7 @@ def _with_task(found, model, length, read_texts, labels=None, num_texts=1):
 
 
 def _training_texts(opened, encoded):
-    """The texts for training, none if their file is missing.
-
-    Words of the texts that are counted afterwards would flatter the count.
-    """
+    """The texts for training, none if their file is missing."""
     if encoded is None:
         return ()
     try:

@@ -20,13 +20,7 @@ LEVELS = ("auto", 0, 1, 2)  # as in `keras.Model.fit`
 
 @contextlib.contextmanager
 def shown_messages(verbose: str | int = "auto") -> Iterator[None]:
-    """Shows the messages of kdkit's loggers while the block runs.
-
-    Args:
-        verbose: one of `LEVELS`. 0 for warnings only, 1 for a display in a
-            terminal, 2 for lines. Defaults to `"auto"`: 1 if standard output is
-            a terminal, otherwise 2.
-    """
+    """Shows the messages of kdkit's loggers while the block runs."""
     logger = logging.getLogger("kdkit")
     if any(
         isinstance(one, _Lines | TerminalHandler) for one in logger.handlers
@@ -89,11 +83,7 @@ class TerminalHandler(logging.Handler):
                 self.console.print(Text(text, style), soft_wrap=True)
 
     def show(self, progress) -> None:
-        """Draws the display.
-
-        Args:
-            progress: `kdkit.training.callbacks.StepProgress`.
-        """
+        """Draws the display."""
         from rich.live import Live
 
         if self._live is None:
@@ -115,14 +105,7 @@ class TerminalHandler(logging.Handler):
 
 
 def progress_display(progress):
-    """Returns two lines for a terminal: where a stage is, and its numbers.
-
-    Args:
-        progress: `kdkit.training.callbacks.StepProgress`.
-
-    Returns:
-        A renderable for `rich.console.Console.print`.
-    """
+    """Returns two lines for a terminal: where a stage is, and its numbers."""
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table

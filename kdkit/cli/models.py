@@ -7,24 +7,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kdkit import data
-from kdkit import export
-from kdkit import models
-from kdkit import quantization
-from kdkit.cli.parser import given_flags
-from kdkit.cli.parser import is_path
-from kdkit.cli.task_data import measured_task
-from kdkit.cli.task_data import stage_data
-from kdkit.cli.task_data import table_flags
+from kdkit import data, export, models, quantization
+from kdkit.cli.parser import given_flags, is_path
+from kdkit.cli.task_data import measured_task, stage_data, table_flags
 from kdkit.errors import UsageError
 from kdkit.export import quantization as file_quantization
 from kdkit.io.reading import check_links
 from kdkit.models.places import config_file
 from kdkit.runs import inputs
-from kdkit.runs.directory import CONFIG
-from kdkit.runs.directory import EVENTS
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.directory import read_config
+from kdkit.runs.directory import CONFIG, EVENTS, RunDirectory, read_config
 from kdkit.tasks import Task
 from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.making import require_context_length
@@ -79,13 +70,7 @@ class Place:
         return CandidatesSettings.stage_data in stage_data(self.config)
 
     def require_same_rows(self, split, rows, options) -> None:
-        """Requires that a split is that of the run, if its data is read.
-
-        Args:
-            split: string.
-            rows: the examples as read.
-            options: the parsed options, which may name other data.
-        """
+        """Requires that a split is that of the run, if its data is read."""
         run = self.reranker_run or self.run
         named = given_flags(options, ("task", "data_dir"))
         if run is not None and not named and not table_flags(options):
@@ -109,18 +94,7 @@ class Place:
 
 
 def locate(model: str, arm: str | None = None) -> Place:
-    """Finds a model and the run that it belongs to.
-
-    Args:
-        model: string. A run directory, a preset directory, a file, or the name
-            of a keras-hub preset.
-        arm: string or `None`. The model, for a run directory with several.
-            The arm "teacher" may also be a model outside of the run.
-
-    Raises:
-        UsageError: if a file is missing, or a run has no such model or links to
-            files outside of it.
-    """
+    """Finds a model and the run that it belongs to."""
     path = pathlib.Path(model)
     if is_path(model) and not path.exists():
         raise UsageError(
@@ -191,14 +165,7 @@ def _require_model(path):
 
 
 def teacher_of(place: Place) -> Place:
-    """Returns the place of a run's teacher, as one of the run's models.
-
-    Args:
-        place: `Place` of a model in the run.
-
-    Raises:
-        UsageError: if it is missing, or has changed since the run.
-    """
+    """Returns the place of a run's teacher, as one of the run's models."""
     source = _teacher(place)
     found = locate(source)
     inputs.require_unchanged(
@@ -308,17 +275,7 @@ class Opened:
 
 
 def open_model(place, options) -> Opened:
-    """Opens a `Place` with the task that the options or its run name.
-
-    Args:
-        place: `kdkit.cli.models.Place`.
-        options: parsed options with `task`, `data_dir`, those of
-            `TableOptions`, `sequence_length` and `tokenizer`.
-
-    Raises:
-        UsageError: if the task is unknown, the model does not fit it, or
-            `sequence_length` is longer than the model's context.
-    """
+    """Opens a `Place` with the task that the options or its run name."""
     task, data_dir = measured_task(place, options)
     same = functools.partial(place.require_same_rows, options=options)
     if export.exporter_of(place.path) is not None:
@@ -357,11 +314,7 @@ def open_model(place, options) -> Opened:
 
 
 def _length(place, options, task, most, own=None):
-    """The sequence length: the user's, or the length of the model's training.
-
-    `most` is the model's largest length, or `None`; `own` is the length in its
-    files.
-    """
+    """The sequence length: the user's, or that of the model's training."""
     if options.sequence_length is not None:
         require_context_length(
             options.sequence_length, most, "--sequence-length "
@@ -373,11 +326,7 @@ def _length(place, options, task, most, own=None):
 
 
 def file_tokenizer(place, options):
-    """Returns the tokenizer for a file, as `tokenizer_for`, or raises.
-
-    Raises:
-        UsageError: if the tokenizer is unknown.
-    """
+    """Returns the tokenizer for a file, as `tokenizer_for`, or raises."""
     tokenizer = tokenizer_for(place, options)
     if tokenizer is None:
         raise UsageError(
@@ -388,11 +337,7 @@ def file_tokenizer(place, options):
 
 
 def tokenizer_for(place, options):
-    """Returns the tokenizer of --tokenizer, or of the file's run.
-
-    Raises:
-        UsageError: if it has two vocabularies, and the file has one.
-    """
+    """Returns the tokenizer of --tokenizer, or of the file's run."""
     source = options.tokenizer
     if source is None and place.run is not None:
         source = place.run.path
@@ -409,16 +354,7 @@ def tokenizer_for(place, options):
 
 
 def calibration_data(precisions, opened):
-    """Some training examples for an export, `None` if nothing needs them.
-
-    Args:
-        precisions: sequence of strings.
-        opened: `Opened`.
-
-    Raises:
-        UsageError: if the data is unknown or too small, or a precision needs
-            another package.
-    """
+    """Some training examples for an export, `None` if nothing needs them."""
     for precision in precisions:
         file_quantization.require_precision("encoder", precision)
     needing = file_quantization.CALIBRATED.keys() & set(precisions)

@@ -6,20 +6,19 @@ import logging
 import os
 import pathlib
 import shlex
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from kdkit import models
-from kdkit.cli.choosing import DEPTHS
-from kdkit.cli.choosing import POSITIONS
-from kdkit.cli.choosing import saved_size
+from kdkit.cli.choosing import DEPTHS, POSITIONS, saved_size
 from kdkit.models.places import is_encoder_alone
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import exported_files
-from kdkit.runs.directory import CONFIG
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.directory import is_finished
-from kdkit.runs.directory import read_settings
+from kdkit.runs.directory import (
+    CONFIG,
+    RunDirectory,
+    is_finished,
+    read_settings,
+)
 from kdkit.runs.events import Epoch
 from kdkit.runs.settings import DistillSettings
 from kdkit.training.task_data import open_task
@@ -43,12 +42,7 @@ def no_next_steps() -> Iterator[None]:
 
 
 def log_next(steps: Sequence[tuple[list[str], str]]) -> None:
-    """Logs commands to copy, each with a comment.
-
-    Args:
-        steps: sequence of tuples of a command's words after `kdkit`, and what
-            it does. None are logged if it is empty.
-    """
+    """Logs commands to copy, each with a comment."""
     if not (steps and _is_on.get()):
         return
     commands = [shlex.join(["kdkit", *words]) for words, _ in steps]
@@ -61,11 +55,7 @@ def log_next(steps: Sequence[tuple[list[str], str]]) -> None:
 
 
 def after_teacher(run_dir: str) -> list[tuple[list[str], str]]:
-    """Returns the steps after `kdkit train-teacher`.
-
-    Args:
-        run_dir: string. The run directory, as the user named it.
-    """
+    """Returns the steps after `kdkit train-teacher`."""
     if not is_finished(run_dir):
         return []
     recipe = _fitting_recipe(run_dir)
@@ -95,11 +85,7 @@ def _free(path):
 
 
 def after_student(run_dir: str) -> list[tuple[list[str], str]]:
-    """Returns the steps after a run that made a student or a language model.
-
-    Args:
-        run_dir: string. The run directory, as the user named it.
-    """
+    """Returns the steps after a run that made a student or a language model."""
     if not is_finished(run_dir):
         return []
     steps = _after_collapse(run_dir)
@@ -155,13 +141,7 @@ def after_export(
     files: Sequence[str],
     sequence_length: int | None = None,
 ) -> list[tuple[list[str], str]]:
-    """Returns the steps after `kdkit export`.
-
-    Args:
-        run_dir: string or `None`. The run of the model, as the user named it.
-        files: sequence of strings. The written files.
-        sequence_length: int or `None`. The length that the user gave.
-    """
+    """Returns the steps after `kdkit export`."""
     measure = "latency on this machine"
     if run_dir is None:
         return [(["benchmark", *files], measure)]

@@ -3,8 +3,7 @@
 import dataclasses
 from collections.abc import Callable
 
-from kdkit import export
-from kdkit import models
+from kdkit import export, models
 from kdkit.cli.models import file_tokenizer
 from kdkit.errors import UsageError
 from kdkit.export import metadata
@@ -37,11 +36,7 @@ class OpenedEmbedder:
 
 
 def is_embedder(place) -> bool:
-    """Returns whether a MODEL is an embedder, by its run and its files.
-
-    Args:
-        place: `kdkit.cli.models.Place`.
-    """
+    """Returns whether a MODEL is an embedder, by its run and its files."""
     # Only sentence encoders are trained on files of texts without labels.
     if "files" in (place.config.get("data") or {}):
         return True
@@ -61,17 +56,7 @@ def _output_of(path):
 
 
 def open_embedder(place, options) -> OpenedEmbedder:
-    """Opens the embedder at a `Place`.
-
-    Args:
-        place: `kdkit.cli.models.Place`.
-        options: parsed options with `pooling`, `sequence_length` and
-            `tokenizer`.
-
-    Raises:
-        UsageError: if the model is not an embedder, an option does not fit, or
-            a file's tokenizer is unknown.
-    """
+    """Opens the embedder at a `Place`."""
     if export.exporter_of(place.path) is not None:
         if options.pooling is not None:
             raise UsageError(

@@ -6,41 +6,36 @@ import functools
 import pathlib
 
 from kdkit import models
-from kdkit.cli.groups import BenchmarkTextOptions
-from kdkit.cli.groups import CorpusOptions
-from kdkit.cli.groups import DecoderOptions
-from kdkit.cli.groups import PretrainedModelOptions
-from kdkit.cli.groups import SentenceOptions
-from kdkit.cli.groups import StudentOptions
-from kdkit.cli.groups import TableOptions
-from kdkit.cli.groups import TaskOptions
-from kdkit.cli.groups import TeacherOptions
-from kdkit.cli.groups import TextOptions
-from kdkit.cli.groups import TransferOptions
-from kdkit.cli.parser import given_flags
-from kdkit.cli.parser import names_in
-from kdkit.cli.task_data import names_data
-from kdkit.cli.task_data import validate_data
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
-from kdkit.errors import shortened
-from kdkit.errors import suggestion
-from kdkit.models import PRESETS
-from kdkit.models import MassConfig
+from kdkit.cli.groups import (
+    BenchmarkTextOptions,
+    CorpusOptions,
+    DecoderOptions,
+    PretrainedModelOptions,
+    SentenceOptions,
+    StudentOptions,
+    TableOptions,
+    TaskOptions,
+    TeacherOptions,
+    TextOptions,
+    TransferOptions,
+)
+from kdkit.cli.parser import given_flags, names_in
+from kdkit.cli.task_data import names_data, validate_data
+from kdkit.errors import UsageError, all_mistakes, shortened, suggestion
+from kdkit.models import PRESETS, MassConfig
 from kdkit.recipes import RECIPES
 from kdkit.recipes.quantization import quantization_stage
 from kdkit.runs import smoke
-from kdkit.runs.directory import read_config
-from kdkit.runs.directory import read_settings
-from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import PretrainSettings
-from kdkit.runs.settings import TeacherSettings
+from kdkit.runs.directory import read_config, read_settings
+from kdkit.runs.settings import (
+    DistillSettings,
+    PretrainSettings,
+    TeacherSettings,
+)
 from kdkit.settings import override
-from kdkit.tasks import TASKS
-from kdkit.tasks import get_task
+from kdkit.tasks import TASKS, get_task
 from kdkit.training.data_settings import CacheSettings
-from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.sentence_settings import SentenceSettings
+from kdkit.training.sentence_settings import PairSettings, SentenceSettings
 
 # Options that --config and --smoke decide already.
 ON_TASKS = (
@@ -62,16 +57,7 @@ NEEDED = (
 
 
 def validate_teacher(options, checks_fields: bool = False) -> None:
-    """Validates the options of `kdkit train-teacher`, and its tables.
-
-    Args:
-        options: the parsed options.
-        checks_fields: bool. Whether to check the fields of `--set` if nothing
-            else is wrong. Defaults to `False`.
-
-    Raises:
-        UsageError: with all mistakes.
-    """
+    """Validates the options of `kdkit train-teacher`, and its tables."""
     stand_in = functools.partial(_same, smoke.TEACHER)
     with _together(options, stand_in, checks_fields) as check:
         with check():
@@ -84,14 +70,7 @@ def validate_teacher(options, checks_fields: bool = False) -> None:
 
 
 def validate_pretraining(options, checks_fields: bool = False) -> None:
-    """Validates the options of `kdkit pretrain`, without reading files.
-
-    Args:
-        options, checks_fields: as for `validate_teacher`.
-
-    Raises:
-        UsageError: with all mistakes.
-    """
+    """Validates the options of `kdkit pretrain`, without reading files."""
     stand_in = functools.partial(_same, smoke.PRETRAINING)
     with _together(options, stand_in, checks_fields) as check:
         with check():
@@ -115,14 +94,7 @@ def validate_pretraining(options, checks_fields: bool = False) -> None:
 
 
 def validate_distillation(options, checks_fields: bool = False) -> None:
-    """Validates the options of `kdkit distill`, and its tables.
-
-    Args:
-        options, checks_fields: as for `validate_teacher`.
-
-    Raises:
-        UsageError: with all mistakes.
-    """
+    """Validates the options of `kdkit distill`, and its tables."""
     stand_in = functools.partial(_smoke_settings, options)
     is_new = not (options.config or options.smoke)
     with _together(options, stand_in, checks_fields) as check:
@@ -168,11 +140,7 @@ def reject_quantization(options):
 
 @contextlib.contextmanager
 def _together(options, stand_in, checks_fields):
-    """Collects mistakes and, if there are any, also mistakes in `--set`.
-
-    The settings of the run may not exist yet: `stand_in` returns settings with
-    the same fields, or `None`.
-    """
+    """Collects mistakes and, if there are any, also mistakes in `--set`."""
     problems = []
     try:
         with all_mistakes() as check:
@@ -232,15 +200,7 @@ SHORT = ("epochs", "batch_size", "learning_rate")
 
 
 def all_assignments(settings, options) -> list[str]:
-    """Returns the `dotted.field=value` texts of short flags and then `--set`.
-
-    Args:
-        settings: the settings of a run, whose stages the flags are for.
-        options: the parsed options.
-
-    Raises:
-        UsageError: if a flag matches several fields, with their names.
-    """
+    """The `dotted.field=value` texts of short flags and then `--set`."""
     return [*_short(settings, options), *options.set]
 
 
@@ -274,14 +234,7 @@ def _short(settings, options):
 
 
 def for_steps(options):
-    """Returns options whose short flags are settings of the steps on text.
-
-    Args:
-        options: the parsed options of a verb with `--model`.
-
-    Raises:
-        UsageError: for flags that match a field of each step.
-    """
+    """Returns options whose short flags are settings of the steps on text."""
     problems = [
         f"{flag} matches 4 fields of this run, one for each step. Expected "
         f"student.stages.0.{name}={getattr(options, name)}, or pretrained, "
@@ -308,11 +261,7 @@ def reject_beside(options, needed, *names):
 
 
 def reject_text_options(options) -> None:
-    """Rejects options for models on text.
-
-    Raises:
-        UsageError: with the flags.
-    """
+    """Rejects options for models on text."""
     names = names_in(DecoderOptions, *SENTENCES)
     given = given_flags(
         options,
@@ -326,11 +275,7 @@ def reject_text_options(options) -> None:
 
 
 def require_one_source(options) -> None:
-    """Rejects options that clash with --encoder.
-
-    Raises:
-        UsageError: with the flags that clash.
-    """
+    """Rejects options that clash with --encoder."""
     given = given_flags(
         options,
         ("teacher", "teacher_weights", "pretrained", "cache", "teacher_file"),
@@ -344,11 +289,7 @@ def require_one_source(options) -> None:
 
 
 def get_recipe(name):
-    """Returns a recipe.
-
-    Raises:
-        UsageError: if there is no recipe with this name.
-    """
+    """Returns a recipe."""
     if name is None:
         raise UsageError(
             "Missing: RECIPE (see kdkit list), or --config, the config.json of "
@@ -398,14 +339,7 @@ def _require(options, *names):
 
 
 def cache_settings(options) -> CacheSettings | None:
-    """Returns the settings of the teacher's cache, or `None`.
-
-    Args:
-        options: the parsed options of a verb with `--cache`.
-
-    Raises:
-        UsageError: for options of a cache without `--cache`.
-    """
+    """Returns the settings of the teacher's cache, or `None`."""
     if options.cache is not None:
         return CacheSettings(
             located(options.cache),
@@ -417,11 +351,7 @@ def cache_settings(options) -> CacheSettings | None:
 
 
 def shard_part(shard):
-    """Returns the part of `--shard`: i, from 0, and n; or `None`.
-
-    Raises:
-        UsageError: if the text is not a part.
-    """
+    """Returns the part of `--shard`: i, from 0, and n; or `None`."""
     from kdkit.training.cluster import part_of_launcher
 
     if shard is None:
@@ -477,11 +407,7 @@ def trains_encoder_decoder(options) -> bool:
 
 
 def sentence_settings(options) -> SentenceSettings | PairSettings:
-    """Returns the settings of the sentences, or of the pairs.
-
-    Raises:
-        UsageError: if both are named, or options for running text are passed.
-    """
+    """Returns the settings of the sentences, or of the pairs."""
     if (options.pairs is None) == (options.corpus is None):
         raise UsageError(
             "An encoder-decoder is pretrained on sentences, --corpus, and "
@@ -512,15 +438,7 @@ def sentence_settings(options) -> SentenceSettings | PairSettings:
 
 
 def require_same_sides(options, sides) -> None:
-    """Rejects a side of --pairs that is in another language in --corpus.
-
-    Args:
-        options: the parsed options of a verb that takes both.
-        sides: list of two strings, or `None`. The languages of --pairs.
-
-    Raises:
-        UsageError: with the file and both languages.
-    """
+    """Rejects a side of --pairs that is in another language in --corpus."""
     if not (options.corpus and sides):
         return
     known = dict(
@@ -543,29 +461,13 @@ VERBS = [
 
 
 def settings_of(kind, config):
-    """Returns the settings of a run in a file.
-
-    Args:
-        kind: `DistillSettings`, `PretrainSettings` or `TeacherSettings`.
-        config: string or path of the file, or of the run directory.
-
-    Raises:
-        UsageError: if another verb made the run, or as in `read_settings`.
-    """
+    """Returns the settings of a run in a file."""
     require_verb(config, kind.verb)
     return read_settings(config, kind)
 
 
 def require_verb(config, expected: str) -> None:
-    """Rejects the settings of another verb's run.
-
-    Args:
-        config: string or path, as for `settings_of`.
-        expected: string. The verb of the run.
-
-    Raises:
-        UsageError: with the verb that the settings belong to.
-    """
+    """Rejects the settings of another verb's run."""
     verb = read_config(config).get("verb", expected)
     if verb == expected:
         return
@@ -590,11 +492,7 @@ def is_on_text(config) -> bool:
 
 
 def pretrained_beside(config) -> str:
-    """Returns the place of the encoder that a distillation's run began with.
-
-    Args:
-        config: string or path of a teacher's run, as for `settings_of`.
-    """
+    """Returns the place of the encoder that a distillation's run began with."""
     path = pathlib.Path(config).resolve()
     run = path if path.is_dir() else path.parent
     return str(run.parent / "pretrained_run")

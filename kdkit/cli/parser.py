@@ -16,12 +16,9 @@ import re
 import tomllib
 import types
 import typing
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.errors import suggestion
+from kdkit.errors import UsageError, shortened, suggestion
 from kdkit.io.reading import read_json
 
 # Help pages: families of models, by the value of --model, and a recipe.
@@ -46,15 +43,7 @@ Model = typing.Annotated[str, MODEL]
 
 
 def option(help: str, default=None, **details):
-    """Declares an option, as the default of a dataclass' field.
-
-    Args:
-        help: string. `--help` shows its first sentence, `--help-all` shows all
-            of it.
-        default: any value. Defaults to `None`.
-        **details: fields of `Option` other than `name`, `help`, `kind` and
-            `group`.
-    """
+    """Declares an option, as the default of a dataclass' field."""
     metadata = {"help": help, **details}
     if isinstance(default, list):
         return dataclasses.field(
@@ -64,13 +53,7 @@ def option(help: str, default=None, **details):
 
 
 def changed(group: type, name: str, **changes):
-    """Declares a group's option again, with some details changed.
-
-    Args:
-        group: dataclass that has the option.
-        name: string. The field.
-        **changes: as in `option`.
-    """
+    """Declares a group's option again, with some details changed."""
     (field,) = (one for one in dataclasses.fields(group) if one.name == name)
     details = {"default": field.default, **field.metadata, **changes}
     return option(**details)
@@ -154,13 +137,7 @@ class Option:
         return marks[0] if marks[0] in (FILE, MODEL) else None
 
     def value(self, text: str, problems: list[str]):
-        """Converts a text to a value.
-
-        Args:
-            text: string.
-            problems: list of strings. A mistake is appended to it, and `None`
-                is returned.
-        """
+        """Converts a text to a value."""
         convert = self.kind
         if hasattr(convert, "__metadata__"):
             (mark,) = convert.__metadata__
@@ -183,14 +160,7 @@ class Option:
 
 
 def declared_options(kind: type) -> dict[str, Option]:
-    """Returns the options that a dataclass declares, by name.
-
-    Positional options come first, then the dataclass's own options, then those
-    of its groups.
-
-    Args:
-        kind: dataclass, whose fields with `option` are options.
-    """
+    """Returns the options that a dataclass declares, by name."""
     hints = typing.get_type_hints(kind, include_extras=True)
     groups = {}
     for group in kind.__mro__:
@@ -269,29 +239,14 @@ class Parser:
         self.options = declared_options(kind)
 
     def parse_args(self, words: Sequence[str]):
-        """Converts words to options.
-
-        Raises:
-            UsageError: with all mistakes.
-        """
+        """Converts words to options."""
         options, problems = self.parse(words)
         if problems:
             raise UsageError(self.joined(problems))
         return options
 
     def parse(self, words: Sequence[str]) -> tuple[object, list[str]]:
-        """Converts words to options, and returns all mistakes in the words.
-
-        Args:
-            words: sequence of strings, without the verb.
-
-        Returns:
-            A tuple of the dataclass, in which wrong options have their
-            defaults, and a list of texts.
-
-        Raises:
-            UsageError: if a file of settings cannot be read.
-        """
+        """Converts words to options, and returns all mistakes in the words."""
         problems = []
         given, positional = self._split(words, problems)
         for one in self.options.values():
@@ -403,10 +358,7 @@ class Parser:
         )
 
     def _parse_file(self, name, words):
-        """Converts a file of settings, and the words after it, to words.
-
-        The file's entries become options, and its tables become assignments.
-        """
+        """Converts a file of settings, and the words after it, to words."""
         at = list(words).index(name)
         before, after = list(words[:at]), list(words[at + 1 :])
         config = _read(pathlib.Path(name))
@@ -438,15 +390,7 @@ class Parser:
 
 
 def missing_places(parser: Parser, options) -> list[str]:
-    """Returns a text for each path in options that does not exist.
-
-    They are reported first, and together, so that no other error hides a
-    mistyped path.
-
-    Args:
-        parser: `Parser` of the options.
-        options: the parsed options.
-    """
+    """Returns a text for each path in options that does not exist."""
     problems = []
     for one in parser.options.values():
         given = getattr(options, one.name, None)
@@ -462,11 +406,7 @@ def missing_places(parser: Parser, options) -> list[str]:
 
 
 def is_path(model: str) -> bool:
-    """Returns whether a model's name is a path, and not a preset.
-
-    Args:
-        model: string. Handles such as `hf://USER/NAME` are not paths.
-    """
+    """Returns whether a model's name is a path, and not a preset."""
     path = pathlib.Path(model)
     # Names of presets may also have dots, such as qwen2.5_0.5b_en.
     is_file = path.suffix[1:].isalpha()
@@ -537,10 +477,7 @@ def _is_table(value):
 
 
 def _assignments(path, value) -> Iterator[str]:
-    """Yields the `dotted.field=value` texts for a TOML entry.
-
-    A table from numbers to numbers is one value: a layer map.
-    """
+    """Yields the `dotted.field=value` texts for a TOML entry."""
     is_map = isinstance(value, dict) and all(
         key.isdigit() and isinstance(entry, int) for key, entry in value.items()
     )

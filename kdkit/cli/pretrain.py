@@ -35,13 +35,15 @@ example:
 
 import dataclasses
 
-from kdkit.cli.groups import BenchmarkTextOptions
-from kdkit.cli.groups import CacheOptions
-from kdkit.cli.groups import CorpusOptions
-from kdkit.cli.groups import ForceOptions
-from kdkit.cli.groups import PretrainedModelOptions
-from kdkit.cli.groups import RunOptions
-from kdkit.cli.groups import SentenceOptions
+from kdkit.cli.groups import (
+    BenchmarkTextOptions,
+    CacheOptions,
+    CorpusOptions,
+    ForceOptions,
+    PretrainedModelOptions,
+    RunOptions,
+    SentenceOptions,
+)
 from kdkit.cli.options import validate_pretraining
 
 
@@ -65,8 +67,7 @@ validate = validate_pretraining
 
 def run(options):
     from kdkit import training
-    from kdkit.cli import next_steps
-    from kdkit.cli import resolving
+    from kdkit.cli import next_steps, resolving
     from kdkit.runs import first_checks
 
     settings = resolving.pretrain_settings(options)

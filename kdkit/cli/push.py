@@ -28,20 +28,18 @@ import tempfile
 
 from kdkit import export
 from kdkit.cli.groups import License
-from kdkit.cli.parser import Model
-from kdkit.cli.parser import option
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit.cli.parser import Model, option
+from kdkit.errors import RunError, UsageError, all_mistakes
 from kdkit.io.disk import writing
 from kdkit.io.files import write_text
 from kdkit.io.machine import byte_size
-from kdkit.io.reading import check_links
-from kdkit.io.reading import read_json
-from kdkit.models.places import HUGGING_FACE
-from kdkit.models.places import KAGGLE
-from kdkit.models.places import class_names_at
-from kdkit.models.places import config_file
+from kdkit.io.reading import check_links, read_json
+from kdkit.models.places import (
+    HUGGING_FACE,
+    KAGGLE,
+    class_names_at,
+    config_file,
+)
 
 NAME = r"[A-Za-z0-9][\w.-]{0,95}"
 PLACES = {
@@ -116,15 +114,7 @@ def run(options):
 
 
 def validate(options, checks_fields: bool = False) -> None:
-    """Raises one error for all options that do not fit together.
-
-    Args:
-        options: the parsed options of `kdkit push`.
-        checks_fields: bool. Not used: the verb has no fields of a recipe.
-
-    Raises:
-        UsageError: with all mistakes.
-    """
+    """Raises one error for all options that do not fit together."""
     del checks_fields
     with all_mistakes() as check:
         with check():
@@ -157,15 +147,7 @@ def _target(uri):
 
 
 def source_of_push(model: str) -> pathlib.Path:
-    """Returns the directory, or the exported file, that can be uploaded.
-
-    Args:
-        model: string. A run, a preset directory, a Hugging Face directory or
-            an exported file.
-
-    Raises:
-        UsageError: if there is no such model.
-    """
+    """Returns the directory, or the exported file, that can be uploaded."""
     path = pathlib.Path(model)
     if path.is_file() and export.exporter_of(path) is not None:
         return path
@@ -191,15 +173,9 @@ def source_of_push(model: str) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _staged(source, is_preset, options):
-    """Yields a copy of the directory, or of the file, with a model card.
-
-    keras-hub writes and removes a README.md in what it uploads.
-    """
+    """Yields a copy of the directory, or of the file, with a model card."""
     from kdkit.cli.models import locate
-    from kdkit.reporting.cards import CARD
-    from kdkit.reporting.cards import is_card
-    from kdkit.reporting.cards import license_in
-    from kdkit.reporting.cards import render_card
+    from kdkit.reporting.cards import CARD, is_card, license_in, render_card
     from kdkit.reporting.records import read_run
 
     with tempfile.TemporaryDirectory(prefix="kdkit-push-") as parent:

@@ -26,8 +26,7 @@ example:
 
 import dataclasses
 
-from kdkit.cli.parser import File
-from kdkit.cli.parser import option
+from kdkit.cli.parser import File, option
 
 
 @dataclasses.dataclass
@@ -77,19 +76,21 @@ def run(options):
 
     from kdkit.errors import UsageError
     from kdkit.io.files import write_text
-    from kdkit.reporting import group_by_seed
-    from kdkit.reporting import keep_records
-    from kdkit.reporting import markdown_overview
-    from kdkit.reporting import markdown_results
-    from kdkit.reporting import plot_learning_curves
-    from kdkit.reporting import plot_trade_off
-    from kdkit.reporting import print_report
-    from kdkit.reporting import read_records
-    from kdkit.reporting import read_run
-    from kdkit.reporting import replace_results
-    from kdkit.reporting import without_arms
-    from kdkit.reporting import write_comparison
-    from kdkit.reporting import write_report
+    from kdkit.reporting import (
+        group_by_seed,
+        keep_records,
+        markdown_overview,
+        markdown_results,
+        plot_learning_curves,
+        plot_trade_off,
+        print_report,
+        read_records,
+        read_run,
+        replace_results,
+        without_arms,
+        write_comparison,
+        write_report,
+    )
 
     all_records, directories, pages = [], [], []
     files = [place for place in options.runs if os.path.isfile(place)]

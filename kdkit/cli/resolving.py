@@ -4,47 +4,51 @@ import dataclasses
 from collections.abc import Sequence
 
 from kdkit import models
-from kdkit.cli.choosing import augmented_settings
-from kdkit.cli.choosing import corpus_settings
-from kdkit.cli.choosing import general_distillation
-from kdkit.cli.choosing import log_start
-from kdkit.cli.choosing import model_to_pretrain
-from kdkit.cli.choosing import pretrained_encoder
-from kdkit.cli.choosing import recipe_on_text
-from kdkit.cli.choosing import stages_corpus
-from kdkit.cli.choosing import student_settings
-from kdkit.cli.choosing import unlabeled_settings
-from kdkit.cli.choosing import wanted_stages
-from kdkit.cli.choosing import with_batches_that_fit
-from kdkit.cli.choosing import with_rows_that_fit
+from kdkit.cli.choosing import (
+    augmented_settings,
+    corpus_settings,
+    general_distillation,
+    log_start,
+    model_to_pretrain,
+    pretrained_encoder,
+    recipe_on_text,
+    stages_corpus,
+    student_settings,
+    unlabeled_settings,
+    wanted_stages,
+    with_batches_that_fit,
+    with_rows_that_fit,
+)
 from kdkit.cli.compiling import with_quick_compilation
-from kdkit.cli.options import absolute
-from kdkit.cli.options import all_assignments
-from kdkit.cli.options import cache_settings
-from kdkit.cli.options import get_recipe
-from kdkit.cli.options import sentence_settings
-from kdkit.cli.options import settings_of
-from kdkit.cli.options import trains_encoder_decoder
-from kdkit.cli.options import validate_distillation
-from kdkit.cli.options import validate_pretraining
-from kdkit.cli.options import validate_teacher
+from kdkit.cli.options import (
+    absolute,
+    all_assignments,
+    cache_settings,
+    get_recipe,
+    sentence_settings,
+    settings_of,
+    trains_encoder_decoder,
+    validate_distillation,
+    validate_pretraining,
+    validate_teacher,
+)
 from kdkit.cli.task_data import chosen_data
 from kdkit.cli.updates import with_enough_updates
 from kdkit.errors import UsageError
-from kdkit.recipes import fine_tuning
-from kdkit.recipes import pretraining
+from kdkit.recipes import fine_tuning, pretraining
 from kdkit.recipes.quantization import quantization_stage
 from kdkit.recipes.stages import same_number_of_updates
 from kdkit.runs import smoke
 from kdkit.runs.embedder_settings import EmbedderSettings
-from kdkit.runs.settings import FREE
-from kdkit.runs.settings import PRETRAINED
-from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import PretrainSettings
-from kdkit.runs.settings import TeacherSettings
+from kdkit.runs.settings import (
+    FREE,
+    PRETRAINED,
+    DistillSettings,
+    PretrainSettings,
+    TeacherSettings,
+)
 from kdkit.settings import override
-from kdkit.training.model_settings import UPDATE
-from kdkit.training.model_settings import ModelSettings
+from kdkit.training.model_settings import UPDATE, ModelSettings
 from kdkit.training.task_data import open_task
 
 
@@ -172,13 +176,7 @@ def _require_teacher_for_control(options, recipe, stages):
 
 
 def _split_control(settings, options, assignments):
-    """Splits the assignments to a control that follows the stages off.
-
-    Their list is `None` without such a control.
-
-    Raises:
-        UsageError: if `--control` or its settings do not fit the run.
-    """
+    """Splits the assignments to a control that follows the stages off."""
     _require_teacher_for_control(options, settings.recipe, settings.stages)
     of_control = [one for one in assignments if one.startswith("control.")]
     follows = settings.control == same_number_of_updates(settings.stages)
@@ -232,14 +230,7 @@ def pretrain_settings(options) -> PretrainSettings:
 
 
 def with_options(settings, options, assignments=None):
-    """Applies `--seed`, `--mixed-precision`, `--strategy` and `--set`.
-
-    Args:
-        settings: settings of a run.
-        options: the parsed options.
-        assignments: list of `dotted.field=value`. Defaults to `None`, those of
-            the options.
-    """
+    """Applies `--seed`, `--mixed-precision`, `--strategy` and `--set`."""
     if assignments is None:
         assignments = all_assignments(settings, options)
     if options.seed is not None:
@@ -268,12 +259,7 @@ def with_options(settings, options, assignments=None):
 
 
 def with_strategy(settings, strategy: str):
-    """Returns the settings of a run and its inner runs for several devices.
-
-    Args:
-        settings: settings of a run.
-        strategy: string.
-    """
+    """Returns the settings of a run and its inner runs for several devices."""
     changes = {"strategy": strategy, "jit_compile": False}
     for name in ("teacher", "pretrained", "general"):
         made = getattr(settings, name, None)
@@ -283,16 +269,7 @@ def with_strategy(settings, strategy: str):
 
 
 def reject_unused_sizes(settings, assignments: Sequence[str]) -> None:
-    """Rejects a batch size in a unit that the run does not use.
-
-    Args:
-        settings: the settings of a run.
-        assignments: sequence of `dotted.field=value`, as in `--set`.
-
-    Raises:
-        UsageError: for a number of examples if the run counts tokens, or a
-            number of tokens if it counts examples.
-    """
+    """Rejects a batch size in a unit that the run does not use."""
     of_tokens = getattr(settings, "reads_sentences", False)
     read, unread = "batch_size", "batch_tokens"
     if of_tokens:
@@ -308,19 +285,7 @@ def reject_unused_sizes(settings, assignments: Sequence[str]) -> None:
 
 
 def teachers_of_encoder(options, data, stages, corpus):
-    """Returns the runs that train a recipe's teachers from `--encoder`.
-
-    Args:
-        options: the parsed options of `kdkit distill`, with `encoder`.
-        data: `DataSettings` of the task.
-        stages: tuple of `Stage` that the run has.
-        corpus: `CorpusSettings` or `None`.
-
-    Returns:
-        Tuple of `TeacherSettings` and the run's pretrained encoder:
-        `PretrainSettings` if stages on the corpus need a head that the encoder
-        does not have, otherwise its place.
-    """
+    """Returns the runs that train a recipe's teachers from `--encoder`."""
     encoder = absolute(options.encoder)
     learned_from = any(
         stage.objectives for stage in stages if stage.data == "corpus"
@@ -343,11 +308,7 @@ def teachers_of_encoder(options, data, stages, corpus):
 
 
 def with_same_settings(settings):
-    """Returns settings whose teachers have the run's data, text and so on.
-
-    Args:
-        settings: `DistillSettings` that contain the teachers' settings.
-    """
+    """Returns settings whose teachers have the run's data, text and so on."""
     same = {
         "jit_compile": settings.jit_compile,
         "dtype_policy": settings.dtype_policy,

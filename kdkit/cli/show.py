@@ -29,8 +29,7 @@ def run(options):
     import json
 
     from kdkit.cli.options import get_recipe
-    from kdkit.cli.updates import LEAST_UPDATES
-    from kdkit.cli.updates import MOST_EPOCHS
+    from kdkit.cli.updates import LEAST_UPDATES, MOST_EPOCHS
     from kdkit.settings import to_dict
     from kdkit.tasks import get_task
     from kdkit.training.data_settings import counting_padding

@@ -31,38 +31,35 @@ import pathlib
 
 from rich.console import Console
 
-from kdkit.cli.groups import ONE_MACHINE
-from kdkit.cli.groups import TEXT
-from kdkit.cli.groups import BenchmarkTextOptions
-from kdkit.cli.groups import DistillationOptions
-from kdkit.cli.groups import ForceOptions
-from kdkit.cli.groups import RunOptions
-from kdkit.cli.groups import SentenceOptions
-from kdkit.cli.options import get_recipe
-from kdkit.cli.options import given_flags
+from kdkit.cli.groups import (
+    ONE_MACHINE,
+    TEXT,
+    BenchmarkTextOptions,
+    DistillationOptions,
+    ForceOptions,
+    RunOptions,
+    SentenceOptions,
+)
+from kdkit.cli.options import get_recipe, given_flags
 from kdkit.cli.parser import option
-from kdkit.cli.resolving import distill_settings
-from kdkit.cli.resolving import pretrain_settings
-from kdkit.cli.task_data import names_a_table
-from kdkit.cli.task_data import table_flags
+from kdkit.cli.resolving import distill_settings, pretrain_settings
+from kdkit.cli.task_data import names_a_table, table_flags
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.models import PRESETS
-from kdkit.recipes.ablations import SearchStep
-from kdkit.recipes.ablations import get_search
+from kdkit.recipes.ablations import SearchStep, get_search
 from kdkit.reporting import plot_values
 from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.tables import Column
-from kdkit.reporting.tables import Row
-from kdkit.reporting.tables import Table
+from kdkit.reporting.tables import Column, Row, Table
 from kdkit.runs.first_checks import require_sources
-from kdkit.runs.sweep import Axis
-from kdkit.runs.sweep import find_field
-from kdkit.runs.sweep import run_sweep
-from kdkit.runs.sweep import validate_axes
-from kdkit.runs.sweep import yardstick
-from kdkit.settings import override
-from kdkit.settings import parse_value
+from kdkit.runs.sweep import (
+    Axis,
+    find_field,
+    run_sweep,
+    validate_axes,
+    yardstick,
+)
+from kdkit.settings import override, parse_value
 
 
 @dataclasses.dataclass
@@ -117,14 +114,7 @@ FOR_TASKS = (
 
 
 def sweep(options) -> None:
-    """Runs the steps of a search. Each uses the best values of earlier steps.
-
-    Args:
-        options: the parsed options of `kdkit sweep`.
-
-    Raises:
-        UsageError: for the user's mistakes.
-    """
+    """Runs the steps of a search."""
     steps = _steps(options)
     for step in steps:
         settings, axes = _resolved(options, step, {})
@@ -291,14 +281,7 @@ def _steps(options):
 
 
 def split_values(text: str) -> list[str]:
-    """Splits a text at commas outside of brackets and quotes.
-
-    Args:
-        text: string. The values of an axis, as in `--over`.
-
-    >>> split_values('{"1": 2, "2": 4},uniform')
-    ['{"1": 2, "2": 4}', 'uniform']
-    """
+    """Splits a text at commas outside of brackets and quotes."""
     parts, depth, is_quoted = [""], 0, False
     for character in text:
         if character == '"':

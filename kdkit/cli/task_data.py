@@ -6,21 +6,13 @@ import logging
 import pathlib
 
 from kdkit.cli.groups import TableOptions
-from kdkit.cli.parser import given_flags
-from kdkit.cli.parser import names_in
+from kdkit.cli.parser import given_flags, names_in
 from kdkit.data import open_table
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, all_mistakes, shortened
 from kdkit.recipes.stages import EMBEDDING_DATA
-from kdkit.runs.directory import CONFIG
-from kdkit.runs.directory import read_config
+from kdkit.runs.directory import CONFIG, read_config
 from kdkit.settings import from_dict
-from kdkit.tasks import Task
-from kdkit.tasks import from_table
-from kdkit.tasks import from_toml
-from kdkit.tasks import get_task
-from kdkit.tasks import task_of_table
+from kdkit.tasks import Task, from_table, from_toml, get_task, task_of_table
 from kdkit.training.data_settings import DataSettings
 
 _log = logging.getLogger(__name__)
@@ -55,14 +47,7 @@ def names_data(options) -> bool:
 
 
 def validate_data(options) -> None:
-    """Validates the options about data, and reads the named tables.
-
-    Args:
-        options: the parsed options.
-
-    Raises:
-        UsageError: with all mistakes in options and tables.
-    """
+    """Validates the options about data, and reads the named tables."""
     if options.task is None and not names_a_table(options):
         return
     present = copy.copy(options)
@@ -149,14 +134,7 @@ def _require_columns(options):
 
 
 def chosen_task(options) -> Task:
-    """Returns the task that options name.
-
-    Args:
-        options: the parsed options, with a task or tables.
-
-    Raises:
-        UsageError: for an unknown task, and with all mistakes in tables.
-    """
+    """Returns the task that options name."""
     teachers = getattr(options, "teacher", None) or [None]
     teacher = teachers[0] if isinstance(teachers, list) else teachers
     if names_a_table(options):
@@ -174,16 +152,7 @@ def chosen_task(options) -> Task:
 
 
 def chosen_data(options) -> DataSettings:
-    """Returns the settings of the data that options name.
-
-    Without any, the data of the teacher's run are taken, which is logged.
-
-    Args:
-        options: the parsed options.
-
-    Raises:
-        UsageError: as `chosen_task` does.
-    """
+    """Returns the settings of the data that options name."""
     data_dir = options.data_dir
     if data_dir is not None and pathlib.Path(data_dir).exists():
         data_dir = str(pathlib.Path(data_dir).resolve())
@@ -233,11 +202,7 @@ def _task_data(config):
 
 
 def stage_data(config: dict) -> set[str]:
-    """Returns what the stages of a run learn from, such as "task" or "texts".
-
-    Args:
-        config: dict, as in a run's `config.json`.
-    """
+    """What the stages of a run learn from, such as "task" or "texts"."""
     stages = config.get("stages")
     return {
         stage["data"]
@@ -247,15 +212,7 @@ def stage_data(config: dict) -> set[str]:
 
 
 def measured_task(place, options) -> tuple[Task, str | None]:
-    """Returns the task to measure a model on, and its data directory.
-
-    Args:
-        place: `kdkit.cli.models.Place` of the model, whose run may name data.
-        options: the parsed options. Tables replace those of the run.
-
-    Raises:
-        UsageError: if there is no task, and as `chosen_task` does.
-    """
+    """Returns the task to measure a model on, and its data directory."""
     data = _task_data(place.config)
     table = None if data is None else data.table
     if names_a_table(options):

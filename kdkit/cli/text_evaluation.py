@@ -7,36 +7,23 @@ import sys
 import tempfile
 from collections.abc import Callable
 
-from kdkit import generation
-from kdkit import models
+from kdkit import generation, models
 from kdkit.cli.models import locate
-from kdkit.cli.options import FOR_OTHERS
-from kdkit.cli.options import given_flags
+from kdkit.cli.options import FOR_OTHERS, given_flags
 from kdkit.cli.task_data import table_flags
-from kdkit.cli.texts import beam_settings
-from kdkit.cli.texts import is_writer
-from kdkit.cli.texts import languages_of
-from kdkit.cli.texts import open_writer
-from kdkit.data import Masking
-from kdkit.data import open_packed
-from kdkit.data import pack
-from kdkit.data import pack_stream
+from kdkit.cli.texts import beam_settings, is_writer, languages_of, open_writer
+from kdkit.data import Masking, open_packed, pack, pack_stream
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.runs import inputs
-from kdkit.runs.directory import CONFIG
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.directory import read_config
+from kdkit.runs.directory import CONFIG, RunDirectory, read_config
 from kdkit.settings import from_dict
-from kdkit.tasks import generation_metrics
-from kdkit.tasks import generation_signatures
+from kdkit.tasks import generation_metrics, generation_signatures
 from kdkit.training import text_data
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.making import require_length
-from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.sentence_settings import SentenceSettings
-from kdkit.training.sources import SentenceSource
-from kdkit.training.sources import token_metrics
+from kdkit.training.sentence_settings import PairSettings, SentenceSettings
+from kdkit.training.sources import SentenceSource, token_metrics
 from kdkit.training.task_data import make_forward
 
 # Options for reading text, which a run's own text has settings for.
@@ -51,22 +38,7 @@ def is_about_text(options) -> bool:
 
 @contextlib.contextmanager
 def open_on_text(options):
-    """Opens a language model with the text that it is measured on.
-
-    An encoder is measured at masked tokens, a decoder at every next token.
-
-    Args:
-        options: the parsed options of `kdkit evaluate`. `corpus` defaults to
-            the held-out text of the model's run.
-
-    Yields:
-        A `Measurable` about `corpus`, the options for reading it, `examples`
-        (sequences of text) and, for an encoder, `masking`.
-
-    Raises:
-        UsageError: if a task is also named, the model has no trained head, or
-            a file is missing.
-    """
+    """Opens a language model with the text that it is measured on."""
     _reject_what_is_for_tasks(options)
     settings = {}
     if _verb(options.model) == "pretrain":
@@ -240,19 +212,7 @@ def is_about_sentences(options) -> bool:
 
 
 def open_on_sentences(options) -> Measurable:
-    """Opens an encoder-decoder with the text that it is measured on.
-
-    With pairs, the model writes a target for each source. Both this text and
-    the perplexity of the true target are measured.
-
-    Args:
-        options: the parsed options of `kdkit evaluate`. Without `pairs` and
-            `corpus`, the text is the held-out text of the model's run.
-
-    Raises:
-        UsageError: if an option or the model does not fit, or a file is missing
-            or malformed.
-    """
+    """Opens an encoder-decoder with the text that it is measured on."""
     foreign = [*given_flags(options, FOREIGN), *table_flags(options)]
     if foreign:
         raise UsageError(

@@ -2,8 +2,7 @@
 
 import dataclasses
 
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.cli.options import given_flags
 from kdkit.cli.task_data import table_flags
 from kdkit.cli.texts import text_of_run
@@ -32,19 +31,7 @@ class TextModel:
 
 
 def read_decoder(place, exporter, options) -> TextModel:
-    """Loads a decoder, with its run's held-out text.
-
-    Args:
-        place: `kdkit.cli.models.Place`.
-        exporter: `kdkit.export.Exporter`.
-        options: the parsed options of `kdkit export`.
-
-    Returns:
-        `TextModel`.
-
-    Raises:
-        UsageError: if the file needs a length and the model has none.
-    """
+    """Loads a decoder, with its run's held-out text."""
     loaded = models.load_language_model(place.path)
     model = loaded.model
     length = options.sequence_length
@@ -62,10 +49,7 @@ def read_decoder(place, exporter, options) -> TextModel:
 
 
 def read_encoder_decoder(place, exporter, options) -> TextModel:
-    """Loads an encoder-decoder, with its run's held-out pairs.
-
-    Args, Returns: as for `read_decoder`.
-    """
+    """Loads an encoder-decoder, with its run's held-out pairs."""
     del exporter
     loaded = models.load_language_model(place.path)
     text = text_of_run(place)

@@ -5,26 +5,27 @@ import dataclasses
 import pathlib
 
 from kdkit.cli.choosing import corpus_settings
-from kdkit.cli.options import absolute
-from kdkit.cli.options import for_steps
-from kdkit.cli.options import given_flags
-from kdkit.cli.options import located
-from kdkit.cli.options import require_same_sides
-from kdkit.cli.options import sentence_settings
-from kdkit.cli.options import settings_of
-from kdkit.cli.resolving import cache_settings
-from kdkit.cli.resolving import reject_unused_sizes
-from kdkit.cli.resolving import with_strategy
+from kdkit.cli.options import (
+    absolute,
+    for_steps,
+    given_flags,
+    located,
+    require_same_sides,
+    sentence_settings,
+    settings_of,
+)
+from kdkit.cli.resolving import (
+    cache_settings,
+    reject_unused_sizes,
+    with_strategy,
+)
 from kdkit.cli.task_data import table_flags
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
-from kdkit.runs import Pipeline
-from kdkit.runs import language_model_pipeline
-from kdkit.runs import smoke
+from kdkit.runs import Pipeline, language_model_pipeline, smoke
 from kdkit.runs.settings import PretrainSettings
 from kdkit.training.data_settings import CorpusSettings
-from kdkit.training.model_settings import ModelSettings
-from kdkit.training.model_settings import model_settings
+from kdkit.training.model_settings import ModelSettings, model_settings
 
 # Options for only these families.
 OF_GPT2 = ("task_text", "one_document", "detokenizer")
@@ -52,16 +53,7 @@ OF_TASKS = (
 
 
 def text_pipeline(recipe, options) -> Pipeline:
-    """Returns the runs that the options describe, with `--set` applied.
-
-    Args:
-        recipe: `kdkit.recipes.Recipe` with stages for the family of
-            `--model`.
-        options: the parsed options of `kdkit distill`.
-
-    Raises:
-        UsageError: if an option is missing, or is for another family.
-    """
+    """Returns the runs that the options describe, with `--set` applied."""
     _reject(recipe, options)
     run_dir = located(options.run_dir)
     recipe = recipe.for_families[options.model]
@@ -106,16 +98,7 @@ def text_pipeline(recipe, options) -> Pipeline:
 
 
 def repeated_pipeline(options) -> Pipeline:
-    """Returns the runs of a `config.json`, with `--seed` and `--set` applied.
-
-    Args:
-        options: the parsed options of `kdkit distill` or `kdkit doctor`, with
-            `config`.
-
-    Raises:
-        UsageError: for clashing options, and for settings that are unknown or
-            of a wrong type.
-    """
+    """The runs of a `config.json`, with `--seed` and `--set` applied."""
     given = given_flags(options, OVERRULED)
     if given:
         raise UsageError(
@@ -137,10 +120,7 @@ def repeated_pipeline(options) -> Pipeline:
 
 
 def _caches(options):
-    """The caches of the steps. Each step has another teacher.
-
-    Hidden spans cannot be cached, because they differ in every epoch.
-    """
+    """The caches of the steps. Each step has another teacher."""
     cache = cache_settings(options)
     if cache is None:
         return {}
@@ -202,11 +182,7 @@ def _decoder(place):
 
 
 def _with_settings(pipeline, options):
-    """Applies `--set`, `--seed`, `--mixed-precision` and `--strategy`.
-
-    Settings of the last run also apply to the other steps, unless `--set`
-    names the step.
-    """
+    """Applies `--set`, `--seed`, `--mixed-precision` and `--strategy`."""
     last = pipeline.settings
     reject_unused_sizes(last, options.set)
     if options.seed is not None:

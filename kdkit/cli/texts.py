@@ -10,26 +10,18 @@ import pathlib
 
 import keras
 
-from kdkit import export
-from kdkit import generation
-from kdkit import models
+from kdkit import export, generation, models
 from kdkit.cli.models import file_tokenizer
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
-from kdkit.io.reading import has_text
-from kdkit.io.reading import read_json
+from kdkit.io.reading import has_text, read_json
 from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import from_dict
-from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.sentence_settings import SentenceSettings
+from kdkit.training.sentence_settings import PairSettings, SentenceSettings
 
 
 def beam_settings(options) -> "generation.Beams":
-    """Returns the beam search of the options, by default that of `Beams`.
-
-    Raises:
-        UsageError: for a beam of 0 or a negative penalty.
-    """
+    """Returns the beam search of the options, by default that of `Beams`."""
     names = {"num_beams": "beam_size", "length_penalty": "length_penalty"}
     return generation.Beams(
         **{
@@ -68,10 +60,7 @@ class OpenedWriter:
 
     @property
     def room(self) -> int:
-        """The default number of tokens to read and to write.
-
-        Positions beyond those of training still have random embeddings.
-        """
+        """The default number of tokens to read and to write."""
         positions = (
             self.model.room
             if self.is_file
@@ -86,16 +75,7 @@ def is_writer(model: str) -> bool:
 
 
 def open_writer(place, options) -> OpenedWriter:
-    """Opens an encoder-decoder or its file.
-
-    Args:
-        place: `kdkit.cli.models.Place`.
-        options: the parsed options, with `tokenizer`.
-
-    Raises:
-        UsageError: if a file's tokenizer is unknown, or `tokenizer` is set for
-            a model.
-    """
+    """Opens an encoder-decoder or its file."""
     text = text_of_run(place)
     if export.exporter_of(place.path) is not None:
         file = export.open_file(place.path, kind="encoder_decoder")
@@ -129,11 +109,7 @@ def text_of_run(place) -> SentenceSettings | PairSettings | None:
 
 
 def languages_of(options, opened) -> tuple[str | None, str | None]:
-    """Returns the languages of source and target: the user's or the model's.
-
-    Raises:
-        UsageError: if they are not two, or unknown.
-    """
+    """Returns the languages of source and target: the user's or the model's."""
     if options.languages is not None:
         if len(options.languages) != 2:
             raise UsageError(
@@ -170,11 +146,7 @@ class BegunTexts:
         self._num_bytes = 0
 
     def lines(self) -> list[str]:
-        """Returns the complete lines of an earlier call.
-
-        Raises:
-            UsageError: if they were made from other inputs, or are damaged.
-        """
+        """Returns the complete lines of an earlier call."""
         if not (self.partial.is_file() and self.note.is_file()):
             return []
         made_from, _, written = _noted(self.note)
@@ -206,11 +178,7 @@ class BegunTexts:
 
     @contextlib.contextmanager
     def going_on(self, lines: list[str]):
-        """Yields a function that appends lines and flushes them to the disk.
-
-        Args:
-            lines: list of strings. The lines saved so far.
-        """
+        """Yields a function that appends lines and flushes them to the disk."""
         kept = text_of(lines).encode()
         self._content.update(kept)
         self._num_bytes = len(kept)
@@ -232,11 +200,7 @@ class BegunTexts:
             yield add
 
     def write_note(self, **more: str) -> None:
-        """Writes the note: the inputs of the texts and the number of bytes.
-
-        Args:
-            more: further fields, such as the second file that the end writes.
-        """
+        """Writes the note: the inputs of the texts and the number of bytes."""
         written = {
             "bytes": self._num_bytes,
             "sha256": self._content.hexdigest(),
@@ -245,15 +209,7 @@ class BegunTexts:
         write_text(self.note, json.dumps(noted))
 
     def are_done(self, sources: list[str], input_digest: str | None) -> bool:
-        """Returns whether a stopped call had written its final files.
-
-        The temporary files are useless then. Files with the same names and
-        other contents are not final files.
-
-        Args:
-            sources: list of strings. The lines of the input.
-            input_digest: string. The checksum of the input.
-        """
+        """Returns whether a stopped call had written its final files."""
         if not self.partial.exists():  # no text is lost with the note
             return True
         if not self.note.exists():

@@ -13,12 +13,9 @@ example:
 
 import dataclasses
 
-from kdkit.cli.groups import ForceOptions
-from kdkit.cli.groups import RunOptions
-from kdkit.cli.groups import TaskOptions
+from kdkit.cli.groups import ForceOptions, RunOptions, TaskOptions
 from kdkit.cli.options import validate_teacher
-from kdkit.cli.parser import Model
-from kdkit.cli.parser import option
+from kdkit.cli.parser import Model, option
 
 
 @dataclasses.dataclass
@@ -35,9 +32,8 @@ validate = validate_teacher
 
 def run(options):
     from kdkit import training
-    from kdkit.cli import next_steps
+    from kdkit.cli import next_steps, resolving
     from kdkit.cli import options as configs
-    from kdkit.cli import resolving
     from kdkit.runs import first_checks
 
     settings = resolving.teacher_settings(options)

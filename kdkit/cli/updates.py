@@ -15,16 +15,7 @@ LEAST_UPDATES, MOST_EPOCHS = 1000, 50
 
 
 def with_enough_updates(settings):
-    """Returns settings whose stages on a small table have more epochs.
-
-    A stage on a task has at least `LEAST_UPDATES` updates, but no more than
-    `MOST_EPOCHS` epochs for their sake. Stages do not change for tables whose
-    examples cannot be counted quickly, and for augmented or unlabelled
-    examples.
-
-    Args:
-        settings: `TeacherSettings` or `DistillSettings`.
-    """
+    """Returns settings whose stages on a small table have more epochs."""
     changes = {}
     teacher = getattr(settings, "teacher", None)
     if isinstance(teacher, TeacherSettings):
@@ -51,11 +42,7 @@ def _epochs(stage, num_rows):
 
 
 def count_rows(settings) -> int | None:
-    """Returns about how many training examples there are, `None` if unknown.
-
-    Args:
-        settings: the settings of the data.
-    """
+    """Returns about how many training examples there are, `None` if unknown."""
     if isinstance(
         settings, TextsSettings | TranslationsSettings | CandidatesSettings
     ):

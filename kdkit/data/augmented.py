@@ -9,22 +9,18 @@ import pathlib
 
 import numpy as np
 
-from kdkit.data.encoding import EncodedExamples
-from kdkit.data.encoding import encoded_steps
-from kdkit.data.examples import Examples
-from kdkit.data.examples import find_columns
-from kdkit.data.examples import raise_problems
-from kdkit.data.unlabeled import normalized
-from kdkit.data.unlabeled import normalized_rows
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.io.files import digest
-from kdkit.io.files import fits_own_digest
-from kdkit.io.files import staged
-from kdkit.io.files import with_own_digest
-from kdkit.io.files import write_text
-from kdkit.io.reading import numbered_lines
-from kdkit.io.reading import read_json
+from kdkit.data.encoding import EncodedExamples, encoded_steps
+from kdkit.data.examples import Examples, find_columns, raise_problems
+from kdkit.data.unlabeled import normalized, normalized_rows
+from kdkit.errors import UsageError, shortened
+from kdkit.io.files import (
+    digest,
+    fits_own_digest,
+    staged,
+    with_own_digest,
+    write_text,
+)
+from kdkit.io.reading import numbered_lines, read_json
 
 INDEX = "index.json"
 COLUMNS = {

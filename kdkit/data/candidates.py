@@ -6,11 +6,8 @@ import re
 from collections.abc import Iterable
 
 from kdkit.data.examples import raise_problems
-from kdkit.data.tables import BREAKS
-from kdkit.data.tables import open_table
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
-from kdkit.errors import shortened
+from kdkit.data.tables import BREAKS, open_table
+from kdkit.errors import UsageError, all_mistakes, shortened
 from kdkit.io.reading import has_text
 
 QUERY, POSITIVE, NEGATIVES = "query", "positive", "negatives"

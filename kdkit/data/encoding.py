@@ -9,8 +9,7 @@ from typing import ClassVar
 import keras_hub
 import numpy as np
 
-from kdkit.backends import tf
-from kdkit.backends import tf_text
+from kdkit.backends import tf, tf_text
 from kdkit.data.examples import Examples
 from kdkit.data.stream import CacheableDataset
 from kdkit.errors import UsageError
@@ -205,17 +204,7 @@ def encode(
 
 
 def encoded_steps(rows: Iterable, num_texts, tokenizer, sequence_length):
-    """Encodes examples in steps, with the format of `encode`.
-
-    Args:
-        rows: iterable of tuples of strings.
-        num_texts: int. Strings per tuple.
-        tokenizer, sequence_length: as in `encode`.
-
-    Yields:
-        Dict of arrays: `token_ids` and `segment_ids` of a step's examples,
-        joined; `lengths` and `truncated` with one entry per example.
-    """
+    """Encodes examples in steps, with the format of `encode`."""
     encode_rows = row_encoder(tokenizer, sequence_length, num_texts)
     rows = iter(rows)
     while some := list(itertools.islice(rows, ROWS_PER_STEP)):
@@ -226,19 +215,7 @@ def encoded_steps(rows: Iterable, num_texts, tokenizer, sequence_length):
 
 @functools.lru_cache(maxsize=4)
 def row_encoder(tokenizer, sequence_length: int, num_texts: int):
-    """Returns a traced function that encodes columns of text.
-
-    It takes `num_texts` string tensors of shape `(num_rows,)` and returns a
-    dict of tensors, as a step of `encoded_steps`. The splits of a task share
-    one function.
-
-    Args:
-        tokenizer, sequence_length: as in `encode`.
-        num_texts: int. Texts per example.
-
-    Raises:
-        UsageError: (a `ValueError`) if no token is left for texts.
-    """
+    """Returns a traced function that encodes columns of text."""
     if tokenizer.start_token_id is None:
         return _plain_row_encoder(tokenizer, sequence_length)
     family = family_of(tokenizer)
@@ -344,11 +321,7 @@ def make_tokenize(tokenizer):
 
 @functools.lru_cache(maxsize=4)
 def traced_tokenizer(tokenizer):
-    """Returns the tokenizer as one graph, from texts to ragged token ids.
-
-    The graph is traced once per tokenizer, because tracing takes seconds, and
-    so would converting keras-hub's layers, which are graphs already.
-    """
+    """Returns the tokenizer as one graph, from texts to ragged token ids."""
     return tf.function(
         lambda texts: tokenizer(texts),
         input_signature=[tf.TensorSpec((None,), "string")],
@@ -453,26 +426,12 @@ class EncodedTokens(EncodedExamples):
 
 
 def was_read(labels: np.ndarray) -> np.ndarray:
-    """Returns which labels belong to words that were not truncated.
-
-    Args:
-        labels: int array, as in `EncodedTokens.targets`.
-
-    >>> was_read(np.array([2, CUT_OFF - 2, UNKNOWN])).tolist()
-    [True, False, True]
-    """
+    """Returns which labels belong to words that were not truncated."""
     return labels >= UNKNOWN
 
 
 def as_given(labels: np.ndarray) -> np.ndarray:
-    """Returns the original labels, also for truncated words.
-
-    Args:
-        labels: int array, as in `EncodedTokens.targets`.
-
-    >>> as_given(np.array([2, CUT_OFF - 2, CUT_OFF - UNKNOWN])).tolist()
-    [2, 2, -2]
-    """
+    """Returns the original labels, also for truncated words."""
     return np.where(was_read(labels), labels, CUT_OFF - labels)
 
 

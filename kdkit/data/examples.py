@@ -6,13 +6,11 @@ import dataclasses
 import math
 import pathlib
 import re
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, shortened
 from kdkit.io.reading import numbered_lines
 
 
@@ -67,26 +65,7 @@ LARGEST = float(np.finfo("float32").max)
 
 
 def label_parser(words, separator=None):
-    """Returns a function from the text of a label to its number.
-
-    Args:
-        words: tuple of the known words in the order of the class numbers, or
-            `None` if labels are scores.
-        separator: string or `None`. The separator of the words in a label, for
-            labels with any number of words (also none). Defaults to `None`,
-            exactly one word.
-
-    Returns:
-        A callable from a text to a float, an int or, with a separator, an int32
-        array of zeros and ones. It raises `UsageError` for other texts.
-
-    >>> label_parser(("bad", "good"))("good")
-    1
-    >>> label_parser(("0", "1"))("1.0")
-    1
-    >>> label_parser(("joy", "fear", "anger"), ",")("anger, joy")
-    array([1, 0, 1], dtype=int32)
-    """
+    """Returns a function from the text of a label to its number."""
     if words is None:
         return _parse_score
     numbers = {label_value(word): number for number, word in enumerate(words)}
@@ -113,14 +92,7 @@ def label_parser(words, separator=None):
 
 
 def label_value(word: str) -> str | float:
-    """Returns the number in a label, or its word, to compare two spellings.
-
-    Args:
-        word: string. The text of a label.
-
-    >>> label_value("1.0") == label_value("1")
-    True
-    """
+    """Returns the number in a label, or its word, to compare two spellings."""
     try:
         value = float(word)
     except ValueError:
@@ -130,17 +102,7 @@ def label_value(word: str) -> str | float:
 
 
 def read_label_words(path, least: int = 1) -> tuple[str, ...]:
-    """Reads the words of a label set, one per line.
-
-    Args:
-        path: path of the file.
-        least: int. The smallest number of labels. Defaults to 1.
-
-    Raises:
-        UsageError: if the file is missing, not UTF-8 or empty, has a word twice
-            or fewer words than `least`; with the line's number if a line has
-            more than a label.
-    """
+    """Reads the words of a label set, one per line."""
     path = pathlib.Path(path)
     lines = [
         (number, line.strip())
@@ -174,18 +136,7 @@ def read_label_words(path, least: int = 1) -> tuple[str, ...]:
 
 
 def fix_of_label_set(text: str, words, separator=None) -> str | None:
-    """Returns the fix for a label set with more than a label on a line.
-
-    Args:
-        text: string. The text of an unknown label.
-        words, separator: as in `label_parser`.
-
-    Returns:
-        Two sentences; `None` if no line of the label set contains the label.
-
-    >>> fix_of_label_set("good", ("bad 12", "good 30"))
-    "The label set has the line 'good 30'. If its label is 'good', remove ..."
-    """
+    """Returns the fix for a label set with more than a label on a line."""
     labels = {label.strip() for label in text.split(separator or "\n")} - {""}
     for word in words or ():
         parts = {part.strip("\"'") for part in BETWEEN.split(word)}
@@ -220,13 +171,7 @@ def raise_problems(
     problems: list[str],
     fix: str = "Fix or remove these lines, or download the file again.",
 ) -> None:
-    """Raises a `UsageError` with the problems in a file's lines.
-
-    Args:
-        path: path of the file.
-        problems: list of strings, each beginning with its line's number.
-        fix: string. The fix. Defaults to one for any file.
-    """
+    """Raises a `UsageError` with the problems in a file's lines."""
     if not problems:
         return
     lines = [
@@ -241,16 +186,7 @@ def raise_problems(
 
 
 def find_columns(path, headings: list[str], wanted) -> tuple[int, ...]:
-    """Returns the columns of the wanted headings in a table's first line.
-
-    Args:
-        path: path of the file, for the error.
-        headings: list of strings.
-        wanted: sequence of strings.
-
-    Raises:
-        UsageError: with all missing headings, and the separator of a CSV file.
-    """
+    """Returns the columns of the wanted headings in a table's first line."""
     missing = [heading for heading in wanted if heading not in headings]
     if missing:
         raise UsageError(
@@ -265,14 +201,7 @@ def find_columns(path, headings: list[str], wanted) -> tuple[int, ...]:
 def without_blank_end(
     lines: Iterable[tuple[int, str]],
 ) -> Iterator[tuple[int, str]]:
-    """Skips the blank lines at the end of a file, at most 1,000.
-
-    Args:
-        lines: iterable of numbers and lines, as `numbered_lines` yields them.
-
-    >>> list(without_blank_end([(1, ""), (2, "a"), (3, ""), (4, " ")]))
-    [(1, ''), (2, 'a')]
-    """
+    """Skips the blank lines at the end of a file, at most 1,000."""
     blank = []
     for number, line in lines:
         blank.append((number, line))
@@ -282,18 +211,7 @@ def without_blank_end(
 
 
 def read_lines(path, what: str) -> list[str]:
-    """Returns the lines of a UTF-8 file without their line ends.
-
-    Blank lines at the end of the file are skipped.
-
-    Args:
-        path: `pathlib.Path`.
-        what: string. The expected content, for the error.
-
-    Raises:
-        UsageError: if the file is missing, empty or not UTF-8, or a line has
-            more than 16 MiB.
-    """
+    """Returns the lines of a UTF-8 file without their line ends."""
     lines = [line for _, line in without_blank_end(numbered_lines(path, what))]
     if not any(line.strip() for line in lines):
         raise UsageError(f"{path} is empty. Expected {what}.")
@@ -303,14 +221,7 @@ def read_lines(path, what: str) -> list[str]:
 def raise_missing(
     missing: Iterable, expected: Iterable, data_dir, hint: str = ""
 ) -> None:
-    """Raises a `UsageError` with all missing files and their layout.
-
-    Args:
-        missing: iterable of missing paths. Nothing is raised if it is empty.
-        expected: iterable of the layout's paths in the data directory.
-        data_dir: path of the data directory.
-        hint: string. A guess of what the user meant.
-    """
+    """Raises a `UsageError` with all missing files and their layout."""
     missing, expected = list(missing), list(expected)
     if not missing:
         return
@@ -357,17 +268,7 @@ TABLE_SHARE = 0.9  # least share of lines with the same number of columns
 
 
 def is_csv_quoted(cell: str) -> bool:
-    '''Returns whether a CSV writer quoted a cell because it contains quotes.
-
-    Such a cell begins and ends with a quote, and all quotes inside are doubled.
-    In plain text, quotes inside quoted speech are single.
-
-    Args:
-        cell: string.
-
-    >>> is_csv_quoted('"he said ""no"""'), is_csv_quoted('"no ," he said "')
-    (True, False)
-    '''
+    """Returns whether a CSV writer quoted a cell because it contains quotes."""
     inside = cell[1:-1]
     return (
         len(cell) > 3
@@ -378,14 +279,7 @@ def is_csv_quoted(cell: str) -> bool:
 
 
 def breaks_in_quotes(cells: Iterable[str]) -> bool:
-    """Returns whether a quoted cell contains a tab or a line break.
-
-    After splitting at tabs and line breaks, a part of such a cell has only the
-    opening or only the closing quote.
-
-    Args:
-        cells: iterable of strings, a line that was split at tabs.
-    """
+    """Returns whether a quoted cell contains a tab or a line break."""
     return any(
         cell.count('"') % 2 and (cell[0] == '"' or cell[-1] == '"')
         for cell in map(str.strip, cells)
@@ -393,20 +287,7 @@ def breaks_in_quotes(cells: Iterable[str]) -> bool:
 
 
 def csv_separator(lines: Iterable[str]) -> str | None:
-    """Returns the separator of a CSV file's columns, `None` for plain text.
-
-    In a CSV file, nearly all lines have the same number of columns, at least
-    two. In addition, the first line has a single word in each column, as
-    headings do, or another line has a cell that a CSV writer quoted.
-
-    Args:
-        lines: iterable of strings: the first lines of a file.
-
-    >>> csv_separator(["text,label", '"Fine, thanks",1', "Dull,0"])
-    ','
-    >>> csv_separator(["Fine, thanks", "Dull, they said"]) is None
-    True
-    """
+    """Returns the separator of a CSV file's columns, `None` for plain text."""
     lines = list(lines)
     for separator in (",", ";"):
         rows = [_cells(line, separator) for line in lines]
@@ -428,14 +309,7 @@ def csv_separator(lines: Iterable[str]) -> str | None:
 
 
 def is_header(cells: list[str]) -> bool:
-    """Returns whether cells may be headings: different words, no numbers.
-
-    Args:
-        cells: list of strings.
-
-    >>> is_header(["review_text", "label"]), is_header(["A fine film", "1"])
-    (True, False)
-    """
+    """Returns whether cells may be headings: different words, no numbers."""
     return len(set(cells)) == len(cells) and all(
         cell.replace("-", "_").isidentifier() for cell in cells
     )
@@ -444,16 +318,7 @@ def is_header(cells: list[str]) -> bool:
 def separator_of_header(
     heading: str, wanted: Iterable[str]
 ) -> tuple[str, bool] | None:
-    """Returns the separator and the quoting in a CSV file's header.
-
-    Args:
-        heading: string. The first line of a table.
-        wanted: iterable of strings. The headings missing between tabs.
-
-    Returns:
-        The separator and whether headings are quoted, or `None` if no
-        separator gives the wanted headings.
-    """
+    """Returns the separator and the quoting in a CSV file's header."""
     wanted = set(wanted)
     for separator in SEPARATORS:
         cells = {cell.strip() for cell in _cells(heading, separator)}

@@ -11,18 +11,15 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from kdkit.data.examples import Examples
-from kdkit.data.examples import label_parser
-from kdkit.data.examples import label_value
-from kdkit.data.examples import raise_problems
-from kdkit.data.tables import DATASET_STATE
-from kdkit.data.tables import Row
-from kdkit.data.tables import open_table
-from kdkit.data.unlabeled import PUNCTUATION
-from kdkit.data.unlabeled import normalized
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
-from kdkit.errors import shortened
+from kdkit.data.examples import (
+    Examples,
+    label_parser,
+    label_value,
+    raise_problems,
+)
+from kdkit.data.tables import DATASET_STATE, Row, open_table
+from kdkit.data.unlabeled import PUNCTUATION, normalized
+from kdkit.errors import UsageError, all_mistakes, shortened
 
 DEV_SHARE = 0.1
 MOST_NUMBERS = 20  # different numbers in a label column without --regression
@@ -358,11 +355,7 @@ class LabeledTable:
 
 
 def set_aside_in_words(path) -> str:
-    """Returns what dev is without a table of its own.
-
-    >>> set_aside_in_words("/data/reviews.csv")
-    '10 % of reviews.csv set aside'
-    """
+    """Returns what dev is without a table of its own."""
     return f"{100 * DEV_SHARE:g} % of {pathlib.PurePath(path).name} set aside"
 
 
@@ -403,10 +396,7 @@ def _require_listed(path, words, listed):
 
 
 def _as_names(path, words, names, is_listed):
-    """Labels in the order of a teacher's names, and other names or `None`.
-
-    Listed labels stay in their order.
-    """
+    """Labels in the order of a teacher's names, and other names or `None`."""
     for same in (label_value, _plain):
         found = {same(word): word for word in words}
         theirs = {same(name): name for name in names}
@@ -446,10 +436,7 @@ def _state_of(path):
 
 @functools.lru_cache(maxsize=3)
 def _file_rows(path, state, columns, may_lack_label) -> tuple[list[Row], bool]:
-    """The rows of a file, and whether they have labels.
-
-    A run reads a file several times, and `state` changes with the file.
-    """
+    """The rows of a file, and whether they have labels."""
     table = open_table(path, columns, finds_quotes=True)
     has_labels = not may_lack_label or columns[-1] in table.headings
     if not has_labels:
@@ -480,20 +467,7 @@ def release_rows() -> None:
 
 
 def dev_rows(examples: Examples) -> np.ndarray:
-    """Returns the rows to set aside for dev: about a tenth of each label.
-
-    The choice depends on the texts and labels alone, not on their order or a
-    seed. Examples whose texts differ only in case, spaces and punctuation, and
-    pairs in the other order, stay on the same side. Of scores, one example of
-    each ten neighbours is chosen.
-
-    Args:
-        examples: `Examples` with labels.
-
-    Returns:
-        int array of row numbers in increasing order; empty if no label has two
-        different texts.
-    """
+    """Returns the rows to set aside for dev: about a tenth of each label."""
     groups = collections.defaultdict(list)
     for number, row in enumerate(zip(*examples.texts, strict=True)):
         groups[_without_punctuation(row)].append(number)

@@ -181,11 +181,7 @@ class Masker:
         )
 
     def _budgets(self, token_ids, seed):
-        """The number of predictions in each sequence, of shape `(rows, 1)`.
-
-        The batch's number is divided equally, and randomly chosen sequences
-        have one more.
-        """
+        """The number of predictions in each sequence, of shape `(rows, 1)`."""
         num_rows = tf.shape(token_ids)[0]
         size = tf.cast(tf.size(token_ids), "float64")
         total = tf.cast(tf.math.ceil(self.masking.share * size), "int32")
@@ -198,13 +194,7 @@ class Masker:
 
 
 def traced_masker(masker, sequence_length: int | None = None):
-    """Returns a masker as one graph, which is ten times as fast.
-
-    Args:
-        masker: `Masker` or `SpanMasker`.
-        sequence_length: int or `None`. Tokens of each sequence; `None` if
-            batches differ. Defaults to `None`.
-    """
+    """Returns a masker as one graph, which is ten times as fast."""
     return tf.function(
         lambda token_ids, seed: masker(token_ids, seed),
         input_signature=(
@@ -216,17 +206,7 @@ def traced_masker(masker, sequence_length: int | None = None):
 
 
 def special_tokens(tokenizer) -> np.ndarray:
-    """Returns which tokens of a vocabulary are special.
-
-    These are the tokens that never represent text, and the unknown token, which
-    is useless to predict.
-
-    Args:
-        tokenizer: as `Masker` takes it.
-
-    Returns:
-        Bool array of shape `(vocabulary_size,)`.
-    """
+    """Returns which tokens of a vocabulary are special."""
     unknown = {*UNKNOWN, getattr(tokenizer, "oov_token", None)}
     proto = getattr(tokenizer, "proto", None)
     if proto is not None:  # SentencePiece: the unknown token may have any name
@@ -241,18 +221,7 @@ def special_tokens(tokenizer) -> np.ndarray:
 
 
 def hide(token_ids, masking, mask_token_id, ordinary, choice_seed, token_seed):
-    """Returns the replacements for the tokens to predict.
-
-    Args:
-        token_ids: int tensor of any shape.
-        masking: `Masking` or `SpanMasking`.
-        mask_token_id: int.
-        ordinary: `int32` tensor of shape `(num_ordinary,)`. The candidates for
-            random tokens.
-        choice_seed: int tensor of shape `(2,)`. The seed that chooses between
-            mask, random token and original token.
-        token_seed: int tensor of shape `(2,)`. The seed for the random tokens.
-    """
+    """Returns the replacements for the tokens to predict."""
     draw = tf.random.stateless_uniform(tf.shape(token_ids), choice_seed)
     which = tf.random.stateless_uniform(
         tf.shape(token_ids),

@@ -6,13 +6,9 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from kdkit.data.encoding import EncodedExamples
-from kdkit.data.encoding import tokenize
-from kdkit.data.examples import raise_missing
-from kdkit.data.examples import raise_problems
-from kdkit.data.examples import read_lines
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.data.encoding import EncodedExamples, tokenize
+from kdkit.data.examples import raise_missing, raise_problems, read_lines
+from kdkit.errors import UsageError, shortened
 from kdkit.io.reading import parse_json
 from kdkit.models.families import family_of
 

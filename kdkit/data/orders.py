@@ -5,8 +5,7 @@ An order is a pure function of seed and epoch. `BatchStream` takes `Buckets`,
 """
 
 import dataclasses
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 

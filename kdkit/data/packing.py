@@ -11,17 +11,17 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from kdkit.backends import tf
 from kdkit.data.encoding import traced_tokenizer
-from kdkit.data.masking import Masker
-from kdkit.data.masking import traced_masker
-from kdkit.data.stream import CacheableDataset
-from kdkit.data.stream import SequenceDataset
+from kdkit.data.masking import Masker, traced_masker
+from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
-from kdkit.io.files import digest
-from kdkit.io.files import fits_own_digest
-from kdkit.io.files import staged
-from kdkit.io.files import with_own_digest
-from kdkit.io.files import write_text
+from kdkit.io.files import (
+    digest,
+    fits_own_digest,
+    staged,
+    with_own_digest,
+    write_text,
+)
 from kdkit.io.reading import read_json
 
 TEXTS_PER_STEP = 256  # tokenized together

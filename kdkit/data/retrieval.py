@@ -5,17 +5,15 @@ import itertools
 import pathlib
 from collections.abc import Iterator
 
-from kdkit.data.examples import MAX_PROBLEMS
-from kdkit.data.examples import label_parser
-from kdkit.data.examples import raise_problems
-from kdkit.data.examples import without_blank_end
-from kdkit.data.tables import Row
-from kdkit.data.tables import open_table
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
-from kdkit.errors import shortened
-from kdkit.io.reading import has_text
-from kdkit.io.reading import numbered_lines
+from kdkit.data.examples import (
+    MAX_PROBLEMS,
+    label_parser,
+    raise_problems,
+    without_blank_end,
+)
+from kdkit.data.tables import Row, open_table
+from kdkit.errors import UsageError, all_mistakes, shortened
+from kdkit.io.reading import has_text, numbered_lines
 
 # Headings by their meaning; the first are those of BEIR's files.
 IDS = ("_id", "id")

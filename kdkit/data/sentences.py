@@ -3,17 +3,14 @@
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from kdkit.backends import tf
 from kdkit.data.encoding import make_tokenize
-from kdkit.data.masking import SpanMasker
-from kdkit.data.masking import traced_masker
-from kdkit.data.stream import CacheableDataset
-from kdkit.data.stream import SequenceDataset
+from kdkit.data.masking import SpanMasker, traced_masker
+from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
 
 NUM_SPECIAL = 2  # the language token before a sentence, the end after it

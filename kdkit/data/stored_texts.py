@@ -11,23 +11,22 @@ import hashlib
 import itertools
 import json
 import pathlib
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from kdkit.data.encoding import EncodedExamples
-from kdkit.data.encoding import encoded_steps
+from kdkit.data.encoding import EncodedExamples, encoded_steps
 from kdkit.data.unlabeled import normalized
 from kdkit.errors import UsageError
 from kdkit.io.disk import writing
-from kdkit.io.files import digest
-from kdkit.io.files import fits_own_digest
-from kdkit.io.files import staged
-from kdkit.io.files import with_own_digest
-from kdkit.io.files import write_text
-from kdkit.io.reading import has_text
-from kdkit.io.reading import read_json
+from kdkit.io.files import (
+    digest,
+    fits_own_digest,
+    staged,
+    with_own_digest,
+    write_text,
+)
+from kdkit.io.reading import has_text, read_json
 
 INDEX = "index.json"
 COLUMNS = {"token_ids": "int32", "lengths": "int32", "hashes": "uint64"}
@@ -36,11 +35,7 @@ NUMBERS = ("num_truncated", *COUNTS)
 
 
 def text_hash(text: str) -> int:
-    """Returns 64 bits that identify a text. Letter case and spaces are ignored.
-
-    >>> text_hash("A  fine film") == text_hash("a fine film ")
-    True
-    """
+    """Returns 64 bits that identify a text."""
     content = normalized((text,))[0].encode(errors="surrogatepass")
     return int.from_bytes(
         hashlib.blake2b(content, digest_size=8).digest(), "big"
@@ -49,28 +44,13 @@ def text_hash(text: str) -> int:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TextChoice:
-    """The lines to train on, and the counts of the other ones.
-
-    Args:
-        is_chosen: bool array of shape `(num_lines,)`.
-        counts: dict by `COUNTS`: lines with text, empty lines, repeated texts,
-            and texts left out because they are known.
-    """
+    """The lines to train on, and the counts of the other ones."""
 
     is_chosen: np.ndarray
     counts: dict[str, int]
 
     def part(self, every: int, held_out: bool) -> np.ndarray:
-        """Returns which lines are held out, or which others are chosen.
-
-        Args:
-            every: int. One in so many chosen texts is held out, beginning with
-                the first. 0 for none.
-            held_out: bool. Whether to return the held-out lines.
-
-        Returns:
-            Bool array of shape `(num_lines,)`.
-        """
+        """Returns which lines are held out, or which others are chosen."""
         number = np.cumsum(self.is_chosen) - 1
         is_held_out = (
             self.is_chosen & bool(every) & (number % max(every, 1) == 0)
@@ -79,17 +59,7 @@ class TextChoice:
 
 
 def choose_texts(lines: Iterable[str], known: Iterable[str] = ()) -> TextChoice:
-    """Chooses the lines that have text, once each, without known texts.
-
-    Args:
-        lines: iterable of strings.
-        known: iterable of strings. Texts to leave out, such as those of dev.
-            Defaults to none.
-
-    >>> choice = choose_texts(["a dog", "", "A  dog", "a cat"], ["A cat"])
-    >>> choice.is_chosen.tolist(), choice.counts["left_out"]
-    ([True, False, False, False], 1)
-    """
+    """Chooses the lines that have text, once each, without known texts."""
     hashes, has_one = array.array("Q"), bytearray()
     for line in lines:
         has_one.append(has_text(line))
@@ -116,11 +86,7 @@ def choose_texts(lines: Iterable[str], known: Iterable[str] = ()) -> TextChoice:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StoredTexts(EncodedExamples):
-    """Texts whose token ids are mapped from a file.
-
-    Args:
-        counts: dict, as in `TextChoice`.
-    """
+    """Texts whose token ids are mapped from a file."""
 
     counts: dict[str, int] = dataclasses.field(kw_only=True)
 
@@ -143,24 +109,7 @@ def store_texts(
     held_out: bool = False,
     prompts: tuple[str, ...] = ("",),
 ) -> StoredTexts:
-    """Encodes texts and writes them to disk, or opens the stored ones.
-
-    Args:
-        read: callable without arguments that returns an iterator of lines.
-        choose: callable without arguments that returns the `TextChoice` for
-            these lines. Not called if the texts are stored.
-        tokenizer, sequence_length: as in `kdkit.data.encode`.
-        directory: path. The folder for the texts; created if needed.
-        every, held_out: as in `TextChoice.part`.
-        prompts: tuple of strings. Put before the texts, in turn. Defaults to
-            no prompt.
-
-    Returns:
-        `StoredTexts`, without labels.
-
-    Raises:
-        UsageError: if no text is chosen.
-    """
+    """Encodes texts and writes them to disk, or opens the stored ones."""
     directory = pathlib.Path(directory)
     index = _read_index(directory)
     if index is None:
@@ -200,15 +149,7 @@ def store_texts(
 
 
 def read_hashes(directory) -> np.ndarray | None:
-    """Returns the sorted hashes of stored texts, see `text_hash`.
-
-    Args:
-        directory: path, as in `store_texts`.
-
-    Returns:
-        `uint64` array of shape `(num_texts,)`, or `None` if no texts are
-        stored, or a file has changed.
-    """
+    """Returns the sorted hashes of stored texts, see `text_hash`."""
     directory = pathlib.Path(directory)
     if _read_index(directory) is None:
         return None

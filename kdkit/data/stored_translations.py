@@ -7,45 +7,29 @@ first language, which may be the text itself.
 import array
 import dataclasses
 import pathlib
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
-from kdkit.data.stored_texts import StoredTexts
-from kdkit.data.stored_texts import TextChoice
-from kdkit.data.stored_texts import store_texts
-from kdkit.data.stored_texts import text_hash
+from kdkit.data.stored_texts import (
+    StoredTexts,
+    TextChoice,
+    store_texts,
+    text_hash,
+)
 from kdkit.io.reading import has_text
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TranslationChoice:
-    """The rows to use, and the counts of the other ones.
-
-    Args:
-        is_chosen: bool array of shape `(num_lines, num_languages)`.
-        sources: int array of shape `(num_lines,)`. The number of each line's
-            source, from 0 in the order of the lines. Lines with the same text
-            in the first language have the same number; -1 without one.
-        counts: dict as in `TextChoice`: rows with text, empty rows, repeated
-            pairs, and rows left out because a text of the pair is known.
-    """
+    """The rows to use, and the counts of the other ones."""
 
     is_chosen: np.ndarray
     sources: np.ndarray
     counts: dict[str, int]
 
     def is_part(self, every: int, held_out: bool) -> np.ndarray:
-        """Returns which rows are held out, or which others are chosen.
-
-        Args:
-            every, held_out: as in `TextChoice.part`, for sources. All texts of
-                a source are on the same side.
-
-        Returns:
-            Bool array of shape `(num_lines, num_languages)`.
-        """
+        """Returns which rows are held out, or which others are chosen."""
         is_held_out = bool(every) & (self.sources % max(every, 1) == 0)
         return self.is_chosen & (is_held_out == held_out)[:, np.newaxis]
 
@@ -63,19 +47,7 @@ class TranslationChoice:
 def choose_translations(
     lines: Iterable[tuple[str, ...]], known: Iterable[str] = ()
 ) -> TranslationChoice:
-    """Chooses the texts that have a source, each pair once.
-
-    Args:
-        lines: iterable of tuples of strings, the texts of a line in all
-            languages. A text may be empty.
-        known: iterable of strings. Texts to leave out, such as those of dev,
-            with their translations. Defaults to none.
-
-    >>> lines = [("a dog", "ein Hund"), ("", "eine Katze"), ("a cat", "")]
-    >>> choice = choose_translations(lines)
-    >>> choice.is_chosen.tolist(), choice.sources.tolist()
-    ([[True, True], [False, False], [True, False]], [0, -1, 1])
-    """
+    """Chooses the texts that have a source, each pair once."""
     hashes, has_one, width = array.array("Q"), bytearray(), 0
     for texts in lines:
         width = len(texts)
@@ -108,12 +80,7 @@ def choose_translations(
 
 
 def _numbers(values, counts):
-    """Returns where each value occurs first, and its number; -1 for others.
-
-    Args:
-        values: array. Its first axis is the line.
-        counts: bool array of shape `(num_lines,)`. The lines that count.
-    """
+    """Returns where each value occurs first, and its number; -1 for others."""
     places = np.flatnonzero(counts)
     is_first = np.zeros(len(values), "bool")
     numbers = np.full(len(values), -1, "int64")
@@ -130,16 +97,7 @@ def _numbers(values, counts):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StoredTranslations(StoredTexts):
-    """Texts in several languages, whose token ids are mapped from a file.
-
-    Args:
-        languages: int array of shape `(num_rows,)`. The number of each row's
-            language, from 0.
-        source_rows: int array of shape `(num_rows,)`. The number of each row's
-            source in `sources`.
-        sources: `StoredTexts`. The different texts of the first language,
-            encoded for the teacher.
-    """
+    """Texts in several languages, whose token ids are mapped from a file."""
 
     languages: np.ndarray = dataclasses.field(kw_only=True)
     source_rows: np.ndarray = dataclasses.field(kw_only=True)
@@ -147,12 +105,7 @@ class StoredTranslations(StoredTexts):
 
 
 class SourceOutputs:
-    """A teacher's outputs for the source of each row, as features of a batch.
-
-    Args:
-        outputs: `kdkit.teacher_cache.OutputsOfTeachers` of the sources.
-        source_rows: as in `StoredTranslations`.
-    """
+    """A teacher's outputs for each row's source, as features of a batch."""
 
     def __init__(self, outputs, source_rows: np.ndarray):
         self._outputs, self._source_rows = outputs, source_rows
@@ -167,12 +120,7 @@ class SourceOutputs:
         return self._outputs.row_bytes(padded_length)
 
     def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
-        """Returns the outputs for the sources of some rows.
-
-        Args:
-            rows: int array. The numbers of the rows.
-            padded_length: int. The length of the batch.
-        """
+        """Returns the outputs for the sources of some rows."""
         return self._outputs(self._source_rows[rows], padded_length)
 
 
@@ -186,21 +134,7 @@ def store_translations(
     every: int = 0,
     held_out: bool = False,
 ) -> StoredTranslations:
-    """Encodes texts and writes them to disk, or opens the stored ones.
-
-    Args:
-        read: callable without arguments that returns an iterator of lines, as
-            in `choose_translations`.
-        choice: `TranslationChoice` for these lines.
-        tokenizer: the tokenizer for all texts.
-        teacher_tokenizer: the tokenizer for the sources.
-        sequence_length, directory: as in `kdkit.data.stored_texts.store_texts`.
-            Sources are stored in the folder `sources`.
-        every, held_out: as in `TranslationChoice.is_part`.
-
-    Raises:
-        UsageError: if no text is chosen.
-    """
+    """Encodes texts and writes them to disk, or opens the stored ones."""
     directory = pathlib.Path(directory)
     stored = store_texts(
         lambda: (text for texts in read() for text in texts),

@@ -16,10 +16,7 @@ import keras
 import numpy as np
 
 from kdkit.backends import tf
-from kdkit.data.orders import EVALUATION
-from kdkit.data.orders import Buckets
-from kdkit.data.orders import FullBatches
-from kdkit.data.orders import TokenBatches
+from kdkit.data.orders import EVALUATION, Buckets, FullBatches, TokenBatches
 
 PREFETCHED = 4  # batches; 1 with features, which may be far larger
 BATCH_BYTES = 256_000_000  # of features, unless the user chose the batch size

@@ -98,11 +98,7 @@ def load_sentiment(split: str) -> Examples:
 
 
 def load_similarity(split: str) -> Examples:
-    """Returns pairs of a split's sentences with the share of common words.
-
-    >>> len(load_similarity("dev"))
-    500
-    """
+    """Returns pairs of a split's sentences with the share of common words."""
     (sentences,) = load_sentiment(split).texts
     pairs = sentences[::2], sentences[1::2]
     scores = [5 * _common_share(*pair) for pair in zip(*pairs, strict=True)]

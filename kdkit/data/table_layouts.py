@@ -2,20 +2,21 @@
 
 import dataclasses
 import pathlib
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from kdkit.data.examples import Examples
-from kdkit.data.examples import breaks_in_quotes
-from kdkit.data.examples import find_columns
-from kdkit.data.examples import fix_of_label_set
-from kdkit.data.examples import label_parser
-from kdkit.data.examples import raise_missing
-from kdkit.data.examples import raise_problems
-from kdkit.data.examples import read_label_words
-from kdkit.data.examples import read_lines
+from kdkit.data.examples import (
+    Examples,
+    breaks_in_quotes,
+    find_columns,
+    fix_of_label_set,
+    label_parser,
+    raise_missing,
+    raise_problems,
+    read_label_words,
+    read_lines,
+)
 from kdkit.errors import UsageError
 
 LABEL_SET = "labels.txt"  # one label per line
@@ -129,11 +130,7 @@ class TableLayout:
 def require_tables(
     layout: TableLayout, splits: Iterable[str], data_dir
 ) -> None:
-    """Requires that the files of all splits exist.
-
-    Raises:
-        UsageError: with every missing file and the expected layout.
-    """
+    """Requires that the files of all splits exist."""
     paths = [layout.path(split, data_dir) for split in splits]
     raise_missing(
         [path for path in paths if not path.is_file()],

@@ -6,25 +6,26 @@ import itertools
 import math
 import pathlib
 import re
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet
 
-from kdkit.data.examples import SEPARATORS
-from kdkit.data.examples import breaks_in_quotes
-from kdkit.data.examples import is_csv_quoted
-from kdkit.data.examples import without_blank_end
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.errors import suggestion
-from kdkit.io.reading import MAX_JSON_BYTES
-from kdkit.io.reading import MAX_LINE_BYTES
-from kdkit.io.reading import numbered_lines
-from kdkit.io.reading import parse_json
-from kdkit.io.reading import read_json
+from kdkit.data.examples import (
+    SEPARATORS,
+    breaks_in_quotes,
+    is_csv_quoted,
+    without_blank_end,
+)
+from kdkit.errors import UsageError, shortened, suggestion
+from kdkit.io.reading import (
+    MAX_JSON_BYTES,
+    MAX_LINE_BYTES,
+    numbered_lines,
+    parse_json,
+    read_json,
+)
 
 JSON_LINES = (".json", ".jsonl", ".ndjson")
 PARQUET = (".parquet", ".pq")
@@ -49,14 +50,7 @@ DATASET_SPLITS = "dataset_dict.json"
 
 
 class Row(NamedTuple):
-    """A row of a table.
-
-    Args:
-        place: string. Where it is in the file, such as `"line 3"`.
-        cells: tuple of one string per wanted column, empty for a malformed
-            row. Line breaks and tabs within a cell are spaces.
-        problem: string or `None`. Why the row is malformed.
-    """
+    """A row of a table."""
 
     place: str
     cells: tuple[str, ...]
@@ -65,17 +59,7 @@ class Row(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """An open table.
-
-    Args:
-        path: `pathlib.Path`.
-        headings: tuple of strings, the columns.
-        rule: string. How the file is read, in words.
-        rows: iterator of `(place, cells, problem)`. Cells are any values, one
-            per heading; `None` for a malformed row.
-        class_names: dict from a column of class numbers to the names of the
-            classes.
-    """
+    """An open table."""
 
     path: pathlib.Path
     headings: tuple[str, ...]
@@ -86,15 +70,7 @@ class Table:
     )
 
     def columns(self, names: Iterable[str]) -> Iterator[Row]:
-        """Yields the texts in some columns of every row.
-
-        Args:
-            names: iterable of headings.
-
-        Raises:
-            UsageError: with all names that are no headings, the columns and a
-                similar one; and while reading, for a damaged file.
-        """
+        """Yields the texts in some columns of every row."""
         names = list(names)
         self.require(names)
         places = [self.headings.index(name) for name in names]
@@ -188,14 +164,7 @@ def open_table(path, wanted: Iterable[str] = (), finds_quotes=False) -> Table:
 
 
 def split_folders(path) -> dict[str, pathlib.Path]:
-    """Returns the folders of a saved `DatasetDict` by the names of its splits.
-
-    Args:
-        path: path of the folder. Other paths have no splits.
-
-    Raises:
-        UsageError: if its list of splits is damaged.
-    """
+    """The folders of a saved `DatasetDict` by the names of its splits."""
     file = pathlib.Path(path) / DATASET_SPLITS
     if not file.is_file():
         return {}

@@ -6,42 +6,24 @@ import dataclasses
 import itertools
 import pathlib
 import re
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
-from kdkit.data.examples import TABLE_SHARE
-from kdkit.data.examples import csv_separator
-from kdkit.data.examples import is_header
-from kdkit.data.examples import without_blank_end
+from kdkit.data.examples import (
+    TABLE_SHARE,
+    csv_separator,
+    is_header,
+    without_blank_end,
+)
 from kdkit.data.tables import open_table
-from kdkit.data.tfds import PREFIX
-from kdkit.data.tfds import tfds_pairs
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
-from kdkit.errors import shortened
-from kdkit.io.reading import has_text
-from kdkit.io.reading import numbered_lines
+from kdkit.data.tfds import PREFIX, tfds_pairs
+from kdkit.errors import UsageError, all_mistakes, shortened
+from kdkit.io.reading import has_text, numbered_lines
 
 FIRST_LINES = 1000  # lines of a file that are inspected
 
 
 def reject_table(path, lines: Iterable[str], advice: str) -> None:
-    """Rejects a table where every line is read as a text.
-
-    A table's header, labels and other columns would be read as text. A table is
-    a file of two or more lines, nearly all with the same number of tabs; a CSV
-    file, by its name or its lines; or a file that is named `.tsv` and begins
-    with a header.
-
-    Args:
-        path: path of the file.
-        lines: iterable of strings. The first 1,000 are inspected.
-        advice: string. How to name a column.
-
-    Raises:
-        UsageError: for a table.
-    """
+    """Rejects a table where every line is read as a text."""
     lines = [
         line for line in itertools.islice(lines, FIRST_LINES) if has_text(line)
     ]
@@ -79,15 +61,7 @@ def _reject_csv(path, lines, advice):
 
 
 def reject_table_file(path, advice: str) -> None:
-    """Rejects a file that is a table, as `reject_table` does.
-
-    Args:
-        path: path of the file. Other paths, such as pipes, are ignored.
-        advice: string. How to name a column.
-
-    Raises:
-        UsageError: for a table, and for an unreadable file.
-    """
+    """Rejects a file that is a table, as `reject_table` does."""
     if pathlib.Path(path).is_file():
         reject_table(path, (line for _, line in numbered_lines(path)), advice)
 
@@ -212,33 +186,14 @@ _ENDINGS = re.compile(r" ('(?:s|m|d|ll|re|ve)|n't)\b", re.IGNORECASE)
 
 
 def detokenize_wikitext(line: str) -> str:
-    """Returns a line of WikiText as running text.
-
-    `@-@`, `@,@` and `@.@` become `-`, `,` and `.`. Punctuation and closing
-    brackets are joined with the word before them, opening brackets and currency
-    signs with the word after, quotation marks with the text inside, and endings
-    such as `'s` with their word. `<unk>` and the marks of headings do not
-    change.
-
-    >>> detokenize_wikitext('a 10 @,@ 000 @-@ year " low " ( 3 @.@ 5 % ) .')
-    'a 10,000-year "low" (3.5%).'
-    """
+    """Returns a line of WikiText as running text."""
     for sign in "-,.":
         line = line.replace(f" @{sign}@ ", sign)
     return _with_its_end(line, lambda text: _join(_quotes(text)))
 
 
 def detokenize_ptb(line: str) -> str:
-    """Returns a line of the Penn Treebank as running text.
-
-    Mikolov's version has small letters, `N` for numbers, `<unk>`, and no
-    punctuation except in abbreviations; these do not change. Endings such as
-    `'s` and `n't` are joined with their word, and so are currency and per cent
-    signs.
-
-    >>> detokenize_ptb("it did n't say what the bank 's $ N loan costs")
-    "it didn't say what the bank's $N loan costs"
-    """
+    """Returns a line of the Penn Treebank as running text."""
     return _with_its_end(line, _join)
 
 

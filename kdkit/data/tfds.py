@@ -3,14 +3,12 @@
 import contextlib
 import dataclasses
 import logging
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from kdkit.data.examples import Examples
-from kdkit.errors import UsageError
-from kdkit.errors import require_extra
+from kdkit.errors import UsageError, require_extra
 from kdkit.io.machine import byte_size
 from kdkit.io.network import require_connection
 
@@ -30,13 +28,7 @@ _failures = {}  # from the name of a dataset to its error
 
 @dataclasses.dataclass(frozen=True)
 class TfdsLayout:
-    """A task's names in TensorFlow Datasets.
-
-    Args:
-        name: string. Name of the dataset, such as `"glue/sst2"`.
-        text_features: tuple of the names of 1 or 2 features.
-        splits: dict from split to its name in TensorFlow Datasets.
-    """
+    """A task's names in TensorFlow Datasets."""
 
     name: str
     text_features: tuple[str, ...]
@@ -50,18 +42,7 @@ class TfdsLayout:
 
 
 def read_tfds(layout: TfdsLayout, split: str) -> Examples:
-    """Reads one split, downloading the dataset the first time.
-
-    Args:
-        layout: `TfdsLayout` of the task.
-        split: string. A key of `layout.splits`.
-
-    Returns:
-        `Examples`, without labels if the data set hides them.
-
-    Raises:
-        UsageError: if the split is unknown or the data set is not available.
-    """
+    """Reads one split, downloading the dataset the first time."""
     if split not in layout.splits:
         raise UsageError(
             f"Unknown split of {layout.name}. Expected one of "
@@ -85,20 +66,7 @@ def read_tfds(layout: TfdsLayout, split: str) -> Examples:
 
 
 def tfds_pairs(place: str, columns: tuple[str, str]) -> Iterator[list[str]]:
-    """Yields source and target from a parallel data set.
-
-    The data set is downloaded the first time.
-
-    Args:
-        place: string. Name and split, such as
-            `"tfds:ted_hrlr_translate/pt_to_en:train"`.
-        columns: tuple of two strings. The features of source and target, such
-            as `("pt", "en")`.
-
-    Raises:
-        UsageError: if the place names no split, or if the data set is not
-            available or has no such features.
-    """
+    """Yields source and target from a parallel data set."""
     _, name, split = place.split(":") if place.count(":") == 2 else ("", "", "")
     if not (name and split):
         raise UsageError(
@@ -117,26 +85,12 @@ def tfds_pairs(place: str, columns: tuple[str, str]) -> Iterator[list[str]]:
 
 
 def require_downloader() -> None:
-    """Requires the packages that download data sets.
-
-    Raises:
-        UsageError: if a package is missing. The message has the line that
-            installs it.
-    """
+    """Requires the packages that download data sets."""
     require_extra("tfds", "Downloads from TensorFlow Datasets", PACKAGES)
 
 
 def announce_download(name: str, instead: str = INSTEAD) -> None:
-    """Prints a message before a download begins, if one is needed.
-
-    Args:
-        name: string. Name of the data set.
-        instead: string. The fix without a connection.
-
-    Raises:
-        UsageError: if a package is missing, there is no such data set, none of
-            its servers answers, or its download failed before.
-    """
+    """Prints a message before a download begins, if one is needed."""
     require_downloader()
     if name in _failures:
         raise UsageError(_failures[name])

@@ -8,13 +8,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from kdkit.data.encoding import NO_LABEL
-from kdkit.data.encoding import UNKNOWN
-from kdkit.data.encoding import TokenExamples
-from kdkit.data.examples import raise_missing
-from kdkit.data.examples import raise_problems
-from kdkit.data.examples import read_label_words
-from kdkit.data.examples import read_lines
+from kdkit.data.encoding import NO_LABEL, UNKNOWN, TokenExamples
+from kdkit.data.examples import (
+    raise_missing,
+    raise_problems,
+    read_label_words,
+    read_lines,
+)
 from kdkit.errors import shortened
 
 TAG_SET = "tags.txt"  # one tag per line
@@ -287,19 +287,7 @@ class PolyphoneLayout:
 
 
 def read_polyphones(sentences, readings) -> list[tuple]:
-    """Reads two files that belong together, line by line.
-
-    Args:
-        sentences: `pathlib.Path` of a `.sent` file.
-        readings: `pathlib.Path` of its `.lb` file.
-
-    Returns:
-        List of the characters of a sentence, the position of the polyphone
-        and its reading. The characters do not include spaces and marks.
-
-    Raises:
-        UsageError: as in `PolyphoneLayout.read`.
-    """
+    """Reads two files that belong together, line by line."""
     lines = read_lines(sentences, "a sentence with a marked character per line")
     labels = read_lines(readings, "a reading per line")
     problems = []

@@ -7,13 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 
 from kdkit.data.encoding import EncodedExamples
-from kdkit.data.examples import Examples
-from kdkit.data.examples import raise_problems
-from kdkit.data.examples import read_lines
+from kdkit.data.examples import Examples, raise_problems, read_lines
 from kdkit.data.tables import open_table
 from kdkit.data.text_files import reject_table
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit.errors import UsageError, all_mistakes
 
 # Around words.
 PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"

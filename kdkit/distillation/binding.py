@@ -7,32 +7,31 @@ from collections.abc import Iterable
 import keras
 from keras import ops
 
-from kdkit.backends import on_tensorflow
-from kdkit.backends import tf
+from kdkit.backends import on_tensorflow, tf
 from kdkit.distillation.chunks import ChunkTerm
 from kdkit.distillation.layer_maps import layer_map as make_layer_map
-from kdkit.distillation.objective import Objective
-from kdkit.distillation.objective import shown_tap
-from kdkit.distillation.weights import combine_weights
-from kdkit.distillation.weights import label_weights
-from kdkit.distillation.weights import objective_masks
-from kdkit.distillation.weights import objective_weights
-from kdkit.distillation.weights import pair_weights
-from kdkit.distillation.weights import position_weights
+from kdkit.distillation.objective import Objective, shown_tap
+from kdkit.distillation.weights import (
+    combine_weights,
+    label_weights,
+    objective_masks,
+    objective_weights,
+    pair_weights,
+    position_weights,
+)
 from kdkit.errors import UsageError
-from kdkit.losses import Matryoshka
-from kdkit.losses import RelationKLDivergence
-from kdkit.losses import SmoothedCrossEntropy
-from kdkit.losses.base import STATE_TAPS
-from kdkit.losses.base import safe_divide
-from kdkit.taps import ATTENTION_TAPS
-from kdkit.taps import PER_LAYER_TAPS
-from kdkit.taps import SENTENCE_EMBEDDING
-from kdkit.taps import VECTOR_TAPS
-from kdkit.taps import Entry
-from kdkit.taps import require_taps
-from kdkit.taps import split_tap
-from kdkit.taps import tap_name
+from kdkit.losses import Matryoshka, RelationKLDivergence, SmoothedCrossEntropy
+from kdkit.losses.base import STATE_TAPS, safe_divide
+from kdkit.taps import (
+    ATTENTION_TAPS,
+    PER_LAYER_TAPS,
+    SENTENCE_EMBEDDING,
+    VECTOR_TAPS,
+    Entry,
+    require_taps,
+    split_tap,
+    tap_name,
+)
 
 # Names of the Distiller's other scalars.
 RESERVED_NAMES = ("loss", "hard_label_loss")
@@ -198,18 +197,7 @@ class BoundObjective:
         x,
         sample_weight,
     ):
-        """Returns Σ weight × value, summed over the pairs, and Σ weight.
-
-        Their quotient is the objective's value. Both can be added over
-        replicas and batches.
-
-        Args:
-            teacher_taps: dict of the teacher's tensors by tap name.
-            student_taps: dict of the student's tensors by tap name.
-            x: the inputs of the models, whose padding masks count.
-            sample_weight: `None` or tensor of shape `(batch_size,)` or
-                `(batch_size, sequence_length)`.
-        """
+        """Returns Σ weight × value, summed over the pairs, and Σ weight."""
         tap = tap_name(self.objective.taps[1])
         padding_mask, key_padding_mask = objective_masks(tap, x)
         sample_weight = self._objective_weights(x, sample_weight)
@@ -237,11 +225,7 @@ class BoundObjective:
         return objective_weights(tap, x, sample_weight)
 
     def _compared(self, teacher_taps, layer):
-        """Returns the loss's sums function and its teacher tensor.
-
-        The teacher's entropy is subtracted, so that the logs show how much the
-        student can still improve.
-        """
+        """Returns the loss's sums function and its teacher tensor."""
         entry, loss = self._entry(layer), self.objective.loss
         is_top_only = entry.top_k and entry.name in teacher_taps
         if is_top_only:
@@ -258,15 +242,7 @@ class BoundObjective:
         sample_weight,
         teacher_weight,
     ):
-        """Returns the term for `chunked_sums`, if the objective is on logits.
-
-        Args:
-            teacher_taps, student_taps: dicts whose `"logits"` are
-                `kdkit.taps.FactoredLogits`; the teacher's may also be cached
-                logits.
-            x, sample_weight: as in `sums`.
-            teacher_weight: float. This teacher's share in the objective.
-        """
+        """The term for `chunked_sums`, if the objective is on logits."""
         padding_mask, _ = objective_masks("logits", x)
         sample_weight = self._objective_weights(x, sample_weight)
         weight = self.objective.weight * teacher_weight
@@ -484,11 +460,7 @@ def spread_label_weights(x, y, y_pred, sample_weight):
 
 
 def single(structure):
-    """Returns the only entry of a dict or list, or the value itself.
-
-    Args:
-        structure: labels or a loss, as passed to Keras for one output.
-    """
+    """Returns the only entry of a dict or list, or the value itself."""
     return keras.tree.flatten(structure)[0]
 
 

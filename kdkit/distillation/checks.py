@@ -8,20 +8,17 @@ import keras_hub
 import numpy as np
 from keras import ops
 
-from kdkit.distillation.binding import require_labels
-from kdkit.distillation.binding import single
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.distillation.binding import require_labels, single
+from kdkit.errors import UsageError, shortened
 from kdkit.losses import SoftBinaryCrossEntropy
-from kdkit.losses.foreign import KNOWN_CLASSES
-from kdkit.losses.foreign import bare_function
-from kdkit.losses.foreign import class_name
-from kdkit.losses.foreign import resolved
+from kdkit.losses.foreign import (
+    KNOWN_CLASSES,
+    bare_function,
+    class_name,
+    resolved,
+)
 from kdkit.models import num_positions
-from kdkit.taps import TEACHER_OUTPUTS
-from kdkit.taps import ending
-from kdkit.taps import output_structure
-from kdkit.taps import select_inputs
+from kdkit.taps import TEACHER_OUTPUTS, ending, output_structure, select_inputs
 
 
 class Checks:
@@ -129,12 +126,7 @@ _MIN_VALUES = 32  # fewer values may all be in [0, 1] by chance
 
 
 def longest_input(model) -> int | None:
-    """Returns a model's maximum sequence length, `None` if there is none.
-
-    Args:
-        model: `keras.Model`. A model from a known family, or one that contains
-            keras-hub's position embeddings.
-    """
+    """Returns a model's maximum sequence length, `None` if there is none."""
     family_length = num_positions(model)
     if family_length is not None:
         return family_length
@@ -147,17 +139,7 @@ def longest_input(model) -> int | None:
 
 
 def require_positions(model, positions: int, role: str, x) -> None:
-    """Raises an error if examples are longer than the model can read.
-
-    Args:
-        model: `keras.Model`.
-        positions: int, the result of `longest_input`.
-        role: string. `"teacher"` or `"student"`.
-        x: the inputs, tensors or arrays. Unknown lengths are accepted.
-
-    Raises:
-        UsageError: if an example is too long.
-    """
+    """Raises an error if examples are longer than the model can read."""
     inputs = select_inputs(model, x)
     if isinstance(inputs, dict):
         tokens = [
@@ -180,16 +162,7 @@ def require_positions(model, positions: int, role: str, x) -> None:
 
 
 def validate_label_values(loss, y, num_classes: int | None) -> None:
-    """Raises an error for labels that the compiled loss does not accept.
-
-    Args:
-        loss: the compiled loss.
-        y: array of labels.
-        num_classes: int. Width of the logits.
-
-    Raises:
-        UsageError: if there is such a label.
-    """
+    """Raises an error for labels that the compiled loss does not accept."""
     name = class_name(loss)
     labels = ops.convert_to_numpy(y)
     if name in _CLASS_LABEL_LOSSES:
@@ -228,22 +201,7 @@ def validate_label_values(loss, y, num_classes: int | None) -> None:
 
 
 def validate_outputs(teachers, student, losses, x) -> None:
-    """Raises an error if a model's outputs on a batch are probabilities.
-
-    Only runs models whose graph does not show their last operation. Reads
-    cached outputs.
-
-    Args:
-        teachers: list of `keras.Model` whose logits are compared.
-        student: `keras.Model`.
-        losses: list of `kdkit.losses.DistillationLoss` that compare logits.
-        x: the inputs of the models, with values.
-
-    Raises:
-        UsageError: if there are at least two rows, none with a negative value,
-            and each row sums to 1.
-            sums to 1.
-    """
+    """Raises an error if a model's outputs on a batch are probabilities."""
     is_binary = any(isinstance(loss, SoftBinaryCrossEntropy) for loss in losses)
     if isinstance(x, dict) and TEACHER_OUTPUTS in x:
         for outputs in x[TEACHER_OUTPUTS]:
@@ -261,11 +219,7 @@ def validate_outputs(teachers, student, losses, x) -> None:
 
 
 def _require_logits(role, name, logits, is_binary):
-    """Raises an error for probabilities; warns if a sigmoid is likely.
-
-    A sigmoid is likely if a loss takes each logit independently, and all of
-    many different values are between 0 and 1.
-    """
+    """Raises an error for probabilities; warns if a sigmoid is likely."""
     dtype = keras.backend.standardize_dtype(logits.dtype)
     rows = ops.convert_to_numpy(ops.cast(logits, "float32"))
     rows = rows.reshape(-1, rows.shape[-1])
@@ -319,18 +273,7 @@ _WITHOUT_LOGITS = {
 
 
 def validate_label_loss(loss, student, num_classes: int | None) -> None:
-    """Raises an error if a compiled loss does not take the student's logits.
-
-    Args:
-        loss: the argument of `compile`: string, `keras.losses.Loss`, function,
-            or a structure of these.
-        student: `keras.Model`.
-        num_classes: int or `None`. Width of the student's logits.
-
-    Raises:
-        UsageError: if the loss expects probabilities, applies a softmax to
-            one logit, or is a dict although the student's output is none.
-    """
+    """Raises an error if a compiled loss does not take the student's logits."""
     for given in keras.tree.flatten(loss):
         loss_object = resolved(given)
         instead = _on_logits(loss_object)
@@ -364,16 +307,7 @@ LEAST_THRESHOLD = 1e-7  # F1Score accepts thresholds above 0 only
 
 
 def validate_metrics(metrics, num_classes: int) -> None:
-    """Raises an error for compiled metrics that expect probabilities.
-
-    Args:
-        metrics: a structure of strings, `keras.metrics.Metric`s and functions,
-            as in `compile`.
-        num_classes: int. Width of the student's logits.
-
-    Raises:
-        UsageError: with the metrics that are right for logits.
-    """
+    """Raises an error for compiled metrics that expect probabilities."""
     wrong, right = [], []
     for given in keras.tree.flatten(metrics):
         metric, argument = _metric_on_logits(given, num_classes)
@@ -418,15 +352,7 @@ def _metric_on_logits(given, num_classes):
 
 
 def require_own_weights(teacher, student) -> None:
-    """Raises an error if the student trains weights of a teacher.
-
-    Args:
-        teacher: `keras.Model` or a list of models.
-        student: `keras.Model`.
-
-    Raises:
-        UsageError: with the names of the shared layers.
-    """
+    """Raises an error if the student trains weights of a teacher."""
     trained = {id(one): one.path for one in student.trainable_variables}
     for model in keras.tree.flatten(teacher):
         paths = [
@@ -455,11 +381,7 @@ def warn_unused_loss() -> None:
 
 
 def ignored_class(loss) -> int | None:
-    """Returns the label that a loss ignores, or `None`.
-
-    Args:
-        loss: string, `keras.losses.Loss` or function.
-    """
+    """Returns the label that a loss ignores, or `None`."""
     if isinstance(loss, keras.losses.Loss):
         return _config(loss).get("ignore_class")
     return getattr(loss, "keywords", {}).get("ignore_class")

@@ -5,30 +5,17 @@ all chunks in memory; the loop here computes the gradient chunk by chunk too.
 """
 
 from collections.abc import Callable
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
-from kdkit.backends import on_tensorflow
-from kdkit.backends import tf
+from kdkit.backends import on_tensorflow, tf
 from kdkit.taps import FactoredLogits
 
 
 class ChunkTerm(NamedTuple):
-    """A term of the loss on logits.
-
-    Attributes:
-        sums: callable of (target, logits, weights) with a first axis of
-            positions. Returns Σ weight × value and Σ weight.
-        target: the teacher's `FactoredLogits`; or a tensor of shape
-            `(batch_size, sequence_length, ...)`, such as labels or a teacher's
-            cached logits.
-        weights: tensor of shape `(batch_size, sequence_length)`.
-        coefficient: callable of Σ weight. Returns the factor of
-            Σ weight × value in the loss.
-    """
+    """A term of the loss on logits."""
 
     sums: Callable
     target: Any
@@ -42,27 +29,7 @@ def chunked_sums(
     chunk_size: int,
     scale=None,
 ):
-    """Returns the sums of terms on logits, never with all logits in memory.
-
-    A loop over chunks of positions computes the logits of teachers and
-    student, adds their terms to the sums, and frees the logits. The sums and
-    the gradient equal those of all logits at once, up to rounding. On
-    TensorFlow the same loop computes the gradient. On other backends the
-    gradient computes the logits a second time.
-
-    Args:
-        terms: list of `ChunkTerm`, at least one.
-        student: `FactoredLogits`.
-        chunk_size: int. How many positions, counted over all examples, are
-            computed at once.
-        scale: float or scalar tensor. The factor of the loss before its
-            gradient is taken, so that gradients fit half precision. `None` if
-            no gradient is taken. Defaults to `None`.
-
-    Returns:
-        Tuple of two lists of scalars, one scalar per term: Σ weight × value,
-        which has a gradient, and Σ weight.
-    """
+    """Returns the sums of terms on logits, never with all logits in memory."""
     width = student.states.shape[-1]
     batch_size, length = ops.shape(student.states)[:2]
     num_positions = batch_size * length
@@ -124,12 +91,7 @@ def chunked_sums(
 
 
 def _scan(chunk_sums, states, targets, weights, embeddings):
-    """Adds up over chunks; the gradient computes the logits a second time.
-
-    Args:
-        chunk_sums, states, targets, weights, embeddings: as in
-            `loop_over_chunks`.
-    """
+    """Adds up over chunks; the gradient computes the logits a second time."""
     forgetful = keras.remat(chunk_sums)
 
     def add(sums, chunk):
@@ -144,28 +106,7 @@ def _scan(chunk_sums, states, targets, weights, embeddings):
 def loop_over_chunks(
     chunk_sums, states, targets, weights, embeddings, coefficients
 ):
-    """Adds up over chunks, and computes the gradient in the same iterations.
-
-    Each chunk's logits are thus computed only once. For this, the loop needs
-    the factors by which the loss multiplies the first sums.
-
-    Args:
-        chunk_sums: callable of a chunk of states, the chunks of all targets,
-            the chunks of all weights, and the embeddings. Returns
-            Σ weight × value and Σ weight, both of shape `(num_terms,)`.
-        states: tensor of shape `(num_chunks, chunk_size, hidden_dim)`.
-        targets: list of tensors, one per term, with the same first two axes.
-        weights: list of tensors of shape `(num_chunks, chunk_size)`.
-        embeddings: tensor of shape `(vocabulary_size, hidden_dim)`.
-        coefficients: callable of the second sums. Returns the factors of the
-            first sums in the loss, of shape `(num_terms,)`. `None` if no
-            gradient is needed.
-
-    Returns:
-        Tuple of the two sums. The first one has a gradient with respect to
-        states and embeddings, for a loss that is a multiple of
-        Σ coefficient × sum.
-    """
+    """Adds up over chunks, and computes the gradient in the same iterations."""
     num_chunks = tf.shape(states)[0]
     nothing = tf.zeros(len(weights))
 
@@ -230,12 +171,7 @@ def loop_over_chunks(
 
 
 def _nothing_with_gradient(values, gradient):
-    """Returns 0, with the given gradient with respect to `values`.
-
-    `tf.custom_gradient` would do the same, but TensorFlow holds a reference to
-    its arguments, and through them to the step and all weights, until the
-    process ends.
-    """
+    """Returns 0, with the given gradient with respect to `values`."""
     values, gradient = (
         tf.reshape(tf.cast(one, "float32"), (-1,)) for one in (values, gradient)
     )

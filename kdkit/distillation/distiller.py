@@ -7,37 +7,42 @@ import keras
 from keras import ops
 
 from kdkit.backends import validate_chunk_size
-from kdkit.distillation.binding import as_tuple
-from kdkit.distillation.binding import label_count
-from kdkit.distillation.binding import label_term
-from kdkit.distillation.binding import mean_label_loss
-from kdkit.distillation.binding import require_chunkable_loss
-from kdkit.distillation.binding import require_labels
-from kdkit.distillation.binding import spread_label_weights
-from kdkit.distillation.binding import sum_over_replicas
-from kdkit.distillation.checks import Checks
-from kdkit.distillation.checks import longest_input
-from kdkit.distillation.checks import require_own_weights
-from kdkit.distillation.checks import require_positions
+from kdkit.distillation.binding import (
+    as_tuple,
+    label_count,
+    label_term,
+    mean_label_loss,
+    require_chunkable_loss,
+    require_labels,
+    spread_label_weights,
+    sum_over_replicas,
+)
+from kdkit.distillation.checks import (
+    Checks,
+    longest_input,
+    require_own_weights,
+    require_positions,
+)
 from kdkit.distillation.objective import Objective
-from kdkit.distillation.separate_teachers import SeparateTeacher
-from kdkit.distillation.separate_teachers import with_own_inputs
+from kdkit.distillation.separate_teachers import (
+    SeparateTeacher,
+    with_own_inputs,
+)
 from kdkit.distillation.strings import Texts
-from kdkit.distillation.terms import Teachers
-from kdkit.distillation.terms import Terms
-from kdkit.distillation.terms import TotalLoss
-from kdkit.distillation.terms import both_taps
+from kdkit.distillation.terms import Teachers, Terms, TotalLoss, both_taps
 from kdkit.distillation.weights import label_weights
 from kdkit.errors import UsageError
 from kdkit.losses.base import safe_divide
 from kdkit.steps import Step
-from kdkit.taps import TEACHER_OUTPUTS
-from kdkit.taps import ModelShape
-from kdkit.taps import describe
-from kdkit.taps import find_backbone
-from kdkit.taps import output_structure
-from kdkit.taps import select_inputs
-from kdkit.taps import tapped
+from kdkit.taps import (
+    TEACHER_OUTPUTS,
+    ModelShape,
+    describe,
+    find_backbone,
+    output_structure,
+    select_inputs,
+    tapped,
+)
 
 
 class Comparison:

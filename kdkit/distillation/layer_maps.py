@@ -3,8 +3,7 @@
 import numbers
 from collections.abc import Mapping
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, shortened
 
 NAMES = ("uniform", "top", "bottom", "skip", "last", "final")
 
@@ -99,19 +98,7 @@ def layer_map(
 
 
 def numbered_blocks(pairs: Mapping) -> dict[int, int]:
-    """Returns explicit pairs with int keys, also from JSON's string keys.
-
-    Args:
-        pairs: mapping from student block, such as `1` or `"1"`, to teacher
-            block.
-
-    Raises:
-        UsageError: (a `ValueError`) if a key is not a number, or if two keys
-            are the same number.
-
-    >>> numbered_blocks({"1": 3, "2": 6})
-    {1: 3, 2: 6}
-    """
+    """Returns explicit pairs with int keys, also from JSON's string keys."""
     try:
         numbered = {int(str(key)): block for key, block in pairs.items()}
     except ValueError:

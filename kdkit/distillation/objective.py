@@ -2,8 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import keras
 
@@ -11,19 +10,22 @@ from kdkit import losses
 from kdkit.distillation.layer_maps import numbered_blocks
 from kdkit.distillation.weights import weighs_pairs
 from kdkit.errors import UsageError
-from kdkit.losses.base import STATE_TAPS
-from kdkit.losses.base import DistillationLoss
-from kdkit.losses.foreign import KerasLoss
-from kdkit.losses.foreign import adapted
-from kdkit.losses.foreign import function_config
-from kdkit.losses.foreign import layer_names
-from kdkit.taps import PER_LAYER_TAPS
-from kdkit.taps import SEQ2SEQ_TAPS
-from kdkit.taps import TAPS
-from kdkit.taps import is_layer_tap
-from kdkit.taps import sibling_taps
-from kdkit.taps import split_tap
-from kdkit.taps import tap_name
+from kdkit.losses.base import STATE_TAPS, DistillationLoss
+from kdkit.losses.foreign import (
+    KerasLoss,
+    adapted,
+    function_config,
+    layer_names,
+)
+from kdkit.taps import (
+    PER_LAYER_TAPS,
+    SEQ2SEQ_TAPS,
+    TAPS,
+    is_layer_tap,
+    sibling_taps,
+    split_tap,
+    tap_name,
+)
 
 PAIR_REDUCTIONS = ("sum", "mean")
 SHARING = ("shared", "per_layer")
@@ -346,11 +348,7 @@ LAYERS = "layers"  # the kind of a tap that reads layers
 
 
 def _kind(tap):
-    """Returns the kind of a tap, see `split_tap`, or `LAYERS`.
-
-    Raises:
-        UsageError: if there is no such tap.
-    """
+    """Returns the kind of a tap, see `split_tap`, or `LAYERS`."""
     pair = tap if isinstance(tap, tuple) else (tap, tap)
     if len(pair) == 2 and any(map(is_layer_tap, pair)):
         if all(is_layer_tap(one) or one == "logits" for one in pair):

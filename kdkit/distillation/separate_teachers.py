@@ -8,13 +8,7 @@ from kdkit.models.token_ids import require_shared_ids
 
 
 class SeparateTeacher(keras.Model):
-    """A teacher with a vocabulary of its own, whose inputs have a prefix.
-
-    Args:
-        teacher: functional `keras.Model` with a dict of inputs.
-        prefix: string. For example, `"teacher_"` for `"teacher_token_ids"`.
-        reason: string. How its token ids differ from the student's.
-    """
+    """A teacher with a vocabulary of its own, whose inputs have a prefix."""
 
     def __init__(self, teacher, prefix, reason):
         inputs = {
@@ -35,14 +29,7 @@ class SeparateTeacher(keras.Model):
         self.original = teacher
 
     def require_inputs(self, x) -> None:
-        """Requires its inputs in a batch.
-
-        Args:
-            x: the inputs of all models.
-
-        Raises:
-            UsageError: for a batch that was encoded for the student alone.
-        """
+        """Requires its inputs in a batch."""
         missing = sorted(
             set(self.input) - set(x if isinstance(x, dict) else ())
         )
@@ -54,20 +41,7 @@ class SeparateTeacher(keras.Model):
 
 
 def with_own_inputs(teacher, student, objectives):
-    """Returns teachers, with inputs of their own if their ids are others.
-
-    Models with different vocabularies can share logits for each example. Then
-    a batch has the token ids of each.
-
-    Args:
-        teacher: `keras.Model`, or a list or tuple of models.
-        student: `keras.Model`.
-        objectives: tuple of `kdkit.Objective`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the token ids of two models differ, but
-            an objective compares more than the logits of classifiers.
-    """
+    """Returns teachers, with inputs of their own if their ids are others."""
     teachers = keras.tree.flatten(teacher)
     found = []
     for number, model in enumerate(teachers, start=1):

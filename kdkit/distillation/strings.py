@@ -16,15 +16,11 @@ import keras_hub
 import numpy as np
 from keras import ops
 
-from kdkit.backends import on_tensorflow
-from kdkit.backends import tf
+from kdkit.backends import on_tensorflow, tf
 from kdkit.distillation.separate_teachers import SeparateTeacher
-from kdkit.distillation.text_batches import shorten
-from kdkit.distillation.text_batches import text_batches
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.models.token_ids import check_same_ids
-from kdkit.models.token_ids import preprocessor_tokenizer
+from kdkit.distillation.text_batches import shorten, text_batches
+from kdkit.errors import UsageError, shortened
+from kdkit.models.token_ids import check_same_ids, preprocessor_tokenizer
 
 ROWS_AT_ONCE = 1024  # texts that the preprocessor encodes in one call
 BATCH_SIZE = 32  # Keras' default
@@ -53,52 +49,17 @@ class Texts:
 
     @_like(keras.Model.fit)
     def fit(self, *args, **kwargs):
-        """Trains the student, as `keras.Model.fit` does.
-
-        Args:
-            x: encoded batches, as in `keras.Model.fit`, or texts: a list, a
-                NumPy array or a pandas column of strings; a tuple or a list of
-                two such columns, or a table of two columns, for pairs; or a
-                batched `tf.data.Dataset` of `(texts, labels)` or `((texts,
-                other_texts), labels)`. The student's preprocessor encodes
-                columns once, before the first epoch, and keeps the tokens in
-                memory; it encodes the batches of a dataset in every epoch. A
-                batch has 16, 32, 64, … positions, as its longest text needs, at
-                most the preprocessor's `sequence_length`. Generators and
-                `PyDataset`s must yield encoded batches. Strings reach a student
-                that reads strings, as with `TextVectorization`, unchanged.
-            validation_data: `(x, y)` or `(x, y, sample_weight)` with `x` of
-                any of these kinds, or a dataset.
-            *args, **kwargs: as in `keras.Model.fit`.
-
-        Returns:
-            `keras.callbacks.History`.
-
-        Raises:
-            UsageError: (a `ValueError`) if there are texts and the student has
-                no preprocessor, or it does not do the same as the teacher's
-                with the same vocabulary; or if a text is missing.
-        """
+        """Trains the student, as `keras.Model.fit` does."""
         return self._call_encoded(super().fit, args, kwargs)
 
     @_like(keras.Model.evaluate)
     def evaluate(self, *args, **kwargs):
-        """Returns the losses and metrics, as `keras.Model.evaluate` does.
-
-        Args:
-            x: encoded batches, or texts as in `fit`.
-            *args, **kwargs: as in `keras.Model.evaluate`.
-        """
+        """Returns the losses and metrics, as `keras.Model.evaluate` does."""
         return self._call_encoded(super().evaluate, args, kwargs)
 
     @_like(keras.Model.predict)
     def predict(self, *args, **kwargs):
-        """Returns the student's logits, as `keras.Model.predict` does.
-
-        Args:
-            x: encoded batches, or texts as in `fit`.
-            *args, **kwargs: as in `keras.Model.predict`.
-        """
+        """Returns the student's logits, as `keras.Model.predict` does."""
         return self._call_encoded(super().predict, args, kwargs)
 
     @_like(keras.Model.train_on_batch)
@@ -251,11 +212,7 @@ class Texts:
                 )
 
     def _preparing_model(self):
-        """Returns the model whose preprocessor makes all models' inputs.
-
-        All preprocessors return the same ids, but a DistilBERT's has no
-        segment ids for a BERT.
-        """
+        """Returns the model whose preprocessor makes all models' inputs."""
         student = self.student
         require_preprocessor(student)
         teachers = [
@@ -292,22 +249,7 @@ def _prefixed(teacher, inputs):
 
 
 def encode(model, x, y=None, sample_weight=None) -> tuple:
-    """Encodes columns of texts with a model's preprocessor.
-
-    Args:
-        model: `keras_hub.models.Task` with a preprocessor.
-        x: texts, as in `Texts.fit`, but not a dataset.
-        y: labels, or `None`.
-        sample_weight: weights, or `None`.
-
-    Returns:
-        Tuple of the inputs, the labels and the weights, arrays in the structure
-        that the preprocessor returns, each `None` if there are none.
-
-    Raises:
-        UsageError: (a `ValueError`) if a text is missing, or the columns have
-            different lengths.
-    """
+    """Encodes columns of texts with a model's preprocessor."""
     columns = _columns(x)
     is_plain = isinstance(
         model.preprocessor, keras_hub.models.TextClassifierPreprocessor
@@ -369,16 +311,7 @@ def _preprocessed(model, given, num_examples):
 
 
 def holds_texts(x) -> bool:
-    """Whether inputs contain strings. Looks at types and at first entries.
-
-    Args:
-        x: inputs of a model, a dataset, or a tuple of inputs and labels.
-
-    >>> holds_texts((["good", "bad"], [1, 0]))
-    True
-    >>> holds_texts({"token_ids": np.zeros((2, 3), "int32")})
-    False
-    """
+    """Whether inputs contain strings. Looks at types and at first entries."""
     if _is_dataset(x):
         x, *_ = keras.utils.unpack_x_y_sample_weight(x.element_spec)
     if isinstance(x, str | bytes):
@@ -432,15 +365,7 @@ def require_preprocessor(student) -> None:
 
 
 def require_same_settings(teacher, student) -> None:
-    """Raises an error if two models' preprocessors encode texts differently.
-
-    Args:
-        teacher: `keras_hub.models.Task` with a preprocessor.
-        student: the same.
-
-    Raises:
-        UsageError: (a `ValueError`) if a setting of both differs.
-    """
+    """Raises an error if two models' preprocessors encode texts differently."""
     if teacher.preprocessor is student.preprocessor:
         return
     theirs, ours = (

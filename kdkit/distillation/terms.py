@@ -9,12 +9,14 @@ from kdkit.distillation.binding import bind
 from kdkit.distillation.chunks import chunked_sums
 from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
-from kdkit.taps import TEACHER_OUTPUTS
-from kdkit.taps import Entry
-from kdkit.taps import ModelShape
-from kdkit.taps import describe
-from kdkit.taps import tap_name
-from kdkit.taps import tapped
+from kdkit.taps import (
+    TEACHER_OUTPUTS,
+    Entry,
+    ModelShape,
+    describe,
+    tap_name,
+    tapped,
+)
 
 
 class Terms:
@@ -195,11 +197,7 @@ class Terms:
 
 
 def both_taps(objectives) -> tuple[list, list]:
-    """Returns the taps of the teacher and those of the student, each once.
-
-    Args:
-        objectives: iterable of `kdkit.Objective`. Others are ignored.
-    """
+    """Returns the taps of the teacher and those of the student, each once."""
     pairs = [one.taps for one in objectives if isinstance(one, Objective)]
     return tuple(
         sorted({pair[side] for pair in pairs}, key=tap_name) for side in (0, 1)
@@ -207,12 +205,7 @@ def both_taps(objectives) -> tuple[list, list]:
 
 
 def _normalized(weights, num_teachers):
-    """Returns weights that sum to 1.
-
-    Raises:
-        UsageError: if there is not one finite weight of at least 0 per
-            teacher, or if all are 0.
-    """
+    """Returns weights that sum to 1."""
     if weights is None:
         return (1.0 / num_teachers,) * num_teachers
     weights = tuple(float(weight) for weight in weights)

@@ -9,8 +9,7 @@ import random
 import keras
 import numpy as np
 
-from kdkit.backends import on_tensorflow
-from kdkit.backends import tf
+from kdkit.backends import on_tensorflow, tf
 
 # The lengths of batches, up to the preprocessor's. XLA compiles each of them.
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
@@ -18,18 +17,7 @@ MASK = "padding_mask"  # `"decoder_padding_mask"` in an encoder-decoder
 
 
 def shorten(data, has_positions: bool, numpy=np):
-    """Cuts the padding that all texts of a batch have at their end.
-
-    Args:
-        data: the inputs, labels and sample weights. Inputs without a padding
-            mask stay as they are.
-        has_positions: bool. Whether labels and weights have positions, too.
-        numpy: the module that computes, `tf.experimental.numpy` in a data set.
-            Defaults to NumPy.
-
-    Returns:
-        Tuple of the three.
-    """
+    """Cuts the padding that all texts of a batch have at their end."""
     x, y, sample_weight = data
     if not isinstance(x, dict):
         return x, y, sample_weight
@@ -62,18 +50,7 @@ def _end(mask, numpy):
 
 
 def text_batches(data, batch_size, rows, shuffle, has_positions):
-    """Returns batches of encoded texts, as data for `fit`.
-
-    Args:
-        data: the inputs, labels and sample weights of all texts, arrays.
-        batch_size: int.
-        rows: slice. The rows to take.
-        shuffle: bool. Whether each epoch has another order.
-        has_positions: as in `shorten`.
-
-    Returns:
-        A `tf.data.Dataset`, on other backends a `keras.utils.PyDataset`.
-    """
+    """Returns batches of encoded texts, as data for `fit`."""
     x, y, sample_weight = data
     if y is None:
         sample_weight = None  # as in Keras

@@ -3,14 +3,16 @@
 from keras import ops
 
 from kdkit import taps
-from kdkit.taps import ATTENTION_TAPS
-from kdkit.taps import CLS_INDEX
-from kdkit.taps import VECTOR_TAPS
-from kdkit.taps import causal_mask
-from kdkit.taps import is_layer_tap
-from kdkit.taps import key_mask
-from kdkit.taps import padding_masks
-from kdkit.taps import split_tap
+from kdkit.taps import (
+    ATTENTION_TAPS,
+    CLS_INDEX,
+    VECTOR_TAPS,
+    causal_mask,
+    is_layer_tap,
+    key_mask,
+    padding_masks,
+    split_tap,
+)
 
 LABEL_WEIGHT = "label_weight"  # a feature next to the models' inputs
 # Kinds of taps with a position axis: padding does not count there.
@@ -23,12 +25,7 @@ MASKED_TAPS = (
 
 
 def objective_weights(tap, x, sample_weight):
-    """Returns the sample weights that count for a tap.
-
-    In a masked language model, weights per position belong to its predictions:
-    they apply to the logits only, because no other tensor has that axis. In an
-    encoder-decoder, they belong to the decoder's positions.
-    """
+    """Returns the sample weights that count for a tap."""
     if sample_weight is None or len(sample_weight.shape) == 1:
         return sample_weight
     per_prediction = isinstance(x, dict) and "mask_positions" in x
@@ -40,12 +37,7 @@ def objective_weights(tap, x, sample_weight):
 
 
 def objective_masks(tap, x):
-    """Returns the padding masks of a tap's queries and keys.
-
-    The predictions of a masked language model have no padding mask: an unused
-    prediction has sample weight 0. The logits of an encoder-decoder belong to
-    its decoder's positions.
-    """
+    """Returns the padding masks of a tap's queries and keys."""
     if tap != "logits":
         part, _ = split_tap(tap)
         return padding_masks(x, part)
@@ -78,15 +70,7 @@ def position_weights(tensor, sample_weight):
 
 
 def combine_weights(tap, tensor, padding_mask, sample_weight):
-    """Multiplies a tap's padding mask with the data's sample weights.
-
-    If there is one vector per example (a tensor of rank 2: [CLS] states, the
-    logits of a classifier), the weight at the position of [CLS] is used. The
-    weight of a question applies to all its options. For logits per position,
-    weights per position replace the padding mask. Without a padding mask in the
-    inputs, the mask that Keras' layers pass on counts. A layer's output takes a
-    mask if its second axis is as long.
-    """
+    """Multiplies a tap's padding mask with the data's sample weights."""
     if sample_weight is not None:
         sample_weight = ops.cast(sample_weight, "float32")
         if len(sample_weight.shape) == 2 and sample_weight.shape[1] == 1:
@@ -125,29 +109,13 @@ def _takes_mask(tap, tensor, padding_mask, sample_weight):
 
 
 def weighs_pairs(tap) -> bool:
-    """Whether a tap needs weights per pair of a query and a key.
-
-    In an encoder weights per position are enough, because a token sees all
-    tokens that are not padding.
-    """
+    """Whether a tap needs weights per pair of a query and a key."""
     part, kind = split_tap(tap)
     return kind in ATTENTION_TAPS and part in ("decoder", "cross")
 
 
 def pair_weights(tap, attention, weights, key_padding_mask):
-    """Returns weights for the pairs of a query and a key that it may see.
-
-    Args:
-        tap: string.
-        attention: tensor of the tap, of shape `(batch_size, num_heads,
-            query_length, key_length)` for a tap of attention.
-        weights: the result of `combine_weights`, the weights of the queries.
-        key_padding_mask: `None` or the padding mask of the keys.
-
-    Returns:
-        The weights unchanged if weights per position are enough, or a tensor of
-        shape `(batch_size, 1, query_length, key_length)`.
-    """
+    """Returns weights for the pairs of a query and a key that it may see."""
     if not weighs_pairs(tap):
         return weights
     batch_size, _, query_length, key_length = ops.shape(attention)

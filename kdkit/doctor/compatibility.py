@@ -3,21 +3,11 @@
 from collections.abc import Iterable
 
 from kdkit.distillation.layer_maps import layer_map
-from kdkit.doctor.findings import NOTE
-from kdkit.doctor.findings import OK
-from kdkit.doctor.findings import RUINS
-from kdkit.doctor.findings import WARNING
-from kdkit.doctor.findings import Finding
+from kdkit.doctor.findings import NOTE, OK, RUINS, WARNING, Finding
 from kdkit.errors import UsageError
-from kdkit.models import check_same_ids
-from kdkit.models import tokenizers_of_sides
-from kdkit.models import vocabulary_by_id
-from kdkit.reporting.formatting import millions
-from kdkit.reporting.formatting import times
-from kdkit.reporting.formatting import words
-from kdkit.taps import PER_LAYER_TAPS
-from kdkit.taps import ModelShape
-from kdkit.taps import split_tap
+from kdkit.models import check_same_ids, tokenizers_of_sides, vocabulary_by_id
+from kdkit.reporting.formatting import millions, times, words
+from kdkit.taps import PER_LAYER_TAPS, ModelShape, split_tap
 
 INITIAL_SPREAD = 0.02  # standard deviation of random weights, as in BERT
 # How far weights must move to learn: all of a model, or the head alone.

@@ -4,21 +4,11 @@ import collections
 
 import numpy as np
 
-from kdkit.data import Examples
-from kdkit.data import Questions
-from kdkit.data import TokenExamples
-from kdkit.data import normalized
+from kdkit.data import Examples, Questions, TokenExamples, normalized
 from kdkit.data.encoding import as_given
 from kdkit.data.unlabeled import PUNCTUATION
-from kdkit.doctor.findings import NOTE
-from kdkit.doctor.findings import OK
-from kdkit.doctor.findings import RUINS
-from kdkit.doctor.findings import WARNING
-from kdkit.doctor.findings import Finding
-from kdkit.doctor.findings import share
-from kdkit.tasks import MultiLabel
-from kdkit.tasks import Regression
-from kdkit.tasks import Task
+from kdkit.doctor.findings import NOTE, OK, RUINS, WARNING, Finding, share
+from kdkit.tasks import MultiLabel, Regression, Task
 
 LENGTHS = "lengths"
 BALANCE = "class balance"
@@ -187,12 +177,7 @@ def dev_balance(task: Task, labels, check: str) -> Finding | None:
 
 
 def are_alike(task: Task, labels) -> bool:
-    """Whether all examples or words have the same label.
-
-    Args:
-        task: `kdkit.tasks.Task`.
-        labels: labels, as for `Task.compute_metrics`.
-    """
+    """Whether all examples or words have the same label."""
     if task.kind.has_label_per_token:
         labels = as_given(np.concatenate(labels))
     labels = np.asarray(labels)
@@ -277,20 +262,12 @@ def row_labels(examples) -> list[tuple | None]:
 
 
 def as_they_are(row: tuple) -> tuple[str, ...]:
-    """Returns an example's texts; words as one text, a pair's texts sorted.
-
-    Args:
-        row: tuple of strings, from `row_texts`.
-    """
+    """Returns an example's texts; words as one text, a pair's texts sorted."""
     return _in_any_order(whole_texts(row))
 
 
 def without_punctuation(row: tuple) -> tuple[str, ...]:
-    """Returns `as_they_are` without the punctuation around words.
-
-    Args:
-        row: tuple of strings, from `row_texts`.
-    """
+    """Returns `as_they_are` without the punctuation around words."""
     texts = []
     for text in whole_texts(row):
         words = (word.strip(PUNCTUATION) for word in text.split())
@@ -299,11 +276,7 @@ def without_punctuation(row: tuple) -> tuple[str, ...]:
 
 
 def whole_texts(row: tuple) -> tuple[str, ...]:
-    """Returns an example's texts, with words joined to one text.
-
-    Args:
-        row: tuple of strings, from `row_texts`.
-    """
+    """Returns an example's texts, with words joined to one text."""
     if any(" " in text for text in row):
         return row
     return (" ".join(row),)

@@ -8,14 +8,9 @@ import time
 import keras
 
 from kdkit import models
-from kdkit.doctor.examination import Subject
-from kdkit.doctor.examination import examine
-from kdkit.doctor.examined_rows import ExaminedRows
-from kdkit.doctor.examined_rows import epoch_rows
-from kdkit.doctor.findings import NOTE
-from kdkit.doctor.findings import RUINS
-from kdkit.doctor.findings import Finding
-from kdkit.doctor.findings import Findings
+from kdkit.doctor.examination import Subject, examine
+from kdkit.doctor.examined_rows import ExaminedRows, epoch_rows
+from kdkit.doctor.findings import NOTE, RUINS, Finding, Findings
 from kdkit.doctor.resources import examine_memory
 from kdkit.doctor.text_examination import TEXTS
 from kdkit.errors import UsageError
@@ -23,30 +18,39 @@ from kdkit.io.machine import duration
 from kdkit.recipes.stages import Stage
 from kdkit.reporting.formatting import words
 from kdkit.runs.directory import is_finished
-from kdkit.runs.examples import require_fitting_stage
-from kdkit.runs.examples import require_smoothable_labels
-from kdkit.runs.examples import stages_with_teachers
+from kdkit.runs.examples import (
+    require_fitting_stage,
+    require_smoothable_labels,
+    stages_with_teachers,
+)
 from kdkit.runs.pipeline import known_sizes
-from kdkit.runs.settings import PRETRAINED
-from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import PretrainSettings
-from kdkit.runs.settings import TeacherSettings
-from kdkit.runs.task_parts import Student
-from kdkit.runs.task_parts import load_corpus_teacher
-from kdkit.runs.task_parts import require_encoder
-from kdkit.runs.task_parts import require_further_files
-from kdkit.training.making import DATA_LENGTH
-from kdkit.training.making import load_teacher
-from kdkit.training.making import make_model
-from kdkit.training.making import require_length
+from kdkit.runs.settings import (
+    PRETRAINED,
+    DistillSettings,
+    PretrainSettings,
+    TeacherSettings,
+)
+from kdkit.runs.task_parts import (
+    Student,
+    load_corpus_teacher,
+    require_encoder,
+    require_further_files,
+)
+from kdkit.training.making import (
+    DATA_LENGTH,
+    load_teacher,
+    make_model,
+    require_length,
+)
 from kdkit.training.sources import TaskSource
-from kdkit.training.stage_trainer import Arm
-from kdkit.training.stage_trainer import make_trainer
-from kdkit.training.task_data import Evaluator
-from kdkit.training.task_data import TrainingRows
-from kdkit.training.task_data import check_data
-from kdkit.training.task_data import make_forward
-from kdkit.training.task_data import open_task
+from kdkit.training.stage_trainer import Arm, make_trainer
+from kdkit.training.task_data import (
+    Evaluator,
+    TrainingRows,
+    check_data,
+    make_forward,
+    open_task,
+)
 
 ROWS = 1000  # dev examples that teachers predict
 # Checks (by the beginning of their names) without which no update can run.
@@ -54,19 +58,7 @@ STEPLESS = ("token table", "vocabulary", "longest row", "memory")
 
 
 def diagnose(settings: DistillSettings, run_dir) -> Findings:
-    """Loads a run's parts and checks all of them.
-
-    Errors become rows of the table, and all checks that are still possible run.
-    Nothing is written.
-
-    Args:
-        settings: `DistillSettings`.
-        run_dir: path. The directory that the run would use.
-
-    Raises:
-        UsageError: (a `ValueError`) if the task's classes are unknown, because
-            nothing can be checked then.
-    """
+    """Loads a run's parts and checks all of them."""
     findings = Findings()
     task = open_task(settings.data)
     with findings.attempt("data"):
@@ -231,17 +223,7 @@ STEPS = 2
 
 
 def time_needed(subject, rows: ExaminedRows, train) -> Finding:
-    """Trains a temporary student for a few updates and estimates the time.
-
-    Args:
-        subject: `Subject` with models that fit each other.
-        rows: `ExaminedRows`.
-        train: `kdkit.data.EncodedExamples`, some training examples.
-
-    Raises:
-        UsageError: as in `epoch_rows`.
-        UsageError: as `epoch_rows` does.
-    """
+    """Trains a temporary student for a few updates and estimates the time."""
     settings = subject.settings
     total, parts = 0.0, []
     for arm, stages in settings.arms.items():

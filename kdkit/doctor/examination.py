@@ -7,57 +7,54 @@ import pathlib
 
 import numpy as np
 
-from kdkit.data import BatchStream
-from kdkit.data import Buckets
-from kdkit.doctor.compatibility import compared_layers
-from kdkit.doctor.compatibility import few_updates
-from kdkit.doctor.compatibility import same_vocabulary
-from kdkit.doctor.compatibility import student_size
-from kdkit.doctor.compatibility import table_size
-from kdkit.doctor.examined_rows import ExaminedRows
-from kdkit.doctor.examined_rows import encode_some
-from kdkit.doctor.examined_rows import epoch_rows
-from kdkit.doctor.examined_rows import examine_lengths
-from kdkit.doctor.examined_rows import examine_rows
-from kdkit.doctor.examined_rows import examine_words
-from kdkit.doctor.examined_rows import load_rows_to_examine
-from kdkit.doctor.examined_rows import sample
-from kdkit.doctor.findings import NOTE
-from kdkit.doctor.findings import Finding
-from kdkit.doctor.findings import Findings
-from kdkit.doctor.resources import examine_memory
-from kdkit.doctor.resources import examine_needs
-from kdkit.doctor.teacher_checks import finite_weights
-from kdkit.doctor.teacher_checks import label_order
-from kdkit.doctor.teacher_checks import teacher_accuracy
-from kdkit.doctor.teacher_checks import teacher_at_rest
-from kdkit.doctor.teacher_checks import teacher_frozen
-from kdkit.doctor.teacher_checks import teacher_logits
-from kdkit.doctor.text_examination import QUICK_TEXTS
-from kdkit.doctor.text_examination import examine_text_words
-from kdkit.models import LoadedModel
-from kdkit.models import architecture
-from kdkit.models import backbone_of
-from kdkit.models import class_names_at
-from kdkit.models import num_positions
-from kdkit.models import untrained_head
+from kdkit.data import BatchStream, Buckets
+from kdkit.doctor.compatibility import (
+    compared_layers,
+    few_updates,
+    same_vocabulary,
+    student_size,
+    table_size,
+)
+from kdkit.doctor.examined_rows import (
+    ExaminedRows,
+    encode_some,
+    epoch_rows,
+    examine_lengths,
+    examine_rows,
+    examine_words,
+    load_rows_to_examine,
+    sample,
+)
+from kdkit.doctor.findings import NOTE, Finding, Findings
+from kdkit.doctor.resources import examine_memory, examine_needs
+from kdkit.doctor.teacher_checks import (
+    finite_weights,
+    label_order,
+    teacher_accuracy,
+    teacher_at_rest,
+    teacher_frozen,
+    teacher_logits,
+)
+from kdkit.doctor.text_examination import QUICK_TEXTS, examine_text_words
+from kdkit.models import (
+    LoadedModel,
+    architecture,
+    backbone_of,
+    class_names_at,
+    num_positions,
+    untrained_head,
+)
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Doctor
-from kdkit.runs.inputs import model_digest
-from kdkit.runs.inputs import rows_digest
-from kdkit.runs.log import decide
-from kdkit.runs.log import logged_findings
+from kdkit.runs.inputs import model_digest, rows_digest
+from kdkit.runs.log import decide, logged_findings
 from kdkit.runs.pipeline import known_sizes
-from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import TeacherSettings
+from kdkit.runs.settings import DistillSettings, TeacherSettings
 from kdkit.taps import describe
-from kdkit.tasks import SingleLabel
-from kdkit.tasks import Task
-from kdkit.tasks import majority_accuracy
+from kdkit.tasks import SingleLabel, Task, majority_accuracy
 from kdkit.training.data_settings import DataSettings
-from kdkit.training.task_data import BATCH_SIZE
-from kdkit.training.task_data import predict_logits
+from kdkit.training.task_data import BATCH_SIZE, predict_logits
 
 QUICK_ROWS = 256  # dev examples, before a run
 TEXTS = 64  # number of texts for comparing two tokenizers
@@ -65,23 +62,7 @@ TEXTS = 64  # number of texts for comparing two tokenizers
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Subject:
-    """The parts of a run that are checked.
-
-    Args:
-        settings: `DistillSettings`.
-        task: `kdkit.tasks.Task`.
-        run_dir: path of the run, which need not exist.
-        teachers: list of `kdkit.models.LoadedModel`, the ones that could be
-            loaded. A teacher that the run will train is a model with its sizes.
-        places: list of the paths they were loaded from.
-        forwards: list of their forward passes.
-        student: `keras.Model` or `None`. A model with the student's sizes.
-        tokenizer: the student's own tokenizer, or `None`.
-        fitting: tuple of `Stage`. The stages on the task with teachers whose
-            objectives fit.
-        has_student: bool. Whether a student will learn from the teachers.
-            Defaults to `True`.
-    """
+    """The parts of a run that are checked."""
 
     settings: DistillSettings
     task: Task
@@ -101,39 +82,14 @@ class Subject:
 
 
 def examine_memory_first(run, settings: DistillSettings, force: bool) -> None:
-    """Stops a run whose student is too large, before any model is built.
-
-    Args:
-        run: `RunDirectory`.
-        settings: `DistillSettings`.
-        force: bool. Whether to continue in any case.
-
-    Raises:
-        RunError: if the student is too large.
-    """
+    """Stops a run whose student is too large, before any model is built."""
     too_large = examine_memory(known_sizes(settings))
     if too_large is not None and not _is_examined(run):
         decide(Findings([too_large]), force)
 
 
 def examine_first(run, subject: Subject, force: bool) -> Findings | None:
-    """Checks a run before it trains, if that was not done earlier.
-
-    Prints the findings that need action.
-
-    Args:
-        run: `RunDirectory`.
-        subject: `Subject` whose models fit each other.
-        force: bool. Whether to continue in any case.
-
-    Returns:
-        `Findings` for `log_findings`; `None` if they are already logged, or if
-        another process logs them.
-
-    Raises:
-        UsageError: for unreadable files.
-        RunError: if a finding ruins the run.
-    """
+    """Checks a run before it trains, if that was not done earlier."""
     if _is_examined(run):
         return None
     findings = Findings(keeps_mistakes=False)
@@ -154,21 +110,7 @@ def _step_findings(subject):
 def examine_teacher_first(
     run, settings: TeacherSettings, task: Task, model, tokenizer, force: bool
 ) -> Findings | None:
-    """Does the same as `examine_first` for a teacher trained on labels.
-
-    Args:
-        run, force: as in `examine_first`.
-        settings: `TeacherSettings`.
-        task: `kdkit.tasks.Task`.
-        model: the model to fine-tune.
-        tokenizer: its tokenizer.
-
-    Returns:
-        The result of `examine_first`.
-
-    Raises:
-        UsageError, RunError: as in `examine_first`.
-    """
+    """Does the same as `examine_first` for a teacher trained on labels."""
     teacher = LoadedModel(model, tokenizer, has_trained_head=False)
     subject = Subject(
         _LabelsAlone(settings.data, settings.seed),
@@ -206,18 +148,7 @@ def _is_examined(run):
 def examine(
     subject: Subject, num_rows: int, num_texts: int, findings: Findings
 ):
-    """Runs all checks that need no training.
-
-    Args:
-        subject: `Subject`.
-        num_rows: int. Maximum number of dev examples for the teachers.
-        num_texts: int. Maximum number of texts to read from each corpus.
-        findings: `Findings` to append to.
-
-    Returns:
-        Tuple of the `ExaminedRows` and the encoded training examples, each
-        `None` if they could not be read.
-    """
+    """Runs all checks that need no training."""
     rows = train = dev = None
     if all(one.check != "data" for one in findings):
         with findings.attempt("data"):
@@ -364,10 +295,7 @@ def _examine_models(subject, rows, findings):
 
 
 def _updates(subject, rows):
-    """Checks the updates of random weights; `None` for others, or on a corpus.
-
-    Does not count unlabelled examples, because that needs reading them.
-    """
+    """Checks the updates of random weights; `None` for other starts."""
     settings = subject.settings
     only_head = not settings.student.has_random_weights
     if any(stage.data == "corpus" for stage in settings.stages) or (
@@ -401,15 +329,7 @@ _KNOWN = {}
 def examine_answers(
     subject, number: int, rows: ExaminedRows, dev, which: str
 ) -> list[Finding]:
-    """Returns the findings about a teacher's predictions.
-
-    Args:
-        subject: `Subject`.
-        number: int. The index of the teacher.
-        rows: `ExaminedRows`.
-        dev: its dev examples, encoded.
-        which: string. Distinguishes the checks of several teachers.
-    """
+    """Returns the findings about a teacher's predictions."""
     constant = None
     if subject.task.head.candidates is not None:
         constant = majority_accuracy(rows.train, rows.dev)

@@ -5,51 +5,42 @@ import pathlib
 
 import numpy as np
 
-from kdkit.data import count_copies
-from kdkit.data import read_copies
-from kdkit.data import unlabeled_rows
-from kdkit.doctor.data import class_balance
-from kdkit.doctor.data import dev_balance
-from kdkit.doctor.data import given_texts
-from kdkit.doctor.data import lengths_cut
-from kdkit.doctor.data import row_labels
-from kdkit.doctor.data import row_texts
-from kdkit.doctor.findings import NOTE
-from kdkit.doctor.findings import OK
-from kdkit.doctor.findings import Finding
-from kdkit.doctor.findings import Findings
-from kdkit.doctor.leakage import augmented_copies
-from kdkit.doctor.leakage import odd_texts
-from kdkit.doctor.leakage import removed_rows
-from kdkit.doctor.leakage import repeated_rows
-from kdkit.doctor.leakage import rows_in_text
-from kdkit.doctor.leakage import rows_kept_apart
-from kdkit.doctor.unknown_words import has_unknown
-from kdkit.doctor.unknown_words import unknown_words
+from kdkit.data import count_copies, read_copies, unlabeled_rows
+from kdkit.doctor.data import (
+    class_balance,
+    dev_balance,
+    given_texts,
+    lengths_cut,
+    row_labels,
+    row_texts,
+)
+from kdkit.doctor.findings import NOTE, OK, Finding, Findings
+from kdkit.doctor.leakage import (
+    augmented_copies,
+    odd_texts,
+    removed_rows,
+    repeated_rows,
+    rows_in_text,
+    rows_kept_apart,
+)
+from kdkit.doctor.unknown_words import has_unknown, unknown_words
 from kdkit.errors import UsageError
 from kdkit.runs.augmenting import require_augmentation
 from kdkit.runs.settings import DistillSettings
 from kdkit.tasks import Task
 from kdkit.training.making import DATA_LENGTH
-from kdkit.training.task_data import kept_apart
-from kdkit.training.task_data import read_kept_unlabeled
-from kdkit.training.task_data import read_train_and_dev
+from kdkit.training.task_data import (
+    kept_apart,
+    read_kept_unlabeled,
+    read_train_and_dev,
+)
 
 TRAIN_ROWS = 2048  # encoded to measure their lengths
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ExaminedRows:
-    """The examples of a task.
-
-    Args:
-        train: training examples, from `Task.load`.
-        dev: dev examples to check.
-        num_dev: int. The number of all dev examples.
-        others: dict from the name of a split that is not trained on to its
-            examples.
-        all_train: the examples of the training file; `train` may be a subset.
-    """
+    """The examples of a task."""
 
     train: object
     dev: object
@@ -61,19 +52,7 @@ class ExaminedRows:
 def load_rows_to_examine(
     settings: DistillSettings, task: Task, num_rows: int, findings: Findings
 ) -> ExaminedRows:
-    """Reads a task's examples and reports their numbers.
-
-    Args:
-        settings: `DistillSettings`.
-        task: `kdkit.tasks.Task`.
-        num_rows: int. Maximum number of dev examples to check, drawn with a
-            fixed seed.
-        findings: `Findings` to append to.
-
-    Raises:
-        UsageError: if training or dev examples cannot be read; lists all
-            errors.
-    """
+    """Reads a task's examples and reports their numbers."""
     data = settings.data
     all_train, dev = read_train_and_dev(task, data)
     train = all_train
@@ -113,18 +92,7 @@ def examine_rows(
     num_texts: int,
     findings: Findings,
 ) -> None:
-    """Checks the data: leakage, texts, augmented copies, labels.
-
-    Args:
-        settings: `DistillSettings`.
-        task: `kdkit.tasks.Task`.
-        rows: `ExaminedRows`.
-        num_texts: int. Maximum number of texts to read from each corpus.
-        findings: `Findings` to append to.
-
-    Raises:
-        UsageError: for unreadable files, if the findings do not collect errors.
-    """
+    """Checks the data: leakage, texts, augmented copies, labels."""
     train = row_texts(rows.train)
     others = {name: row_texts(some) for name, some in rows.others.items()}
     labels = {name: row_labels(some) for name, some in rows.others.items()}
@@ -178,28 +146,14 @@ def examine_rows(
 
 
 def examine_lengths(settings, train, dev, findings: Findings) -> None:
-    """Reports how many of the encoded examples were truncated.
-
-    Args:
-        settings: `DistillSettings`.
-        train: `kdkit.data.EncodedExamples`.
-        dev: `kdkit.data.EncodedExamples`.
-        findings: `Findings` to append to.
-    """
+    """Reports how many of the encoded examples were truncated."""
     splits = {"train": train, settings.data.dev_split: dev}
     option = "--max-length " if settings.corpus is None else DATA_LENGTH
     findings.add(lengths_cut(splits, option))
 
 
 def examine_words(splits: dict, tokenizer, findings: Findings) -> None:
-    """Counts the examples with words that the tokenizer has no token for.
-
-    Args:
-        splits: dict from the name of a split to a tuple of its examples, from
-            `Task.load`, and the result of `encode_some`.
-        tokenizer: the tokenizer that encoded them.
-        findings: `Findings` to append to.
-    """
+    """Counts the examples with words that the tokenizer has no token for."""
     with findings.attempt("unknown words"):
         findings.add(
             unknown_words(
@@ -216,31 +170,14 @@ def examine_words(splits: dict, tokenizer, findings: Findings) -> None:
 
 
 def encode_some(task: Task, rows, tokenizer, sequence_length: int):
-    """Encodes a sample of examples.
-
-    Args:
-        task: `kdkit.tasks.Task`.
-        rows: examples from `Task.load`.
-        tokenizer: the teacher's tokenizer.
-        sequence_length: int.
-    """
+    """Encodes a sample of examples."""
     return task.encode(sample(rows, TRAIN_ROWS), tokenizer, sequence_length)
 
 
 def epoch_rows(
     settings: DistillSettings, task: Task, num_train: int, learns: bool
 ) -> int:
-    """Returns approximately how many examples an epoch has.
-
-    Args:
-        settings: `DistillSettings`.
-        task: `kdkit.tasks.Task`.
-        num_train: int. Number of labelled training examples.
-        learns: bool. Whether there is a teacher, which labels other examples.
-
-    Raises:
-        UsageError: for unreadable files, or if no unlabelled example remains.
-    """
+    """Returns approximately how many examples an epoch has."""
     count = num_train
     augmented = settings.augmented
     if augmented is not None:
@@ -261,12 +198,7 @@ def epoch_rows(
 
 
 def sample(rows, count: int):
-    """Returns a sample of examples with a fixed seed, in their order.
-
-    Args:
-        rows: examples from `Task.load`.
-        count: int. Maximum number of examples.
-    """
+    """Returns a sample of examples with a fixed seed, in their order."""
     if len(rows) <= count:
         return rows
     order = np.random.default_rng(0).permutation(len(rows))

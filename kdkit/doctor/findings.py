@@ -4,14 +4,11 @@ import contextlib
 import dataclasses
 
 from rich import box
-from rich.console import Console
-from rich.console import Group
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import printable
+from kdkit.errors import RunError, UsageError, printable
 
 OK, NOTE, WARNING, RUINS = "ok", "note", "warning", "ruins the run"
 OUTCOMES = (OK, NOTE, WARNING, RUINS)
@@ -81,29 +78,17 @@ class Findings(list):
 
 
 def worst(*outcomes: str) -> str:
-    """Returns the most severe of some outcomes.
-
-    >>> worst("ok", "warning", "note")
-    'warning'
-    """
+    """Returns the most severe of some outcomes."""
     return max(outcomes, key=OUTCOMES.index)
 
 
 def mildest(*outcomes: str) -> str:
-    """Returns the least severe of some outcomes.
-
-    >>> mildest("ruins the run", "warning")
-    'warning'
-    """
+    """Returns the least severe of some outcomes."""
     return min(outcomes, key=OUTCOMES.index)
 
 
 def share(part: float, whole: float) -> str:
-    """Returns a share in percent, with more digits if it is small.
-
-    >>> share(1, 3), share(1, 400), share(0, 5)
-    ('33.3 %', '0.25 %', '0 %')
-    """
+    """Returns a share in percent, with more digits if it is small."""
     percent = 100 * part / whole if whole else 0.0
     if percent == 0:
         return "0 %"

@@ -7,17 +7,17 @@ from collections.abc import Iterable
 
 from kdkit.data import normalized
 from kdkit.data.examples import is_csv_quoted
-from kdkit.doctor.data import as_they_are
-from kdkit.doctor.data import whole_texts
-from kdkit.doctor.data import without_punctuation
-from kdkit.doctor.findings import NOTE
-from kdkit.doctor.findings import OK
-from kdkit.doctor.findings import RUINS
-from kdkit.doctor.findings import WARNING
-from kdkit.doctor.findings import Finding
-from kdkit.doctor.findings import mildest
-from kdkit.doctor.findings import share
-from kdkit.doctor.findings import worst
+from kdkit.doctor.data import as_they_are, whole_texts, without_punctuation
+from kdkit.doctor.findings import (
+    NOTE,
+    OK,
+    RUINS,
+    WARNING,
+    Finding,
+    mildest,
+    share,
+    worst,
+)
 from kdkit.io.reading import has_text
 
 CHECK = "rows kept apart"

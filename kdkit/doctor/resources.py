@@ -10,24 +10,20 @@ import psutil
 from kdkit import models
 from kdkit.distillation import teacher_entry
 from kdkit.distillation.layer_maps import layer_map
-from kdkit.doctor.examined_rows import ExaminedRows
-from kdkit.doctor.examined_rows import epoch_rows
-from kdkit.doctor.findings import OK
-from kdkit.doctor.findings import RUINS
-from kdkit.doctor.findings import WARNING
-from kdkit.doctor.findings import Finding
-from kdkit.doctor.findings import Findings
+from kdkit.doctor.examined_rows import ExaminedRows, epoch_rows
+from kdkit.doctor.findings import OK, RUINS, WARNING, Finding, Findings
 from kdkit.errors import UsageError
-from kdkit.io.machine import byte_size
-from kdkit.io.machine import memory_shortage
+from kdkit.io.machine import byte_size, memory_shortage
 from kdkit.recipes.stages import Stage
 from kdkit.runs.settings import TeacherSettings
-from kdkit.taps import ATTENTION_TAPS
-from kdkit.taps import PER_LAYER_TAPS
-from kdkit.taps import VECTOR_TAPS
-from kdkit.taps import Entry
-from kdkit.taps import ModelShape
-from kdkit.taps import split_tap
+from kdkit.taps import (
+    ATTENTION_TAPS,
+    PER_LAYER_TAPS,
+    VECTOR_TAPS,
+    Entry,
+    ModelShape,
+    split_tap,
+)
 from kdkit.teacher_cache import packed_size
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.model_settings import ModelSettings
@@ -246,15 +242,7 @@ def _listed(sizes):
 
 
 def examine_memory(sizes: ModelSettings) -> Finding | None:
-    """Reports a student that is too large, before it is built.
-
-    Args:
-        sizes: `ModelSettings`.
-
-    Returns:
-        A `Finding`, or `None` for a student that fits, that is loaded, or that
-        cannot be built for another reason.
-    """
+    """Reports a student that is too large, before it is built."""
     if not sizes.has_random_weights and sizes.bilstm is None:
         return None
     try:
@@ -267,17 +255,7 @@ def examine_memory(sizes: ModelSettings) -> Finding | None:
 def examine_needs(
     subject, rows: ExaminedRows, train, findings: Findings
 ) -> None:
-    """Estimates the memory of a step and what the run writes.
-
-    Args:
-        subject: `Subject` with models.
-        rows: `ExaminedRows`.
-        train: `kdkit.data.EncodedExamples`, some training examples.
-        findings: `Findings` to append to.
-
-    Raises:
-        UsageError: as in `epoch_rows`, if there is a cache.
-    """
+    """Estimates the memory of a step and what the run writes."""
     with findings.attempt("memory"):
         findings.add(_memory(subject, rows, train))
     settings, student = subject.settings, subject.student
@@ -303,13 +281,7 @@ def examine_needs(
 
 
 def cache_disk(needed: int, cache: CacheSettings, advice: str = "") -> Finding:
-    """Compares the space that a cache still needs with the free space.
-
-    Args:
-        needed: int. Bytes of the complete cache.
-        cache: `CacheSettings`.
-        advice: string. Additional advice for saving space. Defaults to `""`.
-    """
+    """Compares the space that a cache still needs with the free space."""
     place = pathlib.Path(cache.directory)
     there = sum(
         file.stat().st_size for file in place.rglob("*") if file.is_file()
@@ -325,14 +297,7 @@ def cache_disk(needed: int, cache: CacheSettings, advice: str = "") -> Finding:
 def size_with_checkpoints(
     trained: int, weights: int, stages: tuple[Stage, ...], settings
 ) -> int:
-    """Returns the maximum bytes that the training of one model writes.
-
-    Args:
-        trained: int. Weights that are trained.
-        weights: int. All weights of the model.
-        stages: tuple of `Stage`, at least one.
-        settings: the settings of its run.
-    """
+    """Returns the maximum bytes that the training of one model writes."""
     return run_size(
         trained,
         weights,

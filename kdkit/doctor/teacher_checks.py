@@ -9,14 +9,8 @@ import scipy.optimize
 import sklearn.metrics
 
 from kdkit.doctor.data import are_alike
-from kdkit.doctor.findings import NOTE
-from kdkit.doctor.findings import OK
-from kdkit.doctor.findings import RUINS
-from kdkit.doctor.findings import WARNING
-from kdkit.doctor.findings import Finding
-from kdkit.doctor.findings import share
-from kdkit.tasks import Regression
-from kdkit.tasks import Task
+from kdkit.doctor.findings import NOTE, OK, RUINS, WARNING, Finding, share
+from kdkit.tasks import Regression, Task
 from kdkit.tasks.baseline import FEWEST_ANSWERS
 
 ACCURACY_CHECK = "teacher accuracy"

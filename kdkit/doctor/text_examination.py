@@ -8,39 +8,31 @@ import pathlib
 from kdkit import models
 from kdkit.data import tokenize
 from kdkit.distillation import teacher_entry
-from kdkit.doctor.compatibility import same_vocabulary
-from kdkit.doctor.compatibility import student_size
+from kdkit.doctor.compatibility import same_vocabulary, student_size
 from kdkit.doctor.data import texts_too_long
-from kdkit.doctor.findings import NOTE
-from kdkit.doctor.findings import OK
-from kdkit.doctor.findings import RUINS
-from kdkit.doctor.findings import WARNING
-from kdkit.doctor.findings import Finding
-from kdkit.doctor.findings import Findings
+from kdkit.doctor.findings import NOTE, OK, RUINS, WARNING, Finding, Findings
 from kdkit.doctor.leakage import texts_kept_apart
-from kdkit.doctor.resources import activations
-from kdkit.doctor.resources import cache_disk
-from kdkit.doctor.resources import disk
-from kdkit.doctor.resources import memory
-from kdkit.doctor.resources import size_with_checkpoints
-from kdkit.doctor.unknown_words import texts_with_unknown
-from kdkit.doctor.unknown_words import unknown_words
+from kdkit.doctor.resources import (
+    activations,
+    cache_disk,
+    disk,
+    memory,
+    size_with_checkpoints,
+)
+from kdkit.doctor.unknown_words import texts_with_unknown, unknown_words
 from kdkit.errors import all_mistakes
-from kdkit.models import load_tokenizer
-from kdkit.models import tokenizers_of_sides
+from kdkit.models import load_tokenizer, tokenizers_of_sides
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.first_checks import validate_steps
-from kdkit.runs.log import decide
-from kdkit.runs.log import logged_findings
+from kdkit.runs.log import decide, logged_findings
 from kdkit.runs.pipeline import Pipeline
 from kdkit.taps import ModelShape
 from kdkit.teacher_cache import packed_size
 from kdkit.training.cluster import process_of_launcher
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.making import CORPUS_LENGTH
-from kdkit.training.model_settings import MULTI_WORKER
-from kdkit.training.model_settings import ModelSettings
+from kdkit.training.model_settings import MULTI_WORKER, ModelSettings
 from kdkit.training.sentence_settings import PairSettings
 
 BYTES = 4  # per weight in a file, and about 4 per token in a text
@@ -49,13 +41,7 @@ WEIGHT_FILES = ("*.weights.h5", "*.safetensors")
 
 @dataclasses.dataclass(frozen=True)
 class TextModel:
-    """A model's known properties before it is built.
-
-    Args:
-        name: string. The model's name.
-        parameters: int. The approximate number of parameters; 0 if unknown.
-        shape: `kdkit.taps.ModelShape`. Sizes are `None` if unknown.
-    """
+    """A model's known properties before it is built."""
 
     name: str
     parameters: int
@@ -63,13 +49,7 @@ class TextModel:
 
 
 def text_model(settings: ModelSettings, vocabulary_size: int) -> TextModel:
-    """Returns the sizes of the model that a run on text starts with.
-
-    Args:
-        settings: `ModelSettings`: sizes, or a checkpoint, whose file sizes are
-            read.
-        vocabulary_size: int.
-    """
+    """Returns the sizes of the model that a run on text starts with."""
     if settings.mass is not None:
         return _mass(settings.mass, vocabulary_size)
     if settings.has_random_weights:
@@ -83,13 +63,7 @@ def text_model(settings: ModelSettings, vocabulary_size: int) -> TextModel:
 
 
 def text_cache_size(settings, vocabulary_size: int) -> int:
-    """Returns approximately how many bytes of a teacher's logits are cached.
-
-    Args:
-        settings: `PretrainSettings` with `cache`, whose objectives are on
-            logits.
-        vocabulary_size: int. The teacher's.
-    """
+    """Returns approximately how many bytes of a teacher's logits are cached."""
     tokens = sum(
         pathlib.Path(file).stat().st_size for file in settings.corpus.all_files
     )
@@ -178,13 +152,7 @@ SAMPLE = 2000  # texts whose tokens are counted
 
 
 class TextSteps:
-    """What is known of a chain of runs on text.
-
-    Args:
-        pipeline: `kdkit.runs.Pipeline`.
-        right: names of the steps whose given models can be read, or `None` for
-            all. Defaults to `None`.
-    """
+    """What is known of a chain of runs on text."""
 
     def __init__(self, pipeline: Pipeline, right=None):
         self.runs = {step.name: step.settings for step in pipeline.steps}
@@ -224,11 +192,7 @@ class TextSteps:
         return tokenizers_of_sides(first)[1].vocabulary_size()
 
     def model(self, settings: ModelSettings) -> TextModel:
-        """Returns a model's sizes, even if a step has yet to train it.
-
-        Args:
-            settings: `ModelSettings`.
-        """
+        """Returns a model's sizes, even if a step has yet to train it."""
         for name, run in self.runs.items():
             if settings.checkpoint == str(self.places[name]):
                 return self.model(run.model)
@@ -236,22 +200,7 @@ class TextSteps:
 
 
 def examine_steps_first(pipeline: Pipeline, force: bool) -> Findings | None:
-    """Checks the runs before the first of them, if that was not done earlier.
-
-    Only the chief of several processes examines them.
-
-    Args:
-        pipeline: `kdkit.runs.Pipeline` whose last run is on text.
-        force: bool. Whether to continue in any case.
-
-    Returns:
-        `Findings` for `kdkit.training.pretrain`, the logged ones if the check
-        was done earlier; `None` in other processes than the chief.
-
-    Raises:
-        UsageError: with all mistakes in the steps.
-        RunError: if a finding ruins the runs.
-    """
+    """Checks the runs before the first of them, if not done earlier."""
     with all_mistakes() as check:
         validate_steps(pipeline, lambda what: check())
     steps = TextSteps(pipeline)
@@ -269,16 +218,7 @@ def examine_steps_first(pipeline: Pipeline, force: bool) -> Findings | None:
 
 
 def examine_text(steps: TextSteps, num_texts: int, findings: Findings) -> None:
-    """Runs the checks for text that need no training.
-
-    Args:
-        steps: `TextSteps` whose files exist.
-        num_texts: int. Maximum number of texts to read from each corpus.
-        findings: `Findings` to append to.
-
-    Raises:
-        UsageError: for unreadable files, if the findings do not collect errors.
-    """
+    """Runs the checks for text that need no training."""
     with findings.attempt("vocabulary"):
         _examine_vocabulary(steps, findings)
         _examine_sizes(steps, findings)
@@ -294,16 +234,7 @@ def examine_text(steps: TextSteps, num_texts: int, findings: Findings) -> None:
 def examine_text_words(
     name: str, corpus, tokenizer, findings: Findings
 ) -> None:
-    """Counts the texts with words that a tokenizer has no token for.
-
-    For pairs, each side is counted with its own tokenizer.
-
-    Args:
-        name: string. The step that trains on the text.
-        corpus: `CorpusSettings`, `SentenceSettings` or `PairSettings`.
-        tokenizer: a keras-hub tokenizer, or a `kdkit.models.TokenizerPair`.
-        findings: `Findings` to append to.
-    """
+    """Counts the texts with words that a tokenizer has no token for."""
     texts = {name: corpus.texts}
     if isinstance(corpus, PairSettings):
         texts = {

@@ -9,11 +9,7 @@ import keras_hub
 import numpy as np
 
 from kdkit.data import tokenize
-from kdkit.doctor.findings import OK
-from kdkit.doctor.findings import RUINS
-from kdkit.doctor.findings import WARNING
-from kdkit.doctor.findings import Finding
-from kdkit.doctor.findings import share
+from kdkit.doctor.findings import OK, RUINS, WARNING, Finding, share
 from kdkit.doctor.leakage import UNSPACED
 
 CHECK = "unknown words"
@@ -33,14 +29,7 @@ BLANKS = re.compile(r"[ \t\r\n]+")
 
 
 def unknown_token_id(tokenizer) -> int:
-    """Returns the id of a tokenizer's unknown token.
-
-    Args:
-        tokenizer: a keras-hub tokenizer.
-
-    Returns:
-        An int, -1 for byte pairs, which have a token for every byte.
-    """
+    """Returns the id of a tokenizer's unknown token."""
     if isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
         return MISSING
     oov_token = getattr(tokenizer, "oov_token", NO_PIECE)

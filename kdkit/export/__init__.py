@@ -13,39 +13,39 @@ A new format is a module here, and its name in `FORMATS`.
 
 import importlib
 
-from kdkit.export.bundle import MANIFEST
-from kdkit.export.bundle import Bundle
-from kdkit.export.bundle import BundleFile
-from kdkit.export.bundle import BundleInput
-from kdkit.export.bundle import BundleModel
-from kdkit.export.bundle import BundleTokenizer
-from kdkit.export.bundle import read_bundle
-from kdkit.export.bundle import verify_bundle
+from kdkit.export.bundle import (
+    MANIFEST,
+    Bundle,
+    BundleFile,
+    BundleInput,
+    BundleModel,
+    BundleTokenizer,
+    read_bundle,
+    verify_bundle,
+)
 from kdkit.export.device import measure_on_device
-from kdkit.export.exporters import Exporter
-from kdkit.export.exporters import all_exporters
-from kdkit.export.exporters import export_model
-from kdkit.export.exporters import exporter_of
-from kdkit.export.exporters import get_exporter
-from kdkit.export.exporters import open_file
-from kdkit.export.exporters import register_exporter
-from kdkit.export.inputs import BatchFile
-from kdkit.export.inputs import file_logits
-from kdkit.export.latency import LatencyReport
-from kdkit.export.latency import measure_latencies
-from kdkit.export.latency import measure_latency
-from kdkit.export.latency import profile_file
-from kdkit.export.litert import PRECISIONS
-from kdkit.export.litert import reads_sources
-from kdkit.export.litert import to_litert
-from kdkit.export.litert_decoder import LiteRTDecoder
-from kdkit.export.litert_decoder import LiteRTSeq2Seq
+from kdkit.export.exporters import (
+    Exporter,
+    all_exporters,
+    export_model,
+    exporter_of,
+    get_exporter,
+    open_file,
+    register_exporter,
+)
+from kdkit.export.inputs import BatchFile, file_logits
+from kdkit.export.latency import (
+    LatencyReport,
+    measure_latencies,
+    measure_latency,
+    profile_file,
+)
+from kdkit.export.litert import PRECISIONS, reads_sources, to_litert
+from kdkit.export.litert_decoder import LiteRTDecoder, LiteRTSeq2Seq
 from kdkit.export.litert_files import LiteRTModel
-from kdkit.export.onnx import ONNXModel
-from kdkit.export.onnx import to_onnx
+from kdkit.export.onnx import ONNXModel, to_onnx
 from kdkit.export.op_profile import OpTime
-from kdkit.export.saved_model import SavedModel
-from kdkit.export.saved_model import to_saved_model
+from kdkit.export.saved_model import SavedModel, to_saved_model
 from kdkit.export.sentence_transformers import to_sentence_transformers
 from kdkit.export.texts import TextInputs
 from kdkit.export.transformers_checkpoint import to_hugging_face

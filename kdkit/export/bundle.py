@@ -12,16 +12,11 @@ import pathlib
 import numpy as np
 import tokenizers
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import RunError, UsageError, shortened
 from kdkit.export.inputs import INPUT_NAMES
-from kdkit.export.litert_files import new_interpreter
-from kdkit.export.litert_files import usage_errors
+from kdkit.export.litert_files import new_interpreter, usage_errors
 from kdkit.io.files import add_content
-from kdkit.io.reading import numbered_lines
-from kdkit.io.reading import parse_json
-from kdkit.io.reading import read_json
+from kdkit.io.reading import numbered_lines, parse_json, read_json
 from kdkit.settings import from_dict
 
 MANIFEST, VECTORS = "manifest.json", "test_vectors.jsonl"
@@ -71,12 +66,7 @@ class BundleModel:
 
 @dataclasses.dataclass(frozen=True)
 class SpecialToken:
-    """A special token.
-
-    Args:
-        token: string.
-        id: int.
-    """
+    """A special token."""
 
     token: str
     id: int
@@ -161,14 +151,7 @@ class Bundle:
 
 @dataclasses.dataclass(frozen=True)
 class Outputs:
-    """A model's outputs for a test vector.
-
-    Args:
-        scores: tuple of floats.
-        labels: tuple of strings. The predicted labels: one for a
-            classification, any number for a multi-label task, none for a
-            regression.
-    """
+    """A model's outputs for a test vector."""
 
     scores: tuple[float, ...]
     labels: tuple[str, ...]
@@ -176,13 +159,7 @@ class Outputs:
 
 @dataclasses.dataclass(frozen=True)
 class TestVector:
-    """A line of `test_vectors.jsonl`.
-
-    Args:
-        texts: tuple of 1 or 2 strings.
-        inputs: dict from the name of an input to its integers.
-        outputs: dict from a model's file to its `Outputs`.
-    """
+    """A line of `test_vectors.jsonl`."""
 
     __test__ = False  # no class of tests
 
@@ -224,17 +201,7 @@ def read_bundle(path: str | pathlib.Path) -> Bundle:
 
 
 def read_test_vectors(path: str | pathlib.Path) -> list[TestVector]:
-    """Reads the test vectors of an app bundle.
-
-    Args:
-        path: string or path. The folder.
-
-    Returns:
-        List of `TestVector`.
-
-    Raises:
-        UsageError: (a `ValueError`) with the number of a damaged line.
-    """
+    """Reads the test vectors of an app bundle."""
     file = pathlib.Path(path) / VECTORS
     vectors = []
     for number, line in numbered_lines(file, "test vectors, one a line"):
@@ -266,12 +233,7 @@ def verify_bundle(path: str | pathlib.Path) -> Bundle:
 
 
 def verify(folder, path):
-    """Does the same as `verify_bundle`, for a folder with a temporary name.
-
-    Args:
-        folder: `pathlib.Path`.
-        path: `pathlib.Path`. The final name, for errors.
-    """
+    """Does the same as `verify_bundle`, for a folder with a temporary name."""
     bundle = read_bundle(folder)
     try:
         fast = tokenizers.Tokenizer.from_file(str(folder / TOKENIZER))
@@ -325,14 +287,7 @@ def _fits(vector, bundle):
 
 
 class Runner:
-    """Runs a LiteRT file on one vector, as an app does.
-
-    Args:
-        path: `pathlib.Path`.
-
-    Attributes:
-        input_names: tuple of strings.
-    """
+    """Runs a LiteRT file on one vector, as an app does."""
 
     def __init__(self, path: pathlib.Path):
         self._path = path
@@ -356,11 +311,7 @@ class Runner:
 
 
 def described(path: pathlib.Path) -> BundleFile:
-    """Returns a file's entry in the manifest.
-
-    Args:
-        path: `pathlib.Path`.
-    """
+    """Returns a file's entry in the manifest."""
     size, content = path.stat().st_size, hashlib.sha256()
     add_content(content, path, size)
     return BundleFile(path.name, size, content.hexdigest())

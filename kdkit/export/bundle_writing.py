@@ -9,33 +9,31 @@ from collections.abc import Sequence
 import numpy as np
 
 from kdkit import data
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, shortened
 from kdkit.export import metadata
-from kdkit.export.bundle import LABELS
-from kdkit.export.bundle import MANIFEST
-from kdkit.export.bundle import TOKENIZER
-from kdkit.export.bundle import VECTORS
-from kdkit.export.bundle import Bundle
-from kdkit.export.bundle import BundleInput
-from kdkit.export.bundle import BundleModel
-from kdkit.export.bundle import BundleTokenizer
-from kdkit.export.bundle import Outputs
-from kdkit.export.bundle import Runner
-from kdkit.export.bundle import SpecialToken
-from kdkit.export.bundle import TestVector
-from kdkit.export.bundle import described
-from kdkit.export.bundle import verify
+from kdkit.export.bundle import (
+    LABELS,
+    MANIFEST,
+    TOKENIZER,
+    VECTORS,
+    Bundle,
+    BundleInput,
+    BundleModel,
+    BundleTokenizer,
+    Outputs,
+    Runner,
+    SpecialToken,
+    TestVector,
+    described,
+    verify,
+)
 from kdkit.export.exporters import open_file
 from kdkit.export.inputs import ENCODER
-from kdkit.export.texts import TextInputs
-from kdkit.export.texts import difficult_examples
+from kdkit.export.texts import TextInputs, difficult_examples
 from kdkit.io.files import staged
 from kdkit.models.families import family_of
-from kdkit.models.ruled_tokenizers import BytePair
-from kdkit.models.ruled_tokenizers import WordPiece
-from kdkit.models.text_rules import WORD_LENGTH
-from kdkit.models.text_rules import tokenizer_rules
+from kdkit.models.ruled_tokenizers import BytePair, WordPiece
+from kdkit.models.text_rules import WORD_LENGTH, tokenizer_rules
 from kdkit.models.token_ids import vocabulary_by_id
 from kdkit.models.tokenizer_json import to_tokenizer_json
 from kdkit.tasks.kinds import MultiLabel
@@ -298,10 +296,7 @@ def _comparable(examples, tokenizer, length):
 
 
 def _vectors(task, examples, inputs, runners):
-    """Yields a test vector for each example.
-
-    `runners` is a dict from a file's path to its `Runner`.
-    """
+    """Yields a test vector for each example."""
     for number, texts in enumerate(zip(*examples.texts, strict=True)):
         row = {name: values[number] for name, values in inputs.items()}
         outputs = {}

@@ -14,24 +14,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.export.exporters import exporter_of
-from kdkit.export.exporters import open_file
-from kdkit.export.inputs import DECODER
-from kdkit.export.inputs import ENCODER
-from kdkit.export.inputs import ENCODER_DECODER
-from kdkit.export.inputs import TENSORS
-from kdkit.export.latency import LatencyReport
-from kdkit.export.latency import full_rows
-from kdkit.export.latency import lengths_of
-from kdkit.export.latency import sentences_per_second
-from kdkit.export.latency import validate_counts
-from kdkit.io.adb import Device
-from kdkit.io.adb import adb
-from kdkit.io.adb import call_adb
-from kdkit.io.adb import last_line
+from kdkit.errors import RunError, UsageError, shortened
+from kdkit.export.exporters import exporter_of, open_file
+from kdkit.export.inputs import DECODER, ENCODER, ENCODER_DECODER, TENSORS
+from kdkit.export.latency import (
+    LatencyReport,
+    full_rows,
+    lengths_of,
+    sentences_per_second,
+    validate_counts,
+)
+from kdkit.io.adb import Device, adb, call_adb, last_line
 
 REMOTE = "/data/local/tmp/kdkit-benchmark"  # a folder that programs may run in
 NUMBER = r"[-+.\deE]+"
@@ -150,20 +143,7 @@ def measure_on_device(
 
 
 def parse_measurement(text: str) -> dict:
-    """Returns the numbers in the output of `benchmark_model`.
-
-    Args:
-        text: string. The program's output, whose last statistics are those of
-            the timed runs. Times are in microseconds.
-
-    Returns:
-        A dict with `runs`, `median_ms`, `p95_ms`,
-        `initialization_ms` and `peak_memory_mb` (`None` if it was not
-        reported).
-
-    Raises:
-        RunError: (a `RuntimeError`) if the text has no such numbers.
-    """
+    """Returns the numbers in the output of `benchmark_model`."""
     lines = [line for line in text.splitlines() if "count=" in line]
     try:
         found = dict(STATISTIC.findall(lines[-1]))

@@ -12,27 +12,24 @@ import keras
 import keras_hub
 import numpy as np
 
-from kdkit import models
-from kdkit import taps
-from kdkit.backends import as_float32
-from kdkit.backends import tf
+from kdkit import models, taps
+from kdkit.backends import as_float32, tf
 from kdkit.errors import UsageError
-from kdkit.export.inputs import DECODER
-from kdkit.export.inputs import ENCODER
-from kdkit.export.inputs import ENCODER_DECODER
-from kdkit.export.inputs import INPUT_NAMES
-from kdkit.export.inputs import TENSOR
-from kdkit.export.inputs import TENSORS
-from kdkit.export.inputs import pad
-from kdkit.export.inputs import random_batch
-from kdkit.export.inputs import to_float32
-from kdkit.export.inputs import to_int32
+from kdkit.export.inputs import (
+    DECODER,
+    ENCODER,
+    ENCODER_DECODER,
+    INPUT_NAMES,
+    TENSOR,
+    TENSORS,
+    pad,
+    random_batch,
+    to_float32,
+    to_int32,
+)
 from kdkit.export.metadata import OUTPUTS
-from kdkit.generation.step import DecoderStep
-from kdkit.generation.step import Seq2SeqStep
-from kdkit.models.families import DECODERS
-from kdkit.models.families import Family
-from kdkit.models.families import family_of
+from kdkit.generation.step import DecoderStep, Seq2SeqStep
+from kdkit.models.families import DECODERS, Family, family_of
 from kdkit.taps.names import SENTENCE_EMBEDDING
 
 MAX_OPTIONS = 16  # of a multiple-choice question
@@ -46,33 +43,7 @@ SEED = 0
 
 @dataclasses.dataclass(frozen=True)
 class Exportable:
-    """A model with everything that an exporter needs.
-
-    Args:
-        model: `keras.Model`.
-        kind: string. `"encoder"`, `"decoder"`, `"encoder_decoder"` or
-            `"tensors"`.
-        batches: list of dicts of int32 arrays, for tensors of one float32
-            array. The model's inputs, on which the file is verified.
-        sequence_length: int or `None`. The only length that the file accepts;
-            for a step, the number of cached positions. `None` for any length.
-        vocabulary_size: int or `None`. Number of token ids.
-        input_names: tuple of strings. The inputs of a file that reads whole
-            sequences, in the order of `INPUT_NAMES`, or of the file of a model
-            on tensors.
-        sizes: tuple of ints or `None`s. For tensors, the shape of an example.
-        is_recurrent: bool. Whether the model has recurrent layers.
-        rows_per_output: int. How many input rows give one row of logits: 1, or
-            the number of options per question.
-        family: `kdkit.models.Family` of an encoder, or `None`.
-        step: `DecoderStep` or `Seq2SeqStep` if the file reads one token at a
-            time, otherwise `None`.
-        examples: int or `None`. The value of `ExportReport.examples`; `None`
-            for the number of rows.
-        outputs: string, from `kdkit.export.metadata.OUTPUTS`. What the model
-            returns; `"sentence_embedding"` for an embedder.
-        extras: what an exporter's `prepare` adds, or `None`.
-    """
+    """A model with everything that an exporter needs."""
 
     model: object
     kind: str
@@ -95,11 +66,7 @@ class Exportable:
         return self.outputs == SENTENCE_EMBEDDING
 
     def signature(self, batch_size=None) -> list:
-        """Returns the specs of a file's inputs, as Keras' `export` takes them.
-
-        Args:
-            batch_size: int or `None`, any. Defaults to `None`.
-        """
+        """The specs of a file's inputs, as Keras' `export` takes them."""
         dtype = "float32" if self.kind == TENSORS else "int32"
         shape = (batch_size, *(self.sizes or [self.sequence_length]))
         return [
@@ -110,15 +77,7 @@ class Exportable:
         ]
 
     def with_outputs(self, outputs: str | None) -> "Exportable":
-        """Returns the same with a function on the model's logits.
-
-        Args:
-            outputs: string or `None`. `"softmax"` or `"sigmoid"`. `None` and
-                the model's own outputs return the same object.
-
-        Raises:
-            UsageError: (a `ValueError`) if the model returns no rows of logits.
-        """
+        """Returns the same with a function on the model's logits."""
         if outputs in (None, self.outputs):
             return self
         shape = self.model.output.shape if self.kind == ENCODER else ()
@@ -145,11 +104,7 @@ class Exportable:
 
 
 def model_kind(model) -> str:
-    """Returns the kind of a model, as in `Exportable`.
-
-    Args:
-        model: `keras.Model`.
-    """
+    """Returns the kind of a model, as in `Exportable`."""
     if isinstance(model, models.MassSeq2SeqLM):
         return ENCODER_DECODER
     if (
@@ -176,10 +131,7 @@ def _is_trainer(model):
 
 
 def _reads_tokens(model, tensor):
-    """Whether a model's only input is token ids.
-
-    Keras' default dtype of an input is float32, also before an `Embedding`.
-    """
+    """Whether a model's only input is token ids."""
     if len(tensor.shape) != 2:
         return False
     if "int" in tensor.dtype or _has_input(model, INPUT_NAMES[0]):
@@ -226,19 +178,7 @@ def exportable(
     source_length: int | None = None,
     verification_data: Iterable | None = None,
 ) -> Exportable:
-    """Reads a model, and checks or generates its verification data.
-
-    Args:
-        model: `keras.Model` as in `kdkit.export.to_litert`.
-        in_steps: bool. Whether decoders become files that read one token at a
-            time, and not whole sequences.
-        sequence_length: int or `None`. As in `kdkit.export.to_litert`.
-        source_length: int or `None`. As in `kdkit.export.to_litert`.
-        verification_data: as in `kdkit.export.to_litert`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the model or an argument does not fit.
-    """
+    """Reads a model, and checks or generates its verification data."""
     kind = model_kind(model)
     if source_length is not None and kind != ENCODER_DECODER:
         raise UsageError(

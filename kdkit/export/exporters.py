@@ -10,20 +10,17 @@ from collections.abc import Callable
 
 from kdkit import quantization
 from kdkit.backends import need_tensorflow
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 from kdkit.export import metadata
-from kdkit.export.exportable import exportable
-from kdkit.export.exportable import model_kind
-from kdkit.export.inputs import DECODER
-from kdkit.export.inputs import ENCODER
-from kdkit.export.inputs import ENCODER_DECODER
-from kdkit.export.inputs import TENSORS
+from kdkit.export.exportable import exportable, model_kind
+from kdkit.export.inputs import DECODER, ENCODER, ENCODER_DECODER, TENSORS
 from kdkit.export.vectors import with_dimensions
-from kdkit.export.verification import ExportReport
-from kdkit.export.verification import compare
-from kdkit.export.verification import reference_outputs
-from kdkit.export.verification import warn_untrained_layers
+from kdkit.export.verification import (
+    ExportReport,
+    compare,
+    reference_outputs,
+    warn_untrained_layers,
+)
 from kdkit.io.files import staged
 
 _KINDS = {

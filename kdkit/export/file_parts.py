@@ -21,20 +21,7 @@ _PARTS = {
 
 
 def bytes_by_part(path: pathlib.Path) -> dict[str, int]:
-    """Returns how many bytes of a LiteRT file each part of the model takes.
-
-    Every constant tensor counts once, for the layer in its name or, if it has
-    no such name, for the layer that reads it first; tables of which rows are
-    looked up are embeddings. The rest of the file (operators, names,
-    quantization scales, metadata) is one part.
-
-    Args:
-        path: `pathlib.Path` of a `.tflite` file.
-
-    Returns:
-        Dict from part, such as `"embeddings"`, to bytes, in a fixed order. The
-        sum is the size of the file. Parts without bytes are omitted.
-    """
+    """Returns how many bytes of a LiteRT file each part of the model takes."""
     content = path.read_bytes()
     model = schema.Model.GetRootAs(content, 0)
     sizes = [
@@ -64,10 +51,7 @@ def bytes_by_part(path: pathlib.Path) -> dict[str, int]:
 
 
 def _first_readers(model, graph):
-    """The name of the result of each tensor's first reader, by number.
-
-    With it is the part of the model if the operator implies one.
-    """
+    """The name of the result of each tensor's first reader, by number."""
     lookups = [getattr(schema.BuiltinOperator, name) for name in _LOOKUPS]
     found = {}
     for operator in map(graph.Operators, range(graph.OperatorsLength())):

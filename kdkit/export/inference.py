@@ -22,11 +22,7 @@ LEAST = -2.4e38  # the sum with a score is this number itself
 
 @contextlib.contextmanager
 def fast_layers(model):
-    """Changes how attention and dense layers of a model compute.
-
-    Args:
-        model: `keras.Model`.
-    """
+    """Changes how attention and dense layers of a model compute."""
     with contextlib.ExitStack() as stack:
         for layer in _all_layers(model):
             # Not subclasses, which compute something else.

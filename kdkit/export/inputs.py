@@ -144,12 +144,7 @@ def file_logits(file):
 
 
 def require_file(path: pathlib.Path, suffix: str, threads: int) -> None:
-    """Checks a file's name and the threads before the file is opened.
-
-    Raises:
-        UsageError: (a `ValueError`) if there is no such file, or the number of
-            threads is not positive.
-    """
+    """Checks a file's name and the threads before the file is opened."""
     if not 1 <= threads <= MAX_THREADS:
         raise UsageError(
             "Invalid value for argument `threads`. Expected an integer from 1 "
@@ -168,19 +163,7 @@ def require_file(path: pathlib.Path, suffix: str, threads: int) -> None:
 
 
 def to_int32(batch, input_names):
-    """Selects a file's inputs from a batch and checks them.
-
-    Args:
-        batch: dict of integer or boolean arrays of one shape, `(batch_size,
-            sequence_length)`, by input name. Other names are ignored.
-        input_names: tuple of strings. The inputs that the file has.
-
-    Returns:
-        A dict of int32 NumPy arrays.
-
-    Raises:
-        UsageError: (a `ValueError`) with a list of everything that is wrong.
-    """
+    """Selects a file's inputs from a batch and checks them."""
     if not isinstance(batch, Mapping):
         raise UsageError(
             "A batch must be a dict of arrays. Expected arrays named "
@@ -215,19 +198,7 @@ def to_int32(batch, input_names):
 
 
 def to_float32(batch, name, sizes):
-    """Checks a batch of numbers, such as images.
-
-    Args:
-        batch: array of shape `(batch_size, *sizes)`, or a dict with it.
-        name: string. The input of the file.
-        sizes: tuple of ints, `None` for any.
-
-    Returns:
-        A dict of one float32 NumPy array.
-
-    Raises:
-        UsageError: (a `ValueError`) if the array does not fit.
-    """
+    """Checks a batch of numbers, such as images."""
     given = batch.get(name) if isinstance(batch, Mapping) else batch
     array = np.asarray(given)
     fits = array.ndim == 1 + len(sizes) and all(
@@ -249,11 +220,7 @@ def batch_shape(batch):
 
 
 def pad(batch, sequence_length):
-    """Pads a checked batch on the right; `None` returns it unchanged.
-
-    Raises:
-        UsageError: (a `ValueError`) if the batch is already longer.
-    """
+    """Pads a checked batch on the right; `None` returns it unchanged."""
     length = batch_shape(batch)[1]
     if sequence_length is None or length == sequence_length:
         return batch
@@ -273,22 +240,7 @@ def pad(batch, sequence_length):
 def random_batch(
     batch_size, sequence_length, input_names, vocabulary_size, num_segments, rng
 ):
-    """Returns random tokens in rows of unequal lengths, the first one full.
-
-    Each row has at least one token, and no token has the id of padding: layers
-    with `mask_zero` would mask it.
-
-    Args:
-        batch_size: int. Number of rows.
-        sequence_length: int. Number of columns.
-        input_names: tuple of strings, from `INPUT_NAMES`.
-        vocabulary_size: int. The upper limit for token ids.
-        num_segments: int. With 2, the second half of each row has segment 1.
-        rng: `numpy.random.Generator`.
-
-    Returns:
-        A dict of int32 arrays of shape `(batch_size, sequence_length)`.
-    """
+    """Returns random tokens in rows of unequal lengths, the first one full."""
     lengths = rng.integers(1, sequence_length + 1, size=(batch_size, 1))
     lengths[0] = sequence_length
     positions = np.arange(sequence_length)

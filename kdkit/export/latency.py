@@ -3,22 +3,20 @@
 import dataclasses
 import pathlib
 import time
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from kdkit.errors import UsageError
-from kdkit.export.exporters import exporter_of
-from kdkit.export.exporters import open_file
-from kdkit.export.exporters import size_on_disk
-from kdkit.export.inputs import DECODER
-from kdkit.export.inputs import ENCODER
-from kdkit.export.inputs import ENCODER_DECODER
-from kdkit.export.inputs import TENSORS
-from kdkit.export.inputs import random_batch
-from kdkit.export.op_profile import OpTime
-from kdkit.export.op_profile import profile_ops
+from kdkit.export.exporters import exporter_of, open_file, size_on_disk
+from kdkit.export.inputs import (
+    DECODER,
+    ENCODER,
+    ENCODER_DECODER,
+    TENSORS,
+    random_batch,
+)
+from kdkit.export.op_profile import OpTime, profile_ops
 from kdkit.io.machine import memory_shortage
 from kdkit.taps.names import SENTENCE_EMBEDDING
 
@@ -234,13 +232,7 @@ def measure_latencies(
 
 
 def sentences_per_second(model, batch_size, median_ms) -> float | None:
-    """Returns how many texts an embedder's file reads in a second.
-
-    Args:
-        model: an opened file. The result for one of another model is `None`.
-        batch_size: int.
-        median_ms: float. The time of a batch, in milliseconds.
-    """
+    """Returns how many texts an embedder's file reads in a second."""
     if getattr(model, "outputs", None) != SENTENCE_EMBEDDING:
         return None
     return 1000 * batch_size / median_ms

@@ -8,29 +8,21 @@ import tempfile
 import keras
 import numpy as np
 
-from kdkit.backends import LateModule
-from kdkit.backends import tf
+from kdkit.backends import LateModule, tf
 from kdkit.errors import UsageError
-from kdkit.export import metadata
-from kdkit.export import quantization
-from kdkit.export.exporters import Exporter
-from kdkit.export.exporters import get_exporter
-from kdkit.export.exporters import register_exporter
+from kdkit.export import metadata, quantization
+from kdkit.export.exporters import Exporter, get_exporter, register_exporter
 from kdkit.export.file_parts import bytes_by_part
 from kdkit.export.inference import fast_layers
-from kdkit.export.inputs import DECODER
-from kdkit.export.inputs import ENCODER
-from kdkit.export.inputs import ENCODER_DECODER
-from kdkit.export.inputs import TENSORS
-from kdkit.export.litert_decoder import LiteRTDecoder
-from kdkit.export.litert_decoder import LiteRTSeq2Seq
-from kdkit.export.litert_decoder import decoder_signatures
-from kdkit.export.litert_decoder import encoder_decoder_signatures
-from kdkit.export.litert_files import SUFFIX
-from kdkit.export.litert_files import LiteRTModel
-from kdkit.export.litert_files import packed_model
-from kdkit.export.mediapipe import TextTask
-from kdkit.export.mediapipe import with_text_task
+from kdkit.export.inputs import DECODER, ENCODER, ENCODER_DECODER, TENSORS
+from kdkit.export.litert_decoder import (
+    LiteRTDecoder,
+    LiteRTSeq2Seq,
+    decoder_signatures,
+    encoder_decoder_signatures,
+)
+from kdkit.export.litert_files import SUFFIX, LiteRTModel, packed_model
+from kdkit.export.mediapipe import TextTask, with_text_task
 from kdkit.export.verification import ExportReport
 
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
@@ -39,19 +31,7 @@ SCALE_BYTES = 4 + 8
 
 
 def share_table(path: pathlib.Path) -> bool:
-    """Makes a file's embedding look up rows in its output matrix.
-
-    LiteRT's converter quantizes the matrix twice, for the lookup and for the
-    logits, and writes both. One table is enough if they are the same matrix,
-    quantized to 8 bits. The caller verifies the resulting file.
-
-    Args:
-        path: `pathlib.Path` of a `.tflite` file without anything after its
-            flat buffer, under its temporary name.
-
-    Returns:
-        Whether there was such a table. If not, the file is unchanged.
-    """
+    """Makes a file's embedding look up rows in its output matrix."""
     model = schema.ModelT.InitFromPackedBuf(bytearray(path.read_bytes()), 0)
     matrices = [
         (graph, operator.inputs[1])
@@ -74,12 +54,7 @@ def share_table(path: pathlib.Path) -> bool:
 
 
 def _lookups(model, graph, matrices):
-    """Yields each lookup in a table that is also an output matrix by rows.
-
-    Each is a tuple of the graph, the lookup, the operator that converts its
-    result to floats, and the matrix: its graph, which may belong to another
-    signature, and its number.
-    """
+    """Yields each lookup in a table that is also an output matrix by rows."""
     for operator in graph.operators:
         if _code(model, operator) != schema.BuiltinOperator.GATHER:
             continue
@@ -105,10 +80,7 @@ def _lookups(model, graph, matrices):
 
 
 def _are_one_matrix(model, table, twin):
-    """Whether two quantized tables represent the same numbers.
-
-    They may differ by half a step of each.
-    """
+    """Whether two quantized tables represent the same numbers."""
     if _shape(*table) != _shape(*twin):
         return False
     (rows, steps), (twin_rows, twin_steps) = (
@@ -146,10 +118,7 @@ def _look_up_rows(model, graph, gather, dequantize, twin):
 
 
 def _tensor_in(graph, twin):
-    """Returns the number of a table in a graph; may add the table to it.
-
-    Tensors belong to one graph. Their data, the buffers, belong to all graphs.
-    """
+    """Returns the number of a table in a graph; may add the table to it."""
     own_graph, number = twin
     if own_graph is graph:
         return number
@@ -196,14 +165,7 @@ PRECISIONS = ("fp32", "fp16", "int8")
 
 @dataclasses.dataclass(frozen=True)
 class _Extras:
-    """What a LiteRT file contains besides the model, and how it is quantised.
-
-    Args:
-        task: `TextTask` or `None`.
-        calibration: list of dicts of arrays, or `None`. Training examples for
-            precisions with ranges of activations.
-        activation_ranges: dict or `None`, as in `to_litert`.
-    """
+    """What a LiteRT file contains next to the model, and its quantisation."""
 
     task: TextTask | None
     calibration: list | None

@@ -11,13 +11,14 @@ import numpy as np
 from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.export import metadata
-from kdkit.export.exportable import DECODER
-from kdkit.export.exportable import ENCODER_DECODER
+from kdkit.export.exportable import DECODER, ENCODER_DECODER
 from kdkit.export.inputs import require_file
-from kdkit.export.litert_files import SUFFIX
-from kdkit.export.litert_files import allocate
-from kdkit.export.litert_files import new_interpreter
-from kdkit.export.litert_files import usage_errors
+from kdkit.export.litert_files import (
+    SUFFIX,
+    allocate,
+    new_interpreter,
+    usage_errors,
+)
 
 SIGNATURE = "step"
 INPUTS = ("token_ids", "position")  # in addition to keys and values
@@ -29,15 +30,7 @@ MASK = "padding_mask"
 
 
 def decoder_signatures(step) -> dict:
-    """Returns the signature for a decoder's file.
-
-    Args:
-        step: `kdkit.generation.DecoderStep`.
-
-    Returns:
-        A dict from the signature's name to a function of one dict of tensors,
-        and a dict of the `tf.TensorSpec` of each tensor.
-    """
+    """Returns the signature for a decoder's file."""
 
     def run(inputs):
         inputs = dict(inputs)
@@ -49,14 +42,7 @@ def decoder_signatures(step) -> dict:
 
 
 def encoder_decoder_signatures(step) -> dict:
-    """Returns the signatures for an encoder-decoder's file.
-
-    Args:
-        step: `kdkit.generation.Seq2SeqStep`.
-
-    Returns:
-        A dict as in `decoder_signatures`.
-    """
+    """Returns the signatures for an encoder-decoder's file."""
     source = (1, step.source_length)
     mask = tf.TensorSpec(source, "int32", MASK)
 
@@ -248,10 +234,7 @@ class LiteRTDecoder:
             )
 
     def _find_tensors(self):
-        """Returns inputs and outputs by name.
-
-        The signature runner must be deleted before the interpreter runs.
-        """
+        """Returns inputs and outputs by name."""
         signatures = self._interpreter.get_signature_list()
         if self._signature in signatures:
             runner = self._interpreter.get_signature_runner(self._signature)
@@ -351,11 +334,7 @@ class LiteRTSeq2Seq(LiteRTDecoder):
 
 
 def reads_sources(path: str | pathlib.Path) -> bool:
-    """Whether a `.tflite` file from kdkit contains an encoder-decoder.
-
-    Args:
-        path: string or path. A file that need not exist.
-    """
+    """Whether a `.tflite` file from kdkit contains an encoder-decoder."""
     path = pathlib.Path(path)
     known = metadata.read(path) if path.is_file() else None
     return known is not None and known.reads_sources

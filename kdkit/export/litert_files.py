@@ -12,10 +12,12 @@ import numpy as np
 from kdkit.backends import LateModule
 from kdkit.errors import UsageError
 from kdkit.export import metadata
-from kdkit.export.inputs import INPUT_NAMES
-from kdkit.export.inputs import BatchFile
-from kdkit.export.inputs import batch_shape
-from kdkit.export.inputs import require_file
+from kdkit.export.inputs import (
+    INPUT_NAMES,
+    BatchFile,
+    batch_shape,
+    require_file,
+)
 
 flatbuffers = LateModule("flatbuffers", "flatbuffers")
 interpreter = LateModule("ai_edge_litert.interpreter", "ai-edge-litert")
@@ -176,14 +178,7 @@ def usage_errors(path):
 
 
 def new_interpreter(path, threads, delegate=None):
-    """Returns LiteRT's interpreter for a file.
-
-    Args:
-        path: string or path.
-        threads: int. The number of CPU threads.
-        delegate: string or `None`. `"none"` runs LiteRT's own kernels, and
-            `"xnnpack"` is the default of the interpreter.
-    """
+    """Returns LiteRT's interpreter for a file."""
     options = {}
     if delegate == "none":
         kernels = interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
@@ -192,15 +187,7 @@ def new_interpreter(path, threads, delegate=None):
 
 
 def allocate(interpreter) -> None:
-    """Allocates an interpreter's tensors.
-
-    If `TF_CPP_MIN_LOG_LEVEL` is 2 or more, as kdkit's verbs set it, LiteRT's
-    notice about its XNNPACK delegate is hidden. Everything else on the standard
-    error is shown.
-
-    Args:
-        interpreter: `ai_edge_litert.interpreter.Interpreter`.
-    """
+    """Allocates an interpreter's tensors."""
     level = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "0")
     if level.isdecimal() and int(level) >= HIDDEN_FROM:
         with _without_notice():
@@ -258,11 +245,7 @@ class _Aligned:
 
 
 def packed_model(model) -> bytes:
-    """Returns the flat buffer of a `.tflite` file, with aligned weights.
-
-    Args:
-        model: `ModelT` of LiteRT's schema. It is not changed.
-    """
+    """Returns the flat buffer of a `.tflite` file, with aligned weights."""
     buffers = model.buffers
     model.buffers = [_Aligned(buffer) for buffer in buffers]
     builder = flatbuffers.Builder()

@@ -37,11 +37,7 @@ class Table:
 
 
 class Graphs:
-    """A parsed `.tflite` file.
-
-    Args:
-        content: bytes. The file.
-    """
+    """A parsed `.tflite` file."""
 
     def __init__(self, content):
         self.content = content
@@ -154,13 +150,7 @@ class Graphs:
                     self.model.buffers[old].data = None
 
     def masks(self):
-        """Yields the constants that mask scores: graph, number, scores.
-
-        A `SELECT` writes the constant in front of a softmax, or it is
-        multiplied by the mask and added to the scores. Sums with the largest
-        constants are omitted: they lose the scores, so that a smaller constant
-        would change texts of padding alone.
-        """
+        """Yields the constants that mask scores: graph, number, scores."""
         for graph, index, operator, name in self.operators():
             if name in ("SELECT", "SELECT_V2"):
                 number, scores = operator.inputs[2], operator.inputs[1]

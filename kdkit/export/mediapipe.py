@@ -17,17 +17,15 @@ import keras_hub
 import numpy as np
 
 from kdkit.backends import LateModule
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import RunError, UsageError, shortened
 from kdkit.export import metadata
-from kdkit.export.inputs import ENCODER
-from kdkit.export.inputs import INPUT_NAMES
-from kdkit.export.litert_files import input_name
-from kdkit.export.litert_files import packed_model
-from kdkit.export.mediapipe_tokens import MediaPipeTokenizer
-from kdkit.export.mediapipe_tokens import extra_lines
-from kdkit.export.mediapipe_tokens import lines_problem
+from kdkit.export.inputs import ENCODER, INPUT_NAMES
+from kdkit.export.litert_files import input_name, packed_model
+from kdkit.export.mediapipe_tokens import (
+    MediaPipeTokenizer,
+    extra_lines,
+    lines_problem,
+)
 
 flatbuffers = LateModule("flatbuffers", "flatbuffers")
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
@@ -47,17 +45,7 @@ FEATURES, BERT_TOKENIZER = 1, 4  # members of unions
 
 @dataclasses.dataclass(frozen=True)
 class TextTask:
-    """What a file contains for MediaPipe's text classifier or embedder.
-
-    Args:
-        lines: tuple of strings. The lines of `vocab.txt`, by id.
-        labels: tuple of strings. The lines of `labels.txt`, by class. `None`
-            for an embedder.
-        vocabulary_size: int. The number of token ids that the model has. The
-            lines with larger ids are other spellings of the model's pieces.
-        targets: int array of shape `(num_extra_lines,)`. The model's id for
-            each of these lines.
-    """
+    """What a file contains for MediaPipe's text classifier or embedder."""
 
     lines: tuple[str, ...]
     labels: tuple[str, ...] | None
@@ -70,11 +58,7 @@ class TextTask:
         return title(self.labels is None)
 
     def model_ids(self, token_ids):
-        """Returns the model's ids for the ids of `lines`.
-
-        Args:
-            token_ids: int tensor or array of any shape.
-        """
+        """Returns the model's ids for the ids of `lines`."""
         if not len(self.targets):
             return token_ids
         last = self.vocabulary_size - 1
@@ -85,12 +69,7 @@ class TextTask:
         return token_ids + keras.ops.take(shifts, places, axis=0)
 
     def text_ids(self, texts, sequence_length: int) -> list[list[int]]:
-        """Returns the ids of the model that MediaPipe makes from texts.
-
-        Args:
-            texts: iterable of strings.
-            sequence_length: int. The file's length in tokens.
-        """
+        """Returns the ids of the model that MediaPipe makes from texts."""
         tokenizer = MediaPipeTokenizer(self.lines)
         ids = [*range(self.vocabulary_size), *self.targets.tolist()]
         return [
@@ -99,12 +78,7 @@ class TextTask:
         ]
 
     def add_to(self, path: pathlib.Path) -> None:
-        """Adds the metadata, the vocabulary and the labels to a file.
-
-        Args:
-            path: `pathlib.Path` of a `.tflite` file with nothing after its flat
-                buffer, under its temporary name.
-        """
+        """Adds the metadata, the vocabulary and the labels to a file."""
         model = schema.ModelT.InitFromPackedBuf(bytearray(path.read_bytes()), 0)
         graph = model.subgraphs[0]
         names = [
@@ -130,15 +104,7 @@ class TextTask:
         )
 
     def verify(self, file, path: pathlib.Path) -> None:
-        """Compares the outputs for the extra lines with those for their ids.
-
-        Args:
-            file: `kdkit.export.LiteRTModel`.
-            path: `pathlib.Path`. The file's name in the message.
-
-        Raises:
-            RunError: if the file does not map each extra line to its id.
-        """
+        """Compares the outputs for the extra lines with those for their ids."""
         ids = np.arange(len(self.targets)) + self.vocabulary_size
         sequence_length = file.sequence_length
         for start in range(0, len(ids), sequence_length):
@@ -198,13 +164,7 @@ def _one_row(ids):
 
 
 def obstacle(source, tokenizer, num_texts: int = 1) -> str | None:
-    """Returns why MediaPipe cannot run a model, `None` if it can.
-
-    Args:
-        source: `Exportable`.
-        tokenizer: a keras-hub tokenizer, or `None`.
-        num_texts: int. The number of texts in an example. Defaults to 1.
-    """
+    """Returns why MediaPipe cannot run a model, `None` if it can."""
     if source.kind != ENCODER:
         return "it runs no decoders and no models on numbers"
     if num_texts != 1:
@@ -233,21 +193,7 @@ def obstacle(source, tokenizer, num_texts: int = 1) -> str | None:
 
 
 def text_task(source, tokenizer, labels, texts=()) -> TextTask:
-    """Returns what a file of a model needs for MediaPipe.
-
-    Args:
-        source: `Exportable`.
-        tokenizer: a keras-hub tokenizer, or `None` for that of the model's
-            preprocessor.
-        labels: sequence of strings, the names of the classes in the order of
-            the model's outputs, or `None`. Not used for an embedder.
-        texts: iterable of strings. Words with accents in them get lines in
-            `vocab.txt`. Defaults to `()`.
-
-    Raises:
-        UsageError: (a `ValueError`) if MediaPipe cannot run the model, or the
-            labels are missing or do not fit.
-    """
+    """Returns what a file of a model needs for MediaPipe."""
     if tokenizer is None:
         preprocessor = getattr(source.model, "preprocessor", None)
         tokenizer = getattr(preprocessor, "tokenizer", None)
@@ -298,20 +244,7 @@ def _checked_labels(labels, num_classes):
 
 
 def with_text_task(source, mediapipe, tokenizer, labels, texts):
-    """Returns an `Exportable` whose model reads the ids of all lines.
-
-    Args:
-        source: `Exportable`.
-        mediapipe: `TextTask`, `True` to make one of the other arguments,
-            or `False` for none.
-        tokenizer, labels, texts: as in `text_task`.
-
-    Returns:
-        Tuple of the `Exportable` and the `TextTask` or `None`.
-
-    Raises:
-        UsageError: (a `ValueError`) as in `text_task`.
-    """
+    """Returns an `Exportable` whose model reads the ids of all lines."""
     task = mediapipe or None
     if mediapipe is True:
         task = text_task(source, tokenizer, labels, texts)

@@ -35,11 +35,7 @@ CAUSES = (
 
 
 def lines_problem(tokenizer) -> str | None:
-    """Returns why MediaPipe cannot read a vocabulary, `None` if it can.
-
-    Args:
-        tokenizer: a keras-hub tokenizer of word pieces.
-    """
+    """Returns why MediaPipe cannot read a vocabulary, `None` if it can."""
     pieces = tokenizer.get_vocabulary()
     places = {piece: number for number, piece in enumerate(pieces)}
     missing = [name for name in (START, END, UNKNOWN) if name not in places]
@@ -61,11 +57,7 @@ def lines_problem(tokenizer) -> str | None:
 
 
 def words(text: str) -> list[str]:
-    """Splits a text as MediaPipe does, with ASCII letters in lower case.
-
-    Args:
-        text: string.
-    """
+    """Splits a text as MediaPipe does, with ASCII letters in lower case."""
     found, start = [], 0
     text = text.partition("\0")[0].translate(LOWER)  # a C string
     for place, character in enumerate(text):
@@ -90,23 +82,14 @@ def _is_word(character):
 
 
 class MediaPipeTokenizer:
-    """Converts texts to token ids as MediaPipe Tasks do.
-
-    Args:
-        lines: iterable of strings. The lines of `vocab.txt`.
-    """
+    """Converts texts to token ids as MediaPipe Tasks do."""
 
     def __init__(self, lines: Iterable[str]):
         self._ids = {line: number for number, line in enumerate(lines)}
         self._longest = max(map(len, self._ids))
 
     def __call__(self, text: str, sequence_length: int) -> list[int]:
-        """Returns a text's ids, truncated and with `[CLS]` and `[SEP]`.
-
-        Args:
-            text: string.
-            sequence_length: int. The file's length in tokens.
-        """
+        """Returns a text's ids, truncated and with `[CLS]` and `[SEP]`."""
         ids = [number for word in words(text) for number in self.word_ids(word)]
         ids = ids[: sequence_length - 2]
         return [self._ids[START], *ids, self._ids[END]]
@@ -131,20 +114,7 @@ class MediaPipeTokenizer:
 
 
 def extra_lines(tokenizer, texts: Iterable[str] = ()) -> dict[str, int]:
-    """Returns other spellings of pieces, for the end of `vocab.txt`.
-
-    These are letters with accents and non-ASCII capital letters, at the start
-    of words and inside of them, and the parts of the words in the texts which
-    MediaPipe would otherwise read differently, the most frequent words first.
-
-    Args:
-        tokenizer: a keras-hub tokenizer of word pieces, uncased.
-        texts: iterable of strings, such as those of a task. Defaults to `()`.
-
-    Returns:
-        Dict from line to the id of the piece, in the order of the lines; at
-        most 4,096 for letters and 4,096 for words.
-    """
+    """Returns other spellings of pieces, for the end of `vocab.txt`."""
     pieces = tokenizer.get_vocabulary()
     own = {piece: number for number, piece in enumerate(pieces)}
     strips = bool(tokenizer.strip_accents)
@@ -236,17 +206,7 @@ def _normalized(character, strips):
 
 @dataclasses.dataclass(frozen=True)
 class Differences:
-    """How many texts MediaPipe reads differently.
-
-    Args:
-        num_texts: int.
-        split: string. The texts' split, in words.
-        rows: tuple of ints. The numbers of the texts that have other ids.
-        causes: dict from cause to the number of these texts, the most frequent
-            cause first.
-        same_class: int or `None`. How many of these texts get the same class
-            nevertheless. `None` if not measured. Defaults to `None`.
-    """
+    """How many texts MediaPipe reads differently."""
 
     num_texts: int
     split: str
@@ -268,16 +228,7 @@ class Differences:
 
 
 def differences(theirs, ours, texts, tokenizer, split="dev") -> Differences:
-    """Counts texts whose ids differ, by the cause.
-
-    Args:
-        theirs: sequence of sequences of ints, the ids that the model gets from
-            MediaPipe.
-        ours: sequence of sequences of ints, the tokenizer's.
-        texts: sequence of strings.
-        tokenizer: a keras-hub tokenizer of word pieces.
-        split: string. The texts' split. Defaults to `"dev"`.
-    """
+    """Counts texts whose ids differ, by the cause."""
     rows = [
         row
         for row in range(len(texts))

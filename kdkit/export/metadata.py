@@ -16,8 +16,7 @@ import pathlib
 import zipfile
 import zlib
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, shortened
 from kdkit.export.inputs import ENCODER_DECODER
 from kdkit.io.files import add_content
 from kdkit.io.reading import parse_json
@@ -37,26 +36,7 @@ ARCHIVE_ERRORS = (
 
 @dataclasses.dataclass(frozen=True)
 class Metadata:
-    """The entry that kdkit adds to a file.
-
-    Args:
-        precision: string, such as `"fp32"` or `"static_int8"`.
-        parameters: int. `kdkit.weights.count_parameters` of the Keras model.
-        vocabulary_size: int or `None`. Number of token ids.
-        kdkit_version: string. The version that wrote the file.
-        rows_per_output: int. How many input rows give one row of logits: the
-            number of options per question. Defaults to 1.
-        reads_tokens: bool. Whether the file is a decoder's step, which reads
-            one token at a time. Defaults to `False`.
-        reads_sources: bool. Whether that decoder reads a source first, with an
-            encoder. Defaults to `False`.
-        size: int or `None`. The file's bytes before the entry. Defaults to
-            `None`, as in files from earlier versions.
-        sha256: string or `None`. Their checksum. Defaults to `None`.
-        outputs: string. `"logits"`, or the function that the file applies to
-            them: `"softmax"` or `"sigmoid"`; or `"sentence_embedding"` in the
-            file of an embedder. Defaults to `"logits"`.
-    """
+    """The entry that kdkit adds to a file."""
 
     precision: str
     parameters: int
@@ -71,12 +51,7 @@ class Metadata:
 
 
 def describe(source, precision: str) -> Metadata:
-    """Returns the entry about a model, without size and checksum.
-
-    Args:
-        source: `kdkit.export.exportable.Exportable`.
-        precision: string.
-    """
+    """Returns the entry about a model, without size and checksum."""
     return Metadata(
         precision=precision,
         parameters=count_parameters(source.model),
@@ -90,15 +65,7 @@ def describe(source, precision: str) -> Metadata:
 
 
 def attach(path: pathlib.Path, metadata: Metadata) -> None:
-    """Appends the entry, with a checksum, to a file that has none.
-
-    The same entry always gives the same bytes. The checksum includes the files
-    that `add_files` has added.
-
-    Args:
-        path: `pathlib.Path`.
-        metadata: `Metadata` without size and checksum.
-    """
+    """Appends the entry, with a checksum, to a file that has none."""
     # The archive's directory, at the end of the file, will be overwritten.
     with zipfile.ZipFile(path, "a") as archive:
         size = archive.start_dir
@@ -106,12 +73,7 @@ def attach(path: pathlib.Path, metadata: Metadata) -> None:
 
 
 def add_files(path: pathlib.Path, files: dict[str, str]) -> None:
-    """Appends uncompressed text files to the ZIP archive after a flat buffer.
-
-    Args:
-        path: `pathlib.Path`.
-        files: dict from name to text.
-    """
+    """Appends uncompressed text files to the archive after a flat buffer."""
     with zipfile.ZipFile(path, "a") as archive:
         for name, text in files.items():
             entry = zipfile.ZipInfo(name)  # dated 1980, not now
@@ -122,15 +84,7 @@ def add_files(path: pathlib.Path, files: dict[str, str]) -> None:
 def complete(
     path: pathlib.Path, metadata: Metadata, size: int | None = None
 ) -> str:
-    """Returns the entry as JSON, with the file's current size and checksum.
-
-    Args:
-        path: `pathlib.Path`. The file.
-        metadata: `Metadata` without size and checksum.
-        size: int or `None`. The first bytes of the file that the checksum is
-            for, and that the file that `parse` reads begins with. Defaults to
-            all of its bytes.
-    """
+    """Returns the entry as JSON, with the file's current size and checksum."""
     if size is None:
         size = path.stat().st_size
     metadata = dataclasses.replace(
@@ -140,15 +94,7 @@ def complete(
 
 
 def read(path: pathlib.Path) -> Metadata | None:
-    """Returns the entry, or `None` for a file that is not from kdkit.
-
-    Args:
-        path: `pathlib.Path`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the entry is not valid, or if the
-            content before it has changed.
-    """
+    """Returns the entry, or `None` for a file that is not from kdkit."""
     try:
         if not zipfile.is_zipfile(path):
             return None
@@ -167,15 +113,7 @@ def read(path: pathlib.Path) -> Metadata | None:
 
 
 def parse(path: pathlib.Path, content: str | bytes) -> Metadata:
-    """Returns the entry from its JSON, and checks the file's checksum.
-
-    Args:
-        path: `pathlib.Path`. The file.
-        content: string or bytes, the result of `complete`.
-
-    Raises:
-        UsageError: (a `ValueError`) as in `read`.
-    """
+    """Returns the entry from its JSON, and checks the file's checksum."""
     try:
         found = from_dict(Metadata, parse_json(content))
     except UsageError as error:

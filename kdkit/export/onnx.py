@@ -9,20 +9,18 @@ import functools
 import logging
 import pathlib
 
-from kdkit.backends import LateModule
-from kdkit.backends import tf
-from kdkit.errors import UsageError
-from kdkit.errors import require_extra
+from kdkit.backends import LateModule, tf
+from kdkit.errors import UsageError, require_extra
 from kdkit.export import metadata
-from kdkit.export.exporters import Exporter
-from kdkit.export.exporters import get_exporter
-from kdkit.export.exporters import register_exporter
-from kdkit.export.inputs import DECODER
-from kdkit.export.inputs import ENCODER
-from kdkit.export.inputs import INPUT_NAMES
-from kdkit.export.inputs import TENSORS
-from kdkit.export.inputs import BatchFile
-from kdkit.export.inputs import require_file
+from kdkit.export.exporters import Exporter, get_exporter, register_exporter
+from kdkit.export.inputs import (
+    DECODER,
+    ENCODER,
+    INPUT_NAMES,
+    TENSORS,
+    BatchFile,
+    require_file,
+)
 from kdkit.export.verification import ExportReport
 
 onnx = LateModule("onnx", "onnx")
@@ -270,10 +268,7 @@ def _converted(source):
 
 
 def _replace_erfc(graph):
-    """Replaces `Erfc`, which TensorFlow uses in GELU and ONNX does not have.
-
-    erfc(x) = 1 - erf(x). tf2onnx 1.17 does not convert this operation.
-    """
+    """Replaces `Erfc`, which TensorFlow uses in GELU and ONNX does not have."""
     nodes = list(graph.node)
     if not any(node.op_type == "Erfc" for node in nodes):
         return

@@ -18,8 +18,7 @@ import tempfile
 
 import ai_edge_litert
 
-from kdkit.errors import RunError
-from kdkit.errors import shortened
+from kdkit.errors import RunError, shortened
 
 TIMEOUT = 600  # seconds
 CPU = 1  # LiteRT's number for the accelerator
@@ -56,22 +55,7 @@ class OpTime:
 
 
 def profile_ops(file, inputs, runs=50, warmup=5, threads=1) -> list[OpTime]:
-    """Profiles a LiteRT file in a process of its own.
-
-    Args:
-        file: `kdkit.export.LiteRTModel`.
-        inputs: dict of arrays, the inputs of one run.
-        runs: int. Profiled runs. Defaults to `50`.
-        warmup: int. Runs before the first profiled one. Defaults to `5`.
-        threads: int. CPU threads. Defaults to `1`.
-
-    Returns:
-        A list of `OpTime`s, the longest time first.
-
-    Raises:
-        RunError: (a `RuntimeError`) if the installed LiteRT has no such
-            profiler, or it fails.
-    """
+    """Profiles a LiteRT file in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         named = {}
         for number, (name, tensor) in enumerate(file.tensor_names.items()):
@@ -108,15 +92,7 @@ def profile_ops(file, inputs, runs=50, warmup=5, threads=1) -> list[OpTime]:
 
 
 def parse_summary(text: str, runs: int) -> list[OpTime]:
-    """Reads the table by kind in the text of LiteRT's profiler.
-
-    Args:
-        text: string.
-        runs: int. The profiled runs.
-
-    Returns:
-        A list of `OpTime`s, the longest time first; empty without a table.
-    """
+    """Reads the table by kind in the text of LiteRT's profiler."""
     totals = {}
     after = text.partition(HEADING)[2]
     for line in after.splitlines()[1:]:

@@ -21,23 +21,16 @@ import io
 import math
 import re
 import warnings
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 
 from kdkit.backends import LateModule
-from kdkit.errors import UsageError
-from kdkit.errors import require_extra
+from kdkit.errors import UsageError, require_extra
 from kdkit.export.exportable import given_batches
-from kdkit.export.inputs import ENCODER
-from kdkit.export.inputs import TENSORS
-from kdkit.export.inputs import batch_shape
-from kdkit.export.litert_files import input_name
-from kdkit.export.litert_files import interpreter
-from kdkit.export.litert_files import packed_model
-from kdkit.export.litert_graphs import Graphs
-from kdkit.export.litert_graphs import tensor_name
+from kdkit.export.inputs import ENCODER, TENSORS, batch_shape
+from kdkit.export.litert_files import input_name, interpreter, packed_model
+from kdkit.export.litert_graphs import Graphs, tensor_name
 from kdkit.quantization.schemes import MIN_ROWS
 
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
@@ -58,17 +51,7 @@ MASK_DISTANCE = 104.0
 def require_precision(
     kind: str, precision: str, is_recurrent: bool = False
 ) -> None:
-    """Checks that a precision exists for a kind of model, and its packages.
-
-    Args:
-        kind: string, as in `Exportable`.
-        precision: string. Those that are not in `PRECISIONS` always exist.
-        is_recurrent: bool. Whether the model has recurrent layers. Defaults
-            to `False`.
-
-    Raises:
-        UsageError: if it does not exist or ai-edge-quantizer is missing.
-    """
+    """Checks that a precision exists for a kind of model, and its packages."""
     if precision not in PRECISIONS:
         return
     require_extra("quantization", f"{precision} files", PACKAGES)
@@ -87,16 +70,7 @@ def require_precision(
 
 
 def require_calibration(precision: str, batches) -> None:
-    """Checks the number of calibration rows for a precision.
-
-    Args:
-        precision: string.
-        batches: list of dicts of arrays, or of tuples that start with one, or
-            `None`.
-
-    Raises:
-        UsageError: if the precision needs rows and has fewer than 16.
-    """
+    """Checks the number of calibration rows for a precision."""
     if precision not in CALIBRATED:
         return
     if batches is None:
@@ -117,16 +91,7 @@ def require_calibration(precision: str, batches) -> None:
 
 
 def calibration_batches(source, precision: str, data) -> list | None:
-    """Returns checked calibration data, `None` if a precision needs none.
-
-    Args:
-        source: `Exportable`.
-        precision: string.
-        data: as `calibration_data` in `kdkit.export.to_litert`.
-
-    Raises:
-        UsageError: if the data are missing, fewer than 16 rows, or wrong.
-    """
+    """Returns checked calibration data, `None` if a precision needs none."""
     require_precision(source.kind, precision, source.is_recurrent)
     if precision not in CALIBRATED:
         return None
@@ -153,26 +118,7 @@ def quantized(
     activation_ranges: Mapping | None = None,
     kernels: Mapping | None = None,
 ) -> bytes:
-    """Returns a quantized copy of an fp32 file.
-
-    Args:
-        content: bytes of a `.tflite` file as the converter writes it.
-        precision: string, one of `PRECISIONS`.
-        calibration: list of dicts of arrays with the file's inputs, for
-            `static_int8` and `int16x8`. The range of an activation is its
-            minimum and maximum over these batches. Defaults to `None`.
-        activation_ranges: dict from the path of a layer to `(inputs, outputs)`,
-            each a tuple `(low, high)` or `None`. They replace the calibrated
-            ranges. Defaults to `None`.
-        kernels: dict from a layer's path to its kernel or embedding table, an
-            array; needed with `activation_ranges`. A product in the file
-            belongs to the layer with the same kernel. Position embeddings have
-            the range of the table with the same rows; otherwise of those in
-            the file. Defaults to `None`.
-
-    Raises:
-        UsageError: if `activation_ranges` contains an unknown layer.
-    """
+    """Returns a quantized copy of an fp32 file."""
     graphs = Graphs(content)
     ranges = {}
     if precision in CALIBRATED:
@@ -191,14 +137,7 @@ def quantized(
 
 
 def configured(content: bytes, places, ranges, kernels=None) -> bytes:
-    """Returns a copy of an fp32 file that is quantized at some places.
-
-    Args:
-        content: bytes.
-        places: as from `configurations`.
-        ranges: dict from a tensor's name to `(low, high, rank)`.
-        kernels: as in `quantized`. Defaults to `None`.
-    """
+    """Returns a copy of an fp32 file that is quantized at some places."""
     manager = recipes.RecipeManager()
     for operation, name, add in places:
         add(manager, f"^{re.escape(name)};$", operation)
@@ -222,20 +161,7 @@ def configured(content: bytes, places, ranges, kernels=None) -> bytes:
 
 
 def clamp_masks(content: bytes, constant: float) -> bytes:
-    """Replaces the huge negative constants that mask attention scores.
-
-    A masked position has a score such as -1e9 or -2.4e38. In a quantized tensor
-    it sets the range, and in 16 bits it is infinite. The outputs are the same
-    bit for bit if in each row of scores, which can have masked positions, the
-    highest is at least `constant + 104`, or if all positions are masked.
-
-    Args:
-        content: bytes of a `.tflite` file.
-        constant: float. The new constant.
-
-    Returns:
-        The bytes of the file, the same object if it has no such constant.
-    """
+    """Replaces the huge negative constants that mask attention scores."""
     graphs = Graphs(content)
     masks = list(graphs.masks())
     if not masks:
@@ -253,10 +179,7 @@ def clamp_masks(content: bytes, constant: float) -> bytes:
 
 
 def configurations(graphs: Graphs, precision: str, block=BLOCK):
-    """Yields for each place the operation, its name, and how it is added.
-
-    `block` is the number of weights with one scale in int4; `None`: all.
-    """
+    """Yields for each place the operation, its name, and how it is added."""
     bits = CALIBRATED.get(precision)
 
     def static(manager, regex, operation):
@@ -294,10 +217,7 @@ def _static_table(manager, regex, operation):
 
 
 def calibration_runs(content: bytes, batches):
-    """Yields the interpreter after each batch, with all tensors in memory.
-
-    It runs without its delegate, which would fuse operators.
-    """
+    """Yields the interpreter after each batch, with all tensors in memory."""
     kernels = interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
     with _quietly():
         runner = interpreter.Interpreter(

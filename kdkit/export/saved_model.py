@@ -7,23 +7,19 @@ import pathlib
 import keras
 import numpy as np
 
-from kdkit.backends import tf
-from kdkit.backends import tf_text
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.export.exporters import Exporter
-from kdkit.export.exporters import get_exporter
-from kdkit.export.exporters import register_exporter
-from kdkit.export.inputs import DECODER
-from kdkit.export.inputs import ENCODER
-from kdkit.export.inputs import INPUT_NAMES
-from kdkit.export.inputs import TENSORS
-from kdkit.export.inputs import BatchFile
+from kdkit.backends import tf, tf_text
+from kdkit.errors import RunError, UsageError
+from kdkit.export.exporters import Exporter, get_exporter, register_exporter
+from kdkit.export.inputs import (
+    DECODER,
+    ENCODER,
+    INPUT_NAMES,
+    TENSORS,
+    BatchFile,
+)
 from kdkit.export.metadata import OUTPUTS
-from kdkit.export.texts import TextInputs
-from kdkit.export.texts import difficult_examples
-from kdkit.export.verification import FP32_TOLERANCE
-from kdkit.export.verification import ExportReport
+from kdkit.export.texts import TextInputs, difficult_examples
+from kdkit.export.verification import FP32_TOLERANCE, ExportReport
 
 SIGNATURE = "serving_default"
 STRINGS = "strings"  # the signature that reads texts

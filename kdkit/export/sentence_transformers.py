@@ -5,12 +5,9 @@ import pathlib
 
 from kdkit import models
 from kdkit.errors import UsageError
-from kdkit.export.exporters import Exporter
-from kdkit.export.exporters import get_exporter
-from kdkit.export.exporters import register_exporter
+from kdkit.export.exporters import Exporter, get_exporter, register_exporter
 from kdkit.export.inputs import ENCODER
-from kdkit.export.transformers_checkpoint import Checkpoint
-from kdkit.export.transformers_checkpoint import default_tokenizer
+from kdkit.export.transformers_checkpoint import Checkpoint, default_tokenizer
 from kdkit.export.verification import ExportReport
 from kdkit.models.conventions import PLAIN
 from kdkit.models.places import MODULES
@@ -18,11 +15,7 @@ from kdkit.models.places import MODULES
 
 @register_exporter("sentence_transformers")
 class SentenceTransformers(Exporter):
-    """The directory of an embedder, with its tokenizer.
-
-    kdkit loads such a directory as a model (`kdkit.models.load_embedder`,
-    `kdkit evaluate`), so `open_file` is for other formats.
-    """
+    """The directory of an embedder, with its tokenizer."""
 
     title = "sentence-transformers directory"
     kinds = (ENCODER,)

@@ -34,14 +34,7 @@ DIFFICULT = (
 
 
 def difficult_examples(num_texts: int) -> data.Examples:
-    """Returns examples on which tokenizers of different programs differ.
-
-    They contain accents, scripts without blanks, punctuation, emoji, empty
-    texts and texts that are too long.
-
-    Args:
-        num_texts: int. Texts per example, 1 or 2.
-    """
+    """Returns examples on which tokenizers of different programs differ."""
     long, longer = ("good " * LONG).strip(), ("bad " * (LONG + 9)).strip()
     texts = [*DIFFICULT, long]
     if num_texts == 1:

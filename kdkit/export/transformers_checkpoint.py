@@ -5,24 +5,15 @@ import pathlib
 
 from kdkit import models
 from kdkit.errors import UsageError
-from kdkit.export.exporters import Exporter
-from kdkit.export.exporters import get_exporter
-from kdkit.export.exporters import register_exporter
-from kdkit.export.inputs import DECODER
-from kdkit.export.inputs import ENCODER
-from kdkit.export.inputs import INPUT_NAMES
-from kdkit.export.inputs import BatchFile
+from kdkit.export.exporters import Exporter, get_exporter, register_exporter
+from kdkit.export.inputs import DECODER, ENCODER, INPUT_NAMES, BatchFile
 from kdkit.export.verification import ExportReport
 from kdkit.io.reading import read_json
 
 
 @register_exporter("hf")
 class HuggingFace(Exporter):
-    """The directory of a Hugging Face checkpoint, with its tokenizer.
-
-    kdkit loads such a directory as a model (`kdkit.models.load_classifier`,
-    `kdkit evaluate`), so `open_file` is for other formats.
-    """
+    """The directory of a Hugging Face checkpoint, with its tokenizer."""
 
     title = "Hugging Face checkpoint"
     kinds = (ENCODER, DECODER)
@@ -73,13 +64,7 @@ class HuggingFace(Exporter):
 
 
 def default_tokenizer(source, tokenizer):
-    """Returns an `Exportable` with a tokenizer as `extras`.
-
-    Args:
-        source: `Exportable`.
-        tokenizer: a keras-hub tokenizer, or `None` for that of the model's
-            preprocessor, if it has one.
-    """
+    """Returns an `Exportable` with a tokenizer as `extras`."""
     if tokenizer is None:
         preprocessor = getattr(source.model, "preprocessor", None)
         tokenizer = getattr(preprocessor, "tokenizer", None)
@@ -87,12 +72,7 @@ def default_tokenizer(source, tokenizer):
 
 
 class Checkpoint(BatchFile):
-    """The model in a directory, built again from its files.
-
-    Args:
-        path: `pathlib.Path`.
-        model: `keras.Model`.
-    """
+    """The model in a directory, built again from its files."""
 
     def __init__(self, path, model):
         self.path = path

@@ -12,19 +12,7 @@ SHORTEST = 1e-6  # the length by which shorter vectors are divided
 
 
 def with_dimensions(source, dimensions: int | None):
-    """Returns an embedder for export whose vectors are shorter.
-
-    As in Matryoshka embedders, the first numbers of each vector remain. If the
-    embedder's vectors have length 1, the shorter ones get length 1 too.
-
-    Args:
-        source: `Exportable`.
-        dimensions: int or `None`, the embedder's width.
-
-    Raises:
-        UsageError: (a `ValueError`) if the model is not an embedder, or its
-            vectors have fewer dimensions.
-    """
+    """Returns an embedder for export whose vectors are shorter."""
     if dimensions is None:
         return source
     if not source.is_embedder:

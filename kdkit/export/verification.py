@@ -76,15 +76,7 @@ class ExportReport:
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-    """The differences between a file's outputs and the Keras model's.
-
-    Args:
-        max_abs_difference: float. As in `ExportReport`.
-        same_top_class: float or `None`. As in `ExportReport`.
-        examples: int. As in `ExportReport`.
-        smallest_cosine: float or `None`. As in `ExportReport`.
-        mean_cosine: float or `None`. As in `ExportReport`.
-    """
+    """The differences between a file's outputs and the Keras model's."""
 
     max_abs_difference: float
     same_top_class: float | None
@@ -94,18 +86,7 @@ class Comparison:
 
 
 def reference_outputs(model, batches):
-    """Runs the Keras model, for the comparison with a file.
-
-    Args:
-        model: the Keras model.
-        batches: list of dicts of int32 arrays.
-
-    Returns:
-        A list of float32 arrays.
-
-    Raises:
-        RunError: if an output is not finite.
-    """
+    """Runs the Keras model, for the comparison with a file."""
     outputs = []
     for number, batch in enumerate(batches, start=1):
         output = np.asarray(model(batch, training=False), dtype="float32")
@@ -128,24 +109,7 @@ def compare(
     precision: str,
     outputs: str = "logits",
 ) -> Comparison:
-    """Compares an exported file with the Keras model on all batches.
-
-    Args:
-        expected: list of arrays, the Keras model's outputs.
-        exported: callable from a batch to a NumPy array, which runs the file.
-        batches: list of dicts of int32 arrays.
-        file: string. The file's name in messages.
-        precision: string. In `"fp32"` outputs may differ by 1e-4
-            (probabilities: 5e-5), in others by any finite number.
-        outputs: string, from `kdkit.export.metadata.OUTPUTS`. Sentence
-            embeddings may differ by 1e-4 of their largest number, if that is
-            above 1, and their cosines must be at least `LEAST_COSINES`.
-            Defaults to `"logits"`.
-
-    Raises:
-        RunError: if a shape differs, an output is not finite, or a difference
-            is too large.
-    """
+    """Compares an exported file with the Keras model on all batches."""
     received = []
     differences = []
     for number, batch in enumerate(batches, start=1):
@@ -204,11 +168,7 @@ def _with_cosines(found, expected, received, file, precision):
 
 
 def cosine_similarities(first, second) -> np.ndarray:
-    """Returns the cosines between the rows of two arrays; 1 for equal rows.
-
-    Args:
-        first, second: arrays of shape `(num_rows, dimensions)`.
-    """
+    """Returns the cosines between the rows of two arrays; 1 for equal rows."""
     first, second = (np.asarray(one, "float64") for one in (first, second))
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
     products = np.einsum("ij,ij->i", first, second)
@@ -250,15 +210,7 @@ def _same_top_class(expected, received):
 
 
 def warn_untrained_layers(model, batch) -> None:
-    """Warns about layers that the output needs and that were not trained.
-
-    An example is a head with random weights whose student learned only from
-    attention and hidden states: its logits are random.
-
-    Args:
-        model: the Keras model that is exported.
-        batch: dict of int32 arrays, the model's inputs.
-    """
+    """Warns about layers that the output needs and that were not trained."""
     layers = untrained_weights(model)
     weights = [weight.value for some in layers.values() for weight in some]
     if not weights:

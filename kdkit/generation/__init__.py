@@ -4,13 +4,9 @@
 `search_file` and `TextWriter` run.
 """
 
-from kdkit.generation.beams import Beams
-from kdkit.generation.beams import make_beam_search
-from kdkit.generation.beams import search_file
-from kdkit.generation.step import DecoderStep
-from kdkit.generation.step import Seq2SeqStep
-from kdkit.generation.text import TextWriter
-from kdkit.generation.text import generate
+from kdkit.generation.beams import Beams, make_beam_search, search_file
+from kdkit.generation.step import DecoderStep, Seq2SeqStep
+from kdkit.generation.text import TextWriter, generate
 
 __all__ = [
     "Beams",

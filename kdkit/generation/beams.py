@@ -258,13 +258,7 @@ class _Search:
 
 @dataclasses.dataclass(frozen=True)
 class _Open:
-    """An open text.
-
-    Args:
-        score: float. Its log probability.
-        tokens: list of ints.
-        state: the file's state before the last token.
-    """
+    """An open text."""
 
     score: float
     tokens: list
@@ -338,10 +332,7 @@ def search_file(
 
 
 def _largest(scores, count):
-    """Returns the indices of the largest values, best first; ties by index.
-
-    Does not sort a whole vocabulary for every token.
-    """
+    """Returns the indices of the largest values, best first; ties by index."""
     flat = scores.ravel()
     count = min(count, flat.size)
     least = np.partition(flat, flat.size - count)[flat.size - count]

@@ -6,17 +6,11 @@ from keras import ops
 
 from kdkit import models
 from kdkit.errors import UsageError
-from kdkit.models.families import DECODERS
-from kdkit.models.families import adapters_of
-from kdkit.models.families import family_of
+from kdkit.models.families import DECODERS, adapters_of, family_of
 
 
 def num_positions(model) -> int | None:
-    """Returns a decoder's maximum number of tokens, `None` for no limit.
-
-    Raises:
-        UsageError: (a `ValueError`) if the model is not a decoder.
-    """
+    """Returns a decoder's maximum number of tokens, `None` for no limit."""
     backbone = getattr(model, "backbone", None)
     family = family_of(backbone)
     if family is None or not family.is_decoder:

@@ -8,12 +8,9 @@ import numpy as np
 from keras import ops
 
 from kdkit import models
-from kdkit.data import encode_sentences
-from kdkit.data import token_batches
+from kdkit.data import encode_sentences, token_batches
 from kdkit.errors import UsageError
-from kdkit.generation.beams import Beams
-from kdkit.generation.beams import make_beam_search
-from kdkit.generation.beams import search_file
+from kdkit.generation.beams import Beams, make_beam_search, search_file
 from kdkit.generation.step import num_positions
 
 

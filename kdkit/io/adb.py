@@ -5,9 +5,7 @@ import os
 import shutil
 import subprocess
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import RunError, UsageError, shortened
 
 TIMEOUT = 600  # seconds for one call of adb
 READY = "device"  # the state of a phone that adb can use
@@ -19,13 +17,7 @@ HINTS = {
 
 @dataclasses.dataclass(frozen=True)
 class Device:
-    """An Android phone.
-
-    Args:
-        serial: string. As `adb devices` lists it.
-        model: string, such as `"Pixel 8"`.
-        android: string. The version of Android, such as `"15"`.
-    """
+    """An Android phone."""
 
     serial: str
     model: str
@@ -33,15 +25,7 @@ class Device:
 
 
 def find_device(serial: str | None = None) -> Device:
-    """Finds the phone to measure on.
-
-    Args:
-        serial: string or `None`. Defaults to `None`: the only phone.
-
-    Raises:
-        UsageError: (a `ValueError`) if adb is missing, or there is not exactly
-            one phone that fits, or the phone is not ready.
-    """
+    """Finds the phone to measure on."""
     if shutil.which("adb") is None:
         raise UsageError(
             "adb was not found. Expected Android's platform tools on PATH. "
@@ -84,15 +68,7 @@ def find_device(serial: str | None = None) -> Device:
 
 
 def adb(*words: str, failed: str = "read") -> str:
-    """Runs adb and returns what it printed.
-
-    Args:
-        *words: strings. The arguments of adb.
-        failed: string. What was attempted, in messages. Defaults to `"read"`.
-
-    Raises:
-        RunError: if it fails.
-    """
+    """Runs adb and returns what it printed."""
     status, printed = call_adb(*words)
     if status:
         raise RunError(

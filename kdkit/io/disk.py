@@ -6,8 +6,7 @@ import os
 import pathlib
 import shutil
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 from kdkit.io.machine import byte_size
 
 # The system's error numbers when a file cannot be written, with the fixes.
@@ -31,19 +30,7 @@ UNCHANGED = "What was there before is unchanged."
 
 
 def disk_problem(error: BaseException) -> int | None:
-    """Returns the system's error number for a disk error.
-
-    Libraries raise it in their own exceptions, which only contain the words.
-
-    Args:
-        error: an exception.
-
-    Returns:
-        A key of `DISK_ERRORS`, or `None` for an error about something else.
-    True
-    >>> disk_problem(ValueError("No such layer")) is None
-    True
-    """
+    """Returns the system's error number for a disk error."""
     number = getattr(error, "errno", None)
     if isinstance(error, OSError) and number is not None:
         return number if number in DISK_ERRORS else None
@@ -56,16 +43,7 @@ def disk_problem(error: BaseException) -> int | None:
 
 @contextlib.contextmanager
 def writing(path, kept: str = UNCHANGED):
-    """Converts disk errors inside the block to one line.
-
-    Args:
-        path: path that is written, for the message.
-        kept: string. What remains, for the message.
-
-    Raises:
-        RunError: instead of any error from the disk, for example if it is full
-            or read-only.
-    """
+    """Converts disk errors inside the block to one line."""
     try:
         yield
     except Exception as error:
@@ -78,14 +56,7 @@ def writing(path, kept: str = UNCHANGED):
 def describe(
     path, number: int, kept: str = UNCHANGED, what: str = "written"
 ) -> str:
-    """Returns the line that explains why a path cannot be written.
-
-    Args:
-        path: path, or `None` if the library does not report it.
-        number: int. The system's error number, a key of `DISK_ERRORS`.
-        kept: string. What remains.
-        what: string. The action that failed. Defaults to `"written"`.
-    """
+    """Returns the line that explains why a path cannot be written."""
     free = ""
     name = "A file"
     if path is not None:

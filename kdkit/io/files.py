@@ -26,22 +26,7 @@ LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[a-z0-9_]{{8}}(\.lock)?")
 
 @contextlib.contextmanager
 def staged(path: pathlib.Path, num_bytes: int = 0):
-    """Yields a path to write to, and renames the written file to `path`.
-
-    Replaces an earlier file or folder at `path`, but never a folder by a file
-    or a file by a folder. If the block raises, the new file is removed and the
-    earlier one stays. The content is flushed to the disk before the rename, and
-    the rename before the block ends: neither a killed process nor a crashed
-    machine leaves a partial file at `path`.
-
-    Args:
-        path: `pathlib.Path`. The final name. Its folder is created if needed.
-        num_bytes: int. Disk space to reserve before the block runs, see
-            `reserve`. Defaults to `0`.
-
-    Raises:
-        RunError: for a disk error, also inside the block.
-    """
+    """Yields a path to write to, and renames the written file to `path`."""
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with folder_beside(path) as folder:
@@ -54,13 +39,7 @@ def staged(path: pathlib.Path, num_bytes: int = 0):
 
 @contextlib.contextmanager
 def folder_beside(path):
-    """Yields a temporary folder next to a path, and removes it at the end.
-
-    The folder is locked, so that no other process removes it.
-
-    Args:
-        path: `pathlib.Path`. Its folder must exist.
-    """
+    """Yields a temporary folder next to a path, and removes it at the end."""
     folder = path.with_name(f".{path.name}{MARK}{secrets.token_hex(4)}")
     with in_use(folder):
         folder.mkdir(mode=0o700)
@@ -71,19 +50,7 @@ def folder_beside(path):
 
 
 def reserve(folder: pathlib.Path, num_bytes: int) -> None:
-    """Checks that a disk has space by allocating it and freeing it again.
-
-    HDF5 ends the process if the disk is full when a file is closed. So disk
-    space is checked before weights are written. Does nothing on systems without
-    `posix_fallocate`, such as macOS.
-
-    Args:
-        folder: `pathlib.Path`.
-        num_bytes: int. The number of bytes; 0 checks nothing.
-
-    Raises:
-        OSError: if there is less space.
-    """
+    """Checks that a disk has space by allocating it and freeing it again."""
     if num_bytes and hasattr(os, "posix_fallocate"):
         with tempfile.TemporaryFile(dir=folder) as file:
             os.posix_fallocate(file.fileno(), 0, num_bytes)
@@ -111,18 +78,7 @@ def _flush_one(path):
 
 
 def rename(partial: pathlib.Path, path: pathlib.Path) -> None:
-    """Renames a file or a folder, and flushes the rename to the disk.
-
-    Replaces an earlier file or folder atomically: readers see the old content
-    or the new, never neither.
-
-    Args:
-        partial: `pathlib.Path` on the same file system.
-        path: `pathlib.Path`.
-
-    Raises:
-        OSError: if a file would replace a folder, or a folder a file.
-    """
+    """Renames a file or a folder, and flushes the rename to the disk."""
     if path.is_dir() and not partial.is_dir():
         raise IsADirectoryError(
             errno.EISDIR, os.strerror(errno.EISDIR), str(path)
@@ -157,15 +113,7 @@ def _exchange(first, second):
 
 
 def write_text(path: pathlib.Path, text: str) -> None:
-    """Writes a UTF-8 text file atomically, see `staged`.
-
-    Args:
-        path: `pathlib.Path`. An earlier file is replaced.
-        text: string.
-
-    Raises:
-        RunError: for a disk error.
-    """
+    """Writes a UTF-8 text file atomically, see `staged`."""
     with (
         staged(path) as partial,
         open(partial, "w", encoding="utf-8", newline="") as file,
@@ -174,14 +122,7 @@ def write_text(path: pathlib.Path, text: str) -> None:
 
 
 def remove_left_over(folder: pathlib.Path) -> None:
-    """Removes temporary folders that killed processes left in a folder.
-
-    Does not remove what another process is writing. Ignores subfolders that
-    have their own lock.
-
-    Args:
-        folder: `pathlib.Path`.
-    """
+    """Removes temporary folders that killed processes left in a folder."""
     with contextlib.suppress(FileNotFoundError):  # another process removed it
         for item in sorted(folder.iterdir()):
             _remove_left_over(item)
@@ -205,15 +146,7 @@ def is_left_over(path: pathlib.Path) -> bool:
 
 
 def digest(*paths: pathlib.Path) -> str:
-    """Returns a checksum of files: 16 hexadecimal digits.
-
-    Args:
-        paths: `pathlib.Path`s of files, or of directories with all their files.
-            The names within a directory count, the directory's path does not.
-
-    >>> digest()
-    'e3b0c44298fc1c14'
-    """
+    """Returns a checksum of files: 16 hexadecimal digits."""
     total = hashlib.sha256()
     for path in paths:
         files = [path]
@@ -227,11 +160,7 @@ def digest(*paths: pathlib.Path) -> str:
 
 
 def content_digest(content) -> str:
-    """Returns the `digest` of one file from its SHA-256 hash.
-
-    Args:
-        content: `hashlib.sha256` object that was updated with the content.
-    """
+    """Returns the `digest` of one file from its SHA-256 hash."""
     return hashlib.sha256(b"." + content.digest()).hexdigest()[:16]
 
 
@@ -249,18 +178,7 @@ def digest_of_text(text: str) -> str:
 
 
 def change_in_words(name: str, before, now) -> str:
-    """Describes how an input has changed, without checksums.
-
-    Args:
-        name: string. The input's name in the message.
-        before: JSON value or checksum that was recorded.
-        now: JSON value or checksum that was received.
-
-    >>> change_in_words("teacher", "e3b0c44298fc1c14", "0f343b0931126a20")
-    'the content of the teacher has changed'
-    >>> change_in_words("teacher", "bert_tiny_en_uncased", "0f343b0931126a20")
-    "teacher was 'bert_tiny_en_uncased', is other files"
-    """
+    """Describes how an input has changed, without checksums."""
     is_content = [
         isinstance(value, str) and DIGEST.fullmatch(value) is not None
         for value in (before, now)
@@ -278,40 +196,18 @@ CHECKSUM_FIELD = "own_digest"
 
 
 def with_own_digest(fields: dict) -> dict:
-    """Returns fields with a checksum of all of them.
-
-    Args:
-        fields: dict for `json.dumps`.
-
-    >>> with_own_digest({"rows": {7: (1, 2)}})["rows"]
-    {'7': [1, 2]}
-    """
+    """Returns fields with a checksum of all of them."""
     fields = json.loads(json.dumps(fields))
     return {**fields, CHECKSUM_FIELD: _digest(fields)}
 
 
 def fits_own_digest(fields: dict) -> bool:
-    """Whether fields match their checksum.
-
-    Fields without a checksum, from earlier versions, are accepted.
-
-    Args:
-        fields: dict from JSON.
-
-    >>> fits_own_digest(with_own_digest({"rows": 3}))
-    True
-    >>> fits_own_digest({**with_own_digest({"rows": 3}), "rows": 4})
-    False
-    """
+    """Whether fields match their checksum."""
     return fields.get(CHECKSUM_FIELD) in (None, _digest(without_digest(fields)))
 
 
 def without_digest(fields: dict) -> dict:
-    """Returns the fields without their checksum.
-
-    Args:
-        fields: dict.
-    """
+    """Returns the fields without their checksum."""
     return {name: fields[name] for name in fields if name != CHECKSUM_FIELD}
 
 

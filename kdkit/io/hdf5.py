@@ -21,15 +21,7 @@ SECONDS = 300.0  # enough for thousands of layers on a slow disk
 def hdf5_problem(
     *files: pathlib.Path | tuple[pathlib.Path, str],
 ) -> str | None:
-    """Returns the error in weight files, or `None`.
-
-    Opens everything in them without reading the numbers, in 256 MB of memory on
-    Linux. Checks nothing if no process can be started, or if Python is embedded
-    in another program.
-
-    Args:
-        files: paths; or for archives tuples of path and member name.
-    """
+    """Returns the error in weight files, or `None`."""
     if not files or not _is_interpreter(sys.executable):
         return None
     places = [

@@ -29,13 +29,7 @@ NAMES = struct.Struct("<26xHH")  # the end of a member's header: two lengths
 
 
 class Stretch(io.RawIOBase):
-    """A part of an open file, read like a file.
-
-    Args:
-        file: binary file.
-        start: int. Where the part begins.
-        size: int. Its bytes.
-    """
+    """A part of an open file, read like a file."""
 
     def __init__(self, file, start, size):
         self._file, self._start, self._size = file, start, size
@@ -84,11 +78,7 @@ def main(files):
 
 
 def walk_member(path, member):
-    """Opens everything in an archive's member.
-
-    A compressed member is first written to a file, because each seek backwards
-    would read it again from its beginning.
-    """
+    """Opens everything in an archive's member."""
     with zipfile.ZipFile(path) as archive:
         info = archive.getinfo(member)
         with archive.open(info) as part:  # checks its header

@@ -13,8 +13,7 @@ import socket
 
 import filelock
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 from kdkit.io.disk import writing
 
 _log = logging.getLogger(__name__)
@@ -28,23 +27,7 @@ MAX_HOLDER_BYTES = 300  # of a lock file's content in a message
 def locked(
     path: pathlib.Path, busy: str | None = None, waiting: str | None = None
 ):
-    """Holds a lock file; the system frees it when its process dies.
-
-    The file contains the process and the host that hold the lock. If another
-    process removes the file, whoever waits for it locks a new one.
-
-    Args:
-        path: `pathlib.Path` of the lock file. Its folder must exist.
-        busy: string or `None`. The error message if another process holds the
-            lock; the holder is added. `None` waits for that process. Defaults
-            to `None`.
-        waiting: string or `None`. A line to print before a wait. Defaults to
-            `None`.
-
-    Raises:
-        UsageError: (a `ValueError`) with `busy`.
-        RunError: if the lock file cannot be written.
-    """
+    """Holds a lock file; the system frees it when its process dies."""
     with contextlib.ExitStack() as stack:
         with writing(path):
             lock = _lock_file(path)
@@ -60,17 +43,7 @@ def locked(
 
 @contextlib.contextmanager
 def alone_with(output: pathlib.Path, other: str):
-    """Raises an error if another process is writing a file.
-
-    Args:
-        output: `pathlib.Path` in an existing folder. The lock file next to it
-            is removed after the block.
-        other: string. What the user can choose instead, such as `"file"`.
-
-    Raises:
-        UsageError: (a `ValueError`) if another process writes the file.
-        RunError: if the lock file cannot be written.
-    """
+    """Raises an error if another process is writing a file."""
     busy = (
         f"Another process writes {output}. Wait for it, or name another "
         f"{other}."
@@ -81,19 +54,7 @@ def alone_with(output: pathlib.Path, other: str):
 
 @contextlib.contextmanager
 def in_use(folder: pathlib.Path):
-    """Locks a folder that one process writes in, if the file system can.
-
-    The lock file is next to the folder, which need not exist yet.
-
-    Args:
-        folder: `pathlib.Path`.
-
-    Yields:
-        `False` if another process holds the lock, else `True`.
-
-    Raises:
-        OSError: if the lock file cannot be written.
-    """
+    """Locks a folder that one process writes in, if the file system can."""
     path = lock_beside(folder)
     lock = _lock_file(path)
     try:
@@ -109,27 +70,12 @@ def in_use(folder: pathlib.Path):
 
 
 def lock_beside(path: pathlib.Path) -> pathlib.Path:
-    """Returns the path of the lock file next to a file or a folder.
-
-    >>> lock_beside(pathlib.Path("metrics.jsonl")).name
-    '.metrics.jsonl.lock'
-    """
+    """Returns the path of the lock file next to a file or a folder."""
     return path.with_name(f".{path.name.removeprefix('.')}.lock")
 
 
 def append_line(path: pathlib.Path, line: str) -> None:
-    """Appends a line to a text file, completely or not at all.
-
-    An incomplete last line from a process that died is ended first, so that it
-    does not damage the new one.
-
-    Args:
-        path: `pathlib.Path`. The file is created if necessary.
-        line: string without a line feed.
-
-    Raises:
-        RunError: if the line cannot be written.
-    """
+    """Appends a line to a text file, completely or not at all."""
     with appending(path) as file:
         size = file.seek(0, os.SEEK_END)
         file.seek(max(0, size - 1))
@@ -147,19 +93,7 @@ def append_line(path: pathlib.Path, line: str) -> None:
 
 @contextlib.contextmanager
 def appending(path: pathlib.Path):
-    """Opens a file to append to it, while other processes wait to do the same.
-
-    Hold this also to replace the file, so that no line goes to the old one.
-
-    Args:
-        path: `pathlib.Path`. The file is created if necessary.
-
-    Yields:
-        The file, binary and unbuffered.
-
-    Raises:
-        RunError: if the block fails to write.
-    """
+    """Opens a file to append to it, while other processes wait for that."""
     with (
         _removed_lock(lock_beside(path)),
         writing(path),
@@ -214,10 +148,7 @@ def _take(lock, timeout):
 
 
 def _write_holder(descriptor):
-    """Writes the process that holds a lock into the lock file.
-
-    It begins at byte 1: on Windows nobody else can read byte 0, the locked one.
-    """
+    """Writes the process that holds a lock into the lock file."""
     holder = f"{os.getpid()} on {socket.gethostname()}"
     with contextlib.suppress(OSError):  # locks also work on a full disk
         os.truncate(descriptor, 0)

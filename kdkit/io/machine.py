@@ -8,14 +8,7 @@ import psutil
 
 
 def memory_shortage(num_bytes: int) -> str | None:
-    """Returns in words how much memory is missing, `None` if there is enough.
-
-    Args:
-        num_bytes: int. A lower bound for the bytes in memory at once.
-
-    >>> memory_shortage(10**18)[:24]
-    '1000000000.0 GB at least'
-    """
+    """In words how much memory is missing, `None` if there is enough."""
     total = psutil.virtual_memory().total
     if num_bytes <= total:
         return None
@@ -78,11 +71,7 @@ def _is_chosen():
 
 
 def duration(seconds: float) -> str:
-    """Returns a duration in its two largest units.
-
-    >>> duration(4.23), duration(75), duration(5000)
-    ('4.2 s', '1 min 15 s', '1 h 23 min')
-    """
+    """Returns a duration in its two largest units."""
     if seconds < 9.95:
         return f"{seconds:.1f} s"
     seconds = round(seconds)
@@ -97,11 +86,7 @@ def duration(seconds: float) -> str:
 
 
 def byte_size(size: float) -> str:
-    """Returns a size in readable units.
-
-    >>> byte_size(57_400_000), byte_size(2.5e9)
-    ('57 MB', '2.5 GB')
-    """
+    """Returns a size in readable units."""
     if size < 1e9:
         return f"{size / 1e6:.0f} MB" if size >= 1e6 else f"{size / 1e3:.0f} kB"
     return f"{size / 1e9:.1f} GB"

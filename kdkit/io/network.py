@@ -23,17 +23,7 @@ _failures = {}  # from servers to the time and the problem
 def require_connection(
     addresses: Iterable[str], what: str, advice: str
 ) -> None:
-    """Checks that a server answers, before a library tries for minutes.
-
-    Args:
-        addresses: iterable of strings. The URLs to fetch. One answering server
-            is enough, even if it answers with an error.
-        what: string. What needs the server; the beginning of the error.
-        advice: string. The advice without a connection.
-
-    Raises:
-        UsageError: (a `ValueError`) if no server answers within `SECONDS`.
-    """
+    """Checks that a server answers, before a library tries for minutes."""
     by_server = {
         urllib.parse.urlsplit(address).netloc: address for address in addresses
     }

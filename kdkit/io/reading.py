@@ -7,13 +7,10 @@ functions raise only a `UsageError`, which names the file and the line.
 import json
 import os
 import pathlib
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.io.files import fits_own_digest
-from kdkit.io.files import without_digest
+from kdkit.errors import UsageError, shortened
+from kdkit.io.files import fits_own_digest, without_digest
 
 MAX_LINE_BYTES = 1 << 24  # larger than the text of many books
 MAX_JSON_BYTES = 1 << 26
@@ -24,19 +21,7 @@ DEPTH = 100  # of nested lists and objects; TensorBoard's have five
 
 
 def check_links(path, *others) -> None:
-    """Raises an error for a directory with links to the outside, or pipes.
-
-    An untrusted directory could read and change your files through links, and
-    block forever with a pipe instead of a file.
-
-    Args:
-        path: path of a directory, which need not exist.
-        others: paths of directories that links may lead to as well.
-
-    Raises:
-        UsageError: with the first of such links, or with the first item that
-            is neither a file nor a directory.
-    """
+    """Raises an error for a directory with links to the outside, or pipes."""
     roots = [os.path.realpath(place) for place in (path, *others)]
     for folder, folders, files in os.walk(path):
         for name in sorted(folders + files):
@@ -56,35 +41,14 @@ def check_links(path, *others) -> None:
 
 
 def has_text(line: str) -> bool:
-    """Whether a line contains visible characters.
-
-    White space and characters without width, such as U+200B, are not visible:
-    no vocabulary has a token for them.
-
-    >>> has_text("a"), has_text(" \u200b ")
-    (True, False)
-    """
+    """Whether a line contains visible characters."""
     return any(map(str.isprintable, line.replace(" ", "")))
 
 
 def numbered_lines(
     path, what: str = "a file of text", errors: str = "strict"
 ) -> Iterator[tuple[int, str]]:
-    """Yields the number, from 1, and the text of every line in a UTF-8 file.
-
-    Holds one line in memory at a time. The lines have no byte order mark and no
-    line ends.
-
-    Args:
-        path: path of the file.
-        what: string. The kind of file that is expected, for the error.
-        errors: string. `"replace"` to replace bytes that are not UTF-8 by a
-            replacement character. Defaults to `"strict"`.
-
-    Raises:
-        UsageError: if the file cannot be read; also, with the line's number, if
-            a line is longer than 16 MiB, is not UTF-8 or contains a zero byte.
-    """
+    """Yields the number, from 1, and the text of every line in a UTF-8 file."""
     path = pathlib.Path(path)
     try:
         with _opened(path, what) as file:
@@ -134,20 +98,7 @@ def _decoded(line, path, number, errors):
 
 
 def parse_json(text: str, kind: type = dict):
-    """Parses a JSON text.
-
-    Args:
-        text: string or bytes in UTF-8.
-        kind: type. The expected type. Defaults to `dict`.
-
-    Raises:
-        UsageError: if the text is not JSON, is of another type, contains
-            numbers of thousands of digits or half characters, or has 100
-            levels.
-
-    >>> parse_json('{"epoch": 1}')
-    {'epoch': 1}
-    """
+    """Parses a JSON text."""
     problem = None
     try:
         if isinstance(text, bytes):
@@ -198,19 +149,7 @@ def _is_whole(text):
 
 
 def json_lines(path) -> Iterator[tuple[int, dict | None]]:
-    """Yields the number, from 1, and the JSON object of every line in a log.
-
-    Args:
-        path: path of the file.
-
-    Yields:
-        `None` instead of an object for a line that is not JSON, such as the
-        last line of a process that died, or that does not match its checksum.
-        Empty lines are skipped.
-
-    Raises:
-        UsageError: if the file cannot be read.
-    """
+    """Yields the number, from 1, and the JSON object of every line in a log."""
     path = pathlib.Path(path)
     try:
         with _opened(path, "a log of events") as file:
@@ -242,20 +181,7 @@ def read_json(
     most: int = MAX_JSON_BYTES,
     kind: type = dict,
 ) -> dict:
-    """Returns the JSON object in a file, or the list.
-
-    Args:
-        path: path of the file.
-        what: string. The kind of file that is expected, for the error.
-        check: callable of the object that returns an error, or `None`. Defaults
-            to one that accepts everything.
-        most: int. Maximum number of bytes. Defaults to 64 MiB.
-        kind: type. `list` for a file with a list. Defaults to `dict`.
-
-    Raises:
-        UsageError: if the file cannot be read, is too large or is not the
-            expected kind of file.
-    """
+    """Returns the JSON object in a file, or the list."""
     path = pathlib.Path(path)
     try:
         with _opened(path, what) as file:

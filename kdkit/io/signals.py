@@ -21,41 +21,19 @@ STOPS = (KeyboardInterrupt, Terminated)
 
 @contextlib.contextmanager
 def terminable():
-    """Makes SIGTERM raise `Terminated`, as SIGINT raises `KeyboardInterrupt`.
-
-    Python discards exceptions in callbacks of the garbage collector, in
-    `__del__` and similar places: a signal that arrives there is sent again.
-    Does nothing outside of the main thread, where Python receives no signals.
-    """
+    """Makes SIGTERM raise `Terminated`, like SIGINT `KeyboardInterrupt`."""
     with _handled({signal.SIGTERM}, _raise), _sent_again():
         yield
 
 
 def take_sigterm_back() -> None:
-    """Restores Python's handler of SIGTERM after a library replaced it.
-
-    Does nothing outside of the main thread, where Python receives no signals.
-    """
+    """Restores Python's handler of SIGTERM after a library replaced it."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
 
 
 class StopSignals:
-    """Delays SIGINT and SIGTERM until the current work is complete.
-
-    Inside the context the first signal is recorded. `raise_if_requested` raises
-    it, and `at_once` raises it immediately. A second signal is raised when it
-    arrives. Outside of the main thread no signal is recorded.
-
-    Args:
-        is_on: bool. Whether signals are recorded at all. Defaults to `True`.
-
-    Example:
-
-    >>> with StopSignals() as stop:
-    ...     stop.is_requested
-    False
-    """
+    """Delays SIGINT and SIGTERM until the current work is complete."""
 
     def __init__(self, is_on: bool = True):
         self._numbers = {signal.SIGINT, signal.SIGTERM} if is_on else set()
@@ -78,12 +56,7 @@ class StopSignals:
         return self._number is not None
 
     def raise_if_requested(self) -> None:
-        """Raises the exception for a recorded signal, if there is one.
-
-        Raises:
-            KeyboardInterrupt: after SIGINT.
-            Terminated: after SIGTERM.
-        """
+        """Raises the exception for a recorded signal, if there is one."""
         if self._number is not None:
             _raise(self._number)
 

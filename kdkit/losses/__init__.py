@@ -12,10 +12,12 @@ and a row in tests/loss_cases.py: see CONTRIBUTING.md.
 from kdkit.late_names import late_names
 from kdkit.losses.attention import AttentionMSE as AttentionMSE
 from kdkit.losses.attention import RelationKLDivergence as RelationKLDivergence
-from kdkit.losses.base import DistillationLoss
-from kdkit.losses.base import get_loss
-from kdkit.losses.base import register_loss
-from kdkit.losses.base import registered_losses
+from kdkit.losses.base import (
+    DistillationLoss,
+    get_loss,
+    register_loss,
+    registered_losses,
+)
 from kdkit.losses.features import EmbeddingMSE as EmbeddingMSE
 from kdkit.losses.features import HiddenStateCosine as HiddenStateCosine
 from kdkit.losses.features import HiddenStateMSE as HiddenStateMSE

@@ -3,13 +3,14 @@
 from keras import ops
 
 from kdkit.errors import UsageError
-from kdkit.losses.base import DistillationLoss
-from kdkit.losses.base import append_axes
-from kdkit.losses.base import register_loss
-from kdkit.losses.base import safe_divide
-from kdkit.losses.base import validate_parity
-from kdkit.taps import ATTENTION_TAPS
-from kdkit.taps import VECTOR_TAPS
+from kdkit.losses.base import (
+    DistillationLoss,
+    append_axes,
+    register_loss,
+    safe_divide,
+    validate_parity,
+)
+from kdkit.taps import ATTENTION_TAPS, VECTOR_TAPS
 
 # TinyBERT's code treats scores up to this value as those of padded keys.
 MASKED_SCORE = -100.0

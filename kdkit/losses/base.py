@@ -263,12 +263,7 @@ class DistillationLoss:
 
 
 def append_axes(sample_weight, rank, loss_name):
-    """Reshapes `sample_weight` to `rank` axes.
-
-    Appends axes of length 1 where there are too few. Drops trailing axes of
-    length 1 where there are too many, as Keras does with weights of shape
-    `(batch_size, 1)`.
-    """
+    """Reshapes `sample_weight` to `rank` axes."""
     missing = rank - len(sample_weight.shape)
     surplus = sample_weight.shape[rank:]
     if any(size != 1 for size in surplus):

@@ -2,11 +2,13 @@
 
 from keras import ops
 
-from kdkit.losses.base import STATE_TAPS
-from kdkit.losses.base import DistillationLoss
-from kdkit.losses.base import append_axes
-from kdkit.losses.base import register_loss
-from kdkit.losses.base import validate_parity
+from kdkit.losses.base import (
+    STATE_TAPS,
+    DistillationLoss,
+    append_axes,
+    register_loss,
+    validate_parity,
+)
 from kdkit.taps import VECTOR_TAPS
 
 

@@ -164,18 +164,7 @@ class KerasLoss(DistillationLoss):
 
 
 def adapted(loss, on_logits: bool) -> DistillationLoss:
-    """Returns a loss that is not kdkit's as a `DistillationLoss`.
-
-    Args:
-        loss: `keras.losses.Loss`, `keras.distillation.LogitsDistillation`,
-            `keras.distillation.FeatureDistillation`, or a function
-            `f(teacher, student)`.
-        on_logits: bool. Whether the loss compares logits.
-
-    Raises:
-        UsageError: (a `ValueError`) for other objects, for losses that cannot
-            be taken example by example, and for a nest of losses.
-    """
+    """Returns a loss that is not kdkit's as a `DistillationLoss`."""
     if isinstance(loss, keras.distillation.LogitsDistillation):
         # Its loss, and that of `FeatureDistillation`, is always averaged.
         inner = _only_loss(loss)
@@ -215,15 +204,7 @@ def adapted(loss, on_logits: bool) -> DistillationLoss:
 
 
 def layer_names(loss, tap):
-    """Returns the tap for a loss: the layers that the loss names, if any.
-
-    Args:
-        loss: a loss as in `adapted`.
-        tap: the objective's tap, `"logits"` by default.
-
-    Raises:
-        UsageError: if both the loss and the tap name layers.
-    """
+    """Returns the tap for a loss: the layers that the loss names, if any."""
     named = [
         getattr(loss, f"{role}_layer_name", None)
         for role in ("teacher", "student")
@@ -241,15 +222,7 @@ def layer_names(loss, tap):
 
 
 def function_config(function, argument: str):
-    """Returns a function or a Keras loss in JSON's types.
-
-    Args:
-        function: callable or `keras.losses.Loss`.
-        argument: string. The argument's name, for an error.
-
-    Raises:
-        UsageError: if it cannot be found again when the file is read.
-    """
+    """Returns a function or a Keras loss in JSON's types."""
     name = getattr(function, "__name__", None)
     if name == "<lambda>" or isinstance(function, functools.partial):
         raise UsageError(
@@ -282,14 +255,7 @@ def _only_loss(loss):
 
 
 def class_name(loss) -> str | None:
-    """Returns the name of a loss's class, also for a loss function.
-
-    Args:
-        loss: string, `keras.losses.Loss` or function.
-
-    >>> class_name("sparse_categorical_crossentropy")
-    'SparseCategoricalCrossentropy'
-    """
+    """Returns the name of a loss's class, also for a loss function."""
     loss = bare_function(resolved(loss))
     if isinstance(loss, keras.losses.Loss):
         return next(

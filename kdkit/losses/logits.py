@@ -5,9 +5,7 @@ import math
 from keras import ops
 
 from kdkit.errors import UsageError
-from kdkit.losses.base import DistillationLoss
-from kdkit.losses.base import register_loss
-from kdkit.losses.base import validate_parity
+from kdkit.losses.base import DistillationLoss, register_loss, validate_parity
 
 
 def validate_temperature(temperature):
@@ -360,37 +358,20 @@ def top_classes(logits, top_k: int, temperature: float = 1.0):
 
 
 def split_top_classes(top):
-    """Returns the log-probabilities of k + 1 classes, and the k class numbers.
-
-    The probabilities are normalized again, because rounding changes their sum.
-
-    Args:
-        top: Tensor, the result of `top_classes`.
-    """
+    """The log-probabilities of k + 1 classes, and the k class numbers."""
     count = top.shape[-1] // 2
     log_probs = ops.log_softmax(top[..., : count + 1])
     return log_probs, ops.cast(top[..., count + 1 :], "int32")
 
 
 def class_log_probs(logits, ids):
-    """Returns the log-probabilities of some classes, and of all others as one.
-
-    Args:
-        logits: Tensor of shape `(..., num_classes)`.
-        ids: `int32` tensor of shape `(..., top_k)`. The classes.
-
-    Returns:
-        Tensor of shape `(..., top_k + 1)`.
-    """
+    """The log-probabilities of some classes, and of all others as one."""
     first = ops.take_along_axis(logits, ids, axis=-1)
     return _with_others(first, logits, ids)
 
 
 def _with_others(first, logits, ids):
-    """Returns the log-probabilities of the top classes and all others as one.
-
-    Only one logit is needed for all the others together.
-    """
+    """The log-probabilities of the top classes and all others as one."""
     others = _others_logit(logits, ids)
     return ops.log_softmax(ops.concatenate([first, others], axis=-1))
 

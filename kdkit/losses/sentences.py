@@ -5,11 +5,13 @@ import math
 from keras import ops
 
 from kdkit.errors import UsageError
-from kdkit.losses.base import DistillationLoss
-from kdkit.losses.base import append_axes
-from kdkit.losses.base import get_loss
-from kdkit.losses.base import register_loss
-from kdkit.losses.base import require_same_shape
+from kdkit.losses.base import (
+    DistillationLoss,
+    append_axes,
+    get_loss,
+    register_loss,
+    require_same_shape,
+)
 from kdkit.losses.features import unit_vectors
 from kdkit.losses.logits import validate_temperature
 from kdkit.taps import SENTENCE_EMBEDDING
@@ -19,11 +21,7 @@ EXCLUDED = -1e9
 
 
 class _BatchLoss(DistillationLoss):
-    """Base class for losses that compare the texts of a batch with each other.
-
-    Texts of weight 0, such as padding, are excluded from all comparisons.
-    A text without another one in its batch does not count.
-    """
+    """Base class for losses that compare the texts of a batch."""
 
     taps = (SENTENCE_EMBEDDING,)
 
@@ -46,15 +44,7 @@ class _BatchLoss(DistillationLoss):
         return ops.sum(values * weights), ops.sum(weights)
 
     def compare(self, teacher, student, real, others):
-        """Returns one value per text.
-
-        Args:
-            teacher: Tensor of shape `(batch_size, teacher_dim)`.
-            student: Tensor of shape `(batch_size, student_dim)`.
-            real: bool Tensor of shape `(batch_size, batch_size)`, false in the
-                columns of texts of weight 0.
-            others: the same, but false on the diagonal too.
-        """
+        """Returns one value per text."""
         raise NotImplementedError
 
     def _require_shapes(self, teacher, student):

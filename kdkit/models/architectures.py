@@ -4,8 +4,7 @@ import inspect
 
 import keras
 
-from kdkit.models.bilstm import EMBEDDING_LAYER
-from kdkit.models.bilstm import find_bilstm
+from kdkit.models.bilstm import EMBEDDING_LAYER, find_bilstm
 from kdkit.models.families import family_of
 from kdkit.models.heads import backbone_of
 from kdkit.models.mass import MassBackbone
@@ -74,13 +73,7 @@ def num_positions(model) -> int | None:
 
 
 def preprocessor_length(preprocessor, is_chosen: bool = False) -> int | None:
-    """Returns the length to which a preprocessor truncates, `None` if unknown.
-
-    Args:
-        preprocessor: the preprocessor that a model was saved with, or `None`.
-        is_chosen: bool. Whether to trust the length even if it is keras-hub's
-            default. Defaults to `False`.
-    """
+    """The length to which a preprocessor truncates, `None` if unknown."""
     length = getattr(preprocessor, "sequence_length", None)
     if type(length) is not int or length < 1:
         return None

@@ -7,38 +7,18 @@ import warnings
 import keras_hub
 
 from kdkit.io.reading import read_json
-from kdkit.models.hugging_face_config import is_convertible
-from kdkit.models.hugging_face_config import read_checkpoint_config
+from kdkit.models.hugging_face_config import (
+    is_convertible,
+    read_checkpoint_config,
+)
 from kdkit.models.hugging_face_tokenizers import reads_one_segment
 from kdkit.models.hugging_face_weights import Tensors
 from kdkit.models.hugging_face_weights import load_weights as assign_weights
-from kdkit.models.variants import saved_settings
-from kdkit.models.variants import with_settings
+from kdkit.models.variants import saved_settings, with_settings
 
 
 def load_backbone(place, load_weights=True, needs_pooler=True):
-    """Loads a backbone from a directory or by a preset's name.
-
-    For a Hugging Face checkpoint, `kdkit.models.hugging_face_config`
-    interprets the `config.json`, and `kdkit.models.hugging_face_weights` reads
-    the weights. keras-hub loads everything else; the settings in the preset's
-    `kdkit.json` are applied.
-
-    Args:
-        place: string or path of a directory whose files were checked, or the
-            name of a keras-hub preset.
-        load_weights: bool. `False` for random weights. Defaults to `True`.
-        needs_pooler: bool. Whether to warn if a checkpoint has no pooler, so
-            that the backbone's pooler is random. Defaults to `True`.
-
-    Returns:
-        A keras-hub backbone.
-
-    Raises:
-        UsageError: (a `ValueError`) if a checkpoint needs something that
-            keras-hub's models do not compute, or its weights do not fit.
-            keras-hub raises many kinds of errors.
-    """
+    """Loads a backbone from a directory or by a preset's name."""
     path = pathlib.Path(place)
     config = hugging_face_config(path)
     if config is None:
@@ -65,14 +45,7 @@ def load_backbone(place, load_weights=True, needs_pooler=True):
 
 
 def hugging_face_config(path: pathlib.Path) -> dict | None:
-    """Returns the `config.json` of a Hugging Face checkpoint that kdkit reads.
-
-    Args:
-        path: `pathlib.Path`.
-
-    Returns:
-        Dict, or `None` for everything else.
-    """
+    """The `config.json` of a Hugging Face checkpoint that kdkit reads."""
     file = path / "config.json"
     if not file.is_file():
         return None

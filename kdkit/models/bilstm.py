@@ -10,26 +10,7 @@ LSTM_LAYER = "bilstm"
 
 
 def build_bilstm(config: BilstmConfig, num_classes: int, dtype=None):
-    """Builds a classifier with one bidirectional LSTM and random weights.
-
-    The last states of both directions pass through a feed-forward layer with
-    ReLU to the logits. For a pair, the same LSTM reads each sentence
-    separately, by its segment id; the layer gets both vectors u and v, their
-    product and their absolute difference. The LSTM skips padding.
-
-    Args:
-        config: `BilstmConfig`.
-        num_classes: int. Width of the logits.
-        dtype: Keras dtype policy or `None`.
-
-    Returns:
-        A functional `keras.Model` with a dict of the inputs `token_ids`,
-        `padding_mask` and, for pairs, `segment_ids`, and logits of shape
-        `(batch_size, num_classes)`.
-
-    References:
-     - [Tang et al., 2019](https://arxiv.org/abs/1903.12136), section 3.1
-    """
+    """Builds a classifier with one bidirectional LSTM and random weights."""
     names = ["token_ids", "padding_mask"]
     if config.num_texts == 2:
         names.append("segment_ids")
@@ -97,11 +78,7 @@ def set_word_vectors(model, vectors, found) -> None:
 
 
 def _sentences(inputs):
-    """Returns each sentence's token ids, and a mask of its own tokens.
-
-    The second sentence is moved to the left, because cuDNN only reads
-    sequences whose padding is on the right.
-    """
+    """Returns each sentence's token ids, and a mask of its own tokens."""
     token_ids = inputs["token_ids"]
     real = inputs["padding_mask"]
     if "segment_ids" not in inputs:

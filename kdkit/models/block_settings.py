@@ -5,8 +5,7 @@ import math
 
 import keras
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, shortened
 
 # The supported ones, by Hugging Face's names. Except for "gelu_new" these are
 # also Keras' names. The tanh forms of GELU differ only by rounding.

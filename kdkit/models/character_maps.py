@@ -42,13 +42,7 @@ KEPT = -1  # marks a character that does not change
 
 
 class CharacterMap:
-    """A map from each character to a string, often the character itself.
-
-    Args:
-        images: dict from code point to string. Characters that are not in it
-            do not change. The first code point of `BLOCKS` represents its
-            block.
-    """
+    """A map from each character to a string, often the character itself."""
 
     def __init__(self, images):
         starts, rows, end = [0], [[KEPT]], 0
@@ -75,11 +69,7 @@ class CharacterMap:
         self._values = np.array([one for row in rows for one in row], "int32")
 
     def __call__(self, texts):
-        """Replaces every character in the texts by its image.
-
-        Args:
-            texts: string tensor of shape `(num_texts,)`.
-        """
+        """Replaces every character in the texts by its image."""
         points = tf.strings.unicode_decode(texts, "UTF-8")
         rows = tf.searchsorted(self._starts, points.values, side="right") - 1
         begins = tf.gather(self._splits, rows)
@@ -101,11 +91,7 @@ class CharacterMap:
 
 
 def build_normalizer(step):
-    """Returns the normalizer in `tokenizers` for a step of a `tokenizer.json`.
-
-    Args:
-        step: dict from `tokenizer.json`.
-    """
+    """The normalizer in `tokenizers` for a step of a `tokenizer.json`."""
     if step["type"] == "Sequence":
         return tokenizers.normalizers.Sequence(
             [build_normalizer(one) for one in step["normalizers"]]
@@ -120,14 +106,7 @@ def build_normalizer(step):
 
 
 def character_map(step: dict | None, splits: bool = False) -> CharacterMap:
-    """Returns the map for a normalizer that changes characters separately.
-
-    Args:
-        step: dict, a normalizer from `tokenizer.json`, or `None` for none.
-        splits: bool. Whether to add blanks around punctuation, as BERT's
-            pre-tokenizer separates it, and to replace other white space by
-            blanks. Defaults to `False`.
-    """
+    """Returns the map for a normalizer that changes characters separately."""
     return _character_map(json.dumps(step), splits)
 
 
@@ -151,15 +130,7 @@ def _points():
 
 
 def character_images(step: dict) -> dict[int, str]:
-    """Returns the images of all characters that a normalizer changes.
-
-    Args:
-        step: dict, as in `character_map`.
-
-    Returns:
-        Dict from code point to string. The first code point of `BLOCKS`
-        represents its block.
-    """
+    """Returns the images of all characters that a normalizer changes."""
     points = _points()
     text = SEPARATOR.join(map(chr, points))
     texts = build_normalizer(step).normalize_str(text).split(SEPARATOR)
@@ -199,15 +170,7 @@ CONTROLS = ("Cc", "Cf", "Zl", "Zp")
 
 
 def read_charsmap(charsmap: bytes) -> dict[str, str]:
-    """Returns a map's sequences of at most five bytes, with their images.
-
-    Args:
-        charsmap: bytes. The length of a double-array trie in four bytes, the
-            trie, and the images, each followed by a zero byte.
-
-    Raises:
-        UsageError: (a `ValueError`) if the map is damaged.
-    """
+    """Returns a map's sequences of at most five bytes, with their images."""
     size = int.from_bytes(charsmap[:4], "little")
     images = charsmap[4 + size :]
     if size % 4 or not size or not images.endswith(b"\0"):
@@ -265,14 +228,7 @@ def _damaged(received):
 
 
 class Charsmap:
-    """A `precompiled_charsmap` as a function of texts.
-
-    Args:
-        charsmap: bytes, as for `read_charsmap`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the map is damaged.
-    """
+    """A `precompiled_charsmap` as a function of texts."""
 
     def __init__(self, charsmap: bytes):
         sequences = read_charsmap(charsmap)
@@ -289,11 +245,7 @@ class Charsmap:
         self._images = [numbers[number] for number in sorted(numbers)]
 
     def __call__(self, texts):
-        """Replaces every grapheme in the texts by its image.
-
-        Args:
-            texts: string tensor of shape `(num_texts,)`, UTF-8.
-        """
+        """Replaces every grapheme in the texts by its image."""
         if self._grapheme is None:
             return self._characters(texts)
         cut = tf.strings.regex_replace(
@@ -333,14 +285,7 @@ def _number(sequence):
 
 
 def _grapheme(charsmap, sequences):
-    """Returns an RE2 pattern for graphemes of several characters.
-
-    Which characters join others depends on the version of Unicode. The result
-    of `tokenizers` for a sequence in the map shows it.
-
-    Returns:
-        String, or `None` if no sequence in the map can be joined.
-    """
+    """Returns an RE2 pattern for graphemes of several characters."""
     normalizer = tokenizers.normalizers.Precompiled(charsmap)
     used = {*"".join(sequences), *"".join(sequences.values())}
     separator = min({*map(chr, range(0x3400, 0xA000))} - used, default="")

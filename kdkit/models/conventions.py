@@ -8,12 +8,10 @@ import dataclasses
 import json
 import pathlib
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, shortened
 from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
-from kdkit.models.places import ARMS
-from kdkit.models.places import SETTINGS
+from kdkit.models.places import ARMS, SETTINGS
 
 COSINE, DOT, MANHATTAN = "cosine", "dot", "manhattan"
 SIMILARITIES = (COSINE, DOT, "euclidean", MANHATTAN)

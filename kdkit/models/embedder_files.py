@@ -12,43 +12,47 @@ import keras
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.models.conventions import PLAIN
-from kdkit.models.conventions import conventions_at
-from kdkit.models.embedders import Pooling
-from kdkit.models.embedders import make_embedder
-from kdkit.models.embedders import pooling_model
-from kdkit.models.embedders import pooling_of
-from kdkit.models.embedders import require_embedder
-from kdkit.models.embedders import standalone_pooling
+from kdkit.models.conventions import PLAIN, conventions_at
+from kdkit.models.embedders import (
+    Pooling,
+    make_embedder,
+    pooling_model,
+    pooling_of,
+    require_embedder,
+    standalone_pooling,
+)
 from kdkit.models.families import family_of
-from kdkit.models.heads import backbone_of
-from kdkit.models.heads import join
-from kdkit.models.loading import LoadedModel
-from kdkit.models.loading import find_preset_directory
-from kdkit.models.loading import load_encoder
-from kdkit.models.loading import load_task
-from kdkit.models.places import MODULES
-from kdkit.models.places import TOKENIZER_DIRECTORY
-from kdkit.models.places import announce_download
-from kdkit.models.places import reject_cross_encoder
-from kdkit.models.places import task_class
-from kdkit.models.places import undescribed_pooling
-from kdkit.models.recovery import POOLING_FILE
-from kdkit.models.recovery import write_digests
-from kdkit.models.saving import save_plain_encoder
-from kdkit.models.saving import save_task
-from kdkit.models.sentence_transformers import load_sentence_transformer
-from kdkit.models.sentence_transformers import require_same_pooling
+from kdkit.models.heads import backbone_of, join
+from kdkit.models.loading import (
+    LoadedModel,
+    find_preset_directory,
+    load_encoder,
+    load_task,
+)
+from kdkit.models.places import (
+    MODULES,
+    TOKENIZER_DIRECTORY,
+    announce_download,
+    reject_cross_encoder,
+    task_class,
+    undescribed_pooling,
+)
+from kdkit.models.recovery import POOLING_FILE, write_digests
+from kdkit.models.saving import save_plain_encoder, save_task
+from kdkit.models.sentence_transformers import (
+    load_sentence_transformer,
+    require_same_pooling,
+)
 from kdkit.models.sizes import POOLINGS
 from kdkit.models.static import is_static_embedder
 from kdkit.models.static_files import save_static
-from kdkit.models.tokenizers import family_tokenizer
-from kdkit.models.tokenizers import load_saved_tokenizer
-from kdkit.models.trust import loading
-from kdkit.models.trust import require_safe_archive
-from kdkit.models.trust import require_safe_directory
-from kdkit.models.variants import load_extras
-from kdkit.models.variants import save_extras
+from kdkit.models.tokenizers import family_tokenizer, load_saved_tokenizer
+from kdkit.models.trust import (
+    loading,
+    require_safe_archive,
+    require_safe_directory,
+)
+from kdkit.models.variants import load_extras, save_extras
 
 LENGTH = "sequence_length"  # the entry of `kdkit.json`
 
@@ -171,10 +175,7 @@ def save_embedder(
 
 
 def _load_with_pooling(path):
-    """Loads an encoder and the pooling in the file next to it.
-
-    The file of a static embedder is the whole model.
-    """
+    """Loads an encoder and the pooling in the file next to it."""
     require_safe_archive(path / POOLING_FILE)
     with loading(path):
         saved = keras.models.load_model(

@@ -16,11 +16,8 @@ import numpy as np
 from keras import ops
 
 from kdkit.errors import UsageError
-from kdkit.models.families import FAMILIES
-from kdkit.models.families import family_of
-from kdkit.models.heads import EXCLUDED
-from kdkit.models.heads import backbone_of
-from kdkit.models.heads import join
+from kdkit.models.families import FAMILIES, family_of
+from kdkit.models.heads import EXCLUDED, backbone_of, join
 from kdkit.models.sizes import POOLINGS
 from kdkit.taps.names import SENTENCE_EMBEDDING
 
@@ -153,15 +150,7 @@ def _pooling_model(backbone, family, pooling):
 
 
 def pooling_layers(width: int, pooling: Pooling, mask=MASK, padding: int = 0):
-    """Returns a functional model from states of any kind to one vector.
-
-    Args:
-        width: int. The width of the states.
-        pooling: `Pooling`.
-        mask: string. The input that shows padding. Defaults to the padding
-            mask.
-        padding: int. Its value where there is padding. Defaults to 0.
-    """
+    """Returns a functional model from states of any kind to one vector."""
     states = keras.Input((None, width), name=STATES)
     inputs = {STATES: states}
     is_token = None
@@ -206,15 +195,7 @@ def is_embedder(model) -> bool:
 
 
 def pooling_model(model):
-    """Returns the part of an embedder after its encoder, as its own model.
-
-    Args:
-        model: `keras.Model`.
-
-    Returns:
-        The layer `"sentence_embedding"`, a functional model; `None` for
-        keras-hub's embedders, which have no such layer, and for other models.
-    """
+    """Returns the part of an embedder after its encoder, as its own model."""
     for layer in getattr(model, "layers", ()):
         if layer.name == SENTENCE_EMBEDDING:
             return layer
@@ -222,11 +203,7 @@ def pooling_model(model):
 
 
 def standalone_pooling(embedder):
-    """Returns `pooling_model`, or a new one for keras-hub's embedders.
-
-    Args:
-        embedder: `keras.Model`.
-    """
+    """Returns `pooling_model`, or a new one for keras-hub's embedders."""
     found = pooling_model(embedder)
     if found is not None:
         return found
@@ -235,14 +212,7 @@ def standalone_pooling(embedder):
 
 
 def require_embedder(model) -> None:
-    """Raises an error for a model that is not an embedder.
-
-    Args:
-        model: any object.
-
-    Raises:
-        UsageError: (a `ValueError`) if the model is not an embedder.
-    """
+    """Raises an error for a model that is not an embedder."""
     if not is_embedder(model):
         raise UsageError(
             "Expected an embedder, which returns one vector for each text. "
@@ -296,16 +266,7 @@ def dense_layers(embedder) -> list:
 
 
 def with_encoder(embedder, backbone):
-    """Returns an embedder on another encoder with the same pooling.
-
-    Args:
-        embedder: `keras.Model`. Its dense layers' weights are copied.
-        backbone: an encoder of the same width.
-
-    Raises:
-        UsageError: (a `ValueError`) if there are dense layers for another
-            width.
-    """
+    """Returns an embedder on another encoder with the same pooling."""
     made = make_embedder(backbone, pooling_of(embedder))
     widths = backbone_of(embedder).hidden_dim, backbone.hidden_dim
     pairs = zip(dense_layers(made), dense_layers(embedder), strict=True)

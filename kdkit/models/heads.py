@@ -20,14 +20,10 @@ import numpy as np
 from keras import ops
 
 from kdkit.backends import with_policy
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.models.families import FAMILIES
-from kdkit.models.families import family_of
-from kdkit.models.families import find_backbone
+from kdkit.errors import UsageError, shortened
+from kdkit.models.families import FAMILIES, family_of, find_backbone
 from kdkit.taps.names import SENTENCE_EMBEDDING
-from kdkit.weights import TABLE
-from kdkit.weights import layers_at_their_start
+from kdkit.weights import TABLE, layers_at_their_start
 
 HEADS = ("sequence", "multiple_choice", "tokens")
 EXCLUDED = -1e4  # logit of a class that is not a candidate; fits float16
@@ -103,14 +99,7 @@ def add_head(backbone, head: Head, tokenizer=None):
 
 
 def join(backbone, head_model):
-    """Returns the functional model of an encoder followed by a head.
-
-    It has the encoder's dtype policy, because Keras scales losses by it.
-
-    Args:
-        backbone: a keras-hub backbone.
-        head_model: `keras.Model` from `find_head`.
-    """
+    """Returns the functional model of an encoder followed by a head."""
     states = {**backbone.input, **_named(backbone(backbone.input))}
     pooler = getattr(backbone, "pooled_dense", None)
     if pooler is not None and "pooled_output" not in head_model.input:
@@ -203,15 +192,7 @@ def _head_weights(model):
 
 
 def require_activation(model) -> None:
-    """Raises an error if a classifier's activation does not accept logits.
-
-    Args:
-        model: `keras.Model`. Models without an activation are accepted.
-
-    Raises:
-        UsageError: (a `ValueError`) if the result has another shape than the
-            logits. Errors from the activation itself are not caught.
-    """
+    """Raises an error if a classifier's activation does not accept logits."""
     activation = getattr(model, "activation", None)
     if not isinstance(model, keras_hub.models.TextClassifier) or not activation:
         return
@@ -265,11 +246,7 @@ def _tokens_head(backbone, head, dropout, tokenizer):
 
 
 def _candidate_table(head, tokenizer):
-    """Returns ones for the classes that a token can have.
-
-    The last row is for all tokens without candidates. Larger token ids are
-    clipped to it.
-    """
+    """Returns ones for the classes that a token can have."""
     if tokenizer is None:
         raise UsageError(
             "A head with candidates needs the tokenizer, to look up the ids of "

@@ -1,18 +1,13 @@
 """Byte-pair tokenizers in Hugging Face checkpoints: RoBERTa's and GPT-2's."""
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, shortened
 from kdkit.models.families import family_of
-from kdkit.models.hugging_face_files import WHOLE
-from kdkit.models.hugging_face_files import WHOLE_CLASSES
-from kdkit.models.hugging_face_files import TokenizerFiles
+from kdkit.models.hugging_face_files import WHOLE, WHOLE_CLASSES, TokenizerFiles
 from kdkit.models.ruled_tokenizers import with_rules
-from kdkit.models.text_rules import TextRules
-from kdkit.models.text_rules import read_normalizer
+from kdkit.models.text_rules import TextRules, read_normalizer
 from kdkit.models.token_models import byte_characters
 from kdkit.models.trust import loading
-from kdkit.models.vocabularies import read_merges
-from kdkit.models.vocabularies import read_vocabulary
+from kdkit.models.vocabularies import read_merges, read_vocabulary
 
 KIND = "BPE"
 VOCABULARY, MERGES = "vocab.json", "merges.txt"
@@ -28,16 +23,7 @@ MODEL_SETTINGS = {
 
 
 def read_byte_pairs(files: TokenizerFiles, cls):
-    """Returns the byte-pair tokenizer of a checkpoint, with its rules.
-
-    Args:
-        files: `TokenizerFiles`.
-        cls: `keras_hub.tokenizers.RobertaTokenizer` or `GPT2Tokenizer`.
-
-    Raises:
-        UsageError: (a `ValueError`) if a file is missing or damaged, or if
-            neither keras-hub nor kdkit supports a setting.
-    """
+    """Returns the byte-pair tokenizer of a checkpoint, with its rules."""
     files.require_class(*CLASSES, *WHOLE_CLASSES)
     special = files.require_special(family_of(cls).checkpoints.special_tokens)
     unknown = files.special_token("unk", "<unk>")

@@ -10,13 +10,13 @@ default.
 import dataclasses
 import functools
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.models.block_settings import ACTIVATIONS
-from kdkit.models.block_settings import SAME_ACTIVATIONS
-from kdkit.models.block_settings import BlockSettings
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import Family
+from kdkit.errors import UsageError, shortened
+from kdkit.models.block_settings import (
+    ACTIVATIONS,
+    SAME_ACTIVATIONS,
+    BlockSettings,
+)
+from kdkit.models.families import ALL_FAMILIES, Family
 from kdkit.models.variants import build_backbone
 
 NEEDS_OTHER_CODE = "Use a checkpoint of a plain encoder"
@@ -42,19 +42,7 @@ REQUIRED = {
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointConfig:
-    """A checkpoint's model, described with keras-hub's arguments.
-
-    Args:
-        family: `kdkit.models.Family`.
-        sizes: dict of arguments of the family's backbone.
-        blocks: `BlockSettings` of the blocks.
-        head: `BlockSettings` of the head for masked tokens, if it has one.
-        num_skipped_positions: int. Number of rows in the position embeddings
-            before the first token's row. Defaults to `0`.
-        reads_one_segment: bool. Whether the checkpoint's tokenizer assigns
-            segment 0 to both texts of a pair, so that all segments get the
-            embeddings' first row. Defaults to `False`.
-    """
+    """A checkpoint's model, described with keras-hub's arguments."""
 
     family: Family
     sizes: dict
@@ -79,15 +67,7 @@ def is_convertible(config: dict) -> bool:
 
 
 def checkpoint_family(config: dict) -> Family | None:
-    """Returns the family for a checkpoint's `config.json`.
-
-    Args:
-        config: dict.
-
-    Returns:
-        `kdkit.models.Family`; `None` for a keras-hub preset and for types that
-        kdkit does not read.
-    """
+    """Returns the family for a checkpoint's `config.json`."""
     if not is_hugging_face(config):
         return None
     kind = str(config["model_type"])
@@ -98,19 +78,7 @@ def checkpoint_family(config: dict) -> Family | None:
 
 
 def read_checkpoint_config(config: dict, where) -> CheckpointConfig:
-    """Reads the fields of a checkpoint's `config.json`.
-
-    Args:
-        config: dict for which `is_convertible` is true.
-        where: path or string of the file, for the error.
-
-    Returns:
-        `CheckpointConfig`.
-
-    Raises:
-        UsageError: (a `ValueError`) if a field needs something that keras-hub's
-            models do not compute, or has an invalid value.
-    """
+    """Reads the fields of a checkpoint's `config.json`."""
     family = checkpoint_family(config)
     form = family.checkpoints
     refuse = functools.partial(_refuse, where)
@@ -165,13 +133,7 @@ def read_checkpoint_config(config: dict, where) -> CheckpointConfig:
 
 
 def expected_pad_id(config: dict) -> int | None:
-    """Returns the id that padding must have, `None` if any id is possible.
-
-    RoBERTa counts positions over the tokens that are not padding.
-
-    Args:
-        config: dict for which `is_convertible` is true.
-    """
+    """Returns the id that padding must have, `None` if any id is possible."""
     form = checkpoint_family(config).checkpoints
     if not form.positions_follow_padding:
         return None

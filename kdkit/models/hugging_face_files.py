@@ -7,12 +7,9 @@ versions wrote vocabularies, `special_tokens_map.json` and `added_tokens.json`.
 import dataclasses
 import pathlib
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, shortened
 from kdkit.io.reading import read_json
-from kdkit.models.text_rules import NOT_A_PIECE
-from kdkit.models.text_rules import SIDES
-from kdkit.models.text_rules import AddedToken
+from kdkit.models.text_rules import NOT_A_PIECE, SIDES, AddedToken
 
 CONFIG = "tokenizer_config.json"
 WHOLE = "tokenizer.json"
@@ -25,17 +22,7 @@ FLAGS = ("lstrip", "rstrip", "normalized", "single_word", "special")
 
 @dataclasses.dataclass(frozen=True)
 class TokenizerFiles:
-    """The contents of a checkpoint's tokenizer files.
-
-    Args:
-        path: `pathlib.Path` of the directory.
-        config: dict from `tokenizer_config.json`, empty without the file.
-        whole: dict from `tokenizer.json`, empty without the file.
-        special: dict from `special_tokens_map.json`, empty without the file.
-        added: dict from `added_tokens.json`, empty without the file.
-        class_name: string. The tokenizer's class in transformers, without
-            `Fast`; empty if the files name no class.
-    """
+    """The contents of a checkpoint's tokenizer files."""
 
     path: pathlib.Path
     config: dict
@@ -46,24 +33,11 @@ class TokenizerFiles:
 
     @property
     def is_whole(self) -> bool:
-        """Whether `tokenizer.json` defines the tokenizer completely.
-
-        If not, transformers takes only the vocabulary from there, and the rest
-        from `tokenizer_config.json` and its defaults.
-        """
+        """Whether `tokenizer.json` defines the tokenizer completely."""
         return bool(self.whole) and self.class_name in WHOLE_CLASSES
 
     def setting(self, name: str, default):
-        """Returns a setting from `tokenizer_config.json`.
-
-        Args:
-            name: string.
-            default: the value if the file has none. Its type is the expected
-                one; `None` for `True`, `False` or `null`.
-
-        Raises:
-            UsageError: (a `ValueError`) for a value of another type.
-        """
+        """Returns a setting from `tokenizer_config.json`."""
         value = self.config.get(name, default)
         kind = bool if default is None else type(default)
         if not (type(value) is kind or (value is None and default is None)):
@@ -74,15 +48,7 @@ class TokenizerFiles:
         return value
 
     def side(self, name: str) -> str:
-        """Returns the side on which texts are truncated or padded.
-
-        Args:
-            name: string. `"truncation"` or `"padding"`.
-
-        Raises:
-            UsageError: (a `ValueError`) if it is neither `"left"` nor
-                `"right"`.
-        """
+        """Returns the side on which texts are truncated or padded."""
         section = self.whole.get(name)
         default = "right"
         if isinstance(section, dict):
@@ -109,14 +75,7 @@ class TokenizerFiles:
         return {**self.config, **self.special}
 
     def model(self, kind: str) -> dict:
-        """Returns the model in `tokenizer.json`, empty without the file.
-
-        Args:
-            kind: string. The expected type, such as `"WordPiece"`.
-
-        Raises:
-            UsageError: (a `ValueError`) if the model has another type.
-        """
+        """Returns the model in `tokenizer.json`, empty without the file."""
         model = self.whole.get("model", {})
         if not isinstance(model, dict) or model.get("type", kind) != kind:
             received = model.get("type") if isinstance(model, dict) else model
@@ -128,15 +87,7 @@ class TokenizerFiles:
         return model
 
     def pieces(self, kind: str) -> dict:
-        """Returns the vocabulary in `tokenizer.json`, from piece to id.
-
-        Args:
-            kind: string, as in `model`.
-
-        Raises:
-            UsageError: (a `ValueError`) as in `model`, or for an invalid
-                vocabulary.
-        """
+        """Returns the vocabulary in `tokenizer.json`, from piece to id."""
         pieces = self.model(kind).get("vocab")
         if not isinstance(pieces, dict) or not all(
             type(number) is int for number in pieces.values()
@@ -148,14 +99,7 @@ class TokenizerFiles:
         return pieces
 
     def require_class(self, *names) -> None:
-        """Raises an error if the tokenizer has another class in transformers.
-
-        Args:
-            names: strings, with `""` for files that name no class.
-
-        Raises:
-            UsageError: (a `ValueError`) if it has another class.
-        """
+        """Raises an error if transformers has another class of tokenizer."""
         if self.class_name not in names:
             raise UsageError(
                 f"The tokenizer in {self.path} is a "
@@ -166,17 +110,7 @@ class TokenizerFiles:
             )
 
     def require_special(self, tokens: dict) -> list[str]:
-        """Raises an error for special tokens that keras-hub does not have.
-
-        Args:
-            tokens: dict from name, such as `"cls"`, to text.
-
-        Returns:
-            List of strings, the texts.
-
-        Raises:
-            UsageError: (a `ValueError`) if one differs.
-        """
+        """Raises an error for special tokens that keras-hub does not have."""
         for name, expected in tokens.items():
             token = self.special_token(name, expected)
             if token != expected:
@@ -188,25 +122,7 @@ class TokenizerFiles:
         return list(dict.fromkeys(tokens.values()))
 
     def all_tokens(self, pieces: dict, kept_as_text, more=()) -> tuple:
-        """Returns the tokens by id, and those to look for in texts first.
-
-        Tokens that are not in the vocabulary get the next ids, in the order of
-        the ids in the files, as in transformers.
-
-        Args:
-            pieces: dict from piece to id, the vocabulary.
-            kept_as_text: strings. Special tokens that never occur in texts: if
-                a text contains one, it is plain text.
-            more: added tokens in JSON's form, for a vocabulary that is in
-                another file. Defaults to `()`.
-
-        Returns:
-            Tuple of a list of strings, and a tuple of `AddedToken`.
-
-        Raises:
-            UsageError: (a `ValueError`) for a token with an unsupported
-                matching rule, and for invalid ids.
-        """
+        """Returns the tokens by id, and those to look for in texts first."""
         ids = dict(pieces)
         found = {}
         more = [_token(token, False, self.path) for token in more]
@@ -320,15 +236,7 @@ class TokenizerFiles:
 
 
 def tokenizer_files(path) -> TokenizerFiles:
-    """Reads a tokenizer's files, except for vocabularies of older versions.
-
-    Args:
-        path: path of the directory.
-
-    Raises:
-        UsageError: (a `ValueError`) if a file is not a JSON object, or if the
-            tokenizer needs its own code.
-    """
+    """Reads a tokenizer's files, except for vocabularies of older versions."""
     path = pathlib.Path(path)
     config, whole, special, added, model = (
         read_json(path / name, what) if (path / name).is_file() else {}

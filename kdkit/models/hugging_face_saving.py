@@ -13,42 +13,35 @@ import warnings
 import keras
 import numpy as np
 import tokenizers
-from tokenizers import decoders
-from tokenizers import processors
+from tokenizers import decoders, processors
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import RunError, UsageError, shortened
 from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import HEAD_CLASSES
-from kdkit.models.families import family_of
-from kdkit.models.heads import Head
-from kdkit.models.heads import add_head
-from kdkit.models.heads import backbone_of
-from kdkit.models.heads import classifier_head_kind
-from kdkit.models.heads import find_head
+from kdkit.models.families import ALL_FAMILIES, HEAD_CLASSES, family_of
+from kdkit.models.heads import (
+    Head,
+    add_head,
+    backbone_of,
+    classifier_head_kind,
+    find_head,
+)
 from kdkit.models.hugging_face_config import read_checkpoint_config
-from kdkit.models.hugging_face_files import CONFIG
-from kdkit.models.hugging_face_files import WHOLE
-from kdkit.models.hugging_face_tokenizers import SEGMENTS
-from kdkit.models.hugging_face_tokenizers import SPECIAL
-from kdkit.models.hugging_face_weights import THIRDS
-from kdkit.models.hugging_face_weights import WEIGHTS
-from kdkit.models.hugging_face_weights import Tensors
-from kdkit.models.hugging_face_weights import copy_head
-from kdkit.models.hugging_face_weights import head_layers
-from kdkit.models.hugging_face_weights import load_weights
-from kdkit.models.hugging_face_weights import tensor_name
-from kdkit.models.hugging_face_weights import write_tensors
-from kdkit.models.ruled_tokenizers import BytePair
-from kdkit.models.ruled_tokenizers import WordPiece
-from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models.hugging_face_files import CONFIG, WHOLE
+from kdkit.models.hugging_face_tokenizers import SEGMENTS, SPECIAL
+from kdkit.models.hugging_face_weights import (
+    THIRDS,
+    WEIGHTS,
+    Tensors,
+    copy_head,
+    head_layers,
+    load_weights,
+    tensor_name,
+    write_tensors,
+)
+from kdkit.models.ruled_tokenizers import BytePair, WordPiece, with_rules
 from kdkit.models.saving import SAMPLES
-from kdkit.models.text_rules import TextRules
-from kdkit.models.text_rules import bert_rules
-from kdkit.models.text_rules import tokenizer_rules
+from kdkit.models.text_rules import TextRules, bert_rules, tokenizer_rules
 from kdkit.models.token_ids import vocabulary_by_id
 from kdkit.models.tokenizer_json import to_tokenizer_json
 
@@ -340,20 +333,14 @@ def _special_tokens(tokenizer, family):
 
 
 def _tokenizer_format(tokenizer, family):
-    """Returns the `CheckpointFormat` that a tokenizer belongs to.
-
-    A BERT may have XLM-RoBERTa's tokenizer.
-    """
+    """Returns the `CheckpointFormat` that a tokenizer belongs to."""
     other = family_of(tokenizer)
     is_other = not isinstance(tokenizer, WordPiece) and other is not None
     return other.checkpoints if is_other else family.checkpoints
 
 
 def _save_tokenizer(model, tokenizer, made, path):
-    """Writes the tokenizer's files, and compares the ids.
-
-    `made` is the tokenizer from `to_tokenizer_json`.
-    """
+    """Writes the tokenizer's files, and compares the ids."""
     family = family_of(backbone_of(model))
     special = _special_tokens(tokenizer, family)
     # Special tokens get their ids from the vocabulary.
@@ -388,11 +375,7 @@ def _save_tokenizer(model, tokenizer, made, path):
 
 
 def with_nearest_rules(tokenizer):
-    """Returns a tokenizer that transformers can have, and warns of others.
-
-    Args:
-        tokenizer: a keras-hub tokenizer.
-    """
+    """Returns a tokenizer that transformers can have, and warns of others."""
     if tokenizer_rules(tokenizer) is not None:
         return tokenizer
     if isinstance(tokenizer, WordPiece):
@@ -432,15 +415,7 @@ def _save_vocabulary(tokenizer, path):
 
 
 def require_same_ids(tokenizer, path):
-    """Raises an error if the written tokenizer returns other ids.
-
-    Args:
-        tokenizer: the keras-hub tokenizer.
-        path: `pathlib.Path` of the folder with its `tokenizer.json`.
-
-    Raises:
-        RunError: with a text whose ids differ.
-    """
+    """Raises an error if the written tokenizer returns other ids."""
     written = tokenizers.Tokenizer.from_file(str(path / WHOLE))
     for text, ids in zip(SAMPLES, tokenizer(list(SAMPLES)), strict=True):
         received = written.encode(text, add_special_tokens=False).ids

@@ -10,23 +10,25 @@ import warnings
 import keras_hub
 import tokenizers
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, shortened
 from kdkit.io.reading import numbered_lines
-from kdkit.models.families import DECODERS
-from kdkit.models.families import family_of
+from kdkit.models.families import DECODERS, family_of
 from kdkit.models.hugging_face_byte_pairs import read_byte_pairs
-from kdkit.models.hugging_face_files import WHOLE
-from kdkit.models.hugging_face_files import WHOLE_CLASSES
-from kdkit.models.hugging_face_files import TokenizerFiles
-from kdkit.models.hugging_face_files import tokenizer_files
+from kdkit.models.hugging_face_files import (
+    WHOLE,
+    WHOLE_CLASSES,
+    TokenizerFiles,
+    tokenizer_files,
+)
 from kdkit.models.hugging_face_unigrams import read_unigrams
 from kdkit.models.ruled_tokenizers import with_rules
-from kdkit.models.text_rules import WORD_LENGTH
-from kdkit.models.text_rules import TextRules
-from kdkit.models.text_rules import bert_rules
-from kdkit.models.text_rules import read_normalizer
-from kdkit.models.text_rules import tokenizer_rules
+from kdkit.models.text_rules import (
+    WORD_LENGTH,
+    TextRules,
+    bert_rules,
+    read_normalizer,
+    tokenizer_rules,
+)
 from kdkit.models.trust import loading
 
 VOCABULARY = "vocab.txt"
@@ -43,16 +45,7 @@ KIND = "WordPiece"
 
 
 def read_word_pieces(files: TokenizerFiles, cls):
-    """Returns the word-piece tokenizer of a checkpoint, with its rules.
-
-    Args:
-        files: `TokenizerFiles`.
-        cls: subclass of `keras_hub.tokenizers.WordPieceTokenizer`.
-
-    Raises:
-        UsageError: (a `ValueError`) if a file is missing or damaged, or if
-            neither keras-hub nor kdkit supports a setting.
-    """
+    """Returns the word-piece tokenizer of a checkpoint, with its rules."""
     files.require_class(*CLASSES, *WHOLE_CLASSES)
     unknown = files.special_token("unk", "[UNK]")
     special = [*files.require_special(SPECIAL), unknown]
@@ -143,20 +136,7 @@ READERS = {
 
 
 def read_tokenizer(path, family):
-    """Returns the tokenizer of a Hugging Face checkpoint directory.
-
-    Args:
-        path: path of the directory.
-        family: `kdkit.models.Family` of the checkpoint's model.
-
-    Returns:
-        A keras-hub tokenizer from the family, with the text rules in its
-        files, see `kdkit.models.tokenizer_rules`.
-
-    Raises:
-        UsageError: (a `ValueError`) if a file is missing or damaged, or if
-            neither keras-hub nor kdkit supports a setting.
-    """
+    """Returns the tokenizer of a Hugging Face checkpoint directory."""
     files = tokenizer_files(path)
     cls = _tokenizer_class(files, family)
     for base, read in READERS.items():
@@ -183,14 +163,7 @@ def _tokenizer_class(files: TokenizerFiles, family):
 
 
 def reads_one_segment(path) -> bool:
-    """Whether the tokenizer assigns segment 0 to both texts of a pair.
-
-    Args:
-        path: path of the checkpoint's directory.
-
-    Raises:
-        UsageError: (a `ValueError`) if a file is not a JSON object.
-    """
+    """Whether the tokenizer assigns segment 0 to both texts of a pair."""
     files = tokenizer_files(path)
     names = files.config.get("model_input_names")
     if isinstance(names, list):
@@ -221,10 +194,7 @@ def _with_sides(files: TokenizerFiles, tokenizer, family):
 
 
 def _require_special_tokens(files: TokenizerFiles, tokenizer):
-    """Raises an error if a `tokenizer.json` adds other special tokens.
-
-    `kdkit.data.encode` adds the family's special tokens.
-    """
+    """Raises an error if a `tokenizer.json` adds other special tokens."""
     start, end = tokenizer.start_token_id, tokenizer.end_token_id
     first, second = (tokenizer.vocabulary_size() + one for one in range(2))
     between = [end] * family_of(tokenizer).num_separators
@@ -241,12 +211,7 @@ def _require_special_tokens(files: TokenizerFiles, tokenizer):
 
 
 def _with_special_tokens(files, *texts):
-    """Returns the ids for one text and for two, with special tokens.
-
-    Args:
-        files: `TokenizerFiles`.
-        texts: two ints, each the id of a text of one token.
-    """
+    """Returns the ids for one text and for two, with special tokens."""
     whole = {
         "version": "1.0",
         "added_tokens": [],

@@ -16,23 +16,23 @@ import keras_hub
 import sentencepiece
 from google.protobuf.message import DecodeError
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.models.character_maps import build_normalizer
-from kdkit.models.character_maps import character_images
-from kdkit.models.character_maps import read_charsmap
+from kdkit.errors import UsageError, shortened
+from kdkit.models.character_maps import (
+    build_normalizer,
+    character_images,
+    read_charsmap,
+)
 from kdkit.models.families import family_of
-from kdkit.models.hugging_face_files import WHOLE
-from kdkit.models.hugging_face_files import WHOLE_CLASSES
-from kdkit.models.hugging_face_files import TokenizerFiles
+from kdkit.models.hugging_face_files import WHOLE, WHOLE_CLASSES, TokenizerFiles
 from kdkit.models.ruled_tokenizers import with_rules
-from kdkit.models.text_rules import TextRules
-from kdkit.models.text_rules import decoded_charsmap
-from kdkit.models.text_rules import is_by_character
-from kdkit.models.text_rules import joined
-from kdkit.models.text_rules import read_normalizer
-from kdkit.models.token_models import Piece
-from kdkit.models.token_models import sentencepiece_model
+from kdkit.models.text_rules import (
+    TextRules,
+    decoded_charsmap,
+    is_by_character,
+    joined,
+    read_normalizer,
+)
+from kdkit.models.token_models import Piece, sentencepiece_model
 from kdkit.models.trust import loading
 
 KIND = "Unigram"
@@ -44,16 +44,7 @@ WHITE_SPACE_SPLIT = {"type": "WhitespaceSplit"}
 
 
 def read_unigrams(files: TokenizerFiles, cls):
-    """Returns the Unigram tokenizer of a checkpoint, with its rules.
-
-    Args:
-        files: `TokenizerFiles`.
-        cls: `keras_hub.tokenizers.AlbertTokenizer` or `XLMRobertaTokenizer`.
-
-    Raises:
-        UsageError: (a `ValueError`) if a file is missing or damaged, or if
-            neither keras-hub nor kdkit supports a setting.
-    """
+    """Returns the Unigram tokenizer of a checkpoint, with its rules."""
     files.require_class("", cls.__name__, *WHOLE_CLASSES)
     form = family_of(cls).checkpoints
     special = form.special_tokens
@@ -275,14 +266,7 @@ def _refused(files, what):
 
 
 def plain_charsmap(steps) -> bytes:
-    """Returns one `precompiled_charsmap` for all steps of a normalizer.
-
-    It maps characters, and the sequences in a map among the steps, as the steps
-    do. Results may differ if sequences of several characters are adjacent.
-
-    Args:
-        steps: tuple of dicts, as in `TextRules`.
-    """
+    """Returns one `precompiled_charsmap` for all steps of a normalizer."""
     if [step["type"] for step in steps] == ["Precompiled"]:
         return decoded_charsmap(steps[0]["precompiled_charsmap"])
     return _compiled(json.dumps(list(steps))) if steps else b""

@@ -18,14 +18,10 @@ import keras
 import numpy as np
 import safetensors.numpy
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, shortened
 from kdkit.io.reading import read_json
-from kdkit.models.families import HEAD_CLASSES
-from kdkit.models.families import WeightLayout
-from kdkit.models.families import family_of
-from kdkit.models.heads import backbone_of
-from kdkit.models.heads import find_head
+from kdkit.models.families import HEAD_CLASSES, WeightLayout, family_of
+from kdkit.models.heads import backbone_of, find_head
 from kdkit.models.trust import loading
 
 WEIGHTS = "model.safetensors"
@@ -47,14 +43,7 @@ POOLER = "pooled_dense"
 
 
 def write_tensors(path: pathlib.Path, tensors: dict) -> None:
-    """Writes a safetensors file with the mode of any other new file.
-
-    The library's own files are readable by their owner alone.
-
-    Args:
-        path: `pathlib.Path`.
-        tensors: dict from name to array.
-    """
+    """Writes a safetensors file with the mode of any other new file."""
     path.touch()
     mode = path.stat().st_mode
     safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
@@ -62,17 +51,7 @@ def write_tensors(path: pathlib.Path, tensors: dict) -> None:
 
 
 class Tensors(contextlib.ExitStack):
-    """A checkpoint's tensors by name, read one at a time.
-
-    `gamma` and `beta` are renamed to `weight` and `bias`.
-
-    Args:
-        path: `pathlib.Path` of the checkpoint's directory, whose files were
-            checked.
-
-    Raises:
-        UsageError: (a `ValueError`) if a file is missing or damaged.
-    """
+    """A checkpoint's tensors by name, read one at a time."""
 
     def __init__(self, path: pathlib.Path):
         super().__init__()
@@ -105,12 +84,7 @@ class Tensors(contextlib.ExitStack):
         return opened.get_tensor(stored_name)
 
     def read(self, name: str) -> np.ndarray:
-        """Returns a tensor in float32.
-
-        Raises:
-            UsageError: (a `ValueError`) if there is no such tensor, or if it
-                is quantized.
-        """
+        """Returns a tensor in float32."""
         self.require([name])
         opened, stored_name = self._places[name]
         with loading(self.path):
@@ -137,11 +111,7 @@ class Tensors(contextlib.ExitStack):
             )
 
     def base_prefix(self, layout: WeightLayout) -> str:
-        """Returns the prefix of the base model's names.
-
-        Raises:
-            UsageError: (a `ValueError`) if there is no base model, or several.
-        """
+        """Returns the prefix of the base model's names."""
         table = f"{layout.parts['token_embedding']}.weight"
         found = [
             name.removesuffix(table)
@@ -160,21 +130,7 @@ class Tensors(contextlib.ExitStack):
 
 
 def load_weights(backbone, config, tensors: Tensors) -> bool:
-    """Assigns a checkpoint's weights to a backbone.
-
-    Args:
-        backbone: the result of `config.build()`.
-        config: `kdkit.models.hugging_face_config.CheckpointConfig`.
-        tensors: `Tensors`.
-
-    Returns:
-        Whether the backbone has a pooler that the checkpoint lacks, so that
-        its weights are random.
-
-    Raises:
-        UsageError: (a `ValueError`) if tensors are missing, have another shape
-            or belong to another model.
-    """
+    """Assigns a checkpoint's weights to a backbone."""
     layout = config.family.checkpoints.weights
     prefix = tensors.base_prefix(layout)
     names = {
@@ -203,16 +159,7 @@ def load_weights(backbone, config, tensors: Tensors) -> bool:
 
 
 def dense_kernel(weight, variable):
-    """Returns a linear layer's weight in the shape of a Keras kernel.
-
-    Args:
-        weight: array of shape `(inputs, outputs)`.
-        variable: kernel of a dense layer or of attention, which has an axis
-            for its heads.
-
-    Returns:
-        Array, or `None` if the shape does not fit.
-    """
+    """Returns a linear layer's weight in the shape of a Keras kernel."""
     shape = tuple(variable.shape)
     num_inputs = (
         shape[:-1] if "attention_output" in variable.path else shape[:1]
@@ -222,12 +169,7 @@ def dense_kernel(weight, variable):
 
 
 def tensor_name(layout, path: str) -> str:
-    """Returns the name in a checkpoint for a backbone's variable.
-
-    Args:
-        layout: `WeightLayout`.
-        path: string. The variable's path.
-    """
+    """Returns the name in a checkpoint for a backbone's variable."""
     layer, leaf = path.rsplit("/", 1)
     leaf = LEAVES[leaf]
     block = re.match(layout.block_path, path)
@@ -317,27 +259,7 @@ def copy_head(
     kind: str,
     class_names: tuple[str, ...] | None = None,
 ) -> int | None:
-    """Copies a checkpoint's head into a classifier on its encoder.
-
-    Args:
-        path: `pathlib.Path` of the checkpoint's directory, whose files were
-            checked.
-        model: a classifier from `kdkit.models.add_head` on the checkpoint's
-            encoder.
-        kind: string. The kind of its head, as in `kdkit.models.Head`.
-        class_names: tuple of strings, the names of the model's classes, or
-            `None` if they are unknown. Defaults to `None`.
-
-    Returns:
-        The number of classes of the checkpoint's head, for a multiple choice
-        that of the model; `None` without a head.
-        If the model has the same number, its head now has the checkpoint's
-        weights; otherwise it is unchanged.
-
-    Raises:
-        UsageError: (a `ValueError`) as in `read_head`, and if a layer
-            in the head has another width than the encoder.
-    """
+    """Copies a checkpoint's head into a classifier on its encoder."""
     form = family_of(backbone_of(model)).checkpoints
     names = form and form.head_layers(kind)
     if not names:
@@ -364,12 +286,7 @@ def copy_head(
 
 
 def head_layers(model, names) -> dict:
-    """Returns the dense layers in a classifier's head, by name.
-
-    Args:
-        model: a classifier from `kdkit.models.add_head`.
-        names: strings, from `CheckpointFormat.head_layers`.
-    """
+    """Returns the dense layers in a classifier's head, by name."""
     head_model = find_head(model) or model
     return {name: head_model.get_layer(name) for name in names}
 
@@ -380,31 +297,7 @@ def read_head(
     kind: str = "sequence",
     class_names: tuple[str, ...] | None = None,
 ) -> dict | None:
-    """Reads the dense layers of a checkpoint's head.
-
-    If the checkpoint's class names (`id2label`) are the task's in another
-    order, ignoring capitals, spaces and hyphens, the logits are reordered to
-    the task's order.
-
-    Args:
-        path: `pathlib.Path` of the checkpoint's directory.
-        names: dict from a layer to its name in the checkpoint. The last layer
-            computes the logits.
-        kind: string. The kind of head, as in `kdkit.models.Head`. Defaults to
-            `"sequence"`.
-        class_names: tuple of strings, or `None` if they are unknown. Defaults
-            to `None`.
-
-    Returns:
-        Dict from layer to its kernel of shape `(inputs, outputs)` and bias of
-        shape `(outputs,)`, float32, with the logits' layer last; or `None` if
-        the checkpoint is not a classifier. If `architectures` in `config.json`
-        names no class with a head, the tensors decide, as in transformers.
-
-    Raises:
-        UsageError: (a `ValueError`) if a tensor is missing, damaged or has
-            another shape.
-    """
+    """Reads the dense layers of a checkpoint's head."""
     config = read_json(path / "config.json", "the config of a model")
     if "registered_name" in config:  # a preset with only an encoder
         return None

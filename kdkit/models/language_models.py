@@ -13,38 +13,43 @@ import numpy as np
 
 from kdkit.errors import UsageError
 from kdkit.models.backbones import hugging_face_config
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import family_of
-from kdkit.models.hugging_face_config import CheckpointConfig
-from kdkit.models.hugging_face_config import read_checkpoint_config
-from kdkit.models.hugging_face_weights import LEAVES
-from kdkit.models.hugging_face_weights import Tensors
-from kdkit.models.hugging_face_weights import dense_kernel
-from kdkit.models.loading import LoadedModel
-from kdkit.models.loading import find_preset_directory
-from kdkit.models.loading import load_encoder
+from kdkit.models.families import ALL_FAMILIES, family_of
+from kdkit.models.hugging_face_config import (
+    CheckpointConfig,
+    read_checkpoint_config,
+)
+from kdkit.models.hugging_face_weights import LEAVES, Tensors, dense_kernel
+from kdkit.models.loading import (
+    LoadedModel,
+    find_preset_directory,
+    load_encoder,
+)
 from kdkit.models.mass import MassBackbone
 from kdkit.models.mass_lm import MassSeq2SeqLM
 from kdkit.models.places import task_class
 from kdkit.models.recovery import write_digests
 from kdkit.models.ruled_tokenizers import plain_tokenizer
-from kdkit.models.saving import save_readme
-from kdkit.models.saving import tokenizer_note
-from kdkit.models.token_ids import TokenizerPair
-from kdkit.models.token_ids import preprocessor_tokenizer
-from kdkit.models.token_ids import tokenizers_of_sides
-from kdkit.models.tokenizers import checked_tokenizer
-from kdkit.models.tokenizers import family_tokenizer
-from kdkit.models.tokenizers import save_rules
-from kdkit.models.tokenizers import with_saved_rules
-from kdkit.models.trust import loading
-from kdkit.models.trust import require_safe_directory
-from kdkit.models.variants import as_keras_hub
-from kdkit.models.variants import build_masked_lm
-from kdkit.models.variants import save_settings
-from kdkit.models.variants import saved_settings
-from kdkit.models.variants import settings_note
-from kdkit.models.variants import with_settings
+from kdkit.models.saving import save_readme, tokenizer_note
+from kdkit.models.token_ids import (
+    TokenizerPair,
+    preprocessor_tokenizer,
+    tokenizers_of_sides,
+)
+from kdkit.models.tokenizers import (
+    checked_tokenizer,
+    family_tokenizer,
+    save_rules,
+    with_saved_rules,
+)
+from kdkit.models.trust import loading, require_safe_directory
+from kdkit.models.variants import (
+    as_keras_hub,
+    build_masked_lm,
+    save_settings,
+    saved_settings,
+    settings_note,
+    with_settings,
+)
 
 
 def language_model(backbone):
@@ -298,13 +303,7 @@ def _keras_hub_class(path):
 
 
 def has_masked_lm_head(path: pathlib.Path) -> bool:
-    """Whether a directory is a checkpoint with a masked-token head.
-
-    Only reads the names of tensors.
-
-    Args:
-        path: `pathlib.Path` of a directory whose files were checked.
-    """
+    """Whether a directory is a checkpoint with a masked-token head."""
     checkpoint = _checkpoint(path)
     layout = checkpoint and checkpoint.family.checkpoints.masked_lm
     if layout is None:
@@ -314,21 +313,7 @@ def has_masked_lm_head(path: pathlib.Path) -> bool:
 
 
 def checkpoint_language_model(path: pathlib.Path, backbone):
-    """Adds a checkpoint's own head to its backbone.
-
-    Args:
-        path: `pathlib.Path` of the directory that the backbone was loaded
-            from.
-        backbone: a keras-hub backbone.
-
-    Returns:
-        A `keras_hub.models.MaskedLM` or `keras_hub.models.CausalLM`; `None`
-        without a checkpoint or without a head.
-
-    Raises:
-        UsageError: (a `ValueError`) if tensors are missing or have another
-            shape, or if the head has its own embeddings.
-    """
+    """Adds a checkpoint's own head to its backbone."""
     checkpoint = _checkpoint(path)
     if checkpoint is None:
         return None

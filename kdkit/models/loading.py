@@ -7,51 +7,56 @@ import pathlib
 import keras
 import keras_hub
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, shortened
 from kdkit.io.reading import read_json
 from kdkit.models.architectures import preprocessor_length
-from kdkit.models.backbones import hugging_face_config
-from kdkit.models.backbones import load_backbone
-from kdkit.models.conventions import PLAIN
-from kdkit.models.conventions import Conventions
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import family_of
-from kdkit.models.heads import Head
-from kdkit.models.heads import add_head
-from kdkit.models.heads import classifier_head_kind
-from kdkit.models.heads import join
-from kdkit.models.heads import require_activation
-from kdkit.models.heads import without_plain_encoder
-from kdkit.models.hugging_face_config import expected_pad_id
-from kdkit.models.hugging_face_config import is_convertible
-from kdkit.models.hugging_face_config import is_hugging_face
+from kdkit.models.backbones import hugging_face_config, load_backbone
+from kdkit.models.conventions import PLAIN, Conventions
+from kdkit.models.families import ALL_FAMILIES, family_of
+from kdkit.models.heads import (
+    Head,
+    add_head,
+    classifier_head_kind,
+    join,
+    require_activation,
+    without_plain_encoder,
+)
+from kdkit.models.hugging_face_config import (
+    expected_pad_id,
+    is_convertible,
+    is_hugging_face,
+)
 from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_weights import copy_head
-from kdkit.models.model_directories import require_model_directory
-from kdkit.models.model_directories import require_weights
-from kdkit.models.places import ARMS
-from kdkit.models.places import LABELS_FILE
-from kdkit.models.places import TOKENIZER_DIRECTORY
-from kdkit.models.places import announce_download
-from kdkit.models.places import static_folder
-from kdkit.models.places import task_class
-from kdkit.models.recovery import DIGESTS_FILE
-from kdkit.models.recovery import require_intact_files
+from kdkit.models.model_directories import (
+    require_model_directory,
+    require_weights,
+)
+from kdkit.models.places import (
+    ARMS,
+    LABELS_FILE,
+    TOKENIZER_DIRECTORY,
+    announce_download,
+    static_folder,
+    task_class,
+)
+from kdkit.models.recovery import DIGESTS_FILE, require_intact_files
 from kdkit.models.saving import HEAD_FILE
-from kdkit.models.tokenizers import checked_tokenizer
-from kdkit.models.tokenizers import load_preset_tokenizer
-from kdkit.models.tokenizers import load_saved_tokenizer
-from kdkit.models.tokenizers import read_whole_tokenizer
-from kdkit.models.tokenizers import with_saved_rules
-from kdkit.models.trust import first_sentence
-from kdkit.models.trust import loading
-from kdkit.models.trust import require_safe_archive
-from kdkit.models.trust import require_safe_directory
-from kdkit.models.variants import saved_settings
-from kdkit.models.variants import with_settings
-from kdkit.models.vocabularies import read_byte_pairs
-from kdkit.models.vocabularies import read_word_pieces
+from kdkit.models.tokenizers import (
+    checked_tokenizer,
+    load_preset_tokenizer,
+    load_saved_tokenizer,
+    read_whole_tokenizer,
+    with_saved_rules,
+)
+from kdkit.models.trust import (
+    first_sentence,
+    loading,
+    require_safe_archive,
+    require_safe_directory,
+)
+from kdkit.models.variants import saved_settings, with_settings
+from kdkit.models.vocabularies import read_byte_pairs, read_word_pieces
 
 WHERE = (
     "a kdkit run directory, a keras-hub preset directory, a Hugging Face "
@@ -227,16 +232,7 @@ def load_tokenizer(source):
 def find_preset_directory(
     path: pathlib.Path, needs_weights: bool = True
 ) -> pathlib.Path:
-    """Returns the preset inside a run directory, or the directory itself.
-
-    Args:
-        path: `pathlib.Path`.
-        needs_weights: bool. `False` to load only its tokenizer. Defaults to
-            `True`.
-
-    Raises:
-        UsageError: (a `ValueError`) if there is no preset.
-    """
+    """Returns the preset inside a run directory, or the directory itself."""
     if not path.is_dir():
         raise UsageError(f"{path} is not a directory. Expected {WHERE}.")
     for name in ARMS:
@@ -352,18 +348,7 @@ def _load_named_preset(name, head):
 
 
 def load_task(source, task=None) -> LoadedModel:
-    """Loads a keras-hub task model, including its head.
-
-    Args:
-        source: string. A directory whose files were checked, or a preset.
-        task: class of `keras_hub.models`. Defaults to `TextClassifier`.
-
-    Returns:
-        `LoadedModel`, whose model has no preprocessor.
-
-    Raises:
-        UsageError: (a `ValueError`) if the model cannot be loaded.
-    """
+    """Loads a keras-hub task model, including its head."""
     with loading(source):
         task = keras_hub.models.TextClassifier if task is None else task
         model = task.from_preset(source)
@@ -425,12 +410,7 @@ def require_convertible(path):
 
 
 def require_pad_id(tokenizer, path):
-    """Raises an error if a RoBERTa's tokenizer pads with another id.
-
-    Args:
-        tokenizer: a keras-hub tokenizer, or `None`.
-        path: `pathlib.Path` that it was loaded from.
-    """
+    """Raises an error if a RoBERTa's tokenizer pads with another id."""
     config = hugging_face_config(path)
     expected = None if config is None else expected_pad_id(config)
     received = getattr(tokenizer, "pad_token_id", None)
@@ -443,19 +423,7 @@ def require_pad_id(tokenizer, path):
 
 
 def require_embeddings(tokenizer, backbone, source):
-    """Raises an error for token ids without an embedding in the encoder.
-
-    A GPU reads another row for such an id, without an error.
-
-    Args:
-        tokenizer: a keras-hub tokenizer, a `kdkit.models.TokenizerPair`, or
-            `None`.
-        backbone: a backbone from a known family.
-        source: string or path that both were loaded from.
-
-    Raises:
-        UsageError: (a `ValueError`) if there are such ids.
-    """
+    """Raises an error for token ids without an embedding in the encoder."""
     size = family_of(backbone).size(backbone, "vocabulary_size")
     pieces = getattr(tokenizer, "vocabulary_size", lambda: 0)()
     if pieces > size:

@@ -242,12 +242,7 @@ def _embedding_layers(half, max_sequence_length, hidden_dim, dropout, dtype):
 
 
 def _initializer(hidden_dim):
-    """Returns an initializer that preserves the variance at any width.
-
-    BERT's 0.02 does so at a width of 2,500; for a width of 100 it is a fifth of
-    the right value. The output of cross-attention is then small compared with
-    the residual it is added to, and such decoders learn to ignore their source.
-    """
+    """Returns an initializer that preserves the variance at any width."""
     return keras.initializers.TruncatedNormal(stddev=hidden_dim**-0.5)
 
 

@@ -6,8 +6,7 @@ import re
 from kdkit.errors import UsageError
 from kdkit.io.reading import read_json
 from kdkit.models.hugging_face_config import is_convertible
-from kdkit.models.hugging_face_weights import SHARDS
-from kdkit.models.hugging_face_weights import WEIGHTS
+from kdkit.models.hugging_face_weights import SHARDS, WEIGHTS
 
 CHECKPOINT = re.compile(
     r"checkpoint-(\d+)"
@@ -35,16 +34,7 @@ CONVERTIBLE = ("PyTorch's",)  # the only one that current transformers reads
 
 
 def require_model_directory(path: pathlib.Path) -> None:
-    """Raises an error if the model is in a directory below this one.
-
-    Args:
-        path: `pathlib.Path` of a directory.
-
-    Raises:
-        UsageError: (a `ValueError`) that names the directory to use, if the
-            directory is a trainer's output, a folder in the Hugging Face cache
-            or from sentence-transformers, or contains an adapter.
-    """
+    """Raises an error if the model is in a directory below this one."""
     if (path / "config.json").is_file():
         return
     if (path / ADAPTER).is_file():
@@ -71,15 +61,7 @@ def require_model_directory(path: pathlib.Path) -> None:
 
 
 def require_weights(path: pathlib.Path) -> None:
-    """Raises an error for a Hugging Face checkpoint without usable weights.
-
-    Args:
-        path: `pathlib.Path` of a directory with a `config.json`.
-
-    Raises:
-        UsageError: (a `ValueError`) that names the files in the directory and
-            how to convert them.
-    """
+    """Raises an error for a Hugging Face checkpoint without usable weights."""
     config = read_json(path / "config.json", "the config of a model")
     if not is_convertible(config):
         return

@@ -14,8 +14,7 @@ from kdkit.errors import UsageError
 from kdkit.io.machine import byte_size
 from kdkit.io.network import require_connection
 from kdkit.io.reading import read_json
-from kdkit.models.recovery import HEAD_FILE
-from kdkit.models.recovery import POOLING_FILE
+from kdkit.models.recovery import HEAD_FILE, POOLING_FILE
 
 _log = logging.getLogger(__name__)
 
@@ -68,11 +67,7 @@ def check_place(source) -> None:
 
 @functools.cache
 def preset_table() -> dict[str, dict]:
-    """Returns keras-hub's table of presets, by name.
-
-    The table is parsed from keras-hub's source files, because importing
-    keras-hub takes seconds. It is empty if the files are arranged differently.
-    """
+    """Returns keras-hub's table of presets, by name."""
     package = importlib.util.find_spec("keras_hub")
     folders = () if package is None else package.submodule_search_locations
     table = {}
@@ -85,13 +80,7 @@ def preset_table() -> dict[str, dict]:
 
 
 def config_file(source) -> pathlib.Path | None:
-    """Returns the path of a model's `config.json` in a run or a directory.
-
-    Does not check the file; `kdkit.models.load_encoder` does.
-
-    Args:
-        source: string or path, as in `kdkit.models.load_classifier`.
-    """
+    """Returns the path of a model's `config.json` in a run or a directory."""
     path = pathlib.Path(source)
     files = [folder / "config.json" for folder in map(path.joinpath, ARMS)]
     found = [file for file in (*files, path / "config.json") if file.is_file()]
@@ -115,14 +104,7 @@ def has_embedder(source) -> bool:
 
 
 def is_cross_encoder(source) -> bool:
-    """Returns whether a directory says that it is a cross-encoder.
-
-    sentence-transformers 6 saves cross-encoders with a `modules.json`, as
-    embedders.
-
-    Args:
-        source: string or path.
-    """
+    """Returns whether a directory says that it is a cross-encoder."""
     said = {}
     for name in (*TRANSFORMER_FILES, SETTINGS):
         file = pathlib.Path(source, name)
@@ -166,14 +148,7 @@ def may_have_dense(source) -> bool:
 
 
 def reject_cross_encoder(source) -> None:
-    """Raises an error for a cross-encoder, which returns no vectors.
-
-    Args:
-        source: string or path.
-
-    Raises:
-        UsageError: (a `ValueError`) if the directory says that it is one.
-    """
+    """Raises an error for a cross-encoder, which returns no vectors."""
     if is_cross_encoder(source):
         raise UsageError(
             f"{source} is a cross-encoder, which scores pairs of texts. "
@@ -216,11 +191,7 @@ def require_pooling(source, pooling: str | None) -> None:
 
 
 def undescribed_pooling(source) -> UsageError:
-    """Returns the error for a directory that does not describe its pooling.
-
-    Args:
-        source: string or path of the directory.
-    """
+    """Returns the error for a directory that does not describe its pooling."""
     return UsageError(
         f"{source} has no description of its pooling. Expected an embedder "
         "saved by kdkit, or a sentence-transformers directory with the folder "
@@ -279,14 +250,7 @@ def class_names_at(source) -> tuple[str, ...] | None:
 
 
 def is_encoder_alone(source) -> bool:
-    """Whether a source is an encoder without a head.
-
-    Args:
-        source: string or path, as in `kdkit.models.load_classifier`.
-
-    Raises:
-        UsageError: (a `ValueError`) if its `config.json` is damaged.
-    """
+    """Whether a source is an encoder without a head."""
     file = config_file(source)
     if file is None:
         return False
@@ -302,17 +266,7 @@ def is_encoder_alone(source) -> bool:
 
 
 def num_classes_at(source) -> int | None:
-    """Returns the number of a classifier's logits, by its files.
-
-    Args:
-        source: string or path, as in `kdkit.models.load_classifier`.
-
-    Returns:
-        Int; `None` if it is unknown, or the source is not a classifier.
-
-    Raises:
-        UsageError: (a `ValueError`) if these files are damaged.
-    """
+    """Returns the number of a classifier's logits, by its files."""
     file = config_file(source)
     if file is None:
         return None

@@ -11,27 +11,21 @@ import keras
 from keras import ops
 
 from kdkit.errors import UsageError
-from kdkit.models.embedders import pooling_of
-from kdkit.models.embedders import require_embedder
-from kdkit.models.embedders import standalone_pooling
-from kdkit.models.heads import backbone_of
-from kdkit.models.heads import join
-from kdkit.models.loading import LoadedModel
-from kdkit.models.loading import load_classifier
-from kdkit.models.places import num_classes_at
-from kdkit.models.places import require_reranker
+from kdkit.models.embedders import (
+    pooling_of,
+    require_embedder,
+    standalone_pooling,
+)
+from kdkit.models.heads import backbone_of, join
+from kdkit.models.loading import LoadedModel, load_classifier
+from kdkit.models.places import num_classes_at, require_reranker
 
 RANKING = "ranking"
 SCALE = 20.0  # of cosines
 
 
 def default_scale(embedder) -> float:
-    """Returns the factor of an embedder's products in `make_ranker`.
-
-    Args:
-        embedder: `keras.Model`. The factor is 20 if its vectors have length
-            1, and 1 for other vectors.
-    """
+    """Returns the factor of an embedder's products in `make_ranker`."""
     return SCALE if pooling_of(embedder).normalize else 1.0
 
 

@@ -7,9 +7,7 @@ import shlex
 import zipfile
 
 from kdkit.errors import UsageError
-from kdkit.io.files import digest
-from kdkit.io.files import staged
-from kdkit.io.files import write_text
+from kdkit.io.files import digest, staged, write_text
 from kdkit.io.reading import read_json
 
 DIGESTS_FILE = "digests.json"
@@ -24,12 +22,7 @@ WITHOUT_CHECKSUM = (DIGESTS_FILE, METADATA, "labels.json", "README.md")
 
 
 def write_digests(directory) -> None:
-    """Writes the checksums of a saved model's or tokenizer's files.
-
-    Args:
-        directory: path that contains all files except `digests.json`, which is
-            written.
-    """
+    """Writes the checksums of a saved model's or tokenizer's files."""
     directory = pathlib.Path(directory)
     for name in (METADATA, HEAD_FILE, POOLING_FILE):
         if (directory / name).is_file():
@@ -97,16 +90,7 @@ def _without_addresses(config, numbers):
 
 
 def require_intact_files(directory: pathlib.Path) -> None:
-    """Compares a directory's files with its checksums, if it has any.
-
-    Args:
-        directory: `pathlib.Path`.
-
-    Raises:
-        UsageError: (a `ValueError`) if a file is missing or its content
-            changed, or if a kdkit run wrote the directory and the checksums
-            are missing.
-    """
+    """Compares a directory's files with its checksums, if it has any."""
     noted = directory / DIGESTS_FILE
     if not noted.is_file():
         if run_config(directory.absolute().parent):
@@ -153,12 +137,7 @@ FINAL_WEIGHTS = "checkpoints/{arm}/*/final.weights.h5"
 
 
 def way_to_restore(place: pathlib.Path) -> str:
-    """Returns the advice for a saved model that is damaged or missing.
-
-    Args:
-        place: `pathlib.Path` of the directory or `.keras` file of the model,
-            or of the directory of its tokenizer.
-    """
+    """Returns the advice for a saved model that is damaged or missing."""
     run = place.absolute().parent
     verb = run_verb(run)
     if verb is None:
@@ -178,25 +157,13 @@ def way_to_restore(place: pathlib.Path) -> str:
 
 
 def command_again(run: pathlib.Path, verb: str) -> str:
-    """Returns the command that resumes a run.
-
-    Args:
-        run: `pathlib.Path` of its directory.
-        verb: the result of `run_verb`.
-    """
+    """Returns the command that resumes a run."""
     words = ["kdkit", verb, "--config", str(run / RUN_CONFIG), "--run-dir"]
     return shlex.join([*words, str(run)])
 
 
 def run_verb(directory: pathlib.Path) -> str | None:
-    """Returns the verb that resumes the run in a directory.
-
-    Args:
-        directory: `pathlib.Path`.
-
-    Returns:
-        A string, or `None` if there is no kdkit run, or no verb for it.
-    """
+    """Returns the verb that resumes the run in a directory."""
     config = run_config(directory)
     verb = config.get("verb")
     if verb not in VERBS:
@@ -205,11 +172,7 @@ def run_verb(directory: pathlib.Path) -> str | None:
 
 
 def run_config(directory: pathlib.Path) -> dict:
-    """Returns the config of the run in a directory; empty without a run.
-
-    Args:
-        directory: `pathlib.Path`.
-    """
+    """Returns the config of the run in a directory; empty without a run."""
     file = directory / RUN_CONFIG
     if not file.is_file():
         return {}

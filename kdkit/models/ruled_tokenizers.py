@@ -11,25 +11,22 @@ import re
 import keras
 import keras_hub
 
-from kdkit.backends import tf
-from kdkit.backends import tf_text
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.backends import tf, tf_text
+from kdkit.errors import UsageError, shortened
 from kdkit.models.character_maps import character_map
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import family_of
-from kdkit.models.text_rules import CUT
-from kdkit.models.text_rules import NOT_A_PIECE
-from kdkit.models.text_rules import TextRules
-from kdkit.models.text_rules import is_by_character
-from kdkit.models.text_rules import joined
-from kdkit.models.text_rules import normalization
-from kdkit.models.text_rules import read_rules
-from kdkit.models.text_rules import tokenizer_rules
-from kdkit.models.token_models import ByteLevelPairs
-from kdkit.models.token_models import Unigrams
-from kdkit.models.variants import replace_entries
-from kdkit.models.variants import save_extras
+from kdkit.models.families import ALL_FAMILIES, family_of
+from kdkit.models.text_rules import (
+    CUT,
+    NOT_A_PIECE,
+    TextRules,
+    is_by_character,
+    joined,
+    normalization,
+    read_rules,
+    tokenizer_rules,
+)
+from kdkit.models.token_models import ByteLevelPairs, Unigrams
+from kdkit.models.variants import replace_entries, save_extras
 
 BytePair = keras_hub.tokenizers.BytePairTokenizer
 SentencePiece = keras_hub.tokenizers.SentencePieceTokenizer
@@ -39,19 +36,7 @@ MAX_BYTES_PER_CHARACTER = 4
 
 
 def with_rules(tokenizer, rules: TextRules | None):
-    """Returns a tokenizer that first applies rules to texts.
-
-    Args:
-        tokenizer: a keras-hub tokenizer from a known family, with or without
-            rules.
-        rules: `TextRules`, or `None` for the plain tokenizer.
-
-    Returns:
-        A tokenizer with the same family, vocabulary and special tokens.
-
-    Raises:
-        UsageError: (a `ValueError`) if an added token is not in the vocabulary.
-    """
+    """Returns a tokenizer that first applies rules to texts."""
     tokenizer = plain_tokenizer(tokenizer)
     if rules is None:
         return tokenizer
@@ -74,11 +59,7 @@ def with_rules(tokenizer, rules: TextRules | None):
 
 
 def plain_tokenizer(tokenizer):
-    """Returns keras-hub's own tokenizer, the closest one without rules.
-
-    Args:
-        tokenizer: a tokenizer with or without rules.
-    """
+    """Returns keras-hub's own tokenizer, the closest one without rules."""
     if tokenizer_rules(tokenizer) is None:
         return tokenizer
     return _with_class(type(tokenizer).plain, tokenizer)
@@ -106,12 +87,7 @@ def _assets(tokenizer):
 
 
 class WithTextRules:
-    """A mixin that applies `TextRules` before a keras-hub tokenizer.
-
-    Args:
-        text_rules: dict, the result of `TextRules.to_json`.
-        kwargs: arguments of the keras-hub tokenizer.
-    """
+    """A mixin that applies `TextRules` before a keras-hub tokenizer."""
 
     plain = None  # keras-hub's class
 
@@ -134,11 +110,7 @@ class WithTextRules:
         return self._ids(inputs)
 
     def text_ids(self):
-        """Returns a callable from texts to ragged ids, without added tokens.
-
-        The callable takes a string tensor of shape `(num_texts,)`, and
-        `is_normalized` for texts that are already normalized.
-        """
+        """Returns a callable from texts to ragged ids, without added tokens."""
         raise NotImplementedError
 
     def get_config(self):
@@ -146,13 +118,7 @@ class WithTextRules:
         return {**config, "text_rules": self.text_rules.to_json()}
 
     def save_to_preset(self, preset_dir):
-        """Saves keras-hub's own tokenizer, and the rules in `kdkit.json`.
-
-        So a task's preset with this tokenizer loads without kdkit.
-
-        Args:
-            preset_dir: string or path of the preset directory.
-        """
+        """Saves keras-hub's own tokenizer, and the rules in `kdkit.json`."""
         plain = plain_tokenizer(self)
         plain.save_to_preset(preset_dir)
         # keras-hub has already written the configs with the tokenizer.
@@ -162,13 +128,7 @@ class WithTextRules:
 
 
 class WordPieceRules(WithTextRules):
-    """`WithTextRules` for word pieces.
-
-    Args:
-        lowercase: ignored; the rules decide.
-        strip_accents: ignored; the rules decide.
-        text_rules, kwargs: as in `WithTextRules`.
-    """
+    """`WithTextRules` for word pieces."""
 
     def __init__(
         self,
@@ -243,13 +203,7 @@ class SentencePieceRules(WithTextRules):
 
 
 class RuledIds(keras_hub.tokenizers.Tokenizer):
-    """Converts texts to token ids with rules; a layer, as keras-hub expects.
-
-    Args:
-        text_ids: callable from a string tensor of shape `(num_texts,)` to
-            ragged ids, and from normalized texts with `is_normalized=True`.
-        rules: `TextRules`.
-    """
+    """Converts texts to token ids with rules; a layer, as keras-hub expects."""
 
     def __init__(self, text_ids, rules):
         super().__init__(dtype="int32")
@@ -338,12 +292,7 @@ def _word_ids(tokenizer):
 
 
 def _between(tokens, inner):
-    """Returns a callable that first looks for some tokens in the texts.
-
-    Args:
-        tokens: dict from text to `AddedToken`.
-        inner: callable from the texts between these tokens to ragged ids.
-    """
+    """Returns a callable that first looks for some tokens in the texts."""
     longest_first = sorted(tokens, key=len, reverse=True)
     pattern = "|".join(map(re.escape, longest_first))
     ids = [tokens[content].id for content in longest_first]

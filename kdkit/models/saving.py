@@ -8,20 +8,18 @@ import math
 import pathlib
 
 from kdkit.io.files import write_text
-from kdkit.models.heads import backbone_of
-from kdkit.models.heads import find_head
-from kdkit.models.heads import needs_plain_encoder
-from kdkit.models.heads import with_plain_encoder
+from kdkit.models.heads import (
+    backbone_of,
+    find_head,
+    needs_plain_encoder,
+    with_plain_encoder,
+)
 from kdkit.models.places import LABELS_FILE
-from kdkit.models.recovery import HEAD_FILE
-from kdkit.models.recovery import write_digests
+from kdkit.models.recovery import HEAD_FILE, write_digests
 from kdkit.models.ruled_tokenizers import plain_tokenizer
 from kdkit.models.text_rules import tokenizer_rules
-from kdkit.models.tokenizers import family_tokenizer
-from kdkit.models.tokenizers import save_rules
-from kdkit.models.variants import as_keras_hub
-from kdkit.models.variants import save_settings
-from kdkit.models.variants import settings_note
+from kdkit.models.tokenizers import family_tokenizer, save_rules
+from kdkit.models.variants import as_keras_hub, save_settings, settings_note
 
 SLACK = 1 << 18  # bytes of configs
 
@@ -100,11 +98,7 @@ def save_plain_encoder(backbone, tokenizer, path):
 
 
 def save_task(model, tokenizer, path, sequence_length):
-    """Writes a keras-hub task model as a preset, without checksums.
-
-    Args:
-        model, tokenizer, path, sequence_length: as in `save_preset`.
-    """
+    """Writes a keras-hub task model as a preset, without checksums."""
     tokenizer = family_tokenizer(model, tokenizer)
     # A copy, because a saved compiled model includes its optimizer.
     copy = as_keras_hub(model)
@@ -180,13 +174,7 @@ SAMPLES = (
 
 
 def save_readme(directory, *notes: str) -> None:
-    """Writes the notes into a preset's README, as a list.
-
-    Args:
-        directory: path of the preset.
-        notes: strings of one paragraph. Empty strings are ignored. Without any
-            note no file is written.
-    """
+    """Writes the notes into a preset's README, as a list."""
     points = [f"- {note}\n" for note in notes if note]
     if points:
         text = HEAD + "\n" + "".join(points)
@@ -194,18 +182,7 @@ def save_readme(directory, *notes: str) -> None:
 
 
 def tokenizer_note(tokenizer) -> str:
-    """Returns a note on the texts that get other token ids without kdkit.
-
-    Both tokenizers run on a few sample texts in English, German, French and
-    other languages.
-
-    Args:
-        tokenizer: a keras-hub tokenizer, with or without rules for texts, or a
-            `kdkit.models.TokenizerPair`.
-
-    Returns:
-        String of one paragraph; empty for a tokenizer without rules.
-    """
+    """Returns a note on the texts that get other token ids without kdkit."""
     rules = tokenizer_rules(tokenizer)
     if rules is None:
         return ""

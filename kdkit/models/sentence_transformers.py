@@ -12,38 +12,30 @@ import re
 import keras
 import numpy as np
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, shortened
 from kdkit.io.reading import read_json
 from kdkit.models.conventions import PLAIN
-from kdkit.models.embedders import DenseSettings
-from kdkit.models.embedders import Pooling
-from kdkit.models.embedders import dense_layers
-from kdkit.models.embedders import make_embedder
-from kdkit.models.embedders import pooling_of
-from kdkit.models.embedders import require_embedder
+from kdkit.models.embedders import (
+    DenseSettings,
+    Pooling,
+    dense_layers,
+    make_embedder,
+    pooling_of,
+    require_embedder,
+)
 from kdkit.models.families import FAMILIES
 from kdkit.models.heads import backbone_of
-from kdkit.models.hugging_face_config import is_convertible
-from kdkit.models.hugging_face_config import is_hugging_face
+from kdkit.models.hugging_face_config import is_convertible, is_hugging_face
 from kdkit.models.hugging_face_files import CONFIG
-from kdkit.models.hugging_face_saving import save_hugging_face
-from kdkit.models.hugging_face_saving import write_json
-from kdkit.models.hugging_face_weights import WEIGHTS
-from kdkit.models.hugging_face_weights import Tensors
-from kdkit.models.hugging_face_weights import write_tensors
-from kdkit.models.loading import LoadedModel
-from kdkit.models.loading import load_encoder
-from kdkit.models.places import MODULES
-from kdkit.models.places import TRANSFORMER_FILES
-from kdkit.models.places import undescribed_pooling
+from kdkit.models.hugging_face_saving import save_hugging_face, write_json
+from kdkit.models.hugging_face_weights import WEIGHTS, Tensors, write_tensors
+from kdkit.models.loading import LoadedModel, load_encoder
+from kdkit.models.places import MODULES, TRANSFORMER_FILES, undescribed_pooling
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.sizes import POOLINGS
 from kdkit.models.static import is_static_embedder
-from kdkit.models.static_files import load_static_module
-from kdkit.models.static_files import save_static_module
-from kdkit.models.text_rules import TextRules
-from kdkit.models.text_rules import tokenizer_rules
+from kdkit.models.static_files import load_static_module, save_static_module
+from kdkit.models.text_rules import TextRules, tokenizer_rules
 from kdkit.models.trust import require_safe_directory
 
 # The encoder may be in the directory itself. No name begins with a point.
@@ -92,13 +84,7 @@ KNOWN = "a model of Transformer, Pooling, Dense and Normalize, or a static one"
 
 @dataclasses.dataclass(frozen=True)
 class Module:
-    """A part of an embedder in a sentence-transformers directory.
-
-    Args:
-        kind: string. One of `ORDER`.
-        path: `pathlib.Path` of its folder.
-        config: dict from the folder's config, `None` without one.
-    """
+    """A part of an embedder in a sentence-transformers directory."""
 
     kind: str
     path: pathlib.Path
@@ -106,21 +92,7 @@ class Module:
 
 
 def load_sentence_transformer(path, pooling=None) -> LoadedModel:
-    """Loads an embedder from a sentence-transformers directory.
-
-    The vectors and the token ids are those of sentence-transformers, if the
-    texts are encoded with the same length (`LoadedModel.sequence_length`).
-
-    Args:
-        path: path of a directory with a `modules.json`.
-        pooling: as in `kdkit.models.load_embedder`.
-
-    Returns:
-        `kdkit.models.LoadedModel`.
-
-    Raises:
-        UsageError: (a `ValueError`) as in `kdkit.models.load_embedder`.
-    """
+    """Loads an embedder from a sentence-transformers directory."""
     path = pathlib.Path(path)
     modules = read_modules(path)
     transformer, *others = modules
@@ -154,17 +126,7 @@ def load_sentence_transformer(path, pooling=None) -> LoadedModel:
 
 
 def require_same_pooling(pooling, described: Pooling, source) -> None:
-    """Raises an error if a given pooling is not the described one.
-
-    Args:
-        pooling: string, `Pooling` or `None`, as in
-            `kdkit.models.load_embedder`.
-        described: `Pooling` of the model.
-        source: string or path of the model, for the error.
-
-    Raises:
-        UsageError: (a `ValueError`) if they differ.
-    """
+    """Raises an error if a given pooling is not the described one."""
     if pooling in (None, described, described.mode):
         return
     raise UsageError(
@@ -174,18 +136,7 @@ def require_same_pooling(pooling, described: Pooling, source) -> None:
 
 
 def read_modules(path: pathlib.Path) -> list[Module]:
-    """Reads the parts of an embedder from `modules.json`.
-
-    Args:
-        path: `pathlib.Path` of the directory.
-
-    Returns:
-        List of `Module`, the transformer first.
-
-    Raises:
-        UsageError: (a `ValueError`) if a file is damaged, a folder is outside
-            of the directory, or kdkit does not compute a part.
-    """
+    """Reads the parts of an embedder from `modules.json`."""
     what = "the list of a sentence-transformers model's parts"
     entries = read_json(path / MODULES, what, _modules_error, kind=list)
     modules = []
@@ -265,18 +216,7 @@ def _require_supported(module):
 
 
 def read_pooling(path: pathlib.Path, modules) -> Pooling | None:
-    """Reads the pooling of an embedder.
-
-    Args:
-        path: `pathlib.Path` of the directory, for errors.
-        modules: list of `Module`, without the transformer.
-
-    Returns:
-        `Pooling`, or `None` if there is no description.
-
-    Raises:
-        UsageError: (a `ValueError`) if kdkit does not compute the pooling.
-    """
+    """Reads the pooling of an embedder."""
     kinds = {module.kind: module for module in modules}
     if POOLING not in kinds or kinds[POOLING].config is None:
         return None

@@ -249,15 +249,7 @@ def least_parameters(config: BertConfig | BilstmConfig | MassConfig) -> int:
 def require_model_memory(
     config: BertConfig | BilstmConfig | MassConfig,
 ) -> None:
-    """Raises an error for a model whose weights do not fit in memory.
-
-    Args:
-        config: `BertConfig`, `BilstmConfig` or `MassConfig`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the weights alone need more memory than
-            this machine has.
-    """
+    """Raises an error for a model whose weights do not fit in memory."""
     lack = memory_shortage(BYTES * least_parameters(config))
     if lack:
         raise UsageError(

@@ -11,12 +11,14 @@ import numpy as np
 from keras import ops
 
 from kdkit.errors import UsageError
-from kdkit.models.embedders import MASK
-from kdkit.models.embedders import STATES
-from kdkit.models.embedders import TOKENS
-from kdkit.models.embedders import Pooling
-from kdkit.models.embedders import pooling_layers
-from kdkit.models.embedders import pooling_model
+from kdkit.models.embedders import (
+    MASK,
+    STATES,
+    TOKENS,
+    Pooling,
+    pooling_layers,
+    pooling_model,
+)
 from kdkit.models.whole_tokenizer import WholeTokenizer
 
 SEGMENTS = "segment_ids"  # read like a BERT's, and ignored
@@ -87,11 +89,7 @@ def make_static_embedder(
 
 
 def special_token_ids(tokenizer) -> list[int]:
-    """Returns the ids of the tokens around a text.
-
-    Args:
-        tokenizer: a keras-hub tokenizer or a `WholeTokenizer`.
-    """
+    """Returns the ids of the tokens around a text."""
     if isinstance(tokenizer, WholeTokenizer):
         return tokenizer.unread_ids
     ids = {getattr(tokenizer, name, None) for name in SPECIAL}
@@ -229,14 +227,7 @@ def _common_component(weighted, token_ids, lengths, is_counted):
 
 
 def require_sif(sif: float | None) -> None:
-    """Raises an error for an impossible SIF weight.
-
-    Args:
-        sif: float or `None`.
-
-    Raises:
-        UsageError: (a `ValueError`) if it is not above 0 and finite.
-    """
+    """Raises an error for an impossible SIF weight."""
     if sif is not None and not 0 < sif < np.inf:
         raise UsageError(
             "Invalid value for argument `sif`. Expected a number above 0, such "

@@ -10,21 +10,22 @@ import numpy as np
 
 from kdkit.errors import UsageError
 from kdkit.models.hugging_face_files import WHOLE
-from kdkit.models.hugging_face_saving import require_same_ids
-from kdkit.models.hugging_face_saving import with_nearest_rules
-from kdkit.models.hugging_face_saving import write_json
-from kdkit.models.hugging_face_weights import WEIGHTS
-from kdkit.models.hugging_face_weights import Tensors
-from kdkit.models.hugging_face_weights import write_tensors
+from kdkit.models.hugging_face_saving import (
+    require_same_ids,
+    with_nearest_rules,
+    write_json,
+)
+from kdkit.models.hugging_face_weights import WEIGHTS, Tensors, write_tensors
 from kdkit.models.loading import LoadedModel
 from kdkit.models.places import TOKENIZER_DIRECTORY
 from kdkit.models.recovery import POOLING_FILE
-from kdkit.models.static import make_static_embedder
-from kdkit.models.static import set_token_vectors
-from kdkit.models.static import token_vectors
+from kdkit.models.static import (
+    make_static_embedder,
+    set_token_vectors,
+    token_vectors,
+)
 from kdkit.models.tokenizer_json import to_tokenizer_json
-from kdkit.models.tokenizers import read_whole_tokenizer
-from kdkit.models.tokenizers import save_tokenizer
+from kdkit.models.tokenizers import read_whole_tokenizer, save_tokenizer
 from kdkit.models.trust import loading
 from kdkit.models.whole_tokenizer import WholeTokenizer
 
@@ -35,13 +36,7 @@ NUM_AROUND = 2  # tokens around a text, which sentence-transformers leaves out
 
 
 def save_static(model, tokenizer, path: pathlib.Path) -> None:
-    """Writes a static embedder, its tokenizer and its sizes.
-
-    Args:
-        model: `keras.Model`, see `kdkit.models.make_static_embedder`.
-        tokenizer: its keras-hub tokenizer.
-        path: `pathlib.Path` of the directory.
-    """
+    """Writes a static embedder, its tokenizer and its sizes."""
     path.mkdir(parents=True, exist_ok=True)
     model.save(path / POOLING_FILE)
     save_tokenizer(tokenizer, path / TOKENIZER_DIRECTORY)
@@ -51,20 +46,7 @@ def save_static(model, tokenizer, path: pathlib.Path) -> None:
 
 
 def save_static_module(model, tokenizer, path, sequence_length) -> None:
-    """Writes the folder of sentence-transformers' `StaticEmbedding`.
-
-    Args:
-        model: `keras.Model`, see `kdkit.models.make_static_embedder`.
-        tokenizer: its keras-hub tokenizer or `WholeTokenizer`.
-        path: `pathlib.Path` of the folder.
-        sequence_length: int. The length to which texts are truncated, with the
-            tokens around them; or `None`.
-
-    Raises:
-        UsageError: (a `ValueError`) for a tokenizer that has no
-            `tokenizer.json`.
-        RunError: if the written tokenizer does not return the same ids.
-    """
+    """Writes the folder of sentence-transformers' `StaticEmbedding`."""
     side = "right"
     if isinstance(tokenizer, WholeTokenizer):
         made, side = tokenizer.copy(), tokenizer.truncation_side
@@ -82,16 +64,7 @@ def save_static_module(model, tokenizer, path, sequence_length) -> None:
 
 
 def load_static_module(path: pathlib.Path, normalize: bool) -> LoadedModel:
-    """Loads a static embedder from the folder of a `StaticEmbedding`.
-
-    Args:
-        path: `pathlib.Path` of the folder, whose files were checked.
-        normalize: bool. Whether a module `Normalize` follows.
-
-    Raises:
-        UsageError: (a `ValueError`) if a file is missing or damaged, or of a
-            kind that kdkit does not read.
-    """
+    """Loads a static embedder from the folder of a `StaticEmbedding`."""
     for name in (WHOLE, WEIGHTS):
         if not (path / name).is_file():
             raise UsageError(

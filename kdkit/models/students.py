@@ -2,8 +2,7 @@
 
 import dataclasses
 import operator
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from keras import ops
@@ -11,24 +10,18 @@ from keras import ops
 from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.models.bilstm import build_bilstm
-from kdkit.models.embedders import require_embedder
-from kdkit.models.embedders import with_encoder
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import FAMILIES
-from kdkit.models.families import blocks_of
-from kdkit.models.families import family_of
-from kdkit.models.heads import Head
-from kdkit.models.heads import add_head
-from kdkit.models.heads import backbone_of
-from kdkit.models.sizes import PRESETS
-from kdkit.models.sizes import BertConfig
-from kdkit.models.sizes import BilstmConfig
-from kdkit.models.sizes import MassConfig
-from kdkit.models.sizes import require_model_memory
-from kdkit.models.token_ids import preprocessor_tokenizer
-from kdkit.models.token_ids import vocabulary_by_id
-from kdkit.models.tokenizers import convert_tokenizer
-from kdkit.models.tokenizers import family_tokenizer
+from kdkit.models.embedders import require_embedder, with_encoder
+from kdkit.models.families import ALL_FAMILIES, FAMILIES, blocks_of, family_of
+from kdkit.models.heads import Head, add_head, backbone_of
+from kdkit.models.sizes import (
+    PRESETS,
+    BertConfig,
+    BilstmConfig,
+    MassConfig,
+    require_model_memory,
+)
+from kdkit.models.token_ids import preprocessor_tokenizer, vocabulary_by_id
+from kdkit.models.tokenizers import convert_tokenizer, family_tokenizer
 from kdkit.models.trust import MAX_LAYERS
 from kdkit.models.variants import keras_hub_backbone
 
@@ -120,16 +113,7 @@ def _vocabulary(teacher):
 
 
 def _shared_preprocessor(loaded, teacher, student):
-    """Returns the teacher's preprocessor, or the student's class of it.
-
-    Args:
-        loaded: the teacher, or the `LoadedModel` that contains it.
-        teacher: `keras.Model`.
-        student: the family's classifier.
-
-    Returns:
-        A keras-hub preprocessor, or `None` if the teacher has no tokenizer.
-    """
+    """Returns the teacher's preprocessor, or the student's class of it."""
     theirs = getattr(teacher, "preprocessor", None)
     cls = type(student).preprocessor_cls
     if isinstance(theirs, cls):

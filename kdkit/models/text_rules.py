@@ -6,12 +6,9 @@ import functools
 import re
 from collections.abc import Mapping
 
-from kdkit.backends import tf
-from kdkit.backends import tf_text
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.models.character_maps import Charsmap
-from kdkit.models.character_maps import character_map
+from kdkit.backends import tf, tf_text
+from kdkit.errors import UsageError, shortened
+from kdkit.models.character_maps import Charsmap, character_map
 
 # Supported normalizers in a `tokenizer.json`, with their settings.
 BERT_NORMALIZER = "BertNormalizer"
@@ -42,20 +39,7 @@ NOT_A_PIECE = "[not a piece {}]"
 
 @dataclasses.dataclass(frozen=True)
 class AddedToken:
-    """A token that is looked for in a text before the text is split.
-
-    Args:
-        content: string. The text of the token.
-        id: int. The token's id.
-        normalized: bool. Whether it is looked for in the normalized text, not
-            in the original text. Defaults to `False`.
-        lstrip: bool. Whether it includes white space before it. Defaults to
-            `False`.
-        rstrip: bool. Whether it includes white space after it. Defaults to
-            `False`.
-        is_piece: bool. Whether it is also in the vocabulary of pieces, so that
-            it may be part of other words. Defaults to `False`.
-    """
+    """A token that is looked for in a text before the text is split."""
 
     content: str
     id: int
@@ -67,21 +51,7 @@ class AddedToken:
 
 @dataclasses.dataclass(frozen=True)
 class TextRules:
-    """How texts are normalized, and which tokens are looked for first.
-
-    These are the rules of Hugging Face's `tokenizers` that keras-hub's
-    tokenizers do not have.
-
-    Args:
-        normalizer: tuple of dicts. The steps in order, in the form of a
-            `tokenizer.json`, with a type in `NORMALIZERS`. Defaults to `()`.
-        added_tokens: tuple of `AddedToken`. Defaults to `()`.
-        max_input_chars_per_word: int. Longer words are unknown. Only for word
-            pieces. Defaults to `100`.
-        truncation_side: string. `"left"` to cut off the beginning of texts
-            that are too long, `"right"` to cut off their end. Defaults to
-            `"right"`.
-    """
+    """How texts are normalized, and which tokens are looked for first."""
 
     normalizer: tuple[Mapping, ...] = ()
     added_tokens: tuple[AddedToken, ...] = ()
@@ -123,16 +93,7 @@ def bert_rules(
     handle_chinese_chars: bool = True,
     **kwargs,
 ) -> TextRules:
-    """Returns the rules of BERT's tokenizer.
-
-    Args:
-        lowercase: bool.
-        strip_accents: bool or `None`, which means the value of `lowercase`.
-            Defaults to `None`.
-        handle_chinese_chars: bool. Whether each Chinese character is a word.
-            Defaults to `True`.
-        kwargs: the other arguments of `TextRules`.
-    """
+    """Returns the rules of BERT's tokenizer."""
     step = {
         "type": BERT_NORMALIZER,
         "clean_text": True,
@@ -144,15 +105,7 @@ def bert_rules(
 
 
 def read_rules(value, where) -> TextRules:
-    """Returns the rules from a result of `TextRules.to_json`.
-
-    Args:
-        value: JSON value.
-        where: path or string, for the error.
-
-    Raises:
-        UsageError: (a `ValueError`) if the value is not valid.
-    """
+    """Returns the rules from a result of `TextRules.to_json`."""
     problem = _problem(value)
     if problem is not None:
         raise UsageError(
@@ -168,16 +121,7 @@ def read_rules(value, where) -> TextRules:
 
 
 def read_normalizer(value, where) -> tuple[dict, ...]:
-    """Returns the steps of the normalizer in a `tokenizer.json`.
-
-    Args:
-        value: JSON value, `None` for no normalizer.
-        where: path or string, for the error.
-
-    Raises:
-        UsageError: (a `ValueError`) that names a step which kdkit does not
-            support.
-    """
+    """Returns the steps of the normalizer in a `tokenizer.json`."""
     if value is None:
         return ()
     if isinstance(value, dict) and value.get("type") == "Sequence":
@@ -285,14 +229,7 @@ DECOMPOSITIONS = ("NFD", "NFKD")
 
 
 def normalization(steps):
-    """Returns a function that applies a normalizer's steps to texts.
-
-    Args:
-        steps: tuple of dicts, as in `TextRules`.
-
-    Raises:
-        UsageError: (a `ValueError`) for a damaged `precompiled_charsmap`.
-    """
+    """Returns a function that applies a normalizer's steps to texts."""
     functions = [_function(step) for step in joined(steps)]
 
     def normalize(texts):
@@ -304,14 +241,7 @@ def normalization(steps):
 
 
 def joined(steps) -> list[dict]:
-    """Merges consecutive steps that change characters separately.
-
-    Args:
-        steps: tuple of dicts, as in `TextRules`.
-
-    Returns:
-        List of dicts; a `Sequence` contains merged steps.
-    """
+    """Merges consecutive steps that change characters separately."""
     runs = [[]]
     for number, step in enumerate(steps):
         following = [one["type"] for one in steps[number + 1 : number + 2]]
@@ -353,26 +283,12 @@ def _replace(pattern, content):
 
 @functools.lru_cache(maxsize=4)
 def compiled_charsmap(text: str) -> Charsmap:
-    """Returns a `precompiled_charsmap` as a function on texts.
-
-    Args:
-        text: string, as for `decoded_charsmap`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the map is damaged.
-    """
+    """Returns a `precompiled_charsmap` as a function on texts."""
     return Charsmap(decoded_charsmap(text))
 
 
 def decoded_charsmap(text: str) -> bytes:
-    """Returns the bytes of a `precompiled_charsmap`.
-
-    Args:
-        text: string, base64 as in a `tokenizer.json`.
-
-    Raises:
-        UsageError: (a `ValueError`) if it is not base64.
-    """
+    """Returns the bytes of a `precompiled_charsmap`."""
     try:
         return base64.b64decode(text, validate=True)
     except ValueError as error:
@@ -391,25 +307,13 @@ CUT = b"\xff"  # never occurs in UTF-8
 
 
 def cut_words(texts):
-    """Splits texts at `CUT`, without empty words.
-
-    Args:
-        texts: string tensor of shape `(num_texts,)`.
-
-    Returns:
-        Ragged string tensor of shape `(num_texts, None)`.
-    """
+    """Splits texts at `CUT`, without empty words."""
     words = tf.strings.split(texts, CUT)
     return tf.ragged.boolean_mask(words, words != "")
 
 
 class WordIds:
-    """Computes ids of words, only once per different word in a batch.
-
-    Args:
-        word_ids: callable from a string tensor of shape `(num_words,)` to
-            ragged ids. It is traced, because its loops take many steps.
-    """
+    """Computes ids of words, only once per different word in a batch."""
 
     def __init__(self, word_ids):
         with tf.init_scope():
@@ -419,11 +323,7 @@ class WordIds:
             ).get_concrete_function()
 
     def __call__(self, words):
-        """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`.
-
-        Args:
-            words: ragged string tensor of shape `(num_texts, None)`.
-        """
+        """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`."""
         unique, numbers = tf.unique(words.values)
         ids = tf.gather(self._traced(unique), numbers)
         return tf.cast(

@@ -51,14 +51,7 @@ def tokenizers_of_sides(tokenizer) -> tuple:
 
 
 def preprocessor_tokenizer(preprocessor):
-    """Returns a preprocessor's tokenizer, or both.
-
-    Args:
-        preprocessor: a keras-hub preprocessor, or `None`.
-
-    Returns:
-        A keras-hub tokenizer, a `TokenizerPair`, or `None`.
-    """
+    """Returns a preprocessor's tokenizer, or both."""
     tokenizer = getattr(preprocessor, "tokenizer", None)
     decoder = getattr(preprocessor, "decoder_tokenizer", None)
     if decoder is None:
@@ -102,13 +95,7 @@ def check_same_ids(teacher, student):
 
 
 def require_shared_ids(teacher, student):
-    """Does the same as `check_same_ids` for models that have tokenizers.
-
-    Args:
-        teacher: `keras.Model`. A keras-hub task model may have a tokenizer in
-            its preprocessor.
-        student: `keras.Model`, of the same kind.
-    """
+    """Does the same as `check_same_ids` for models that have tokenizers."""
     tokenizers = [
         preprocessor_tokenizer(getattr(model, "preprocessor", None))
         for model in (teacher, student)

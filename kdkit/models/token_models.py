@@ -13,12 +13,8 @@ import tokenizers
 from sentencepiece import sentencepiece_model_pb2 as sentencepiece_model
 
 from kdkit.backends import tf
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.models.text_rules import CUT
-from kdkit.models.text_rules import WHITE_SPACE
-from kdkit.models.text_rules import WordIds
-from kdkit.models.text_rules import cut_words
+from kdkit.errors import UsageError, shortened
+from kdkit.models.text_rules import CUT, WHITE_SPACE, WordIds, cut_words
 
 # Letters and digits for `tokenizers`, but not for RE2's version of Unicode.
 NEW_LETTERS = (
@@ -58,33 +54,14 @@ def byte_characters() -> list[str]:
 
 
 def split_words(texts):
-    """Splits texts into words as GPT-2's pattern does.
-
-    Args:
-        texts: string tensor of shape `(num_texts,)`, UTF-8.
-
-    Returns:
-        Ragged string tensor of shape `(num_texts, None)`. The words of a text,
-        joined, are the text.
-    """
+    """Splits texts into words as GPT-2's pattern does."""
     texts = tf.strings.regex_replace(texts, BEFORE_WORD, CUT + rb"\1\2")
     texts = tf.strings.regex_replace(texts, WORD, CUT + rb"\0")
     return cut_words(texts)
 
 
 class ByteLevelPairs:
-    """Converts texts to ids by a byte-level vocabulary and its merges.
-
-    Args:
-        vocabulary: dict from token to id.
-        merges: iterable of strings, two tokens with a blank between them. Both
-            tokens and their concatenation must be in the vocabulary.
-        add_prefix_space: bool. Whether a text that does not begin with a blank
-            gets one in front. Defaults to `False`.
-
-    Raises:
-        UsageError: (a `ValueError`) if a merge does not fit the vocabulary.
-    """
+    """Converts texts to ids by a byte-level vocabulary and its merges."""
 
     def __init__(self, vocabulary, merges, add_prefix_space=False):
         self.add_prefix_space = add_prefix_space
@@ -114,11 +91,7 @@ class ByteLevelPairs:
         self._ids_of_words = WordIds(self._word_ids)
 
     def __call__(self, texts):
-        """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`.
-
-        Args:
-            texts: string tensor of shape `(num_texts,)`, UTF-8.
-        """
+        """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`."""
         if self.add_prefix_space:
             texts = tf.strings.regex_replace(texts, r"\A([^ ])", r" \1")
         return self._ids_of_words(split_words(texts))
@@ -190,16 +163,7 @@ Piece = sentencepiece_model.ModelProto.SentencePiece
 
 
 def split_blanks(texts, add_prefix_space=True):
-    """Splits texts at white space and before each `UNDERLINE`.
-
-    Args:
-        texts: string tensor of shape `(num_texts,)`, UTF-8.
-        add_prefix_space: bool. Whether each word gets `UNDERLINE` in front, if
-            it does not have it. Defaults to `True`.
-
-    Returns:
-        Ragged string tensor of shape `(num_texts, None)`.
-    """
+    """Splits texts at white space and before each `UNDERLINE`."""
     if add_prefix_space:
         texts = tf.strings.regex_replace(texts, BLANKS, " ")
         texts = tf.strings.regex_replace(
@@ -215,13 +179,7 @@ def split_blanks(texts, add_prefix_space=True):
 
 
 class Unigrams:
-    """Converts texts to ids by a SentencePiece Unigram model.
-
-    Args:
-        proto: bytes. The model, from which the pieces' scores are read.
-        vocabulary: list of strings. The model's pieces, and others, by id.
-        wholes: list of strings. Pieces that are never parts of words.
-    """
+    """Converts texts to ids by a SentencePiece Unigram model."""
 
     def __init__(self, proto: bytes, vocabulary, wholes=()):
         model = sentencepiece_model.ModelProto.FromString(proto)
@@ -249,11 +207,7 @@ class Unigrams:
         self._ids_of_words = WordIds(self._word_ids)
 
     def __call__(self, texts):
-        """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`.
-
-        Args:
-            texts: string tensor of shape `(num_texts,)`, normalized.
-        """
+        """Returns ids as a ragged int32 tensor of shape `(num_texts, None)`."""
         words = split_blanks(texts, self._add_prefix_space)
         return self._ids_of_words(words)
 
@@ -281,12 +235,7 @@ class Unigrams:
         )
 
     def _pieces_that_end(self, points, places):
-        """Returns scores and ids of the pieces that end at each character.
-
-        Returns:
-            Tensors of shape `(num_characters, longest)`, the longest pieces
-            first. The score is minus infinity if there is no such piece.
-        """
+        """Returns scores and ids of the pieces that end at each character."""
         size = tf.size(points)
         powers, inverses = (
             tf.math.cumprod(

@@ -7,20 +7,13 @@ without kdkit and TensorFlow compute the same ids.
 
 import tokenizers
 from sentencepiece import sentencepiece_model_pb2 as sentencepiece_model
-from tokenizers import models
-from tokenizers import normalizers
-from tokenizers import pre_tokenizers
-from tokenizers import processors
+from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from kdkit.errors import UsageError
 from kdkit.models.character_maps import build_normalizer
 from kdkit.models.families import family_of
-from kdkit.models.ruled_tokenizers import BytePair
-from kdkit.models.ruled_tokenizers import SentencePiece
-from kdkit.models.ruled_tokenizers import WordPiece
-from kdkit.models.text_rules import TextRules
-from kdkit.models.text_rules import bert_rules
-from kdkit.models.text_rules import tokenizer_rules
+from kdkit.models.ruled_tokenizers import BytePair, SentencePiece, WordPiece
+from kdkit.models.text_rules import TextRules, bert_rules, tokenizer_rules
 from kdkit.models.token_ids import vocabulary_by_id
 from kdkit.models.token_models import UNKNOWN_PENALTY
 
@@ -28,26 +21,7 @@ from kdkit.models.token_models import UNKNOWN_PENALTY
 def to_tokenizer_json(
     tokenizer, sequence_length: int | None = None
 ) -> tokenizers.Tokenizer:
-    """Converts a tokenizer to a tokenizer of Hugging Face's `tokenizers`.
-
-    The result encodes a text or a pair in the format of `kdkit.data.encode`.
-    Its method `save` writes a `tokenizer.json`. There is one difference: if
-    both texts of a pair are too long and the number of tokens for them is odd,
-    `kdkit.data.encode` gives the last one to the first text, and `tokenizers`
-    to the longer text.
-
-    Args:
-        tokenizer: a keras-hub tokenizer of word pieces, byte pairs or unigrams,
-            with `start_token_id`, `end_token_id` and `pad_token_id`.
-        sequence_length: int or `None`. The length to truncate and pad to.
-            Defaults to `None`, neither.
-
-    Returns:
-        `tokenizers.Tokenizer`.
-
-    Raises:
-        UsageError: (a `ValueError`) for a tokenizer of another kind.
-    """
+    """Converts a tokenizer to a tokenizer of Hugging Face's `tokenizers`."""
     rules = _rules(tokenizer)
     if isinstance(tokenizer, WordPiece):
         result = _word_pieces(tokenizer, rules)

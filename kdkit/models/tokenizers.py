@@ -6,30 +6,18 @@ import pathlib
 import keras
 import keras_hub
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, shortened
 from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import FAMILIES
-from kdkit.models.families import family_of
+from kdkit.models.families import ALL_FAMILIES, FAMILIES, family_of
 from kdkit.models.hugging_face_config import checkpoint_family
 from kdkit.models.hugging_face_tokenizers import read_tokenizer
 from kdkit.models.recovery import write_digests
-from kdkit.models.ruled_tokenizers import WordPiece
-from kdkit.models.ruled_tokenizers import plain_tokenizer
-from kdkit.models.ruled_tokenizers import with_rules
-from kdkit.models.text_rules import bert_rules
-from kdkit.models.text_rules import read_rules
-from kdkit.models.text_rules import tokenizer_rules
-from kdkit.models.token_ids import SIDES
-from kdkit.models.token_ids import TokenizerPair
-from kdkit.models.token_ids import tokenizers_of_sides
-from kdkit.models.trust import loading
-from kdkit.models.trust import require_safe_directory
-from kdkit.models.variants import EXTRAS_FILE
-from kdkit.models.variants import load_extras
-from kdkit.models.variants import save_extras
+from kdkit.models.ruled_tokenizers import WordPiece, plain_tokenizer, with_rules
+from kdkit.models.text_rules import bert_rules, read_rules, tokenizer_rules
+from kdkit.models.token_ids import SIDES, TokenizerPair, tokenizers_of_sides
+from kdkit.models.trust import loading, require_safe_directory
+from kdkit.models.variants import EXTRAS_FILE, load_extras, save_extras
 from kdkit.models.vocabularies import MassTokenizer
 from kdkit.models.whole_tokenizer import WholeTokenizer
 
@@ -37,18 +25,7 @@ TEXT_RULES = "text_rules"  # the entry of `kdkit.json`
 
 
 def load_preset_tokenizer(source):
-    """Loads the tokenizer of a preset or a checkpoint, or both of a pair.
-
-    Args:
-        source: path of a keras-hub preset directory or of a Hugging Face
-            checkpoint directory, or the name of a keras-hub preset.
-
-    Returns:
-        A keras-hub tokenizer or a `kdkit.models.TokenizerPair`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the tokenizer is not supported.
-    """
+    """Loads the tokenizer of a preset or a checkpoint, or both of a pair."""
     directory = pathlib.Path(source)
     if not directory.is_dir():
         return _with_own_rules(_load(str(source)))
@@ -63,26 +40,13 @@ def load_preset_tokenizer(source):
 
 
 def hugging_face_family(directory):
-    """Returns the family of a Hugging Face checkpoint, `None` for presets.
-
-    Args:
-        directory: `pathlib.Path` with a `config.json`.
-    """
+    """Returns the family of a Hugging Face checkpoint, `None` for presets."""
     config = read_json(directory / "config.json", "the config of a model")
     return checkpoint_family(config)
 
 
 def with_saved_rules(tokenizer, directory):
-    """Returns a tokenizer with the text rules in a directory's `kdkit.json`.
-
-    Args:
-        tokenizer: a keras-hub tokenizer loaded from there, a
-            `kdkit.models.TokenizerPair`, or `None`.
-        directory: path.
-
-    Raises:
-        UsageError: (a `ValueError`) if the rules are invalid.
-    """
+    """Returns a tokenizer with the text rules in a directory's `kdkit.json`."""
     entry = load_extras(directory).get(TEXT_RULES)
     if entry is None or tokenizer is None:
         return tokenizer
@@ -91,12 +55,7 @@ def with_saved_rules(tokenizer, directory):
 
 
 def save_rules(tokenizer, directory) -> None:
-    """Writes a tokenizer's text rules into a directory's `kdkit.json`.
-
-    Args:
-        tokenizer: a tokenizer with or without rules.
-        directory: path where the plain tokenizer is saved.
-    """
+    """Writes a tokenizer's text rules into a directory's `kdkit.json`."""
     rules = tokenizer_rules(tokenizer)
     save_extras(directory, **{TEXT_RULES: rules and rules.to_json()})
 
@@ -173,10 +132,7 @@ def convert_tokenizer(family, tokenizer):
 
 
 def _reads_sentence_pieces(family, tokenizer):
-    """Whether a family without sentence pieces of its own reads these.
-
-    Multilingual BERT models exist with XLM-RoBERTa's tokenizer.
-    """
+    """Whether a family without sentence pieces of its own reads these."""
     if not family.reads_sentence_pieces:
         return False
     if isinstance(tokenizer, MassTokenizer):
@@ -235,14 +191,7 @@ def load_saved_tokenizer(directory):
 
 
 def read_whole_tokenizer(path) -> WholeTokenizer:
-    """Returns the tokenizer of a `tokenizer.json`.
-
-    Args:
-        path: `pathlib.Path` of the file.
-
-    Raises:
-        UsageError: (a `ValueError`) if the file is damaged.
-    """
+    """Returns the tokenizer of a `tokenizer.json`."""
     with loading(path):
         return WholeTokenizer(path.read_text(encoding="utf-8"))
 
@@ -283,24 +232,7 @@ def require_sentence_pieces(tokenizer) -> None:
 
 
 def checked_tokenizer(tokenizer, source):
-    """Returns a loaded tokenizer if kdkit can encode texts with it.
-
-    Configs may contain settings that keras-hub allows and kdkit does not
-    support: a length to pad to (kdkit pads by batch), or strings instead of
-    ids.
-
-    Args:
-        tokenizer: the loaded object, a `kdkit.models.TokenizerPair`, or `None`
-            for a model without tokenizer.
-        source: path or string, for the message.
-
-    Returns:
-        The tokenizer itself.
-
-    Raises:
-        UsageError: (a `ValueError`) if its family is unknown, or if it does
-            not return lists of ids.
-    """
+    """Returns a loaded tokenizer if kdkit can encode texts with it."""
     if tokenizer is None:
         return None
     for one in tokenizers_of_sides(tokenizer):

@@ -20,18 +20,14 @@ import zlib
 
 import keras
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import RunError, UsageError, shortened
 from kdkit.io.hdf5 import hdf5_problem
-from kdkit.io.reading import MAX_JSON_BYTES
-from kdkit.io.reading import check_links
-from kdkit.io.reading import parse_json
-from kdkit.io.reading import read_json
-from kdkit.models.hugging_face_config import is_convertible
-from kdkit.models.hugging_face_config import read_checkpoint_config
-from kdkit.models.recovery import require_intact_files
-from kdkit.models.recovery import way_to_restore
+from kdkit.io.reading import MAX_JSON_BYTES, check_links, parse_json, read_json
+from kdkit.models.hugging_face_config import (
+    is_convertible,
+    read_checkpoint_config,
+)
+from kdkit.models.recovery import require_intact_files, way_to_restore
 
 # The configs that keras-hub reads from a directory.
 CONFIGS = (
@@ -75,21 +71,7 @@ OPTIMIZER = "Skipping variable loading for optimizer"  # Keras' warning
 
 
 def require_safe_directory(path: pathlib.Path, is_built: bool = True) -> None:
-    """Checks the files of a preset or of a Hugging Face checkpoint.
-
-    Args:
-        path: `pathlib.Path` of a directory.
-        is_built: bool. Whether the model will be built. `False` if only its
-            tokenizer is loaded, which may be stored without weights. Defaults
-            to `True`.
-
-    Raises:
-        UsageError: (a `ValueError`) if one of its files is outside of the
-            directory; if a config is damaged, names a class from another
-            package or a layer that contains code, or describes a model larger
-            than its weights; if a file differs from its checksum; or if HDF5
-            weights cannot be opened.
-    """
+    """Checks the files of a preset or of a Hugging Face checkpoint."""
     _require_links_inside(path)
     num_bytes = sum(
         file.stat().st_size
@@ -135,16 +117,7 @@ def _described(config, path):
 
 
 def require_safe_archive(path: pathlib.Path) -> None:
-    """Checks a `.keras` file as `require_safe_directory` checks a directory.
-
-    Args:
-        path: `pathlib.Path`.
-
-    Raises:
-        UsageError: (a `ValueError`) as in `require_safe_directory`; and if
-            the file is not an archive, or one of its members would become too
-            large.
-    """
+    """Checks a `.keras` file as `require_safe_directory` checks a directory."""
     try:
         with zipfile.ZipFile(path) as archive:
             members = {info.filename: info for info in archive.infolist()}
@@ -172,16 +145,7 @@ def require_safe_archive(path: pathlib.Path) -> None:
 
 
 def require_safe_config(config: dict, where, num_bytes: int) -> None:
-    """Checks the classes and sizes in a config.
-
-    Args:
-        config: dict from JSON.
-        where: path or string, for the error.
-        num_bytes: int. The size of the weights that belong to it.
-
-    Raises:
-        UsageError: (a `ValueError`) as in `require_safe_directory`.
-    """
+    """Checks the classes and sizes in a config."""
     problems = []
     level = [config]
     while level:
@@ -232,17 +196,7 @@ def _refuse(where, problems):
 
 @contextlib.contextmanager
 def loading(source):
-    """Converts errors from Keras and keras-hub to one line.
-
-    A model that was compiled contains its optimizer, whose state Keras does not
-    read. Its warning about that is hidden, because kdkit needs no such state.
-
-    Args:
-        source: string or path, for the message.
-
-    Raises:
-        UsageError: (a `ValueError`) instead of their errors.
-    """
+    """Converts errors from Keras and keras-hub to one line."""
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", OPTIMIZER)
@@ -384,19 +338,7 @@ def _size_errors(entry, num_bytes):
 
 
 def count_weights(build) -> int | None:
-    """Counts a model's weights without allocating their values.
-
-    In a `keras.StatelessScope` variables only have shapes. Keras lists them per
-    thread, to give them values later. Here a separate thread creates them, and
-    its list ends with it.
-
-    Args:
-        build: callable that returns a Keras object, or lists and dicts of them.
-
-    Returns:
-        int, or `None` if the model cannot be built; loading it then raises the
-        error.
-    """
+    """Counts a model's weights without allocating their values."""
     counts = []
 
     def count():
@@ -422,11 +364,7 @@ def count_weights(build) -> int | None:
 
 
 def count_config_weights(config) -> int | None:
-    """Counts the weights for a Keras config, see `count_weights`.
-
-    Args:
-        config: dict from JSON.
-    """
+    """Counts the weights for a Keras config, see `count_weights`."""
     return count_weights(
         lambda: keras.saving.deserialize_keras_object(_not_compiled(config))
     )

@@ -26,11 +26,8 @@ from keras import ops
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
-from kdkit.models.block_settings import BlockSettings
-from kdkit.models.block_settings import activation_function
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import adapters_of
-from kdkit.models.families import family_of
+from kdkit.models.block_settings import BlockSettings, activation_function
+from kdkit.models.families import ALL_FAMILIES, adapters_of, family_of
 from kdkit.taps import private
 
 NAMES = (  # in `kdkit.json`
@@ -66,14 +63,7 @@ class _Backbone:
         }
 
     def save_to_preset(self, preset_dir, max_shard_size=10):
-        """Saves keras-hub's own class, and the settings in `kdkit.json`.
-
-        So a task's preset on this backbone loads without kdkit.
-
-        Args:
-            preset_dir: string or path of the preset directory.
-            max_shard_size: as in keras-hub.
-        """
+        """Saves keras-hub's own class, and the settings in `kdkit.json`."""
         plain = as_keras_hub(self)
         plain.save_to_preset(preset_dir, max_shard_size=max_shard_size)
         # keras-hub has already written the task's config.
@@ -114,10 +104,7 @@ class _MaskedLM:
 
 
 def _subclass(mixin, cls, **attributes):
-    """Returns a registered subclass with the name of keras-hub's class.
-
-    Keras names weights in files by the class name.
-    """
+    """Returns a registered subclass with the name of keras-hub's class."""
     attributes |= {
         "__doc__": f"{mixin.__doc__} See `keras_hub.models.{cls.__name__}`.",
         "__module__": __name__,
@@ -150,16 +137,7 @@ for _family in ALL_FAMILIES.values():
 
 
 def build_backbone(name, settings: BlockSettings, **sizes):
-    """Builds a family's backbone with settings for its blocks.
-
-    Args:
-        name: string. A family with `block_settings`.
-        settings: `BlockSettings`.
-        **sizes: arguments of the family's backbone.
-
-    Returns:
-        keras-hub's own class if the settings are its own, else a subclass.
-    """
+    """Builds a family's backbone with settings for its blocks."""
     family = ALL_FAMILIES[name]
     if settings.is_same(family.block_settings):
         return family.backbone(**sizes)
@@ -171,15 +149,7 @@ def build_backbone(name, settings: BlockSettings, **sizes):
 
 
 def build_masked_lm(backbone, settings: BlockSettings):
-    """Adds a masked-language-model head to a backbone.
-
-    Args:
-        backbone: a backbone from a family with `head_settings`.
-        settings: `BlockSettings` of the head.
-
-    Returns:
-        keras-hub's own class if the settings are its own, else a subclass.
-    """
+    """Adds a masked-language-model head to a backbone."""
     family = family_of(backbone)
     if settings.is_same(family.head_settings):
         return family.masked_lm(backbone)
@@ -191,16 +161,7 @@ def build_masked_lm(backbone, settings: BlockSettings):
 
 
 def extra_settings(model) -> dict:
-    """Returns a model's settings that keras-hub's classes lack.
-
-    Args:
-        model: a keras-hub backbone, or a task model around one.
-
-    Returns:
-        Dict with those of `activation`, `layer_norm_epsilon`,
-        `head_activation` and `head_layer_norm_epsilon` that differ from
-        keras-hub's; empty for models with its own classes.
-    """
+    """Returns a model's settings that keras-hub's classes lack."""
     found = {}
     backbone = getattr(model, "backbone", model)
     for part, prefix, attribute in (
@@ -220,14 +181,7 @@ def extra_settings(model) -> dict:
 
 
 def saved_settings(path) -> dict:
-    """Returns the settings in a preset's `kdkit.json`, if there are any.
-
-    Args:
-        path: `pathlib.Path` of a directory, which need not exist.
-
-    Raises:
-        UsageError: (a `ValueError`) if the file is damaged.
-    """
+    """Returns the settings in a preset's `kdkit.json`, if there are any."""
     extras = load_extras(path)
     return {name: extras[name] for name in NAMES if name in extras}
 
@@ -241,22 +195,12 @@ def own_class(model) -> type:
 
 
 def save_settings(model, path) -> None:
-    """Writes a model's settings into its preset's `kdkit.json`.
-
-    Args:
-        model: as in `extra_settings`.
-        path: path of the preset's directory.
-    """
+    """Writes a model's settings into its preset's `kdkit.json`."""
     save_extras(path, **dict.fromkeys(NAMES) | extra_settings(model))
 
 
 def keras_hub_backbone(backbone, **sizes):
-    """Returns a new backbone with keras-hub's own class and settings.
-
-    Args:
-        backbone: a keras-hub backbone. The new one has its sizes.
-        **sizes: sizes that differ.
-    """
+    """Returns a new backbone with keras-hub's own class and settings."""
     config = _without_settings(_backbone_config(backbone)) | sizes
     for name in ("name", "trainable"):
         config.pop(name, None)
@@ -264,25 +208,12 @@ def keras_hub_backbone(backbone, **sizes):
 
 
 def as_keras_hub(model):
-    """Returns a copy with keras-hub's own class and settings.
-
-    Args:
-        model: a keras-hub backbone, or a task model around one.
-    """
+    """Returns a copy with keras-hub's own class and settings."""
     return _copy(model, {})
 
 
 def with_settings(model, settings: dict):
-    """Returns the model, or a copy with the given settings.
-
-    Args:
-        model: a backbone with keras-hub's own class, or a task model on one.
-        settings: dict, the result of `extra_settings`.
-
-    Raises:
-        UsageError: (a `ValueError`) if a setting is invalid or the model does
-            not have it.
-    """
+    """Returns the model, or a copy with the given settings."""
     return _copy(model, settings) if settings else model
 
 
@@ -384,17 +315,7 @@ NUM_PREDICTIONS = 4
 
 
 def settings_note(model) -> str:
-    """Returns a note on the differences when the preset loads without kdkit.
-
-    The difference is measured: both forms of the model run on a generated
-    batch.
-
-    Args:
-        model: a keras-hub backbone, or a task model around one.
-
-    Returns:
-        String of one paragraph; empty if nothing differs.
-    """
+    """Returns a note on the differences when the preset loads without kdkit."""
     settings = extra_settings(model)
     if not settings:
         return ""
@@ -456,14 +377,7 @@ TASK_CONFIGS = ("preprocessor.json", "task.json")
 
 
 def save_extras(directory, **entries) -> None:
-    """Writes entries into a preset's `kdkit.json`.
-
-    Entries with other names stay in the file.
-
-    Args:
-        directory: path of the preset.
-        entries: JSON values by name. An entry that is `None` is removed.
-    """
+    """Writes entries into a preset's `kdkit.json`."""
     file = pathlib.Path(directory) / EXTRAS_FILE
     merged = {**load_extras(directory), **entries}
     merged = {key: entry for key, entry in merged.items() if entry is not None}
@@ -474,14 +388,7 @@ def save_extras(directory, **entries) -> None:
 
 
 def load_extras(directory) -> dict:
-    """Returns the entries in a directory's `kdkit.json`, if there is one.
-
-    Args:
-        directory: path of a preset or of a saved tokenizer.
-
-    Raises:
-        UsageError: (a `ValueError`) if the file is not a JSON object.
-    """
+    """Returns the entries in a directory's `kdkit.json`, if there is one."""
     file = pathlib.Path(directory) / EXTRAS_FILE
     if not file.is_file():
         return {}
@@ -489,14 +396,7 @@ def load_extras(directory) -> dict:
 
 
 def replace_entries(directory, argument: str, entry: dict) -> None:
-    """Replaces serialized objects in a preset's configs.
-
-    Args:
-        directory: path of the preset directory.
-        argument: string. Objects whose configs have this argument are
-            replaced.
-        entry: dict. The new object, as serialized by Keras.
-    """
+    """Replaces serialized objects in a preset's configs."""
     for name in TASK_CONFIGS:
         file = pathlib.Path(directory) / name
         if file.is_file():

@@ -5,25 +5,19 @@ import io
 import json
 import pathlib
 import re
-from collections.abc import Iterable
-from collections.abc import Iterator
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import keras
 import keras_hub
 import sentencepiece
 import tokenizers
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.io.reading import numbered_lines
-from kdkit.io.reading import read_json
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import DECODERS
+from kdkit.errors import UsageError, shortened
+from kdkit.io.reading import numbered_lines, read_json
+from kdkit.models.families import ALL_FAMILIES, DECODERS
 from kdkit.models.mass import MassBackbone
 from kdkit.models.ruled_tokenizers import with_rules
-from kdkit.models.text_rules import TextRules
-from kdkit.models.text_rules import bert_rules
+from kdkit.models.text_rules import TextRules, bert_rules
 from kdkit.models.trust import loading
 
 END_OF_TEXT = "<|endoftext|>"
@@ -67,18 +61,7 @@ def byte_pair_files(file) -> tuple[pathlib.Path, pathlib.Path]:
 
 
 def read_byte_pairs(file):
-    """Reads a byte-pair tokenizer from GPT-2's files.
-
-    Args:
-        file: string or path, as for `byte_pair_files`.
-
-    Returns:
-        `keras_hub.tokenizers.GPT2Tokenizer`.
-
-    Raises:
-        UsageError: (a `ValueError`) if one of the files is missing, or if the
-            vocabulary has no `<|endoftext|>`.
-    """
+    """Reads a byte-pair tokenizer from GPT-2's files."""
     file, merges = byte_pair_files(file)
     vocabulary = read_vocabulary(file)
     if END_OF_TEXT not in vocabulary:
@@ -93,26 +76,12 @@ def read_byte_pairs(file):
 
 
 def read_vocabulary(file: pathlib.Path) -> dict[str, int]:
-    """Reads a JSON object from token to id.
-
-    Args:
-        file: `pathlib.Path`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the file contains something else.
-    """
+    """Reads a JSON object from token to id."""
     return read_json(file, "a vocabulary", _ids_error)
 
 
 def read_merges(file: pathlib.Path) -> list[str]:
-    """Reads merges, two tokens per line with a blank between them.
-
-    Args:
-        file: `pathlib.Path`.
-
-    Raises:
-        UsageError: (a `ValueError`) with the number of an invalid line.
-    """
+    """Reads merges, two tokens per line with a blank between them."""
     lines = []
     for number, line in numbered_lines(file, "merges, one a line"):
         if line.startswith("#version") or not line.strip():
@@ -208,17 +177,7 @@ SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 
 def read_word_pieces(path: pathlib.Path):
-    """Returns a tokenizer from a file of word pieces.
-
-    Args:
-        path: `pathlib.Path`. A UTF-8 file with one word piece per line. Texts
-            are lower-cased and accents removed if no piece has a capital
-            letter.
-
-    Raises:
-        UsageError: (a `ValueError`) if a special piece is missing, or if a
-            piece occurs twice.
-    """
+    """Returns a tokenizer from a file of word pieces."""
     pieces = [
         line
         for _, line in numbered_lines(path, "a vocabulary, one piece a line")

@@ -7,14 +7,7 @@ from kdkit.backends import tf
 
 
 class WholeTokenizer:
-    """A tokenizer that returns the ids of a `tokenizer.json`, by `tokenizers`.
-
-    `StaticEmbedding` of sentence-transformers has no other settings, and puts
-    no tokens around a text.
-
-    Args:
-        content: string. The content of the file.
-    """
+    """A tokenizer with the ids of a `tokenizer.json`, by `tokenizers`."""
 
     start_token_id = end_token_id = None
     pad_token_id = 0  # masked, so it may be any token

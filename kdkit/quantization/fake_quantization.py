@@ -4,8 +4,7 @@ import contextlib
 import json
 import math
 import pathlib
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import keras
 from keras import ops
@@ -14,18 +13,24 @@ from kdkit.backends import need_tensorflow
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
-from kdkit.quantization.places import dense_layers
-from kdkit.quantization.places import embeddings
-from kdkit.quantization.places import require_quantizable
-from kdkit.quantization.rounding import fake_quantize_activations
-from kdkit.quantization.rounding import fake_quantize_bias
-from kdkit.quantization.rounding import fake_quantize_embeddings
-from kdkit.quantization.rounding import fake_quantize_rows
-from kdkit.quantization.rounding import fake_quantize_weights
-from kdkit.quantization.schemes import MIN_ROWS
-from kdkit.quantization.schemes import PRECISIONS
-from kdkit.quantization.schemes import SCHEMES
-from kdkit.quantization.schemes import require_precision
+from kdkit.quantization.places import (
+    dense_layers,
+    embeddings,
+    require_quantizable,
+)
+from kdkit.quantization.rounding import (
+    fake_quantize_activations,
+    fake_quantize_bias,
+    fake_quantize_embeddings,
+    fake_quantize_rows,
+    fake_quantize_weights,
+)
+from kdkit.quantization.schemes import (
+    MIN_ROWS,
+    PRECISIONS,
+    SCHEMES,
+    require_precision,
+)
 from kdkit.taps import select_inputs
 
 # Where a model holds the `FakeQuantization` with which it rounds.

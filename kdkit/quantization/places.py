@@ -7,9 +7,7 @@ import keras
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.models.families import EncoderBlock
-from kdkit.models.families import adapters_of
-from kdkit.models.families import find_backbone
+from kdkit.models.families import EncoderBlock, adapters_of, find_backbone
 from kdkit.taps.layers import layer_paths
 
 # A file's dense product includes the bias and these, before it is quantised.
@@ -18,12 +16,7 @@ FUSED_ACTIVATIONS = (keras.activations.relu, keras.activations.relu6)
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DenseLayer:
-    """A dense layer of a transformer, computed part by part.
-
-    Args:
-        layer: `keras.layers.Dense` or `keras.layers.EinsumDense` whose kernel
-            begins with the axes of its inputs.
-    """
+    """A dense layer of a transformer, computed part by part."""
 
     layer: object
 
@@ -44,22 +37,11 @@ class DenseLayer:
 
     @property
     def adds_bias_first(self) -> bool:
-        """Whether a file quantises the product after the bias is added.
-
-        The converter leaves an addition behind products with several output
-        axes, those of queries, keys and values. Others include the bias.
-        """
+        """Whether a file quantises the product after the bias is added."""
         return len(self.layer.kernel.shape) - self.num_input_axes == 1
 
     def run(self, inputs, matrix, quantize_product, bias=None):
-        """Returns the layer's outputs.
-
-        Args:
-            inputs: tensor of the layer's input shape.
-            matrix: tensor in place of `kernel_matrix()`.
-            quantize_product: callable from the product to what replaces it.
-            bias: tensor in place of the layer's bias. Defaults to `None`.
-        """
+        """Returns the layer's outputs."""
         layer = self.layer
         bias = layer.bias if bias is None else bias
         kernel = keras.ops.reshape(matrix, layer.kernel.shape)
@@ -82,16 +64,7 @@ class DenseLayer:
 
 
 def dense_layers(model) -> dict[str, DenseLayer]:
-    """Returns the dense layers of a model by name.
-
-    Args:
-        model: `keras.Model` that `require_quantizable` accepts.
-
-    Returns:
-        Dict of `DenseLayer`. Names are paths inside of the backbone, or inside
-        of the model for its head: `"transformer_layer_0/self_attention_layer/
-        query"`, `"logits"`.
-    """
+    """Returns the dense layers of a model by name."""
     return {
         name: DenseLayer(layer)
         for name, layer in _layers(model)
@@ -100,14 +73,7 @@ def dense_layers(model) -> dict[str, DenseLayer]:
 
 
 def embeddings(model) -> dict:
-    """Returns the embeddings of a model by name, each with its table.
-
-    Args:
-        model: `keras.Model`.
-
-    Returns:
-        Dict of tuples of a layer and its variable of shape `(num_rows, width)`.
-    """
+    """Returns the embeddings of a model by name, each with its table."""
     found = {}
     for name, layer in _layers(model):
         if isinstance(layer, keras.layers.Embedding):

@@ -2,25 +2,12 @@
 
 import dataclasses
 
-from kdkit.errors import UsageError
-from kdkit.errors import suggestion
+from kdkit.errors import UsageError, suggestion
 
 
 @dataclasses.dataclass(frozen=True)
 class Scheme:
-    """What a precision of exported files quantises.
-
-    Each precision quantises the inputs and kernels of dense layers, and stores
-    embeddings in 8 bits.
-
-    Args:
-        weight_bits: int. The bits of kernels.
-        block_size: int or `None`. The number of inputs with the same scale, as
-            in `kdkit.quantization.fake_quantize_weights`.
-        is_static: bool. Whether inputs and products of dense layers have fixed
-            ranges. Otherwise inputs are quantised row by row at run time, and
-            products are not.
-    """
+    """What a precision of exported files quantises."""
 
     weight_bits: int
     block_size: int | None

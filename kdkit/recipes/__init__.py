@@ -8,11 +8,8 @@ import importlib
 
 from kdkit.errors import UsageError
 from kdkit.late_names import late_names
-from kdkit.recipes.recipe import CopiedBlocks
-from kdkit.recipes.recipe import Recipe
-from kdkit.recipes.recipe import TokenVectors
-from kdkit.recipes.stages import OptimizerSettings
-from kdkit.recipes.stages import Stage
+from kdkit.recipes.recipe import CopiedBlocks, Recipe, TokenVectors
+from kdkit.recipes.stages import OptimizerSettings, Stage
 
 
 def _recipe_in(module):

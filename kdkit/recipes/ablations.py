@@ -8,30 +8,18 @@ kdkit sweep pkd --paper --task mrpc --data-dir GLUE --teacher TEACHER \
 """
 
 import dataclasses
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from kdkit.errors import UsageError
 from kdkit.recipes import tinybert
-from kdkit.recipes.stages import Stage
-from kdkit.recipes.stages import same_number_of_updates
-from kdkit.recipes.stages import without_teacher
+from kdkit.recipes.stages import Stage, same_number_of_updates, without_teacher
 
 Stages = tuple[Stage, ...]
 
 
 @dataclasses.dataclass(frozen=True)
 class AblationArm:
-    """One row in an ablation table.
-
-    Args:
-        name: string. The directory of the arm's runs.
-        change: callable from the recipe's stages to the arm's stages.
-        paper: dict from a task, or a family of models on text, to the paper's
-            score on dev or test.
-        without: tuple of strings. The prerequisites that the arm omits:
-            `"general"`, `"augment"`.
-    """
+    """One row in an ablation table."""
 
     name: str
     change: Callable[[Stages], Stages]
@@ -41,12 +29,7 @@ class AblationArm:
 
 @dataclasses.dataclass(frozen=True)
 class Ablation:
-    """An ablation table.
-
-    Args:
-        source: string. Paper and table, and the split of its scores.
-        arms: tuple of `AblationArm`, the recipe itself first.
-    """
+    """An ablation table."""
 
     source: str
     arms: tuple[AblationArm, ...]
@@ -92,10 +75,7 @@ def _without(*losses):
 
 
 def _embeddings_alone(*losses):
-    """Removes these losses, but retains the one on the embedding outputs.
-
-    In the recipe that loss is the first pair of the hidden-state loss.
-    """
+    """Removes these losses, but retains the one on the embedding outputs."""
 
     def change(objectives):
         kept = []
@@ -295,18 +275,7 @@ ABLATIONS = {
 def get_ablation(
     recipe: str, over: str, names: Sequence[str] | None = None
 ) -> Ablation:
-    """Returns one ablation table of a recipe.
-
-    Args:
-        recipe: string. The recipe's name.
-        over: string. The table's name: what its arms differ in.
-        names: sequence of strings. The arms to return, in the table's order.
-            Defaults to all.
-            Defaults to all.
-
-    Raises:
-        UsageError: if there is no such table, or no such arm in the table.
-    """
+    """Returns one ablation table of a recipe."""
     found = ABLATIONS.get(recipe, {})
     if over not in found:
         raise UsageError(
@@ -333,14 +302,7 @@ def get_ablation(
 
 @dataclasses.dataclass(frozen=True)
 class SearchStep:
-    """A grid over some of a recipe's settings.
-
-    Args:
-        recipe: string. The recipe to run.
-        over: dict from the name of a setting to the values to try.
-        fixes: tuple of strings. The settings that later steps take over from
-            the best run.
-    """
+    """A grid over some of a recipe's settings."""
 
     recipe: str
     over: dict[str, tuple]
@@ -382,11 +344,7 @@ SEARCHES = {
 
 
 def get_search(recipe: str) -> tuple[SearchStep, ...]:
-    """Returns the steps of the search in a recipe's paper.
-
-    Raises:
-        UsageError: if the paper has no search.
-    """
+    """Returns the steps of the search in a recipe's paper."""
     if recipe not in SEARCHES:
         raise UsageError(
             f"--paper: recipe {recipe!r} has no search. Expected one of "

@@ -15,8 +15,7 @@ reviews and 2 epochs; the teacher has 88.3 (docs/measured/results.md).
 Smoke run: `kdkit distill bert_small --smoke --run-dir RUN`, under a minute.
 """
 
-from kdkit.recipes import fine_tuning
-from kdkit.recipes import pretraining
+from kdkit.recipes import fine_tuning, pretraining
 from kdkit.recipes.recipe import Recipe
 
 RECIPE = Recipe(

@@ -22,12 +22,9 @@ Departures from the paper and from its code: docs/fidelity.md.
 """
 
 from kdkit.distillation.objective import Objective
-from kdkit.losses import HiddenStateCosine
-from kdkit.losses import LogitKLDivergence
-from kdkit.recipes.recipe import CopiedBlocks
-from kdkit.recipes.recipe import Recipe
-from kdkit.recipes.stages import OptimizerSettings
-from kdkit.recipes.stages import Stage
+from kdkit.losses import HiddenStateCosine, LogitKLDivergence
+from kdkit.recipes.recipe import CopiedBlocks, Recipe
+from kdkit.recipes.stages import OptimizerSettings, Stage
 
 TEMPERATURE = 2.0
 # The paper does not print these weights, nor how pretraining updates and masks.

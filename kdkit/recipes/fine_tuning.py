@@ -21,8 +21,7 @@ teacher has 88.3 (docs/measured/results.md).
 Smoke run: `kdkit distill fine_tuning --smoke --run-dir RUN`, under a minute.
 """
 
-from kdkit.recipes.recipe import CopiedBlocks
-from kdkit.recipes.recipe import Recipe
+from kdkit.recipes.recipe import CopiedBlocks, Recipe
 from kdkit.recipes.stages import Stage
 
 # The stages for a teacher.

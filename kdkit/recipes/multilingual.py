@@ -27,10 +27,8 @@ Departures from the paper: docs/fidelity.md.
 """
 
 from kdkit.distillation.objective import Objective
-from kdkit.losses import HiddenStateCosine
-from kdkit.losses import HiddenStateMSE
-from kdkit.recipes.recipe import CopiedBlocks
-from kdkit.recipes.recipe import Recipe
+from kdkit.losses import HiddenStateCosine, HiddenStateMSE
+from kdkit.recipes.recipe import CopiedBlocks, Recipe
 from kdkit.recipes.stages import Stage
 from kdkit.taps.names import SENTENCE_EMBEDDING
 

@@ -24,14 +24,7 @@ SOFT_LABELS = Objective(SoftCrossEntropy())
 def quantization_stage(
     precision: str, task, stages: tuple[Stage, ...]
 ) -> Stage:
-    """Returns the stage that trains a student with its file's rounding.
-
-    Args:
-        precision: string, as in `kdkit.quantization.FakeQuantization`.
-        task: `kdkit.tasks.Task`.
-        stages: tuple of `Stage`, the recipe's. Without objectives in them the
-            student learns from labels.
-    """
+    """Returns the stage that trains a student with its file's rounding."""
     objectives = ()
     if any(stage.objectives for stage in stages):
         states = {

@@ -5,11 +5,8 @@ import math
 from typing import TYPE_CHECKING
 
 from kdkit.errors import UsageError
-from kdkit.losses import LogitKLDivergence
-from kdkit.losses import SoftCrossEntropy
-from kdkit.losses import get_loss
-from kdkit.recipes.stages import EMBEDDING_DATA
-from kdkit.recipes.stages import Stage
+from kdkit.losses import LogitKLDivergence, SoftCrossEntropy, get_loss
+from kdkit.recipes.stages import EMBEDDING_DATA, Stage
 from kdkit.settings import too_small
 
 if TYPE_CHECKING:  # tasks import packages that stages do not need

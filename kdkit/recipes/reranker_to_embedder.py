@@ -26,12 +26,9 @@ Departures from the paper: docs/fidelity.md.
 import dataclasses
 
 from kdkit.distillation.objective import Objective
-from kdkit.losses import LogitKLDivergence
-from kdkit.losses import MarginMSE
-from kdkit.recipes.recipe import CopiedBlocks
-from kdkit.recipes.recipe import Recipe
-from kdkit.recipes.stages import Stage
-from kdkit.recipes.stages import without_teacher
+from kdkit.losses import LogitKLDivergence, MarginMSE
+from kdkit.recipes.recipe import CopiedBlocks, Recipe
+from kdkit.recipes.stages import Stage, without_teacher
 
 MARGINS = Objective(MarginMSE())
 LISTS = Objective(LogitKLDivergence())
@@ -52,14 +49,7 @@ def _stages(*objectives):
 
 
 def without_scores(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """Returns the control without a teacher, with as many updates.
-
-    Its loss is the cross-entropy of the relevant document among a query's
-    candidates.
-
-    Args:
-        stages: tuple of `Stage`.
-    """
+    """Returns the control without a teacher, with as many updates."""
     return tuple(
         dataclasses.replace(
             without_teacher(stage),

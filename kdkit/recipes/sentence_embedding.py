@@ -31,13 +31,14 @@ Departures from the paper: docs/fidelity.md.
 import dataclasses
 
 from kdkit.distillation.objective import Objective
-from kdkit.losses import HiddenStateCosine
-from kdkit.losses import HiddenStateMSE
-from kdkit.losses import Matryoshka
-from kdkit.losses import RelationKLDivergence
-from kdkit.losses import SimilarityKLDivergence
-from kdkit.recipes.recipe import CopiedBlocks
-from kdkit.recipes.recipe import Recipe
+from kdkit.losses import (
+    HiddenStateCosine,
+    HiddenStateMSE,
+    Matryoshka,
+    RelationKLDivergence,
+    SimilarityKLDivergence,
+)
+from kdkit.recipes.recipe import CopiedBlocks, Recipe
 from kdkit.recipes.stages import Stage
 
 TAP = "sentence_embedding"
@@ -80,17 +81,7 @@ def _stages(*objectives):
 def for_other_width(
     stages: tuple[Stage, ...], is_wider: bool
 ) -> tuple[Stage, ...]:
-    """Returns stages for a student whose vectors have another width.
-
-    A wider student's similarities within a batch are compared instead of its
-    vectors, since its own vectors are saved and used. A narrower one learns the
-    teacher's vectors in their principal components. Hidden states go through a
-    dense layer, which is trained with the student and not saved.
-
-    Args:
-        stages: tuple of `Stage`.
-        is_wider: bool. Whether the student's vectors are wider.
-    """
+    """Returns stages for a student whose vectors have another width."""
 
     def changed(objective):
         needs_same_width = objective.loss.needs_same_width
@@ -112,12 +103,7 @@ def for_other_width(
 def with_prefixes(
     stages: tuple[Stage, ...], dimensions: tuple[int, ...]
 ) -> tuple[Stage, ...]:
-    """Returns stages whose Matryoshka losses have other widths.
-
-    Args:
-        stages: tuple of `Stage`. Other losses stay as they are.
-        dimensions: tuple of ints.
-    """
+    """Returns stages whose Matryoshka losses have other widths."""
 
     def changed(objective):
         if not isinstance(objective.loss, Matryoshka):
@@ -134,15 +120,7 @@ def with_prefixes(
 
 
 def contrastive(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """Returns the control without a teacher, with as many updates.
-
-    Two vectors of a text, with two dropout masks, are each other's positives,
-    and the other texts of the batch negatives (Gao et al., 2021,
-    https://arxiv.org/abs/2104.08821).
-
-    Args:
-        stages: tuple of `Stage`.
-    """
+    """Returns the control without a teacher, with as many updates."""
     return tuple(
         dataclasses.replace(
             stage,

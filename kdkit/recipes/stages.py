@@ -355,15 +355,7 @@ def without_teacher(stage: Stage) -> Stage:
 
 
 def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
-    """Returns the control arm: no teacher, and as many epochs.
-
-    The stages on the task become one stage on the labels only. Its batch size
-    is the first stage's, so that the number of updates is the same if all
-    stages share a batch size. Its learning rate is the last stage's, which
-    also learns predictions; a rate for hidden states may be far too high for
-    labels. Stages on a corpus, and with quantisation, stay without their
-    objectives.
-    """
+    """Returns the control arm: no teacher, and as many epochs."""
     on_corpus = tuple(
         without_teacher(stage) for stage in stages if stage.data == "corpus"
     )

@@ -23,8 +23,7 @@ Smoke run: `kdkit distill static_embedding --smoke --run-dir RUN`.
 Departures from the papers: docs/fidelity.md.
 """
 
-from kdkit.recipes.recipe import Recipe
-from kdkit.recipes.recipe import TokenVectors
+from kdkit.recipes.recipe import Recipe, TokenVectors
 from kdkit.recipes.sentence_embedding import COSINE
 from kdkit.recipes.stages import Stage
 

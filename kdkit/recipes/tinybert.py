@@ -27,16 +27,15 @@ Departures from the paper and from its code: docs/fidelity.md.
 
 import dataclasses
 
-from kdkit.distillation.objective import Objective
-from kdkit.distillation.objective import Projection
-from kdkit.losses import AttentionMSE
-from kdkit.losses import EmbeddingMSE
-from kdkit.losses import HiddenStateMSE
-from kdkit.losses import SoftCrossEntropy
-from kdkit.recipes.recipe import GENERAL
-from kdkit.recipes.recipe import Recipe
-from kdkit.recipes.stages import OptimizerSettings
-from kdkit.recipes.stages import Stage
+from kdkit.distillation.objective import Objective, Projection
+from kdkit.losses import (
+    AttentionMSE,
+    EmbeddingMSE,
+    HiddenStateMSE,
+    SoftCrossEntropy,
+)
+from kdkit.recipes.recipe import GENERAL, Recipe
+from kdkit.recipes.stages import OptimizerSettings, Stage
 
 ATTENTION = Objective(
     AttentionMSE(), tap="attention_logits", layer_map="uniform"

@@ -18,10 +18,8 @@ Departures from the papers and from their code: docs/fidelity.md.
 """
 
 from kdkit.distillation.objective import Objective
-from kdkit.losses import LogitKLDivergence
-from kdkit.losses import SoftCrossEntropy
-from kdkit.recipes.recipe import CopiedBlocks
-from kdkit.recipes.recipe import Recipe
+from kdkit.losses import LogitKLDivergence, SoftCrossEntropy
+from kdkit.recipes.recipe import CopiedBlocks, Recipe
 from kdkit.recipes.stages import Stage
 
 # From the grid in PKD's section 4.2: the authors' choice for SST-2.

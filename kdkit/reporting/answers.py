@@ -3,19 +3,17 @@
 import dataclasses
 from collections.abc import Sequence
 
-from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.formatting import millions
-from kdkit.reporting.formatting import portable_path
-from kdkit.reporting.formatting import words
-from kdkit.reporting.plots import plot_parts
-from kdkit.reporting.plots import plot_scores
+from kdkit.reporting.formatting import (
+    metric_format,
+    millions,
+    portable_path,
+    words,
+)
+from kdkit.reporting.plots import plot_parts, plot_scores
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import exported_files
-from kdkit.reporting.tables import Column
-from kdkit.reporting.tables import Row
-from kdkit.reporting.tables import Table
-from kdkit.runs.predictions import Difference
-from kdkit.runs.predictions import Predictions
+from kdkit.reporting.tables import Column, Row, Table
+from kdkit.runs.predictions import Difference, Predictions
 
 # Settings of the data that describe how it is read, not what it is.
 _NOT_DATA = ("num_buckets", "dev_split", "task", "max_train_rows", "table")
@@ -24,17 +22,7 @@ _FEW = 6  # classes whose names fit next to each other
 
 @dataclasses.dataclass(frozen=True)
 class Matrix:
-    """A confusion matrix of one model.
-
-    Args:
-        title: string.
-        kind: string. The model's class in HTML.
-        classes: tuple of strings.
-        rows: tuple of (class, cells), where a cell is a count and its share of
-            the row, from 0 to 1.
-        unit: string. What the counts are, such as `"examples"`.
-        is_large: boolean. Whether names of classes need to be upright.
-    """
+    """A confusion matrix of one model."""
 
     title: str
     kind: str
@@ -45,15 +33,7 @@ class Matrix:
 
 
 def data_facts(records: RunRecords) -> list[tuple[str, str]]:
-    """Returns what a run's data is, as (label, text).
-
-    Args:
-        records: `RunRecords`.
-
-    Returns:
-        The task, the settings of the data, the numbers of examples and the
-        chance level. Numbers that the run has not recorded are omitted.
-    """
+    """Returns what a run's data is, as (label, text)."""
     where = "corpus" if records.is_on_text else "data"
     data = records.config.get(where) or {}
     table = data.get("table") or {}  # the user's own
@@ -95,18 +75,7 @@ def errors(
     name: str = "",
     arms: Sequence[str] = ("student", "teacher"),
 ) -> dict:
-    """Returns the section on right and wrong answers of student and teacher.
-
-    Args:
-        records: `RunRecords`.
-        name: string. The run's name, before titles. Defaults to `""`.
-        arms: sequence of strings. The models that are shown. Defaults to both.
-
-    Returns:
-        A dict with `matrices` (for few classes), `confused` (tables of the
-        most frequent errors, for many), `scores` (SVG text by title, for
-        scores) and `reason`, the reason if there is none of them.
-    """
+    """Returns the section on right and wrong answers of student and teacher."""
     shown = [pair for pair in _by_arm(records) if pair[0] in arms]
     found = {
         "matrices": _matrices(records, shown, name),
@@ -121,15 +90,7 @@ def errors(
 
 
 def parts_section(runs: dict[str, RunRecords]) -> dict:
-    """Returns the section on where the bytes of exported files are.
-
-    Args:
-        runs: dict from a name, before the files' labels, to `RunRecords`.
-
-    Returns:
-        A dict with `table` and `svg`. The table has no rows if no file was
-        measured.
-    """
+    """Returns the section on where the bytes of exported files are."""
     files = {}
     for name, records in runs.items():
         for arm in records.arms:
@@ -239,20 +200,13 @@ def _no_errors_reason(records):
 
 
 def differences(records: RunRecords) -> Sequence[Difference] | None:
-    """Returns examples where student and teacher differ, as recorded.
-
-    Returns:
-        A sequence, empty if they never differ, or `None` if not measured.
-    """
+    """Returns examples where student and teacher differ, as recorded."""
     answers = records.predictions.get("student")
     return None if answers is None else answers.differences
 
 
 def differing_in_words(records: RunRecords) -> str:
-    """Returns how many examples student and teacher answer differently.
-
-    If that was not measured, returns the reason.
-    """
+    """Returns how many examples student and teacher answer differently."""
     answers = records.predictions.get("student")
     if answers is None:
         return _no_errors_reason(records)

@@ -19,30 +19,24 @@ from kdkit.models.places import HUGGING_FACE as HUB
 from kdkit.models.places import class_names_at
 from kdkit.recipes import RECIPES
 from kdkit.reporting.card_examples import EXAMPLES
-from kdkit.reporting.comparison import comparison_table
-from kdkit.reporting.comparison import metric_names
-from kdkit.reporting.formatting import DOES_NOT_APPLY
-from kdkit.reporting.formatting import NOT_RUN
-from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.formatting import millions
-from kdkit.reporting.formatting import portable_path
-from kdkit.reporting.notes import provenance
-from kdkit.reporting.notes import run_notes
-from kdkit.reporting.records import EMBEDDING_TITLES
-from kdkit.reporting.records import RunRecords
-from kdkit.reporting.selection import ExportedFile
-from kdkit.reporting.selection import best_evaluation
-from kdkit.reporting.selection import exported_files
-from kdkit.reporting.selection import model_description
-from kdkit.reporting.summary import is_smoke
-from kdkit.reporting.summary import model_title
-from kdkit.reporting.summary import run_title
-from kdkit.reporting.summary import verdict
-from kdkit.reporting.tables import Column
-from kdkit.reporting.tables import Row
-from kdkit.reporting.tables import Table
-from kdkit.reporting.tables import code_block
-from kdkit.reporting.tables import plain
+from kdkit.reporting.comparison import comparison_table, metric_names
+from kdkit.reporting.formatting import (
+    DOES_NOT_APPLY,
+    NOT_RUN,
+    metric_format,
+    millions,
+    portable_path,
+)
+from kdkit.reporting.notes import provenance, run_notes
+from kdkit.reporting.records import EMBEDDING_TITLES, RunRecords
+from kdkit.reporting.selection import (
+    ExportedFile,
+    best_evaluation,
+    exported_files,
+    model_description,
+)
+from kdkit.reporting.summary import is_smoke, model_title, run_title, verdict
+from kdkit.reporting.tables import Column, Row, Table, code_block, plain
 
 CARD = "README.md"
 MARKER = (
@@ -78,22 +72,7 @@ def write_card(
     reports: Sequence = (),
     license: str | None = None,
 ) -> pathlib.Path | None:
-    """Writes the model card of a folder with exported files.
-
-    Args:
-        folder: string or path. The folder of files, or the directory of a
-            Hugging Face checkpoint.
-        records: `RunRecords` of the model's run, `None` without a run.
-        arm: string. The model in the run. Defaults to `"student"`.
-        reports: sequence of `kdkit.export.ExportReport`, for files outside of
-            a run. Defaults to `()`.
-        license: string or `None`. The name of the license. Defaults to `None`:
-            that of an earlier card, or of the teacher's checkpoint.
-
-    Returns:
-        The path of the card; `None` if the folder has a `README.md` that is
-        not from kdkit, which is left as it is.
-    """
+    """Writes the model card of a folder with exported files."""
     folder = pathlib.Path(folder)
     path = folder / CARD
     if path.is_file() and not is_card(path):
@@ -112,11 +91,7 @@ def is_card(path: pathlib.Path) -> bool:
 def render_card(
     folder, records, arm, reports=(), license=None, earlier=None, address=None
 ) -> str:
-    """Returns a model card, see `write_card`; `folder` may be an exported file.
-
-    `earlier` is the license in the card that it replaces, or `None`; `address`
-    is the URI to which the files will be uploaded, or `None`.
-    """
+    """A model card, see `write_card`; `folder` may be an exported file."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
         autoescape=False,  # Markdown, which the filter `plain` escapes
@@ -167,11 +142,7 @@ def render_card(
 
 
 def license_in(path: pathlib.Path) -> str | None:
-    """Returns the license in the metadata of a model card, or `None`.
-
-    Args:
-        path: `pathlib.Path` of a `README.md`, which may be damaged.
-    """
+    """Returns the license in the metadata of a model card, or `None`."""
     start = _start(path)
     if not start.startswith("---"):
         return None
@@ -181,15 +152,7 @@ def license_in(path: pathlib.Path) -> str | None:
 
 
 def teacher_license(records: RunRecords) -> tuple[str | None, str | None]:
-    """Returns the license of the checkpoint that a run's teacher comes from.
-
-    Args:
-        records: `RunRecords`.
-
-    Returns:
-        Tuple of the license's name and the name of the checkpoint with it,
-        `None` for what is unknown.
-    """
+    """Returns the license of the checkpoint that a run's teacher comes from."""
     for source in _sources(records):
         for place in (source, records.run_dir / source):
             card = pathlib.Path(place, CARD)
@@ -364,10 +327,7 @@ def _files_table(files, metrics):
 
 
 def _examples(folder, files, address):
-    """Returns one example for each format, with the smallest file.
-
-    Their titles, and code that runs next to the files or from an address.
-    """
+    """Returns one example for each format, with the smallest file."""
     found = {}
     for file in files:
         if file.format in EXAMPLES:

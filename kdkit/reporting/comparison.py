@@ -5,25 +5,25 @@ import itertools
 import json
 import os
 import statistics
-from collections.abc import Callable
-from collections.abc import Collection
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from kdkit.reporting.formatting import DOES_NOT_APPLY
-from kdkit.reporting.formatting import NOT_RUN
-from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.formatting import millions
-from kdkit.reporting.formatting import significant
-from kdkit.reporting.formatting import times
+from kdkit.reporting.formatting import (
+    DOES_NOT_APPLY,
+    NOT_RUN,
+    metric_format,
+    millions,
+    significant,
+    times,
+)
 from kdkit.reporting.records import RunRecords
-from kdkit.reporting.selection import ExportedFile
-from kdkit.reporting.selection import Setting
-from kdkit.reporting.selection import best_evaluation
-from kdkit.reporting.selection import exported_files
-from kdkit.reporting.selection import model_description
-from kdkit.reporting.tables import Column
-from kdkit.reporting.tables import Row
-from kdkit.reporting.tables import Table
+from kdkit.reporting.selection import (
+    ExportedFile,
+    Setting,
+    best_evaluation,
+    exported_files,
+    model_description,
+)
+from kdkit.reporting.tables import Column, Row, Table
 from kdkit.runs.events import ARMS
 
 NOISE = 2.0  # standard errors
@@ -48,13 +48,7 @@ SAVING = ("checkpoint_minutes", "keep_checkpoints")
 
 @dataclasses.dataclass(frozen=True)
 class _Measure:
-    """One kind of number, in one column.
-
-    Args:
-        key: string. The key in `_Line.values`.
-        number: function of a value that returns its text without the unit.
-        column: `Column`.
-    """
+    """One kind of number, in one column."""
 
     key: str
     number: Callable[[float], str]
@@ -63,16 +57,7 @@ class _Measure:
 
 @dataclasses.dataclass(frozen=True)
 class _Line:
-    """One model, or one file of it in one latency setting, of one run.
-
-    Args:
-        arm: string.
-        label: string. `"Keras"`, or the kind of file, such as `"LiteRT int8"`;
-            unique within the arm.
-        setting: optional `Setting` of the latency.
-        values: dict of key to number, to `None` if it was not run, and to
-            `DOES_NOT_APPLY` if there is nothing to run.
-    """
+    """One model, or one file of it in one latency setting, of one run."""
 
     arm: str
     label: str
@@ -96,13 +81,7 @@ def metric_names(records: RunRecords) -> list[str]:
 def metric_values(
     group: Sequence[RunRecords], arm: str, metric: str | None = None
 ) -> list[float]:
-    """Returns a metric of an arm from each run that has it.
-
-    Args:
-        group: sequence of `RunRecords` that differ only in their seed.
-        arm: string. A teacher that several runs share counts once.
-        metric: optional string. Defaults to `None`, the main metric.
-    """
+    """Returns a metric of an arm from each run that has it."""
     metric = metric or metric_names(group[0])[0]
     if arm == "teacher":
         group = {_teacher_place(run): run for run in group}.values()
@@ -199,15 +178,7 @@ def run_count(runs: Sequence) -> str:
 
 
 def settings_text(config: dict, leave_out: Collection[str]) -> str:
-    """Returns a configuration as text, equal for runs that are comparable.
-
-    The text excludes unset settings, how often checkpoints are saved, and a
-    cache of exact teacher outputs.
-
-    Args:
-        config: dict.
-        leave_out: collection of strings. Further keys to exclude.
-    """
+    """Returns a configuration as text, equal for runs that are comparable."""
     kept = {
         key: _set(value)
         for key, value in config.items()
@@ -223,26 +194,7 @@ def settings_text(config: dict, leave_out: Collection[str]) -> str:
 def standard_error(
     metric: str, values: Sequence[float], examples: int | None
 ) -> float | None:
-    """Returns the standard error of a metric, or of its mean over seeds.
-
-    - Of k values with sample standard deviation s, one for each seed: s / √k.
-    - Of one share p of n examples: √(p (1 − p) / n).
-    - Of one correlation r over n examples: (1 − r²) / √n.
-
-    Args:
-        metric: string.
-        values: sequence of floats, at least one.
-        examples: int or `None`. How many examples they were measured on.
-
-    Returns:
-        Float, or `None` for one value of another metric, such as F1 or a
-        perplexity, for which no such formula is known.
-
-    >>> standard_error("accuracy", [0.8], 400)
-    0.02
-    >>> round(standard_error("f1", [0.80, 0.82, 0.84], None), 4)
-    0.0115
-    """
+    """Returns the standard error of a metric, or of its mean over seeds."""
     if len(values) > 1:
         return statistics.stdev(values) / len(values) ** 0.5
     (value,) = values
@@ -262,24 +214,7 @@ def difference_error(
     examples: int | None,
     disagreement: float | None = None,
 ) -> float | None:
-    """Returns the standard error of the difference of two models.
-
-    √(e₁² + e₂²), with the `standard_error` of each. Of two shares a and b of
-    the same n examples, where the models' answers differ in a share d of them:
-    √((d − (a − b)²) / n), which takes into account that most examples are right
-    or wrong for both; d is at least |a − b|.
-
-    Args:
-        metric: string.
-        first: sequence of floats, one for each seed.
-        second: sequence of floats, one for each seed.
-        examples: int or `None`. As in `standard_error`.
-        disagreement: float or `None`. The share d, if it is known. Defaults to
-            `None`.
-
-    >>> difference_error("accuracy", [0.80], [0.78], 400, disagreement=0.04)
-    0.00994...
-    """
+    """Returns the standard error of the difference of two models."""
     is_paired = metric in SHARES and len(first) == len(second) == 1
     if is_paired and disagreement is not None and examples:
         distance = first[0] - second[0]
@@ -300,15 +235,7 @@ def is_noise(
     examples: int | None,
     disagreement: float | None = None,
 ) -> bool:
-    """Whether two models differ by no more than two standard errors.
-
-    Args:
-        metric, first, second, examples, disagreement: as in
-            `difference_error`.
-
-    Returns:
-        Boolean; `False` if the error is unknown.
-    """
+    """Whether two models differ by no more than two standard errors."""
     error = difference_error(metric, first, second, examples, disagreement)
     if error is None:
         return False
@@ -319,13 +246,7 @@ def is_noise(
 def arms_are_alike(
     group: Sequence[RunRecords], first: str, second: str
 ) -> bool:
-    """Whether two arms differ by no more than noise in the main metric.
-
-    Args:
-        group: sequence of `RunRecords` that differ only in their seed.
-        first: string. An arm, not `"teacher"`.
-        second: string. Another arm.
-    """
+    """Whether two arms differ by no more than noise in the main metric."""
     metric = metric_names(group[0])[0]
     values = [metric_values(group, arm) for arm in (first, second)]
     if not all(values):
@@ -385,15 +306,7 @@ def _agreement_names(records):
 
 
 def teacher_share(student: float, teacher: float) -> float | None:
-    """Returns the share of the teacher's metric that a student has.
-
-    Args:
-        student, teacher: floats, values of one metric.
-
-    Returns:
-        `None` if the teacher's value is not above 0, or the student's is
-        negative, not finite or more than 1.5 times the teacher's.
-    """
+    """Returns the share of the teacher's metric that a student has."""
     if teacher > 0 and 0 <= student <= _LARGEST_SHARE * teacher:
         return student / teacher
     return None

@@ -36,13 +36,7 @@ _LOWER_IS_BETTER = (
 
 @dataclasses.dataclass(frozen=True)
 class MetricFormat:
-    """The title, the unit and the digits of a metric.
-
-    Args:
-        title: string. The metric in words.
-        unit: string. `"%"`, or empty for plain numbers.
-        higher_is_better: boolean.
-    """
+    """The title, the unit and the digits of a metric."""
 
     title: str
     unit: str
@@ -65,11 +59,7 @@ class MetricFormat:
         return f"{self.number(value)} {self.unit}".strip()
 
     def mean(self, values: Sequence[float]) -> str:
-        """Returns the mean, with the standard deviation of several values.
-
-        >>> metric_format("accuracy").mean([0.8, 0.9])
-        '85.0 ± 7.1'
-        """
+        """Returns the mean, with the standard deviation of several values."""
         text = self.number(statistics.fmean(values))
         if len(values) > 1:
             text += f" ± {self.number(statistics.stdev(values))}"
@@ -77,13 +67,7 @@ class MetricFormat:
 
 
 def metric_format(name: str) -> MetricFormat:
-    """Returns the format of the metric `name`.
-
-    >>> metric_format("accuracy").text(0.8876)
-    '88.8 %'
-    >>> metric_format("matthews_correlation").text(0.5123)
-    '0.512'
-    """
+    """Returns the format of the metric `name`."""
     percent = any(
         name == known
         or name.startswith(f"{known}_")
@@ -98,11 +82,7 @@ def metric_format(name: str) -> MetricFormat:
 
 
 def significant(value: float) -> str:
-    """Returns `value` with three significant digits, at most three decimals.
-
-    >>> significant(224.31), significant(14.349), significant(0.05236)
-    ('224', '14.3', '0.052')
-    """
+    """Returns `value` with three significant digits, at most three decimals."""
     if value == 0:
         return "0"
     exponent = int(f"{value:.2e}".partition("e")[2])
@@ -110,53 +90,31 @@ def significant(value: float) -> str:
 
 
 def millions(value: float) -> str:
-    """Returns a count of parameters, or of bytes, in millions.
-
-    >>> millions(14_350_248), millions(109_482_240), millions(52_310)
-    ('14.35', '109.48', '0.052')
-    """
+    """Returns a count of parameters, or of bytes, in millions."""
     value = value / 1e6
     return f"{value:.2f}" if value >= 1 else significant(value)
 
 
 def times(ratio: float) -> str:
-    """Returns a ratio in readable form.
-
-    >>> times(31.4), times(9.43), times(0.87)
-    ('31×', '9.4×', '0.87×')
-    """
+    """Returns a ratio in readable form."""
     if ratio >= 10:
         return f"{ratio:.0f}×"
     return f"{ratio:.1f}×" if ratio >= 1 else f"{ratio:.2f}×"
 
 
 def words(name: str) -> str:
-    """Returns an identifier as words, with the usual capitals.
-
-    >>> words("intermediate_layer"), words("attention_mse")
-    ('intermediate layer', 'attention MSE')
-    """
+    """Returns an identifier as words, with the usual capitals."""
     return " ".join(_CAPITALS.get(word, word) for word in name.split("_"))
 
 
 def portable_path(text: str) -> str:
-    """Returns the last part of an absolute or home path; else the text.
-
-    >>> portable_path("/mnt/my data/glue"), portable_path("runs/pkd")
-    ('glue', 'runs/pkd')
-    """
+    """Returns the last part of an absolute or home path; else the text."""
     is_elsewhere = text.startswith(("/", "~", "../"))
     return pathlib.PurePath(text).name if is_elsewhere else text
 
 
 def portable_command(text: str) -> str:
-    """Returns a command with only the last part of absolute and home paths.
-
-    >>> portable_command("kdkit show pkd --set data.data_dir=/mnt/data/glue")
-    'kdkit show pkd --set data.data_dir=glue'
-    >>> print(portable_command("kdkit distill --set data.files=[/mnt/a/b.txt]"))
-    kdkit distill --set 'data.files=[b.txt]'
-    """
+    """Returns a command with only the last part of absolute and home paths."""
     try:
         words = shlex.split(text)
     except ValueError:  # an open quotation mark

@@ -10,12 +10,7 @@ from kdkit.reporting.tables import NO_NUMBER
 
 
 def render_page(template: str, **values) -> str:
-    """Returns a whole HTML document that loads nothing from elsewhere.
-
-    Args:
-        template: string. The name of a template in this folder.
-        **values: the template's variables.
-    """
+    """Returns a whole HTML document that loads nothing from elsewhere."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(pathlib.Path(__file__).parent),
         autoescape=True,

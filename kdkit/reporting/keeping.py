@@ -7,16 +7,16 @@ import re
 from collections.abc import Sequence
 
 from kdkit.errors import UsageError
-from kdkit.io.files import with_own_digest
-from kdkit.io.files import write_text
+from kdkit.io.files import with_own_digest, write_text
 from kdkit.io.reading import MAX_LINE_BYTES
-from kdkit.reporting.formatting import portable_command
-from kdkit.reporting.formatting import portable_path
-from kdkit.reporting.records import OWN_TEACHER
-from kdkit.reporting.records import RunRecords
-from kdkit.reporting.records import is_run
-from kdkit.reporting.records import read_run
-from kdkit.reporting.records import records_in
+from kdkit.reporting.formatting import portable_command, portable_path
+from kdkit.reporting.records import (
+    OWN_TEACHER,
+    RunRecords,
+    is_run,
+    read_run,
+    records_in,
+)
 
 # A path outside of the run's own folder, within a sentence.
 _PATH = re.compile(r"(?<=\s)(?:/|~/|\.\./)\w[^\s,;:]*[^\s,;:.]")

@@ -5,24 +5,29 @@ import pathlib
 from collections.abc import Sequence
 
 from kdkit.io.machine import duration
-from kdkit.reporting.comparison import common_setting
-from kdkit.reporting.comparison import latency_settings
-from kdkit.reporting.comparison import metric_names
-from kdkit.reporting.comparison import run_count
-from kdkit.reporting.comparison import standard_error
-from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.formatting import portable_command
-from kdkit.reporting.formatting import portable_path
-from kdkit.reporting.formatting import words
-from kdkit.reporting.records import RunRecords
-from kdkit.reporting.records import finite_numbers
-from kdkit.reporting.selection import best_evaluation
-from kdkit.reporting.selection import best_of_finished_run
-from kdkit.reporting.selection import exported_files
-from kdkit.reporting.selection import is_measured_alike
-from kdkit.reporting.selection import other_splits
-from kdkit.reporting.selection import run_seconds
-from kdkit.reporting.selection import shown_split
+from kdkit.reporting.comparison import (
+    common_setting,
+    latency_settings,
+    metric_names,
+    run_count,
+    standard_error,
+)
+from kdkit.reporting.formatting import (
+    metric_format,
+    portable_command,
+    portable_path,
+    words,
+)
+from kdkit.reporting.records import RunRecords, finite_numbers
+from kdkit.reporting.selection import (
+    best_evaluation,
+    best_of_finished_run,
+    exported_files,
+    is_measured_alike,
+    other_splits,
+    run_seconds,
+    shown_split,
+)
 from kdkit.runs import events
 
 # As in `kdkit.data.labeled_tables`, which imports TensorFlow.
@@ -33,13 +38,7 @@ _BERT_SHARES = (0.8, 0.1)  # masks and random tokens: the usual, not mentioned
 
 @dataclasses.dataclass(frozen=True)
 class Provenance:
-    """How runs were made, as texts without repetition.
-
-    Args:
-        commands: tuple of strings, to be typed in this order: those of the
-            teachers before those of the runs.
-        facts: tuple of (label, text).
-    """
+    """How runs were made, as texts without repetition."""
 
     commands: tuple[str, ...]
     facts: tuple[tuple[str, str], ...]
@@ -60,14 +59,7 @@ def run_notes(records: RunRecords) -> list[str]:
 
 
 def provenance(runs: Sequence[RunRecords]) -> Provenance:
-    """Returns how runs, and the runs of their teachers, were made.
-
-    Args:
-        runs: sequence of `RunRecords`, such as those of several seeds.
-
-    Returns:
-        A `Provenance` with the recorded facts.
-    """
+    """Returns how runs, and the runs of their teachers, were made."""
     teachers = _distinct(run.teacher_run for run in runs if run.teacher_run)
     everything = [*teachers, *runs]
     seeds = [str(run.config["seed"]) for run in runs if "seed" in run.config]
@@ -90,14 +82,7 @@ def provenance(runs: Sequence[RunRecords]) -> Provenance:
 
 
 def measurements(records: RunRecords) -> dict[str, dict[str, dict]]:
-    """Returns the measurements after the run, the last of each kind.
-
-    Args:
-        records: `RunRecords`.
-
-    Returns:
-        A dict from the data, in words, to a dict from arm to metrics.
-    """
+    """Returns the measurements after the run, the last of each kind."""
     measured = []
     for event in records.events_of(events.Measurement):
         arm = event.arm
@@ -121,16 +106,7 @@ def measurements(records: RunRecords) -> dict[str, dict[str, dict]]:
 def what_is_hidden(
     masking: dict | None = None, spans: dict | None = None
 ) -> str:
-    """Returns which tokens of a text the model had to predict, in words.
-
-    Args:
-        masking: optional dict, as in `kdkit.runs.events.Measurement`.
-            Defaults to `None`.
-        spans: optional dict, as there. Defaults to `None`.
-
-    Returns:
-        A text such as `"15 % of the tokens masked"`; empty for other models.
-    """
+    """Returns which tokens of a text the model had to predict, in words."""
     masking, spans = finite_numbers(masking), finite_numbers(spans)
     if "share" in masking:
         text = f"{100 * masking['share']:g} % of the tokens masked"
@@ -430,11 +406,7 @@ def _notes_on_latency(records):
 
 
 def _told_apart(measured, name, by_arm=False):
-    """Numbers the versions of data that have one name but different content.
-
-    Version 1 is the one that was measured first. Logs from older versions of
-    kdkit have no checksum: their measurements are not numbered.
-    """
+    """Numbers the versions of data that have one name but different content."""
     digests = {}
     for where, arm, event in measured:
         digest = getattr(event, name)
@@ -457,13 +429,7 @@ def _told_apart(measured, name, by_arm=False):
 
 
 def _where(event, records):
-    """Describes the data, such as `"test.txt by rows of 128 tokens, 64 new"`.
-
-    For generated text, also how it was generated, and sacrebleu's signature.
-    Two measurements with the same description used the same data in the same
-    way, except for data with one name and different content: `measurements`
-    numbers those.
-    """
+    """Describes the data, such as "test.txt by rows of 128 tokens, 64 new"."""
     if event.split is not None:
         return _where_in_a_task(event, records)
     if event.pairs is not None:

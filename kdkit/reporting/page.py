@@ -10,41 +10,37 @@ from rich.text import Text
 
 from kdkit.io.files import write_text
 from kdkit.io.machine import duration
-from kdkit.reporting.answers import chance_in_words
-from kdkit.reporting.answers import chance_level
-from kdkit.reporting.answers import data_facts
-from kdkit.reporting.answers import differences
-from kdkit.reporting.answers import differing_in_words
-from kdkit.reporting.answers import errors
-from kdkit.reporting.answers import parts_section
-from kdkit.reporting.comparison import comparison_table
-from kdkit.reporting.comparison import metric_names
-from kdkit.reporting.formatting import DOES_NOT_APPLY
-from kdkit.reporting.formatting import NOT_RUN
-from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.formatting import millions
-from kdkit.reporting.formatting import words
+from kdkit.reporting.answers import (
+    chance_in_words,
+    chance_level,
+    data_facts,
+    differences,
+    differing_in_words,
+    errors,
+    parts_section,
+)
+from kdkit.reporting.comparison import comparison_table, metric_names
+from kdkit.reporting.formatting import (
+    DOES_NOT_APPLY,
+    NOT_RUN,
+    metric_format,
+    millions,
+    words,
+)
 from kdkit.reporting.html import render_page
-from kdkit.reporting.notes import provenance
-from kdkit.reporting.notes import run_notes
-from kdkit.reporting.plots import plot_losses
-from kdkit.reporting.plots import plot_metric
-from kdkit.reporting.records import RunRecords
-from kdkit.reporting.records import read_run
-from kdkit.reporting.selection import best_evaluation
-from kdkit.reporting.selection import exported_files
-from kdkit.reporting.selection import metric_curve
-from kdkit.reporting.selection import model_description
-from kdkit.reporting.selection import stage_seconds
-from kdkit.reporting.summary import model_title
-from kdkit.reporting.summary import run_title
-from kdkit.reporting.summary import stage_title
-from kdkit.reporting.summary import verdict
-from kdkit.reporting.tables import Column
-from kdkit.reporting.tables import Row
-from kdkit.reporting.tables import Table
-from kdkit.reporting.trade_off import latency_setting
-from kdkit.reporting.trade_off import outcome_pictures
+from kdkit.reporting.notes import provenance, run_notes
+from kdkit.reporting.plots import plot_losses, plot_metric
+from kdkit.reporting.records import RunRecords, read_run
+from kdkit.reporting.selection import (
+    best_evaluation,
+    exported_files,
+    metric_curve,
+    model_description,
+    stage_seconds,
+)
+from kdkit.reporting.summary import model_title, run_title, stage_title, verdict
+from kdkit.reporting.tables import Column, Row, Table
+from kdkit.reporting.trade_off import latency_setting, outcome_pictures
 from kdkit.runs.events import ARMS
 
 REPORT_FILE = "report.html"

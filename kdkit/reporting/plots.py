@@ -9,25 +9,23 @@ import math
 import pathlib
 import statistics
 import warnings
-from collections.abc import Callable
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import matplotlib.style
 from matplotlib.figure import Figure
 from matplotlib.textpath import TextPath
-from matplotlib.ticker import LogLocator
-from matplotlib.ticker import MaxNLocator
-from matplotlib.ticker import NullLocator
+from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
 from kdkit.errors import UsageError
 from kdkit.reporting.comparison import metric_names
-from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.formatting import words
+from kdkit.reporting.formatting import metric_format, words
 from kdkit.reporting.records import RunRecords
-from kdkit.reporting.selection import LossCurve
-from kdkit.reporting.selection import best_evaluation
-from kdkit.reporting.selection import loss_curves
-from kdkit.reporting.selection import metric_curve
+from kdkit.reporting.selection import (
+    LossCurve,
+    best_evaluation,
+    loss_curves,
+    metric_curve,
+)
 from kdkit.runs.events import ARMS
 
 STYLE = pathlib.Path(__file__).with_name("style.mplstyle")
@@ -46,14 +44,7 @@ _LOGARITHMIC_FROM = 10  # largest over smallest value
 
 @dataclasses.dataclass(frozen=True)
 class LossPictures:
-    """The loss curves of one stage of one arm.
-
-    Args:
-        arm: string.
-        stage: string.
-        pictures: dict from the title of a picture, one for each objective, to
-            its SVG text.
-    """
+    """The loss curves of one stage of one arm."""
 
     arm: str
     stage: str
@@ -253,16 +244,7 @@ def plot_values(curves: dict, metric: str, remark: str, axis: str) -> str:
 def plot_scores(
     arm: str, title: str, pairs: Sequence[tuple[float, float]]
 ) -> str:
-    """Draws a model's scores against the labels, a point for each example.
-
-    Args:
-        arm: string. It decides the colour.
-        title: string. The model's name.
-        pairs: sequence of (label, score).
-
-    Returns:
-        SVG text. The dashed line is where score and label are the same.
-    """
+    """Draws a model's scores against the labels, a point for each example."""
     labels, scores = zip(*pairs, strict=True)
     low, high = min(labels + scores), max(labels + scores)
 
@@ -283,14 +265,7 @@ def plot_scores(
 
 
 def plot_parts(files: dict[str, dict[str, int]]) -> str:
-    """Draws where the bytes of files are: a bar for each file.
-
-    Args:
-        files: dict from the name of a file to a dict from part to bytes.
-
-    Returns:
-        SVG text.
-    """
+    """Draws where the bytes of files are: a bar for each file."""
     names = list(files)
     parts = list(dict.fromkeys(part for one in files.values() for part in one))
 
@@ -327,16 +302,7 @@ def plot_parts(files: dict[str, dict[str, int]]) -> str:
 def draw(
     title: str, paint: Callable, size=_LARGE, columns=1, left=_LEFT
 ) -> str:
-    """Returns axes side by side, above one legend, as SVG text.
-
-    Args:
-        title: string. The title of the first axes.
-        paint: function of as many `matplotlib.axes.Axes` as there are columns.
-        size: tuple of the width and height of one column, in SVG units.
-            Defaults to 400 and 300.
-        columns: integer. Defaults to 1.
-        left: number. The margin for the y axis. Defaults to 50.
-    """
+    """Returns axes side by side, above one legend, as SVG text."""
     width, height = columns * size[0], size[1]
     with (
         matplotlib.style.context([STYLE, {"svg.hashsalt": title}]),
@@ -397,10 +363,7 @@ def metric_scale(metric: str) -> int:
 
 
 def legend_name(name: str) -> str:
-    """Returns a run's name in a form that a legend shows.
-
-    Matplotlib omits labels that begin with an underscore.
-    """
+    """Returns a run's name in a form that a legend shows."""
     return f" {name}" if name.startswith("_") else name
 
 
@@ -423,12 +386,7 @@ def _epoch_axis(axes):
 
 
 def value_axis(axes, values=()) -> None:
-    """Sets the y axis: logarithmic if values span a decade, else not narrow.
-
-    Args:
-        axes: `matplotlib.axes.Axes` with its content.
-        values: iterable of floats. Defaults to `()`, for a linear axis.
-    """
+    """Sets the y axis: logarithmic if values span a decade, else not narrow."""
     low, high = min(values, default=0), max(values, default=0)
     if low > 0 and high / low >= _LOGARITHMIC_FROM:
         logarithmic(axes, axes.yaxis, low, high)
@@ -442,14 +400,7 @@ def value_axis(axes, values=()) -> None:
 
 
 def logarithmic(axes, axis, low: float, high: float) -> None:
-    """Makes an axis logarithmic, with few ticks and plain numbers.
-
-    Args:
-        axes: `matplotlib.axes.Axes`.
-        axis: its `xaxis` or `yaxis`.
-        low: float. The least value that is shown.
-        high: float. The greatest value that is shown.
-    """
+    """Makes an axis logarithmic, with few ticks and plain numbers."""
     (axes.set_xscale if axis is axes.xaxis else axes.set_yscale)("log")
     decades = math.log10(high / low)
     ticks = (1, 2, 5) if decades < 2 else (1, 3) if decades < 3 else (1,)

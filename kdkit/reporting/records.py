@@ -12,22 +12,12 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from kdkit.errors import UsageError
-from kdkit.errors import printable
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, printable, shortened
 from kdkit.io.files import digest
-from kdkit.io.reading import MAX_SETTINGS_BYTES
-from kdkit.io.reading import json_lines
-from kdkit.io.reading import read_json
-from kdkit.runs.event_fields import LARGEST
-from kdkit.runs.event_fields import fits_64_bits
-from kdkit.runs.events import ARMS
-from kdkit.runs.events import LANGUAGE_MODELS
-from kdkit.runs.events import Event
-from kdkit.runs.events import Inputs
-from kdkit.runs.events import read_event
-from kdkit.runs.predictions import Predictions
-from kdkit.runs.predictions import read_predictions
+from kdkit.io.reading import MAX_SETTINGS_BYTES, json_lines, read_json
+from kdkit.runs.event_fields import LARGEST, fits_64_bits
+from kdkit.runs.events import ARMS, LANGUAGE_MODELS, Event, Inputs, read_event
+from kdkit.runs.predictions import Predictions, read_predictions
 
 CONFIG_FILE = "config.json"
 EVENTS_FILE = "metrics.jsonl"
@@ -276,10 +266,7 @@ def is_run(directory: pathlib.Path) -> bool:
 
 
 def finite_numbers(numbers: dict | None) -> dict:
-    """Returns the numbers that can be shown: no strings, NaN or infinity.
-
-    Numbers above 1e100 count as infinite.
-    """
+    """Returns the numbers that can be shown: no strings, NaN or infinity."""
     return {
         name: float(value)
         for name, value in (numbers or {}).items()
@@ -307,14 +294,7 @@ def _joined_with_teacher(runs, name):
 
 
 def records_in(path: pathlib.Path) -> dict[str, dict]:
-    """Returns the lines of a file of records by name, as JSON has them.
-
-    Args:
-        path: `pathlib.Path` of the file.
-
-    Raises:
-        UsageError: If the file cannot be read, or a line is not a record.
-    """
+    """Returns the lines of a file of records by name, as JSON has them."""
     if path.is_dir() or not path.exists():
         found = "a directory" if path.is_dir() else "nothing there"
         raise UsageError(
@@ -459,10 +439,7 @@ def _read_config(run_dir):
 
 
 def _checked_events(lines, where, config):
-    """The events among numbered objects, and remarks on the others.
-
-    The language model of a run on text is its student or its teacher.
-    """
+    """The events among numbered objects, and remarks on the others."""
     run, names = RunRecords(pathlib.Path(), config, ()), {}
     if run.is_on_text:
         names = dict.fromkeys(LANGUAGE_MODELS, run.trained_arm)
@@ -498,10 +475,7 @@ def _shown(value):
 
 
 def _find_run(teacher):
-    """The run that trained a teacher, `None` where it is no run.
-
-    `teacher` is the run directory or the model within it.
-    """
+    """The run that trained a teacher, `None` where it is no run."""
     if is_run(teacher):
         return _read_directory(teacher)
     if os.path.isdir(teacher) and is_run(teacher.parent):

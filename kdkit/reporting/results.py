@@ -9,32 +9,30 @@ from collections.abc import Sequence
 
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
-from kdkit.reporting.comparison import WITHIN_NOISE
-from kdkit.reporting.comparison import arms_are_alike
-from kdkit.reporting.comparison import comparison_table
-from kdkit.reporting.comparison import metric_names
-from kdkit.reporting.comparison import metric_values
-from kdkit.reporting.comparison import settings_text
-from kdkit.reporting.comparison import teacher_share
-from kdkit.reporting.formatting import DOES_NOT_APPLY
-from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.formatting import millions
-from kdkit.reporting.formatting import times
-from kdkit.reporting.notes import measurements
-from kdkit.reporting.notes import provenance
-from kdkit.reporting.notes import run_notes
+from kdkit.reporting.comparison import (
+    WITHIN_NOISE,
+    arms_are_alike,
+    comparison_table,
+    metric_names,
+    metric_values,
+    settings_text,
+    teacher_share,
+)
+from kdkit.reporting.formatting import (
+    DOES_NOT_APPLY,
+    metric_format,
+    millions,
+    times,
+)
+from kdkit.reporting.notes import measurements, provenance, run_notes
 from kdkit.reporting.records import RunRecords
-from kdkit.reporting.selection import best_evaluation
-from kdkit.reporting.selection import exported_files
-from kdkit.reporting.selection import model_description
-from kdkit.reporting.summary import model_title
-from kdkit.reporting.summary import run_title
-from kdkit.reporting.summary import verdict
-from kdkit.reporting.tables import Column
-from kdkit.reporting.tables import Row
-from kdkit.reporting.tables import Table
-from kdkit.reporting.tables import code_block
-from kdkit.reporting.tables import plain
+from kdkit.reporting.selection import (
+    best_evaluation,
+    exported_files,
+    model_description,
+)
+from kdkit.reporting.summary import model_title, run_title, verdict
+from kdkit.reporting.tables import Column, Row, Table, code_block, plain
 
 START_MARKER = "<!-- kdkit:results:start -->"
 END_MARKER = "<!-- kdkit:results:end -->"
@@ -390,12 +388,7 @@ def _smallest_file(run):
 
 
 def _markdown_language_models(groups):
-    """A table with a line for each group of runs on text, if there are two.
-
-    Perplexity (over words, where words were counted) on the text that was held
-    out and on each that `kdkit evaluate` measured, or the BLEU of what was
-    written there, with the standard deviation over the seeds.
-    """
+    """A table with a line for each group of runs on text, if there are two."""
     groups = [
         group
         for group in groups

@@ -6,16 +6,19 @@ from collections.abc import Sequence
 
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
-from kdkit.reporting.answers import errors
-from kdkit.reporting.answers import parts_section
-from kdkit.reporting.comparison import WITHIN_NOISE
-from kdkit.reporting.comparison import comparison_table
-from kdkit.reporting.comparison import is_noise
-from kdkit.reporting.comparison import metric_names
-from kdkit.reporting.formatting import DOES_NOT_APPLY
-from kdkit.reporting.formatting import NOT_RUN
-from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.formatting import portable_path
+from kdkit.reporting.answers import errors, parts_section
+from kdkit.reporting.comparison import (
+    WITHIN_NOISE,
+    comparison_table,
+    is_noise,
+    metric_names,
+)
+from kdkit.reporting.formatting import (
+    DOES_NOT_APPLY,
+    NOT_RUN,
+    metric_format,
+    portable_path,
+)
 from kdkit.reporting.html import render_page
 from kdkit.reporting.notes import provenance
 from kdkit.reporting.page import legend
@@ -23,11 +26,8 @@ from kdkit.reporting.plots import plot_learning_curves
 from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import best_evaluation
 from kdkit.reporting.summary import run_title
-from kdkit.reporting.tables import Column
-from kdkit.reporting.tables import Row
-from kdkit.reporting.tables import Table
-from kdkit.reporting.trade_off import names_apart
-from kdkit.reporting.trade_off import trade_off_pictures
+from kdkit.reporting.tables import Column, Row, Table
+from kdkit.reporting.trade_off import names_apart, trade_off_pictures
 from kdkit.settings import differing_fields
 
 _FEW_ENTRIES = 6  # of a setting with several, which are listed
@@ -101,10 +101,7 @@ def render_comparison(runs: Sequence[RunRecords]) -> str:
 
 
 def _pictures(draw, runs, caption):
-    """The pictures that a function draws, none if it cannot draw these runs.
-
-    Runs on several tasks, or without numbers, have none.
-    """
+    """The pictures that a function draws, none if it cannot draw these runs."""
     try:
         found = draw(runs)
     except UsageError:

@@ -6,8 +6,7 @@ import os
 from collections.abc import Iterable
 
 from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.records import RunRecords
-from kdkit.reporting.records import finite_numbers
+from kdkit.reporting.records import RunRecords, finite_numbers
 from kdkit.runs import events
 
 PRECISIONS = ("fp32", "fp16", "int16x8", "int8", "static_int8", "int4")
@@ -17,19 +16,7 @@ TITLES = {"litert": "LiteRT", "saved_model": "SavedModel"}
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Setting:
-    """The conditions in which a latency was measured.
-
-    Args:
-        threads: integer.
-        batch_size: integer.
-        sequence_length: integer.
-        room: tuple of integers. The context lengths of an encoder-decoder's
-            file, for source and target. Defaults to `()`.
-        device: string. The phone, empty for the machine of the run. Defaults
-            to `""`.
-        delegate: string. `"xnnpack"` or `"none"`, empty for the runtime's own
-            choice. Defaults to `""`.
-    """
+    """The conditions in which a latency was measured."""
 
     threads: int
     batch_size: int
@@ -91,32 +78,7 @@ class Latency:
 
 @dataclasses.dataclass(frozen=True)
 class ExportedFile:
-    """One exported file of one arm.
-
-    Args:
-        arm: string.
-        file: string. The path as logged.
-        format: string, the exporter's name, such as `"litert"`.
-        title: string, the exporter's title, such as `"LiteRT"`.
-        precision: string, such as `"fp32"` or `"int8"`.
-        size_bytes: integer.
-        sequence_length: optional integer; `None` where any length fits.
-        metrics: dict, empty where the file was not evaluated on the split that
-            tables show.
-        split: optional string. On what it was evaluated, if it was.
-        examples: optional integer. On how many examples the file was compared
-            with its Keras model.
-        max_abs_difference: optional float. The largest difference of an
-            output to the Keras model's.
-        same_top_class: optional float. The share of the examples on which
-            the file and its Keras model choose the same class.
-        latencies: dict of `Setting` to `Latency`.
-        bytes_by_part: optional dict from a part of the model to its bytes.
-            Defaults to `None`, not measured.
-        smallest_cosine: optional float. For an embedder's file, the smallest
-            cosine of a vector to the Keras model's.
-        dimensions: optional integer. The width of an embedder's vectors.
-    """
+    """One exported file of one arm."""
 
     arm: str
     file: str
@@ -137,20 +99,7 @@ class ExportedFile:
 
 
 def best_evaluation(records: RunRecords, arm: str) -> events.Evaluation | None:
-    """Returns the evaluation that tables show for one arm.
-
-    That is the one `run_finished` calls the best or, in a run that has not
-    finished, the last one. A teacher that the run itself did not evaluate is
-    looked up in the teacher's own run.
-
-    Args:
-        records: `RunRecords`.
-        arm: string, one of `"teacher"`, `"control"`, `"student"`.
-
-    Returns:
-        A `kdkit.runs.events.Evaluation` with finite numbers, or `None` where
-        the arm was not evaluated.
-    """
+    """Returns the evaluation that tables show for one arm."""
     evaluations = evaluations_of(records, arm)
     best = _best_as_evaluation(records, arm)
     if best is not None:
@@ -171,17 +120,7 @@ def best_evaluation(records: RunRecords, arm: str) -> events.Evaluation | None:
 
 
 def is_measured_alike(records: RunRecords) -> bool:
-    """Whether a run and that of its teacher were measured on the same.
-
-    On text that is the same text, read in the same way and, for encoders and
-    MASS, masked in the same way: other results of a teacher do not compare.
-
-    Args:
-        records: `RunRecords`.
-
-    Returns:
-        Boolean, `False` where the teacher's run is unknown.
-    """
+    """Whether a run and that of its teacher were measured on the same."""
     run = records.teacher_run
     if run is None or not records.is_on_text:
         return run is not None
@@ -197,11 +136,7 @@ def is_measured_alike(records: RunRecords) -> bool:
 
 
 def evaluations_of(records: RunRecords, arm: str) -> list[events.Evaluation]:
-    """Returns the evaluations of one arm, oldest first.
-
-    Dev is the split that is shown; where a run has none, its last split. An
-    epoch that was repeated after a stop counts once, with its last numbers.
-    """
+    """Returns the evaluations of one arm, oldest first."""
     split = shown_split(records)
     latest = {}
     for event in records.events_of(events.Evaluation, arm):
@@ -224,11 +159,7 @@ def shown_split(records: RunRecords) -> str:
 
 
 def other_splits(records: RunRecords) -> dict[str, dict[str, dict]]:
-    """Returns the metrics on splits that tables do not show.
-
-    Returns:
-        A dict from split to a dict from arm to its last metrics.
-    """
+    """Returns the metrics on splits that tables do not show."""
     found = {}
     shown = shown_split(records)
     for event in records.events_of(events.Evaluation):
@@ -239,20 +170,7 @@ def other_splits(records: RunRecords) -> dict[str, dict[str, dict]]:
 
 
 def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
-    """Returns the files exported from one arm with their latest latencies.
-
-    A file that was exported again counts once; measurements on the older file
-    with that name are ignored.
-
-    Args:
-        records: `RunRecords`. The teacher's files are looked up in the run
-            and in the teacher's own run.
-        arm: string.
-
-    Returns:
-        A list of `ExportedFile`: LiteRT before other formats, fp32 before fp16
-        before int8, then by length and name.
-    """
+    """Returns the files exported from one arm with their latest latencies."""
     sources = [(records, arm)]
     if arm == "teacher" and records.teacher_run is not None:
         run = records.teacher_run
@@ -311,15 +229,7 @@ def _export_split(records, event):
 
 
 def most_timed(settings: Iterable[Setting], least: int = 1) -> Setting | None:
-    """Returns the setting that occurs most often.
-
-    Args:
-        settings: iterable of `Setting`, one for each file or model timed in it.
-        least: int. How often it must occur. Defaults to `1`.
-
-    Returns:
-        A `Setting`, or `None` if none occurs so often.
-    """
+    """Returns the setting that occurs most often."""
     counts = collections.Counter(settings)
     return max(
         (setting for setting, count in counts.items() if count >= least),
@@ -339,17 +249,7 @@ def model_description(records: RunRecords, arm: str) -> events.Model:
 
 @dataclasses.dataclass(frozen=True)
 class LossCurve:
-    """One loss over the epochs of one stage of one arm.
-
-    Args:
-        arm: string.
-        stage: string.
-        name: string. The objective's name, or `"loss"`.
-        train: tuple of (epoch, value).
-        dev: tuple of (epoch, value), from the log named `val_…`.
-        less_entropy: bool. Whether the teacher's entropy is subtracted from the
-            values. Defaults to `False`.
-    """
+    """One loss over the epochs of one stage of one arm."""
 
     arm: str
     stage: str
@@ -361,15 +261,7 @@ class LossCurve:
 
 @dataclasses.dataclass(frozen=True)
 class MetricCurve:
-    """A metric over the epochs of one arm, which count on over its stages.
-
-    Args:
-        arm: string.
-        points: tuple of (epoch, value) on dev.
-        train: tuple of (epoch, value) on training data, empty where it was not
-            measured there.
-        stages: tuple of (stage, first epoch, last epoch).
-    """
+    """A metric over the epochs of one arm, which count on over its stages."""
 
     arm: str
     points: tuple
@@ -378,13 +270,7 @@ class MetricCurve:
 
 
 def loss_curves(records: RunRecords) -> list[LossCurve]:
-    """Returns the losses over epochs, one curve per arm, stage and objective.
-
-    Learning rates, metrics and agreement, which the logs of an epoch have
-    too, are ignored. A repeated epoch counts once, with its last numbers.
-    Losses with the teacher's entropy, as kdkit 0.1 logged them, and those
-    without it are two curves.
-    """
+    """The losses over epochs, one curve per arm, stage and objective."""
     not_losses = {"learning_rate"}
     for event in records.events_of(events.Evaluation):
         not_losses.update(event.metrics or {})
@@ -415,16 +301,7 @@ def loss_curves(records: RunRecords) -> list[LossCurve]:
 def metric_curve(
     records: RunRecords, arm: str, metric: str
 ) -> MetricCurve | None:
-    """Returns a metric of one arm over its epochs.
-
-    Args:
-        records: `RunRecords`.
-        arm: string.
-        metric: string. A key of the evaluations' metrics.
-
-    Returns:
-        A `MetricCurve`, or `None` where no epoch of the arm was evaluated.
-    """
+    """Returns a metric of one arm over its epochs."""
     dev, train = {}, {}
     for evaluation in evaluations_of(records, arm):
         if evaluation.epoch is not None and metric in evaluation.metrics:
@@ -451,10 +328,7 @@ def metric_curve(
 
 
 def stage_seconds(records: RunRecords) -> dict[tuple[str, str], float]:
-    """Returns the seconds of training, by (arm, stage), in order.
-
-    An unfinished stage counts the epochs that it has finished.
-    """
+    """Returns the seconds of training, by (arm, stage), in order."""
     epochs = {}
     for event in records.events_of(events.Epoch):
         key = (event.arm, event.stage)

@@ -2,22 +2,22 @@
 
 from collections.abc import Sequence
 
-from kdkit.reporting.comparison import WITHIN_NOISE
-from kdkit.reporting.comparison import arms_are_alike
-from kdkit.reporting.comparison import is_noise
-from kdkit.reporting.comparison import metric_names
-from kdkit.reporting.comparison import teacher_share
-from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.formatting import times
-from kdkit.reporting.formatting import words
-from kdkit.reporting.records import SEED
-from kdkit.reporting.records import STEP
-from kdkit.reporting.records import RunRecords
-from kdkit.reporting.selection import PRECISIONS
-from kdkit.reporting.selection import best_evaluation
-from kdkit.reporting.selection import best_of_finished_run
-from kdkit.reporting.selection import exported_files
-from kdkit.reporting.selection import model_description
+from kdkit.reporting.comparison import (
+    WITHIN_NOISE,
+    arms_are_alike,
+    is_noise,
+    metric_names,
+    teacher_share,
+)
+from kdkit.reporting.formatting import metric_format, times, words
+from kdkit.reporting.records import SEED, STEP, RunRecords
+from kdkit.reporting.selection import (
+    PRECISIONS,
+    best_evaluation,
+    best_of_finished_run,
+    exported_files,
+    model_description,
+)
 from kdkit.runs.events import Best
 
 # Advice for a model that has collapsed.
@@ -52,11 +52,7 @@ def run_title(records: RunRecords) -> str:
 
 
 def model_title(records: RunRecords) -> str | None:
-    """Returns the title of the trained model, such as `"BERT 4×312"`.
-
-    A model that continues another run has that run's name, or its sizes if the
-    name is that of a seed or a step.
-    """
+    """Returns the title of the trained model, such as `"BERT 4×312"`."""
     description = model_description(records, records.trained_arm)
     name = description.name
     if name and (SEED.fullmatch(name) or STEP.fullmatch(name)):
@@ -261,11 +257,7 @@ def _compared_with_control(records, metric):
 
 
 def _file_gains(records, metric):
-    """The gains of the smallest kind of file, in parts of a sentence.
-
-    Distillation alone is the student's fp32 file compared with the teacher's,
-    quantisation alone the teacher's int8 file compared with its fp32 file.
-    """
+    """The gains of the smallest kind of file, in parts of a sentence."""
     if records.trains_a_teacher:
         teacher = _litert_files(records, "teacher")
         best = _smallest(teacher)

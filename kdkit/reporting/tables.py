@@ -9,8 +9,7 @@ from rich import box
 from rich import table as rich_table
 from rich.text import Text
 
-from kdkit.reporting.formatting import DOES_NOT_APPLY
-from kdkit.reporting.formatting import NOT_RUN
+from kdkit.reporting.formatting import DOES_NOT_APPLY, NOT_RUN
 
 NO_NUMBER = (NOT_RUN, DOES_NOT_APPLY)
 _NONE = set(NO_NUMBER)
@@ -21,17 +20,7 @@ _MARKUP = re.compile(r"[\\`*~|\[\]]|(?<![^\W_])_|_(?![^\W_])")
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """The heading of one column.
-
-    Args:
-        title: string.
-        unit: string. Defaults to `""`.
-        short: string. The title in a terminal. Defaults to `title`.
-        is_detail: boolean. Whether a terminal leaves the column out. Defaults
-            to `False`.
-        is_text: boolean. Whether cells are aligned to the left. Defaults to
-            `False`: numbers, aligned to the right.
-    """
+    """The heading of one column."""
 
     title: str
     unit: str = ""
@@ -42,17 +31,7 @@ class Column:
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """One line of a table.
-
-    Args:
-        name: string. The first cell.
-        cells: tuple of strings, one for each column.
-        parent: string. The name of the row above that this one belongs to.
-            Defaults to `""`.
-        kind: string. The row's class in HTML, such as `"student"`. Defaults to
-            `""`.
-        note: string. Follows the name, not emphasised. Defaults to `""`.
-    """
+    """One line of a table."""
 
     name: str
     cells: tuple[str, ...]
@@ -63,18 +42,7 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """Rows of texts below headings.
-
-    `terminal()` and `markdown()` return it in these forms; the macro `table` of
-    `macros.html.jinja` writes it as HTML.
-
-    Args:
-        name: string. The heading above the rows' names.
-        columns: tuple of `Column`.
-        rows: tuple of `Row`.
-        title: string. Above the table in a terminal. Defaults to `""`.
-        caption: string. Below the table in a terminal. Defaults to `""`.
-    """
+    """Rows of texts below headings."""
 
     name: str
     columns: tuple[Column, ...]
@@ -111,10 +79,7 @@ class Table:
         return "\n".join(lines)
 
     def terminal(self) -> rich_table.Table:
-        """Returns a table for `rich.console.Console.print`.
-
-        Details are left out, and columns after the first without any number.
-        """
+        """Returns a table for `rich.console.Console.print`."""
         shown = [
             index
             for index, column in enumerate(self.columns)
@@ -177,21 +142,13 @@ class Table:
 
 
 def plain(text: str) -> str:
-    r"""Returns Markdown that shows a text: no markup, no end of a cell.
-
-    >>> print(plain("a_b | *c* [d](e)\n# <f>"))
-    a_b \| \*c\* \[d\](e) # &lt;f&gt;
-    """
+    """Returns Markdown that shows a text: no markup, no end of a cell."""
     line = html.escape(" ".join(text.splitlines()), quote=False)
     return _MARKUP.sub(r"\\\g<0>", line)
 
 
 def code_block(lines: Iterable[str]) -> str:
-    """Returns commands as a Markdown code block that none of them ends.
-
-    None of them starts a comment either, such as the markers of
-    `kdkit.reporting.replace_results`.
-    """
+    """Returns commands as a Markdown code block that none of them ends."""
     text = "\n".join(lines).replace("<!--", "<! --")
     longest = max(map(len, re.findall("`+", text)), default=0)
     fence = "`" * max(3, longest + 1)

@@ -7,22 +7,23 @@ import statistics
 from collections.abc import Sequence
 
 from kdkit.errors import UsageError
-from kdkit.reporting.comparison import metric_names
-from kdkit.reporting.comparison import metric_values
+from kdkit.reporting.comparison import metric_names, metric_values
 from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.plots import COLORS
-from kdkit.reporting.plots import draw
-from kdkit.reporting.plots import legend_name
-from kdkit.reporting.plots import logarithmic
-from kdkit.reporting.plots import metric_scale
-from kdkit.reporting.plots import value_axis
-from kdkit.reporting.records import OWN_TEACHER
-from kdkit.reporting.records import SEED
-from kdkit.reporting.records import RunRecords
-from kdkit.reporting.selection import Setting
-from kdkit.reporting.selection import exported_files
-from kdkit.reporting.selection import model_description
-from kdkit.reporting.selection import most_timed
+from kdkit.reporting.plots import (
+    COLORS,
+    draw,
+    legend_name,
+    logarithmic,
+    metric_scale,
+    value_axis,
+)
+from kdkit.reporting.records import OWN_TEACHER, SEED, RunRecords
+from kdkit.reporting.selection import (
+    Setting,
+    exported_files,
+    model_description,
+    most_timed,
+)
 from kdkit.runs.events import ARMS
 
 _MARKER_OF = {
@@ -231,14 +232,7 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
 
 
 def trade_off_pictures(groups: Sequence[Sequence[RunRecords]]) -> list[str]:
-    """Returns the panels of `plot_trade_off`, each a picture.
-
-    Args:
-        groups: as for `plot_trade_off`.
-
-    Raises:
-        UsageError: as `plot_trade_off` does.
-    """
+    """Returns the panels of `plot_trade_off`, each a picture."""
     titles, costs, metric = _trade_off(groups)
     return [
         draw(
@@ -429,20 +423,7 @@ def _model(group, arm, name):
 def names_apart(
     names: Sequence[str], places: Sequence[pathlib.PurePath]
 ) -> list[str]:
-    """Returns names; equal names get their folders as prefix.
-
-    The prefix has as many folders as necessary, and the seed if nothing else
-    differs.
-
-    >>> places = [pathlib.PurePath(f"/runs/{size}/bert") for size in "sl"]
-    >>> names_apart(["bert", "bert", "pkd"], [*places, pathlib.PurePath("pkd")])
-    ['s/bert', 'l/bert', 'pkd']
-
-    Args:
-        names: sequence of strings.
-        places: sequence of `pathlib.PurePath`, one for each name. Models in
-            one place keep one name.
-    """
+    """Returns names; equal names get their folders as prefix."""
     found = list(names)
     for name in {name for name in names if names.count(name) > 1}:
         clashing = [index for index, one in enumerate(names) if one == name]

@@ -5,33 +5,30 @@ import pathlib
 import tempfile
 import time
 
-from kdkit import models
-from kdkit import tasks
-from kdkit.augmentation import Augmenter
-from kdkit.augmentation import MaskedWords
-from kdkit.augmentation import PieceNeighbors
-from kdkit.augmentation import VectorNeighbors
-from kdkit.augmentation import default_stop_words
-from kdkit.augmentation import join_parts
-from kdkit.augmentation import part_counts
-from kdkit.augmentation import part_path
-from kdkit.augmentation import part_rows
-from kdkit.augmentation import require_fingerprint
-from kdkit.augmentation import require_new_file
-from kdkit.augmentation import write_augmented
-from kdkit.data import check_augmented
-from kdkit.data import read_all_word_vectors
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit import models, tasks
+from kdkit.augmentation import (
+    Augmenter,
+    MaskedWords,
+    PieceNeighbors,
+    VectorNeighbors,
+    default_stop_words,
+    join_parts,
+    part_counts,
+    part_path,
+    part_rows,
+    require_fingerprint,
+    require_new_file,
+    write_augmented,
+)
+from kdkit.data import check_augmented, read_all_word_vectors
+from kdkit.errors import UsageError, all_mistakes
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.io.locks import locked
 from kdkit.io.machine import duration
 from kdkit.io.reading import numbered_lines
-from kdkit.training.data_settings import AugmentedSettings
-from kdkit.training.data_settings import AugmentSettings
-from kdkit.training.distribution import ONE_DEVICE
-from kdkit.training.distribution import Distribution
+from kdkit.training.data_settings import AugmentedSettings, AugmentSettings
+from kdkit.training.distribution import ONE_DEVICE, Distribution
 from kdkit.training.task_data import open_task
 
 _log = logging.getLogger(__name__)
@@ -46,17 +43,7 @@ READINGS = {"tinybert": "tinybert, nearest words without the word itself"}
 def augment(
     settings: AugmentSettings, output, part: tuple[int, int] | None = None
 ) -> None:
-    """Augments a task's training examples, or joins the finished parts.
-
-    Args:
-        settings: `AugmentSettings`.
-        output: path of the new file.
-        part: as in `kdkit.augmentation.write_augmented`. Defaults to `None`.
-
-    Raises:
-        UsageError: (a `ValueError`) with all mistakes, before any work.
-        RunError: if the file cannot be written.
-    """
+    """Augments a task's training examples, or joins the finished parts."""
     task, loaded, stop_words, known = load_parts(settings, output)
     examples = task.load("train", settings.data_dir)
     if part is None:
@@ -98,15 +85,7 @@ def augment(
 
 
 def load_parts(settings: AugmentSettings, output):
-    """Loads the model and the words for augmentation; the file must be new.
-
-    Returns:
-        Tuple of the `kdkit.tasks.Task`, the `LoadedModel`, the stop words and
-        the `VectorNeighbors` or `None`.
-
-    Raises:
-        UsageError: (a `ValueError`) with all mistakes.
-    """
+    """Loads the model and the words for augmentation; the file must be new."""
     task = open_task(settings)
     with all_mistakes() as check:
         with check():
@@ -125,11 +104,7 @@ def load_parts(settings: AugmentSettings, output):
 
 
 def require_augmentation(settings: AugmentedSettings, task) -> None:
-    """Requires that a run's augmented examples exist or can be made.
-
-    Raises:
-        UsageError: (a `ValueError`) for a missing file or model.
-    """
+    """Requires that a run's augmented examples exist or can be made."""
     _require_text_task(task)
     if pathlib.Path(settings.file).exists():
         check_augmented(settings.file, task.num_texts)
@@ -144,17 +119,7 @@ def require_augmentation(settings: AugmentedSettings, task) -> None:
 
 
 def prepare_augmented(settings: AugmentedSettings, examples) -> None:
-    """Writes a run's file of augmented examples, or validates the existing one.
-
-    Args:
-        settings: `AugmentedSettings`.
-        examples: `kdkit.data.Examples`. All training examples of the task.
-
-    Raises:
-        UsageError: (a `ValueError`) if the existing file was made from other
-            examples or with other settings.
-        RunError: if the file cannot be written.
-    """
+    """Writes a run's augmented examples, or validates the existing file."""
     file = pathlib.Path(settings.file)
     if file.exists():
         made_by = settings.made_by
@@ -170,20 +135,7 @@ def prepare_augmented(settings: AugmentedSettings, examples) -> None:
 
 
 def prepare_part(settings: AugmentedSettings, part: tuple[int, int]) -> None:
-    """Writes one part of a run's file of augmented examples, if it is needed.
-
-    `prepare_augmented` joins the parts. No part is needed if the file or this
-    part exists, or if there are parts of a division into another number:
-    `prepare_augmented` joins those, or reports which are missing.
-
-    Args:
-        settings: `AugmentedSettings`.
-        part: as in `augment`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the part was begun with other settings.
-        RunError: if it cannot be written.
-    """
+    """Writes one part of a run's file of augmented examples, if needed."""
     file = pathlib.Path(settings.file)
     of_others = set(part_counts(file)) - {part[1]}
     if not (file.exists() or part_path(file, part).exists() or of_others):
@@ -196,22 +148,7 @@ def prepare_copies(
     data_dir,
     distribution: Distribution = ONE_DEVICE,
 ) -> None:
-    """Writes a run's file of augmented examples, or reuses a complete one.
-
-    Each of several processes writes a part, and the chief joins the parts. If
-    the processes do not share the folder, each writes the whole file. A process
-    waits while another one writes.
-
-    Args:
-        settings: `AugmentedSettings`.
-        task: `kdkit.tasks.Task`.
-        data_dir: path of the task's data, or `None`.
-        distribution: `Distribution`. Defaults to one device.
-
-    Raises:
-        UsageError: if the file was made from something else.
-        RunError: if it cannot be written.
-    """
+    """Writes a run's file of augmented examples, or reuses a complete one."""
     if distribution.part is not None:
         _prepare_parts(settings, distribution)
     with distribution.chief_first():
@@ -240,18 +177,7 @@ def _prepare_parts(settings, distribution):
 
 
 def is_one_folder(distribution: Distribution, folder) -> bool:
-    """Returns whether all processes see the same folder, as on a shared disk.
-
-    Each process makes a folder in it and looks for the others' folders. All
-    processes must call this function, and all get the same result.
-
-    Args:
-        distribution: `Distribution`.
-        folder: string or path. Made if needed.
-
-    Raises:
-        RunError: if the folder is not writable.
-    """
+    """Whether all processes see the same folder, as on a shared disk."""
     folder = pathlib.Path(folder)
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,38 +13,34 @@ import time
 import warnings
 
 from kdkit import models
-from kdkit.backends import need_tensorflow
-from kdkit.backends import tf
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import printable
-from kdkit.errors import shortened
+from kdkit.backends import need_tensorflow, tf
+from kdkit.errors import RunError, UsageError, printable, shortened
 from kdkit.io.disk import writing
-from kdkit.io.files import is_left_over
-from kdkit.io.files import remove_left_over
-from kdkit.io.files import staged
-from kdkit.io.files import with_own_digest
-from kdkit.io.files import write_text
-from kdkit.io.locks import append_line
-from kdkit.io.locks import appending
-from kdkit.io.locks import locked
-from kdkit.io.reading import MAX_SETTINGS_BYTES
-from kdkit.io.reading import check_links
-from kdkit.io.reading import json_lines
-from kdkit.io.reading import read_json
-from kdkit.runs.events import ARMS
-from kdkit.runs.events import LANGUAGE_MODELS
-from kdkit.runs.events import Best
-from kdkit.runs.events import Epoch
-from kdkit.runs.events import Event
-from kdkit.runs.events import RunFinished
-from kdkit.runs.events import read_event
-from kdkit.runs.settings import MODELS
-from kdkit.runs.settings import without_changeable
-from kdkit.settings import differences
-from kdkit.settings import differing_fields
-from kdkit.settings import from_dict
-from kdkit.settings import to_dict
+from kdkit.io.files import (
+    is_left_over,
+    remove_left_over,
+    staged,
+    with_own_digest,
+    write_text,
+)
+from kdkit.io.locks import append_line, appending, locked
+from kdkit.io.reading import (
+    MAX_SETTINGS_BYTES,
+    check_links,
+    json_lines,
+    read_json,
+)
+from kdkit.runs.events import (
+    ARMS,
+    LANGUAGE_MODELS,
+    Best,
+    Epoch,
+    Event,
+    RunFinished,
+    read_event,
+)
+from kdkit.runs.settings import MODELS, without_changeable
+from kdkit.settings import differences, differing_fields, from_dict, to_dict
 from kdkit.training.distribution import ONE_DEVICE
 from kdkit.version import __version__
 
@@ -58,16 +54,7 @@ REPLICAS = "replicas"
 
 
 class RunDirectory:
-    """The directory of one run: configuration, log, checkpoints and models.
-
-    Use `open_run` to get one that is locked.
-
-    Args:
-        path: `pathlib.Path` of an existing directory.
-        is_read_only: bool. Whether this process must not write, because another
-            one does. Defaults to `False`.
-        replicas: int. The number of replicas that train. Defaults to `1`.
-    """
+    """The directory of one run: configuration, log, checkpoints and models."""
 
     def __init__(self, path, is_read_only=False, replicas=1):
         self.path = path
@@ -75,12 +62,7 @@ class RunDirectory:
         self.replicas = replicas
 
     def write_config(self, settings: dict, provenance: dict) -> None:
-        """Writes `config.json`, unless an earlier start of the run wrote it.
-
-        Args:
-            settings: dict. The resolved settings of the run.
-            provenance: dict. The command, commit and versions behind the run.
-        """
+        """Writes `config.json`, unless an earlier start of the run wrote it."""
         if self.is_read_only or (self.path / CONFIG).exists():
             return
         noted = {REPLICAS: self.replicas} if self.replicas > 1 else {}
@@ -89,11 +71,7 @@ class RunDirectory:
         )
 
     def note_moved_models(self, settings: dict) -> None:
-        """Notes the paths of models that have moved in `config.json`.
-
-        Args:
-            settings: dict. The run's settings, with compared models.
-        """
+        """Notes the paths of models that have moved in `config.json`."""
         if self.is_read_only or not (self.path / CONFIG).exists():
             return
         found = differing_fields(read_config(self.path), settings)
@@ -119,12 +97,7 @@ class RunDirectory:
         return True
 
     def events(self, kind: type[Event] | None = None) -> list:
-        """Returns the logged events of one kind, oldest first.
-
-        Args:
-            kind: optional class from `kdkit.runs.events`. Defaults to `None`,
-                all kinds.
-        """
+        """Returns the logged events of one kind, oldest first."""
         path = self.path / EVENTS
         if not path.exists():
             return []
@@ -137,11 +110,7 @@ class RunDirectory:
         ]
 
     def require_events(self) -> None:
-        """Requires that every line of the log is an event.
-
-        Raises:
-            UsageError: with the first line that is not one.
-        """
+        """Requires that every line of the log is an event."""
         path = self.path / EVENTS
         if not path.exists():
             return
@@ -155,10 +124,7 @@ class RunDirectory:
                 )
 
     def filter_events(self, wanted) -> None:
-        """Removes the events from the log for which `wanted(event)` is false.
-
-        All other lines stay unchanged, including damaged ones.
-        """
+        """Removes events from the log for which `wanted(event)` is false."""
         path = self.path / EVENTS
         if self.is_read_only or not path.exists():
             return
@@ -229,11 +195,7 @@ class RunDirectory:
         return bool(self.events(RunFinished))
 
     def require_own_version(self) -> None:
-        """Rejects an incomplete run that an earlier version of kdkit began.
-
-        Raises:
-            UsageError: with the version.
-        """
+        """Rejects an incomplete run that an earlier version of kdkit began."""
         began = _other_version(self.path) or __version__
         if began.startswith("0.1."):
             raise UsageError(
@@ -276,29 +238,7 @@ def _is_step(path):
 
 @contextlib.contextmanager
 def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
-    """Opens a new or a started run directory and locks it.
-
-    Only the chief of several processes writes; the others read its files.
-
-    Args:
-        path: string or path of the directory. Created if it does not exist.
-        settings: dict. The resolved settings of the run.
-        kind: the dataclass of the settings, or `None`. Its defaults are used
-            for settings that did not exist in the version that began the run.
-            Defaults to `None`.
-        distribution: `Distribution`. Defaults to one device.
-
-    Yields:
-        A `RunDirectory`.
-
-    Raises:
-        UsageError: if another process uses the run; if the directory holds
-            other files, links to files outside of it, or a run with other
-            settings (the message lists the differences); if the processes have
-            different settings; if the run began with another number of
-            replicas; if the run is incomplete and its log is damaged; or if
-            Keras does not run on TensorFlow.
-    """
+    """Opens a new or a started run directory and locks it."""
     need_tensorflow("A run in a directory")
     path = pathlib.Path(path)
     distribution.require_same("settings", without_changeable(settings))
@@ -335,16 +275,7 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
 
 
 def require_run(path, settings: dict, kind=None) -> None:
-    """Requires that a run can begin or continue in a directory.
-
-    Writes nothing. `open_run` makes the same checks.
-
-    Args:
-        path, settings, kind: as in `open_run`.
-
-    Raises:
-        UsageError: as `open_run`, except for locks and replicas.
-    """
+    """Requires that a run can begin or continue in a directory."""
     path = pathlib.Path(path)
     _require_free(path)
     if path.exists():
@@ -410,17 +341,7 @@ def read_config(path) -> dict:
 
 
 def read_settings(path, kind):
-    """Returns the settings in a run directory or a JSON file, as a dataclass.
-
-    Args:
-        path: string or path of the run directory or the file.
-        kind: the dataclass of the settings. Settings of earlier versions are
-            converted to it.
-
-    Raises:
-        UsageError: if a setting is unknown, missing or of another type. For a
-            run of another version, the message names the version.
-    """
+    """The settings in a run directory or a JSON file, as a dataclass."""
     try:
         return from_dict(kind, read_config(path))
     except UsageError as error:
@@ -445,14 +366,7 @@ def _other_version(path):
 
 
 def read_replicas(path) -> int | None:
-    """Returns a run's number of replicas, or `None` if it has not noted one.
-
-    Args:
-        path: string or path of a run directory, or of its `config.json`.
-
-    Raises:
-        UsageError: if it cannot be read.
-    """
+    """Returns a run's number of replicas, or `None` if it has not noted one."""
     noted = _read_config_file(path).get(REPLICAS)
     if noted is not None and (type(noted) is not int or noted < 2):
         raise UsageError(

@@ -8,48 +8,33 @@ import keras
 
 from kdkit import models
 from kdkit.data import EncodedExamples
-from kdkit.doctor import OK
-from kdkit.doctor import RUINS
-from kdkit.doctor import WARNING
-from kdkit.doctor import Finding
-from kdkit.doctor import Findings
+from kdkit.doctor import OK, RUINS, WARNING, Finding, Findings
 from kdkit.doctor.text_examination import examine_text_words
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit.errors import UsageError, all_mistakes
 from kdkit.io.files import staged
 from kdkit.losses import HiddenStateMSE
-from kdkit.models import LoadedModel
-from kdkit.models import Pooling
-from kdkit.models.conventions import COSINE
-from kdkit.models.conventions import MANHATTAN
+from kdkit.models import LoadedModel, Pooling
+from kdkit.models.conventions import COSINE, MANHATTAN
 from kdkit.models.places import SETTINGS
-from kdkit.runs.build import Leg
-from kdkit.runs.build import Parts
-from kdkit.runs.build import require_fitting_objectives
+from kdkit.runs.build import Leg, Parts, require_fitting_objectives
 from kdkit.runs.embedder_settings import EmbedderSettings
-from kdkit.runs.events import Doctor
-from kdkit.runs.events import Evaluation
-from kdkit.runs.events import Unlabeled
-from kdkit.runs.inputs import files_digest
-from kdkit.runs.inputs import model_digest
-from kdkit.runs.inputs import rows_digest
-from kdkit.runs.log import decide
-from kdkit.runs.log import format_metrics
-from kdkit.runs.log import log_model
+from kdkit.runs.events import Doctor, Evaluation, Unlabeled
+from kdkit.runs.inputs import files_digest, model_digest, rows_digest
+from kdkit.runs.log import decide, format_metrics, log_model
 from kdkit.runs.pipeline import place_of_step
-from kdkit.runs.reduced_teacher import COMPONENTS
-from kdkit.runs.reduced_teacher import FILE
-from kdkit.runs.reduced_teacher import ReducedTeacher
-from kdkit.runs.reduced_teacher import saved_arrays
-from kdkit.runs.reduced_teacher import text_components
+from kdkit.runs.reduced_teacher import (
+    COMPONENTS,
+    FILE,
+    ReducedTeacher,
+    saved_arrays,
+    text_components,
+)
 from kdkit.taps import own_names
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.embedding_data import load_texts
-from kdkit.training.making import DATA_LENGTH
-from kdkit.training.making import require_length
-from kdkit.training.task_data import make_forward
-from kdkit.training.task_data import open_pairs
+from kdkit.training.making import DATA_LENGTH, require_length
+from kdkit.training.task_data import make_forward, open_pairs
 
 _log = logging.getLogger(__name__)
 TEXTS = "texts"  # the folder of the encoded texts in a run
@@ -82,11 +67,7 @@ class EmbedderParts(Parts):
             self.check_files()
 
     def check_files(self) -> None:
-        """Checks the run's files before its models are loaded.
-
-        Raises:
-            UsageError: with all mistakes.
-        """
+        """Checks the run's files before its models are loaded."""
         data = self.settings.data
         with all_mistakes() as check:
             with check():
@@ -148,11 +129,7 @@ class EmbedderParts(Parts):
         return teacher
 
     def check_conventions(self) -> None:
-        """Requires losses and data that keep what the vectors are compared by.
-
-        Raises:
-            UsageError: with the teacher's similarity or prompts.
-        """
+        """Requires losses and data that keep what vectors are compared by."""
         similarity = self.conventions.similarity
         if similarity == COSINE:
             return
@@ -179,20 +156,13 @@ class EmbedderParts(Parts):
         return self.teacher.tokenizer
 
     def make_compared(self) -> tuple:
-        """Returns what objectives compare: a teacher and a student.
-
-        The student is made before.
-        """
+        """Returns what objectives compare: a teacher and a student."""
         with own_names():
             self._reduced = self.make_reduced()
         return self._reduced.model, self.student
 
     def make_reduced(self) -> ReducedTeacher:
-        """Returns the teacher whose vectors the student learns.
-
-        A narrower student learns the vectors in their principal components, if
-        a loss compares both vectors number by number.
-        """
+        """Returns the teacher whose vectors the student learns."""
         width = models.embedding_width(self.teacher.model)
         if any(map(compares_numbers, self.settings.objectives)):
             width = models.embedding_width(self.student)
@@ -213,11 +183,7 @@ class EmbedderParts(Parts):
         return findings
 
     def examine_texts(self, findings: Findings) -> None:
-        """Counts the texts with words that the tokenizer has no token for.
-
-        Args:
-            findings: `Findings` to append to.
-        """
+        """Counts the texts with words that the tokenizer has no token for."""
         examine_text_words(
             "the texts", self.settings.data, self.tokenizer, findings
         )
@@ -240,11 +206,7 @@ class EmbedderParts(Parts):
                 self.caches.reduce(components)
 
     def load_source(self, run) -> tuple:
-        """Returns the texts and their counts, as `load_texts` does.
-
-        Args:
-            run: the run directory.
-        """
+        """Returns the texts and their counts, as `load_texts` does."""
         return load_texts(
             self.settings.data,
             self.task,
@@ -259,10 +221,7 @@ class EmbedderParts(Parts):
         return self.source.train
 
     def read_components(self):
-        """Returns the components that vectors are reduced to, or `None`.
-
-        All processes call it, after the texts are loaded.
-        """
+        """Returns the components that vectors are reduced to, or `None`."""
         if not self._reduced.is_reduced:
             return None
         found = saved_arrays(
@@ -297,14 +256,7 @@ class EmbedderParts(Parts):
             )
 
     def measurements(self) -> dict:
-        """Returns what is measured before training.
-
-        All processes call it.
-
-        Returns:
-            A dict from `"teacher"` and `"student"` to a function that returns
-            the fields of an `"evaluation"` event.
-        """
+        """Returns what is measured before training."""
         measure = self.source.measure
         return {
             "teacher": lambda: measure("teacher", self.forward),
@@ -350,14 +302,7 @@ class EmbedderParts(Parts):
 
 
 def require_no_prompts(conventions) -> None:
-    """Raises an error for prompts in a run that does not follow them.
-
-    Args:
-        conventions: `kdkit.models.Conventions`.
-
-    Raises:
-        UsageError: (a `ValueError`) with the prompts.
-    """
+    """Raises an error for prompts in a run that does not follow them."""
     prompts = [one for one in conventions.prompts.values() if one]
     if prompts:
         raise UsageError(
@@ -369,11 +314,7 @@ def require_no_prompts(conventions) -> None:
 
 
 def compares_numbers(objective) -> bool:
-    """Returns whether an objective needs vectors of the teacher's width.
-
-    Args:
-        objective: `kdkit.Objective`.
-    """
+    """Returns whether an objective needs vectors of the teacher's width."""
     return (
         objective.tap == SENTENCE_EMBEDDING
         and objective.projection is None
@@ -384,16 +325,7 @@ def compares_numbers(objective) -> bool:
 def make_student(
     settings: EmbedderSettings, teacher: LoadedModel
 ) -> keras.Model:
-    """Returns the sentence encoder to train.
-
-    Args:
-        settings: `EmbedderSettings`.
-        teacher: `kdkit.models.LoadedModel`. The student has its token ids and
-            its pooling.
-
-    Raises:
-        UsageError: if the student has other token ids.
-    """
+    """Returns the sentence encoder to train."""
     student = settings.student
     if student.copy_from is not None:
         if student.copy_from != "teacher":
@@ -416,11 +348,7 @@ def make_student(
 def load_student(
     settings: EmbedderSettings, teacher: LoadedModel
 ) -> LoadedModel:
-    """Returns the student's checkpoint, an encoder with the teacher's pooling.
-
-    Args:
-        settings, teacher: as in `make_student`.
-    """
+    """The student's checkpoint, an encoder with the teacher's pooling."""
     place, pooling = settings.student.checkpoint, _pooling(teacher)
     if models.has_embedder(place):
         pooling = pooling.mode  # its normalization is described there
@@ -430,15 +358,7 @@ def load_student(
 def random_student(
     settings: EmbedderSettings, teacher: LoadedModel, tokenizer
 ) -> keras.Model:
-    """Returns a sentence encoder with random weights.
-
-    Args:
-        settings, teacher: as in `make_student`.
-        tokenizer: the student's tokenizer.
-
-    Raises:
-        UsageError: if the tokenizer does not fit the student's family.
-    """
+    """Returns a sentence encoder with random weights."""
     backbone = models.student(
         settings.student.config(), vocabulary_size=tokenizer.vocabulary_size()
     )
@@ -453,11 +373,7 @@ def _pooling(teacher):
 
 
 def diagnose_embedder(parts: EmbedderParts) -> Findings:
-    """Returns the findings about a run, without training or writing.
-
-    Args:
-        parts: `EmbedderParts` of the run.
-    """
+    """Returns the findings about a run, without training or writing."""
     findings = Findings()
     if not isinstance(parts.settings.teacher, str):
         with findings.attempt("files"):

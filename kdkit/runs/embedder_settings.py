@@ -6,10 +6,12 @@ from kdkit.errors import UsageError
 from kdkit.recipes.reranker_to_embedder import without_scores
 from kdkit.recipes.sentence_embedding import contrastive
 from kdkit.recipes.stages import Stage
-from kdkit.runs.settings import PretrainSettings
-from kdkit.runs.settings import Saving
-from kdkit.runs.settings import TeacherSettings
-from kdkit.runs.settings import validate_run
+from kdkit.runs.settings import (
+    PretrainSettings,
+    Saving,
+    TeacherSettings,
+    validate_run,
+)
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.data_settings import CacheSettings

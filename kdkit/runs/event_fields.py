@@ -11,8 +11,7 @@ import types
 import typing
 from typing import Annotated
 
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import UsageError, shortened
 from kdkit.settings import LARGEST_INT
 
 LARGEST = 1e100  # ratios and pictures of such numbers can be shown
@@ -71,16 +70,7 @@ def _hints(kind):
 
 
 def read_fields(kind: type[Fields], values: dict) -> dict:
-    """Returns the arguments of a class, converted from a JSON object.
-
-    Args:
-        kind: class with annotated fields, as events have them.
-        values: dict. It may have other keys.
-
-    Raises:
-        UsageError: if a field is missing or has a value that its annotation
-            does not allow.
-    """
+    """Returns the arguments of a class, converted from a JSON object."""
     found = {}
     for name, (hint, is_needed) in _hints(kind).items():
         if name in values:
@@ -91,11 +81,7 @@ def read_fields(kind: type[Fields], values: dict) -> dict:
 
 
 def _converted(hint, value):
-    """A JSON value converted to an annotation's type.
-
-    Raises:
-        UsageError: if the annotation does not allow it.
-    """
+    """A JSON value converted to an annotation's type."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Annotated:
         if _converted(arguments[0], value) >= arguments[1]:

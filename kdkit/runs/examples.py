@@ -3,40 +3,30 @@
 import dataclasses
 from collections.abc import Iterable
 
-from kdkit.data import EncodedExamples
-from kdkit.data import unlabeled_rows
+from kdkit.data import EncodedExamples, unlabeled_rows
 from kdkit.distillation.distiller import Distiller
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit.errors import UsageError, all_mistakes
 from kdkit.models import LoadedModel
 from kdkit.quantization import require_quantizable
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
-from kdkit.runs.events import Augmented
-from kdkit.runs.events import Unlabeled
+from kdkit.runs.events import Augmented, Unlabeled
 from kdkit.runs.settings import DistillSettings
 from kdkit.tasks import Task
-from kdkit.training.making import DATA_LENGTH
-from kdkit.training.making import require_length
+from kdkit.training.making import DATA_LENGTH, require_length
 from kdkit.training.optimizers import make_label_loss
 from kdkit.training.sources import TaskSource
-from kdkit.training.task_data import Evaluator
-from kdkit.training.task_data import TrainingRows
-from kdkit.training.task_data import load_data
-from kdkit.training.task_data import load_unlabeled
+from kdkit.training.task_data import (
+    Evaluator,
+    TrainingRows,
+    load_data,
+    load_unlabeled,
+)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class LoadedRows:
-    """The encoded examples of a run.
-
-    Args:
-        train: `TrainingRows`.
-        dev: `kdkit.data.EncodedExamples`.
-        unlabeled: `kdkit.data.EncodedExamples` or `None`.
-        counts: dict with the numbers of examples left out of `unlabeled`.
-        settings: `DistillSettings`.
-    """
+    """The encoded examples of a run."""
 
     train: TrainingRows
     dev: EncodedExamples
@@ -60,11 +50,7 @@ class LoadedRows:
         )
 
     def control_source(self, evaluator: Evaluator) -> TaskSource:
-        """Returns a source of labelled examples alone, as many per epoch.
-
-        A control without the unlabelled examples then has as many updates as
-        the student.
-        """
+        """Returns a source of labelled examples alone, as many per epoch."""
         source = self.source(evaluator)
         if self.unlabeled is None:
             return source
@@ -84,17 +70,7 @@ class LoadedRows:
 def load_rows(
     settings: DistillSettings, task: Task, tokenizer, directory
 ) -> LoadedRows:
-    """Reads and encodes all examples of a run.
-
-    Args:
-        settings: `DistillSettings`.
-        task: `kdkit.tasks.Task`.
-        tokenizer: the teacher's tokenizer.
-        directory: path. Where the tokens of augmented examples are cached.
-
-    Raises:
-        UsageError: for unreadable files.
-    """
+    """Reads and encodes all examples of a run."""
     train, dev = load_data(
         task,
         settings.data,
@@ -114,16 +90,7 @@ def load_rows(
 def require_fit(
     settings: DistillSettings, student, teachers: list[LoadedModel]
 ) -> None:
-    """Validates that all stages on the task fit the student and its teachers.
-
-    Args:
-        settings: `DistillSettings`.
-        student: a model with the student's sizes.
-        teachers: list of `kdkit.models.LoadedModel`.
-
-    Raises:
-        UsageError: with every mismatch.
-    """
+    """Validates that all stages on the task fit student and teachers."""
     with all_mistakes() as check:
         for model in (student, *(teacher.model for teacher in teachers)):
             with check():
@@ -153,17 +120,7 @@ def require_fitting_stage(
     student,
     teachers: list[LoadedModel],
 ) -> None:
-    """Validates that a stage on the task fits the student and its teachers.
-
-    Args:
-        settings: `DistillSettings`.
-        stage: `Stage` with objectives.
-        student: a model with the student's sizes.
-        teachers: list of `kdkit.models.LoadedModel`.
-
-    Raises:
-        UsageError: with every mismatch.
-    """
+    """Validates that a stage on the task fits the student and its teachers."""
     Distiller(
         [teacher.model for teacher in teachers],
         student,
@@ -175,15 +132,7 @@ def require_fitting_stage(
 
 
 def require_smoothable_labels(stages: Iterable[Stage], task: Task) -> None:
-    """Requires that the task's labels can be smoothed, if a stage smooths them.
-
-    Args:
-        stages: iterable of `Stage`.
-        task: `kdkit.tasks.Task`.
-
-    Raises:
-        UsageError: with all stages that smooth labels, for other tasks.
-    """
+    """Requires that the labels can be smoothed, if a stage smooths them."""
     with all_mistakes() as check:
         for stage in stages:
             if stage.label_smoothing and stage.data == "task":

@@ -1,48 +1,31 @@
 """Checks of a run that finish before Keras is imported."""
 
-from collections.abc import Callable
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from kdkit import models
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
-from kdkit.runs.directory import is_finished
-from kdkit.runs.directory import require_run
+from kdkit.errors import UsageError, all_mistakes
+from kdkit.runs.directory import is_finished, require_run
 from kdkit.runs.embedder_settings import EmbedderSettings
-from kdkit.runs.pipeline import Pipeline
-from kdkit.runs.pipeline import RunSettings
-from kdkit.runs.settings import PRETRAINED
-from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import PretrainSettings
-from kdkit.runs.settings import TeacherSettings
+from kdkit.runs.pipeline import Pipeline, RunSettings
+from kdkit.runs.settings import (
+    PRETRAINED,
+    DistillSettings,
+    PretrainSettings,
+    TeacherSettings,
+)
 from kdkit.runs.tokenizer import require_fitting_tokenizer
 from kdkit.settings import to_dict
 from kdkit.training import text_data
-from kdkit.training.making import CORPUS_LENGTH
-from kdkit.training.making import validate_sizes
+from kdkit.training.making import CORPUS_LENGTH, validate_sizes
 from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.task_data import check_data
-from kdkit.training.task_data import open_pairs
-from kdkit.training.task_data import open_task
+from kdkit.training.task_data import check_data, open_pairs, open_task
 
 # Values of `copy_from` that mean the run's own models.
 OF_RUN = (PRETRAINED, "pretrained", "teacher")
 
 
 def validate_first(settings: RunSettings, run_dir) -> None:
-    """Checks a run's directory, its files and the places of its models.
-
-    The run repeats these checks once Keras is imported. A finished run needs
-    its directory alone.
-
-    Args:
-        settings: settings of the run.
-        run_dir: string or path.
-
-    Raises:
-        UsageError: (a `ValueError`) if the directory belongs to another run,
-            or with every missing file and model.
-    """
+    """Checks a run's directory, its files and the places of its models."""
     require_run(run_dir, to_dict(settings), type(settings))
     if is_finished(run_dir):
         return
@@ -51,16 +34,7 @@ def validate_first(settings: RunSettings, run_dir) -> None:
 
 
 def validate_steps(pipeline: Pipeline, attempt: Callable) -> list[str]:
-    """Checks the steps of a chain on text, and the given models.
-
-    Args:
-        pipeline: `Pipeline` whose last run is on text.
-        attempt: callable. Takes the name of a check and returns a context
-            manager that collects its mistake.
-
-    Returns:
-        The names of the steps whose given models have the right kind.
-    """
+    """Checks the steps of a chain on text, and the given models."""
     runs = [step.settings for step in pipeline.steps]
     for step in pipeline.steps:
         settings = step.settings
@@ -119,14 +93,7 @@ def _check_positions(name, settings):
 
 
 def require_sources(settings: RunSettings) -> None:
-    """Checks the files of a run and the places of its models.
-
-    Args:
-        settings: settings of the run.
-
-    Raises:
-        UsageError: with every missing file and model.
-    """
+    """Checks the files of a run and the places of its models."""
     with all_mistakes() as check:
         if isinstance(settings, PretrainSettings):
             # Pairs are read completely.
@@ -163,14 +130,7 @@ def require_sources(settings: RunSettings) -> None:
 
 
 def require_places(settings: RunSettings) -> None:
-    """Checks the places of a run's models.
-
-    Args:
-        settings: settings of the run.
-
-    Raises:
-        UsageError: with every place that has no model.
-    """
+    """Checks the places of a run's models."""
     with all_mistakes() as check:
         for place in _places(settings):
             with check():

@@ -10,15 +10,11 @@ import keras_hub
 import numpy as np
 
 from kdkit import models
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
-from kdkit.errors import shortened
-from kdkit.io.files import staged
-from kdkit.io.files import write_text
+from kdkit.errors import UsageError, all_mistakes, shortened
+from kdkit.io.files import staged, write_text
 from kdkit.io.reading import read_json
 from kdkit.models import LoadedModel
-from kdkit.runs.directory import CONFIG
-from kdkit.runs.directory import INPUTS
+from kdkit.runs.directory import CONFIG, INPUTS
 from kdkit.taps import own_names
 
 CONTENT = "content.json"  # checksums of the saved inputs
@@ -32,33 +28,14 @@ KINDS = (
 
 
 class SavedInputs:
-    """The folder `RUN/inputs/` of a run directory.
-
-    Before the run begins, inputs are replaced. Afterwards they must have the
-    content with which it began.
-
-    Args:
-        run_dir: string or path.
-    """
+    """The folder `RUN/inputs/` of a run directory."""
 
     def __init__(self, run_dir):
         self._run_dir = pathlib.Path(run_dir)
         self._folder = self._run_dir / INPUTS
 
     def save_model(self, name: str, model, tokenizer=None) -> str:
-        """Saves a model as a preset directory.
-
-        Args:
-            name: string. The argument that the model is for.
-            model: what `require_model` accepts.
-            tokenizer: the tokenizer for a model without preprocessor. Optional.
-
-        Returns:
-            The path.
-
-        Raises:
-            UsageError: if the run began with another model.
-        """
+        """Saves a model as a preset directory."""
         model, own, length = _parts(model)
         tokenizer = own or tokenizer
         content = hashlib.sha256()
@@ -77,18 +54,7 @@ class SavedInputs:
         return self._save(name, name, content.hexdigest(), write, size)
 
     def save_table(self, name: str, columns: dict[str, list]) -> str:
-        """Saves examples as JSON lines.
-
-        Args:
-            name: string. The split.
-            columns: as `table_columns` returns them.
-
-        Returns:
-            The path.
-
-        Raises:
-            UsageError: if the run began with other examples.
-        """
+        """Saves examples as JSON lines."""
         text = "".join(
             json.dumps(dict(zip(columns, row, strict=True))) + "\n"
             for row in zip(*columns.values(), strict=True)
@@ -121,17 +87,7 @@ class SavedInputs:
 
 
 def require_model(name: str, model, needs_tokenizer: bool) -> None:
-    """Requires a model that `SavedInputs.save_model` can save.
-
-    Args:
-        name: string. The argument that the model is for.
-        model: a keras-hub `TextClassifier`, a keras-hub `Backbone` if it needs
-            no tokenizer, or a `LoadedModel` with one of these.
-        needs_tokenizer: bool. Whether it needs a preprocessor.
-
-    Raises:
-        UsageError: for everything else.
-    """
+    """Requires a model that `SavedInputs.save_model` can save."""
     kinds, expected = (keras_hub.models.TextClassifier,), "TextClassifier"
     if not needs_tokenizer:
         kinds += (keras_hub.models.Backbone,)
@@ -165,22 +121,7 @@ def _parts(model):
 
 
 def table_columns(name: str, data, text_column, label_column) -> dict:
-    """Returns the columns of examples in memory.
-
-    Args:
-        name: string. The argument or its entry, for errors.
-        data: `(texts, labels)`, `((texts, text_pairs), labels)`, a
-            `DataFrame`, or a Hugging Face `Dataset`.
-        text_column, label_column: the columns of a `DataFrame`; otherwise
-            `None`.
-
-    Returns:
-        A dict from `"text"`, `"text_pair"` for pairs, and `"label"` to lists of
-        the same length.
-
-    Raises:
-        UsageError: with all mistakes.
-    """
+    """Returns the columns of examples in memory."""
     if hasattr(data, "columns") or hasattr(data, "column_names"):
         texts, labels = _columns_of_frame(name, data, text_column, label_column)
     elif isinstance(data, tuple | list) and len(data) == 2:

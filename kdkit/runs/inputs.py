@@ -4,23 +4,17 @@ import dataclasses
 import hashlib
 import logging
 import pathlib
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from kdkit import models
 from kdkit.errors import UsageError
-from kdkit.io.files import DIGEST
-from kdkit.io.files import change_in_words
-from kdkit.io.files import digest
-from kdkit.runs.directory import CHECKPOINTS
-from kdkit.runs.directory import EVENTS
-from kdkit.runs.directory import RunDirectory
+from kdkit.io.files import DIGEST, change_in_words, digest
+from kdkit.runs.directory import CHECKPOINTS, EVENTS, RunDirectory
 from kdkit.runs.events import Inputs
 from kdkit.runs.log import reports_finished
-from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import PretrainSettings
+from kdkit.runs.settings import DistillSettings, PretrainSettings
 from kdkit.tasks import Task
 from kdkit.training.checkpoints import STATE
 from kdkit.training.data_settings import DataSettings
@@ -44,10 +38,7 @@ WORDS = {
 
 
 def model_digest(place: str) -> str | None:
-    """Returns the checksum of a model's files, or the name of a preset.
-
-    `None` if the path has no model any more; loading the model reports that.
-    """
+    """Returns the checksum of a model's files, or the name of a preset."""
     try:
         files = models.model_files(place)
     except UsageError:
@@ -58,11 +49,7 @@ def model_digest(place: str) -> str | None:
 
 
 def rows_digest(rows) -> str:
-    """Returns the checksum of all values in a split's examples.
-
-    Args:
-        rows: `kdkit.data.Examples`, or the examples of another kind of task.
-    """
+    """Returns the checksum of all values in a split's examples."""
     total = hashlib.sha256()
     _add(rows, total)
     return total.hexdigest()[:16]
@@ -84,10 +71,7 @@ def _add(value, total):
 
 
 def files_digest(places: Iterable[str]) -> str | None:
-    """Returns the checksum of the contents of files, in their order.
-
-    A folder counts with all files in it. `None` if a file is missing.
-    """
+    """Returns the checksum of the contents of files, in their order."""
     paths = list(map(pathlib.Path, places))
     if not all(path.exists() for path in paths):
         return None
@@ -97,12 +81,7 @@ def files_digest(places: Iterable[str]) -> str | None:
 def distillation_inputs(
     settings: DistillSettings, task: Task
 ) -> dict[str, str | None]:
-    """Returns the checksums of a distillation's inputs.
-
-    Files that the run itself makes are not inputs. The splits for evaluation
-    are inputs if they decide which examples train: unlabelled texts and
-    augmented examples that such a split contains are left out.
-    """
+    """Returns the checksums of a distillation's inputs."""
     inputs = data_inputs(task, settings.data)
     if settings.unlabeled is not None or settings.augmented is not None:
         splits = kept_apart(task, settings.data)
@@ -167,11 +146,7 @@ def text_inputs(settings: PretrainSettings) -> dict[str, str | None]:
 
 
 def tokenizer_digest(place: str) -> str | None:
-    """Returns the checksum of a tokenizer's files, or the name of a preset.
-
-    Args:
-        place: string, as `kdkit.models.load_tokenizer` takes it.
-    """
+    """Returns the checksum of a tokenizer's files, or the name of a preset."""
     path = pathlib.Path(place)
     if path.suffix == ".txt":
         return files_digest([path])
@@ -185,22 +160,7 @@ def require_same_inputs(
     inputs: dict[str, str | None],
     distribution: Distribution,
 ) -> None:
-    """Requires that a run's inputs are those that it began with.
-
-    They are also compared between the run's processes. Inputs that the version
-    that began the run did not log are not compared.
-
-    Args:
-        run: `RunDirectory`.
-        inputs: dict from an input, such as `"teacher"`, to its checksum;
-            `None` for a missing input, which is not compared with the log.
-        distribution: `Distribution` of the run.
-
-    Raises:
-        UsageError: (a `ValueError`) if an input differs from the one that the
-            run began with, or from another process's; or if the run has
-            trained already and its log has lost the inputs.
-    """
+    """Requires that a run's inputs are those that it began with."""
     distribution.require_same("data and models, by content", inputs)
     noted = run.events(Inputs)
     if not noted:
@@ -218,22 +178,7 @@ def require_unchanged(
     fix: str = "Restore the inputs that the run was started with, or choose "
     "another --run-dir.",
 ) -> list[str]:
-    """Requires that inputs are those that a run has logged.
-
-    Every command that opens an input by its path in a run's settings calls it.
-    Inputs that the run did not log are not compared.
-
-    Args:
-        run: `RunDirectory`.
-        inputs: as in `require_same_inputs`.
-        fix: string. The last sentence of the error.
-
-    Returns:
-        List of the names of the inputs that are not missing.
-
-    Raises:
-        UsageError: (a `ValueError`) with the inputs that differ.
-    """
+    """Requires that inputs are those that a run has logged."""
     before = next((event.digests for event in run.events(Inputs)), {})
     present = {
         name: value
@@ -283,19 +228,7 @@ def is_finished_with(
     distribution: Distribution,
     needs_models: bool = True,
 ) -> bool:
-    """Returns whether a run is finished, and prints that or its lost models.
-
-    Args:
-        run: `RunDirectory`.
-        find_inputs: callable without arguments that returns the run's inputs,
-            as for `require_same_inputs`. Inputs that are not readable any more
-            are not compared, because a finished run does not need them.
-        distribution: `Distribution` of the run.
-        needs_models: bool, as in `reports_finished`. Defaults to `True`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the run was made from other inputs.
-    """
+    """Returns whether a run is finished, and prints that or its lost models."""
     if not run.is_finished and (needs_models or not run.has_ended):
         return reports_finished(run)
     try:

@@ -11,40 +11,25 @@ import keras
 from rich.console import Console
 
 from kdkit import models
-from kdkit.doctor import RUINS
-from kdkit.doctor import Finding
-from kdkit.doctor import Findings
+from kdkit.doctor import RUINS, Finding, Findings
 from kdkit.doctor.findings import findings_and_verdict
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 from kdkit.io.files import staged
 from kdkit.models import Head
-from kdkit.quantization import RANGES_FILE
-from kdkit.quantization import active_quantization
+from kdkit.quantization import RANGES_FILE, active_quantization
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
 from kdkit.runs.directory import RunDirectory
-from kdkit.runs.events import Best
-from kdkit.runs.events import Doctor
-from kdkit.runs.events import Evaluation
-from kdkit.runs.events import Model
-from kdkit.runs.events import RunFinished
+from kdkit.runs.events import Best, Doctor, Evaluation, Model, RunFinished
 from kdkit.settings import from_dict
 from kdkit.taps import own_names
-from kdkit.training.task_data import Evaluator
-from kdkit.training.task_data import predict_logits
+from kdkit.training.task_data import Evaluator, predict_logits
 
 _log = logging.getLogger(__name__)
 
 
 def reports_finished(run: RunDirectory, needs_models: bool = True) -> bool:
-    """Returns whether a run is finished, and prints that or its lost models.
-
-    Args:
-        run: `RunDirectory`.
-        needs_models: bool. Whether a run whose model was removed counts as not
-            finished. Defaults to `True`.
-    """
+    """Returns whether a run is finished, and prints that or its lost models."""
     if run.is_finished or (not needs_models and run.has_ended):
         _log.info(f"The run in {run.path} is finished: nothing to do.")
         return True
@@ -58,14 +43,7 @@ def reports_finished(run: RunDirectory, needs_models: bool = True) -> bool:
 
 
 def log_model(run: RunDirectory, arm, model, settings=None) -> None:
-    """Logs the architecture of an arm's model, once.
-
-    Args:
-        run: `RunDirectory`.
-        arm: string.
-        model: the classifier or encoder.
-        settings: `ModelSettings` or `None`. The settings of the model.
-    """
+    """Logs the architecture of an arm's model, once."""
     if [event for event in run.events(Model) if event.arm == arm]:
         return
     description = models.architecture(model)
@@ -75,12 +53,7 @@ def log_model(run: RunDirectory, arm, model, settings=None) -> None:
 
 
 def finish(run: RunDirectory, best: dict[str, Best]) -> None:
-    """Logs the end of a run, once, and prints its models and their metrics.
-
-    Args:
-        run: `RunDirectory`.
-        best: dict from arm to `Best`.
-    """
+    """Logs the end of a run, once, and prints its models and their metrics."""
     end = RunFinished(seconds=run.seconds, best=best)
     # Compared as JSON, where NaN equals itself.
     known = [json.dumps(event.to_dict()) for event in run.events(RunFinished)]
@@ -112,19 +85,7 @@ def format_metrics(metrics) -> str:
 
 
 def decide(findings: Findings, force: bool, printed=()) -> None:
-    """Logs the findings before a run, and stops the run if one is an error.
-
-    The log record's attribute `renderable` is the table, for rich's handlers.
-
-    Args:
-        findings: `Findings`.
-        force: bool. Whether to continue in spite of errors.
-        printed: sequence of `Finding`, as in `print_findings`. Defaults to
-            none.
-
-    Raises:
-        RunError: if a finding is an error and `force` is false.
-    """
+    """Logs the findings before a run, and stops the run if one is an error."""
     # Errors are always printed.
     printed = [one for one in printed if force or one.outcome != RUINS]
     table = findings_and_verdict(findings, False, printed)
@@ -146,34 +107,21 @@ def decide(findings: Findings, force: bool, printed=()) -> None:
 
 
 def logged_findings(run: RunDirectory) -> Findings | None:
-    """Returns the findings in a run's log, or `None` if it has none.
-
-    Args:
-        run: `RunDirectory`.
-    """
+    """Returns the findings in a run's log, or `None` if it has none."""
     for event in run.events(Doctor):
         return Findings(from_dict(Finding, one) for one in event.findings)
     return None
 
 
 def log_findings(run, findings: Findings | None) -> None:
-    """Logs a `Doctor` event with all findings, unless `findings` is `None`.
-
-    Args:
-        run: `RunDirectory`.
-        findings: `Findings` or `None`, as `examine_first` returns them.
-    """
+    """Logs a `Doctor` event with all findings, unless `findings` is `None`."""
     if findings is not None and not run.events(Doctor):
         rows = tuple(dataclasses.asdict(one) for one in findings)
         run.log(Doctor(findings=rows, forced=bool(findings.ruinous)))
 
 
 def evaluate_teachers(run, task, teachers, forwards, dev, split):
-    """Evaluates the teachers once, and returns the students' evaluator.
-
-    Agreement is measured with the first teacher. The others are logged as
-    `teacher_2` and so on. `forwards` are the teachers' forward passes.
-    """
+    """Evaluates the teachers once, and returns the students' evaluator."""
     all_logits = []
     for number, (teacher, forward) in enumerate(
         zip(teachers, forwards, strict=True), start=1
@@ -228,21 +176,7 @@ def _evaluated(run, arm, split):
 def save_arm_model(
     run: RunDirectory, arm, model, tokenizer, sequence_length, head: Head
 ) -> None:
-    """Saves an arm's model in the run directory, unless it exists.
-
-    An encoder with a head becomes the preset directory `RUN/ARM/`, any other
-    model the file `RUN/ARM.keras` with its tokenizer in `RUN/tokenizer/` and
-    the names of its classes in `RUN/labels.json`.
-
-    Args:
-        run: `RunDirectory`.
-        arm: string.
-        model: the classifier.
-        tokenizer: a keras-hub tokenizer.
-        sequence_length: int. The length to which the preprocessor pads and
-            truncates.
-        head: `kdkit.models.Head` of the task.
-    """
+    """Saves an arm's model in the run directory, unless it exists."""
     if run.is_read_only:
         return
     with own_names():

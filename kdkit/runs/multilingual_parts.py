@@ -4,20 +4,19 @@ import keras_hub
 
 from kdkit import models
 from kdkit.errors import UsageError
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import family_of
+from kdkit.models.families import ALL_FAMILIES, family_of
 from kdkit.models.heads import backbone_of
-from kdkit.runs.embedder_parts import TEXTS
-from kdkit.runs.embedder_parts import EmbedderParts
-from kdkit.runs.embedder_parts import load_student
-from kdkit.runs.embedder_parts import make_student
-from kdkit.runs.embedder_parts import random_student
-from kdkit.runs.embedder_parts import require_no_prompts
-from kdkit.runs.inputs import files_digest
-from kdkit.runs.inputs import tokenizer_digest
+from kdkit.runs.embedder_parts import (
+    TEXTS,
+    EmbedderParts,
+    load_student,
+    make_student,
+    random_student,
+    require_no_prompts,
+)
+from kdkit.runs.inputs import files_digest, tokenizer_digest
 from kdkit.runs.tokenizer import save_trained_tokenizer
-from kdkit.training.translations import load_translations
-from kdkit.training.translations import vocabulary_texts
+from kdkit.training.translations import load_translations, vocabulary_texts
 
 TOKENIZER = "tokenizer"  # the folder of a trained one in a run
 

@@ -13,8 +13,7 @@ enough to repeat all of it:
 
 import dataclasses
 import pathlib
-from collections.abc import Mapping
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kdkit import training
 from kdkit.errors import UsageError
@@ -23,15 +22,15 @@ from kdkit.recipes.recipe import Recipe
 from kdkit.recipes.stages import without_teacher
 from kdkit.runs.directory import is_finished
 from kdkit.runs.embedder_settings import EmbedderSettings
-from kdkit.runs.settings import FREE
-from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import PretrainSettings
-from kdkit.runs.settings import TeacherSettings
+from kdkit.runs.settings import (
+    FREE,
+    DistillSettings,
+    PretrainSettings,
+    TeacherSettings,
+)
 from kdkit.settings import override
 from kdkit.training.data_settings import AugmentedSettings
-from kdkit.training.model_settings import UPDATE
-from kdkit.training.model_settings import ModelSettings
-from kdkit.training.model_settings import model_settings
+from kdkit.training.model_settings import UPDATE, ModelSettings, model_settings
 from kdkit.training.sentence_settings import PairSettings
 
 RunSettings = (
@@ -266,21 +265,12 @@ class Pipeline:
 
 
 def place_of_step(run_dir, name: str) -> pathlib.Path:
-    """Returns the default directory of a step.
-
-    Args:
-        run_dir: string or path of the last run's directory.
-        name: string. The step's name.
-    """
+    """Returns the default directory of a step."""
     return pathlib.Path(run_dir, f"{name}_run")
 
 
 def known_sizes(settings: DistillSettings) -> ModelSettings:
-    """Returns the student, by its sizes before general distillation has run.
-
-    Args:
-        settings: `DistillSettings`.
-    """
+    """Returns the student, by its sizes before general distillation has run."""
     student = settings.student
     if settings.general is not None and not is_finished(student.checkpoint):
         return settings.general.model

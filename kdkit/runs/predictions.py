@@ -10,24 +10,16 @@ import json
 import pathlib
 
 from kdkit.errors import UsageError
-from kdkit.io.files import with_own_digest
-from kdkit.io.files import write_text
+from kdkit.io.files import with_own_digest, write_text
 from kdkit.io.reading import json_lines
-from kdkit.runs.event_fields import Fields
-from kdkit.runs.event_fields import read_fields
+from kdkit.runs.event_fields import Fields, read_fields
 
 PREDICTIONS_FILE = "predictions.jsonl"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Confused(Fields):
-    """One kind of error.
-
-    Args:
-        label: string. The class of the examples.
-        answer: string. The class that the model predicts.
-        count: int. The number of these examples.
-    """
+    """One kind of error."""
 
     label: str
     answer: str
@@ -36,17 +28,7 @@ class Confused(Fields):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Difference(Fields):
-    """An example where student and teacher differ.
-
-    Args:
-        text: tuple of one or two strings.
-        label: string. The example's class or score.
-        student: string. The student's answer.
-        teacher: string. The teacher's answer.
-        student_share: float. The probability that the student gives its
-            answer. `None` for scores.
-        teacher_share: float. The same for the teacher.
-    """
+    """An example where student and teacher differ."""
 
     text: tuple[str, ...]
     label: str
@@ -58,26 +40,7 @@ class Difference(Fields):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Predictions(Fields):
-    """The answers of an arm's final model on dev.
-
-    Args:
-        arm: string. `"teacher"` or `"student"`.
-        split: string.
-        examples: int. The examples of the split.
-        train_examples: int. The labelled examples that the run trained on.
-        chance: dict from metric to its value for the best constant answer.
-        constant: string. That answer, in words.
-        classes: tuple of strings, the classes in the order of `confusion`.
-        confusion: tuple of tuples of ints. A row for each label, a column for
-            each answer. `None` for many classes and for other kinds of tasks.
-        unit: string. What `confusion` counts, such as `"examples"`.
-        confused: tuple of `Confused`, the most frequent errors.
-        scores: tuple of tuples of two floats, a label and the model's score.
-        reason: string. Why there is none of the three.
-        differing: int. The examples where student and teacher differ, on the
-            student's line.
-        differences: tuple of `Difference`, some of these examples.
-    """
+    """The answers of an arm's final model on dev."""
 
     arm: str
     split: str
@@ -112,12 +75,7 @@ class Predictions(Fields):
 
 
 def write_predictions(run_dir: pathlib.Path, found: list[Predictions]) -> None:
-    """Writes `predictions.jsonl`; an older file is replaced.
-
-    Args:
-        run_dir: `pathlib.Path` of a run directory.
-        found: list of `Predictions`.
-    """
+    """Writes `predictions.jsonl`; an older file is replaced."""
     text = "".join(
         f"{json.dumps(with_own_digest(one.to_dict()))}\n" for one in found
     )
@@ -125,15 +83,7 @@ def write_predictions(run_dir: pathlib.Path, found: list[Predictions]) -> None:
 
 
 def read_predictions(run_dir: pathlib.Path) -> tuple[dict, tuple[str, ...]]:
-    """Reads `predictions.jsonl`.
-
-    Args:
-        run_dir: `pathlib.Path` of a run directory.
-
-    Returns:
-        Tuple of a dict from arm to `Predictions`, empty if there is no such
-        file, and of remarks on damaged lines, which are left out.
-    """
+    """Reads `predictions.jsonl`."""
     path = run_dir / PREDICTIONS_FILE
     if not path.is_file():
         return {}, ()

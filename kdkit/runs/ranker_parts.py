@@ -6,22 +6,15 @@ import numpy as np
 
 from kdkit import models
 from kdkit.errors import UsageError
-from kdkit.models import LoadedModel
-from kdkit.models import Pooling
-from kdkit.models.conventions import COSINE
-from kdkit.models.conventions import DOT
+from kdkit.models import LoadedModel, Pooling
+from kdkit.models.conventions import COSINE, DOT
 from kdkit.runs.build import Leg
-from kdkit.runs.embedder_parts import TEXTS
-from kdkit.runs.embedder_parts import EmbedderParts
-from kdkit.runs.embedder_parts import require_no_prompts
+from kdkit.runs.embedder_parts import TEXTS, EmbedderParts, require_no_prompts
 from kdkit.runs.embedder_settings import EmbedderSettings
-from kdkit.runs.inputs import files_digest
-from kdkit.runs.inputs import model_digest
+from kdkit.runs.inputs import files_digest, model_digest
 from kdkit.runs.log import log_model
-from kdkit.taps import ModelShape
-from kdkit.taps import own_names
-from kdkit.training.candidate_data import ScoreCaches
-from kdkit.training.candidate_data import load_rows
+from kdkit.taps import ModelShape, own_names
+from kdkit.training.candidate_data import ScoreCaches, load_rows
 from kdkit.training.making import require_length
 
 PAIR_LENGTH = "--set data.pair_length="
@@ -122,16 +115,7 @@ class RankerParts(EmbedderParts):
 
 
 def make_retriever(settings: EmbedderSettings, teacher) -> LoadedModel:
-    """Returns the sentence encoder to train, and its tokenizer.
-
-    Args:
-        settings: `EmbedderSettings` with `CandidatesSettings`.
-        teacher: `kdkit.models.LoadedModel` of the cross-encoder. A student of
-            its layers, or with random weights, has its tokens.
-
-    Raises:
-        UsageError: if there is no such student.
-    """
+    """Returns the sentence encoder to train, and its tokenizer."""
     student = settings.student
     place = student.checkpoint or student.copy_from
     if place is None or place == "teacher":

@@ -21,21 +21,7 @@ MOST_TEXTS = 4096
 
 
 class ReducedTeacher:
-    """A teacher in the principal components of some of its vectors.
-
-    Args:
-        teacher: `keras.Model`, a sentence encoder.
-        dimensions: int. The width of the student's vectors.
-
-    Attributes:
-        model: `keras.Model` whose vectors have at most `dimensions` dimensions.
-            It is `teacher` itself if that is not wider. Until `set_components`
-            the last layer of a reduced one has random weights.
-        dimensions: int. The width of its vectors.
-        is_reduced: bool.
-        shape: tuple of ints. The shape of the components,
-            `(width, dimensions)`.
-    """
+    """A teacher in the principal components of some of its vectors."""
 
     def __init__(self, teacher: keras.Model, dimensions: int):
         width = models.embedding_width(teacher)
@@ -49,15 +35,7 @@ class ReducedTeacher:
             )
 
     def first_components(self, vectors: np.ndarray) -> np.ndarray:
-        """Returns `kdkit.models.principal_components` of the teacher's vectors.
-
-        Args:
-            vectors: float array of shape `(num_vectors, width)`.
-
-        Raises:
-            RunError: if a vector is not finite.
-            UsageError: (a `ValueError`) if there are too few vectors.
-        """
+        """`kdkit.models.principal_components` of the teacher's vectors."""
         broken = (~np.isfinite(vectors)).any(axis=1).sum()
         if broken:
             raise RunError(
@@ -68,12 +46,7 @@ class ReducedTeacher:
         return models.principal_components(vectors, self.dimensions)
 
     def set_components(self, components: np.ndarray, distribution) -> None:
-        """Sets the weights of the last layer of a reduced teacher.
-
-        Args:
-            components: array of shape `(width, dimensions)`.
-            distribution: `kdkit.training.distribution.Distribution`.
-        """
+        """Sets the weights of the last layer of a reduced teacher."""
         with distribution.scope():
             models.dense_layers(self.model)[-1].set_weights([components])
 
@@ -81,17 +54,7 @@ class ReducedTeacher:
 def text_components(
     reduced: ReducedTeacher, texts: EncodedExamples, forward
 ) -> np.ndarray:
-    """Returns the components of a teacher's vectors of up to 4,096 texts.
-
-    Args:
-        reduced: `ReducedTeacher`.
-        texts: `kdkit.data.EncodedExamples` with the teacher's tokens.
-        forward: callable from a dict batch to the teacher's own vectors.
-
-    Raises:
-        RunError: if a vector is not finite.
-        UsageError: (a `ValueError`) if there are too few texts.
-    """
+    """Returns the components of a teacher's vectors of up to 4,096 texts."""
     chosen = evenly_chosen(texts, MOST_TEXTS)
     _log.info(
         f"running the teacher on {len(chosen)} texts for their "
@@ -107,12 +70,7 @@ def text_components(
 
 
 def evenly_chosen(texts: EncodedExamples, most: int) -> EncodedExamples:
-    """Returns every n-th text, in memory.
-
-    Args:
-        texts: `kdkit.data.EncodedExamples`, one sequence per example.
-        most: int. The number of texts, if there are so many.
-    """
+    """Returns every n-th text, in memory."""
     count = min(most, len(texts))
     rows = np.arange(count) * len(texts) // count
     ids = np.concatenate([texts.row(row) for row in rows])
@@ -130,15 +88,7 @@ def evenly_chosen(texts: EncodedExamples, most: int) -> EncodedExamples:
 def saved_arrays(
     file, shapes: dict, compute: Callable[[], dict], distribution
 ) -> dict:
-    """Returns arrays from a run's file, which is written if it is missing.
-
-    Args:
-        file: path of the `.npz` file.
-        shapes: dict from name to the expected shape.
-        compute: callable without arguments that returns the arrays.
-        distribution: `kdkit.training.distribution.Distribution`. The chief
-            computes and writes, and the others read.
-    """
+    """Returns arrays from a run's file, which is written if it is missing."""
     with distribution.chief_first():
         arrays = read_arrays(file, shapes)
         if arrays is None:
@@ -152,16 +102,7 @@ def saved_arrays(
 
 
 def read_arrays(file, shapes: dict) -> dict | None:
-    """Returns the arrays in a run's file.
-
-    Args:
-        file: path.
-        shapes: dict from name to the expected shape.
-
-    Returns:
-        Dict of arrays, or `None` if the file is missing, damaged or has other
-        shapes.
-    """
+    """Returns the arrays in a run's file."""
     try:
         # NumPy leaves a damaged archive open.
         with (

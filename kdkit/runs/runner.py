@@ -5,28 +5,22 @@ import tempfile
 
 from kdkit import models
 from kdkit.runs.augmenting import prepare_copies
-from kdkit.runs.directory import open_run
-from kdkit.runs.directory import provenance
+from kdkit.runs.directory import open_run, provenance
 from kdkit.runs.embedder_parts import EmbedderParts
 from kdkit.runs.embedder_settings import EmbedderSettings
-from kdkit.runs.inputs import is_finished_with
-from kdkit.runs.inputs import log_inputs
-from kdkit.runs.inputs import require_same_inputs
-from kdkit.runs.log import evaluate_other
-from kdkit.runs.log import finish
-from kdkit.runs.log import log_findings
+from kdkit.runs.inputs import is_finished_with, log_inputs, require_same_inputs
+from kdkit.runs.log import evaluate_other, finish, log_findings
 from kdkit.runs.multilingual_parts import MultilingualParts
-from kdkit.runs.pipeline import OF_EMBEDDERS
-from kdkit.runs.pipeline import TITLES
-from kdkit.runs.pipeline import Pipeline
+from kdkit.runs.pipeline import OF_EMBEDDERS, TITLES, Pipeline
 from kdkit.runs.ranker_parts import RankerParts
-from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import PretrainSettings
-from kdkit.runs.settings import Saving
-from kdkit.runs.settings import TeacherSettings
+from kdkit.runs.settings import (
+    DistillSettings,
+    PretrainSettings,
+    Saving,
+    TeacherSettings,
+)
 from kdkit.runs.static_start import StaticParts
-from kdkit.runs.task_parts import DistillParts
-from kdkit.runs.task_parts import TeacherParts
+from kdkit.runs.task_parts import DistillParts, TeacherParts
 from kdkit.runs.text_parts import PretrainParts
 from kdkit.settings import to_dict
 from kdkit.training.caching import TeacherCaches
@@ -42,12 +36,7 @@ EMBEDDER_PARTS = {
 
 
 def parts_of_embedder(settings: EmbedderSettings, place, pretrained=None):
-    """Returns the parts of a sentence encoder's run, by its data and student.
-
-    Args:
-        settings: `EmbedderSettings`.
-        place, pretrained: as in `kdkit.runs.build.Parts`.
-    """
+    """The parts of a sentence encoder's run, by its data and student."""
     cls = EMBEDDER_PARTS[settings.data.stage_data]
     if cls is EmbedderParts and settings.student.static is not None:
         cls = StaticParts

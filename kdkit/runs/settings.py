@@ -8,31 +8,26 @@ from kdkit import taps
 from kdkit.backends import validate_policy
 from kdkit.errors import UsageError
 from kdkit.models.families import DECODERS
-from kdkit.recipes.stages import EMBEDDING_DATA
-from kdkit.recipes.stages import Stage
-from kdkit.training.data_settings import AugmentedSettings
-from kdkit.training.data_settings import CacheSettings
-from kdkit.training.data_settings import CorpusSettings
-from kdkit.training.data_settings import DataSettings
-from kdkit.training.data_settings import UnlabeledSettings
-from kdkit.training.model_settings import ModelSettings
-from kdkit.training.model_settings import validate_jit_compile
-from kdkit.training.model_settings import validate_parts
-from kdkit.training.model_settings import validate_seed
-from kdkit.training.model_settings import validate_strategy
-from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.sentence_settings import SentenceSettings
+from kdkit.recipes.stages import EMBEDDING_DATA, Stage
+from kdkit.training.data_settings import (
+    AugmentedSettings,
+    CacheSettings,
+    CorpusSettings,
+    DataSettings,
+    UnlabeledSettings,
+)
+from kdkit.training.model_settings import (
+    ModelSettings,
+    validate_jit_compile,
+    validate_parts,
+    validate_seed,
+    validate_strategy,
+)
+from kdkit.training.sentence_settings import PairSettings, SentenceSettings
 
 
 def require_cacheable_text(settings) -> None:
-    """Requires that a run on text can use a cache of the teacher's outputs.
-
-    Args:
-        settings: `PretrainSettings` with `cache`.
-
-    Raises:
-        UsageError: with every mistake.
-    """
+    """Requires that a run on text can use a cache of the teacher's outputs."""
     objectives = [
         objective for stage in settings.stages for objective in stage.objectives
     ]
@@ -63,14 +58,7 @@ def require_cacheable_text(settings) -> None:
 
 
 def require_one_tokenizer(settings) -> None:
-    """Requires exactly one source of a tokenizer, where one is needed.
-
-    Args:
-        settings: `PretrainSettings`.
-
-    Raises:
-        UsageError: if there are several, or the model has its own.
-    """
+    """Requires exactly one source of a tokenizer, where one is needed."""
     sources = {
         name: getattr(settings, name)
         for name in ("tokenizer", "vocabulary_size", "teacher")
@@ -159,13 +147,7 @@ class Saving:
 
 
 def without_changeable(settings):
-    """Returns a run's settings without the fields that may change.
-
-    The paths of models may change, too: their content is compared.
-
-    Args:
-        settings: dict, list or value, as `kdkit.settings.to_dict` returns.
-    """
+    """Returns a run's settings without the fields that may change."""
     if isinstance(settings, dict):
         return {
             name: _without_paths(value)
@@ -193,15 +175,7 @@ PRETRAINED = "pretrained"
 
 
 def validate_run(settings, *arms: tuple[Stage, ...]) -> None:
-    """Checks the settings that all runs have, and the stages of each arm.
-
-    Args:
-        settings: settings of a run.
-        *arms: tuples of `Stage`.
-
-    Raises:
-        UsageError: for the first mistake.
-    """
+    """Checks the settings that all runs have, and the stages of each arm."""
     validate_seed(settings.seed)
     validate_policy(settings.dtype_policy)
     validate_jit_compile(settings.jit_compile)

@@ -2,36 +2,35 @@
 
 import dataclasses
 
-from kdkit.data import GENERATED_LANGUAGES
-from kdkit.data import Masking
+from kdkit.data import GENERATED_LANGUAGES, Masking
 from kdkit.models import choose_blocks
-from kdkit.recipes import pretraining
-from kdkit.recipes import tinybert
-from kdkit.recipes.recipe import Recipe
-from kdkit.recipes.recipe import TokenVectors
+from kdkit.recipes import pretraining, tinybert
+from kdkit.recipes.recipe import Recipe, TokenVectors
 from kdkit.recipes.sentence_embedding import with_prefixes
-from kdkit.recipes.stages import Stage
-from kdkit.recipes.stages import same_number_of_updates
-from kdkit.recipes.stages import without_teacher
+from kdkit.recipes.stages import Stage, same_number_of_updates, without_teacher
 from kdkit.runs.embedder_settings import EmbedderSettings
-from kdkit.runs.pipeline import Pipeline
-from kdkit.runs.pipeline import language_model_pipeline
-from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import PretrainSettings
-from kdkit.runs.settings import TeacherSettings
+from kdkit.runs.pipeline import Pipeline, language_model_pipeline
+from kdkit.runs.settings import (
+    DistillSettings,
+    PretrainSettings,
+    TeacherSettings,
+)
 from kdkit.tasks import get_task
 from kdkit.training.candidate_settings import CandidatesSettings
-from kdkit.training.data_settings import CorpusSettings
-from kdkit.training.data_settings import DataSettings
-from kdkit.training.data_settings import counting_padding
-from kdkit.training.data_settings import with_one_length
+from kdkit.training.data_settings import (
+    CorpusSettings,
+    DataSettings,
+    counting_padding,
+    with_one_length,
+)
 from kdkit.training.embedding_settings import TextsSettings
-from kdkit.training.model_settings import BilstmSettings
-from kdkit.training.model_settings import MassSettings
-from kdkit.training.model_settings import ModelSettings
-from kdkit.training.model_settings import model_settings
-from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.sentence_settings import SentenceSettings
+from kdkit.training.model_settings import (
+    BilstmSettings,
+    MassSettings,
+    ModelSettings,
+    model_settings,
+)
+from kdkit.training.sentence_settings import PairSettings, SentenceSettings
 from kdkit.training.translation_settings import TranslationsSettings
 
 TASK, SIMILARITY = "sentiment", "similarity"
@@ -125,10 +124,7 @@ def _pretrained(stages):
 
 
 def _student(recipe):
-    """A tiny model like the recipe's preset, or two layers of the teacher.
-
-    A teacher trained on generated sentences has no pretrained encoder.
-    """
+    """A tiny model like the recipe's preset, or two layers of the teacher."""
     if isinstance(recipe.student, str):
         if model_settings(recipe.student).bilstm is not None:
             return ModelSettings(bilstm=BilstmSettings(8, 16, 16, dropout=0.0))
@@ -138,14 +134,7 @@ def _student(recipe):
 
 
 def distillation(recipe: Recipe, parity: str | None = None) -> DistillSettings:
-    """Returns a recipe's settings with one short epoch per stage.
-
-    The teacher is tiny and trained in the run.
-
-    Args:
-        recipe: `Recipe`.
-        parity: string or `None`. A variant of the recipe.
-    """
+    """Returns a recipe's settings with one short epoch per stage."""
     stages = short(recipe.stages_for(get_task(TASK), parity))
     corpus = None
     if _on_corpus(stages):
@@ -175,14 +164,7 @@ EMBEDDER_DATA = {
 
 
 def embedder(recipe: Recipe, parity: str | None = None) -> EmbedderSettings:
-    """Returns the settings of a tiny sentence encoder, one short epoch long.
-
-    The teacher's encoder is pretrained in the run, on the same sentences.
-
-    Args:
-        recipe: `Recipe` of a sentence encoder.
-        parity: string or `None`. A variant of the recipe.
-    """
+    """Returns the settings of a tiny sentence encoder, one short epoch long."""
     stages = short(recipe.variant(parity).stages)
     if stages[0].data == CandidatesSettings.stage_data:
         return _retriever(recipe, stages, parity)
@@ -212,10 +194,7 @@ def embedder(recipe: Recipe, parity: str | None = None) -> EmbedderSettings:
 
 
 def _retriever(recipe, stages, parity):
-    """A tiny sentence encoder from a tiny cross-encoder, which the run trains.
-
-    Both learn which sentences have words in common.
-    """
+    """A tiny sentence encoder from a tiny cross-encoder of the run."""
     pairs = dataclasses.replace(TEACHER.data, task=SIMILARITY)
     return EmbedderSettings(
         recipe=recipe.name,
@@ -231,13 +210,7 @@ def _retriever(recipe, stages, parity):
 
 
 def on_text(recipe: Recipe, run_dir, caches=None) -> Pipeline:
-    """Returns a recipe on text alone, with one short epoch per stage.
-
-    Args:
-        recipe: `Recipe` of a decoder or an encoder-decoder, with two stages.
-        run_dir: string or path of the last run's directory.
-        caches: as in `kdkit.runs.language_model_pipeline`. Defaults to `None`.
-    """
+    """Returns a recipe on text alone, with one short epoch per stage."""
     sizes = model_settings(recipe.student)
     if sizes.mass is not None:
         kind = "encoder_decoder"

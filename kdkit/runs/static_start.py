@@ -12,9 +12,7 @@ from kdkit.data import EncodedExamples
 from kdkit.models import LoadedModel
 from kdkit.recipes import TokenVectors
 from kdkit.runs.embedder_parts import EmbedderParts
-from kdkit.runs.reduced_teacher import COMPONENTS
-from kdkit.runs.reduced_teacher import ReducedTeacher
-from kdkit.runs.reduced_teacher import saved_arrays
+from kdkit.runs.reduced_teacher import COMPONENTS, ReducedTeacher, saved_arrays
 from kdkit.training.task_data import predict_logits
 
 _log = logging.getLogger(__name__)
@@ -23,20 +21,7 @@ VECTORS = "vectors"
 
 
 class StaticStart:
-    """The teacher of a static student, and the student's first table.
-
-    The teacher's vectors are reduced to the principal components of its vectors
-    of single tokens, if the student has fewer dimensions. The components and
-    the reduced vectors of the tokens are computed once and saved in the run, so
-    that a run continues with the same numbers.
-
-    Args:
-        teacher: `kdkit.models.LoadedModel`.
-        settings: `TokenVectors` of the student.
-
-    Attributes:
-        reduced: `ReducedTeacher` with vectors as wide as the student's.
-    """
+    """The teacher of a static student, and the student's first table."""
 
     def __init__(self, teacher: LoadedModel, settings: TokenVectors):
         self._given = teacher
@@ -58,19 +43,7 @@ class StaticStart:
     def prepare(
         self, place: pathlib.Path, forward, distribution, train: EncodedExamples
     ) -> np.ndarray | None:
-        """Computes the vectors of the tokens, or reads them from a run.
-
-        Args:
-            place: path of the run directory.
-            forward: callable from a dict batch to the teacher's own vectors.
-            distribution: `kdkit.training.distribution.Distribution`. The chief
-                computes and writes.
-            train: `kdkit.data.EncodedExamples`. The texts to train on, whose
-                tokens are counted.
-
-        Returns:
-            The principal components as columns, `None` if all are used.
-        """
+        """Computes the vectors of the tokens, or reads them from a run."""
         dimensions = self.reduced.dimensions
         size = self._given.tokenizer.vocabulary_size()
         known = saved_arrays(
@@ -84,11 +57,7 @@ class StaticStart:
         return known[COMPONENTS] if self.reduced.is_reduced else None
 
     def set_table(self, student: keras.Model) -> None:
-        """Sets a student's first table. `prepare` is called before.
-
-        Args:
-            student: `keras.Model` from `make_student`.
-        """
+        """Sets a student's first table. `prepare` is called before."""
         models.set_token_vectors(
             student,
             self._vectors,
@@ -131,11 +100,7 @@ class StaticParts(EmbedderParts):
 
 
 def token_rows(tokenizer) -> EncodedExamples:
-    """Returns each token of a vocabulary as a text of its own.
-
-    Args:
-        tokenizer: a keras-hub tokenizer.
-    """
+    """Returns each token of a vocabulary as a text of its own."""
     size = tokenizer.vocabulary_size()
     ids = np.full((size, 3), tokenizer.end_token_id, "int32")
     ids[:, 0], ids[:, 1] = tokenizer.start_token_id, np.arange(size)

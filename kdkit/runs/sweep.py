@@ -16,11 +16,8 @@ from kdkit.io.files import write_text
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import RunFinished
 from kdkit.runs.pipeline import Pipeline
-from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import PretrainSettings
-from kdkit.settings import canonical_path
-from kdkit.settings import override
-from kdkit.settings import to_dict
+from kdkit.runs.settings import DistillSettings, PretrainSettings
+from kdkit.settings import canonical_path, override, to_dict
 from kdkit.training.making import validate_sizes
 from kdkit.training.model_settings import require_one_process
 from kdkit.training.task_data import open_task
@@ -30,14 +27,7 @@ TRIALS = "trials"
 
 @dataclasses.dataclass(frozen=True)
 class Yardstick:
-    """The metric that ranks the trials.
-
-    Args:
-        metric: string.
-        direction: string, `"max"` or `"min"`: the better end.
-        split: string. The split that it is measured on, never test data.
-        what: string. The task, or `"text"`.
-    """
+    """The metric that ranks the trials."""
 
     metric: str
     direction: str
@@ -56,14 +46,7 @@ class Yardstick:
 
 @dataclasses.dataclass(frozen=True)
 class Trial:
-    """A finished run of a sweep.
-
-    Args:
-        values: dict from field to value.
-        path: `pathlib.Path` of its run directory.
-        metric: float. The task's main metric on dev, or the perplexity on the
-            held-out text.
-    """
+    """A finished run of a sweep."""
 
     values: dict
     path: pathlib.Path
@@ -71,13 +54,7 @@ class Trial:
 
 
 def yardstick(settings: DistillSettings | PretrainSettings) -> Yardstick:
-    """Returns the metric that runs with these settings are ranked by.
-
-    Raises:
-        UsageError: if there is none. Runs on text that learn only the
-            teacher's hidden states have losses alone, which change with the
-            objectives' weights.
-    """
+    """Returns the metric that runs with these settings are ranked by."""
     if isinstance(settings, DistillSettings):
         task = open_task(settings.data)
         return Yardstick(task.primary_metric, "max", "dev", task.name)
@@ -93,15 +70,7 @@ def yardstick(settings: DistillSettings | PretrainSettings) -> Yardstick:
 def run_trial(
     settings, values: dict, directory, announce, force: bool = False
 ) -> Trial:
-    """Runs one choice of values in `DIR/trials/`.
-
-    Args:
-        settings: `DistillSettings` or `PretrainSettings` that the trials share.
-        values: dict from dotted field to value.
-        directory: path of the sweep.
-        announce: callable. Called with a line about the run's place.
-        force: bool, as in `kdkit.training.distill`. Defaults to `False`.
-    """
+    """Runs one choice of values in `DIR/trials/`."""
     chosen = with_values(settings, values)
     path = pathlib.Path(directory) / TRIALS / trial_name(values)
     announce(f"{path}")
@@ -115,11 +84,7 @@ def run_trial(
 
 
 def with_values(settings, values: dict):
-    """Returns settings with some fields changed.
-
-    Raises:
-        UsageError: if a value is impossible.
-    """
+    """Returns settings with some fields changed."""
     return override(
         settings,
         [f"{field}={json.dumps(value)}" for field, value in values.items()],
@@ -154,12 +119,7 @@ MEASURED_OF_FILES = ("corpus.files", "corpus.max_texts")
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """A setting that a sweep varies.
-
-    Args:
-        field: string. Dotted path in the settings, as `--set` takes it.
-        values: tuple. The values to try.
-    """
+    """A setting that a sweep varies."""
 
     field: str
     values: tuple
@@ -178,18 +138,7 @@ class Axis:
 
 
 def find_field(settings, name: str) -> str:
-    """Returns the dotted path of the setting with a name.
-
-    Args:
-        settings: a dataclass of settings.
-        name: string. A path as `--set` takes it, such as
-            `"stages.0.learning_rate"`, or the end of one, such as
-            `"temperature"`. The end of a path only matches the student's
-            settings; other models' settings need a whole path.
-
-    Raises:
-        UsageError: if no setting matches, or more than one.
-    """
+    """Returns the dotted path of the setting with a name."""
     if "." in name and (whole := canonical_path(settings, name)):
         return whole
     paths = [
@@ -220,28 +169,7 @@ def run_sweep(
     announce: Callable[[str], None] = print,
     force: bool = False,
 ) -> list[Trial]:
-    """Runs a recipe for each choice of values and ranks the runs.
-
-    Each choice has its own run directory in `DIR/trials/`, so a stopped sweep
-    continues. Runs on a task are ranked by dev alone, runs on text by the
-    perplexity on their held-out text.
-
-    Args:
-        settings: `DistillSettings` or `PretrainSettings`, the same for all but
-            the axes.
-        axes: tuple of `Axis`.
-        directory: path of the sweep.
-        max_trials: int or `None`. The number of choices to draw at random with
-            the settings' seed, see `choices`. Defaults to `None`, all choices.
-        announce: callable. Called with a line about each trial before it runs.
-        force: bool, as in `kdkit.training.distill`. Defaults to `False`.
-
-    Returns:
-        List of `Trial`, best first.
-
-    Raises:
-        UsageError: before any run, if a choice of values is impossible.
-    """
+    """Runs a recipe for each choice of values and ranks the runs."""
     directory = pathlib.Path(directory)
     validate_axes(settings, axes)
     measure = yardstick(settings)
@@ -258,26 +186,7 @@ def run_sweep(
 def choices(
     axes: tuple[Axis, ...], max_trials: int | None = None, seed: int = 0
 ) -> list[dict]:
-    """Returns the choices of values that a sweep tries, in their order.
-
-    These are all combinations, the last axis varying fastest as in
-    `itertools.product`, or a random sample without repetition.
-
-    Args:
-        axes: tuple of `Axis`.
-        max_trials: int or `None`. How many choices to draw; all combinations
-            if there are fewer. Defaults to `None`, all in their order.
-        seed: int. Defaults to `0`.
-
-    Returns:
-        List of dicts from field to value.
-
-    >>> axes = Axis("temperature", (1, 2)), Axis("seed", (0, 1))
-    >>> [tuple(choice.values()) for choice in choices(axes)]
-    [(1, 0), (1, 1), (2, 0), (2, 1)]
-    >>> len(choices(axes, max_trials=3))
-    3
-    """
+    """Returns the choices of values that a sweep tries, in their order."""
     numbers = range(math.prod(len(axis.values) for axis in axes))
     if max_trials is not None:
         drawn = min(max_trials, len(numbers))
@@ -297,12 +206,7 @@ def _choice(axes, number):
 def validate_axes(
     settings: DistillSettings | PretrainSettings, axes: tuple[Axis, ...]
 ) -> None:
-    """Validates each value before any run.
-
-    Raises:
-        UsageError: if a value is impossible, if the trials would be measured on
-            different data, or if several processes would make the runs.
-    """
+    """Validates each value before any run."""
     require_one_process(settings)
     on_task = isinstance(settings, DistillSettings)
     has_cache = on_task and settings.cache is not None
@@ -414,10 +318,7 @@ def _write_results(directory, trials: list[Trial], measure: Yardstick):
 
 
 def _leaves(values, path):
-    """Yields the dotted paths of all values except dicts and lists.
-
-    A list's entries are named by their `name`, as in `--set`.
-    """
+    """Yields the dotted paths of all values except dicts and lists."""
     if isinstance(values, dict) and values:
         entries = values.items()
     elif isinstance(values, list) and values:

@@ -7,54 +7,54 @@ import pathlib
 import keras
 
 from kdkit import models
-from kdkit.doctor.examination import Subject
-from kdkit.doctor.examination import examine_first
-from kdkit.doctor.examination import examine_memory_first
-from kdkit.doctor.examination import examine_teacher_first
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit.doctor.examination import (
+    Subject,
+    examine_first,
+    examine_memory_first,
+    examine_teacher_first,
+)
+from kdkit.errors import UsageError, all_mistakes
 from kdkit.models import LoadedModel
 from kdkit.runs.augmenting import require_augmentation
-from kdkit.runs.build import Leg
-from kdkit.runs.build import Parts
-from kdkit.runs.build import require_fitting_objectives
-from kdkit.runs.examples import load_rows
-from kdkit.runs.examples import require_fit
-from kdkit.runs.examples import require_smoothable_labels
-from kdkit.runs.examples import stages_with_teachers
-from kdkit.runs.inputs import data_inputs
-from kdkit.runs.inputs import distillation_inputs
-from kdkit.runs.inputs import model_digest
-from kdkit.runs.log import evaluate_teachers
-from kdkit.runs.log import log_model
-from kdkit.runs.log import save_arm_model
-from kdkit.runs.pipeline import known_sizes
-from kdkit.runs.pipeline import place_of_step
+from kdkit.runs.build import Leg, Parts, require_fitting_objectives
+from kdkit.runs.examples import (
+    load_rows,
+    require_fit,
+    require_smoothable_labels,
+    stages_with_teachers,
+)
+from kdkit.runs.inputs import data_inputs, distillation_inputs, model_digest
+from kdkit.runs.log import evaluate_teachers, log_model, save_arm_model
+from kdkit.runs.pipeline import known_sizes, place_of_step
 from kdkit.runs.predictions import write_predictions
-from kdkit.runs.settings import PRETRAINED
-from kdkit.runs.settings import DistillSettings
-from kdkit.runs.settings import PretrainSettings
-from kdkit.runs.settings import TeacherSettings
+from kdkit.runs.settings import (
+    PRETRAINED,
+    DistillSettings,
+    PretrainSettings,
+    TeacherSettings,
+)
 from kdkit.taps import own_names
 from kdkit.tasks import Task
-from kdkit.training.answers import find_differences
-from kdkit.training.answers import summarize
+from kdkit.training.answers import find_differences, summarize
 from kdkit.training.caching import TeacherCaches
-from kdkit.training.making import CORPUS_LENGTH
-from kdkit.training.making import DATA_LENGTH
-from kdkit.training.making import load_teachers
-from kdkit.training.making import load_text_teacher
-from kdkit.training.making import make_model
-from kdkit.training.making import require_length
+from kdkit.training.making import (
+    CORPUS_LENGTH,
+    DATA_LENGTH,
+    load_teachers,
+    load_text_teacher,
+    make_model,
+    require_length,
+)
 from kdkit.training.sources import TaskSource
-from kdkit.training.task_data import Evaluator
-from kdkit.training.task_data import check_data
-from kdkit.training.task_data import load_data
-from kdkit.training.task_data import load_other_dev_splits
-from kdkit.training.task_data import make_forward
-from kdkit.training.task_data import open_task
-from kdkit.training.text_data import load_text
-from kdkit.training.text_data import require_readable
+from kdkit.training.task_data import (
+    Evaluator,
+    check_data,
+    load_data,
+    load_other_dev_splits,
+    make_forward,
+    open_task,
+)
+from kdkit.training.text_data import load_text, require_readable
 
 _log = logging.getLogger(__name__)
 
@@ -187,12 +187,7 @@ class DistillParts(TaskParts):
         self._is_checked = True
 
     def build(self, on_task_alone: bool = False):
-        """Loads the teachers and makes the student, once each.
-
-        Args:
-            on_task_alone: bool. Whether to skip the stages on text. Defaults
-                to `False`.
-        """
+        """Loads the teachers and makes the student, once each."""
         self._on_task_alone = on_task_alone
         with all_mistakes() as check:
             with check():
@@ -356,15 +351,7 @@ class DistillParts(TaskParts):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Student:
-    """A student, also with a masked-language-modelling head on its encoder.
-
-    Args:
-        name: string. `"student"`, or `"control"` for one without a teacher.
-        model: `keras.Model`, a classifier.
-        tokenizer: a keras-hub tokenizer.
-        language_model: `keras_hub.models.MaskedLM` or `None`, for stages on
-            text. It shares the encoder of `model`.
-    """
+    """A student, also with a masked-language-modelling head on its encoder."""
 
     name: str
     model: keras.Model
@@ -373,15 +360,7 @@ class Student:
 
 
 def require_further_files(settings: DistillSettings, task: Task) -> None:
-    """Checks the files of augmented examples, unlabelled text and corpora.
-
-    Args:
-        settings: `DistillSettings`.
-        task: `kdkit.tasks.Task`.
-
-    Raises:
-        UsageError: with all files that are missing and cannot be made.
-    """
+    """Checks the files of augmented examples, unlabelled text and corpora."""
     with all_mistakes() as check:
         if settings.augmented is not None:
             with check():
@@ -407,14 +386,7 @@ def _require_files(files):
 
 
 def require_encoder(student) -> None:
-    """Requires that a student has an encoder, to learn from text.
-
-    Args:
-        student: `keras.Model`, a classifier.
-
-    Raises:
-        UsageError: for a BiLSTM.
-    """
+    """Requires that a student has an encoder, to learn from text."""
     if not models.has_encoder(student):
         raise UsageError(
             "Stages on a corpus train an encoder with a masked-language-"
@@ -426,21 +398,7 @@ def require_encoder(student) -> None:
 def load_corpus_teacher(
     settings: DistillSettings, student: Student, tokenizer, pretrained
 ) -> LoadedModel | None:
-    """Checks the stages on a corpus, and loads their teacher.
-
-    Args:
-        settings: `DistillSettings`.
-        student: `Student` with a language model.
-        tokenizer: the tokenizer of the task's teacher.
-        pretrained: place of the pretrained encoder, or `None`.
-
-    Returns:
-        `LoadedModel` of a masked language model, or `None` if no stage learns
-        from one.
-
-    Raises:
-        UsageError: with every mismatch.
-    """
+    """Checks the stages on a corpus, and loads their teacher."""
     stages = [
         stage
         for stage in settings.stages

@@ -5,37 +5,39 @@ import random
 import keras
 
 from kdkit import models
-from kdkit.doctor import RUINS
-from kdkit.doctor import WARNING
-from kdkit.doctor import Findings
-from kdkit.doctor.text_examination import examine_steps_first
-from kdkit.doctor.text_examination import examine_text_words
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit.doctor import RUINS, WARNING, Findings
+from kdkit.doctor.text_examination import (
+    examine_steps_first,
+    examine_text_words,
+)
+from kdkit.errors import UsageError, all_mistakes
 from kdkit.io.files import staged
 from kdkit.models import LoadedModel
-from kdkit.runs.build import Leg
-from kdkit.runs.build import Parts
-from kdkit.runs.build import require_fitting_objectives
+from kdkit.runs.build import Leg, Parts, require_fitting_objectives
 from kdkit.runs.events import Doctor
 from kdkit.runs.inputs import text_inputs
-from kdkit.runs.log import decide
-from kdkit.runs.log import log_model
+from kdkit.runs.log import decide, log_model
 from kdkit.runs.pipeline import Pipeline
-from kdkit.runs.tokenizer import make_tokenizer
-from kdkit.runs.tokenizer import readable_tokenizer
-from kdkit.runs.tokenizer import save_trained_tokenizer
-from kdkit.runs.tokenizer import vocabulary_sizes
+from kdkit.runs.tokenizer import (
+    make_tokenizer,
+    readable_tokenizer,
+    save_trained_tokenizer,
+    vocabulary_sizes,
+)
 from kdkit.taps import own_names
 from kdkit.training.caching import TeacherCaches
-from kdkit.training.making import CORPUS_LENGTH
-from kdkit.training.making import load_text_teacher
-from kdkit.training.making import require_length
+from kdkit.training.making import (
+    CORPUS_LENGTH,
+    load_text_teacher,
+    require_length,
+)
 from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.text_data import is_masked
-from kdkit.training.text_data import load_text
-from kdkit.training.text_data import require_readable
-from kdkit.training.text_data import require_vocabulary
+from kdkit.training.text_data import (
+    is_masked,
+    load_text,
+    require_readable,
+    require_vocabulary,
+)
 
 
 class PretrainParts(Parts):

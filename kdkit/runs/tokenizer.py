@@ -1,7 +1,6 @@
 """Loads or trains the tokenizer of a model with random weights."""
 
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.errors import UsageError
 from kdkit.io.files import staged
 from kdkit.models.families import ALL_FAMILIES
@@ -11,19 +10,7 @@ from kdkit.training.model_settings import ModelSettings
 
 
 def make_tokenizer(settings: PretrainSettings, directory):
-    """Loads the tokenizer, or trains it unless the run has trained it before.
-
-    Args:
-        settings: `PretrainSettings`.
-        directory: path. The folder for a trained tokenizer.
-
-    Returns:
-        A keras-hub tokenizer, or a `kdkit.models.TokenizerPair`.
-
-    Raises:
-        UsageError: if no tokenizer is named, or the text is too short for the
-            vocabulary size.
-    """
+    """Loads the tokenizer, or trains it if the run has not trained it yet."""
     if settings.tokenizer is not None:
         return models.load_tokenizer(settings.tokenizer)
     if settings.vocabulary_size is not None:
@@ -44,27 +31,14 @@ def make_tokenizer(settings: PretrainSettings, directory):
 
 
 def save_trained_tokenizer(tokenizer, directory) -> None:
-    """Saves a trained tokenizer, for when the run continues.
-
-    Args:
-        tokenizer: as `make_tokenizer` returns it.
-        directory: path. An existing tokenizer is not replaced.
-    """
+    """Saves a trained tokenizer, for when the run continues."""
     if not directory.is_dir():
         with staged(directory) as partial:
             models.save_tokenizer(tokenizer, partial)
 
 
 def readable_tokenizer(model: ModelSettings, tokenizer):
-    """Returns a tokenizer, converted to the class for a model's family.
-
-    Args:
-        model: `ModelSettings` with sizes.
-        tokenizer: as `make_tokenizer` returns it.
-
-    Raises:
-        UsageError: if the model's family cannot use the tokenizer.
-    """
+    """Returns a tokenizer, converted to the class for a model's family."""
     if model.mass is not None:
         models.require_sentence_pieces(tokenizer)
         return tokenizer
@@ -72,14 +46,7 @@ def readable_tokenizer(model: ModelSettings, tokenizer):
 
 
 def require_fitting_tokenizer(settings: PretrainSettings) -> None:
-    """Requires that the run's model can use its tokenizer.
-
-    Args:
-        settings: `PretrainSettings`. Nothing is checked if none is named.
-
-    Raises:
-        UsageError: if the place has no tokenizer, or it does not fit.
-    """
+    """Requires that the run's model can use its tokenizer."""
     if settings.tokenizer is None:
         return
     tokenizer = models.load_tokenizer(settings.tokenizer)
@@ -89,11 +56,7 @@ def require_fitting_tokenizer(settings: PretrainSettings) -> None:
 
 
 def vocabulary_sizes(tokenizer) -> dict[str, int]:
-    """Returns the sizes as `kdkit.models.student` takes them.
-
-    Args:
-        tokenizer: as `make_tokenizer` returns it.
-    """
+    """Returns the sizes as `kdkit.models.student` takes them."""
     if isinstance(tokenizer, models.TokenizerPair):
         return tokenizer.vocabulary_sizes
     return {"vocabulary_size": tokenizer.vocabulary_size()}

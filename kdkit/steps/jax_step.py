@@ -2,8 +2,7 @@
 
 import itertools
 import warnings
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import keras
@@ -13,11 +12,7 @@ from kdkit.weights import note_gradients
 
 
 class _TaughtBatch(NamedTuple):
-    """A batch of data with the teachers' weights.
-
-    As arguments of the compiled step, the weights are buffers that it reads.
-    Without that, the trace would make them constants of the program.
-    """
+    """A batch of data with the teachers' weights."""
 
     data: Any
     teachers: list
@@ -31,10 +26,7 @@ class Step:
     _is_trained = None
 
     def make_train_function(self, force=False):
-        """Compiles the step as Keras does, and passes it the teachers' weights.
-
-        The optimizer is built first: a loaded model has slots for all weights.
-        """
+        """Compiles the step as Keras does, with the teachers' weights."""
         if not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
         if self.train_function is None or force:
@@ -51,17 +43,7 @@ class Step:
             self.test_function = self._with_teachers(self.test_function)
 
     def train_step(self, state, data):
-        """Runs one update: each model forward once, the student backward.
-
-        Args:
-            state: tuple of lists of arrays: the values of the trainable
-                variables, the other variables, the optimizer's variables and
-                the metrics' variables.
-            data: a batch, as in `keras.Model.train_step`.
-
-        Returns:
-            Tuple of the logs and the next state.
-        """
+        """Runs one update: each model forward once, the student backward."""
         trainable, non_trainable, optimizer_state, metrics = state
 
         def loss(trainable):
@@ -91,25 +73,13 @@ class Step:
         return logs, (trainable, non_trainable, optimizer_state, metrics)
 
     def test_step(self, state, data):
-        """Computes the losses in inference mode, and the compiled metrics.
-
-        Args:
-            state: as in `train_step`, without the optimizer's variables.
-            data: a batch.
-
-        Returns:
-            Tuple of the logs and the next state.
-        """
+        """Computes the losses in inference mode, and the compiled metrics."""
         trainable, *_ = state
         _, (logs, non_trainable, metrics) = self._run(state, data)
         return logs, (trainable, non_trainable, metrics)
 
     def _run(self, state, data, optimizer_state=None):
-        """Returns the loss, the logs and the next values of variables.
-
-        The loss is scaled if there is an optimizer's state. The values are
-        those of the non-trainable variables and of the metrics.
-        """
+        """Returns the loss, the logs and the next values of variables."""
         teachers = self.teachers_variables()
         weights = [variable.value for variable in teachers]
         if isinstance(data, _TaughtBatch):
@@ -141,10 +111,7 @@ class Step:
         )
 
     def _with_teachers(self, function, checks=False):
-        """Returns a function of state and iterator that adds teachers' weights.
-
-        With `checks` it checks the first batch.
-        """
+        """A function of state and iterator that adds teachers' weights."""
         variables = self.teachers_variables()  # a walk through all layers
 
         def run(state, iterator):
@@ -162,10 +129,7 @@ class Step:
         return run
 
     def _validate_first(self, state, iterator):
-        """Checks the next batch, and returns an iterator that begins with it.
-
-        In `fit` the variables have no values; the state has them.
-        """
+        """Checks the next batch; returns an iterator that begins with it."""
         trainable, non_trainable, *_ = state
         values = [
             *zip(self.trainable_variables, trainable, strict=True),
@@ -194,15 +158,7 @@ class Step:
 
 
 def _dependencies(loss, values) -> tuple[bool, ...]:
-    """Returns which of its arguments a loss depends on.
-
-    Args:
-        loss: callable of a list of arrays, which returns a scalar and more.
-        values: list of arrays.
-
-    Returns:
-        Tuple of bools, one per array.
-    """
+    """Returns which of its arguments a loss depends on."""
     program = jax.make_jaxpr(lambda values: loss(values)[0])(values).jaxpr
     needed = {id(variable) for variable in program.outvars}
     for equation in reversed(program.eqns):

@@ -47,10 +47,7 @@ class Step(EvaluationStep):
         return run
 
     def _validate_first(self, batches):
-        """Checks the next batch, and returns an iterator that begins with it.
-
-        Batches of several replicas are not checked.
-        """
+        """Checks the next batch; returns an iterator that begins with it."""
         if isinstance(batches, tf.distribute.DistributedIterator):
             self.has_checked_data = True
             return batches
@@ -89,15 +86,7 @@ class Step(EvaluationStep):
         return self.compute_metrics(x, y, y_pred, sample_weight)
 
     def _apply(self, trained):
-        """Updates weights with their gradients.
-
-        Inside a replica, Keras sums gradients over all replicas, even a single
-        one, by an operation whose gradient TensorFlow never frees, nor the step
-        around it and the weights. So without a strategy weights are updated
-        outside of the replica. Exceptions are float16, for which Keras scales
-        losses inside replicas, and other packages' optimizers, which may sum
-        gradients themselves.
-        """
+        """Updates weights with their gradients."""
         scales = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
         may_leave = _is_known(self.optimizer) and not scales
         if tf.distribute.has_strategy() or not may_leave:
@@ -117,14 +106,7 @@ def _is_known(optimizer):
 
 
 def _as_iterator(batches, element_spec):
-    """Returns a TensorFlow iterator, for which a step is not traced again.
-
-    It takes batches when a step needs them, without prefetch.
-
-    Args:
-        batches: iterator of structures of tensors.
-        element_spec: the structure of their specs.
-    """
+    """Returns a TensorFlow iterator, for which a step is not traced again."""
     specs = [
         spec
         for spec in tf.nest.flatten(element_spec)
@@ -156,24 +138,7 @@ def _as_iterator(batches, element_spec):
 
 
 def clipped(trained: list, optimizer, num_replicas: int) -> list:
-    """Clips gradients over all replicas, if the optimizer clips.
-
-    Keras clips each replica's share and then sums: the more replicas, the
-    larger the update. The result here is the clipped sum, divided by the number
-    of replicas. Keras does not clip it any further, and its sum is the value on
-    one device.
-
-    Args:
-        trained: list of pairs of a gradient and its variable.
-        optimizer: `keras.optimizers.Optimizer`.
-        num_replicas: int.
-
-    Returns:
-        Pairs of the same kind; unchanged on one replica or without clipping.
-
-    Raises:
-        UsageError: (a `ValueError`) on several replicas in float16.
-    """
+    """Clips gradients over all replicas, if the optimizer clips."""
     if num_replicas == 1:
         return trained
     scaled = getattr(optimizer, "inner_optimizer", None)

@@ -103,13 +103,7 @@ def _follow(tensor):
 
 
 def _operation_ending(operation, number, source):
-    """Returns the ending of a tensor.
-
-    Args:
-        operation: the operation that made the tensor.
-        number: int. The tensor's index among the operation's outputs.
-        source: the first input tensor of the operation.
-    """
+    """Returns the ending of a tensor."""
     name = operation.name
     if isinstance(operation, keras.Model):
         inner = _outputs(operation)

@@ -4,11 +4,13 @@ import dataclasses
 
 import numpy as np
 
-from kdkit.taps.names import ATTENTION_TAPS
-from kdkit.taps.names import PER_LAYER_TAPS
-from kdkit.taps.names import VECTOR_TAPS
-from kdkit.taps.names import is_layer_tap
-from kdkit.taps.names import split_tap
+from kdkit.taps.names import (
+    ATTENTION_TAPS,
+    PER_LAYER_TAPS,
+    VECTOR_TAPS,
+    is_layer_tap,
+    split_tap,
+)
 
 LENGTH = "length"  # in a shape: the axis is as long as the sequence
 

@@ -15,12 +15,9 @@ import threading
 import keras
 from keras.src.backend.common.masking import get_keras_mask
 
-from kdkit.errors import UsageError
-from kdkit.errors import suggestion
+from kdkit.errors import UsageError, suggestion
 from kdkit.taps import private
-from kdkit.taps.names import LAYER
-from kdkit.taps.names import is_layer_tap
-from kdkit.taps.names import tap_name
+from kdkit.taps.names import LAYER, is_layer_tap, tap_name
 
 # Sizes for axes of any size, where a backend needs numbers.
 _ANY_SIZES = (4, 5)
@@ -31,16 +28,7 @@ _thread = threading.local()
 
 
 class LayerTaps:
-    """The outputs of layers, of one model and some taps.
-
-    Args:
-        model: `keras.Model`.
-        taps: iterable of taps. Those that are not `is_layer_tap` are ignored.
-
-    Raises:
-        UsageError: if the model has no such layer, or two functions have the
-            same name.
-    """
+    """The outputs of layers, of one model and some taps."""
 
     def __init__(self, model, taps):
         self._model = model
@@ -64,18 +52,7 @@ class LayerTaps:
         self._layers = [*(self._paths if reads_all else self._found).values()]
 
     def run(self, function):
-        """Returns the result of a function that runs the model, and the taps.
-
-        Args:
-            function: callable without arguments.
-
-        Returns:
-            Tuple of the function's result and a dict of tensors by tap name.
-
-        Raises:
-            UsageError: if a layer does not run exactly once, or its output is
-                not a single tensor.
-        """
+        """The result of a function that runs the model, and the taps."""
         if not self._taps:
             return function(), {}
         with _recorded(self._layers) as record:
@@ -91,11 +68,7 @@ class LayerTaps:
 
 
 class LayerOutputs:
-    """The outputs of all layers of a model, by name: `outputs["block_3"]`.
-
-    A tap that is a function gets this object. The value is what the layer
-    returned: a tensor, or a structure of tensors.
-    """
+    """The outputs of all layers of a model, by name: `outputs["block_3"]`."""
 
     def __init__(self, model, paths, record):
         self._model = model
@@ -129,11 +102,7 @@ class LayerOutputs:
 
 
 def layer_paths(model) -> dict:
-    """Returns all layers inside a model by path, such as `"encoder/dense"`.
-
-    Args:
-        model: `keras.Model`.
-    """
+    """Returns all layers inside a model by path, such as `"encoder/dense"`."""
     paths, seen = {}, {id(model)}
 
     def visit(layer, prefix):
@@ -148,16 +117,7 @@ def layer_paths(model) -> dict:
 
 
 def find_layer(model, paths, name):
-    """Returns the layer with a name, at any depth.
-
-    Args:
-        model: `keras.Model`.
-        paths: dict, the result of `layer_paths`.
-        name: string. A layer's name, or the end of its path.
-
-    Raises:
-        UsageError: if no layer or several layers have the name.
-    """
+    """Returns the layer with a name, at any depth."""
     if name in paths:
         return paths[name]
     found = [path for path in paths if path.endswith(f"/{name}")]
@@ -199,11 +159,7 @@ def _recorded(layers):
 
 
 def _listen(layer):
-    """Lets a layer's `call` add its results to the records of its thread.
-
-    Replicas run in threads of their own and may take turns within a forward
-    pass, so the method is replaced once and counts its users.
-    """
+    """Lets a layer's `call` add its results to the records of its thread."""
     replaced = vars(layer).get("call")
     if not hasattr(replaced, "num_users"):
         call = layer.call
@@ -246,21 +202,7 @@ class _Run(keras.Layer):
 
 
 def output_specs(model, taps=()) -> dict:
-    """Returns the shapes of a model's output and of layer taps.
-
-    The model runs symbolically; nothing is computed.
-
-    Args:
-        model: `keras.Model`. Functional, sequential or subclassed, built.
-        taps: iterable of taps, as in `LayerTaps`.
-
-    Returns:
-        Dict of `keras.KerasTensor` by tap name, and the model's output, a
-        `KerasTensor` or a structure of these, under `OUTPUT`.
-
-    Raises:
-        UsageError: if the model is not built, or does not run on its inputs.
-    """
+    """Returns the shapes of a model's output and of layer taps."""
     inputs = symbolic_inputs(model)
     layers = LayerTaps(model, taps)
 
@@ -278,10 +220,7 @@ def output_specs(model, taps=()) -> dict:
 
 
 def _specs_of_sizes(model, symbolic, inputs):
-    """Returns the same specs from two symbolic runs on inputs of known sizes.
-
-    An axis whose size differs between the two may have any size.
-    """
+    """The same specs from two symbolic runs on inputs of known sizes."""
     try:
         first, second = (
             symbolic.compute_output_spec(

@@ -9,18 +9,11 @@ This module imports neither: families use it before TensorFlow is imported.
 """
 
 import contextlib
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class FeedForward(NamedTuple):
-    """The dense layers of a block after its attention.
-
-    Attributes:
-        intermediate: layer from the hidden width to the intermediate one.
-        output: layer from the intermediate width to the hidden one.
-        gate: layer like `intermediate`, or `None` for a block without gate.
-    """
+    """The dense layers of a block after its attention."""
 
     intermediate: Any
     output: Any
@@ -47,14 +40,7 @@ def cross_attention(block):
 
 
 def layer_norm(block, part: str):
-    """Returns the normalization of a part of a transformer block.
-
-    Args:
-        block: `keras_hub.layers.TransformerEncoder` or `TransformerDecoder`,
-            or a Llama block.
-        part: string. `"self_attention"`, `"cross_attention"` or
-            `"feedforward"`.
-    """
+    """Returns the normalization of a part of a transformer block."""
     for name in (f"_{part}_layer_norm", f"_{part}_layernorm"):
         if hasattr(block, name):
             return getattr(block, name)
@@ -91,15 +77,7 @@ def masked_lm_layers(head) -> tuple:
 
 
 def made_by(tensor) -> tuple:
-    """Returns the operation that made a symbolic tensor, and its inputs.
-
-    Args:
-        tensor: `keras.KerasTensor`.
-
-    Returns:
-        Tuple of the operation, the tensor's index among the operation's
-        outputs, and the operation's input tensors, empty for an input.
-    """
+    """Returns the operation that made a symbolic tensor, and its inputs."""
     operation, node, number = tensor._keras_history
     return operation, number, operation._inbound_nodes[node].input_tensors
 
@@ -116,12 +94,7 @@ def attention_function(attention):
 
 @contextlib.contextmanager
 def computing_attention(attention, function):
-    """Replaces `attention_function` of one layer.
-
-    Args:
-        attention: `keras.layers.MultiHeadAttention`.
-        function: callable like `attention_function`.
-    """
+    """Replaces `attention_function` of one layer."""
     vars(attention)["_compute_attention"] = function
     try:
         yield

@@ -7,35 +7,34 @@ for each family.
 
 import inspect
 import itertools
-from typing import Any
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import keras
 from keras import ops
 
 from kdkit.errors import UsageError
 from kdkit.models.embedders import is_embedder
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import DECODERS
-from kdkit.models.families import DecoderBlock
-from kdkit.models.families import adapters_of
-from kdkit.models.families import family_of
-from kdkit.models.families import find_backbone
-from kdkit.models.families import stacks_of
+from kdkit.models.families import (
+    ALL_FAMILIES,
+    DECODERS,
+    DecoderBlock,
+    adapters_of,
+    family_of,
+    find_backbone,
+    stacks_of,
+)
 from kdkit.taps.layers import LayerTaps
-from kdkit.taps.masks import key_mask
-from kdkit.taps.masks import padding_masks
-from kdkit.taps.masks import select_inputs
-from kdkit.taps.names import ATTENTION_TAPS
-from kdkit.taps.names import CLS_INDEX
-from kdkit.taps.names import SENTENCE_EMBEDDING
-from kdkit.taps.names import VECTOR_TAPS
-from kdkit.taps.names import is_layer_tap
-from kdkit.taps.names import name_tap
-from kdkit.taps.names import split_tap
-from kdkit.taps.shape import describe
-from kdkit.taps.shape import named_outputs
-from kdkit.taps.shape import require_taps
+from kdkit.taps.masks import key_mask, padding_masks, select_inputs
+from kdkit.taps.names import (
+    ATTENTION_TAPS,
+    CLS_INDEX,
+    SENTENCE_EMBEDDING,
+    VECTOR_TAPS,
+    is_layer_tap,
+    name_tap,
+    split_tap,
+)
+from kdkit.taps.shape import describe, named_outputs, require_taps
 
 
 class _Call(NamedTuple):
@@ -49,23 +48,7 @@ class _Call(NamedTuple):
 
 
 def with_states(model, backbone, stacks, reads_cross):
-    """Returns a functional model on the same layers that also returns states.
-
-    Args:
-        model: `keras.Model` around the backbone, or the backbone itself.
-        backbone: `keras_hub.models.Backbone`.
-        stacks: dict, the result of `kdkit.models.families.stacks_of`.
-        reads_cross: bool. Whether a decoder's blocks run part by part, so that
-            the inputs of their cross-attention can be read.
-
-    Returns:
-        `keras.Model` that returns a dict. It has the backbone's outputs by
-        name, or the output of the model around it as `"logits"` (of an
-        embedder as `"sentence_embedding"`), and lists of tensors,
-        `hidden_states` and `attention_inputs`, with the stack's name as
-        prefix. With `reads_cross` it also has `cross_attention_inputs` and
-        `cross_sources`.
-    """
+    """A functional model on the same layers that also returns states."""
     inputs, outputs, states = _backbone_graph(backbone, stacks, reads_cross)
     if model is backbone:
         return keras.Model(inputs, {**outputs, **states})
@@ -97,11 +80,7 @@ def with_states(model, backbone, stacks, reads_cross):
 
 
 def _backbone_graph(backbone, stacks, reads_cross):
-    """Rebuilds a backbone's graph; returns inputs, named outputs and states.
-
-    The states are recorded call by call. If a layer is called several times,
-    as in ALBERT, its `output` is that of the first call only.
-    """
+    """Rebuilds a backbone's graph; returns inputs, named outputs and states."""
     blocks = list(itertools.chain(*stacks.values()))
     calls = []
 
@@ -158,24 +137,7 @@ def _rewired(model, call_function):
 
 
 class OpenBlock(keras.layers.Layer):
-    """A decoder block that also returns the query input of cross-attention.
-
-    That tensor is between the block's parts, after dropout, so it is neither
-    an input nor an output of the block.
-
-    Args:
-        block: `keras_hub.layers.TransformerDecoder` with cross-attention. Its
-            own layers run.
-
-    Call arguments:
-        decoder_sequence, encoder_sequence: tensors, as for the block.
-        decoder_padding_mask, encoder_padding_mask: `None` or mask. Default to
-            `None`.
-
-    Returns of a call:
-        Tuple of the block's output and the tensor, both of the shape of
-        `decoder_sequence`.
-    """
+    """A decoder block that also returns the query input of cross-attention."""
 
     def __init__(self, block):
         super().__init__(dtype=block.dtype_policy, name=f"open_{block.name}")
@@ -416,15 +378,7 @@ def output_embeddings(model):
 
 
 class AttentionReader:
-    """Reads the attention taps of one part of a model.
-
-    Args:
-        part: string, from `kdkit.taps.split_tap`.
-        blocks: sequence of `kdkit.models.BlockAdapter`s, in the order of the
-            blocks' calls.
-        taps: the requested tap names. Those of other parts are ignored.
-        dtype: dtype or policy of the softmax.
-    """
+    """Reads the attention taps of one part of a model."""
 
     def __init__(self, part, blocks, taps, dtype):
         self._part = part
@@ -437,16 +391,7 @@ class AttentionReader:
         self._softmax = keras.layers.Softmax(dtype=dtype)
 
     def __call__(self, inputs, sources, padding_mask):
-        """Returns a dict from tap to a list with one tensor per block.
-
-        Args:
-            inputs: list of tensors of shape `(batch_size, sequence_length,
-                hidden_dim)`, one per block: the block's input, or the query
-                input of its cross-attention.
-            sources: `None` for self-attention, or a list of as many tensors of
-                shape `(batch_size, source_length, hidden_dim)`.
-            padding_mask: `None` or the padding mask of the keys, of any dtype.
-        """
+        """Returns a dict from tap to a list with one tensor per block."""
         if not self._kinds:
             return {}
         per_block = [

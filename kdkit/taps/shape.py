@@ -5,27 +5,27 @@ import dataclasses
 import keras
 
 from kdkit.errors import UsageError
-from kdkit.models.embedders import embedding_width
-from kdkit.models.embedders import is_embedder
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import adapters_of
-from kdkit.models.families import family_of
-from kdkit.models.families import find_backbone
+from kdkit.models.embedders import embedding_width, is_embedder
+from kdkit.models.families import (
+    ALL_FAMILIES,
+    adapters_of,
+    family_of,
+    find_backbone,
+)
 from kdkit.taps import private
-from kdkit.taps.endings import LOGITS
-from kdkit.taps.endings import ending
-from kdkit.taps.layers import OUTPUT
-from kdkit.taps.layers import has_graph
-from kdkit.taps.layers import output_specs
-from kdkit.taps.names import PER_LAYER_TAPS
-from kdkit.taps.names import SENTENCE_EMBEDDING
-from kdkit.taps.names import SEQ2SEQ_TAPS
-from kdkit.taps.names import STATE_TAPS
-from kdkit.taps.names import TAPS
-from kdkit.taps.names import is_layer_tap
-from kdkit.taps.names import name_tap
-from kdkit.taps.names import split_tap
-from kdkit.taps.names import tap_name
+from kdkit.taps.endings import LOGITS, ending
+from kdkit.taps.layers import OUTPUT, has_graph, output_specs
+from kdkit.taps.names import (
+    PER_LAYER_TAPS,
+    SENTENCE_EMBEDDING,
+    SEQ2SEQ_TAPS,
+    STATE_TAPS,
+    TAPS,
+    is_layer_tap,
+    name_tap,
+    split_tap,
+    tap_name,
+)
 
 
 @dataclasses.dataclass(frozen=True)

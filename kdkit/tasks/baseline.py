@@ -48,40 +48,7 @@ class Baseline:
 
 
 def collapse(baseline: Baseline) -> str | None:
-    """Returns why a model has collapsed, `None` if it has not.
-
-    A model has collapsed if it gives the same answer to every example. Or if,
-    for at least 100 answers,
-
-    - its share of right answers is at most 3 standard errors,
-      √(p (1 − p) / n), above the share p of the best constant answer, such as
-      the most frequent class; and
-    - its answers do not depend on the labels: their correlation (Matthews' for
-      classes, the mean over the classes for several labels per example,
-      Pearson's for scores) is at most 3 / √n, where 1 / √n is its standard
-      error for independent answers.
-
-    For scores only the second condition applies. The limit is 3 standard errors
-    and not 2, because the measured epoch is the best of several. A model that
-    recognizes a rare class but is not right more often than the most frequent
-    class has not collapsed.
-
-    The function concludes nothing if fewer than 5 labels differ from the most
-    frequent one: a model that recognizes every second one misses all 5 in 1 of
-    32 cases.
-
-    Args:
-        baseline: `Baseline` of the model's answers.
-
-    Returns:
-        The reason, to follow "it", or `None`.
-
-    >>> collapse(compare_classes(np.arange(200) % 2, np.zeros(200, int)))
-    'gives every example the same answer'
-    >>> labels = np.arange(200) % 2
-    >>> collapse(compare_classes(labels, labels)) is None
-    True
-    """
+    """Returns why a model has collapsed, `None` if it has not."""
     count = baseline.num_answers
     num_others = count * (1 - baseline.constant)
     if not baseline.labels_differ or num_others < FEWEST_OTHERS:
@@ -107,16 +74,7 @@ def collapse(baseline: Baseline) -> str | None:
 
 
 def compare_classes(labels, predictions) -> Baseline:
-    """Compares the accuracy with that of the most frequent class.
-
-    Args:
-        labels: int array of shape `(num_answers,)`. Negative numbers are
-            classes that the model does not know.
-        predictions: int array of shape `(num_answers,)`.
-
-    >>> compare_classes(np.array([0, 0, 1]), np.array([0, 0, 1])).constant
-    0.6666666666666666
-    """
+    """Compares the accuracy with that of the most frequent class."""
     _, counts = np.unique(labels, return_counts=True)
     correlation = 0.0
     if len(counts) > 1:
@@ -133,15 +91,7 @@ def compare_classes(labels, predictions) -> Baseline:
 
 
 def compare_decisions(labels, predictions) -> Baseline:
-    """Compares the share of right decisions with each class's usual decision.
-
-    The correlation is the mean over the classes that occur in some examples
-    and not in others.
-
-    Args:
-        labels: array of zeros and ones of shape `(num_rows, num_classes)`.
-        predictions: array of the same kind.
-    """
+    """Compares the share of right decisions with the usual decisions."""
     shares = labels.mean(axis=0)
     correlations = [
         sklearn.metrics.matthews_corrcoef(*columns)
@@ -160,15 +110,7 @@ def compare_decisions(labels, predictions) -> Baseline:
 
 
 def compare_scores(labels, predictions) -> Baseline:
-    """Returns the share of the labels' variance that the scores explain.
-
-    The share is 0 for the mean of the labels, the best constant score. It is
-    far below 0 for scores on another scale than the labels.
-
-    Args:
-        labels: float array of shape `(num_rows,)`.
-        predictions: float array of shape `(num_rows,)`.
-    """
+    """Returns the share of the labels' variance that the scores explain."""
     correlation = 0.0
     if np.ptp(labels) and np.ptp(predictions):
         correlation = float(np.corrcoef(labels, predictions)[0, 1])

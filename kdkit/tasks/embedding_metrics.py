@@ -5,20 +5,14 @@ own similarity. The functions take vectors of any model and need neither Keras
 nor a task.
 """
 
-from collections.abc import Iterator
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 import sklearn.metrics
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.models.conventions import COSINE
-from kdkit.models.conventions import DOT
-from kdkit.models.conventions import MANHATTAN
-from kdkit.tasks.metrics import pearson
-from kdkit.tasks.metrics import spearman
+from kdkit.errors import RunError, UsageError, shortened
+from kdkit.models.conventions import COSINE, DOT, MANHATTAN
+from kdkit.tasks.metrics import pearson, spearman
 
 DEPTHS = (1, 10, 100)  # the numbers of documents of recall
 DEPTH = 10  # the number of documents of nDCG and MRR
@@ -28,23 +22,7 @@ COLLAPSED = 0.9999  # the cosine from which on vectors are nearly the same
 
 
 def collapse(vectors) -> str | None:
-    """Returns why an embedder has collapsed, `None` if it has not.
-
-    An embedder has collapsed if the vectors of all texts have nearly the same
-    direction: a cosine of at least 0.9999 with the first vector.
-
-    Args:
-        vectors: float array of shape `(num_texts, dimensions)`, the vectors of
-            different texts.
-
-    Returns:
-        The reason, to follow "it", or `None`.
-
-    >>> collapse([[1.0, 2.0], [2.0, 4.001]])
-    'gives every text nearly the same vector (smallest cosine 1.00000)'
-    >>> collapse([[1.0, 2.0], [2.0, 4.5]]) is None
-    True
-    """
+    """Returns why an embedder has collapsed, `None` if it has not."""
     vectors = _directions(vectors)
     distance = np.linalg.norm(vectors - vectors[0], axis=1).max()
     cosine = 1 - distance**2 / 2  # 1 for vectors of zeros, too
@@ -191,25 +169,7 @@ def _hits(texts, others):
 
 
 def candidate_metrics(scores) -> dict[str, float]:
-    """Ranks the candidates of each query, of which the first is relevant.
-
-    Args:
-        scores: float array of shape `(num_queries, num_candidates)`.
-
-    Returns:
-        Dict with `"mrr@10"`, the mean of 1 / rank of the relevant candidate, 0
-        if it is not among the first 10; and `"accuracy"`, the share of queries
-        whose relevant candidate is the first. If several candidates have its
-        score, each of their ranks counts equally, so that a model with the
-        same score for every candidate is at chance.
-
-    Raises:
-        UsageError: (a `ValueError`) if there are no candidates.
-        RunError: if a score is not finite.
-
-    >>> candidate_metrics([[3.0, 1.0, 2.0], [1.0, 2.0, 0.0]])
-    {'mrr@10': 0.75, 'accuracy': 0.5}
-    """
+    """Ranks the candidates of each query, of which the first is relevant."""
     scores = np.asarray(scores, "float64")
     if scores.ndim != 2 or not scores.size:
         raise UsageError(
@@ -439,12 +399,7 @@ def _similarities(
 
 
 def _directions(vectors, dtype="float32", similarity=COSINE):
-    """Vectors, for the cosine divided by their length.
-
-    Raises:
-        UsageError: if it is no array of vectors.
-        RunError: if a number is not finite.
-    """
+    """Vectors, for the cosine divided by their length."""
     try:
         vectors = np.asarray(vectors, dtype)
     except (TypeError, ValueError) as error:  # texts, rows of several lengths

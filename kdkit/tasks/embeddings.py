@@ -1,7 +1,6 @@
 """Embeds texts: from strings to vectors, with a model or an exported file."""
 
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import keras
 import numpy as np
@@ -9,8 +8,7 @@ import numpy as np
 from kdkit.data.encoding import encode
 from kdkit.data.examples import Examples
 from kdkit.data.orders import Buckets
-from kdkit.data.stream import BatchStream
-from kdkit.data.stream import for_any_shape
+from kdkit.data.stream import BatchStream, for_any_shape
 from kdkit.errors import UsageError
 from kdkit.taps import select_inputs
 
@@ -60,11 +58,7 @@ def embed_texts(
 
 
 def embed_and_count(model, texts, tokenizer, sequence_length):
-    """Returns the result of `embed_texts`, and how many texts were truncated.
-
-    Args:
-        model, texts, tokenizer, sequence_length: as in `embed_texts`.
-    """
+    """The result of `embed_texts`, and how many texts were truncated."""
     texts = list(texts)
     if not texts:
         raise UsageError("There is no text to embed. Received: no texts.")

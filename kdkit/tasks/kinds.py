@@ -8,24 +8,26 @@ import keras
 import numpy as np
 import scipy.special
 
-from kdkit import data
-from kdkit import models
-from kdkit.data.encoding import NO_LABEL
-from kdkit.data.encoding import UNKNOWN
-from kdkit.data.encoding import TokenExamples
-from kdkit.data.encoding import as_given
-from kdkit.data.encoding import encode_tokens
-from kdkit.data.encoding import was_read
+from kdkit import data, models
+from kdkit.data.encoding import (
+    NO_LABEL,
+    UNKNOWN,
+    TokenExamples,
+    as_given,
+    encode_tokens,
+    was_read,
+)
 from kdkit.data.multiple_choice import encode_questions
 from kdkit.errors import UsageError
 from kdkit.tasks import metrics
-from kdkit.tasks.baseline import Baseline
-from kdkit.tasks.baseline import collapse
-from kdkit.tasks.baseline import compare_classes
-from kdkit.tasks.baseline import compare_decisions
-from kdkit.tasks.baseline import compare_scores
-from kdkit.tasks.metrics import agreement
-from kdkit.tasks.metrics import require_same_shape
+from kdkit.tasks.baseline import (
+    Baseline,
+    collapse,
+    compare_classes,
+    compare_decisions,
+    compare_scores,
+)
+from kdkit.tasks.metrics import agreement, require_same_shape
 
 
 @dataclasses.dataclass(frozen=True)

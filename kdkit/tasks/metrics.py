@@ -6,13 +6,10 @@ import numpy as np
 import scipy.special
 import scipy.stats
 import sklearn.metrics
-from sacrebleu.metrics import BLEU
-from sacrebleu.metrics import CHRF
+from sacrebleu.metrics import BLEU, CHRF
 
 from kdkit.backends import LateModule
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import require_extra
+from kdkit.errors import RunError, UsageError, require_extra
 
 seqeval = LateModule("seqeval.metrics", "seqeval")
 PACKAGES = {"seqeval": (1, 2)}
@@ -50,11 +47,7 @@ def micro_f1(labels, predictions) -> float:
 
 
 def macro_f1(labels, predictions) -> float:
-    """Mean of the F1 of all classes; 0 for a class that is never right.
-
-    With one class per example, only classes that occur in the labels count, so
-    that models compared on the same examples share them.
-    """
+    """Mean of the F1 of all classes; 0 for a class that is never right."""
     classes = np.unique(labels) if np.ndim(labels) == 1 else None
     return _multi_label_f1(labels, predictions, "macro", classes)
 
@@ -95,31 +88,13 @@ METRICS = {
 
 
 def require_metrics(names: Iterable[str]) -> None:
-    """Requires the packages that metrics need.
-
-    Args:
-        names: iterable of keys of `METRICS`.
-
-    Raises:
-        UsageError: if a package is missing. The message has the line that
-            installs it.
-    """
+    """Requires the packages that metrics need."""
     if any(name.startswith("span_") for name in names):
         require_extra("tagging", "Metrics of tagged spans", PACKAGES)
 
 
 def require_finite_logits(logits, num_rows, num_classes) -> np.ndarray:
-    """Returns logits as an array; raises an error for invalid ones.
-
-    Args:
-        logits: float array of shape `(num_rows, num_classes)`.
-        num_rows: int. Number of labels.
-        num_classes: int. Width of the logits; 1 for scores.
-
-    Raises:
-        UsageError: if there are no examples or the shape does not fit.
-        RunError: if a logit is not finite.
-    """
+    """Returns logits as an array; raises an error for invalid ones."""
     logits = np.asarray(logits)
     if not num_rows or logits.shape != (num_rows, num_classes):
         raise UsageError(
@@ -196,11 +171,7 @@ def agreement(teacher_logits, student_logits) -> dict[str, float]:
 
 
 def require_same_shape(teacher_logits, student_logits):
-    """Returns both as float64 arrays with one shape.
-
-    Raises:
-        UsageError: if the shapes differ, or there are no examples.
-    """
+    """Returns both as float64 arrays with one shape."""
     teacher = np.asarray(teacher_logits, "float64")
     student = np.asarray(student_logits, "float64")
     if teacher.shape != student.shape or teacher.ndim != 2 or not teacher.size:

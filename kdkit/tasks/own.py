@@ -8,11 +8,9 @@ from collections.abc import Sequence
 from kdkit import models
 from kdkit.data.labeled_tables import LabeledTable
 from kdkit.data.tables import split_folders
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit.errors import UsageError, all_mistakes
 from kdkit.settings import from_dict
-from kdkit.tasks.kinds import Regression
-from kdkit.tasks.kinds import SingleLabel
+from kdkit.tasks.kinds import Regression, SingleLabel
 from kdkit.tasks.task import Task
 
 LENGTH = 128  # tokens to which the texts of own tables are truncated
@@ -174,11 +172,7 @@ class _TomlTask:
 
 
 def table_name(table: LabeledTable) -> str:
-    """Returns the name of a table's task: that of its first file.
-
-    >>> table_name(LabeledTable("/data/reviews/train.csv", ("text",), "label"))
-    'reviews'
-    """
+    """Returns the name of a table's task: that of its first file."""
     path = pathlib.Path(next(iter(table.files.values())))
     if path.stem.lower() in SPLITS and path.parent.name:
         return path.parent.name

@@ -1,22 +1,23 @@
 """The tasks by name: GLUE, generated sentiment, and other kinds."""
 
-from kdkit.data.multiple_choice import LETTERS
-from kdkit.data.multiple_choice import RaceLayout
-from kdkit.data.synthetic import SENTIMENT_SPLITS
-from kdkit.data.synthetic import load_sentiment
-from kdkit.data.synthetic import load_similarity
+from kdkit.data.multiple_choice import LETTERS, RaceLayout
+from kdkit.data.synthetic import (
+    SENTIMENT_SPLITS,
+    load_sentiment,
+    load_similarity,
+)
 from kdkit.data.table_layouts import TableLayout
 from kdkit.data.tfds import TfdsLayout
-from kdkit.data.token_files import ConllLayout
-from kdkit.data.token_files import PolyphoneLayout
-from kdkit.errors import UsageError
-from kdkit.errors import suggestion
-from kdkit.tasks.kinds import MultiLabel
-from kdkit.tasks.kinds import MultipleChoice
-from kdkit.tasks.kinds import Polyphones
-from kdkit.tasks.kinds import Regression
-from kdkit.tasks.kinds import SingleLabel
-from kdkit.tasks.kinds import Tagging
+from kdkit.data.token_files import ConllLayout, PolyphoneLayout
+from kdkit.errors import UsageError, suggestion
+from kdkit.tasks.kinds import (
+    MultiLabel,
+    MultipleChoice,
+    Polyphones,
+    Regression,
+    SingleLabel,
+    Tagging,
+)
 from kdkit.tasks.own import from_toml
 from kdkit.tasks.task import Task
 

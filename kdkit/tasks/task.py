@@ -1,32 +1,25 @@
 """The `Task`: its data, its kind and its metrics."""
 
 import dataclasses
-from collections.abc import Callable
-from collections.abc import Iterable
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Protocol
 
 from kdkit import models
 from kdkit.data.examples import Examples
 from kdkit.data.labeled_tables import LabeledTable
-from kdkit.data.tfds import TfdsLayout
-from kdkit.data.tfds import announce_download
-from kdkit.data.tfds import read_tfds
-from kdkit.data.tfds import require_downloader
+from kdkit.data.tfds import (
+    TfdsLayout,
+    announce_download,
+    read_tfds,
+    require_downloader,
+)
 from kdkit.errors import UsageError
-from kdkit.tasks.kinds import Kind
-from kdkit.tasks.kinds import Regression
+from kdkit.tasks.kinds import Kind, Regression
 from kdkit.tasks.metrics import require_metrics
 
 
 class Layout(Protocol):
-    """The format of a task's files.
-
-    Attributes:
-        files: mapping whose keys are the names of the splits.
-        class_names: tuple of strings in the order of the class numbers, or
-            `None` if there are none, or if the data define them.
-    """
+    """The format of a task's files."""
 
     files: Mapping[str, object]
     class_names: tuple[str, ...] | None

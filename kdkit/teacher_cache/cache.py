@@ -3,46 +3,41 @@
 import functools
 import pathlib
 import time
-from collections.abc import Callable
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import keras
 import numpy as np
 
 from kdkit import export
-from kdkit.data import CacheableDataset
-from kdkit.data import for_any_shape
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.data import CacheableDataset, for_any_shape
+from kdkit.errors import RunError, UsageError
 from kdkit.io.disk import describe as describe_problem
-from kdkit.io.disk import disk_problem
-from kdkit.io.disk import writing
+from kdkit.io.disk import disk_problem, writing
 from kdkit.io.files import rename
-from kdkit.io.machine import byte_size
-from kdkit.io.machine import duration
+from kdkit.io.machine import byte_size, duration
 from kdkit.losses import top_classes
-from kdkit.taps import Entry
-from kdkit.taps import describe
-from kdkit.taps import reads_source
-from kdkit.taps import sizes
-from kdkit.taps import tapped
-from kdkit.teacher_cache.index import Index
-from kdkit.teacher_cache.index import find_missing
-from kdkit.teacher_cache.index import find_rows
-from kdkit.teacher_cache.index import other_parts_size
-from kdkit.teacher_cache.index import part_directory
-from kdkit.teacher_cache.index import require_disk_space
+from kdkit.taps import Entry, describe, reads_source, sizes, tapped
+from kdkit.teacher_cache.index import (
+    Index,
+    find_missing,
+    find_rows,
+    other_parts_size,
+    part_directory,
+    require_disk_space,
+)
 from kdkit.teacher_cache.reading import CachedOutputs
-from kdkit.teacher_cache.shards import Error
-from kdkit.teacher_cache.shards import Shard
-from kdkit.teacher_cache.shards import cut
-from kdkit.teacher_cache.shards import pack
-from kdkit.teacher_cache.shards import packed_size
-from kdkit.teacher_cache.shards import row_bytes
-from kdkit.teacher_cache.shards import row_keys
-from kdkit.teacher_cache.shards import sequence_keys
-from kdkit.teacher_cache.shards import validate_precision
-from kdkit.teacher_cache.shards import write_shard
+from kdkit.teacher_cache.shards import (
+    Error,
+    Shard,
+    cut,
+    pack,
+    packed_size,
+    row_bytes,
+    row_keys,
+    sequence_keys,
+    validate_precision,
+    write_shard,
+)
 
 SECONDS_BETWEEN_LINES = 15
 
@@ -237,12 +232,7 @@ class TeacherCache:
                 self._announce(f"{directory}: merged.")
 
     def _plan(self, encoded, entries, keys, additional):
-        """Returns the pass over incomplete examples, and the bytes it needs.
-
-        The pass is `None` if nothing is missing. For a part, the bytes are
-        those of all parts, which may run at the same time and are merged in
-        the end.
-        """
+        """Returns the pass over incomplete examples, and the bytes it needs."""
         missing = functools.partial(
             find_missing, self._known, encoded, keys, entries, additional
         )
@@ -334,13 +324,7 @@ LOGITS = "logits"
 
 
 def output_shapes(run, encoded: CacheableDataset, entries) -> dict:
-    """Returns the shape of each entry for one example, by running a short one.
-
-    Args:
-        run: callable, the result of `make_run`.
-        encoded: `kdkit.data.CacheableDataset`.
-        entries: sequence of `kdkit.taps.Entry`.
-    """
+    """The shape of each entry for one example, by running a short one."""
     row = int(encoded.row_lengths.argmin())
     length = int(encoded.row_lengths[row])
     taps = run(encoded.inputs(np.array([row]), length))
@@ -350,16 +334,7 @@ def output_shapes(run, encoded: CacheableDataset, entries) -> dict:
 
 
 class Filling:
-    """A pass of a teacher over examples.
-
-    Args:
-        run: callable, the result of `make_run`.
-        encoded: `kdkit.data.CacheableDataset`.
-        batches: list of int arrays. The numbers of the examples to run
-            together.
-        shapes: dict from `Entry` to shape.
-        precision: string.
-    """
+    """A pass of a teacher over examples."""
 
     def __init__(self, run, encoded, batches, shapes, precision):
         self._run = run
@@ -394,19 +369,7 @@ class Filling:
         return int(total)
 
     def write(self, directory, keys):
-        """Writes the files one after the other.
-
-        If an example has several sequences, entries per sequence and entries
-        per example are in separate files.
-
-        Args:
-            directory: `pathlib.Path`.
-            keys: dict of all keys, from whether they are per example.
-
-        Yields:
-            Tuples of the result of `write_shard` and a dict from the names of
-            its entries to their shapes and errors.
-        """
+        """Writes the files one after the other."""
         encoded = self._encoded
         groups = {}
         for entry in self._shapes:
@@ -497,16 +460,7 @@ class _Pending:
 
 
 def make_run(teacher, entries):
-    """Returns a function from inputs to tensors by entry's name.
-
-    Args:
-        teacher: `keras.Model`, whose function is compiled, or an exported file,
-            the result of `kdkit.export.open_file`.
-        entries: iterable of `kdkit.taps.Entry`.
-
-    Raises:
-        UsageError: (a `ValueError`) if a file should return more than logits.
-    """
+    """Returns a function from inputs to tensors by entry's name."""
     if not isinstance(teacher, keras.Model):
         return _make_file_run(teacher, entries)
     run = tapped(teacher, sorted({entry.tap for entry in entries}))

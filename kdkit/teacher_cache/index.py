@@ -10,19 +10,14 @@ import shutil
 
 import numpy as np
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import RunError, UsageError, shortened
 from kdkit.io.disk import writing
-from kdkit.io.files import change_in_words
-from kdkit.io.files import digest
-from kdkit.io.files import write_text
+from kdkit.io.files import change_in_words, digest, write_text
 from kdkit.io.locks import locked
 from kdkit.io.machine import byte_size
 from kdkit.io.reading import read_json
 from kdkit.taps import LENGTH
-from kdkit.teacher_cache.shards import Shard
-from kdkit.teacher_cache.shards import find
+from kdkit.teacher_cache.shards import Shard, find
 
 INDEX = "index.json"
 FORMAT = 2
@@ -36,20 +31,7 @@ SUMS = ("largest_error", "squared_errors", "squares")
 
 
 class Index:
-    """The index of a cache.
-
-    Args:
-        directory: `pathlib.Path`.
-        fingerprint: dict of everything that an example's outputs depend on: the
-            content of the teacher and of its exported file, the vocabulary,
-            the precision. The sequence length is not part of it, because
-            truncated examples are other examples with other keys. The taps are
-            not part of it either, because missing ones are added. Both are
-            saved next to it, as `filled_with`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the cache has another fingerprint.
-    """
+    """The index of a cache."""
 
     def __init__(self, directory: pathlib.Path, fingerprint: dict):
         self.directory = directory
@@ -64,12 +46,7 @@ class Index:
         self._check()
 
     def read(self) -> dict:
-        """Returns the index.
-
-        A dict of the `fingerprint`, the `shards` and the `entries`, and, if
-        there are any, `filled_with`: the `sequence_lengths` to which examples
-        were truncated, and the `taps`.
-        """
+        """Returns the index."""
         path = self.directory / INDEX
         if not path.is_file():
             return {
@@ -88,13 +65,7 @@ class Index:
         return sum(shard["bytes"] for shard in index["shards"])
 
     def add(self, shard: dict, entries: dict) -> None:
-        """Adds a finished file and the errors of its entries.
-
-        Args:
-            shard: dict, the result of `write_shard`, with the
-                `sequence_length` of its examples.
-            entries: dict from name to `shape` and errors.
-        """
+        """Adds a finished file and the errors of its entries."""
         with self._locked():
             self._check()  # another process may have begun it
             index = self.read()
@@ -118,16 +89,7 @@ class Index:
             self._write(index)
 
     def remove_shard(self, shard: dict) -> dict:
-        """Removes a file from the index, to be added to another index.
-
-        Args:
-            shard: dict, one of `shards`.
-
-        Returns:
-            The dict of `entries` with the errors of that file. Earlier versions
-            did not save them per file; then the errors of all files, which are
-            reset here.
-        """
+        """Removes a file from the index, to be added to another index."""
         with self._locked():
             index = self.read()
             entries = {
@@ -144,23 +106,14 @@ class Index:
         return entries
 
     def note(self, name: str, value: dict) -> None:
-        """Adds another value to the index.
-
-        Args:
-            name: string. Its name in the index.
-            value: dict, a JSON value.
-        """
+        """Adds another value to the index."""
         with self._locked():
             self._check()
             self._write({**self.read(), name: value})
 
     @contextlib.contextmanager
     def filling(self):
-        """Lets one process at a time run the teacher; others wait.
-
-        Removes files that a stopped process left without adding them. Files
-        with other names belong to other programs.
-        """
+        """Lets one process at a time run the teacher; others wait."""
         with self._locked("filling"):
             known = {shard["file"] for shard in self.read()["shards"]}
             for path in list(self.directory.iterdir()):
@@ -176,10 +129,7 @@ class Index:
             yield
 
     def drop_damaged(self) -> list[str]:
-        """Removes files whose content has changed; returns their names.
-
-        A missing, truncated or changed file is detected by its checksum.
-        """
+        """Removes files whose content has changed; returns their names."""
         damaged = [
             shard["file"]
             for shard in self.read()["shards"]
@@ -239,11 +189,7 @@ class Index:
 
 
 def _with_errors(index):
-    """Returns the index with the errors summed over its files.
-
-    The result does not depend on the files' order. Earlier versions did not
-    save errors per file; then the sums do not change.
-    """
+    """Returns the index with the errors summed over its files."""
     shards = index["shards"]
     if any(ERRORS not in shard for shard in shards):
         return index
@@ -312,18 +258,7 @@ def _is_shape(shape):
 
 
 def find_rows(index, files, entries, keys):
-    """Returns the file and the row of every key, −1 for missing keys.
-
-    Args:
-        index: `Index`.
-        files: list of dicts, the `shards` of the index.
-        entries: iterable of `Entry`.
-        keys: dict of keys from `row_keys` or `sequence_keys`, from whether
-            they are per example.
-
-    Returns:
-        Dict from `Entry` to an `int32` array of shape `(num_keys, 2)`.
-    """
+    """Returns the file and the row of every key, −1 for missing keys."""
     places, searched = {}, {}
     for entry in entries:
         shards = tuple(
@@ -365,22 +300,7 @@ def _search(files, keys):
 
 
 def find_missing(indices, encoded, keys, entries, additional, part=None):
-    """Returns the examples to run the teacher on, and the missing entries.
-
-    Args:
-        indices: list of `Index`. Outputs in any of them are not missing.
-        encoded: `kdkit.data.CacheableDataset`.
-        keys: dict of all keys, from whether they are per example.
-        entries: sequence of `kdkit.taps.Entry`. Examples without one of them
-            are returned.
-        additional: sequence of `Entry`. Additional entries for these examples.
-        part: tuple of ints i, n or `None`. Only part i, from 0, of n of the
-            examples. Defaults to `None`.
-
-    Returns:
-        Tuple of the numbers of the examples, each content once, and of the list
-        of entries that at least one of them lacks.
-    """
+    """Returns the examples to run the teacher on, and the missing entries."""
     known = [
         find_rows(index, index.read()["shards"], (*entries, *additional), keys)
         for index in indices
@@ -450,22 +370,13 @@ def require_disk_space(directory, size: int) -> None:
 
 
 def part_directory(directory, part: tuple[int, int]) -> pathlib.Path:
-    """Returns the directory for part i, from 0, of n parts of a cache.
-
-    >>> part_directory("cache", (0, 4)).name
-    'part_1_of_4'
-    """
+    """Returns the directory for part i, from 0, of n parts of a cache."""
     which, count = part
     return pathlib.Path(directory) / f"part_{which + 1}_of_{count}"
 
 
 def other_parts_size(directory, part: tuple[int, int]) -> int:
-    """Returns the bytes in the other parts of a cache.
-
-    Args:
-        directory: path of the whole cache.
-        part: tuple of ints i, n.
-    """
+    """Returns the bytes in the other parts of a cache."""
     which, count = part
     return sum(
         Index.stored_size(part_directory(directory, (other, count)))

@@ -6,29 +6,14 @@ import numpy as np
 
 from kdkit.backends import tf
 from kdkit.errors import RunError
-from kdkit.taps import LENGTH
-from kdkit.taps import SENTENCE_EMBEDDING
-from kdkit.taps import TEACHER_OUTPUTS
-from kdkit.taps import sizes
-from kdkit.teacher_cache.shards import packed_size
-from kdkit.teacher_cache.shards import row_bytes
-from kdkit.teacher_cache.shards import unpack
+from kdkit.taps import LENGTH, SENTENCE_EMBEDDING, TEACHER_OUTPUTS, sizes
+from kdkit.teacher_cache.shards import packed_size, row_bytes, unpack
 
 ALIGNMENT = 64  # bytes; TensorFlow copies arrays with another alignment
 
 
 class CachedOutputs:
-    """Reads a teacher's outputs for the examples of a batch.
-
-    Args:
-        shapes: dict from `Entry` to the shape per example, with `"length"` for
-            its length.
-        places: dict from `Entry` to an int array of shape `(n, 2)`: the file
-            and the row of every sequence or example.
-        shards: list of `Shard`.
-        precision: string.
-        encoded: the `kdkit.data.CacheableDataset` of the outputs.
-    """
+    """Reads a teacher's outputs for the examples of a batch."""
 
     def __init__(self, shapes, places, shards, precision, encoded):
         self._shapes = shapes
@@ -65,12 +50,7 @@ class CachedOutputs:
         )
 
     def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
-        """Returns the tensors of a batch by name; padding is 0.
-
-        Args:
-            rows: int array. The numbers of the examples.
-            padded_length: int. The length of the batch.
-        """
+        """Returns the tensors of a batch by name; padding is 0."""
         sequences = self._encoded.sequences_of(rows)
         return {
             entry.name: kept(
@@ -144,13 +124,7 @@ def _aligned(shape):
 
 
 class ReducedVectors:
-    """Cached sentence embeddings in fewer dimensions; other outputs unchanged.
-
-    Args:
-        outputs: `CachedOutputs`.
-        components: float array of shape `(width, dimensions)`.
-        normalize: bool. Whether the results are divided by their length.
-    """
+    """Cached sentence embeddings in fewer dimensions; others unchanged."""
 
     def __init__(self, outputs, components: np.ndarray, normalize: bool):
         self._outputs = outputs

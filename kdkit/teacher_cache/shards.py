@@ -12,13 +12,9 @@ import ml_dtypes
 import numpy as np
 import pyarrow as pa
 
-from kdkit.data import CacheableDataset
-from kdkit.data import rows_within
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
-from kdkit.io.files import digest
-from kdkit.io.files import staged
+from kdkit.data import CacheableDataset, rows_within
+from kdkit.errors import RunError, UsageError, shortened
+from kdkit.io.files import digest, staged
 from kdkit.models.heads import EXCLUDED
 from kdkit.taps import sizes
 
@@ -27,17 +23,7 @@ LARGE = pa.large_binary()
 
 
 def write_shard(directory: pathlib.Path, keys: list, columns: dict) -> dict:
-    """Writes a new file.
-
-    Args:
-        directory: `pathlib.Path`.
-        keys: list of bytes, one per row.
-        columns: dict from the name of an entry to a list of bytes, one per row.
-
-    Returns:
-        The file's entry in the index: `file`, `rows`, `entries`, `bytes`,
-        `sha256`.
-    """
+    """Writes a new file."""
     arrays = {KEY: pa.array(keys, pa.binary(KEY_BYTES))}
     for name, values in columns.items():
         arrays[name] = pa.array(values, LARGE)
@@ -59,11 +45,7 @@ def write_shard(directory: pathlib.Path, keys: list, columns: dict) -> dict:
 
 
 class Shard:
-    """An open cache file; only requested columns are read.
-
-    Args:
-        path: `pathlib.Path`.
-    """
+    """An open cache file; only requested columns are read."""
 
     def __init__(self, path):
         self.path = path
@@ -125,13 +107,7 @@ class Shard:
 
 @dataclasses.dataclass(frozen=True)
 class Column:
-    """The bytes of every row, concatenated.
-
-    Args:
-        starts: `int64` array of shape `(rows + 1,)`. Where each row's bytes
-            begin, and where the last row's bytes end.
-        content: `uint8` array.
-    """
+    """The bytes of every row, concatenated."""
 
     starts: np.ndarray
     content: np.ndarray
@@ -197,20 +173,7 @@ def _as_keys(digests):
 
 
 def find(wanted: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Returns the indices of keys among other keys.
-
-    Args:
-        wanted: keys from `row_keys`.
-        known: keys from `row_keys`.
-
-    Returns:
-        `int64` array, one number per wanted key; −1 for a missing key. If a key
-        occurs several times, its first index.
-
-    >>> known = np.array([[5, 1], [7, 1], [5, 2]], "uint64")
-    >>> find(np.array([[5, 2], [5, 3], [7, 1]], "uint64"), known).tolist()
-    [2, -1, 1]
-    """
+    """Returns the indices of keys among other keys."""
     found = np.full(len(wanted), -1, "int64")
     order = np.argsort(known[:, 0], kind="stable")
     ordered = known[order, 0]
@@ -248,19 +211,7 @@ def validate_precision(precision: str) -> None:
 
 
 def pack(values: np.ndarray, precision: str, exact: int = 0) -> bytes:
-    """Returns an array as bytes.
-
-    For int8, the array is scaled by its largest number, and the scale is stored
-    before it. Logits of excluded classes are not scaled, because all other
-    numbers would become 0. They are stored as -128, and a negative scale marks
-    arrays with such logits.
-
-    Args:
-        values: `float32` array.
-        precision: string.
-        exact: int. How many numbers at the end of the last axis are stored
-            without rounding, before the others. Defaults to `0`.
-    """
+    """Returns an array as bytes."""
     values = np.ascontiguousarray(values, "float32")
     if exact:
         return values[..., -exact:].tobytes() + pack(
@@ -287,20 +238,7 @@ def _is_excluded(values):
 def unpack(
     content: np.ndarray, precision: str, out: np.ndarray, exact: int = 0
 ) -> None:
-    """Writes the numbers of a packed array into an array.
-
-    Args:
-        content: `uint8` array.
-        precision: string, as for `pack`.
-        out: `float32` array with the packed array's shape.
-        exact: int, as for `pack`. Defaults to `0`.
-
-    >>> out = np.empty(2, "float32")
-    >>> content = np.frombuffer(pack(np.array([1.0, -0.5]), "int8"), "uint8")
-    >>> unpack(content, "int8", out)
-    >>> out.round(2).tolist()
-    [1.0, -0.5]
-    """
+    """Writes the numbers of a packed array into an array."""
     if exact:
         kept = out[..., -exact:]
         unpack(content[: 4 * kept.size], "fp32", kept)
@@ -332,13 +270,7 @@ def packed_size(shape: tuple[int, ...], precision: str, exact: int = 0) -> int:
 
 @dataclasses.dataclass
 class Error:
-    """The rounding error of packed numbers.
-
-    Args:
-        largest: float. The largest difference.
-        squared: float. The sum of squared differences.
-        signal: float. The sum of squared numbers.
-    """
+    """The rounding error of packed numbers."""
 
     largest: float = 0.0
     squared: float = 0.0
@@ -351,11 +283,7 @@ class Error:
         precision: str,
         exact: int = 0,
     ) -> None:
-        """Adds the errors of an array.
-
-        Ignores logits of excluded classes, and numbers that are stored exactly
-        or are not finite.
-        """
+        """Adds the errors of an array."""
         if precision == "fp32":
             return
         found = np.empty(values.shape, "float32")
@@ -378,16 +306,7 @@ BATCH_ROWS = 64
 def row_bytes(
     shapes: dict, length: int, sequences_per_row: int, num_classes: int = 0
 ) -> int:
-    """Returns the bytes of a teacher's outputs for an example, as float32.
-
-    Args:
-        shapes: dict from `Entry` to the shape per example, with `"length"` for
-            its length.
-        length: int. Tokens in each of the example's sequences.
-        sequences_per_row: int.
-        num_classes: int. If only the top classes are stored, the number of all
-            logits, which exist while the teacher runs. Defaults to `0`.
-    """
+    """Returns the bytes of a teacher's outputs for an example, as float32."""
 
     def numbers(entry, shape):
         if entry.top_k and num_classes:
@@ -405,26 +324,7 @@ def cut(
     keys: np.ndarray,
     bytes_of: Callable[[int], int],
 ) -> list[np.ndarray]:
-    """Returns batches of examples with similar lengths, the longest first.
-
-    The last bits of a teacher's output depend on the padded length, on the
-    number of examples in the batch and on the example's place in it: for
-    another shape, kernels add up in another order and treat the remainder of a
-    thread's share differently. So the examples have a fixed order, and all
-    batches except the last are full. If some batches are removed, such as those
-    already written, the other examples form the same batches as before.
-
-    Args:
-        rows: int array. The numbers of the examples to cut.
-        lengths: int array. Tokens of every example.
-        keys: the examples' keys, from `row_keys`.
-        bytes_of: callable from a length to the bytes of an example with that
-            length. A batch has 64 examples, or fewer to stay below 256 MB.
-
-    >>> lengths, keys = np.array([3, 9, 5]), np.zeros((3, 2), "uint64")
-    >>> cut(np.arange(3), lengths, keys, lambda length: length)
-    [array([1, 2, 0])]
-    """
+    """Returns batches of examples with similar lengths, the longest first."""
     rows = rows[np.lexsort((keys[rows, 1], keys[rows, 0], -lengths[rows]))]
     batches = []
     while len(rows):

@@ -3,17 +3,16 @@
 import numpy as np
 import scipy.special
 
-from kdkit.data.encoding import as_given
-from kdkit.data.encoding import was_read
+from kdkit.data.encoding import as_given, was_read
 from kdkit.data.examples import Examples
-from kdkit.runs.predictions import Confused
-from kdkit.runs.predictions import Difference
-from kdkit.runs.predictions import Predictions
-from kdkit.tasks.kinds import MultiLabel
-from kdkit.tasks.kinds import MultipleChoice
-from kdkit.tasks.kinds import Polyphones
-from kdkit.tasks.kinds import Regression
-from kdkit.tasks.kinds import Tagging
+from kdkit.runs.predictions import Confused, Difference, Predictions
+from kdkit.tasks.kinds import (
+    MultiLabel,
+    MultipleChoice,
+    Polyphones,
+    Regression,
+    Tagging,
+)
 from kdkit.training.task_data import Evaluator
 
 MOST_CLASSES = 20  # in a confusion matrix
@@ -27,17 +26,7 @@ _SCORE = ".3g"
 def summarize(
     arm: str, evaluator: Evaluator, logits: np.ndarray, train_examples: int
 ) -> Predictions:
-    """Returns a model's confusion matrix, or what its kind of task has.
-
-    Args:
-        arm: string.
-        evaluator: `Evaluator` of the split.
-        logits: array, as `predict_logits` returns it.
-        train_examples: int. The examples that the run trained on.
-
-    Returns:
-        `Predictions` without examples where models differ.
-    """
+    """Returns a model's confusion matrix, or what its kind of task has."""
     task, targets = evaluator.task, evaluator.encoded.targets
     chance, constant = _chance(task, targets)
     return Predictions(
@@ -57,22 +46,7 @@ def find_differences(
     student_logits: np.ndarray,
     teacher_logits: np.ndarray,
 ) -> dict:
-    """Returns the examples where two models give different answers.
-
-    Classes are ordered by the product of both models' probabilities of their
-    answers, the largest first: both are certain, and one is wrong. Scores are
-    ordered by their difference.
-
-    Args:
-        evaluator: `Evaluator` of the split.
-        examples: the split as `Task.load` returns it.
-        student_logits: array, as `predict_logits` returns it.
-        teacher_logits: array of the same shape.
-
-    Returns:
-        Dict with the fields `differing` and `differences` of `Predictions`;
-        empty for questions with options and for labels of words.
-    """
+    """Returns the examples where two models give different answers."""
     task = evaluator.task
     if not isinstance(examples, Examples):
         return {}

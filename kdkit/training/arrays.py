@@ -11,8 +11,7 @@ from kdkit.errors import UsageError
 from kdkit.models import padding_row
 from kdkit.taps import select_inputs
 from kdkit.training.model_settings import validate_seed
-from kdkit.training.optimizers import make_label_loss
-from kdkit.training.optimizers import make_optimizer
+from kdkit.training.optimizers import make_label_loss, make_optimizer
 
 
 def run_on_arrays(
@@ -152,13 +151,7 @@ def _distiller(stage, teacher, student):
 
 
 class _ChosenWeights(keras.callbacks.Callback):
-    """Ends a stage with the weights that it asks for: best, mean or last.
-
-    Args:
-        student: `keras.Model`.
-        stage: `kdkit.recipes.Stage`.
-        monitor: string, or `None` without validation data.
-    """
+    """Ends a stage with the weights that it asks for: best, mean or last."""
 
     def __init__(self, student, stage, monitor):
         super().__init__()

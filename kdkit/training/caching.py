@@ -7,14 +7,10 @@ import pathlib
 
 import numpy as np
 
-from kdkit import export
-from kdkit import models
+from kdkit import export, models
 from kdkit.distillation import Terms
-from kdkit.io.files import digest
-from kdkit.io.files import digest_of_text
-from kdkit.models import LoadedModel
-from kdkit.models import tokenizer_rules
-from kdkit.models import tokenizers_of_sides
+from kdkit.io.files import digest, digest_of_text
+from kdkit.models import LoadedModel, tokenizer_rules, tokenizers_of_sides
 from kdkit.models.backbones import hugging_face_config
 from kdkit.models.whole_tokenizer import WholeTokenizer
 from kdkit.recipes.stages import Stage
@@ -24,16 +20,15 @@ from kdkit.runs.inputs import model_digest
 from kdkit.settings import to_dict
 from kdkit.taps import describe
 from kdkit.taps.names import SENTENCE_EMBEDDING
-from kdkit.teacher_cache import OutputsOfTeachers
-from kdkit.teacher_cache import TeacherCache
-from kdkit.teacher_cache import require_disk_space
+from kdkit.teacher_cache import (
+    OutputsOfTeachers,
+    TeacherCache,
+    require_disk_space,
+)
 from kdkit.teacher_cache.reading import ReducedVectors
 from kdkit.training.data_settings import CacheSettings
-from kdkit.training.distribution import ONE_DEVICE
-from kdkit.training.distribution import Distribution
-from kdkit.training.task_data import Evaluator
-from kdkit.training.task_data import make_forward
-from kdkit.training.task_data import predict_logits
+from kdkit.training.distribution import ONE_DEVICE, Distribution
+from kdkit.training.task_data import Evaluator, make_forward, predict_logits
 
 _log = logging.getLogger(__name__)
 
@@ -41,23 +36,7 @@ READING = 2  # version of loading checkpoints; increased if outputs change
 
 
 class TeacherCaches:
-    """The caches of all teachers of a run.
-
-    With one teacher, the directory is its cache. With several, each teacher's
-    cache is a folder in it.
-
-    Args:
-        settings: `CacheSettings`.
-        teachers: list of `kdkit.models.LoadedModel`.
-        places: list of the paths that the teachers were loaded from.
-        part: as in `kdkit.teacher_cache.TeacherCache`. Defaults to `None`.
-        distribution: `Distribution`, whose processes share the examples that
-            teachers run on. Defaults to one device.
-
-    Raises:
-        UsageError: if the directory holds another cache, or the teacher's
-            exported file cannot be opened.
-    """
+    """The caches of all teachers of a run."""
 
     def __init__(
         self,
@@ -114,13 +93,7 @@ class TeacherCaches:
             self._parts = caches(distribution.part)
 
     def reduce(self, components: np.ndarray) -> None:
-        """Lets objectives read sentence embeddings in fewer dimensions.
-
-        The caches contain the whole ones.
-
-        Args:
-            components: array of shape `(width, dimensions)`.
-        """
+        """Lets objectives read sentence embeddings in fewer dimensions."""
         self._components = components
         width = components.shape[1]
         self._shapes = [
@@ -129,12 +102,7 @@ class TeacherCaches:
         ]
 
     def expect(self, stages, student, teacher_weights=None) -> None:
-        """Registers the stages that will read, so that teachers run only once.
-
-        Args:
-            stages: iterable of `Stage`.
-            student, teacher_weights: as for `features`.
-        """
+        """Registers the stages that will read, so that teachers run once."""
         for stage in stages:
             if not stage.objectives:
                 continue
@@ -146,19 +114,7 @@ class TeacherCaches:
                 expected.update(entries)
 
     def features(self, stage: Stage, student, teacher_weights=None):
-        """Returns a function for adding the teachers' outputs to batches.
-
-        Args:
-            stage: `Stage` with objectives.
-            student: the student's model.
-            teacher_weights: as in `kdkit.Distiller`.
-
-        Returns:
-            A callable from `kdkit.data.EncodedExamples` to features, as a
-            `DataSource` takes it. It runs the teachers on the examples that are
-            not cached. All processes must call it: each fills its part, the
-            chief joins the parts, and all read them.
-        """
+        """Returns a function for adding the teachers' outputs to batches."""
         entries_of = self._entries(stage, student, teacher_weights)
         for read, entries in zip(self._read, entries_of, strict=True):
             read.update(entry.name for entry in entries)
@@ -211,14 +167,7 @@ class TeacherCaches:
         return terms.teacher_entries
 
     def measure_file(self, evaluator: Evaluator) -> None:
-        """Compares a teacher's exported file with the teacher, once.
-
-        The agreement is saved in the index. Does nothing without a file.
-
-        Args:
-            evaluator: `Evaluator` on dev, with the teacher's logits if they are
-                computed already.
-        """
+        """Compares a teacher's exported file with the teacher, once."""
         if self._file is None:
             return
         (cache,) = self._caches
@@ -256,11 +205,7 @@ class TeacherCaches:
         ]
 
     def log(self, run: RunDirectory) -> None:
-        """Logs the precision and errors of the outputs that were read, once.
-
-        Args:
-            run: `RunDirectory`.
-        """
+        """Logs the precision and errors of the outputs that were read, once."""
         if not run.events(events.TeacherCache):
             run.log(
                 events.TeacherCache(
@@ -272,10 +217,7 @@ class TeacherCaches:
 
 
 def _reading(place):
-    """The version of loading a Hugging Face checkpoint, for the cache's key.
-
-    Version 0.1 used keras-hub's activation instead of the checkpoint's.
-    """
+    """The version of loading a Hugging Face checkpoint, for the cache's key."""
     is_read = hugging_face_config(pathlib.Path(place)) is not None
     return {"checkpoint_reading": READING} if is_read else {}
 

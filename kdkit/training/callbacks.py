@@ -23,16 +23,7 @@ COMPILED = 10  # a step that takes so many times longer was compiled
 
 
 class StopAtNonFinite(keras.callbacks.Callback):
-    """Stops training when a loss is NaN or infinite, and names the loss.
-
-    Args:
-        stage: string. Name of the stage.
-        first_step: int. The number of steps done before this start of the run:
-            updates, or parts of their batches.
-
-    Raises:
-        RunError: from `fit`, naming objective, stage and step.
-    """
+    """Stops training when a loss is NaN or infinite, and names the loss."""
 
     def __init__(self, stage, first_step=0):
         super().__init__()
@@ -55,14 +46,7 @@ class StopAtNonFinite(keras.callbacks.Callback):
 
 
 class SeedEpochs(keras.callbacks.Callback):
-    """Makes an epoch's random numbers a function of its number and seeds.
-
-    Dropout is then the same whether or not the run was stopped before the
-    epoch.
-
-    Args:
-        seeds: ints. The seeds.
-    """
+    """Makes an epoch's random numbers a function of its number and seeds."""
 
     def __init__(self, *seeds):
         super().__init__()
@@ -82,20 +66,7 @@ class SeedEpochs(keras.callbacks.Callback):
 
 @dataclasses.dataclass(frozen=True)
 class StepProgress:
-    """Where a stage is, for handlers that draw it.
-
-    Args:
-        title: string. The model and the stage.
-        epoch: int from 1.
-        num_epochs: int.
-        step: int. The finished steps of the epoch.
-        steps_per_epoch: int.
-        losses: dict of floats. The means of the epoch so far.
-        dev: string. The main metric on dev in the last epoch, and the best one;
-            empty before.
-        doing: string. What happens if no step runs, otherwise empty.
-        seconds_left: float or `None`. The time left in the stage, if known.
-    """
+    """Where a stage is, for handlers that draw it."""
 
     title: str
     epoch: int
@@ -121,25 +92,7 @@ class StepProgress:
 
 
 class Progress(keras.callbacks.Callback):
-    """Logs each epoch and, at the level `DEBUG`, the steps within it.
-
-    The log record of a step has an attribute `progress`, a `StepProgress`, for
-    handlers that draw it. The record of an epoch has an attribute `brief`, its
-    loss and main metric as one line, and in the last epoch `ends_progress`.
-
-    The time left is estimated without the steps that were compiled, as for
-    every new batch length, or that saved a checkpoint. See `seconds_of_step`.
-
-    Args:
-        title: string. The beginning of each line.
-        num_epochs: int. Epochs of the stage.
-        steps_per_epoch: int. Steps per epoch, as in `StopAtNonFinite`.
-        metric: string or `None`. The main metric on dev. Defaults to `None`.
-        larger_is_better: bool. Whether the largest metric is the best. Defaults
-            to `True`.
-        seconds_between: float. Seconds between two records within an epoch.
-            Defaults to `1.0`.
-    """
+    """Logs each epoch and, at the level `DEBUG`, the steps within it."""
 
     def __init__(
         self,
@@ -265,22 +218,7 @@ def _epoch_in_words(logs, metric):
 
 
 def seconds_of_step(seconds: Iterable[float]) -> float | None:
-    """Returns the mean time of steps, without those that were compiled.
-
-    A step was compiled if it took more than ten times as long as the quickest
-    quarter of the steps: the batch lengths of a run differ by less than that,
-    and a compilation takes seconds.
-
-    Args:
-        seconds: iterable of floats, one per step.
-
-    Returns:
-        Float, or `None` for fewer than two steps, because the first step is
-        always compiled.
-
-    >>> round(seconds_of_step([20.0, 0.3, 18.0, 0.5, 0.4]), 3)
-    0.4
-    """
+    """Returns the mean time of steps, without those that were compiled."""
     ordered = sorted(seconds)
     if len(ordered) < 2:
         return None
@@ -290,24 +228,7 @@ def seconds_of_step(seconds: Iterable[float]) -> float | None:
 
 
 class Checkpointing(keras.callbacks.Callback):
-    """Saves at intervals within an epoch, on signals, and after each epoch.
-
-    Args:
-        save_step: callable. Called with the number of the epoch's finished
-            steps and their seconds.
-        finish_epoch: callable. Called with the number of finished epochs, the
-            logs (a dict that it may extend, for later callbacks) and a
-            callable without arguments that returns the epoch's seconds.
-        minutes: float. The minutes between two saves within an epoch; `0.0`
-            to save after each step.
-        stop: `StopSignals`.
-        seconds_before: float. The first epoch's seconds before this start of
-            the run.
-
-    Raises:
-        KeyboardInterrupt: after SIGINT, once the step or epoch is saved.
-        Terminated: after SIGTERM, once the step or epoch is saved.
-    """
+    """Saves at intervals within an epoch, on signals, and after each epoch."""
 
     def __init__(self, save_step, finish_epoch, minutes, stop, seconds_before):
         super().__init__()
@@ -342,18 +263,7 @@ BATCH, EPOCH = "batch_", "epoch_"
 
 
 class Curves(keras.callbacks.Callback):
-    """Writes losses and metrics into files for TensorBoard.
-
-    When a run continues, points of steps and epochs that it repeats are
-    dropped, and all earlier points are copied into one new file.
-
-    Args:
-        directory: `pathlib.Path`, for the folders `train` and `validation`.
-        first_step: int. The stage's finished steps.
-        first_epoch: int. The stage's finished epochs.
-        steps_between: int. Steps between two points within an epoch. Defaults
-            to `100`.
-    """
+    """Writes losses and metrics into files for TensorBoard."""
 
     def __init__(
         self,
@@ -377,12 +287,7 @@ class Curves(keras.callbacks.Callback):
                 self._write("train", f"{BATCH}{name}", value, self._step)
 
     def write_epoch(self, epoch: int, logs: dict) -> None:
-        """Writes the points of an epoch.
-
-        Args:
-            epoch: int. The number of finished epochs.
-            logs: dict of floats. The names of logs on dev begin with `val_`.
-        """
+        """Writes the points of an epoch."""
         for name, value in logs.items():
             part = "validation" if name.startswith("val_") else "train"
             name = name.removeprefix("val_")
@@ -410,11 +315,7 @@ class Curves(keras.callbacks.Callback):
 
 
 def read_points(directory: pathlib.Path) -> dict:
-    """Returns the points in a folder, `tf.compat.v1.Event` by tag and step.
-
-    Args:
-        directory: `pathlib.Path`. Its files may end in half a point.
-    """
+    """Returns the points in a folder, `tf.compat.v1.Event` by tag and step."""
     points = {}
     for file in sorted(directory.glob("*tfevents*")):
         records = tf.data.TFRecordDataset(str(file)).as_numpy_iterator()

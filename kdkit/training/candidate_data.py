@@ -9,30 +9,19 @@ import keras
 import numpy as np
 
 from kdkit.backends import tf
-from kdkit.data import Buckets
-from kdkit.data import Candidates
-from kdkit.data import EncodedExamples
-from kdkit.data import Examples
-from kdkit.data import encode
-from kdkit.data.stored_texts import TextChoice
-from kdkit.data.stored_texts import store_texts
-from kdkit.data.stored_texts import text_hash
+from kdkit.data import Buckets, Candidates, EncodedExamples, Examples, encode
+from kdkit.data.stored_texts import TextChoice, store_texts, text_hash
 from kdkit.errors import UsageError
 from kdkit.models import reranker_scores
-from kdkit.models.conventions import PLAIN
-from kdkit.models.conventions import Conventions
-from kdkit.taps import TEACHER_OUTPUTS
-from kdkit.taps import Entry
+from kdkit.models.conventions import PLAIN, Conventions
+from kdkit.taps import TEACHER_OUTPUTS, Entry
 from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import candidate_metrics
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.candidate_settings import CandidatesSettings
-from kdkit.training.embedding_data import ScoredPairs
-from kdkit.training.embedding_data import encode_pairs
+from kdkit.training.embedding_data import ScoredPairs, encode_pairs
 from kdkit.training.sources import DataSource
-from kdkit.training.task_data import BATCH_SIZE
-from kdkit.training.task_data import NUM_BUCKETS
-from kdkit.training.task_data import Evaluator
+from kdkit.training.task_data import BATCH_SIZE, NUM_BUCKETS, Evaluator
 
 _log = logging.getLogger(__name__)
 LOGITS = Entry("logits")
@@ -40,17 +29,7 @@ LOGITS = Entry("logits")
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EncodedCandidates(EncodedExamples):
-    """Queries with candidates: an example's first sequence is the query.
-
-    The label of each example is 0, the number of the relevant candidate.
-
-    Args:
-        numbers: int array of shape `(num_sequences,)`: the text of each
-            sequence in `texts`.
-        texts: `kdkit.data.EncodedExamples`: every different text once.
-        pairs: `kdkit.data.EncodedExamples`: every query with each of its
-            candidates, encoded for the teacher.
-    """
+    """Queries with candidates: an example's first sequence is the query."""
 
     numbers: np.ndarray = dataclasses.field(kw_only=True)
     texts: EncodedExamples = dataclasses.field(kw_only=True)
@@ -67,15 +46,7 @@ class EncodedCandidates(EncodedExamples):
         return self.sequences_per_row - 1
 
     def scores(self, vectors: np.ndarray) -> np.ndarray:
-        """Returns the products of each query's vector with its candidates'.
-
-        Args:
-            vectors: array of shape `(num_texts, dimensions)`, the vectors of
-                `texts`.
-
-        Returns:
-            `float64` array of shape `(num_queries, num_candidates)`.
-        """
+        """Returns the products of each query's vector with its candidates'."""
         rows = self.numbers.reshape(-1, self.sequences_per_row)
         vectors = np.asarray(vectors, "float64")
         return np.einsum(
@@ -97,15 +68,7 @@ def encode_candidates(
     teacher_tokenizer,
     pair_length: int,
 ) -> EncodedCandidates:
-    """Encodes queries with candidates, for the student and for the teacher.
-
-    Args:
-        candidates: `kdkit.data.Candidates`.
-        texts: `kdkit.data.EncodedExamples` of `different_texts`, for the
-            student.
-        teacher_tokenizer: the teacher's tokenizer.
-        pair_length: int. The largest number of tokens of a pair.
-    """
+    """Encodes queries with candidates, for the student and for the teacher."""
     different = different_texts(candidates)
     number = {text: place for place, text in enumerate(different)}
     numbers = np.array(
@@ -144,17 +107,10 @@ def encode_candidates(
 
 
 class ScoreCaches(TeacherCaches):
-    """The cache of a cross-encoder's logits, one entry for each pair.
-
-    A pair is found in the cache whatever the query's other candidates are.
-    """
+    """The cache of a cross-encoder's logits, one entry for each pair."""
 
     def features(self, stage, student, teacher_weights=None):
-        """Returns a function for adding the teacher's scores to batches.
-
-        Args:
-            stage, student, teacher_weights: as in `TeacherCaches.features`.
-        """
+        """Returns a function for adding the teacher's scores to batches."""
         of_pairs = super().features(stage, student, teacher_weights)
         return lambda encoded: Scores(
             of_pairs(encoded.pairs), encoded.num_candidates
@@ -168,12 +124,7 @@ class ScoreCaches(TeacherCaches):
 
 
 class Scores:
-    """The cross-encoder's scores of a batch, as the output of a teacher.
-
-    Args:
-        pairs: `kdkit.teacher_cache.OutputsOfTeachers` of the pairs.
-        num_candidates: int. Consecutive pairs of one query.
-    """
+    """The cross-encoder's scores of a batch, as the output of a teacher."""
 
     def __init__(self, pairs, num_candidates: int):
         self._pairs = pairs
@@ -198,14 +149,7 @@ class Scores:
         return {TEACHER_OUTPUTS: ({LOGITS.name: self.array(rows)},)}
 
     def array(self, rows: np.ndarray) -> np.ndarray:
-        """Returns the scores of some queries.
-
-        Args:
-            rows: int array. The numbers of the queries.
-
-        Returns:
-            `float32` array of shape `(num_rows, num_candidates)`.
-        """
+        """Returns the scores of some queries."""
         count = self._num_candidates
         pairs = np.asarray(rows)[:, np.newaxis] * count + np.arange(count)
         (found,) = self._pairs(pairs.reshape(-1), 0)[TEACHER_OUTPUTS]
@@ -215,16 +159,7 @@ class Scores:
 
 @dataclasses.dataclass(frozen=True)
 class CandidatesSource(DataSource):
-    """Queries with candidates, whose scores are compared with a teacher's.
-
-    Args:
-        train: `EncodedCandidates`.
-        held_out: `EncodedCandidates`.
-        num_buckets: int or `None`, as in `kdkit.data.Buckets`.
-        split: string. The name of `held_out`. Defaults to `"held_out"`.
-        pairs: `ScoredPairs` that are measured, too, or `None`. Defaults to
-            `None`.
-    """
+    """Queries with candidates, whose scores are compared with a teacher's."""
 
     train: EncodedCandidates
     held_out: EncodedCandidates
@@ -256,12 +191,7 @@ class CandidatesSource(DataSource):
         return Evaluator(None, self.held_out.texts, self.split)
 
     def evaluate(self, predict, logs):
-        """Returns the fields of an `"evaluation"` event.
-
-        Args:
-            predict: callable from a dict batch to the vectors of texts.
-            logs: as in `DataSource.evaluate`, not read.
-        """
+        """Returns the fields of an `"evaluation"` event."""
         del logs
         found = self.about(self.held_out.scores(self._reader.logits(predict)))
         if self.pairs is not None:
@@ -269,14 +199,7 @@ class CandidatesSource(DataSource):
         return found
 
     def about(self, scores: np.ndarray) -> dict:
-        """Returns the fields of an event about scores of `held_out`.
-
-        Args:
-            scores: array of shape `(num_queries, num_candidates)`.
-
-        Raises:
-            RunError: if a score is not finite.
-        """
+        """Returns the fields of an event about scores of `held_out`."""
         return {
             "split": self.split,
             "examples": len(self.held_out),
@@ -287,13 +210,7 @@ class CandidatesSource(DataSource):
 
 @dataclasses.dataclass(frozen=True)
 class ChosenRows:
-    """The numbers of the rows to train on and of those to measure on.
-
-    Args:
-        train, held_out: lists of ints.
-        counts: dict: the fields `rows`, `dropped` and `repeated` of an
-            `"unlabeled"` event.
-    """
+    """The numbers of the rows to train on and of those to measure on."""
 
     train: list[int]
     held_out: list[int]
@@ -303,17 +220,7 @@ class ChosenRows:
 def choose_rows(
     candidates: Candidates, known: set[int], known_queries: set[int], every: int
 ) -> ChosenRows:
-    """Chooses the rows to train on, without repeated and known ones.
-
-    Args:
-        candidates: `kdkit.data.Candidates`.
-        known: set of ints. The hashes of texts of dev (`text_hash`). Rows with
-            one of these texts are left out.
-        known_queries: set of ints. The hashes of queries to measure on. Rows
-            with one of these queries are left out.
-        every: int. All rows of one in so many different queries are held out,
-            beginning with the first. 0 for none.
-    """
+    """Chooses the rows to train on, without repeated and known ones."""
     train, held_out, number_of = [], [], {}
     seen, repeated, dropped = set(), 0, 0
     for row, (query, documents) in enumerate(
@@ -346,24 +253,7 @@ def load_rows(
     directory,
     conventions: Conventions = PLAIN,
 ) -> tuple[CandidatesSource, dict]:
-    """Reads and encodes the queries of a run, and its scored pairs.
-
-    Args:
-        settings: `CandidatesSettings`.
-        task: `kdkit.tasks.Task` or `None`, as `open_pairs` returns it.
-        tokenizer: the student's tokenizer.
-        teacher_tokenizer: the teacher's tokenizer.
-        directory: path. The folder for the encoded texts. Texts that were
-            stored there before are opened.
-        conventions: as in `encode_pairs`.
-
-    Returns:
-        Tuple of the `CandidatesSource` and a dict of counts, the fields of an
-        `"unlabeled"` event.
-
-    Raises:
-        UsageError: with all mistakes in the files, or if no query is left.
-    """
+    """Reads and encodes the queries of a run, and its scored pairs."""
     rows, length = settings.read(), settings.sequence_length
     pairs, known, compared = None, set(), ()
     if task is not None:

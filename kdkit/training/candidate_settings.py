@@ -4,9 +4,7 @@ import dataclasses
 import math
 from typing import ClassVar
 
-from kdkit.data import Candidates
-from kdkit.data import load_candidates
-from kdkit.data import read_candidates
+from kdkit.data import Candidates, load_candidates, read_candidates
 from kdkit.errors import all_mistakes
 from kdkit.training.embedding_settings import EmbeddingData
 

@@ -10,23 +10,22 @@ import keras
 import numpy as np
 
 from kdkit.backends import tf
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.errors import shortened
+from kdkit.errors import RunError, UsageError, shortened
 from kdkit.io.disk import writing
-from kdkit.io.files import digest
-from kdkit.io.files import fits_own_digest
-from kdkit.io.files import flush
-from kdkit.io.files import rename
-from kdkit.io.files import reserve
-from kdkit.io.files import with_own_digest
-from kdkit.io.files import without_digest
+from kdkit.io.files import (
+    digest,
+    fits_own_digest,
+    flush,
+    rename,
+    reserve,
+    with_own_digest,
+    without_digest,
+)
 from kdkit.io.hdf5 import hdf5_problem
 from kdkit.io.reading import read_json
 from kdkit.models import stored_size
 from kdkit.runs.directory import write_json
-from kdkit.settings import from_dict
-from kdkit.settings import to_dict
+from kdkit.settings import from_dict, to_dict
 from kdkit.taps import remember_optimizers
 from kdkit.training.callbacks import SEED_STATE
 
@@ -37,17 +36,7 @@ STATE = "state.json"
 
 @dataclasses.dataclass(frozen=True)
 class Position:
-    """A position from which a stage can continue.
-
-    Args:
-        epoch: int. The number of finished epochs.
-        step: int. The finished steps of the next epoch. Defaults to `0`.
-        seconds: float. The seconds of these steps. Defaults to `0.0`.
-        best_epoch: int or `None`. The epoch with the best dev metric so far.
-        best_value: float or `None`. That metric's value.
-        best_loss: float or `None`. The dev loss after that epoch, which
-            decides between epochs with the same value.
-    """
+    """A position from which a stage can continue."""
 
     epoch: int = 0
     step: int = 0
@@ -58,22 +47,12 @@ class Position:
 
     @property
     def name(self) -> str:
-        """The name of the position's checkpoint.
-
-        >>> Position(2).name, Position(2, step=30).name
-        ('epoch-2', 'epoch-2-step-30')
-        """
+        """The name of the position's checkpoint."""
         within = f"-step-{self.step}" if self.step else ""
         return f"epoch-{self.epoch}{within}"
 
     def __str__(self):
-        """The position in words.
-
-        >>> print(Position(2)), print(Position(2, step=30))
-        after epoch 2
-        after step 30 of epoch 3
-        (None, None)
-        """
+        """The position in words."""
         if self.step:
             return f"after step {self.step} of epoch {self.epoch + 1}"
         return f"after epoch {self.epoch}"
@@ -81,13 +60,7 @@ class Position:
 
 @dataclasses.dataclass(frozen=True)
 class StageState:
-    """The checkpoints of a stage. `state.json` is written after their files.
-
-    Args:
-        kept: tuple of `Position`s with a checkpoint, the newest last.
-        digests: dict from the name of a checkpoint to its file's checksum.
-        is_finished: bool. Whether the stage is finished.
-    """
+    """The checkpoints of a stage. `state.json` is written after their files."""
 
     kept: tuple[Position, ...] = ()
     digests: dict[str, str] = dataclasses.field(default_factory=dict)
@@ -100,30 +73,12 @@ class StageState:
 
 
 def write_state(file: pathlib.Path, state: StageState) -> None:
-    """Writes a `state.json` that contains its own checksum.
-
-    Args:
-        file: `pathlib.Path`. An existing file is replaced.
-        state: `StageState`.
-
-    Raises:
-        RunError: if the disk is full or not writable.
-    """
+    """Writes a `state.json` that contains its own checksum."""
     write_json(file, with_own_digest(to_dict(state)))
 
 
 def read_state(file: pathlib.Path) -> StageState:
-    """Reads a `state.json`.
-
-    A file of an earlier version, without a checksum, is not verified.
-
-    Args:
-        file: `pathlib.Path`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the file is not a `state.json`.
-        RunError: if the file does not match its checksum.
-    """
+    """Reads a `state.json`."""
     values = read_json(file, "the state of a stage", _of_state)
     if not fits_own_digest(values):
         raise RunError(
@@ -134,11 +89,7 @@ def read_state(file: pathlib.Path) -> StageState:
 
 
 def made_again(folder: pathlib.Path) -> str:
-    """Returns how to repeat a stage that has a damaged file.
-
-    Args:
-        folder: `pathlib.Path` of its checkpoints.
-    """
+    """Returns how to repeat a stage that has a damaged file."""
     return (
         f"Remove the folder {folder}, and the same command repeats this stage "
         "from its beginning."
@@ -164,12 +115,7 @@ GROUP = "kdkit_running_state"  # added to Keras' own groups in a weights file
 
 @dataclasses.dataclass(frozen=True)
 class RunningState:
-    """The metrics of an epoch so far, and the states of random generators.
-
-    Args:
-        values: tuple of arrays, one for each variable. The first axis is the
-            replica.
-    """
+    """The metrics of an epoch so far, and the states of random generators."""
 
     values: tuple[np.ndarray, ...]
 
@@ -184,13 +130,7 @@ class RunningState:
         )
 
     def restore(self, trainer) -> None:
-        """Assigns the state to a model that has its variables.
-
-        On another number of devices, the first device gets the sums.
-
-        Raises:
-            RunError: if the model has other variables.
-        """
+        """Assigns the state to a model that has its variables."""
         variables = _variables(trainer)
         shapes = [value.shape[1:] for value in self.values]
         expected = [tuple(variable.shape) for variable in variables]
@@ -209,11 +149,7 @@ class RunningState:
                 part.assign(value)
 
     def write(self, file) -> None:
-        """Adds the state to a file of weights.
-
-        Args:
-            file: path of an HDF5 file.
-        """
+        """Adds the state to a file of weights."""
         with h5py.File(file, "a") as content:
             group = content.create_group(GROUP)
             for number, value in enumerate(self.values):
@@ -221,11 +157,7 @@ class RunningState:
 
     @classmethod
     def read(cls, file) -> "RunningState":
-        """Reads the state that `write` added to a file.
-
-        Raises:
-            RunError: if the state is missing or damaged.
-        """
+        """Reads the state that `write` added to a file."""
         try:
             size = pathlib.Path(file).stat().st_size
             with h5py.File(file, "r") as content:
@@ -296,20 +228,7 @@ UNFINISHED = "unfinished"
 
 
 class StageCheckpoints:
-    """Saves and restores the training of one stage.
-
-    Checkpoints contain the student, projections, optimiser and running state
-    for the last epochs and the last position within an epoch, and the student's
-    weights for the best epoch and the epochs to average. They never contain a
-    teacher.
-
-    Args:
-        directory: `pathlib.Path`. Created when a checkpoint is saved.
-        averaged_epochs: tuple of ints. The epochs to average. Defaults to `()`.
-        keep: int. The number of last epochs whose checkpoints are kept. Above
-            1, these and the best one stay after the stage is finished.
-            Defaults to `1`.
-    """
+    """Saves and restores the training of one stage."""
 
     def __init__(
         self,
@@ -331,11 +250,7 @@ class StageCheckpoints:
             self.state = read_state(self._directory / STATE)
 
     def begin(self) -> Position:
-        """Returns the position of the newest checkpoint that exists.
-
-        Raises:
-            RunError: if that checkpoint is damaged.
-        """
+        """Returns the position of the newest checkpoint that exists."""
         self._warn_of_lost_state()
         kept = list(self.state.kept)
         while kept and not self._file(kept[-1].name).exists():
@@ -358,17 +273,7 @@ class StageCheckpoints:
     def save_epoch(
         self, trainer, student, epoch, value, larger_is_better=True, loss=0.0
     ):
-        """Saves a finished epoch; returns whether it is the best so far.
-
-        Args:
-            trainer: the model that is trained, a `Distiller` or the student.
-            student: the student inside the trainer.
-            epoch: int. The number of finished epochs.
-            value: float. The dev metric after this epoch.
-            larger_is_better: bool. Defaults to `True`.
-            loss: float. The dev loss, which decides between equal values: a
-                collapsed student has the same accuracy after many epochs.
-        """
+        """Saves a finished epoch; returns whether it is the best so far."""
         before = self.state.newest
         sign = 1 if larger_is_better else -1
         lost = math.inf if before.best_loss is None else before.best_loss
@@ -395,25 +300,14 @@ class StageCheckpoints:
         return is_best
 
     def save_step(self, trainer, step, seconds, running: RunningState):
-        """Saves a position within the epoch after the last finished one.
-
-        Args:
-            trainer: the model that is trained.
-            step: int. The finished steps of the epoch.
-            seconds: float. The seconds of these steps.
-            running: `RunningState` after these steps.
-        """
+        """Saves a position within the epoch after the last finished one."""
         position = dataclasses.replace(
             self.state.newest, step=step, seconds=seconds
         )
         self._note(position, self._save(trainer, position.name, running))
 
     def restore(self, trainer) -> RunningState | None:
-        """Loads the newest checkpoint; returns its state within an epoch.
-
-        Args:
-            trainer: the model that is trained.
-        """
+        """Loads the newest checkpoint; returns its state within an epoch."""
         position = self.state.newest
         if position.epoch or position.step:
             self._read(trainer, position.name)

@@ -7,8 +7,7 @@ import socket
 import time
 
 from kdkit.backends import tf
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 
 _log = logging.getLogger(__name__)
 
@@ -27,13 +26,7 @@ NUMBERED_BY = (
 
 @dataclasses.dataclass(frozen=True)
 class Process:
-    """This process of a job, whose processes train together.
-
-    Args:
-        rank: int. Its number, from 0. Process 0 is the chief.
-        addresses: tuple of strings `host:port`, by rank. TensorFlow connects
-            the processes at these addresses.
-    """
+    """This process of a job, whose processes train together."""
 
     rank: int
     addresses: tuple[str, ...]
@@ -45,15 +38,7 @@ class Process:
 
 
 def process_of_launcher() -> Process:
-    """Returns this process, from the launcher's environment variables.
-
-    TensorFlow's cluster resolvers read `TF_CONFIG` or, without it, the
-    variables that `srun` sets.
-
-    Raises:
-        UsageError: if the variables are missing or malformed, a machine has
-            several Slurm tasks, or there is only one process.
-    """
+    """Returns this process, from the launcher's environment variables."""
     if os.environ.get("TF_CONFIG"):
         process = _of_tf_config(os.environ["TF_CONFIG"])
     elif "SLURM_STEP_NODELIST" in os.environ:
@@ -76,14 +61,7 @@ def process_of_launcher() -> Process:
 
 
 def part_of_launcher() -> tuple[int, int]:
-    """Returns this process's part of shared work: i, from 0, and n.
-
-    From `TF_CONFIG`, the variables of `srun`, or those of `torchrun` and of
-    Kubernetes' PyTorchJob (`RANK`, `WORLD_SIZE`), in this order.
-
-    Raises:
-        UsageError: if the variables are missing or malformed.
-    """
+    """Returns this process's part of shared work: i, from 0, and n."""
     if os.environ.get("TF_CONFIG"):
         process = process_of_launcher()
         return process.rank, process.size
@@ -106,19 +84,7 @@ def part_of_launcher() -> tuple[int, int]:
 
 
 def wait_for_all(process: Process, seconds: float = START_SECONDS) -> None:
-    """Waits until every process of a job has started.
-
-    Each process listens at its address until it has reached all others. It
-    reads no data there. TensorFlow uses the address afterwards; it would wait
-    for a missing process forever, and would ignore signals while it waits.
-
-    Args:
-        process: `Process`.
-        seconds: float. The longest wait. Defaults to 300 s.
-
-    Raises:
-        RunError: with the processes that are missing.
-    """
+    """Waits until every process of a job has started."""
     missing = dict(enumerate(process.addresses))
     own = missing.pop(process.rank)
     _log.info(

@@ -5,18 +5,18 @@ import itertools
 import math
 
 from kdkit.augmentation import Augmentation
-from kdkit.data import DETOKENIZERS
-from kdkit.data import Corpus
-from kdkit.data import LabeledTable
-from kdkit.data import Masking
-from kdkit.data import load_sentiment
+from kdkit.data import (
+    DETOKENIZERS,
+    Corpus,
+    LabeledTable,
+    Masking,
+    load_sentiment,
+)
 from kdkit.errors import UsageError
 from kdkit.settings import too_small
 from kdkit.tasks import Task
-from kdkit.teacher_cache import require_cache_directory
-from kdkit.teacher_cache import validate_precision
-from kdkit.training.model_settings import validate_seed
-from kdkit.training.model_settings import validate_text_numbers
+from kdkit.teacher_cache import require_cache_directory, validate_precision
+from kdkit.training.model_settings import validate_seed, validate_text_numbers
 
 LEAST = {"sequence_length": 3, "max_train_rows": 1, "num_buckets": 1}
 
@@ -78,14 +78,7 @@ class DataSettings:
 
 
 def require_dev(split: str) -> None:
-    """Rejects a split on which no model is chosen.
-
-    Args:
-        split: string.
-
-    Raises:
-        UsageError: for test and training data.
-    """
+    """Rejects a split on which no model is chosen."""
     if split.startswith(("test", "train")):
         raise UsageError(
             "Models are chosen on a dev split, never on test or training "
@@ -95,14 +88,7 @@ def require_dev(split: str) -> None:
 
 
 def counting_padding(stages) -> list[str]:
-    """Returns the objectives whose value depends on a batch's padding.
-
-    Args:
-        stages: tuple of `Stage`.
-
-    Returns:
-        A list of their names.
-    """
+    """Returns the objectives whose value depends on a batch's padding."""
     return [
         objective.name
         for stage in stages
@@ -113,11 +99,7 @@ def counting_padding(stages) -> list[str]:
 
 
 def with_one_length(settings):
-    """Returns a run's settings with every batch padded to its full length.
-
-    Args:
-        settings: `DistillSettings`.
-    """
+    """Returns a run's settings with every batch padded to its full length."""
     data = dataclasses.replace(settings.data, num_buckets=None)
     return dataclasses.replace(settings, data=data)
 

@@ -12,16 +12,12 @@ import numpy as np
 
 from kdkit import taps
 from kdkit.backends import tf
-from kdkit.data import WHOLE
-from kdkit.data import Shares
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.io.signals import StopSignals
-from kdkit.io.signals import take_sigterm_back
+from kdkit.data import WHOLE, Shares
+from kdkit.errors import RunError, UsageError
+from kdkit.io.signals import StopSignals, take_sigterm_back
 from kdkit.recipes.stages import Stage
 from kdkit.settings import differences
-from kdkit.training.cluster import process_of_launcher
-from kdkit.training.cluster import wait_for_all
+from kdkit.training.cluster import process_of_launcher, wait_for_all
 from kdkit.training.model_settings import MULTI_WORKER
 
 _log = logging.getLogger(__name__)
@@ -45,15 +41,7 @@ INSTANCE_KEYS = itertools.count()
 
 @dataclasses.dataclass(frozen=True)
 class Distribution:
-    """The replicas of a model that train together.
-
-    Args:
-        strategy: `tf.distribute.Strategy`, or `None` to train with Keras on one
-            device. Defaults to `None`.
-        shares: this process's `kdkit.data.Shares`. Defaults to whole batches.
-        rank: int. The number of this process, from 0. Defaults to `0`.
-        num_processes: int. Defaults to `1`.
-    """
+    """The replicas of a model that train together."""
 
     strategy: "tf.distribute.Strategy | None" = None
     shares: Shares = WHOLE
@@ -67,10 +55,7 @@ class Distribution:
 
     @property
     def part(self) -> tuple[int, int] | None:
-        """This process's part of shared work: part i, from 0, of n.
-
-        `None` for a single process.
-        """
+        """This process's part of shared work: part i, from 0, of n."""
         if self.num_processes == 1:
             return None
         return self.rank, self.num_processes
@@ -86,25 +71,11 @@ class Distribution:
         self._rows_of_all([0])
 
     def any_of_all(self, flag: bool) -> bool:
-        """Returns whether any process has a flag set. All must call it.
-
-        Args:
-            flag: bool. This process's flag.
-        """
+        """Returns whether any process has a flag set. All must call it."""
         return bool(self._rows_of_all([flag]).any())
 
     def require_same(self, what: str, value: dict, fix: str = SAME_FIX) -> None:
-        """Requires the same value in all processes, and raises in all of them.
-
-        Args:
-            what: string. The name of the values, for the error.
-            value: dict of JSON data.
-            fix: string. The fix, for the error. Defaults to the same command
-                and files in all processes.
-
-        Raises:
-            UsageError: with the processes and the fields that differ.
-        """
+        """Requires the same value in all processes; raises in all of them."""
         if self.num_processes == 1:
             return
         first, *others = map(json.loads, self.texts_of_all(json.dumps(value)))
@@ -120,11 +91,7 @@ class Distribution:
             )
 
     def texts_of_all(self, text: str) -> list[str]:
-        """Returns the texts of all processes, by rank. All must call it.
-
-        Args:
-            text: string. This process's text.
-        """
+        """Returns the texts of all processes, by rank. All must call it."""
         signs = list(text.encode())
         lengths = self._rows_of_all([len(signs)])[:, 0]
         signs += [0] * (max(lengths) - len(signs))
@@ -157,17 +124,7 @@ class Distribution:
             self.barrier()
 
     def check(self, settings) -> None:
-        """Requires at least one example per replica in each stage's batches.
-
-        Batches of encoder-decoders are counted in tokens, so a replica may have
-        no example of one.
-
-        Args:
-            settings: settings of a run, with those of its inner runs.
-
-        Raises:
-            UsageError: with the stages.
-        """
+        """Requires at least one example per replica in each stage's batches."""
         small = [
             f"{stage.name} {stage.batch_size}"
             for stage in _stages_in(settings)
@@ -187,22 +144,7 @@ ONE_DEVICE = Distribution()
 
 @contextlib.contextmanager
 def training_on(settings):
-    """Opens a run's devices, and reports a lost process as an error.
-
-    TensorFlow's coordination service detects within about 10 seconds that a
-    process died or is unreachable, and ends the operations that wait for it. A
-    signal that arrived in this time takes precedence over TensorFlow's error.
-
-    Args:
-        settings: settings of a run.
-
-    Yields:
-        `Distribution`.
-
-    Raises:
-        UsageError: if the settings do not fit the devices.
-        RunError: if another process stopped.
-    """
+    """Opens a run's devices, and reports a lost process as an error."""
     distribution = open_distribution(settings.strategy)
     distribution.check(settings)
     if distribution.num_processes == 1:
@@ -240,15 +182,7 @@ def _raise_if_lost(error, distribution):
 
 
 def open_distribution(strategy: str | None) -> Distribution:
-    """Returns the devices for a setting `strategy`.
-
-    Args:
-        strategy: string, one of `STRATEGIES`, or `None`.
-
-    Raises:
-        UsageError: if there is only one device or process.
-        RunError: if a process is missing.
-    """
+    """Returns the devices for a setting `strategy`."""
     if strategy is None:
         return ONE_DEVICE
     if strategy == MULTI_WORKER:
@@ -318,10 +252,7 @@ def _multi_worker():
 
 @functools.cache
 def _mirrored(devices):
-    """One strategy per process, because it owns the keys of collectives.
-
-    Logical CPUs share their memory and need no collectives.
-    """
+    """One strategy per process, because it owns the keys of collectives."""
     _log.info(
         f"{len(devices)} devices train together: {', '.join(devices)}.",
     )
@@ -359,19 +290,7 @@ def visible_devices() -> list[str]:
 
 
 def use_devices(number: int, splits_cpu: bool = True) -> None:
-    """Limits TensorFlow to a number of devices.
-
-    These are the first GPUs. On a machine without GPUs, the CPU is split into
-    logical devices, which share its cores.
-
-    Args:
-        number: int. At least 1.
-        splits_cpu: bool. Whether the CPU may be split. Defaults to `True`.
-
-    Raises:
-        UsageError: if there are fewer GPUs, or TensorFlow has computed
-            something already.
-    """
+    """Limits TensorFlow to a number of devices."""
     gpus = tf.config.list_physical_devices("GPU")
     if not gpus and not splits_cpu:
         raise UsageError(

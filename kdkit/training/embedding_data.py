@@ -10,24 +10,21 @@ import numpy as np
 from keras import ops
 
 from kdkit.backends import tf
-from kdkit.data import Buckets
-from kdkit.data import EncodedExamples
-from kdkit.data import Examples
-from kdkit.data import SequenceDataset
-from kdkit.data import encode
-from kdkit.data.stored_texts import StoredTexts
-from kdkit.data.stored_texts import choose_texts
-from kdkit.data.stored_texts import store_texts
+from kdkit.data import (
+    Buckets,
+    EncodedExamples,
+    Examples,
+    SequenceDataset,
+    encode,
+)
+from kdkit.data.stored_texts import StoredTexts, choose_texts, store_texts
 from kdkit.losses import InBatchContrastive
-from kdkit.models.conventions import PLAIN
-from kdkit.models.conventions import Conventions
+from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import pair_metrics
 from kdkit.training.embedding_settings import TextsSettings
 from kdkit.training.sources import DataSource
-from kdkit.training.task_data import BATCH_SIZE
-from kdkit.training.task_data import NUM_BUCKETS
-from kdkit.training.task_data import Evaluator
+from kdkit.training.task_data import BATCH_SIZE, NUM_BUCKETS, Evaluator
 
 _log = logging.getLogger(__name__)
 SPEARMAN = "spearman"
@@ -35,18 +32,7 @@ SPEARMAN = "spearman"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ScoredPairs:
-    """Pairs of texts with scores, to measure sentence encoders.
-
-    Args:
-        task: `kdkit.tasks.Task` of the pairs.
-        split: string.
-        encoded: `kdkit.data.EncodedExamples`: every different text once.
-        sides: `int` array of shape `(2, num_pairs)`: the numbers of the texts
-            of each pair in `encoded`.
-        scores: float array of shape `(num_pairs,)`.
-        similarity: string. What vectors are compared by, as in
-            `kdkit.models.Conventions`.
-    """
+    """Pairs of texts with scores, to measure sentence encoders."""
 
     task: Task
     split: str
@@ -60,14 +46,7 @@ class ScoredPairs:
         return Evaluator(self.task, self.encoded, self.split)
 
     def __call__(self, predict) -> dict:
-        """Returns the fields of an `"evaluation"` event.
-
-        Args:
-            predict: callable from a dict batch to vectors.
-
-        Raises:
-            RunError: if a vector is not finite.
-        """
+        """Returns the fields of an `"evaluation"` event."""
         first, second = self._reader.logits(predict)[self.sides]
         return {
             "split": self.split,
@@ -85,15 +64,7 @@ def encode_pairs(
     tokenizer,
     conventions: Conventions = PLAIN,
 ) -> ScoredPairs:
-    """Reads and encodes the pairs of the dev split.
-
-    Args:
-        task: `kdkit.tasks.Task`, as `open_pairs` returns it.
-        settings: `TextsSettings`.
-        tokenizer: the teacher's tokenizer.
-        conventions: `kdkit.models.Conventions` of the embedder. Defaults to no
-            prompts and the cosine.
-    """
+    """Reads and encodes the pairs of the dev split."""
     examples = task.load(settings.dev_split, settings.data_dir)
     texts = list(dict.fromkeys(text for one in examples.texts for text in one))
     number = {text: place for place, text in enumerate(texts)}
@@ -110,17 +81,7 @@ def encode_pairs(
 
 @dataclasses.dataclass(frozen=True)
 class EmbeddingSource(DataSource):
-    """Texts without labels, whose vectors are compared with a teacher's.
-
-    Args:
-        train: `kdkit.data.EncodedExamples` without labels.
-        held_out: `kdkit.data.EncodedExamples`: the texts of `pairs`, or texts
-            that are not in `train`.
-        num_buckets: int or `None`, as in `kdkit.data.Buckets`.
-        pairs: `ScoredPairs` or `None`. Without pairs, the metric is the loss on
-            `held_out`. Defaults to `None`.
-        label_loss: `keras.losses.Loss` or `None`. Defaults to `None`.
-    """
+    """Texts without labels, whose vectors are compared with a teacher's."""
 
     train: SequenceDataset
     held_out: SequenceDataset
@@ -134,12 +95,7 @@ class EmbeddingSource(DataSource):
         return self.pairs is not None
 
     def measure(self, arm: str, predict) -> dict:
-        """Returns the fields of an `"evaluation"` event before training.
-
-        Args:
-            arm: string. `"teacher"` or `"student"`.
-            predict: callable from a dict batch to vectors.
-        """
+        """Returns the fields of an `"evaluation"` event before training."""
         return self.pairs(predict)
 
     @property
@@ -186,11 +142,7 @@ class EmbeddingSource(DataSource):
 
 
 class TwoViews(SequenceDataset):
-    """Every text twice in its batch, for two dropout masks (SimCSE).
-
-    Args:
-        texts: `kdkit.data.EncodedExamples` without labels.
-    """
+    """Every text twice in its batch, for two dropout masks (SimCSE)."""
 
     def __init__(self, texts: EncodedExamples):
         self._texts = texts
@@ -203,13 +155,7 @@ class TwoViews(SequenceDataset):
         return self._texts.signature, tf.TensorSpec((None,), "int32")
 
     def batch(self, rows, padded_length, seed):
-        """Returns `(x, y)`: a text's two rows follow each other.
-
-        `y`, of shape `(2 * batch_size,)`, is the number of the text.
-
-        Args:
-            rows, padded_length, seed: as in `SequenceDataset.batch`.
-        """
+        """Returns `(x, y)`: a text's two rows follow each other."""
         x = self._texts.batch(self.views(rows), padded_length, seed)
         return x, np.repeat(rows, 2).astype("int32")
 
@@ -225,23 +171,7 @@ def load_texts(
     directory,
     conventions: Conventions = PLAIN,
 ) -> tuple[EmbeddingSource, dict]:
-    """Reads and encodes the texts of a run, and its pairs.
-
-    Args:
-        settings: `TextsSettings`.
-        task: `kdkit.tasks.Task` or `None`, as `open_pairs` returns it.
-        tokenizer: the teacher's tokenizer.
-        directory: path. The folder for the encoded texts. Texts that were
-            stored there before are opened.
-        conventions: as in `encode_pairs`.
-
-    Returns:
-        Tuple of the `EmbeddingSource` and a dict of counts, the fields of an
-        `"unlabeled"` event.
-
-    Raises:
-        UsageError: if a file is missing or malformed, or no text is left.
-    """
+    """Reads and encodes the texts of a run, and its pairs."""
     pairs, known = None, []
     if task is not None:
         pairs = encode_pairs(task, settings, tokenizer, conventions)
@@ -290,25 +220,14 @@ def load_texts(
 
 @keras.saving.register_keras_serializable(package="kdkit")
 class ContrastiveLoss(keras.losses.Loss):
-    """`kdkit.losses.InBatchContrastive` between the two rows of each text.
-
-    Args:
-        temperature: float. Defaults to `0.05`.
-        name: string. Defaults to `"contrastive_loss"`.
-        **options: the options of `keras.losses.Loss`.
-    """
+    """`kdkit.losses.InBatchContrastive` between the two rows of each text."""
 
     def __init__(self, temperature=0.05, name="contrastive_loss", **options):
         super().__init__(name=name, **options)
         self._loss = InBatchContrastive(temperature)
 
     def call(self, y_true, y_pred):
-        """Returns the mean of all texts, once for each row.
-
-        Args:
-            y_true: tensor of shape `(2 * batch_size,)`, not read.
-            y_pred: tensor of shape `(2 * batch_size, dimensions)`.
-        """
+        """Returns the mean of all texts, once for each row."""
         mean = self._loss(y_pred[0::2], y_pred[1::2])
         return ops.ones_like(y_pred[:, 0]) * ops.cast(mean, y_pred.dtype)
 

@@ -4,11 +4,8 @@ import dataclasses
 import itertools
 from typing import ClassVar
 
-from kdkit.data import Corpus
-from kdkit.data import LabeledTable
-from kdkit.data import load_sentiment
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit.data import Corpus, LabeledTable, load_sentiment
+from kdkit.errors import UsageError, all_mistakes
 from kdkit.io.reading import has_text
 from kdkit.settings import too_small
 from kdkit.training.data_settings import require_dev

@@ -4,10 +4,8 @@ from collections.abc import Callable
 
 import keras_hub
 
-from kdkit import data
-from kdkit import models
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit import data, models
+from kdkit.errors import UsageError, all_mistakes
 from kdkit.tasks import Task
 from kdkit.training.model_settings import ModelSettings
 
@@ -16,32 +14,14 @@ CORPUS_LENGTH = "--set corpus.sequence_length="
 
 
 def require_length(sequence_length: int, model, option: str) -> None:
-    """Requires that sequences fit a model's positions.
-
-    Args:
-        sequence_length: int. Tokens of a sequence.
-        model: `keras.Model`.
-        option: string. The option for the length, without the number.
-
-    Raises:
-        UsageError: if sequences may be longer.
-    """
+    """Requires that sequences fit a model's positions."""
     require_context_length(sequence_length, models.num_positions(model), option)
 
 
 def require_context_length(
     sequence_length: int, positions: int | None, option: str
 ) -> None:
-    """Requires that sequences fit the positions of a model before it is built.
-
-    Args:
-        sequence_length: int. Tokens of a sequence.
-        positions: int or `None`. The model's positions, if known and limited.
-        option: string. The option for the length, without the number.
-
-    Raises:
-        UsageError: if sequences may be longer.
-    """
+    """Requires that sequences fit a model's positions before it is built."""
     if positions is not None and sequence_length > positions:
         raise UsageError(
             "Sequences may be longer than the model's context. Received: "
@@ -51,28 +31,13 @@ def require_context_length(
 
 
 def validate_sizes(settings: ModelSettings) -> None:
-    """Rejects impossible sizes before a model is built.
-
-    Args:
-        settings: `ModelSettings`. Only settings with random weights have sizes.
-
-    Raises:
-        UsageError: with all impossible sizes.
-    """
+    """Rejects impossible sizes before a model is built."""
     if settings.has_random_weights:
         models.student_config(settings.config())
 
 
 def load_teacher(source, task: Task) -> "models.LoadedModel":
-    """Loads a fine-tuned teacher.
-
-    Args:
-        source: string or path, as `kdkit.models.load_classifier` takes it.
-        task: `kdkit.tasks.Task`.
-
-    Raises:
-        UsageError: if there is no teacher, or its head is untrained.
-    """
+    """Loads a fine-tuned teacher."""
     teacher = models.load_classifier(source, task.head)
     models.require_num_classes(teacher.num_other_classes, task.head, source)
     if not teacher.has_trained_head:
@@ -104,17 +69,7 @@ def load_teacher(source, task: Task) -> "models.LoadedModel":
 
 
 def load_text_teacher(source, needs_head: bool) -> "models.LoadedModel":
-    """Loads a pretrained encoder that teaches on running text.
-
-    Args:
-        source: string or path, as `kdkit.models.load_language_model` takes it.
-        needs_head: bool. Whether the student learns from its predictions of
-            masked tokens.
-
-        Raises:
-            UsageError: if there is no encoder, or its head is needed and
-                untrained.
-    """
+    """Loads a pretrained encoder that teaches on running text."""
     teacher = models.load_language_model(source)
     if needs_head and not teacher.has_trained_head:
         raise UsageError(
@@ -127,15 +82,7 @@ def load_text_teacher(source, needs_head: bool) -> "models.LoadedModel":
 
 
 def load_teachers(sources, task: Task) -> "list[models.LoadedModel]":
-    """Loads teachers with the same token ids.
-
-    Args:
-        sources: list of sources, as `load_teacher` takes them.
-        task: `kdkit.tasks.Task`.
-
-    Raises:
-        UsageError: with the mistakes of all teachers.
-    """
+    """Loads teachers with the same token ids."""
     loaded = []
     with all_mistakes() as check:
         for source in sources:
@@ -154,22 +101,7 @@ def make_model(
     pretrained=None,
     announce: Callable[[str], None] = lambda line: None,
 ):
-    """Builds or loads the model to train.
-
-    Args:
-        settings: `ModelSettings`.
-        task: `kdkit.tasks.Task`.
-        teacher: `LoadedModel` of the teacher, or `None`. The model uses its
-            tokenizer.
-        pretrained: place of the run's pretrained encoder, or `None`.
-        announce: callable. Called with a line about the model's origin.
-
-    Returns:
-        Tuple of the model and its tokenizer.
-
-    Raises:
-        UsageError: if the model does not fit the task or the teacher.
-    """
+    """Builds or loads the model to train."""
     if settings.checkpoint is not None:
         loaded = models.load_classifier(settings.checkpoint, task.head)
         tokenizer = loaded.tokenizer

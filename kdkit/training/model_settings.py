@@ -3,9 +3,7 @@
 import dataclasses
 
 from kdkit.errors import UsageError
-from kdkit.models import PRESETS
-from kdkit.models import BilstmConfig
-from kdkit.models import MassConfig
+from kdkit.models import PRESETS, BilstmConfig, MassConfig
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.recipes.recipe import TokenVectors
 from kdkit.settings import too_small
@@ -200,14 +198,7 @@ def model_settings(preset_or_checkpoint: str) -> ModelSettings:
 
 
 def validate_text_numbers(settings) -> None:
-    """Rejects impossible numbers in the settings of text.
-
-    Args:
-        settings: `CorpusSettings`, `SentenceSettings` or `PairSettings`.
-
-    Raises:
-        UsageError: (a `ValueError`) with all impossible numbers.
-    """
+    """Rejects impossible numbers in the settings of text."""
     problems = too_small(settings, {"max_texts": 1, "sequence_length": 3})
     if settings.held_out_every < 2:
         problems.append(
@@ -222,11 +213,7 @@ UPDATE = "update"
 
 
 def validate_jit_compile(value: bool | str) -> None:
-    """Checks the setting `jit_compile`.
-
-    Raises:
-        UsageError: (a `ValueError`) if it is not `True`, `False` or `"update"`.
-    """
+    """Checks the setting `jit_compile`."""
     if value not in (True, False, UPDATE):
         raise UsageError(
             '`jit_compile` must be true, false or "update". '
@@ -238,14 +225,7 @@ LARGEST_SEED = 2**32 - 1
 
 
 def validate_seed(seed: int) -> None:
-    """Rejects a seed that random generators do not accept.
-
-    Args:
-        seed: int.
-
-    Raises:
-        UsageError: (a `ValueError`) for a seed below 0 or above 32 bits.
-    """
+    """Rejects a seed that random generators do not accept."""
     if not 0 <= seed <= LARGEST_SEED:
         raise UsageError(
             f"Expected a seed from 0 to {LARGEST_SEED}. Received: seed={seed}."
@@ -258,14 +238,7 @@ STRATEGIES = (MIRRORED, MULTI_WORKER)
 
 
 def validate_strategy(settings) -> None:
-    """Checks a run's setting `strategy` and the settings that clash with it.
-
-    Args:
-        settings: settings of a run.
-
-    Raises:
-        UsageError: with the mistake.
-    """
+    """Checks a run's setting `strategy` and the settings that clash with it."""
     if settings.strategy is None:
         return
     if settings.strategy not in STRATEGIES:
@@ -298,14 +271,7 @@ def validate_strategy(settings) -> None:
 
 
 def validate_parts(settings) -> None:
-    """Rejects parts of batches in float16, where loss scaling may skip one.
-
-    Args:
-        settings: settings of a run.
-
-    Raises:
-        UsageError: for `gradient_accumulation_steps` in float16.
-    """
+    """Rejects parts of batches in float16, where loss scaling may skip one."""
     in_parts = _stages_in_parts(settings)
     if settings.dtype_policy == "mixed_float16" and in_parts:
         raise UsageError(
@@ -326,14 +292,7 @@ def _stages_in_parts(settings):
 
 
 def require_one_process(settings) -> None:
-    """Rejects `multi_worker` where one process makes many runs.
-
-    Args:
-        settings: settings of a run.
-
-    Raises:
-        UsageError: for the strategy `"multi_worker"`.
-    """
+    """Rejects `multi_worker` where one process makes many runs."""
     if settings.strategy == MULTI_WORKER:
         raise UsageError(
             "Several machines can only train a single run together. "

@@ -6,33 +6,14 @@ import math
 import keras
 from keras import ops
 
-from kdkit.backends import need_tensorflow
-from kdkit.backends import tf
-from kdkit.backends import whole
+from kdkit.backends import need_tensorflow, tf, whole
 from kdkit.errors import UsageError
 from kdkit.losses import SmoothedCrossEntropy
 
 
 @keras.saving.register_keras_serializable(package="kdkit")
 class AdamW(keras.optimizers.AdamW):
-    """Keras' AdamW, but a token's gradients are summed before they are squared.
-
-    Args:
-        fused: bool. Whether XLA compiles the update of each weight to one loop.
-            Keras' update is a chain of operations with intermediate tensors of
-            the weight's size, which is slowest for word embeddings: a batch
-            reads few of their rows, but the update reads all. Unlike
-            `jit_compile=True` for the step, this costs one compilation instead
-            of one for each batch length. Only on one device, with TensorFlow.
-            Defaults to `False`.
-        bias_correction: bool. Whether the moments are corrected for their
-            start at 0. `False` for BERT's original optimizer. Defaults to
-            `True`.
-        untrained_rows: dict from a weight's path to the number of a row that
-            gets no gradient, or `None`. Weight decay still applies to the row,
-            as with `padding_idx` in PyTorch. Defaults to `None`.
-        **options: the options of `keras.optimizers.AdamW`.
-    """
+    """Keras' AdamW, but a token's gradients are summed before squaring."""
 
     def __init__(
         self,
@@ -89,12 +70,7 @@ class AdamW(keras.optimizers.AdamW):
         super().update_step(gradient, variable, learning_rate)
 
     def without_untrained(self, gradients, variables) -> list:
-        """Returns gradients with zeros in the untrained rows.
-
-        Args:
-            gradients: list of tensors or `None`s.
-            variables: list of the gradients' variables.
-        """
+        """Returns gradients with zeros in the untrained rows."""
         return _without_rows(gradients, self._rows(variables))
 
     def _rows(self, variables):
@@ -126,26 +102,7 @@ def _without_rows(gradients, rows):
 
 @keras.saving.register_keras_serializable(package="kdkit")
 class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
-    r"""Linear warm-up from 0, then linear decay to 0.
-
-    With $w$ = `warmup_fraction` × `num_steps` updates of warm-up, the rate of
-    update $s$ is $\eta s / w$ up to $w$, and $\eta (n - s) / (n - w)$ later.
-
-    Args:
-        learning_rate: float. The peak rate, $\eta$.
-        num_steps: int. Number of updates, $n$.
-        warmup_fraction: float. Share of the updates spent on warm-up. Defaults
-            to `0.1`, as in BERT and TinyBERT.
-        steps_per_update: int. The number of steps whose gradients the optimiser
-            accumulates for an update. The optimiser counts steps. Defaults to
-            `1`.
-
-    Example:
-
-    >>> schedule = LinearWarmupDecay(1.0, num_steps=10, warmup_fraction=0.2)
-    >>> [round(float(schedule(step)), 3) for step in (0, 1, 2, 6, 10)]
-    [0.0, 0.5, 1.0, 0.5, 0.0]
-    """
+    """Linear warm-up from 0, then linear decay to 0."""
 
     def __init__(
         self, learning_rate, num_steps, warmup_fraction=0.1, steps_per_update=1
@@ -182,21 +139,7 @@ class LinearWarmupDecay(keras.optimizers.schedules.LearningRateSchedule):
 
 @keras.saving.register_keras_serializable(package="kdkit")
 class CosineWarmupDecay(LinearWarmupDecay):
-    r"""Linear warm-up from 0, then half a cosine down to 0.
-
-    Like `LinearWarmupDecay`, but after the warm-up the rate of update $s$ is
-    $\eta (1 + \cos(\pi (s - w) / (n - w))) / 2$.
-
-    Args:
-        learning_rate, num_steps, warmup_fraction, steps_per_update: as in
-            `LinearWarmupDecay`.
-
-    Example:
-
-    >>> schedule = CosineWarmupDecay(1.0, num_steps=10, warmup_fraction=0.2)
-    >>> [round(float(schedule(step)), 3) for step in (0, 1, 2, 6, 10)]
-    [0.0, 0.5, 1.0, 0.5, 0.0]
-    """
+    """Linear warm-up from 0, then half a cosine down to 0."""
 
     def _falling(self, left):
         return (1.0 - ops.cos(math.pi * left)) / 2
@@ -206,17 +149,7 @@ DECAYS = {"linear": LinearWarmupDecay, "cosine": CosineWarmupDecay}
 
 
 def make_label_loss(stage, loss):
-    """Returns a stage's loss on the labels, with its label smoothing.
-
-    `None` if the stage does not use labels.
-
-    Args:
-        stage: `kdkit.recipes.Stage`.
-        loss: `keras.losses.Loss` of the data source.
-
-    Raises:
-        UsageError: if the loss does not support label smoothing.
-    """
+    """Returns a stage's loss on the labels, with its label smoothing."""
     if stage.objectives and not stage.label_weight:
         return None
     if not stage.label_smoothing:
@@ -237,17 +170,7 @@ def make_optimizer(
     fused: bool = False,
     padding_row: tuple[str, int] | None = None,
 ):
-    """Returns a stage's AdamW optimizer.
-
-    Args:
-        stage: `kdkit.recipes.Stage`.
-        num_steps: int. Updates of the stage.
-        fused: bool, as in `AdamW`. Defaults to
-            `False`.
-        padding_row: tuple of the word embeddings' path and the padding token's
-            row, or `None` for models or data without padding, where
-            `optimizer.trains_padding` has no effect. Defaults to `None`.
-    """
+    """Returns a stage's AdamW optimizer."""
     learning_rate = stage.learning_rate
     num_parts = stage.gradient_accumulation_steps
     if stage.schedule in DECAYS:

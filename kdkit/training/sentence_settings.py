@@ -2,14 +2,15 @@
 
 import dataclasses
 import itertools
-from collections.abc import Iterable
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
-from kdkit.data import GENERATED_LANGUAGES
-from kdkit.data import Corpus
-from kdkit.data import ParallelText
-from kdkit.data import SpanMasking
-from kdkit.data import generated_pairs
+from kdkit.data import (
+    GENERATED_LANGUAGES,
+    Corpus,
+    ParallelText,
+    SpanMasking,
+    generated_pairs,
+)
 from kdkit.data.tfds import PREFIX as DOWNLOADED
 from kdkit.errors import UsageError
 from kdkit.training.model_settings import validate_text_numbers

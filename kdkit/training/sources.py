@@ -13,41 +13,32 @@ import math
 import keras
 
 from kdkit.backends import tf
-from kdkit.data import WHOLE
-from kdkit.data import BatchStream
-from kdkit.data import Buckets
-from kdkit.data import EncodedExamples
-from kdkit.data import FullBatches
-from kdkit.data import SequenceDataset
-from kdkit.data import Shares
-from kdkit.data import TokenBatches
-from kdkit.data import mix_unlabeled
-from kdkit.data import repeated_rows
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.data import (
+    WHOLE,
+    BatchStream,
+    Buckets,
+    EncodedExamples,
+    FullBatches,
+    SequenceDataset,
+    Shares,
+    TokenBatches,
+    mix_unlabeled,
+    repeated_rows,
+)
+from kdkit.errors import RunError, UsageError
 from kdkit.recipes.stages import Stage
 from kdkit.taps import Entry
 from kdkit.teacher_cache import OutputsOfTeachers
-from kdkit.training.task_data import BATCH_SIZE
-from kdkit.training.task_data import NUM_BUCKETS
-from kdkit.training.task_data import Evaluator
-from kdkit.training.task_data import TrainingRows
+from kdkit.training.task_data import (
+    BATCH_SIZE,
+    NUM_BUCKETS,
+    Evaluator,
+    TrainingRows,
+)
 
 
 class DataSource(abc.ABC):
-    """The data of a stage: examples, batches, the label loss, metrics.
-
-    Attributes:
-        train: `kdkit.data.SequenceDataset` to train on.
-        held_out: `kdkit.data.SequenceDataset` to measure on.
-        primary_metric: string. The metric that chooses the best epoch.
-        larger_is_better: bool. Whether larger values of it are better.
-        label_loss: `keras.losses.Loss` between labels and logits, or `None`.
-        training_metrics: sequence of Keras metrics of labels and logits that
-            are logged in training. Defaults to none.
-        pad_token_id: int or `None`. The token that pads examples of a task;
-            `None` for text. Defaults to `None`.
-    """
+    """The data of a stage: examples, batches, the label loss, metrics."""
 
     train: SequenceDataset
     held_out: SequenceDataset
@@ -73,15 +64,7 @@ class DataSource(abc.ABC):
     def training_stream(
         self, stage: Stage, seed: int, features=None, shares: Shares = WHOLE
     ) -> BatchStream:
-        """Returns the batches that a stage trains on.
-
-        Args:
-            stage: `Stage`, which has the batch size and the number of parts.
-            seed: int. The run's seed.
-            features: callable from `SequenceDataset` to the `features` of a
-                `BatchStream`, or `None`. Defaults to `None`.
-            shares: `kdkit.data.Shares`. Defaults to whole batches.
-        """
+        """Returns the batches that a stage trains on."""
         return BatchStream(
             self.train,
             self.batching(stage),
@@ -94,11 +77,7 @@ class DataSource(abc.ABC):
     def validation_stream(
         self, stage: Stage, features=None, shares: Shares = WHOLE
     ) -> BatchStream:
-        """Returns the batches that the losses of a stage are measured on.
-
-        Args:
-            stage, features, shares: as in `training_stream`.
-        """
+        """Returns the batches that the losses of a stage are measured on."""
         return BatchStream(
             self.held_out,
             self.held_out_batching,
@@ -108,31 +87,12 @@ class DataSource(abc.ABC):
 
     @abc.abstractmethod
     def evaluate(self, predict, logs: dict) -> dict:
-        """Returns the fields of an `"evaluation"` event.
-
-        Args:
-            predict: callable from a dict batch to logits.
-            logs: dict of the epoch's losses. The names of losses on
-                `validation_stream` begin with `val_`.
-        """
+        """Returns the fields of an `"evaluation"` event."""
 
 
 @dataclasses.dataclass(frozen=True)
 class TaskSource(DataSource):
-    """Examples of a task: labelled, augmented and unlabelled.
-
-    Args:
-        labeled: `TrainingRows`, which also contain augmented examples.
-        evaluator: `Evaluator` on dev.
-        num_buckets: int or `None`, as in `kdkit.data.Buckets`.
-        unlabeled: `kdkit.data.EncodedExamples` without labels, or `None`.
-            Defaults to `None`.
-        per_labeled: float. Unlabelled examples per labelled one in an epoch.
-            Defaults to `1.0`.
-        num_rows: int or `None`. The number of labelled examples in an epoch,
-            some of them several times; `None` for each once. Defaults to
-            `None`.
-    """
+    """Examples of a task: labelled, augmented and unlabelled."""
 
     labeled: TrainingRows
     evaluator: Evaluator
@@ -199,20 +159,7 @@ LOGITS = Entry("logits")
 
 
 def cached_dev_logits(stage: Stage, evaluator: Evaluator):
-    """Returns a function for adding the teachers' logits to dev's batches.
-
-    With it, teachers do not run on dev in every epoch. Other taps are far
-    larger; the teacher caches are for them.
-
-    Args:
-        stage: `Stage`.
-        evaluator: `Evaluator`.
-
-    Returns:
-        `features` as `DataSource.validation_stream` takes them; `None` if the
-        stage reads more than logits, or if the evaluator lacks logits of
-        positions that a loss may read.
-    """
+    """Returns a function for adding the teachers' logits to dev's batches."""
     taps = {objective.tap for objective in stage.objectives}
     if (
         taps != {LOGITS.tap}
@@ -246,12 +193,7 @@ class _CachedLogits:
 
 @dataclasses.dataclass(frozen=True)
 class TextSource(DataSource):
-    """Text, whose own tokens are the labels.
-
-    Args:
-        train: `kdkit.data.SequenceDataset`, or `None` to only measure a model.
-        held_out: `kdkit.data.SequenceDataset`.
-    """
+    """Text, whose own tokens are the labels."""
 
     train: SequenceDataset | None
     held_out: SequenceDataset
@@ -282,11 +224,7 @@ class TextSource(DataSource):
         return BatchStream(self.held_out, self.held_out_batching).evaluation()
 
     def measure(self, predict) -> dict:
-        """Returns the metrics of a model, as `token_metrics` does.
-
-        Args:
-            predict: callable from a dict batch to logits.
-        """
+        """Returns the metrics of a model, as `token_metrics` does."""
         return token_metrics(
             predict, self.held_out_batches, self.accuracy, self.num_words
         )
@@ -332,16 +270,7 @@ LOGITS_AT_ONCE = 2**26
 
 @dataclasses.dataclass(frozen=True)
 class NextTokenSource(TextSource):
-    """Packed text whose tokens are predicted from the tokens before them.
-
-    `held_out` counts every token once.
-
-    Args:
-        train, held_out: `kdkit.data.PackedRows`, for decoders.
-        vocabulary_size: int. The last dimension of the logits.
-        num_words: int or `None`. Words in the held-out text, before any
-            detokenizer. Defaults to `None`, not counted.
-    """
+    """Packed text whose tokens are predicted from the tokens before them."""
 
     vocabulary_size: int
     num_words: int | None = None
@@ -372,27 +301,7 @@ def token_metrics(
     accuracy: str = "token_accuracy",
     num_words: int | None = None,
 ) -> dict:
-    """Returns a model's perplexity and accuracy on the tokens that count.
-
-    With L the sum over these tokens of −log p(token), in nats: `perplexity` is
-    exp(L / tokens), the accuracy is the share of tokens with the highest logit,
-    and `word_perplexity` is exp(L / words), which compares models with
-    different vocabularies (Radford et al., 2019, section 3.1).
-
-    Args:
-        predict: callable from a dict batch to logits of shape `(batch_size,
-            length, vocabulary_size)`.
-        batches: iterable of `(x, y, sample_weight)`: inputs for `predict`,
-            `int32` tokens and weights of shape `(batch_size, length)`.
-        accuracy: string. The name of the accuracy in the result. Defaults to
-            `"token_accuracy"`.
-        num_words: int or `None`. Words of the text. Defaults to `None`, without
-            `word_perplexity`.
-
-    Raises:
-        UsageError: if no token counts.
-        RunError: if the loss is not finite.
-    """
+    """Returns a model's perplexity and accuracy on the tokens that count."""
     loss = correct = total = 0.0
     for x, labels, weights in batches:
         logits = tf.cast(predict(x), "float32")

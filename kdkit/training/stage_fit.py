@@ -15,37 +15,24 @@ import functools
 import keras
 
 from kdkit.backends import tf
-from kdkit.io.signals import STOPS
-from kdkit.io.signals import StopSignals
+from kdkit.io.signals import STOPS, StopSignals
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
-from kdkit.runs.events import Epoch
-from kdkit.runs.events import Evaluation
-from kdkit.training.callbacks import Checkpointing
-from kdkit.training.callbacks import Curves
-from kdkit.training.callbacks import Progress
-from kdkit.training.callbacks import SeedEpochs
-from kdkit.training.callbacks import StopAtNonFinite
-from kdkit.training.checkpoints import RunningState
-from kdkit.training.checkpoints import StageCheckpoints
+from kdkit.runs.events import Epoch, Evaluation
+from kdkit.training.callbacks import (
+    Checkpointing,
+    Curves,
+    Progress,
+    SeedEpochs,
+    StopAtNonFinite,
+)
+from kdkit.training.checkpoints import RunningState, StageCheckpoints
 from kdkit.training.sources import DataSource
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class StageFit:
-    """The training of one stage of an arm.
-
-    Args:
-        run: `RunDirectory`.
-        arm: `Arm`.
-        stage: `Stage`.
-        source: `DataSource` of the stage.
-        checkpoints: `StageCheckpoints`.
-        trainer: compiled `keras.Model`.
-        seed: int. The seed for the random numbers of an epoch.
-        steps_per_epoch: int. The number of batches, or of their parts.
-        validation: `tf.data.Dataset` of known length.
-    """
+    """The training of one stage of an arm."""
 
     run: RunDirectory
     arm: object
@@ -70,26 +57,13 @@ class StageFit:
         return self.arm.distribution.num_processes == 1
 
     def evaluate(self) -> dict:
-        """Returns the fields of an `"evaluation"` event for the current model.
-
-        Processes other than the chief get no fields.
-        """
+        """The fields of an `"evaluation"` event for the current model."""
         return self._measure({}) or {}
 
     def fit(
         self, batches: tf.data.Dataset, running: RunningState | None
     ) -> None:
-        """Trains from the newest checkpoint to the end.
-
-        Args:
-            batches: endless `tf.data.Dataset` from that checkpoint on.
-            running: the checkpoint's `RunningState`, `None` at the beginning
-                of an epoch.
-
-        Raises:
-            KeyboardInterrupt: after SIGINT, once the step is saved.
-            Terminated: after SIGTERM, once the step is saved.
-        """
+        """Trains from the newest checkpoint to the end."""
         position = self.checkpoints.state.newest
         first_step = position.epoch * self.steps_per_epoch + position.step
         is_chief = self.arm.distribution.is_chief
@@ -187,10 +161,7 @@ class StageFit:
         )
 
     def _measure(self, logs):
-        """The fields of an event, `None` in processes other than the chief.
-
-        Adds losses, metrics and agreement on dev to `logs`.
-        """
+        """The fields of an event, `None` in processes other than the chief."""
         for name, value in self._loop.evaluate(self.validation).items():
             logs[f"val_{name}"] = value
         if not self.arm.distribution.is_chief:
@@ -205,11 +176,7 @@ class StageFit:
 
 
 class _Loop:
-    """Trains and evaluates a compiled model.
-
-    Args:
-        trainer: compiled `keras.Model`.
-    """
+    """Trains and evaluates a compiled model."""
 
     elements_per_batch = 1
 
@@ -228,23 +195,7 @@ class _Loop:
         validation_data: tf.data.Dataset,
         callbacks: list,
     ) -> None:
-        """Trains as `keras.Model.fit` does, but from any step.
-
-        The callbacks do the validation.
-
-        Args:
-            batches: endless `tf.data.Dataset` from the initial step on. On
-                several devices, its elements are the shares of this process's
-                replicas, one after the other.
-            steps_per_epoch: int. Batches of an epoch.
-            initial_epoch: int. The first epoch to train, from 0.
-            initial_step: int. The finished steps of that epoch.
-            running: `RunningState` after these steps, `None` for none.
-            epochs: int. The number of the last epoch.
-            validation_data: as in `evaluate`. One batch is measured before the
-                first step, to create the metrics' variables.
-            callbacks: list of `keras.callbacks.Callback`.
-        """
+        """Trains as `keras.Model.fit` does, but from any step."""
         callbacks = keras.callbacks.CallbackList(
             callbacks,
             model=self._trainer,
@@ -269,12 +220,7 @@ class _Loop:
         callbacks.on_train_end()
 
     def evaluate(self, batches: tf.data.Dataset) -> dict[str, float]:
-        """Returns the losses and the compiled metrics on some batches.
-
-        Args:
-            batches: `tf.data.Dataset` of known length, with shares as in
-                `fit`.
-        """
+        """Returns the losses and the compiled metrics on some batches."""
         count = int(batches.cardinality()) // self.elements_per_batch
         return self._evaluate(batches, count)
 
@@ -303,12 +249,7 @@ class KerasLoop(_Loop):
 
 
 class ReplicaLoop(_Loop):
-    """The loop for a strategy's replicas, with the first replica's logs.
-
-    Args:
-        trainer: `keras.Model` whose steps return logs over all replicas.
-        distribution: `Distribution` that its variables were created in.
-    """
+    """The loop for a strategy's replicas, with the first replica's logs."""
 
     def __init__(self, trainer, distribution):
         super().__init__(trainer)

@@ -10,35 +10,24 @@ import numpy as np
 from keras import ops
 
 from kdkit import models
-from kdkit.distillation import label_count
-from kdkit.distillation import sum_over_replicas
+from kdkit.distillation import label_count, sum_over_replicas
 from kdkit.distillation.distiller import Distiller
 from kdkit.errors import RunError
 from kdkit.losses.base import safe_divide
 from kdkit.models import padding_row
-from kdkit.quantization import RANGES_FILE
-from kdkit.quantization import FakeQuantization
-from kdkit.quantization import read_quantization
+from kdkit.quantization import RANGES_FILE, FakeQuantization, read_quantization
 from kdkit.recipes.stages import Stage
-from kdkit.runs.directory import CHECKPOINTS
-from kdkit.runs.directory import EVENTS
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.events import Best
-from kdkit.runs.events import Epoch
-from kdkit.runs.events import Evaluation
-from kdkit.runs.events import StageFinished
+from kdkit.runs.directory import CHECKPOINTS, EVENTS, RunDirectory
+from kdkit.runs.events import Best, Epoch, Evaluation, StageFinished
 from kdkit.runs.log import format_metrics
 from kdkit.runs.settings import Saving
 from kdkit.steps import Step
-from kdkit.taps import number_later
-from kdkit.taps import select_inputs
+from kdkit.taps import number_later, select_inputs
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.checkpoints import StageCheckpoints
-from kdkit.training.distribution import ONE_DEVICE
-from kdkit.training.distribution import Distribution
+from kdkit.training.distribution import ONE_DEVICE, Distribution
 from kdkit.training.model_settings import UPDATE
-from kdkit.training.optimizers import make_label_loss
-from kdkit.training.optimizers import make_optimizer
+from kdkit.training.optimizers import make_label_loss, make_optimizer
 from kdkit.training.sources import DataSource
 from kdkit.training.stage_fit import StageFit
 from kdkit.training.task_data import make_forward
@@ -50,26 +39,7 @@ CALIBRATION_BATCH = 32
 
 @dataclasses.dataclass(frozen=True)
 class Arm:
-    """One model with the teachers and the data of its stages.
-
-    Args:
-        name: string. `"teacher"`, `"student"` or `"control"`.
-        model: the classifier that is trained.
-        teacher: the classifier that it learns from, a list of several, or
-            `None`.
-        source: `DataSource` that it trains on.
-        seed: int. The seed for the order of the examples.
-        jit_compile: bool or `"update"`, as in the settings of a run.
-        teacher_weights: tuple of floats, one per teacher, or `None` for equal
-            ones.
-        caches: `TeacherCaches` or `None`. The caches of the teachers' outputs,
-            which are read instead of running the teachers.
-        distribution: `Distribution` that the models were created in. Defaults
-            to one device.
-        saving: `Saving`. Defaults to `Saving()`.
-        measured: the `keras.Model` inside `model` that is measured and saved,
-            or `None` for `model` itself. Defaults to `None`.
-    """
+    """One model with the teachers and the data of its stages."""
 
     name: str
     model: keras.Model
@@ -108,10 +78,7 @@ class Arm:
         return copy, make_forward(copy)
 
     def run(self, run: RunDirectory, stages: tuple[Stage, ...]) -> Best:
-        """Runs the unfinished stages; returns the last stage's best epoch.
-
-        Without stages, the model is only measured.
-        """
+        """Runs the unfinished stages; returns the last stage's best epoch."""
         if not stages:
             return self._untrained(run)
         if self.caches is not None:
@@ -165,13 +132,7 @@ class Arm:
 
 
 class StageRun:
-    """A stage of an arm in a run directory.
-
-    Args:
-        run: `RunDirectory`.
-        arm: `Arm`.
-        stage: `Stage`.
-    """
+    """A stage of an arm in a run directory."""
 
     def __init__(self, run, arm, stage):
         self.run_directory = run
@@ -259,10 +220,7 @@ class StageRun:
         self._log_end()
 
     def _quantize(self, title):
-        """Lets the model round, with the ranges of its weights at the start.
-
-        The ranges are measured once. A continued run reads them from a file.
-        """
+        """Lets the model round, with the ranges of its weights at the start."""
         folder = _checkpoints(self.run_directory, self.arm, self.stage)
         file = folder / RANGES_FILE
         with self.arm.distribution.chief_first():
@@ -363,11 +321,7 @@ def _checkpoints(run, arm, stage):
 
 
 def calibration_batches(examples):
-    """Yields some examples to measure ranges on, padded to the full length.
-
-    Args:
-        examples: `kdkit.data.EncodedExamples`.
-    """
+    """Yields some examples to measure ranges on, padded to the full length."""
     rows = np.random.default_rng(0).permutation(len(examples))
     for start in range(0, CALIBRATION_ROWS, CALIBRATION_BATCH):
         batch = np.sort(rows[start : start + CALIBRATION_BATCH])
@@ -378,14 +332,7 @@ def calibration_batches(examples):
 
 
 def make_trainer(arm, stage: Stage, source: DataSource, num_updates: int):
-    """Returns a compiled `Distiller`, or a `LabelTrainer` without a teacher.
-
-    Args:
-        arm: `Arm`. Its model is trained.
-        stage: `Stage`.
-        source: `DataSource` that the stage trains on.
-        num_updates: int. The stage's updates, for its learning rates.
-    """
+    """Returns a compiled `Distiller`, or a `LabelTrainer` without a teacher."""
     if stage.objectives:
         trainer = Distiller(
             arm.teacher,
@@ -418,17 +365,7 @@ def make_trainer(arm, stage: Stage, source: DataSource, num_updates: int):
 
 
 class LabelTrainer(Step, keras.Model):
-    """Trains a model on labels, with the loss over the whole batch.
-
-    It makes the steps of a `Distiller`, without a teacher. Keras' own training
-    takes the mean of the replicas' means, in which examples of a small share
-    count for more, and which sample weights change. Keras logs the mean of the
-    batches' means, weighted by their numbers of examples; this class logs the
-    mean over all labels.
-
-    Args:
-        student: `keras.Model` to train.
-    """
+    """Trains a model on labels, with the loss over the whole batch."""
 
     def __init__(self, student):
         super().__init__(dtype=student.dtype_policy)
@@ -446,15 +383,7 @@ class LabelTrainer(Step, keras.Model):
         return []
 
     def run_student(self, x, y, sample_weight, teachers_taps, training):
-        """Returns this replica's share of the loss, and the logits.
-
-        Args:
-            x: the inputs of the model.
-            y: the labels.
-            sample_weight: the data's sample weights, or `None`.
-            teachers_taps: an empty list, as `run_teachers` returns it.
-            training: bool.
-        """
+        """Returns this replica's share of the loss, and the logits."""
         y_pred = self(x, training=training)
         loss = self.compute_loss(x, y, y_pred, sample_weight, training)
         # Without examples, Keras returns losses of shape (0,).

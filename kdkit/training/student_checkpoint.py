@@ -10,8 +10,7 @@ import keras_hub
 from kdkit.errors import UsageError
 from kdkit.io.files import staged
 from kdkit.models.families import family_of
-from kdkit.models.saving import save_preset
-from kdkit.models.saving import stored_size
+from kdkit.models.saving import save_preset, stored_size
 from kdkit.models.token_ids import preprocessor_tokenizer
 from kdkit.models.variants import as_keras_hub
 

@@ -6,22 +6,24 @@ import logging
 
 import numpy as np
 
-from kdkit import data
-from kdkit import tasks
-from kdkit.data import AugmentedExamples
-from kdkit.data import BatchStream
-from kdkit.data import Buckets
-from kdkit.data import EncodedExamples
-from kdkit.data import for_any_shape
+from kdkit import data, tasks
+from kdkit.data import (
+    AugmentedExamples,
+    BatchStream,
+    Buckets,
+    EncodedExamples,
+    for_any_shape,
+)
 from kdkit.data.labeled_tables import release_rows
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit.errors import UsageError, all_mistakes
 from kdkit.taps import select_inputs
 from kdkit.tasks import Task
-from kdkit.training.data_settings import AugmentedSettings
-from kdkit.training.data_settings import AugmentSettings
-from kdkit.training.data_settings import DataSettings
-from kdkit.training.data_settings import UnlabeledSettings
+from kdkit.training.data_settings import (
+    AugmentedSettings,
+    AugmentSettings,
+    DataSettings,
+    UnlabeledSettings,
+)
 from kdkit.training.embedding_settings import TextsSettings
 
 _log = logging.getLogger(__name__)
@@ -35,14 +37,7 @@ def open_task(settings: DataSettings | AugmentSettings | TextsSettings) -> Task:
 
 
 def open_pairs(settings: TextsSettings) -> Task | None:
-    """Returns the task whose pairs measure models, `None` without one.
-
-    Args:
-        settings: `TextsSettings`.
-
-    Raises:
-        UsageError: if the task does not have scored pairs.
-    """
+    """Returns the task whose pairs measure models, `None` without one."""
     if settings.task is None:
         return None
     task = open_task(settings)
@@ -57,11 +52,7 @@ def open_pairs(settings: TextsSettings) -> Task | None:
 
 
 def check_data(task: Task, settings: DataSettings) -> None:
-    """Checks that the files of a run's splits exist.
-
-    Raises:
-        UsageError: with all missing files.
-    """
+    """Checks that the files of a run's splits exist."""
     splits = ("train", settings.dev_split, *task.other_dev_splits)
     task.check_data(dict.fromkeys(splits), settings.data_dir)
 
@@ -73,11 +64,7 @@ def load_split(task: Task, settings: DataSettings, tokenizer, split):
 
 
 def read_train_and_dev(task: Task, settings: DataSettings) -> list:
-    """Reads the training examples and the examples of dev.
-
-    Raises:
-        UsageError: with the errors in both splits.
-    """
+    """Reads the training examples and the examples of dev."""
     splits = ("train", settings.dev_split)
     task.check_data(splits, settings.data_dir)
     rows = []
@@ -90,14 +77,7 @@ def read_train_and_dev(task: Task, settings: DataSettings) -> list:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TrainingRows:
-    """The labelled examples of a run.
-
-    Args:
-        encoded: `kdkit.data.EncodedExamples`.
-        augmented: `kdkit.data.AugmentedExamples` or `None`. If not `None`,
-            `encoded` contains all its examples.
-        copies_per_epoch: int or `None`, as in `AugmentedSettings`.
-    """
+    """The labelled examples of a run."""
 
     encoded: EncodedExamples
     augmented: AugmentedExamples | None = None
@@ -144,19 +124,7 @@ def load_data(
     augmented: AugmentedSettings | None = None,
     directory=None,
 ):
-    """Reads and encodes train and dev, and prints their sizes.
-
-    Args:
-        task: `kdkit.tasks.Task`.
-        settings: `DataSettings`.
-        tokenizer: the teacher's tokenizer.
-        seed: int. The seed for drawing examples, if not all are used.
-        augmented: `AugmentedSettings` or `None`.
-        directory: path. The folder for the tokens of augmented examples.
-
-    Returns:
-        Tuple of `TrainingRows` and the `kdkit.data.EncodedExamples` of dev.
-    """
+    """Reads and encodes train and dev, and prints their sizes."""
     train, dev = read_train_and_dev(task, settings)
     rows = None
     if settings.max_train_rows and settings.max_train_rows < len(train):
@@ -220,19 +188,7 @@ def load_other_dev_splits(task: Task, settings: DataSettings, tokenizer):
 def read_kept_unlabeled(
     task: Task, settings: DataSettings, unlabeled: UnlabeledSettings
 ):
-    """Reads unlabelled examples, with and without those in dev or test.
-
-    Args:
-        task: `kdkit.tasks.Task`.
-        settings: `DataSettings` of the labelled examples.
-        unlabeled: `UnlabeledSettings`.
-
-    Returns:
-        Tuple of two `kdkit.data.Examples`.
-
-    Raises:
-        UsageError: as `load_unlabeled` does.
-    """
+    """Reads unlabelled examples, with and without those in dev or test."""
     if task.head.kind != "sequence":
         raise UsageError(
             "Unlabelled text is for tasks with sentences or pairs. Received: "
@@ -265,22 +221,7 @@ def load_unlabeled(
     unlabeled: UnlabeledSettings,
     tokenizer,
 ):
-    """Reads and encodes unlabelled examples that are not in dev or test.
-
-    Args:
-        task: `kdkit.tasks.Task`.
-        settings: `DataSettings` of the labelled examples.
-        unlabeled: `UnlabeledSettings`.
-        tokenizer: the teacher's tokenizer.
-
-    Returns:
-        Tuple of the encoded examples and a dict of counts, the fields of an
-        `"unlabeled"` event.
-
-    Raises:
-        UsageError: for tasks without sentences or pairs, for unreadable files,
-            and if no example is left.
-    """
+    """Reads and encodes unlabelled examples that are not in dev or test."""
     rows, kept = read_kept_unlabeled(task, settings, unlabeled)
     dropped = len(rows) - len(kept)
     splits = kept_apart(task, settings)
@@ -321,16 +262,7 @@ NUM_BUCKETS = 3  # few lengths, because each may need a compilation
 
 @dataclasses.dataclass(frozen=True)
 class Evaluator:
-    """Evaluates models on one split, and their agreement with a teacher.
-
-    Args:
-        task: `kdkit.tasks.Task`.
-        encoded: `kdkit.data.EncodedExamples` of the split, with labels.
-        split: string. Name of the split.
-        teachers_logits: tuple of arrays as `predict_logits` returns them, one
-            per teacher. Agreement is measured with the first. Defaults to
-            `()`.
-    """
+    """Evaluates models on one split, and their agreement with a teacher."""
 
     task: Task
     encoded: object
@@ -348,11 +280,7 @@ class Evaluator:
         return predict_logits(predict, self.encoded, self._batches)
 
     def __call__(self, predict) -> dict:
-        """Returns the fields of an `"evaluation"` event.
-
-        Args:
-            predict: callable from a dict batch to logits.
-        """
+        """Returns the fields of an `"evaluation"` event."""
         logits = self.logits(predict)
         agrees = None
         if self.teachers_logits:
@@ -367,11 +295,7 @@ class Evaluator:
 
 
 def make_forward(model):
-    """Returns the model's forward pass in inference mode, compiled once.
-
-    Args:
-        model: `keras.Model`, a classifier.
-    """
+    """Returns the model's forward pass in inference mode, compiled once."""
     return for_any_shape(
         lambda batch: model(select_inputs(model, batch), training=False)
     )
@@ -384,18 +308,7 @@ def _in_few_lengths(encoded):
 
 
 def predict_logits(predict, encoded, batches=None):
-    """Runs a model over encoded examples.
-
-    Args:
-        predict: callable from a dict batch to logits.
-        encoded: `kdkit.data.EncodedExamples`.
-        batches: tuple of the numbers of each batch's examples, and the batches,
-            or `None` to make them. Defaults to `None`.
-
-    Returns:
-        NumPy array of shape `(num_rows, num_classes)`, in the examples' order;
-        for labels per position, `(num_labels, num_classes)`.
-    """
+    """Runs a model over encoded examples."""
     by_row = {}
     for rows, batch in zip(*(batches or _in_few_lengths(encoded)), strict=True):
         inputs = batch[0] if isinstance(batch, tuple) else batch

@@ -5,31 +5,32 @@ import logging
 import numpy as np
 
 from kdkit import models
-from kdkit.data import MaskedRows
-from kdkit.data import Masker
-from kdkit.data import Masking
-from kdkit.data import PackedCorpus
-from kdkit.data import PackedRows
-from kdkit.data import PairRows
-from kdkit.data import SpanMasker
-from kdkit.data import SpanRows
-from kdkit.data import encode_sentences
-from kdkit.data import join_sentences
-from kdkit.data import open_packed
-from kdkit.data import pack
-from kdkit.data import pack_stream
+from kdkit.data import (
+    MaskedRows,
+    Masker,
+    Masking,
+    PackedCorpus,
+    PackedRows,
+    PairRows,
+    SpanMasker,
+    SpanRows,
+    encode_sentences,
+    join_sentences,
+    open_packed,
+    pack,
+    pack_stream,
+)
 from kdkit.errors import UsageError
-from kdkit.models import TokenizerPair
-from kdkit.models import languages_of
-from kdkit.models import tokenizers_of_sides
+from kdkit.models import TokenizerPair, languages_of, tokenizers_of_sides
 from kdkit.training.data_settings import CorpusSettings
-from kdkit.training.sentence_settings import PairSettings
-from kdkit.training.sentence_settings import SentenceSettings
-from kdkit.training.sources import MaskedSource
-from kdkit.training.sources import NextTokenSource
-from kdkit.training.sources import PlainTextSource
-from kdkit.training.sources import SentenceSource
-from kdkit.training.sources import TextSource
+from kdkit.training.sentence_settings import PairSettings, SentenceSettings
+from kdkit.training.sources import (
+    MaskedSource,
+    NextTokenSource,
+    PlainTextSource,
+    SentenceSource,
+    TextSource,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -37,17 +38,7 @@ READ = ("encoder_token_ids", "encoder_padding_mask")
 
 
 def require_readable(settings, model) -> None:
-    """Requires text in a form that the model can read.
-
-    Args:
-        settings: `CorpusSettings`, `SentenceSettings` or `PairSettings`.
-        model: the model to train on it.
-
-    Raises:
-        UsageError: for one document per file with an encoder, for running text
-            with an encoder-decoder, and for sentences or pairs with other
-            models.
-    """
+    """Requires text in a form that the model can read."""
     is_running = isinstance(settings, CorpusSettings)
     if is_running == models.is_encoder_decoder(model):
         raise UsageError(
@@ -66,18 +57,7 @@ def require_readable(settings, model) -> None:
 def require_vocabulary(
     settings: SentenceSettings | PairSettings, tokenizer
 ) -> None:
-    """Requires a vocabulary that fits the text.
-
-    Args:
-        settings: `SentenceSettings` or `PairSettings`.
-        tokenizer: `kdkit.models.MassTokenizer` or
-            `kdkit.models.TokenizerPair`.
-
-    Raises:
-        UsageError: if a language has no token, if no language is named although
-            the vocabulary has language tokens, or if spans are hidden and
-            there are two vocabularies.
-    """
+    """Requires a vocabulary that fits the text."""
     is_pair = isinstance(tokenizer, TokenizerPair)
     if is_pair and isinstance(settings, SentenceSettings):
         raise UsageError(
@@ -102,11 +82,7 @@ def require_vocabulary(
 
 
 def is_masked(settings, model) -> bool:
-    """Returns whether tokens of the text are masked for a model.
-
-    Args:
-        settings, model: as in `require_readable`.
-    """
+    """Returns whether tokens of the text are masked for a model."""
     return (
         isinstance(settings, CorpusSettings)
         and not models.is_causal(model)
@@ -115,22 +91,7 @@ def is_masked(settings, model) -> bool:
 
 
 def load_text(settings, tokenizer, directory, model) -> TextSource:
-    """Reads and encodes the text of a run.
-
-    Args:
-        settings: `CorpusSettings`; for an encoder-decoder `SentenceSettings`,
-            whose spans are hidden, or `PairSettings`, whose targets are
-            predicted.
-        tokenizer: the model's tokenizer; for pairs it may be a
-            `kdkit.models.TokenizerPair`.
-        directory: `pathlib.Path`. The folder for the packed running text. Text
-            that was packed there before is opened.
-        model: the model to train on it.
-
-    Raises:
-        UsageError: if a file is missing or malformed, if there is too little
-            text, or if a language has no token.
-    """
+    """Reads and encodes the text of a run."""
     if not isinstance(settings, CorpusSettings):
         held_out = load_sentences(settings, tokenizer, is_held_out=True)
         train = load_sentences(settings, tokenizer, is_held_out=False)
@@ -177,18 +138,7 @@ def packed_source(
     held_out: PackedCorpus,
     train: PackedCorpus | None = None,
 ) -> TextSource:
-    """Returns packed text as the source that a model needs.
-
-    Args:
-        model: a `keras_hub.models.CausalLM` predicts next tokens, a
-            `keras_hub.models.MaskedLM` predicts masked tokens, and an encoder
-            alone reads text without masks.
-        tokenizer: the model's keras-hub tokenizer.
-        masking: `kdkit.data.Masking`.
-        held_out: `kdkit.data.PackedCorpus`.
-        train: `kdkit.data.PackedCorpus`, or `None` to only measure the model.
-            Defaults to `None`.
-    """
+    """Returns packed text as the source that a model needs."""
     if models.is_causal(model):
         return NextTokenSource(
             train and PackedRows(train),
@@ -209,16 +159,7 @@ def packed_source(
 def load_sentences(
     settings: SentenceSettings | PairSettings, tokenizer, is_held_out: bool
 ) -> SpanRows | PairRows:
-    """Reads and encodes sentences or pairs for an encoder-decoder.
-
-    Args:
-        settings, tokenizer: as in `load_text`.
-        is_held_out: bool. Whether to read the held-out text instead of the
-            training text.
-
-    Raises:
-        UsageError: as `load_text` does.
-    """
+    """Reads and encodes sentences or pairs for an encoder-decoder."""
     if isinstance(settings, PairSettings):
         pairs = list(settings.pairs(is_held_out))
         if not pairs:
@@ -250,15 +191,7 @@ def load_sentences(
 
 
 def other_sources(batches):
-    """Yields batches of pairs in which each target has another's source.
-
-    A decoder that ignores its source has the same perplexity on these and on
-    the pairs. A pair that is alone in its batch gets the source of the pair
-    before it, and is left out if it is the first pair.
-
-    Args:
-        batches: iterable of `(x, y, sample_weight)` of `kdkit.data.PairRows`.
-    """
+    """Yields batches of pairs in which each target has another's source."""
     before = None
     for inputs, *rest in batches:
         read = {name: np.asarray(inputs[name]) for name in READ}

@@ -6,11 +6,8 @@ import pathlib
 from collections.abc import Iterator
 from typing import ClassVar
 
-from kdkit.data import GENERATED_LANGUAGES
-from kdkit.data import ParallelLines
-from kdkit.data import generated_pairs
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
+from kdkit.data import GENERATED_LANGUAGES, ParallelLines, generated_pairs
+from kdkit.errors import UsageError, all_mistakes
 from kdkit.io.reading import has_text
 from kdkit.training.embedding_settings import EmbeddingData
 

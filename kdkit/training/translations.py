@@ -9,25 +9,29 @@ import pathlib
 import numpy as np
 
 from kdkit.data import WHOLE
-from kdkit.data.stored_translations import SourceOutputs
-from kdkit.data.stored_translations import StoredTranslations
-from kdkit.data.stored_translations import TranslationChoice
-from kdkit.data.stored_translations import choose_translations
-from kdkit.data.stored_translations import store_translations
-from kdkit.errors import UsageError
-from kdkit.errors import all_mistakes
-from kdkit.models.conventions import PLAIN
-from kdkit.models.conventions import Conventions
+from kdkit.data.stored_translations import (
+    SourceOutputs,
+    StoredTranslations,
+    TranslationChoice,
+    choose_translations,
+    store_translations,
+)
+from kdkit.errors import UsageError, all_mistakes
+from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import bitext_metrics
-from kdkit.training.embedding_data import ContrastiveLoss
-from kdkit.training.embedding_data import EmbeddingSource
-from kdkit.training.embedding_data import ScoredPairs
-from kdkit.training.embedding_data import TwoViews
-from kdkit.training.embedding_data import encode_pairs
+from kdkit.training.embedding_data import (
+    ContrastiveLoss,
+    EmbeddingSource,
+    ScoredPairs,
+    TwoViews,
+    encode_pairs,
+)
 from kdkit.training.task_data import Evaluator
-from kdkit.training.translation_settings import VOCABULARY_TEXTS
-from kdkit.training.translation_settings import TranslationsSettings
+from kdkit.training.translation_settings import (
+    VOCABULARY_TEXTS,
+    TranslationsSettings,
+)
 
 _log = logging.getLogger(__name__)
 ACCURACY = "bitext_accuracy"
@@ -35,12 +39,7 @@ ACCURACY = "bitext_accuracy"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Bitext:
-    """Texts with translations, to measure sentence encoders.
-
-    Args:
-        texts: `kdkit.data.stored_translations.StoredTranslations`.
-        languages: tuple of strings. The names of the languages.
-    """
+    """Texts with translations, to measure sentence encoders."""
 
     texts: StoredTranslations
     languages: tuple[str, ...]
@@ -50,18 +49,7 @@ class Bitext:
         return Evaluator(None, self.texts, "held_out")
 
     def __call__(self, predict) -> dict[str, float]:
-        """Returns how often the nearest text is the translation.
-
-        Args:
-            predict: callable from a dict batch to vectors.
-
-        Returns:
-            Dict with the accuracy of each language, the mean of both ways as in
-            `kdkit.tasks.bitext_metrics`, and first the mean of all languages.
-
-        Raises:
-            RunError: if a vector is not finite.
-        """
+        """Returns how often the nearest text is the translation."""
         vectors = self._reader.logits(predict)
         rows, languages = self.texts.source_rows, self.texts.languages
         sources = np.flatnonzero(languages == 0)[
@@ -80,18 +68,7 @@ class Bitext:
 
 @dataclasses.dataclass(frozen=True)
 class TranslationSource(EmbeddingSource):
-    """Texts in several languages, compared with a teacher's vectors of one.
-
-    The teacher reads the text of the same line in the first language, with
-    tokens of its own.
-
-    Args:
-        train, held_out: `kdkit.data.stored_translations.StoredTranslations`.
-        num_buckets, pairs, label_loss: as in `EmbeddingSource`.
-        languages: tuple of strings. The names of the languages.
-        for_teacher: dict of the `StoredTranslations` and the `ScoredPairs`, or
-            `None`, with the teacher's tokens, by `"held_out"` and `"pairs"`.
-    """
+    """Texts in several languages, compared with a teacher's vectors of one."""
 
     languages: tuple[str, ...] = ()
     for_teacher: dict = dataclasses.field(default_factory=dict)
@@ -159,13 +136,7 @@ def _of_sources(features):
 
 
 class WithTranslation(TwoViews):
-    """Every text with the same line's text in another language.
-
-    Args:
-        texts: `kdkit.data.stored_translations.StoredTranslations`. A text in
-            the first language has its translations in turn, line by line; a
-            text without translations has itself.
-    """
+    """Every text with the same line's text in another language."""
 
     def __init__(self, texts: StoredTranslations):
         super().__init__(texts)
@@ -190,11 +161,7 @@ def _partners(source_rows, languages):
 
 
 def vocabulary_texts(settings: TranslationsSettings) -> list[str]:
-    """Returns the texts to train a vocabulary on.
-
-    Args:
-        settings: `TranslationsSettings`.
-    """
+    """Returns the texts to train a vocabulary on."""
     return [*itertools.islice(settings.texts(held_out=False), VOCABULARY_TEXTS)]
 
 
@@ -206,25 +173,7 @@ def load_translations(
     directory,
     conventions: Conventions = PLAIN,
 ) -> tuple[TranslationSource, dict]:
-    """Reads and encodes the texts of a run, and its pairs.
-
-    Args:
-        settings: `TranslationsSettings`.
-        task: `kdkit.tasks.Task` or `None`, as `open_pairs` returns it.
-        tokenizer: the student's tokenizer.
-        teacher_tokenizer: the teacher's tokenizer.
-        directory: path. The folder for the encoded texts. Texts that were
-            stored there before are opened.
-        conventions: as in `encode_pairs`.
-
-    Returns:
-        Tuple of the `TranslationSource` and a dict of counts, the fields of an
-        `"unlabeled"` event.
-
-    Raises:
-        UsageError: if a file is missing or malformed, no text is left, or a
-            language has no text to train or to measure on.
-    """
+    """Reads and encodes the texts of a run, and its pairs."""
     known, compared = [], []
     if task is not None:
         examples = task.load(settings.dev_split, settings.data_dir)
@@ -295,16 +244,7 @@ def require_translations(
     measured: TranslationChoice,
     settings: TranslationsSettings,
 ) -> None:
-    """Checks that each language has texts to train and to measure on.
-
-    Args:
-        choice: `TranslationChoice` of the files to train on.
-        measured: that of the files to measure on, or the same.
-        settings: `TranslationsSettings`.
-
-    Raises:
-        UsageError: if a language has no text. The message has all of them.
-    """
+    """Checks that each language has texts to train and to measure on."""
     every = settings.holds_out
     files = "--dev-parallel"
     if not settings.held_out:

@@ -5,15 +5,16 @@ import json
 
 import pytest
 
-from kdkit.augmentation import files
-from kdkit.augmentation import join_parts
-from kdkit.augmentation import part_path
-from kdkit.augmentation import require_fingerprint
-from kdkit.augmentation import write_augmented
+from kdkit.augmentation import (
+    files,
+    join_parts,
+    part_path,
+    require_fingerprint,
+    write_augmented,
+)
 from kdkit.cli.main import main
 from kdkit.data import Examples
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 from kdkit.io.locks import locked
 
 PAIRS = Examples((["a b", "c\td", "e"], ["f", "g", "h"]))

@@ -8,10 +8,12 @@ import keras_hub
 import pytest
 from helpers import spread_weights
 
-from kdkit.augmentation import Augmentation
-from kdkit.augmentation import Augmenter
-from kdkit.augmentation import MaskedWords
-from kdkit.augmentation import PieceNeighbors
+from kdkit.augmentation import (
+    Augmentation,
+    Augmenter,
+    MaskedWords,
+    PieceNeighbors,
+)
 
 WORDS = [
     "film", "play", "show", "plot", "cast", "scene",

@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from helpers import bert
 
-from kdkit.augmentation.candidates import PieceNeighbors
-from kdkit.augmentation.candidates import VectorNeighbors
+from kdkit.augmentation.candidates import PieceNeighbors, VectorNeighbors
 from kdkit.errors import UsageError
 
 WORDS = [f"word{number}" for number in range(40)]

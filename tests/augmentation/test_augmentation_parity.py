@@ -9,11 +9,9 @@ from helpers import spread_weights
 from kdkit import models
 from kdkit.augmentation import Augmentation
 from kdkit.errors import UsageError
-from kdkit.runs.augmenting import augment
-from kdkit.runs.augmenting import prepare_augmented
+from kdkit.runs.augmenting import augment, prepare_augmented
 from kdkit.tasks import get_task
-from kdkit.training.data_settings import AugmentedSettings
-from kdkit.training.data_settings import AugmentSettings
+from kdkit.training.data_settings import AugmentedSettings, AugmentSettings
 
 PIECES = [
     "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "it", "film", "plot",

@@ -2,9 +2,11 @@
 
 import pytest
 
-from kdkit.augmentation.augmenter import is_replaceable
-from kdkit.augmentation.augmenter import replace_words
-from kdkit.augmentation.augmenter import split_words
+from kdkit.augmentation.augmenter import (
+    is_replaceable,
+    replace_words,
+    split_words,
+)
 
 
 def test_words_know_where_they_stand():

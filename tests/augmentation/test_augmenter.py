@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdkit.augmentation.augmenter import Augmentation
-from kdkit.augmentation.augmenter import Augmenter
+from kdkit.augmentation.augmenter import Augmentation, Augmenter
 from kdkit.errors import UsageError
 
 WORDS = ["film", "play", "show", "fine", "dull", "warm"]

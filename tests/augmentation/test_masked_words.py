@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 from helpers import spread_weights
 
-from kdkit.augmentation.candidates import MaskedWords
-from kdkit.augmentation.candidates import Query
+from kdkit.augmentation.candidates import MaskedWords, Query
 from kdkit.errors import UsageError
 
 PIECES = [

@@ -21,11 +21,9 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from kdkit import export
-from kdkit import models
+from kdkit import export, models
 from kdkit.cli import resolving
-from kdkit.cli.main import main
-from kdkit.cli.main import make_verb_parser
+from kdkit.cli.main import main, make_verb_parser
 from kdkit.settings import to_dict
 
 ROOT = pathlib.Path(__file__).parent.parent.parent

@@ -10,10 +10,7 @@ import dataclasses
 import keras
 import keras_hub
 import numpy as np
-from adapter import command
-from adapter import command_apart
-from adapter import eager_steps
-from adapter import recorded_batches
+from adapter import command, command_apart, eager_steps, recorded_batches
 
 WORDS = (
     "a", "man", "runs", "dog", "sleeps", "on", "the", "grass", "two", "men",

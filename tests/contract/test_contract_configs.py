@@ -6,8 +6,7 @@ import adapter
 import comparing_goldens
 import pytest
 from run_checks import check_config
-from runs import ON_TASK
-from runs import PLAIN
+from runs import ON_TASK, PLAIN
 
 import kdkit
 

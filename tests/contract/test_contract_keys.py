@@ -1,10 +1,7 @@
 """How renamed settings are compared with goldens in their old spelling."""
 
 import pytest
-from comparing_goldens import differences
-from comparing_goldens import flat
-from comparing_goldens import in_old_spelling
-from comparing_goldens import matched
+from comparing_goldens import differences, flat, in_old_spelling, matched
 
 TABLE = {
     "renamed": {

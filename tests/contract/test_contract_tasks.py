@@ -5,18 +5,17 @@ import json
 import adapter
 import comparing_goldens
 import pytest
-from run_checks import PRECISIONS
-from run_checks import check_config
-from run_checks import check_run
-from run_checks import exported
-from run_checks import file_of
-from run_checks import finished
-from run_checks import fixed_batch
-from run_checks import read_config
-from runs import LENGTH
-from runs import ON_TASK
-from runs import RUNS
-from runs import TAUGHT
+from run_checks import (
+    PRECISIONS,
+    check_config,
+    check_run,
+    exported,
+    file_of,
+    finished,
+    fixed_batch,
+    read_config,
+)
+from runs import LENGTH, ON_TASK, RUNS, TAUGHT
 
 from kdkit import export
 

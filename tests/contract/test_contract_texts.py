@@ -3,13 +3,15 @@
 import adapter
 import comparing_goldens
 import pytest
-from run_checks import PRECISIONS
-from run_checks import check_config
-from run_checks import check_run
-from run_checks import exported
-from run_checks import file_of
-from run_checks import finished
-from run_checks import read_config
+from run_checks import (
+    PRECISIONS,
+    check_config,
+    check_run,
+    exported,
+    file_of,
+    finished,
+    read_config,
+)
 from runs import RUNS
 
 NAMES = [name for name, run in RUNS.items() if run.kind == "text"]

@@ -6,8 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from kdkit.data import load_candidates
-from kdkit.data import read_candidates
+from kdkit.data import load_candidates, read_candidates
 from kdkit.errors import UsageError
 from kdkit.training.candidate_settings import CandidatesSettings
 

@@ -5,13 +5,15 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kdkit.data import BatchStream
-from kdkit.data import Buckets
-from kdkit.data import Examples
-from kdkit.data import bucket_boundaries
-from kdkit.data import encode
-from kdkit.data import epoch_batches
-from kdkit.data import generate_sentiment
+from kdkit.data import (
+    BatchStream,
+    Buckets,
+    Examples,
+    bucket_boundaries,
+    encode,
+    epoch_batches,
+    generate_sentiment,
+)
 from kdkit.tasks import get_task
 
 NAMES = ("token_ids", "segment_ids", "padding_mask")

@@ -6,8 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
-from kdkit.data import bucket_boundaries
-from kdkit.data import epoch_batches
+from kdkit.data import bucket_boundaries, epoch_batches
 from kdkit.errors import UsageError
 
 

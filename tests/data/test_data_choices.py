@@ -7,12 +7,14 @@ import numpy as np
 import pytest
 from helpers import large_except
 
-from kdkit.data import BatchStream
-from kdkit.data import Buckets
-from kdkit.data import Examples
-from kdkit.data import Questions
-from kdkit.data import encode
-from kdkit.data import encode_questions
+from kdkit.data import (
+    BatchStream,
+    Buckets,
+    Examples,
+    Questions,
+    encode,
+    encode_questions,
+)
 from kdkit.errors import UsageError
 from kdkit.tasks import get_task
 

@@ -6,11 +6,8 @@ import io
 import numpy as np
 import pytest
 
-from kdkit import data
-from kdkit import doctor
-from kdkit.data.examples import csv_separator
-from kdkit.data.examples import is_csv_quoted
-from kdkit.data.examples import without_blank_end
+from kdkit import data, doctor
+from kdkit.data.examples import csv_separator, is_csv_quoted, without_blank_end
 from kdkit.errors import UsageError
 from kdkit.tasks import get_task
 

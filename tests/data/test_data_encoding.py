@@ -5,8 +5,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kdkit.data import Examples
-from kdkit.data import encode
+from kdkit.data import Examples, encode
 from kdkit.errors import UsageError
 
 FIRST = [

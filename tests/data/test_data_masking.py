@@ -5,8 +5,7 @@ import math
 import keras_hub
 import numpy as np
 import pytest
-from encoders import MASKED_LMS
-from encoders import sentence_piece_model
+from encoders import MASKED_LMS, sentence_piece_model
 from encoders import tokenizer as preprocessor_tokenizer
 
 from kdkit import data

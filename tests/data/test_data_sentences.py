@@ -5,19 +5,20 @@ import pathlib
 
 import numpy as np
 import pytest
-from helpers import ENGLISH
-from helpers import GERMAN
+from helpers import ENGLISH, GERMAN
 
-from kdkit.data import BatchStream
-from kdkit.data import PairRows
-from kdkit.data import ParallelText
-from kdkit.data import SpanMasker
-from kdkit.data import SpanMasking
-from kdkit.data import SpanRows
-from kdkit.data import TokenBatches
-from kdkit.data import encode_sentences
-from kdkit.data import join_sentences
-from kdkit.data import token_batches
+from kdkit.data import (
+    BatchStream,
+    PairRows,
+    ParallelText,
+    SpanMasker,
+    SpanMasking,
+    SpanRows,
+    TokenBatches,
+    encode_sentences,
+    join_sentences,
+    token_batches,
+)
 from kdkit.errors import UsageError
 from kdkit.models import MassTokenizer
 

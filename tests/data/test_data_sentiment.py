@@ -7,9 +7,7 @@ import pytest
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
-from kdkit.data import encode
-from kdkit.data import generate_sentiment
-from kdkit.data import synthetic
+from kdkit.data import encode, generate_sentiment, synthetic
 from kdkit.errors import UsageError
 
 

@@ -3,11 +3,7 @@
 import numpy as np
 import pytest
 
-from kdkit.data import BatchStream
-from kdkit.data import Buckets
-from kdkit.data import EncodedExamples
-from kdkit.data import Shares
-from kdkit.data import parts_of
+from kdkit.data import BatchStream, Buckets, EncodedExamples, Shares, parts_of
 
 
 def of_processes(replicas):

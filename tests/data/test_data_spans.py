@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
-from kdkit.data import SpanMasker
-from kdkit.data import SpanMasking
+from kdkit.data import SpanMasker, SpanMasking
 from kdkit.errors import UsageError
 
 PAD, END, LANGUAGE, MASK, FIRST = 0, 3, 5, 4, 6

@@ -3,9 +3,7 @@
 import numpy as np
 import pytest
 
-from kdkit.data import Examples
-from kdkit.data import TableLayout
-from kdkit.data import read_table
+from kdkit.data import Examples, TableLayout, read_table
 from kdkit.data.table_layouts import require_tables
 from kdkit.errors import UsageError
 

@@ -8,10 +8,8 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets
 
-from kdkit.data import ParallelText
-from kdkit.data import tfds
-from kdkit.data.tfds import TfdsLayout
-from kdkit.data.tfds import read_tfds
+from kdkit.data import ParallelText, tfds
+from kdkit.data.tfds import TfdsLayout, read_tfds
 from kdkit.errors import UsageError
 from kdkit.io import network
 from kdkit.tasks import TASKS

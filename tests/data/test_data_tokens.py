@@ -7,25 +7,20 @@ import keras_hub
 import numpy as np
 import pytest
 from helpers import large_except
-from kinds import TAGS
-from kinds import VOCABULARY
-from kinds import write_conll
-from kinds import write_polyphone
+from kinds import TAGS, VOCABULARY, write_conll, write_polyphone
 
-from kdkit.data import BatchStream
-from kdkit.data import Buckets
-from kdkit.data import Examples
-from kdkit.data import TokenExamples
-from kdkit.data import character_vocabulary
-from kdkit.data import encode
-from kdkit.data import encode_tokens
-from kdkit.data.encoding import NO_LABEL
-from kdkit.data.encoding import UNKNOWN
-from kdkit.data.encoding import as_given
-from kdkit.data.encoding import was_read
+from kdkit.data import (
+    BatchStream,
+    Buckets,
+    Examples,
+    TokenExamples,
+    character_vocabulary,
+    encode,
+    encode_tokens,
+)
+from kdkit.data.encoding import NO_LABEL, UNKNOWN, as_given, was_read
 from kdkit.errors import UsageError
-from kdkit.tasks import get_task
-from kdkit.tasks import majority_accuracy
+from kdkit.tasks import get_task, majority_accuracy
 
 
 @pytest.fixture(scope="module")

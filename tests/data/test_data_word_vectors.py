@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 
-from kdkit.data import read_all_word_vectors
-from kdkit.data import read_word_vectors
-from kdkit.data import word_vector_width
-from kdkit.data import words_of_pieces
+from kdkit.data import (
+    read_all_word_vectors,
+    read_word_vectors,
+    word_vector_width,
+    words_of_pieces,
+)
 from kdkit.errors import UsageError
 
 

@@ -11,12 +11,10 @@ import pyarrow.parquet
 import pytest
 
 from kdkit import tasks
-from kdkit.data import Examples
-from kdkit.data import LabeledTable
+from kdkit.data import Examples, LabeledTable
 from kdkit.data.labeled_tables import dev_rows
 from kdkit.errors import UsageError
-from kdkit.settings import from_dict
-from kdkit.settings import to_dict
+from kdkit.settings import from_dict, to_dict
 from kdkit.training import DataSettings
 
 HEADER = ("id", "review", "sentiment")

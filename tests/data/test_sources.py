@@ -12,16 +12,16 @@ from kdkit.data import stream as stream_module
 from kdkit.models import MassTokenizer
 from kdkit.recipes.stages import Stage
 from kdkit.tasks import get_task
-from kdkit.training.candidate_data import CandidatesSource
-from kdkit.training.candidate_data import EncodedCandidates
+from kdkit.training.candidate_data import CandidatesSource, EncodedCandidates
 from kdkit.training.embedding_data import EmbeddingSource
-from kdkit.training.sources import MaskedSource
-from kdkit.training.sources import NextTokenSource
-from kdkit.training.sources import PlainTextSource
-from kdkit.training.sources import SentenceSource
-from kdkit.training.sources import TaskSource
-from kdkit.training.task_data import Evaluator
-from kdkit.training.task_data import TrainingRows
+from kdkit.training.sources import (
+    MaskedSource,
+    NextTokenSource,
+    PlainTextSource,
+    SentenceSource,
+    TaskSource,
+)
+from kdkit.training.task_data import Evaluator, TrainingRows
 
 LENGTH = 12
 BATCH_SIZE, BATCH_TOKENS = 8, 120

@@ -8,10 +8,12 @@ import pytest
 
 from kdkit import data
 from kdkit.data.examples import Examples
-from kdkit.data.stored_texts import choose_texts
-from kdkit.data.stored_texts import read_hashes
-from kdkit.data.stored_texts import store_texts
-from kdkit.data.stored_texts import text_hash
+from kdkit.data.stored_texts import (
+    choose_texts,
+    read_hashes,
+    store_texts,
+    text_hash,
+)
 from kdkit.errors import UsageError
 from kdkit.models import word_piece_tokenizer
 

@@ -5,13 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from kdkit import data
-from kdkit import models
-from kdkit.data.stored_texts import read_hashes
-from kdkit.data.stored_texts import text_hash
-from kdkit.data.stored_translations import SourceOutputs
-from kdkit.data.stored_translations import choose_translations
-from kdkit.data.stored_translations import store_translations
+from kdkit import data, models
+from kdkit.data.stored_texts import read_hashes, text_hash
+from kdkit.data.stored_translations import (
+    SourceOutputs,
+    choose_translations,
+    store_translations,
+)
 from kdkit.errors import UsageError
 from kdkit.models.vocabularies import SPECIAL_PIECES
 

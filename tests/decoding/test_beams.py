@@ -5,14 +5,11 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from helpers import large_except
-from helpers import with_random_weights
+from helpers import large_except, with_random_weights
 
 from kdkit.errors import UsageError
-from kdkit.generation import Beams
-from kdkit.generation import make_beam_search
-from kdkit.models import MassBackbone
-from kdkit.models import MassSeq2SeqLM
+from kdkit.generation import Beams, make_beam_search
+from kdkit.models import MassBackbone, MassSeq2SeqLM
 
 VOCABULARY_SIZE, FIRST, END = 5, 1, 2
 LENGTH = 5  # the first token, up to three, and an end

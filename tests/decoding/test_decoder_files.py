@@ -7,15 +7,11 @@ import keras_hub
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from helpers import decoder
-from helpers import large_except
+from helpers import decoder, large_except
 
-from kdkit import export
-from kdkit import generation
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.export import exporters
-from kdkit.export import litert
+from kdkit import export, generation
+from kdkit.errors import RunError, UsageError
+from kdkit.export import exporters, litert
 from kdkit.export.litert import share_table
 from kdkit.weights import note_gradients
 

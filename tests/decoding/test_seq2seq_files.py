@@ -3,16 +3,11 @@
 import keras
 import numpy as np
 import pytest
-from helpers import decoder
-from helpers import large_except
-from helpers import with_random_weights
+from helpers import decoder, large_except, with_random_weights
 
-from kdkit import export
-from kdkit import generation
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.models import MassBackbone
-from kdkit.models import MassSeq2SeqLM
+from kdkit import export, generation
+from kdkit.errors import RunError, UsageError
+from kdkit.models import MassBackbone, MassSeq2SeqLM
 from kdkit.weights import note_gradients
 
 VOCABULARY, SOURCE, ROOM, FIRST = 120, 10, 12, 5

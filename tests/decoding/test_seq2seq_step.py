@@ -3,14 +3,11 @@
 import keras
 import numpy as np
 import pytest
-from helpers import bert
-from helpers import to_numpy
-from helpers import with_random_weights
+from helpers import bert, to_numpy, with_random_weights
 
 from kdkit.errors import UsageError
 from kdkit.generation import Seq2SeqStep
-from kdkit.models import MassBackbone
-from kdkit.models import MassSeq2SeqLM
+from kdkit.models import MassBackbone, MassSeq2SeqLM
 
 BATCH, SOURCE, LENGTH, ROOM = 3, 6, 5, 7
 

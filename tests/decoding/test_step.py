@@ -4,16 +4,11 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import decoder
-from helpers import to_numpy
+from helpers import decoder, to_numpy
 
-from kdkit import export
-from kdkit import generation
-from kdkit import taps
+from kdkit import export, generation, taps
 from kdkit.errors import UsageError
-from kdkit.models.families import DECODERS
-from kdkit.models.families import DecoderBlock
-from kdkit.models.families import adapters_of
+from kdkit.models.families import DECODERS, DecoderBlock, adapters_of
 
 BATCH, LENGTH, LAYERS, ROOM = 3, 7, 2, 9
 

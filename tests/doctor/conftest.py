@@ -5,15 +5,8 @@ import json
 
 import numpy as np
 import pytest
-from helpers import eager_steps
-from helpers import spread_weights
-from patients import HEAD
-from patients import LENGTH
-from patients import ROWS
-from patients import encoder
-from patients import texts
-from patients import tokenizer
-from patients import write_rows
+from helpers import eager_steps, spread_weights
+from patients import HEAD, LENGTH, ROWS, encoder, texts, tokenizer, write_rows
 
 from kdkit import models
 from kdkit.data import Examples
@@ -21,11 +14,8 @@ from kdkit.doctor import diagnosis
 from kdkit.recipes import RECIPES
 from kdkit.settings import to_dict
 from kdkit.tasks import get_task
-from kdkit.training import DataSettings
-from kdkit.training import DistillSettings
-from kdkit.training import ModelSettings
-from kdkit.training.task_data import make_forward
-from kdkit.training.task_data import predict_logits
+from kdkit.training import DataSettings, DistillSettings, ModelSettings
+from kdkit.training.task_data import make_forward, predict_logits
 
 
 @pytest.fixture(scope="module", autouse=True)

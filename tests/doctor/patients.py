@@ -4,8 +4,7 @@ import shutil
 
 import keras_hub
 import numpy as np
-from kinds import VOCABULARY
-from kinds import WORDS
+from kinds import VOCABULARY, WORDS
 
 from kdkit.tasks import get_task
 

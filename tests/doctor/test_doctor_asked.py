@@ -4,26 +4,24 @@ import dataclasses
 
 import keras
 import pytest
-from hugging_face import add_head
-from hugging_face import write_checkpoint
+from hugging_face import add_head, write_checkpoint
 from kinds import VOCABULARY
-from patients import HEAD
-from patients import LENGTH
-from patients import NUM_WORDS
-from patients import checks
-from patients import copied
-from patients import encoder
-from patients import found
-from patients import rows_of
-from patients import tokenizer
-from patients import write_rows
+from patients import (
+    HEAD,
+    LENGTH,
+    NUM_WORDS,
+    checks,
+    copied,
+    encoder,
+    found,
+    rows_of,
+    tokenizer,
+    write_rows,
+)
 
 from kdkit import models
 from kdkit.cli.main import main
-from kdkit.doctor import NOTE
-from kdkit.doctor import OK
-from kdkit.doctor import RUINS
-from kdkit.doctor import diagnosis
+from kdkit.doctor import NOTE, OK, RUINS, diagnosis
 from kdkit.doctor.diagnosis import diagnose
 from kdkit.errors import RunError
 from kdkit.models.tokenizers import save_tokenizer

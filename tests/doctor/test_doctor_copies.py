@@ -3,10 +3,7 @@
 import pytest
 
 from kdkit import doctor
-from kdkit.doctor import NOTE
-from kdkit.doctor import OK
-from kdkit.doctor import RUINS
-from kdkit.doctor import WARNING
+from kdkit.doctor import NOTE, OK, RUINS, WARNING
 
 TRAIN = [(f"row number {number}",) for number in range(100)]
 DEV = [(f"other row {number}",) for number in range(50)]

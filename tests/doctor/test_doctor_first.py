@@ -7,29 +7,31 @@ import pytest
 from helpers import read_events
 
 from kdkit.cli.main import main
-from kdkit.doctor import OUTCOMES
-from kdkit.doctor import RUINS
-from kdkit.doctor import WARNING
-from kdkit.doctor import Finding
-from kdkit.doctor import Findings
-from kdkit.doctor import examination
+from kdkit.doctor import (
+    OUTCOMES,
+    RUINS,
+    WARNING,
+    Finding,
+    Findings,
+    examination,
+    text_examination,
+)
 from kdkit.doctor import examination as examined_answers
-from kdkit.doctor import text_examination
 from kdkit.errors import RunError
 from kdkit.io.machine import byte_size
-from kdkit.recipes import RECIPES
-from kdkit.recipes import fine_tuning
+from kdkit.recipes import RECIPES, fine_tuning
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
-from kdkit.runs import smoke
-from kdkit.runs import task_parts
+from kdkit.runs import smoke, task_parts
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.log import log_findings
 from kdkit.settings import override
-from kdkit.training import ModelSettings
-from kdkit.training import TeacherSettings
-from kdkit.training import distill
-from kdkit.training import train_teacher
+from kdkit.training import (
+    ModelSettings,
+    TeacherSettings,
+    distill,
+    train_teacher,
+)
 
 
 def counted(monkeypatch, module, name):

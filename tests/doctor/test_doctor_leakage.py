@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 
 from kdkit import doctor
-from kdkit.data import Examples
-from kdkit.data import Questions
-from kdkit.data import TokenExamples
-from kdkit.doctor import OK
-from kdkit.doctor import RUINS
-from kdkit.doctor import WARNING
+from kdkit.data import Examples, Questions, TokenExamples
+from kdkit.doctor import OK, RUINS, WARNING
 
 TRAIN = [(f"row number {number}",) for number in range(100)]
 DEV = [(f"other row {number}",) for number in range(50)]

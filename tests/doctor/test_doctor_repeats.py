@@ -2,18 +2,11 @@
 
 import numpy as np
 import pytest
-from patients import checks
-from patients import copied
-from patients import found
-from patients import rows_of
-from patients import write_rows
+from patients import checks, copied, found, rows_of, write_rows
 
 from kdkit import doctor
-from kdkit.data import Examples
-from kdkit.data import TokenExamples
-from kdkit.doctor import OK
-from kdkit.doctor import RUINS
-from kdkit.doctor import WARNING
+from kdkit.data import Examples, TokenExamples
+from kdkit.doctor import OK, RUINS, WARNING
 from kdkit.doctor.diagnosis import diagnose
 from kdkit.settings import override
 

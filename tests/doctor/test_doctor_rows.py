@@ -8,24 +8,15 @@ import types
 import numpy as np
 import psutil
 import pytest
-from helpers import bert
-from helpers import objectives
+from helpers import bert, objectives
 from rich.console import Console
 
-from kdkit import doctor
-from kdkit import models
-from kdkit.doctor import NOTE
-from kdkit.doctor import OK
-from kdkit.doctor import RUINS
-from kdkit.doctor import WARNING
+from kdkit import doctor, models
+from kdkit.doctor import NOTE, OK, RUINS, WARNING
 from kdkit.doctor.text_examination import text_model
 from kdkit.taps import describe
-from kdkit.tasks import MultiLabel
-from kdkit.tasks import SingleLabel
-from kdkit.tasks import Tagging
-from kdkit.tasks import get_task
-from kdkit.training.model_settings import ModelSettings
-from kdkit.training.model_settings import model_settings
+from kdkit.tasks import MultiLabel, SingleLabel, Tagging, get_task
+from kdkit.training.model_settings import ModelSettings, model_settings
 
 
 class Encoded:

@@ -6,20 +6,11 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import TinyBackbone
-from helpers import batch
-from helpers import bert
-from helpers import classifier
+from helpers import TinyBackbone, batch, bert, classifier
 
-from kdkit import doctor
-from kdkit import models
-from kdkit.doctor import OK
-from kdkit.doctor import RUINS
-from kdkit.doctor import WARNING
-from kdkit.tasks import MultiLabel
-from kdkit.tasks import Polyphones
-from kdkit.tasks import Tagging
-from kdkit.tasks import get_task
+from kdkit import doctor, models
+from kdkit.doctor import OK, RUINS, WARNING
+from kdkit.tasks import MultiLabel, Polyphones, Tagging, get_task
 from kdkit.training.task_data import make_forward
 
 ROWS = 200

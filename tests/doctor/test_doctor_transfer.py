@@ -5,30 +5,22 @@ import shutil
 import types
 
 import pytest
-from patients import checks
-from patients import copied
-from patients import found
-from patients import rows_of
-from patients import write_rows
+from patients import checks, copied, found, rows_of, write_rows
 
-from kdkit.doctor import NOTE
-from kdkit.doctor import OK
-from kdkit.doctor import RUINS
-from kdkit.doctor import WARNING
-from kdkit.doctor import Finding
-from kdkit.doctor import diagnosis
-from kdkit.doctor import resources
+from kdkit.doctor import NOTE, OK, RUINS, WARNING, Finding, diagnosis, resources
 from kdkit.doctor.diagnosis import diagnose
 from kdkit.doctor.resources import cache_disk
 from kdkit.errors import UsageError
 from kdkit.runs import smoke
 from kdkit.settings import override
-from kdkit.training import AugmentedSettings
-from kdkit.training import CacheSettings
-from kdkit.training import CorpusSettings
-from kdkit.training import ModelSettings
-from kdkit.training import UnlabeledSettings
-from kdkit.training import distill
+from kdkit.training import (
+    AugmentedSettings,
+    CacheSettings,
+    CorpusSettings,
+    ModelSettings,
+    UnlabeledSettings,
+    distill,
+)
 
 pytestmark = pytest.mark.usefixtures("quickly")
 

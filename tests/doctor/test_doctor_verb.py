@@ -5,30 +5,26 @@ import json
 import shutil
 
 import pytest
-from kinds import VOCABULARY
-from kinds import WORDS
-from patients import LENGTH
-from patients import ROWS
-from patients import checks
-from patients import copied
-from patients import encoder
-from patients import found
-from patients import rows_of
-from patients import tokenizer
-from patients import write_rows
+from kinds import VOCABULARY, WORDS
+from patients import (
+    LENGTH,
+    ROWS,
+    checks,
+    copied,
+    encoder,
+    found,
+    rows_of,
+    tokenizer,
+    write_rows,
+)
 
 from kdkit import models
 from kdkit.cli.main import main
-from kdkit.doctor import NOTE
-from kdkit.doctor import OK
-from kdkit.doctor import RUINS
-from kdkit.doctor import WARNING
+from kdkit.doctor import NOTE, OK, RUINS, WARNING
 from kdkit.doctor.diagnosis import diagnose
 from kdkit.recipes import RECIPES
 from kdkit.settings import override
-from kdkit.training import CorpusSettings
-from kdkit.training import ModelSettings
-from kdkit.training import UnlabeledSettings
+from kdkit.training import CorpusSettings, ModelSettings, UnlabeledSettings
 
 pytestmark = pytest.mark.usefixtures("quickly")
 

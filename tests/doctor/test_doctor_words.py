@@ -5,44 +5,44 @@ import dataclasses
 import encoders
 import numpy as np
 import pytest
-from helpers import large_except
-from helpers import read_events
-from kinds import VOCABULARY
-from kinds import WORDS
-from kinds import write_encoder
-from patients import LENGTH
-from patients import checks
-from patients import copied
-from patients import found
-from patients import rows_of
-from patients import tokenizer
-from patients import write_rows
+from helpers import large_except, read_events
+from kinds import VOCABULARY, WORDS, write_encoder
+from patients import (
+    LENGTH,
+    checks,
+    copied,
+    found,
+    rows_of,
+    tokenizer,
+    write_rows,
+)
 
 from kdkit import doctor
-from kdkit.data import Examples
-from kdkit.data import Questions
-from kdkit.data import TokenExamples
-from kdkit.data import encode
-from kdkit.data import encode_questions
-from kdkit.data import encode_tokens
-from kdkit.doctor import OK
-from kdkit.doctor import RUINS
-from kdkit.doctor import WARNING
+from kdkit.data import (
+    Examples,
+    Questions,
+    TokenExamples,
+    encode,
+    encode_questions,
+    encode_tokens,
+)
+from kdkit.doctor import OK, RUINS, WARNING
 from kdkit.doctor.diagnosis import diagnose
 from kdkit.errors import RunError
 from kdkit.models.families import FAMILIES
-from kdkit.recipes import fine_tuning
-from kdkit.recipes import pretraining
+from kdkit.recipes import fine_tuning, pretraining
 from kdkit.runs import task_parts
 from kdkit.settings import override
 from kdkit.tasks import get_task
-from kdkit.training import CorpusSettings
-from kdkit.training import ModelSettings
-from kdkit.training import PretrainSettings
-from kdkit.training import TeacherSettings
-from kdkit.training import distill
-from kdkit.training import pretrain
-from kdkit.training import train_teacher
+from kdkit.training import (
+    CorpusSettings,
+    ModelSettings,
+    PretrainSettings,
+    TeacherSettings,
+    distill,
+    pretrain,
+    train_teacher,
+)
 
 TEXTS = [" ".join(WORDS[n % 4 : n % 4 + 4]) for n in range(200)]
 

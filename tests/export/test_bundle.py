@@ -9,21 +9,17 @@ import shutil
 import keras_hub
 import numpy as np
 import pytest
-from helpers import large_except
-from helpers import python_blocks
-from helpers import sentiment_student
-from helpers import with_random_weights
+from helpers import (
+    large_except,
+    python_blocks,
+    sentiment_student,
+    with_random_weights,
+)
 
-from kdkit import data
-from kdkit import export
-from kdkit import models
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit import data, export, models
+from kdkit.errors import RunError, UsageError
 from kdkit.export.bundle import read_test_vectors
-from kdkit.tasks.kinds import MultiLabel
-from kdkit.tasks.kinds import Regression
-from kdkit.tasks.kinds import SingleLabel
-from kdkit.tasks.kinds import Tagging
+from kdkit.tasks.kinds import MultiLabel, Regression, SingleLabel, Tagging
 from kdkit.tasks.task import Task
 
 LENGTH = 16

@@ -9,11 +9,9 @@ import pytest
 
 from kdkit import export
 from kdkit.cli.main import main
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 from kdkit.export.device import parse_measurement
-from kdkit.io.adb import Device
-from kdkit.io.adb import find_device
+from kdkit.io.adb import Device, find_device
 
 FAKE = """#!{python} -SE
 import json, os, pathlib, shlex, sys

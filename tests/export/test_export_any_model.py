@@ -7,8 +7,7 @@ from helpers import large_except
 from keras import layers
 
 from kdkit import export
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 
 IMAGES = np.random.default_rng(0).random((3, 6, 6, 2), "float32")
 

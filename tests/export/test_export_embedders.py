@@ -6,15 +6,10 @@ import os
 import keras
 import numpy as np
 import pytest
-from encoders import SENTENCES
-from encoders import encoder
-from encoders import tokenizer
+from encoders import SENTENCES, encoder, tokenizer
 
-from kdkit import data
-from kdkit import export
-from kdkit import models
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit import data, export, models
+from kdkit.errors import RunError, UsageError
 from kdkit.export.verification import compare
 
 LENGTH = 12
@@ -131,8 +126,7 @@ def test_classifiers_have_no_dimensions(bert, embedder, tmp_path):
 def test_mediapipe_embeds_strings(embedder, exported):
     if importlib.util.find_spec("mediapipe") is None:
         pytest.skip("needs mediapipe: pip install '.[tests]'")
-    from mediapipe.tasks.python import BaseOptions
-    from mediapipe.tasks.python import text
+    from mediapipe.tasks.python import BaseOptions, text
 
     place = BaseOptions(model_asset_path=exported("fp32").file)
     options = text.TextEmbedderOptions(base_options=place)

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from encoders import encoder
-from helpers import LENGTH
-from helpers import batch
-from helpers import large_except
+from helpers import LENGTH, batch, large_except
 from references import reference
 
 from kdkit import export

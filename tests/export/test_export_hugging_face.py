@@ -8,29 +8,19 @@ import keras_hub
 import numpy as np
 import pytest
 import safetensors.numpy
-from encoders import encoder
-from encoders import tokenizer
-from helpers import decoder
-from helpers import large_except
-from helpers import with_random_weights
-from hugging_face import add_head
-from hugging_face import write_checkpoint
-from real_texts import DATA_SETS
-from real_texts import hostile_texts
-from real_texts import real_texts
+from encoders import encoder, tokenizer
+from helpers import decoder, large_except, with_random_weights
+from hugging_face import add_head, write_checkpoint
+from real_texts import DATA_SETS, hostile_texts, real_texts
 from references import reference
 
-from kdkit import data
-from kdkit import export
-from kdkit import models
+from kdkit import data, export, models
 from kdkit.errors import UsageError
 from kdkit.export.inputs import INPUT_NAMES
-from kdkit.models import Head
-from kdkit.models import variants
+from kdkit.models import Head, variants
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.saving import SAMPLES
-from kdkit.models.text_rules import TextRules
-from kdkit.models.text_rules import bert_rules
+from kdkit.models.text_rules import TextRules, bert_rules
 
 PLACE = os.environ.get("MINILM", "~/.cache/kdkit/all-minilm-l6-v2")
 FAMILIES = ("bert", "distil_bert", "roberta", "xlm_roberta", "albert")

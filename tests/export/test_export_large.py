@@ -2,8 +2,7 @@
 
 import pytest
 
-from kdkit import export
-from kdkit import models
+from kdkit import export, models
 
 
 @pytest.mark.large

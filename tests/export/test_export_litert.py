@@ -9,11 +9,9 @@ from ai_edge_litert.interpreter import Interpreter
 from helpers import large_except
 
 import kdkit
-from kdkit import export
-from kdkit import losses
+from kdkit import export, losses
 from kdkit.backends import as_float32
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 
 BATCH_OF_30_TOKENS = {
     name: np.ones((2, 30), "int32")

@@ -8,17 +8,12 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 from encoders import encoder
-from helpers import LENGTH
-from helpers import batch
-from helpers import decoder
-from helpers import large_except
+from helpers import LENGTH, batch, decoder, large_except
 
 from kdkit import export
-from kdkit.cli.main import MISTAKE
-from kdkit.cli.main import main
+from kdkit.cli.main import MISTAKE, main
 from kdkit.errors import UsageError
-from kdkit.export import litert
-from kdkit.export import quantization
+from kdkit.export import litert, quantization
 from kdkit.models.families import FAMILIES
 
 QUANTIZED = quantization.PRECISIONS

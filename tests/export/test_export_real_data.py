@@ -4,9 +4,7 @@ import keras_hub
 import numpy as np
 import pytest
 
-from kdkit import data
-from kdkit import export
-from kdkit import models
+from kdkit import data, export, models
 from kdkit.cli.main import main
 from kdkit.tasks import get_task
 

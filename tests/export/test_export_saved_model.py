@@ -6,8 +6,7 @@ import tensorflow as tf
 from helpers import large_except
 
 from kdkit import export
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 from kdkit.export import saved_model
 
 

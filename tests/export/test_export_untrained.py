@@ -6,15 +6,11 @@ import warnings
 
 import keras
 import pytest
-from helpers import batch
-from helpers import bert
-from helpers import cross_entropy
-from helpers import labels
+from helpers import batch, bert, cross_entropy, labels
 
 import kdkit
 from kdkit.backends import tf
-from kdkit.export import to_litert
-from kdkit.export import to_saved_model
+from kdkit.export import to_litert, to_saved_model
 from kdkit.export.verification import warn_untrained_layers
 from kdkit.weights import untrained_weights
 

@@ -8,14 +8,11 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers import decoder
-from helpers import with_random_weights
+from helpers import decoder, with_random_weights
 from references import reference
 
-from kdkit import export
-from kdkit import models
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit import export, models
+from kdkit.errors import RunError, UsageError
 from kdkit.export import exporters
 
 EXPORTERS = {exporter.name: exporter for exporter in export.all_exporters()}

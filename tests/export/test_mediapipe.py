@@ -9,23 +9,16 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import DEV_ROWS
-from helpers import python_blocks
-from helpers import sentiment_student
-from helpers import small_dev_set
+from helpers import DEV_ROWS, python_blocks, sentiment_student, small_dev_set
 
-from kdkit import data
-from kdkit import export
-from kdkit import models
+from kdkit import data, export, models
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.export import mediapipe
 from kdkit.export.inputs import INPUT_NAMES
-from kdkit.export.mediapipe_tokens import MediaPipeTokenizer
-from kdkit.export.mediapipe_tokens import extra_lines
+from kdkit.export.mediapipe_tokens import MediaPipeTokenizer, extra_lines
 from kdkit.tasks import get_task
-from kdkit.training.task_data import make_forward
-from kdkit.training.task_data import predict_logits
+from kdkit.training.task_data import make_forward, predict_logits
 
 LENGTH = 32
 MINILM = "~/.cache/kdkit/all-minilm-l6-v2"
@@ -44,8 +37,7 @@ def classify():
     """A function from a file to MediaPipe's answer for a text."""
     if importlib.util.find_spec("mediapipe") is None:
         pytest.skip("needs mediapipe: pip install '.[tests]'")
-    from mediapipe.tasks.python import BaseOptions
-    from mediapipe.tasks.python import text
+    from mediapipe.tasks.python import BaseOptions, text
 
     opened = []
 

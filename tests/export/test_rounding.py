@@ -9,10 +9,12 @@ import tensorflow as tf
 from helpers import python_blocks
 
 import kdkit
-from kdkit.quantization import PRECISIONS
-from kdkit.quantization import FakeQuantization
-from kdkit.quantization import active_quantization
-from kdkit.quantization import full_precision
+from kdkit.quantization import (
+    PRECISIONS,
+    FakeQuantization,
+    active_quantization,
+    full_precision,
+)
 
 pytest.importorskip("ai_edge_quantizer")
 LENGTH, VOCABULARY_SIZE = 16, 50

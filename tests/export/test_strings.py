@@ -11,13 +11,9 @@ import pytest
 import tensorflow as tf
 from encoders import encoder
 from encoders import tokenizer as family_tokenizer
-from helpers import python_blocks
-from helpers import sentiment_student
-from helpers import with_random_weights
+from helpers import python_blocks, sentiment_student, with_random_weights
 
-from kdkit import data
-from kdkit import export
-from kdkit import models
+from kdkit import data, export, models
 from kdkit.errors import UsageError
 from kdkit.export.texts import difficult_examples
 

@@ -4,8 +4,7 @@ import keras
 import numpy as np
 import pytest
 from backend import gradient
-from helpers import log_softmax
-from helpers import softmax
+from helpers import log_softmax, softmax
 
 from kdkit.errors import UsageError
 from kdkit.losses import SmoothedCrossEntropy

@@ -5,16 +5,10 @@ import json
 import keras
 import numpy as np
 import pytest
-from backend import compiled
+from backend import compiled, native, tensorflow_only
 from backend import gradient as gradient_at
-from backend import native
-from backend import tensorflow_only
-from helpers import log_softmax
-from helpers import softmax
-from loss_cases import BATCH
-from loss_cases import CASES
-from loss_cases import LENGTH
-from loss_cases import draw
+from helpers import log_softmax, softmax
+from loss_cases import BATCH, CASES, LENGTH, draw
 
 from kdkit import losses
 

@@ -3,9 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers import log_softmax
-from helpers import softmax
-from helpers import to_numpy
+from helpers import log_softmax, softmax, to_numpy
 
 from kdkit import losses
 

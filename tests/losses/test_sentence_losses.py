@@ -4,17 +4,18 @@ import keras
 import numpy as np
 import pytest
 from backend import gradient
-from helpers import log_softmax
-from helpers import softmax
+from helpers import log_softmax, softmax
 
 import kdkit
 from kdkit import losses
 from kdkit.distillation.binding import bind
 from kdkit.errors import UsageError
-from kdkit.losses import InBatchContrastive
-from kdkit.losses import MarginMSE
-from kdkit.losses import Matryoshka
-from kdkit.losses import SimilarityKLDivergence
+from kdkit.losses import (
+    InBatchContrastive,
+    MarginMSE,
+    Matryoshka,
+    SimilarityKLDivergence,
+)
 from kdkit.taps import ModelShape
 
 GENERATOR = np.random.default_rng(0)

@@ -5,16 +5,10 @@ import zipfile
 import keras
 import numpy as np
 import pytest
-from helpers import batch
-from helpers import bert
-from helpers import labels
-from helpers import large_except
-from helpers import run_without_kdkit
+from helpers import batch, bert, labels, large_except, run_without_kdkit
 
 import kdkit
-from kdkit import export
-from kdkit import losses
-from kdkit import models
+from kdkit import export, losses, models
 from kdkit.errors import UsageError
 
 SIZES = {

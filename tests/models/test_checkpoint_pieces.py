@@ -12,20 +12,20 @@ import pytest
 import sentencepiece
 import tensorflow as tf
 from helpers import large_except
-from real_texts import DATA_SETS
-from real_texts import MANY_TEXTS
-from real_texts import NUM_TEXTS
-from real_texts import every_character
-from real_texts import hostile_texts
-from real_texts import real_texts
+from real_texts import (
+    DATA_SETS,
+    MANY_TEXTS,
+    NUM_TEXTS,
+    every_character,
+    hostile_texts,
+    real_texts,
+)
 from references import reference
 
 from kdkit import data
 from kdkit.data.encoding import traced_tokenizer
 from kdkit.errors import UsageError
-from kdkit.models import load_encoder
-from kdkit.models import load_tokenizer
-from kdkit.models import save_encoder
+from kdkit.models import load_encoder, load_tokenizer, save_encoder
 from kdkit.models.ruled_tokenizers import plain_tokenizer
 
 LARGE = pytest.mark.large

@@ -2,17 +2,18 @@
 
 import numpy as np
 import pytest
-from helpers import batch
-from helpers import bert
+from helpers import batch, bert
 
 from kdkit import taps
 from kdkit.errors import UsageError
-from kdkit.models import HEADS
-from kdkit.models import Head
-from kdkit.models import add_head
-from kdkit.models import choose_blocks
-from kdkit.models import copy_blocks
-from kdkit.models import copy_head
+from kdkit.models import (
+    HEADS,
+    Head,
+    add_head,
+    choose_blocks,
+    copy_blocks,
+    copy_head,
+)
 
 
 @pytest.mark.parametrize(

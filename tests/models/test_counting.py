@@ -7,13 +7,11 @@ import random
 import keras
 import pytest
 from encoders import encoder
-from helpers import decoder
-from helpers import large_except
+from helpers import decoder, large_except
 
 from kdkit.models import student
 from kdkit.models.families import FAMILIES
-from kdkit.models.trust import count_config_weights
-from kdkit.models.trust import count_weights
+from kdkit.models.trust import count_config_weights, count_weights
 
 
 def recurrent():

@@ -7,19 +7,12 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import DECODER_SIZES
-from helpers import decoder
-from helpers import large_except
-from helpers import softmax
-from helpers import to_numpy
+from helpers import DECODER_SIZES, decoder, large_except, softmax, to_numpy
 
 import kdkit
-from kdkit import models
-from kdkit import taps
+from kdkit import models, taps
 from kdkit.errors import UsageError
-from kdkit.models.families import DECODERS
-from kdkit.models.families import adapters_of
-from kdkit.models.families import family_of
+from kdkit.models.families import DECODERS, adapters_of, family_of
 from kdkit.models.vocabularies import read_byte_pairs
 
 BATCH, LENGTH, LAYERS, WIDTH = 3, 7, 2, 16

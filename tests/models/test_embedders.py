@@ -4,19 +4,15 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from encoders import SENTENCES
-from encoders import encoder
-from encoders import tokenizer
+from encoders import SENTENCES, encoder, tokenizer
 
 import kdkit
 from kdkit import models
-from kdkit.data import Examples
-from kdkit.data import encode
+from kdkit.data import Examples, encode
 from kdkit.errors import UsageError
 from kdkit.models.families import FAMILIES
 from kdkit.models.heads import in_policy
-from kdkit.taps import describe
-from kdkit.taps import tapped
+from kdkit.taps import describe, tapped
 
 LENGTH = 7
 TEXTS = [*SENTENCES, "Good, Weak", "caf\u00e9 \U0001f602", ""]

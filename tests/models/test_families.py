@@ -4,24 +4,21 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from encoders import MASKED_LMS
-from encoders import encoder
-from helpers import LENGTH
-from helpers import VOCABULARY_SIZE
-from helpers import batch
-from helpers import large_except
-from helpers import softmax
-from helpers import spread_weights
-from helpers import to_numpy
+from encoders import MASKED_LMS, encoder
+from helpers import (
+    LENGTH,
+    VOCABULARY_SIZE,
+    batch,
+    large_except,
+    softmax,
+    spread_weights,
+    to_numpy,
+)
 
 import kdkit
-from kdkit import losses
-from kdkit import taps
+from kdkit import losses, taps
 from kdkit.errors import UsageError
-from kdkit.models.families import FAMILIES
-from kdkit.models.families import adapters_of
-from kdkit.models.families import blocks_of
-from kdkit.models.families import family_of
+from kdkit.models.families import FAMILIES, adapters_of, blocks_of, family_of
 
 LAYERS, WIDTH, HEADS = 2, 16, 2
 WITH_POOLER = ("bert", "albert", "electra")

@@ -6,24 +6,19 @@ import json
 import keras_hub
 import numpy as np
 import pytest
-from encoders import MORE_SENTENCES
-from encoders import SENTENCES
-from encoders import encoder
-from encoders import tokenizer
-from helpers import LENGTH
-from helpers import batch
-from helpers import large_except
-from helpers import run_without_kdkit
+from encoders import MORE_SENTENCES, SENTENCES, encoder, tokenizer
+from helpers import LENGTH, batch, large_except, run_without_kdkit
 
 import kdkit
-from kdkit import losses
-from kdkit import taps
+from kdkit import losses, taps
 from kdkit.errors import UsageError
-from kdkit.models import check_same_ids
-from kdkit.models import family_tokenizer
-from kdkit.models import load_classifier
-from kdkit.models import load_tokenizer
-from kdkit.models import save_preset
+from kdkit.models import (
+    check_same_ids,
+    family_tokenizer,
+    load_classifier,
+    load_tokenizer,
+    save_preset,
+)
 from kdkit.models.families import FAMILIES
 
 LAYERS, WIDTH, HEADS = 2, 16, 2

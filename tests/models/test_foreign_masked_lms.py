@@ -4,22 +4,17 @@ import keras_hub
 import numpy as np
 import pytest
 import safetensors.numpy
-from foreign import batch
-from foreign import foreign_model
-from foreign import largest
-from foreign import outputs
-from foreign import save_foreign
+from foreign import batch, foreign_model, largest, outputs, save_foreign
 from helpers import large_except
-from test_foreign_models import TOLERANCE
-from test_foreign_models import name_of
-from test_foreign_models import old_name
-from test_foreign_models import retensor
+from test_foreign_models import TOLERANCE, name_of, old_name, retensor
 
 from kdkit.errors import UsageError
-from kdkit.models import has_language_model
-from kdkit.models import load_language_model
-from kdkit.models import load_masked_lm
-from kdkit.models import save_language_model
+from kdkit.models import (
+    has_language_model,
+    load_language_model,
+    load_masked_lm,
+    save_language_model,
+)
 from kdkit.models.backbones import load_backbone
 from kdkit.models.families import FAMILIES
 from kdkit.models.language_models import checkpoint_language_model

@@ -8,17 +8,12 @@ import keras_hub
 import numpy as np
 import pytest
 import safetensors.numpy
-from foreign import batch
-from foreign import foreign_model
-from foreign import largest
-from foreign import outputs
-from foreign import save_foreign
+from foreign import batch, foreign_model, largest, outputs, save_foreign
 from helpers import large_except
 from hugging_face import change_config
 
 from kdkit.errors import UsageError
-from kdkit.models import load_classifier
-from kdkit.models import load_encoder
+from kdkit.models import load_classifier, load_encoder
 from kdkit.models.backbones import load_backbone
 from kdkit.models.families import FAMILIES
 from kdkit.taps import tapped

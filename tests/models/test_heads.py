@@ -6,27 +6,29 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import LENGTH
-from helpers import VOCABULARY_SIZE
-from helpers import batch
-from helpers import bert
-from helpers import divergence
-from helpers import large_except
-from helpers import log_softmax
-from helpers import run_without_kdkit
-from helpers import spread_weights
+from helpers import (
+    LENGTH,
+    VOCABULARY_SIZE,
+    batch,
+    bert,
+    divergence,
+    large_except,
+    log_softmax,
+    run_without_kdkit,
+    spread_weights,
+)
 
 import kdkit
 from kdkit.errors import UsageError
-from kdkit.models import Head
-from kdkit.models import add_head
-from kdkit.models import in_policy
-from kdkit.models import initialize_from_teacher
-from kdkit.models import load_classifier
-from kdkit.models import save_preset
-from kdkit.models.heads import backbone_of
-from kdkit.models.heads import classifier_head_kind
-from kdkit.models.heads import find_head
+from kdkit.models import (
+    Head,
+    add_head,
+    in_policy,
+    initialize_from_teacher,
+    load_classifier,
+    save_preset,
+)
+from kdkit.models.heads import backbone_of, classifier_head_kind, find_head
 from kdkit.models.loading import require_class_names
 from kdkit.weights import count_parameters
 

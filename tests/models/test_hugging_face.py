@@ -7,17 +7,12 @@ import keras
 import numpy as np
 import pytest
 import safetensors.numpy
-from encoders import encoder
-from encoders import tokenizer
+from encoders import encoder, tokenizer
 from helpers import large_except
-from hugging_face import LAYOUTS
-from hugging_face import add_head
-from hugging_face import change_config
-from hugging_face import write_checkpoint
+from hugging_face import LAYOUTS, add_head, change_config, write_checkpoint
 
 from kdkit.errors import UsageError
-from kdkit.models import Head
-from kdkit.models import load_classifier
+from kdkit.models import Head, load_classifier
 from kdkit.models.families import FAMILIES
 
 # What config.json may have for the names of classes.

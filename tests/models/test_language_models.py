@@ -4,12 +4,9 @@ import encoders
 import keras_hub
 import numpy as np
 import pytest
-from helpers import batch
-from helpers import bert
-from helpers import large_except
+from helpers import batch, bert, large_except
 
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.errors import UsageError
 from kdkit.models.families import FAMILIES
 from kdkit.taps import select_inputs

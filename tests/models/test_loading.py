@@ -9,12 +9,14 @@ import pytest
 from helpers import run_without_kdkit
 
 from kdkit.errors import UsageError
-from kdkit.models import load_classifier
-from kdkit.models import load_encoder
-from kdkit.models import load_tokenizer
-from kdkit.models import save_preset
-from kdkit.models import save_tokenizer
-from kdkit.models import student
+from kdkit.models import (
+    load_classifier,
+    load_encoder,
+    load_tokenizer,
+    save_preset,
+    save_tokenizer,
+    student,
+)
 
 VOCABULARY = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good", "bad"]
 BATCH = {

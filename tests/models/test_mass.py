@@ -6,16 +6,17 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import ENGLISH
-from helpers import with_random_weights
+from helpers import ENGLISH, with_random_weights
 
 from kdkit.errors import UsageError
-from kdkit.models import MassBackbone
-from kdkit.models import MassSeq2SeqLM
-from kdkit.models import MassSeq2SeqLMPreprocessor
-from kdkit.models import MassTokenizer
-from kdkit.models import student_config
-from kdkit.models import train_sentence_pieces
+from kdkit.models import (
+    MassBackbone,
+    MassSeq2SeqLM,
+    MassSeq2SeqLMPreprocessor,
+    MassTokenizer,
+    student_config,
+    train_sentence_pieces,
+)
 
 SIZES = {
     "vocabulary_size": 30,

@@ -3,14 +3,10 @@
 import keras
 import numpy as np
 import pytest
-from helpers import log_softmax
-from helpers import with_random_weights
+from helpers import log_softmax, with_random_weights
 
-from kdkit import Distiller
-from kdkit import Objective
-from kdkit import losses
-from kdkit.models import MassBackbone
-from kdkit.models import MassSeq2SeqLM
+from kdkit import Distiller, Objective, losses
+from kdkit.models import MassBackbone, MassSeq2SeqLM
 
 VOCABULARY_SIZE = 12
 

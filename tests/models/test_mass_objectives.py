@@ -3,18 +3,14 @@
 import keras
 import numpy as np
 import pytest
-from helpers import log_softmax
-from helpers import to_numpy
-from helpers import with_random_weights
+from helpers import log_softmax, to_numpy, with_random_weights
 
 import kdkit
-from kdkit import losses
-from kdkit import taps
+from kdkit import losses, taps
 from kdkit.distillation import bind
 from kdkit.distillation.weights import objective_weights
 from kdkit.errors import UsageError
-from kdkit.models import MassBackbone
-from kdkit.models import MassSeq2SeqLM
+from kdkit.models import MassBackbone, MassSeq2SeqLM
 from kdkit.taps import ModelShape
 
 VOCABULARY, HEADS, RELATION_HEADS = 12, 2, 4

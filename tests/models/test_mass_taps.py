@@ -4,15 +4,11 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import bert
-from helpers import softmax
-from helpers import to_numpy
-from helpers import with_random_weights
+from helpers import bert, softmax, to_numpy, with_random_weights
 
 from kdkit import taps
 from kdkit.errors import UsageError
-from kdkit.models import MassBackbone
-from kdkit.models import MassSeq2SeqLM
+from kdkit.models import MassBackbone, MassSeq2SeqLM
 from kdkit.taps.rewiring import OpenBlock
 
 BATCH, SOURCE, TARGET, WIDTH, HEADS = 3, 7, 5, 8, 2

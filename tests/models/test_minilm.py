@@ -5,8 +5,7 @@ import pathlib
 
 import numpy as np
 import pytest
-from foreign import largest
-from foreign import outputs
+from foreign import largest, outputs
 from references import reference
 
 from kdkit.models import load_encoder

@@ -8,10 +8,12 @@ from hugging_face import write_checkpoint
 
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
-from kdkit.models import load_classifier
-from kdkit.models import load_encoder
-from kdkit.models import load_masked_lm
-from kdkit.models import load_tokenizer
+from kdkit.models import (
+    load_classifier,
+    load_encoder,
+    load_masked_lm,
+    load_tokenizer,
+)
 
 HASH = "e4ce9877abf3edfe10b0d82785e83bdcb973e22e"
 

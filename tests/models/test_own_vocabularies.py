@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 import tokenizers
-from encoders import SENTENCES
-from encoders import WORD_PIECES
-from encoders import encoder
-from encoders import tokenizer
+from encoders import SENTENCES, WORD_PIECES, encoder, tokenizer
 from keras import ops
 
 from kdkit import models

@@ -4,10 +4,7 @@ import keras
 import pytest
 from helpers import large_except
 
-from kdkit.models import PRESETS
-from kdkit.models import BilstmConfig
-from kdkit.models import MassConfig
-from kdkit.models import student
+from kdkit.models import PRESETS, BilstmConfig, MassConfig, student
 
 # Embeddings, blocks and pooler of keras-hub's BertBackbone; embeddings and
 # blocks of its GPT2Backbone; of a MASS both halves and one table of tokens; of

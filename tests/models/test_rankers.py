@@ -10,10 +10,8 @@ from encoders import encoder
 
 from kdkit import models
 from kdkit.errors import UsageError
-from kdkit.models import DenseSettings
-from kdkit.models import Pooling
-from kdkit.taps import describe
-from kdkit.taps import tapped
+from kdkit.models import DenseSettings, Pooling
+from kdkit.taps import describe, tapped
 
 LENGTH, QUERIES, CANDIDATES = 6, 4, 3
 ROWS = QUERIES * (1 + CANDIDATES)

@@ -7,8 +7,7 @@ from encoders import encoder
 from sklearn.decomposition import PCA
 
 import kdkit
-from kdkit import losses
-from kdkit import models
+from kdkit import losses, models
 from kdkit.errors import UsageError
 from kdkit.taps import tapped
 

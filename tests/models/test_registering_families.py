@@ -3,17 +3,12 @@
 import keras_hub
 import numpy as np
 import pytest
-from helpers import LENGTH
-from helpers import VOCABULARY_SIZE
-from helpers import batch
+from helpers import LENGTH, VOCABULARY_SIZE, batch
 
 import kdkit
-from kdkit import models
-from kdkit import taps
+from kdkit import models, taps
 from kdkit.errors import UsageError
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import FAMILIES
-from kdkit.models.families import family
+from kdkit.models.families import ALL_FAMILIES, FAMILIES, family
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good"]
 

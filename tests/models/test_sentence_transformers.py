@@ -8,17 +8,13 @@ import shutil
 import numpy as np
 import pytest
 import safetensors.numpy
-from encoders import SENTENCES
-from encoders import tokenizer
-from foreign import SPREAD
-from foreign import foreign_model
-from foreign import save_foreign
+from encoders import SENTENCES, tokenizer
+from foreign import SPREAD, foreign_model, save_foreign
 from hugging_face import write_checkpoint
 from references import reference
 
 from kdkit import models
-from kdkit.data import Examples
-from kdkit.data import encode
+from kdkit.data import Examples, encode
 from kdkit.errors import UsageError
 
 LENGTH = 9  # shorter than some texts

@@ -10,10 +10,7 @@ import tokenizers
 from numpy.testing import assert_allclose
 from tokenizers import Tokenizer
 
-from kdkit import data
-from kdkit import export
-from kdkit import models
-from kdkit import tasks
+from kdkit import data, export, models, tasks
 from kdkit.errors import UsageError
 from kdkit.taps import tapped
 

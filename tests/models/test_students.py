@@ -5,16 +5,16 @@ import pytest
 from helpers import TinyBackbone
 
 from kdkit.errors import UsageError
-from kdkit.models import BertConfig
-from kdkit.models import BilstmConfig
-from kdkit.models import MassConfig
-from kdkit.models import initialize_from_teacher
-from kdkit.models import least_parameters
-from kdkit.models import student
-from kdkit.models import student_config
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import FAMILIES
-from kdkit.models.families import blocks_of
+from kdkit.models import (
+    BertConfig,
+    BilstmConfig,
+    MassConfig,
+    initialize_from_teacher,
+    least_parameters,
+    student,
+    student_config,
+)
+from kdkit.models.families import ALL_FAMILIES, FAMILIES, blocks_of
 
 TINY = {
     "num_layers": 2,

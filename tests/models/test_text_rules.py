@@ -8,26 +8,28 @@ import numpy as np
 import pytest
 
 from kdkit.errors import UsageError
-from kdkit.models import check_same_ids
-from kdkit.models import convert_tokenizer
-from kdkit.models import load_classifier
-from kdkit.models import load_encoder
-from kdkit.models import load_saved_tokenizer
-from kdkit.models import load_tokenizer
-from kdkit.models import save_encoder
-from kdkit.models import save_tokenizer
-from kdkit.models import student
-from kdkit.models import tokenizer_rules
-from kdkit.models import word_piece_tokenizer
-from kdkit.models.families import FAMILIES
-from kdkit.models.families import family_of
-from kdkit.models.ruled_tokenizers import plain_tokenizer
-from kdkit.models.ruled_tokenizers import with_rules
+from kdkit.models import (
+    check_same_ids,
+    convert_tokenizer,
+    load_classifier,
+    load_encoder,
+    load_saved_tokenizer,
+    load_tokenizer,
+    save_encoder,
+    save_tokenizer,
+    student,
+    tokenizer_rules,
+    word_piece_tokenizer,
+)
+from kdkit.models.families import FAMILIES, family_of
+from kdkit.models.ruled_tokenizers import plain_tokenizer, with_rules
 from kdkit.models.saving import SAMPLES
-from kdkit.models.text_rules import AddedToken
-from kdkit.models.text_rules import TextRules
-from kdkit.models.text_rules import bert_rules
-from kdkit.models.text_rules import read_rules
+from kdkit.models.text_rules import (
+    AddedToken,
+    TextRules,
+    bert_rules,
+    read_rules,
+)
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cafe", "strasse"]
 PIECES += ["straße", "not", "good", ".", "new tok"]

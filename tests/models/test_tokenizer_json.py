@@ -9,8 +9,7 @@ import pytest
 import sentencepiece
 from real_texts import hostile_texts
 
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import TextRules
 from kdkit.models.tokenizer_json import to_tokenizer_json

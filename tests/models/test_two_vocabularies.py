@@ -7,28 +7,25 @@ import keras_hub
 import numpy as np
 import pytest
 import sentencepiece
-from helpers import ENGLISH
-from helpers import GERMAN
-from helpers import large_except
-from helpers import with_random_weights
+from helpers import ENGLISH, GERMAN, large_except, with_random_weights
 
-from kdkit import Distiller
-from kdkit import Objective
-from kdkit import losses
+from kdkit import Distiller, Objective, losses
 from kdkit.errors import UsageError
-from kdkit.models import MassSeq2SeqLM
-from kdkit.models import MassSeq2SeqLMPreprocessor
-from kdkit.models import MassTokenizer
-from kdkit.models import TokenizerPair
-from kdkit.models import check_same_ids
-from kdkit.models import load_language_model
-from kdkit.models import load_saved_tokenizer
-from kdkit.models import load_tokenizer
-from kdkit.models import save_language_model
-from kdkit.models import save_tokenizer
-from kdkit.models import student
-from kdkit.models import student_config
-from kdkit.models import train_sentence_pieces
+from kdkit.models import (
+    MassSeq2SeqLM,
+    MassSeq2SeqLMPreprocessor,
+    MassTokenizer,
+    TokenizerPair,
+    check_same_ids,
+    load_language_model,
+    load_saved_tokenizer,
+    load_tokenizer,
+    save_language_model,
+    save_tokenizer,
+    student,
+    student_config,
+    train_sentence_pieces,
+)
 
 PRESET = "lightpaff_mass_6_4_layer"
 SMALL = {

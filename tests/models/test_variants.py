@@ -7,40 +7,36 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from encoders import encoder
-from encoders import tokenizer
-from foreign import batch
-from foreign import foreign_model
-from foreign import largest
-from foreign import outputs
-from foreign import save_foreign
+from encoders import encoder, tokenizer
+from foreign import batch, foreign_model, largest, outputs, save_foreign
 from helpers import large_except
 
 import kdkit
 from kdkit import export
 from kdkit.backends import with_policy
 from kdkit.errors import UsageError
-from kdkit.models import Head
-from kdkit.models import add_head
-from kdkit.models import copy_blocks
-from kdkit.models import in_policy
-from kdkit.models import language_model
-from kdkit.models import load_classifier
-from kdkit.models import load_encoder
-from kdkit.models import load_masked_lm
-from kdkit.models import save_encoder
-from kdkit.models import save_language_model
-from kdkit.models import save_preset
-from kdkit.models import student
-from kdkit.models.block_settings import BlockSettings
-from kdkit.models.block_settings import activation_function
-from kdkit.models.families import ALL_FAMILIES
-from kdkit.models.families import FAMILIES
-from kdkit.models.families import blocks_of
-from kdkit.models.variants import build_masked_lm
-from kdkit.models.variants import extra_settings
-from kdkit.models.variants import settings_note
-from kdkit.models.variants import with_settings
+from kdkit.models import (
+    Head,
+    add_head,
+    copy_blocks,
+    in_policy,
+    language_model,
+    load_classifier,
+    load_encoder,
+    load_masked_lm,
+    save_encoder,
+    save_language_model,
+    save_preset,
+    student,
+)
+from kdkit.models.block_settings import BlockSettings, activation_function
+from kdkit.models.families import ALL_FAMILIES, FAMILIES, blocks_of
+from kdkit.models.variants import (
+    build_masked_lm,
+    extra_settings,
+    settings_note,
+    with_settings,
+)
 from kdkit.taps import tapped
 
 WITH_BLOCK_SETTINGS = [

@@ -12,26 +12,30 @@ import pytest
 import tensorflow as tf
 from encoders import encoder
 from helpers import large_except
-from real_texts import DATA_SETS
-from real_texts import MANY_TEXTS
-from real_texts import NUM_TEXTS
-from real_texts import every_character
-from real_texts import hostile_texts
-from real_texts import real_texts
+from real_texts import (
+    DATA_SETS,
+    MANY_TEXTS,
+    NUM_TEXTS,
+    every_character,
+    hostile_texts,
+    real_texts,
+)
 from references import reference
 
 from kdkit import data
 from kdkit.data.encoding import traced_tokenizer
 from kdkit.errors import UsageError
-from kdkit.models import family_tokenizer
-from kdkit.models import load_classifier
-from kdkit.models import load_encoder
-from kdkit.models import load_saved_tokenizer
-from kdkit.models import load_tokenizer
-from kdkit.models import save_encoder
-from kdkit.models import save_preset
-from kdkit.models import save_tokenizer
-from kdkit.models import tokenizer_rules
+from kdkit.models import (
+    family_tokenizer,
+    load_classifier,
+    load_encoder,
+    load_saved_tokenizer,
+    load_tokenizer,
+    save_encoder,
+    save_preset,
+    save_tokenizer,
+    tokenizer_rules,
+)
 
 WORDS = ["the", "cafe", "naive", "##s", "a", "b", "##b", ".", ",", "'", "ss"]
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *WORDS]

@@ -5,10 +5,7 @@ import pytest
 from backend import gradient
 from hypothesis import given
 from hypothesis import strategies as st
-from loss_cases import BATCH
-from loss_cases import CASES
-from loss_cases import LENGTH
-from loss_cases import draw
+from loss_cases import BATCH, CASES, LENGTH, draw
 
 every_loss = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
 seeds = st.integers(0, 2**32 - 1)

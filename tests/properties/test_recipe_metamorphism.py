@@ -5,16 +5,9 @@ import functools
 
 import numpy as np
 import pytest
-from helpers import LENGTH
-from helpers import ON_TASKS
-from helpers import batch
-from helpers import bert
-from helpers import eager_steps
-from helpers import labels
-from helpers import to_numpy
+from helpers import LENGTH, ON_TASKS, batch, bert, eager_steps, labels, to_numpy
 
-from kdkit.recipes import RECIPES
-from kdkit.recipes import run_on_arrays
+from kdkit.recipes import RECIPES, run_on_arrays
 
 ROWS, CLASSES = 6, 3
 ORDER = np.random.default_rng(3).permutation(ROWS)

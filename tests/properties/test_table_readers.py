@@ -12,9 +12,7 @@ import pyarrow.parquet
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdkit.data import Corpus
-from kdkit.data import read_retrieval
-from kdkit.data import read_unlabeled
+from kdkit.data import Corpus, read_retrieval, read_unlabeled
 from kdkit.errors import UsageError
 from kdkit.tasks import from_table
 

@@ -6,17 +6,13 @@ import re
 from importlib.util import find_spec
 
 import pytest
-from encoders import encoder
-from encoders import tokenizer
+from encoders import encoder, tokenizer
 from references import reference
 
 from kdkit import export
 from kdkit.export import ExportReport
 from kdkit.reporting import read_run
-from kdkit.reporting.cards import MARKER
-from kdkit.reporting.cards import UNKNOWN
-from kdkit.reporting.cards import license_in
-from kdkit.reporting.cards import write_card
+from kdkit.reporting.cards import MARKER, UNKNOWN, license_in, write_card
 
 FRONT = "---\nlanguage: en\nlicense: {}\n---\nlicense: mit\n"
 

@@ -4,12 +4,8 @@ import json
 
 import pytest
 
-from kdkit.reporting import read_run
-from kdkit.reporting import render_comparison
-from kdkit.reporting import render_report
-from kdkit.runs.predictions import Confused
-from kdkit.runs.predictions import Difference
-from kdkit.runs.predictions import Predictions
+from kdkit.reporting import read_run, render_comparison, render_report
+from kdkit.runs.predictions import Confused, Difference, Predictions
 
 PARTS = {"embeddings": 10_000_000, "attention": 4_000_000, "head": 500_000}
 

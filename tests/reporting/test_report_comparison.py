@@ -9,14 +9,16 @@ import pytest
 
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
-from kdkit.reporting import group_by_seed
-from kdkit.reporting import keep_records
-from kdkit.reporting import markdown_overview
-from kdkit.reporting import markdown_results
-from kdkit.reporting import plot_learning_curves
-from kdkit.reporting import plot_trade_off
-from kdkit.reporting import read_run
-from kdkit.reporting import without_arms
+from kdkit.reporting import (
+    group_by_seed,
+    keep_records,
+    markdown_overview,
+    markdown_results,
+    plot_learning_curves,
+    plot_trade_off,
+    read_run,
+    without_arms,
+)
 from kdkit.reporting.selection import metric_curve
 
 

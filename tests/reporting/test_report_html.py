@@ -6,8 +6,7 @@ import xml.etree.ElementTree as ElementTree
 import pytest
 
 from kdkit.errors import UsageError
-from kdkit.reporting import render_report
-from kdkit.reporting import write_report
+from kdkit.reporting import render_report, write_report
 from kdkit.reporting.records import read_run
 
 VOID = {"meta", "br", "img"}

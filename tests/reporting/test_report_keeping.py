@@ -6,12 +6,14 @@ import pytest
 
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
-from kdkit.reporting import group_by_seed
-from kdkit.reporting import keep_records
-from kdkit.reporting import keeping
-from kdkit.reporting import markdown_results
-from kdkit.reporting import read_records
-from kdkit.reporting import read_run
+from kdkit.reporting import (
+    group_by_seed,
+    keep_records,
+    keeping,
+    markdown_results,
+    read_records,
+    read_run,
+)
 
 
 def records_of(*runs):

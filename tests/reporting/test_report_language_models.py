@@ -4,16 +4,17 @@ import json
 
 import pytest
 
-from kdkit.reporting import group_by_seed
-from kdkit.reporting import keep_records
-from kdkit.reporting import markdown_results
-from kdkit.reporting import print_report
-from kdkit.reporting import read_records
-from kdkit.reporting import read_run
-from kdkit.reporting import write_report
+from kdkit.reporting import (
+    group_by_seed,
+    keep_records,
+    markdown_results,
+    print_report,
+    read_records,
+    read_run,
+    write_report,
+)
 from kdkit.reporting.notes import what_is_hidden
-from kdkit.reporting.summary import model_title
-from kdkit.reporting.summary import run_title
+from kdkit.reporting.summary import model_title, run_title
 
 PARAMETERS = {"teacher": 14_000_000, "student": 3_000_000}
 

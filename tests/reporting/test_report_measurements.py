@@ -3,8 +3,7 @@
 import pytest
 
 from kdkit.reporting import read_run
-from kdkit.reporting.notes import measurements
-from kdkit.reporting.notes import run_notes
+from kdkit.reporting.notes import measurements, run_notes
 
 LENGTH = 16
 OWN, OTHER, THIRD = "1" * 16, "2" * 16, "3" * 16

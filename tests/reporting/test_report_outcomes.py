@@ -6,14 +6,18 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from kdkit.reporting import group_by_seed
-from kdkit.reporting import markdown_overview
-from kdkit.reporting import markdown_results
-from kdkit.reporting import print_report
-from kdkit.reporting import render_report
-from kdkit.reporting.comparison import difference_error
-from kdkit.reporting.comparison import is_noise
-from kdkit.reporting.comparison import standard_error
+from kdkit.reporting import (
+    group_by_seed,
+    markdown_overview,
+    markdown_results,
+    print_report,
+    render_report,
+)
+from kdkit.reporting.comparison import (
+    difference_error,
+    is_noise,
+    standard_error,
+)
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
 from kdkit.runs.directory import RunDirectory

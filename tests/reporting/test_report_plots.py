@@ -6,13 +6,14 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
-from kdkit.reporting import outcome_pictures
-from kdkit.reporting import plot_losses
-from kdkit.reporting import plot_metric
-from kdkit.reporting import plot_values
-from kdkit.reporting import read_run
-from kdkit.reporting.plots import COLORS
-from kdkit.reporting.plots import draw
+from kdkit.reporting import (
+    outcome_pictures,
+    plot_losses,
+    plot_metric,
+    plot_values,
+    read_run,
+)
+from kdkit.reporting.plots import COLORS, draw
 from kdkit.reporting.selection import loss_curves
 from kdkit.reporting.trade_off import latency_setting
 

@@ -5,16 +5,17 @@ import pytest
 
 from kdkit.errors import UsageError
 from kdkit.recipes.stages import EMBEDDING_DATA
-from kdkit.reporting.records import EMBEDDING_TITLES
-from kdkit.reporting.records import read_run
-from kdkit.reporting.selection import Setting
-from kdkit.reporting.selection import best_evaluation
-from kdkit.reporting.selection import exported_files
-from kdkit.reporting.selection import loss_curves
-from kdkit.reporting.selection import metric_curve
-from kdkit.reporting.selection import model_description
-from kdkit.reporting.selection import run_seconds
-from kdkit.reporting.selection import stage_seconds
+from kdkit.reporting.records import EMBEDDING_TITLES, read_run
+from kdkit.reporting.selection import (
+    Setting,
+    best_evaluation,
+    exported_files,
+    loss_curves,
+    metric_curve,
+    model_description,
+    run_seconds,
+    stage_seconds,
+)
 from kdkit.runs.events import Latency
 
 

@@ -7,11 +7,13 @@ import pytest
 from kdkit.errors import UsageError
 from kdkit.reporting import comparison_table
 from kdkit.reporting.records import read_run
-from kdkit.reporting.results import END_MARKER
-from kdkit.reporting.results import START_MARKER
-from kdkit.reporting.results import group_by_seed
-from kdkit.reporting.results import markdown_results
-from kdkit.reporting.results import replace_results
+from kdkit.reporting.results import (
+    END_MARKER,
+    START_MARKER,
+    group_by_seed,
+    markdown_results,
+    replace_results,
+)
 from kdkit.runs.settings import FREE
 
 

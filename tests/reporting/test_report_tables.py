@@ -3,19 +3,13 @@ import io
 import pytest
 from rich.console import Console
 
-from kdkit.reporting import comparison_table
-from kdkit.reporting import markdown_results
-from kdkit.reporting import print_report
+from kdkit.reporting import comparison_table, markdown_results, print_report
 from kdkit.reporting.notes import run_notes
 from kdkit.reporting.page import legend
 from kdkit.reporting.records import read_run
-from kdkit.reporting.selection import best_evaluation
-from kdkit.reporting.selection import metric_curve
-from kdkit.reporting.summary import run_title
-from kdkit.reporting.summary import verdict
-from kdkit.reporting.tables import Column
-from kdkit.reporting.tables import Row
-from kdkit.reporting.tables import Table
+from kdkit.reporting.selection import best_evaluation, metric_curve
+from kdkit.reporting.summary import run_title, verdict
+from kdkit.reporting.tables import Column, Row, Table
 
 
 def table_texts(records):

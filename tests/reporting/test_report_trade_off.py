@@ -7,10 +7,7 @@ from unittest.mock import MagicMock
 import pytest
 from matplotlib.figure import Figure
 
-from kdkit.reporting import group_by_seed
-from kdkit.reporting import plot_trade_off
-from kdkit.reporting import read_run
-from kdkit.reporting import trade_off
+from kdkit.reporting import group_by_seed, plot_trade_off, read_run, trade_off
 from kdkit.reporting.trade_off import names_apart
 
 GAP = 0.05  # of a student to its teacher

@@ -7,8 +7,7 @@ import zlib
 
 import filelock
 import pytest
-from helpers import eager_steps
-from helpers import small_dev_set
+from helpers import eager_steps, small_dev_set
 
 from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import same_number_of_updates

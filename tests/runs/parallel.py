@@ -2,14 +2,15 @@
 
 import dataclasses
 
-from helpers import ENGLISH
-from helpers import GERMAN
+from helpers import ENGLISH, GERMAN
 
 from kdkit.recipes import pretraining
-from kdkit.training import MassSettings
-from kdkit.training import ModelSettings
-from kdkit.training import PretrainSettings
-from kdkit.training import SentenceSettings
+from kdkit.training import (
+    MassSettings,
+    ModelSettings,
+    PretrainSettings,
+    SentenceSettings,
+)
 
 # More positions than there are tokens to learn from.
 SIZES = MassSettings(1, 1, 8, 2, 12, max_sequence_length=40, dropout=0.0)

@@ -7,12 +7,9 @@ import pytest
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.recipes.ablations import ABLATIONS
-from kdkit.recipes.ablations import get_ablation
+from kdkit.recipes.ablations import ABLATIONS, get_ablation
 from kdkit.runs.directory import RunDirectory
-from kdkit.runs.events import Best
-from kdkit.runs.events import Evaluation
-from kdkit.runs.events import RunFinished
+from kdkit.runs.events import Best, Evaluation, RunFinished
 from kdkit.tasks import get_task
 
 

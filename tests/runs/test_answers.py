@@ -6,12 +6,9 @@ import pytest
 from kdkit.data.encoding import UNKNOWN
 from kdkit.data.examples import Examples
 from kdkit.tasks import get_task
-from kdkit.tasks.kinds import SingleLabel
-from kdkit.tasks.kinds import Tagging
+from kdkit.tasks.kinds import SingleLabel, Tagging
 from kdkit.tasks.task import Task
-from kdkit.training.answers import MOST_DIFFERENCES
-from kdkit.training.answers import find_differences
-from kdkit.training.answers import summarize
+from kdkit.training.answers import MOST_DIFFERENCES, find_differences, summarize
 from kdkit.training.task_data import Evaluator
 
 

@@ -7,8 +7,7 @@ import pytest
 from kdkit.models import load_classifier
 from kdkit.runs import smoke
 from kdkit.runs.directory import RunDirectory
-from kdkit.runs.events import Evaluation
-from kdkit.runs.events import RunFinished
+from kdkit.runs.events import Evaluation, RunFinished
 from kdkit.settings import override
 from kdkit.tasks import get_task
 from kdkit.training import train_teacher

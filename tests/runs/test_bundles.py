@@ -3,16 +3,12 @@
 import json
 
 import pytest
-from helpers import sentiment_student
-from helpers import small_dev_set
+from helpers import sentiment_student, small_dev_set
 
-from kdkit import data
-from kdkit import export
-from kdkit import models
+from kdkit import data, export, models
 from kdkit.cli.bundle import _final_name
 from kdkit.cli.main import main
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 
 LENGTH = 12
 

@@ -5,8 +5,7 @@ import json
 
 import pytest
 from comparing import assert_same_run
-from helpers import DEV_ROWS
-from helpers import read_events
+from helpers import DEV_ROWS, read_events
 
 import kdkit
 from kdkit import export
@@ -17,11 +16,7 @@ from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.taps import TEACHER_OUTPUTS
-from kdkit.training import CacheSettings
-from kdkit.training import caching
-from kdkit.training import distill
-from kdkit.training import fill_cache
-from kdkit.training import sources
+from kdkit.training import CacheSettings, caching, distill, fill_cache, sources
 
 ROWS = 48
 

@@ -15,8 +15,7 @@ import pandas
 import pytest
 
 import kdkit
-from kdkit.cli.arguments import Call
-from kdkit.cli.arguments import in_python
+from kdkit.cli.arguments import Call, in_python
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.runs.given import table_columns

@@ -6,19 +6,19 @@ import json
 import keras_hub
 import numpy as np
 import pytest
-from helpers import log_softmax
-from helpers import read_events
+from helpers import log_softmax, read_events
 
 from kdkit import data
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import load_language_model
-from kdkit.recipes import RECIPES
-from kdkit.recipes import pretraining
-from kdkit.training import CorpusSettings
-from kdkit.training import ModelSettings
-from kdkit.training import PretrainSettings
-from kdkit.training import pretrain
+from kdkit.recipes import RECIPES, pretraining
+from kdkit.training import (
+    CorpusSettings,
+    ModelSettings,
+    PretrainSettings,
+    pretrain,
+)
 
 LENGTH = 8
 WORDS = "no it was n't black monday but the new york stock exchange did n't"

@@ -8,16 +8,16 @@ import h5py
 import keras
 import numpy as np
 import pytest
-from helpers import bert
-from helpers import distiller
+from helpers import bert, distiller
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.training.checkpoints import GROUP
-from kdkit.training.checkpoints import Position
-from kdkit.training.checkpoints import RunningState
-from kdkit.training.checkpoints import StageCheckpoints
-from kdkit.training.checkpoints import write_state
+from kdkit.errors import RunError, UsageError
+from kdkit.training.checkpoints import (
+    GROUP,
+    Position,
+    RunningState,
+    StageCheckpoints,
+    write_state,
+)
 
 RUNNING = RunningState((np.ones((1, 2), "float32"),))
 

@@ -10,11 +10,9 @@ import sys
 
 import faults
 import pytest
-from helpers import DEV_ROWS
-from helpers import read_events
+from helpers import DEV_ROWS, read_events
 
-from kdkit.cli.main import VERBS
-from kdkit.cli.main import main
+from kdkit.cli.main import VERBS, main
 from kdkit.models import PRESETS
 from kdkit.recipes import RECIPES
 from kdkit.tasks import TASKS

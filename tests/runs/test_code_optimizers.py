@@ -6,16 +6,17 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import batch
-from helpers import bert
+from helpers import batch, bert
 
 import kdkit
 from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.recipes.stages import OptimizerSettings
-from kdkit.recipes.stages import Stage
-from kdkit.recipes.stages import same_number_of_updates
+from kdkit.recipes.stages import (
+    OptimizerSettings,
+    Stage,
+    same_number_of_updates,
+)
 from kdkit.tasks import get_task
 from kdkit.training.optimizers import make_optimizer
 

@@ -1,7 +1,6 @@
 """TensorBoard's points: each once, even after a run was stopped."""
 
-from kdkit.training.callbacks import Curves
-from kdkit.training.callbacks import read_points
+from kdkit.training.callbacks import Curves, read_points
 
 
 def values(folder):

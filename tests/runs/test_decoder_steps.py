@@ -8,8 +8,7 @@ from helpers import decoder
 
 from kdkit import models
 from kdkit.cli.doctor import diagnosis
-from kdkit.cli.main import main
-from kdkit.cli.main import make_verb_parser
+from kdkit.cli.main import main, make_verb_parser
 from kdkit.errors import UsageError
 from kdkit.runs import Pipeline
 from kdkit.runs.settings import without_changeable

@@ -5,12 +5,9 @@ import json
 import keras_hub
 import numpy as np
 import pytest
-from helpers import decoder
-from helpers import read_events
+from helpers import decoder, read_events
 
-from kdkit import data
-from kdkit import export
-from kdkit import models
+from kdkit import data, export, models
 from kdkit.cli.main import main
 
 PROMPT = "black monday"

@@ -10,17 +10,12 @@ import numpy as np
 import pytest
 import scipy.spatial
 import scipy.stats
-from encoders import encoder
-from encoders import tokenizer
+from encoders import encoder, tokenizer
 from helpers import read_events
 
-from kdkit import data
-from kdkit import export
-from kdkit import models
-from kdkit import tasks
+from kdkit import data, export, models, tasks
 from kdkit.cli.main import main
-from kdkit.data.stored_texts import choose_texts
-from kdkit.data.stored_texts import store_texts
+from kdkit.data.stored_texts import choose_texts, store_texts
 from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
 

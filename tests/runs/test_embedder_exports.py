@@ -7,16 +7,11 @@ import shutil
 
 import numpy as np
 import pytest
-from encoders import MORE_SENTENCES
-from encoders import SENTENCES
-from encoders import encoder
-from encoders import tokenizer
+from encoders import MORE_SENTENCES, SENTENCES, encoder, tokenizer
 from helpers import read_events
 from references import reference
 
-from kdkit import export
-from kdkit import models
-from kdkit import tasks
+from kdkit import export, models, tasks
 from kdkit.cli.main import main
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import bert_rules

@@ -5,13 +5,10 @@ import pathlib
 
 import pytest
 
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.cli import distill as verb
 from kdkit.cli.distill import distillation_pipeline
-from kdkit.cli.main import main
-from kdkit.cli.main import make_verb_parser
-from kdkit.cli.main import parsed_options
+from kdkit.cli.main import main, make_verb_parser, parsed_options
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.runs import embedder_parts

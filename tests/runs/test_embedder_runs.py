@@ -8,33 +8,22 @@ import keras
 import numpy as np
 import pytest
 from comparing import assert_same_numbers
-from helpers import read_events
-from helpers import stopped_after_save
+from helpers import read_events, stopped_after_save
 
 import kdkit
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.cli.main import main
-from kdkit.data.stored_texts import read_hashes
-from kdkit.data.stored_texts import text_hash
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.data.stored_texts import read_hashes, text_hash
+from kdkit.errors import RunError, UsageError
 from kdkit.losses import SimilarityKLDivergence
 from kdkit.models import Pooling
 from kdkit.recipes import RECIPES
-from kdkit.recipes.sentence_embedding import TAP
-from kdkit.recipes.sentence_embedding import with_prefixes
+from kdkit.recipes.sentence_embedding import TAP, with_prefixes
 from kdkit.reporting import write_report
-from kdkit.runs import embedder_parts
-from kdkit.runs import runner
-from kdkit.runs import smoke
-from kdkit.runs.reduced_teacher import FILE
-from kdkit.runs.reduced_teacher import ReducedTeacher
-from kdkit.settings import override
-from kdkit.settings import to_dict
-from kdkit.training import ModelSettings
-from kdkit.training import distill
-from kdkit.training import embedding_data
+from kdkit.runs import embedder_parts, runner, smoke
+from kdkit.runs.reduced_teacher import FILE, ReducedTeacher
+from kdkit.settings import override, to_dict
+from kdkit.training import ModelSettings, distill, embedding_data
 
 TEXTS, LENGTH = 48, 24
 SIZES = {

@@ -8,8 +8,7 @@ from helpers import sentiment_student
 
 from kdkit import models
 from kdkit.cli.main import main
-from kdkit.reporting import markdown_results
-from kdkit.reporting import read_run
+from kdkit.reporting import markdown_results, read_run
 from kdkit.reporting.selection import exported_files
 from kdkit.tasks import get_task
 from kdkit.training.task_data import predict_logits

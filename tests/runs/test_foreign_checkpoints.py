@@ -11,9 +11,7 @@ from hugging_face import write_tokenizer
 
 from kdkit import data
 from kdkit.cli.main import main
-from kdkit.models import has_language_model
-from kdkit.models import load_classifier
-from kdkit.models import load_masked_lm
+from kdkit.models import has_language_model, load_classifier, load_masked_lm
 from kdkit.models.variants import extra_settings
 from kdkit.training import caching
 from kdkit.training.making import load_text_teacher

@@ -4,16 +4,11 @@ import shutil
 
 import faults
 import pytest
-from helpers import ENGLISH
-from helpers import decoder
-from helpers import eager_steps
-from helpers import small_dev_set
-from parallel import of_sentences
-from parallel import write_parallel
+from helpers import ENGLISH, decoder, eager_steps, small_dev_set
+from parallel import of_sentences, write_parallel
 
 from kdkit import models
-from kdkit.cli.main import FAILED
-from kdkit.cli.main import main
+from kdkit.cli.main import FAILED, main
 from kdkit.training import pretrain
 
 pytestmark = pytest.mark.large

@@ -4,14 +4,11 @@ import json
 import re
 
 import pytest
-from helpers import ON_TASKS
-from helpers import read_events
+from helpers import ON_TASKS, read_events
 
 from kdkit.cli.embedders import embedder_settings
-from kdkit.cli.init import Options
-from kdkit.cli.init import toml
-from kdkit.cli.main import main
-from kdkit.cli.main import make_verb_parser
+from kdkit.cli.init import Options, toml
+from kdkit.cli.main import main, make_verb_parser
 from kdkit.cli.resolving import distill_settings
 from kdkit.cli.text_steps import text_pipeline
 from kdkit.errors import UsageError

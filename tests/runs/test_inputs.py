@@ -11,18 +11,21 @@ from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.reporting import read_run
 from kdkit.runs import smoke
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.directory import read_config
-from kdkit.runs.directory import require_run
-from kdkit.runs.directory import write_json
+from kdkit.runs.directory import (
+    RunDirectory,
+    read_config,
+    require_run,
+    write_json,
+)
 from kdkit.runs.events import Inputs
-from kdkit.runs.inputs import distillation_inputs
-from kdkit.runs.inputs import log_inputs
-from kdkit.runs.inputs import model_digest
-from kdkit.runs.inputs import require_same_inputs
+from kdkit.runs.inputs import (
+    distillation_inputs,
+    log_inputs,
+    model_digest,
+    require_same_inputs,
+)
 from kdkit.tasks import get_task
-from kdkit.training import AugmentedSettings
-from kdkit.training import UnlabeledSettings
+from kdkit.training import AugmentedSettings, UnlabeledSettings
 from kdkit.training.distribution import ONE_DEVICE
 
 TASK = get_task("sst2")

@@ -12,9 +12,7 @@ from kdkit.io.files import digest
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.settings import override
-from kdkit.training import distill
-from kdkit.training import pretrain
-from kdkit.training import train_teacher
+from kdkit.training import distill, pretrain, train_teacher
 
 
 @pytest.fixture

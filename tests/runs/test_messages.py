@@ -10,10 +10,8 @@ import pytest
 from rich.console import Console
 from rich.table import Table
 
-from kdkit.cli.messages import progress_display
-from kdkit.cli.messages import shown_messages
-from kdkit.training.callbacks import Progress
-from kdkit.training.callbacks import StepProgress
+from kdkit.cli.messages import progress_display, shown_messages
+from kdkit.training.callbacks import Progress, StepProgress
 
 log = logging.getLogger("kdkit.runs.somewhere")
 

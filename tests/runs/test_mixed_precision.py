@@ -6,8 +6,7 @@ import json
 import keras_hub
 import numpy as np
 import pytest
-from helpers import read_events
-from helpers import small_dev_set
+from helpers import read_events, small_dev_set
 
 from kdkit import models
 from kdkit.cli.main import main
@@ -16,8 +15,7 @@ from kdkit.models import Head
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.settings import override
-from kdkit.training import distill
-from kdkit.training import pretrain
+from kdkit.training import distill, pretrain
 
 pytestmark = pytest.mark.large
 

@@ -2,8 +2,7 @@
 
 import pytest
 from encoders import tokenizer
-from test_embedder_options import problems_of
-from test_embedder_options import settings_of
+from test_embedder_options import problems_of, settings_of
 
 from kdkit import models
 from kdkit.cli.main import main

@@ -9,27 +9,23 @@ import pathlib
 import keras
 import numpy as np
 import pytest
-from helpers import read_events
-from helpers import stopped_after_save
+from helpers import read_events, stopped_after_save
 
-from kdkit import data
-from kdkit import models
-from kdkit import tasks
+from kdkit import data, models, tasks
 from kdkit.cli.main import main
 from kdkit.data.stored_texts import read_hashes
 from kdkit.errors import UsageError
 from kdkit.models import Pooling
 from kdkit.recipes import RECIPES
 from kdkit.reporting import write_report
-from kdkit.runs import embedder_parts
-from kdkit.runs import runner
-from kdkit.runs import smoke
-from kdkit.settings import override
-from kdkit.settings import to_dict
-from kdkit.training import ModelSettings
-from kdkit.training import TranslationsSettings
-from kdkit.training import distill
-from kdkit.training import translations
+from kdkit.runs import embedder_parts, runner, smoke
+from kdkit.settings import override, to_dict
+from kdkit.training import (
+    ModelSettings,
+    TranslationsSettings,
+    distill,
+    translations,
+)
 
 LINES, LENGTH, PIECES = 64, 24, 160
 SIZES = {

@@ -9,13 +9,14 @@ import shutil
 import pytest
 
 from kdkit.cli import next_steps
-from kdkit.cli.main import main
-from kdkit.cli.main import make_verb_parser
-from kdkit.cli.next_steps import after_export
-from kdkit.cli.next_steps import after_student
-from kdkit.cli.next_steps import after_teacher
-from kdkit.cli.next_steps import log_next
-from kdkit.cli.next_steps import no_next_steps
+from kdkit.cli.main import main, make_verb_parser
+from kdkit.cli.next_steps import (
+    after_export,
+    after_student,
+    after_teacher,
+    log_next,
+    no_next_steps,
+)
 from kdkit.cli.resolving import distill_settings
 from kdkit.runs.directory import read_config
 from kdkit.tasks import get_task

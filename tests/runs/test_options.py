@@ -5,16 +5,15 @@ import pathlib
 
 import pytest
 
-from kdkit.cli.help_pages import help_page
-from kdkit.cli.help_pages import wanted_page
-from kdkit.cli.main import VERBS
-from kdkit.cli.main import main
-from kdkit.cli.main import make_verb_parser
+from kdkit.cli.help_pages import help_page, wanted_page
+from kdkit.cli.main import VERBS, main, make_verb_parser
 from kdkit.cli.options import for_steps
 from kdkit.cli.parser import PAGES
-from kdkit.cli.resolving import distill_settings
-from kdkit.cli.resolving import pretrain_settings
-from kdkit.cli.resolving import teacher_settings
+from kdkit.cli.resolving import (
+    distill_settings,
+    pretrain_settings,
+    teacher_settings,
+)
 from kdkit.errors import UsageError
 
 LINES, WIDTH = 45, 80

@@ -5,12 +5,8 @@ import json
 
 import numpy as np
 import pytest
-from helpers import eager_steps
-from helpers import large_except
-from helpers import read_events
-from kinds import VOCABULARY
-from kinds import WORDS
-from kinds import write_encoder
+from helpers import eager_steps, large_except, read_events
+from kinds import VOCABULARY, WORDS, write_encoder
 
 from kdkit import models
 from kdkit.cli.main import main

@@ -6,20 +6,15 @@ import logging
 
 import numpy as np
 import pytest
-from helpers import DEV_ROWS
-from helpers import read_events
-from helpers import to_numpy
+from helpers import DEV_ROWS, read_events, to_numpy
 
-from kdkit import data
-from kdkit import taps
+from kdkit import data, taps
 from kdkit.cli import resolving
-from kdkit.cli.main import main
-from kdkit.cli.main import make_verb_parser
+from kdkit.cli.main import main, make_verb_parser
 from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
-from kdkit.settings import override
-from kdkit.settings import to_dict
+from kdkit.settings import override, to_dict
 from kdkit.tasks import get_task
 from kdkit.training import distill
 

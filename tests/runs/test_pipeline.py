@@ -8,24 +8,22 @@ import shutil
 import textwrap
 
 import pytest
-from helpers import python_blocks
-from helpers import read_events
+from helpers import python_blocks, read_events
 
 from kdkit import models
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.runs import Pipeline
-from kdkit.runs import smoke
-from kdkit.runs import task_parts
-from kdkit.runs import text_parts
+from kdkit.runs import Pipeline, smoke, task_parts, text_parts
 from kdkit.runs.runner import fill_cache
 from kdkit.settings import override
-from kdkit.training import AugmentedSettings
-from kdkit.training import CacheSettings
-from kdkit.training import ModelSettings
-from kdkit.training import distill
-from kdkit.training import pretrain
+from kdkit.training import (
+    AugmentedSettings,
+    CacheSettings,
+    ModelSettings,
+    distill,
+    pretrain,
+)
 
 
 def names_and_places(pipeline, folder):

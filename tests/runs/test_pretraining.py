@@ -7,19 +7,14 @@ import shutil
 import keras_hub
 import numpy as np
 import pytest
-from helpers import log_softmax
-from helpers import read_events
-from helpers import stopped_after_epoch
+from helpers import log_softmax, read_events, stopped_after_epoch
 
 from kdkit import data
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
-from kdkit.models import load_encoder
-from kdkit.models import load_masked_lm
+from kdkit.models import load_encoder, load_masked_lm
 from kdkit.runs import smoke
-from kdkit.training import CorpusSettings
-from kdkit.training import ModelSettings
-from kdkit.training import pretrain
+from kdkit.training import CorpusSettings, ModelSettings, pretrain
 
 TEXTS = 1000
 CORPUS = CorpusSettings(sequence_length=32, held_out_every=40, max_texts=TEXTS)

@@ -5,8 +5,7 @@ import time
 
 import pytest
 
-from kdkit.training.callbacks import Progress
-from kdkit.training.callbacks import seconds_of_step
+from kdkit.training.callbacks import Progress, seconds_of_step
 
 
 @pytest.fixture

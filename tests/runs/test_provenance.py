@@ -7,8 +7,7 @@ import sys
 import tensorflow as tf
 
 from kdkit.runs import directory
-from kdkit.runs.directory import VARIABLES
-from kdkit.runs.directory import provenance
+from kdkit.runs.directory import VARIABLES, provenance
 
 
 def test_the_command_has_the_variables_that_change_arithmetic(monkeypatch):

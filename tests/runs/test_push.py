@@ -9,8 +9,7 @@ import threading
 import huggingface_hub
 import keras_hub
 import pytest
-from encoders import encoder
-from encoders import tokenizer
+from encoders import encoder, tokenizer
 
 from kdkit import models
 from kdkit.cli.main import main

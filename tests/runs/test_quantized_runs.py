@@ -5,8 +5,7 @@ import dataclasses
 import keras_hub
 import numpy as np
 import pytest
-from helpers import read_events
-from helpers import stopped_after_save
+from helpers import read_events, stopped_after_save
 
 from kdkit.cli.distill import distillation_pipeline
 from kdkit.cli.main import make_verb_parser
@@ -19,8 +18,7 @@ from kdkit.recipes.stages import same_number_of_updates
 from kdkit.settings import override
 from kdkit.tasks import get_task
 from kdkit.training import distill
-from kdkit.training.task_data import make_forward
-from kdkit.training.task_data import predict_logits
+from kdkit.training.task_data import make_forward, predict_logits
 
 SMALL = ("data.max_train_rows=32", "teacher.data.max_train_rows=32")
 

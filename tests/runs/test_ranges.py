@@ -10,11 +10,13 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import Stage
 from kdkit.runs import smoke
 from kdkit.settings import override
-from kdkit.training import CorpusSettings
-from kdkit.training import DataSettings
-from kdkit.training import PairSettings
-from kdkit.training import SentenceSettings
-from kdkit.training import UnlabeledSettings
+from kdkit.training import (
+    CorpusSettings,
+    DataSettings,
+    PairSettings,
+    SentenceSettings,
+    UnlabeledSettings,
+)
 
 DATA = DataSettings("sst2", None, 64)
 STAGE = Stage("s", 1, 1e-3, hard_label_weight=1.0)

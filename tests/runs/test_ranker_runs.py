@@ -6,28 +6,23 @@ import json
 import keras
 import numpy as np
 import pytest
-from helpers import read_events
-from helpers import stopped_after_save
+from helpers import read_events, stopped_after_save
 
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.cli.main import main
-from kdkit.data.stored_texts import read_hashes
-from kdkit.data.stored_texts import text_hash
+from kdkit.data.stored_texts import read_hashes, text_hash
 from kdkit.errors import UsageError
 from kdkit.models import Head
 from kdkit.recipes import RECIPES
 from kdkit.reporting import write_report
-from kdkit.runs import embedder_parts
-from kdkit.runs import runner
-from kdkit.runs import smoke
-from kdkit.settings import from_dict
-from kdkit.settings import override
-from kdkit.settings import to_dict
-from kdkit.training import EmbedderSettings
-from kdkit.training import ModelSettings
-from kdkit.training import candidate_data
-from kdkit.training import distill
+from kdkit.runs import embedder_parts, runner, smoke
+from kdkit.settings import from_dict, override, to_dict
+from kdkit.training import (
+    EmbedderSettings,
+    ModelSettings,
+    candidate_data,
+    distill,
+)
 
 LENGTH, PAIR_LENGTH, SCALE = 24, 40, 20.0
 QUERIES, CANDIDATES = 24, 3

@@ -5,16 +5,10 @@ import dataclasses
 import keras
 import numpy as np
 import pytest
-from helpers import batch
-from helpers import bert
-from helpers import labels
-from helpers import log_softmax
-from helpers import softmax
-from helpers import to_numpy
+from helpers import batch, bert, labels, log_softmax, softmax, to_numpy
 
 import kdkit
-from kdkit import models
-from kdkit import taps
+from kdkit import models, taps
 from kdkit.recipes import RECIPES
 from kdkit.tasks import get_task
 from kdkit.training.optimizers import make_label_loss

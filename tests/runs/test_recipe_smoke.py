@@ -5,22 +5,16 @@ import json
 
 import numpy as np
 import pytest
-from helpers import ON_TASKS
-from helpers import large_except
-from helpers import read_events
+from helpers import ON_TASKS, large_except, read_events
 
-from kdkit import data
-from kdkit import export
-from kdkit import tasks
+from kdkit import data, export, tasks
 from kdkit.cli.main import main
-from kdkit.models import load_classifier
-from kdkit.models import load_language_model
+from kdkit.models import load_classifier, load_language_model
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.taps import select_inputs
-from kdkit.training import distill
-from kdkit.training import pretrain
+from kdkit.training import distill, pretrain
 
 ROWS = 64
 TEXTS = 200  # of the corpus

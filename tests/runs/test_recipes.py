@@ -7,14 +7,10 @@ import pytest
 
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
-from kdkit.recipes import RECIPES
-from kdkit.recipes import CopiedBlocks
-from kdkit.recipes import TokenVectors
+from kdkit.recipes import RECIPES, CopiedBlocks, TokenVectors
 from kdkit.recipes.stages import Stage
-from kdkit.settings import from_dict
-from kdkit.settings import to_dict
-from kdkit.tasks import TASKS
-from kdkit.tasks import get_task
+from kdkit.settings import from_dict, to_dict
+from kdkit.tasks import TASKS, get_task
 
 
 @pytest.mark.parametrize("name", RECIPES)

@@ -6,21 +6,16 @@ import shutil
 
 import pytest
 
-from kdkit.cli import compiling
-from kdkit.cli import resolving
+from kdkit.cli import compiling, resolving
 from kdkit.cli.main import make_verb_parser
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.runs import Pipeline
-from kdkit.runs import runner
-from kdkit.runs import smoke
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.directory import write_json
+from kdkit.runs import Pipeline, runner, smoke
+from kdkit.runs.directory import RunDirectory, write_json
 from kdkit.runs.events import Inputs
 from kdkit.runs.settings import PRETRAINED
 from kdkit.runs.task_parts import DistillParts
-from kdkit.training import ModelSettings
-from kdkit.training import UnlabeledSettings
+from kdkit.training import ModelSettings, UnlabeledSettings
 
 
 def settings(recipe, teacher, *words):

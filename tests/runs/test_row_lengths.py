@@ -8,8 +8,7 @@ from helpers import sentiment_student
 
 from kdkit import models
 from kdkit.cli.main import main
-from kdkit.cli.models import locate
-from kdkit.cli.models import open_model
+from kdkit.cli.models import locate, open_model
 from kdkit.tasks import get_task
 
 POSITIONS, OWN = 12, 8

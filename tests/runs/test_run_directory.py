@@ -9,20 +9,17 @@ import pytest
 
 from kdkit.data import Shares
 from kdkit.errors import UsageError
-from kdkit.io.files import remove_left_over
-from kdkit.io.files import staged
-from kdkit.io.files import without_digest
+from kdkit.io.files import remove_left_over, staged, without_digest
 from kdkit.io.locks import in_use
 from kdkit.runs import directory
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.directory import open_run
-from kdkit.runs.directory import read_config
-from kdkit.runs.directory import read_replicas
-from kdkit.runs.directory import require_run
-from kdkit.runs.events import Best
-from kdkit.runs.events import Epoch
-from kdkit.runs.events import Inputs
-from kdkit.runs.events import RunFinished
+from kdkit.runs.directory import (
+    RunDirectory,
+    open_run,
+    read_config,
+    read_replicas,
+    require_run,
+)
+from kdkit.runs.events import Best, Epoch, Inputs, RunFinished
 from kdkit.settings import to_dict
 from kdkit.training.distribution import Distribution
 from kdkit.version import __version__

@@ -8,26 +8,27 @@ import h5py
 import keras_hub
 import numpy as np
 import pytest
-from helpers import DEV_ROWS
-from helpers import change_events
-from helpers import read_events
-from helpers import stopped_after_epoch
-from helpers import stopped_after_save
+from helpers import (
+    DEV_ROWS,
+    change_events,
+    read_events,
+    stopped_after_epoch,
+    stopped_after_save,
+)
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 from kdkit.models import load_classifier
 from kdkit.reporting import read_run
-from kdkit.runs import runner
-from kdkit.runs import smoke
+from kdkit.runs import runner, smoke
 from kdkit.runs.directory import read_config
-from kdkit.settings import from_dict
-from kdkit.settings import override
+from kdkit.settings import from_dict, override
 from kdkit.tasks import Task
-from kdkit.training import DistillSettings
-from kdkit.training import UnlabeledSettings
-from kdkit.training import distill
-from kdkit.training import train_teacher
+from kdkit.training import (
+    DistillSettings,
+    UnlabeledSettings,
+    distill,
+    train_teacher,
+)
 from kdkit.training.callbacks import read_points
 from kdkit.training.model_settings import model_settings
 

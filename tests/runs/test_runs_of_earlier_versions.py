@@ -4,13 +4,8 @@ import json
 import shutil
 
 import pytest
-from helpers import change_events
-from helpers import decoder
-from helpers import large_except
-from helpers import read_events
-from parallel import of_sentences
-from parallel import translation
-from parallel import write_parallel
+from helpers import change_events, decoder, large_except, read_events
+from parallel import of_sentences, translation, write_parallel
 
 from kdkit import models
 from kdkit.cli.main import main

@@ -5,20 +5,19 @@ import json
 
 import numpy as np
 import pytest
-from helpers import ENGLISH
-from helpers import GERMAN
-from helpers import log_softmax
-from helpers import read_events
-from helpers import stopped_after_epoch
+from helpers import (
+    ENGLISH,
+    GERMAN,
+    log_softmax,
+    read_events,
+    stopped_after_epoch,
+)
 
 from kdkit import models
 from kdkit.cli.main import main
 from kdkit.runs.directory import read_config
-from kdkit.settings import from_dict
-from kdkit.settings import override
-from kdkit.training import PairSettings
-from kdkit.training import PretrainSettings
-from kdkit.training import pretrain
+from kdkit.settings import from_dict, override
+from kdkit.training import PairSettings, PretrainSettings, pretrain
 from kdkit.training.sources import SentenceSource
 from kdkit.training.text_data import load_sentences
 

@@ -5,8 +5,7 @@ import dataclasses
 import json
 
 import pytest
-from comparing import assert_same_numbers
-from comparing import assert_same_run
+from comparing import assert_same_numbers, assert_same_run
 from helpers import ON_TASKS
 
 from kdkit.cli.main import prepare
@@ -15,11 +14,8 @@ from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.settings import override
-from kdkit.training import distill
-from kdkit.training import distribution
+from kdkit.training import distill, distribution, pretrain, train_teacher
 from kdkit.training import distribution as devices
-from kdkit.training import pretrain
-from kdkit.training import train_teacher
 
 # Batches of 8, 8 and 3 rows: on four devices shares of 0 and 1 of the last.
 ROWS = ["data.max_train_rows=19"]

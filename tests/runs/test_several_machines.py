@@ -9,28 +9,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from comparing import assert_same_run
-from helpers import ON_TASKS
-from helpers import free_ports
-from helpers import read_events
-from processes import MAIN
-from processes import SMALL
-from processes import run_processes
-from processes import run_settings
+from helpers import ON_TASKS, free_ports, read_events
+from processes import MAIN, SMALL, run_processes, run_settings
 
 from kdkit.cli.options import shard_part
 from kdkit.cli.resolving import with_strategy
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 from kdkit.io.files import digest
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.runs.sweep import validate_axes
 from kdkit.settings import override
-from kdkit.training import distill
-from kdkit.training import train_teacher
-from kdkit.training.cluster import Process
-from kdkit.training.cluster import process_of_launcher
-from kdkit.training.cluster import wait_for_all
+from kdkit.training import distill, train_teacher
+from kdkit.training.cluster import Process, process_of_launcher, wait_for_all
 
 TORCHRUN = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
 # Dies without a word before its third epoch.

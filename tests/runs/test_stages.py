@@ -7,27 +7,27 @@ import numpy as np
 import pytest
 from kinds import write_polyphone
 
-from kdkit.distillation import Objective
-from kdkit.distillation import Projection
+from kdkit.distillation import Objective, Projection
 from kdkit.errors import UsageError
-from kdkit.losses import AttentionMSE
-from kdkit.losses import HiddenStateMSE
-from kdkit.losses import PatienceMSE
-from kdkit.losses import SmoothedCrossEntropy
-from kdkit.losses import SoftCrossEntropy
+from kdkit.losses import (
+    AttentionMSE,
+    HiddenStateMSE,
+    PatienceMSE,
+    SmoothedCrossEntropy,
+    SoftCrossEntropy,
+)
 from kdkit.recipes import RECIPES
-from kdkit.recipes.stages import Stage
-from kdkit.recipes.stages import same_number_of_updates
+from kdkit.recipes.stages import Stage, same_number_of_updates
 from kdkit.runs import smoke
 from kdkit.runs.examples import require_smoothable_labels
-from kdkit.settings import from_dict
-from kdkit.settings import override
-from kdkit.settings import to_dict
+from kdkit.settings import from_dict, override, to_dict
 from kdkit.tasks import TASKS
 from kdkit.training import AugmentSettings
-from kdkit.training.optimizers import LinearWarmupDecay
-from kdkit.training.optimizers import make_label_loss
-from kdkit.training.optimizers import make_optimizer
+from kdkit.training.optimizers import (
+    LinearWarmupDecay,
+    make_label_loss,
+    make_optimizer,
+)
 
 
 def test_schedule_matches_its_formula():

@@ -7,27 +7,20 @@ import keras
 import numpy as np
 import pytest
 from comparing import assert_same_numbers
-from helpers import read_events
-from helpers import stopped_after_save
+from helpers import read_events, stopped_after_save
 
 import kdkit
-from kdkit import data
-from kdkit import models
+from kdkit import data, models
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import Pooling
-from kdkit.recipes import RECIPES
-from kdkit.recipes import TokenVectors
+from kdkit.recipes import RECIPES, TokenVectors
 from kdkit.reporting import write_report
-from kdkit.runs import embedder_parts
-from kdkit.runs import runner
-from kdkit.runs import smoke
+from kdkit.runs import embedder_parts, runner, smoke
 from kdkit.runs.reduced_teacher import read_arrays
 from kdkit.runs.static_start import FILE
 from kdkit.settings import override
-from kdkit.training import DistillSettings
-from kdkit.training import ModelSettings
-from kdkit.training import distill
+from kdkit.training import DistillSettings, ModelSettings, distill
 
 TEXTS, LENGTH, WIDTH, STUDENT_WIDTH = 48, 24, 24, 8
 SIZES = {

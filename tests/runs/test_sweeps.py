@@ -10,15 +10,10 @@ import pytest
 from kdkit.cli.main import main
 from kdkit.cli.sweep import split_values
 from kdkit.errors import UsageError
-from kdkit.recipes import RECIPES
-from kdkit.recipes import lightpaff
+from kdkit.recipes import RECIPES, lightpaff
 from kdkit.recipes.ablations import SEARCHES
 from kdkit.runs import smoke
-from kdkit.runs.sweep import OF_DEV
-from kdkit.runs.sweep import Axis
-from kdkit.runs.sweep import choices
-from kdkit.runs.sweep import find_field
-from kdkit.runs.sweep import validate_axes
+from kdkit.runs.sweep import OF_DEV, Axis, choices, find_field, validate_axes
 from kdkit.training import CorpusSettings
 
 GRID = ("--over", "temperature=1.0,5.0", "learning_rate=1e-3")

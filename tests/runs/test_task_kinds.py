@@ -6,33 +6,32 @@ import keras_hub
 import numpy as np
 import pytest
 from helpers import large_except
-from kinds import WORDS
-from kinds import WRITERS
-from kinds import write_encoder
+from kinds import WORDS, WRITERS, write_encoder
 
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import Stage
-from kdkit.reporting import read_run
-from kdkit.reporting import render_report
-from kdkit.taps import TEACHER_OUTPUTS
-from kdkit.taps import select_inputs
+from kdkit.reporting import read_run, render_report
+from kdkit.taps import TEACHER_OUTPUTS, select_inputs
 from kdkit.tasks import get_task
-from kdkit.training import DataSettings
-from kdkit.training import DistillSettings
-from kdkit.training import ModelSettings
-from kdkit.training import TeacherSettings
-from kdkit.training import distill
-from kdkit.training import train_teacher
+from kdkit.training import (
+    DataSettings,
+    DistillSettings,
+    ModelSettings,
+    TeacherSettings,
+    distill,
+    train_teacher,
+)
 from kdkit.training.making import load_teachers
-from kdkit.training.sources import TaskSource
-from kdkit.training.sources import cached_dev_logits
-from kdkit.training.task_data import Evaluator
-from kdkit.training.task_data import load_data
-from kdkit.training.task_data import make_forward
-from kdkit.training.task_data import predict_logits
+from kdkit.training.sources import TaskSource, cached_dev_logits
+from kdkit.training.task_data import (
+    Evaluator,
+    load_data,
+    make_forward,
+    predict_logits,
+)
 
 LENGTH = 16
 SIZES = {

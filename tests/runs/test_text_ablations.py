@@ -8,8 +8,7 @@ from kdkit.cli import ablate as ablating_text
 from kdkit.cli.main import main
 from kdkit.runs import Pipeline
 from kdkit.runs.directory import RunDirectory
-from kdkit.runs.events import Best
-from kdkit.runs.events import RunFinished
+from kdkit.runs.events import Best, RunFinished
 
 TEXT_OF = {
     "gpt2": [

@@ -9,23 +9,22 @@ import itertools
 import keras
 import numpy as np
 import pytest
-from helpers import LENGTH
-from helpers import VOCABULARY_SIZE
-from helpers import batch
-from helpers import bert
-from helpers import decoder
-from helpers import labels
-from helpers import large_except
-from helpers import log_softmax
-from helpers import with_random_weights
+from helpers import (
+    LENGTH,
+    VOCABULARY_SIZE,
+    batch,
+    bert,
+    decoder,
+    labels,
+    large_except,
+    log_softmax,
+    with_random_weights,
+)
 
 import kdkit
-from kdkit.models import MassBackbone
-from kdkit.models import MassSeq2SeqLM
-from kdkit.models import language_model
+from kdkit.models import MassBackbone, MassSeq2SeqLM, language_model
 from kdkit.recipes import RECIPES
-from kdkit.training.optimizers import make_label_loss
-from kdkit.training.optimizers import make_optimizer
+from kdkit.training.optimizers import make_label_loss, make_optimizer
 
 # Equations 3, 6, 4 and 7; a decoder's logits whole and in chunks.
 STAGES = [

@@ -12,9 +12,7 @@ from helpers import read_events
 from kdkit import data
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
-from kdkit.models import Head
-from kdkit.models import load_classifier
-from kdkit.models import load_tokenizer
+from kdkit.models import Head, load_classifier, load_tokenizer
 from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import Stage
 from kdkit.reporting import read_run
@@ -23,13 +21,14 @@ from kdkit.runs import smoke
 from kdkit.runs.examples import LoadedRows
 from kdkit.settings import override
 from kdkit.tasks import get_task
-from kdkit.training import BilstmSettings
-from kdkit.training import DataSettings
-from kdkit.training import ModelSettings
-from kdkit.training import UnlabeledSettings
-from kdkit.training import distill
-from kdkit.training.task_data import TrainingRows
-from kdkit.training.task_data import load_unlabeled
+from kdkit.training import (
+    BilstmSettings,
+    DataSettings,
+    ModelSettings,
+    UnlabeledSettings,
+    distill,
+)
+from kdkit.training.task_data import TrainingRows, load_unlabeled
 
 ROWS = 32
 

@@ -3,13 +3,10 @@
 import json
 
 import pytest
-from helpers import eager_steps
-from helpers import large_except
-from helpers import read_events
+from helpers import eager_steps, large_except, read_events
 from parallel import SIZES
 
-from kdkit.cli.main import main
-from kdkit.cli.main import make_verb_parser
+from kdkit.cli.main import main, make_verb_parser
 from kdkit.cli.resolving import pretrain_settings
 from kdkit.errors import UsageError
 from kdkit.tasks import generation_metrics

@@ -6,16 +6,13 @@ import dataclasses
 import numpy as np
 import pytest
 
-from kdkit.cli import choosing
-from kdkit.cli import resolving
+from kdkit.cli import choosing, resolving
 from kdkit.cli.main import make_verb_parser
 from kdkit.cli.models import locate
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
-from kdkit.runs.directory import open_run
-from kdkit.runs.directory import write_json
+from kdkit.runs.directory import open_run, write_json
 from kdkit.runs.sweep import Axis
 from kdkit.settings import to_dict
 from kdkit.tasks.metrics import require_finite_logits

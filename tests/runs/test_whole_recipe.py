@@ -15,8 +15,7 @@ from kdkit.reporting import read_run
 from kdkit.reporting.notes import run_notes
 from kdkit.runs import smoke
 from kdkit.settings import override
-from kdkit.training import CorpusSettings
-from kdkit.training import pretrain
+from kdkit.training import CorpusSettings, pretrain
 
 ROWS, DEV_ROWS, NUM_TEXTS = 24, 8, 60
 SMALL = [

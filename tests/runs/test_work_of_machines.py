@@ -10,29 +10,24 @@ import keras_hub
 import numpy as np
 import pytest
 from comparing import assert_same_run
-from processes import MAIN
-from processes import run_settings
+from processes import MAIN, run_settings
 
-from kdkit import data
-from kdkit import models
-from kdkit.augmentation import Augmentation
-from kdkit.augmentation import files
-from kdkit.augmentation import part_path
+from kdkit import data, models
+from kdkit.augmentation import Augmentation, files, part_path
 from kdkit.cli.resolving import with_strategy
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.recipes import RECIPES
-from kdkit.runs import augmenting
-from kdkit.runs import smoke
-from kdkit.runs.augmenting import is_one_folder
-from kdkit.runs.augmenting import prepare_copies
-from kdkit.runs.augmenting import prepare_part
+from kdkit.runs import augmenting, smoke
+from kdkit.runs.augmenting import is_one_folder, prepare_copies, prepare_part
 from kdkit.settings import override
 from kdkit.tasks import get_task
-from kdkit.training import AugmentedSettings
-from kdkit.training import AugmentSettings
-from kdkit.training import CacheSettings
-from kdkit.training import distill
+from kdkit.training import (
+    AugmentedSettings,
+    AugmentSettings,
+    CacheSettings,
+    distill,
+)
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.distribution import Distribution
 from kdkit.training.making import load_teacher

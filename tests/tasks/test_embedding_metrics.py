@@ -8,8 +8,7 @@ import scipy.spatial
 import scipy.stats
 
 from kdkit import tasks
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit.errors import RunError, UsageError
 from kdkit.tasks import embedding_metrics
 
 RANDOM = np.random.default_rng(0)

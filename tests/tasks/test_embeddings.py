@@ -3,13 +3,9 @@
 import keras
 import numpy as np
 import pytest
-from encoders import MORE_SENTENCES
-from encoders import SENTENCES
-from encoders import encoder
-from encoders import tokenizer
+from encoders import MORE_SENTENCES, SENTENCES, encoder, tokenizer
 
-from kdkit import data
-from kdkit import tasks
+from kdkit import data, tasks
 from kdkit.errors import UsageError
 
 TEXTS = [*SENTENCES, *MORE_SENTENCES, SENTENCES[0]]

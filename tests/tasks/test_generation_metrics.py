@@ -8,8 +8,7 @@ import pytest
 import sacrebleu
 
 from kdkit.errors import UsageError
-from kdkit.tasks import generation_metrics
-from kdkit.tasks import generation_signatures
+from kdkit.tasks import generation_metrics, generation_signatures
 
 # Plain words, which sacrebleu's tokeniser splits at spaces alone.
 HYPOTHESES = ["the cat sat on a mat", "two men ran home in the rain"]

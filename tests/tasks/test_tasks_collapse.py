@@ -3,12 +3,8 @@
 import numpy as np
 import pytest
 
-from kdkit.tasks import MultiLabel
-from kdkit.tasks import Regression
-from kdkit.tasks import SingleLabel
-from kdkit.tasks.kinds import MultipleChoice
-from kdkit.tasks.kinds import Polyphones
-from kdkit.tasks.kinds import Tagging
+from kdkit.tasks import MultiLabel, Regression, SingleLabel
+from kdkit.tasks.kinds import MultipleChoice, Polyphones, Tagging
 
 ROWS = 400
 

@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.tasks import TASKS
-from kdkit.tasks import agreement
+from kdkit.errors import RunError, UsageError
+from kdkit.tasks import TASKS, agreement
 from kdkit.tasks.metrics import METRICS
 
 

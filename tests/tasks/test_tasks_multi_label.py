@@ -6,8 +6,7 @@ import pytest
 from kdkit.errors import UsageError
 from kdkit.losses import SoftBinaryCrossEntropy
 from kdkit.recipes import RECIPES
-from kdkit.tasks import TASKS
-from kdkit.tasks import get_task
+from kdkit.tasks import TASKS, get_task
 
 WORDS = ("joy", "fear", "anger")
 

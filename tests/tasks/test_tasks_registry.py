@@ -6,8 +6,7 @@ import tensorflow_datasets
 
 from kdkit.data import tfds
 from kdkit.errors import UsageError
-from kdkit.tasks import TASKS
-from kdkit.tasks import get_task
+from kdkit.tasks import TASKS, get_task
 from kdkit.tasks.metrics import METRICS
 from kdkit.training import DataSettings
 from kdkit.training.task_data import open_task

@@ -5,16 +5,10 @@ import numpy as np
 import pytest
 from kinds import VOCABULARY
 
-from kdkit.data import TokenExamples
-from kdkit.data import encode_tokens
-from kdkit.data.encoding import CUT_OFF
-from kdkit.data.encoding import NO_LABEL
-from kdkit.data.encoding import UNKNOWN
-from kdkit.data.encoding import was_read
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
-from kdkit.tasks import Polyphones
-from kdkit.tasks import Tagging
+from kdkit.data import TokenExamples, encode_tokens
+from kdkit.data.encoding import CUT_OFF, NO_LABEL, UNKNOWN, was_read
+from kdkit.errors import RunError, UsageError
+from kdkit.tasks import Polyphones, Tagging
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 SPANS = ("span_f1", "span_precision", "span_recall")

@@ -1,8 +1,7 @@
 """Rows, and caches of teacher outputs for them."""
 
 import numpy as np
-from helpers import LENGTH
-from helpers import VOCABULARY_SIZE
+from helpers import LENGTH, VOCABULARY_SIZE
 
 from kdkit import data
 from kdkit.data import EncodedExamples

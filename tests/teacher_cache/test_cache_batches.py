@@ -2,9 +2,7 @@
 
 import numpy as np
 import pytest
-from caches import batches_with
-from caches import make
-from caches import rows
+from caches import batches_with, make, rows
 from helpers import LENGTH
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,9 +10,7 @@ from hypothesis import strategies as st
 from kdkit import data
 from kdkit.data import stream
 from kdkit.taps import Entry
-from kdkit.teacher_cache.shards import BATCH_ROWS
-from kdkit.teacher_cache.shards import cut
-from kdkit.teacher_cache.shards import row_bytes
+from kdkit.teacher_cache.shards import BATCH_ROWS, cut, row_bytes
 
 
 def bytes_of(length):

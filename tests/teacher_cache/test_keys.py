@@ -7,8 +7,7 @@ from caches import rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdkit.teacher_cache import row_keys
-from kdkit.teacher_cache import sequence_keys
+from kdkit.teacher_cache import row_keys, sequence_keys
 from kdkit.teacher_cache.shards import find
 
 # Few numbers, so that halves of keys and whole keys are there twice.

@@ -2,31 +2,18 @@
 
 import numpy as np
 import pytest
-from caches import LAYERS
-from caches import Says
-from caches import batches_with
-from caches import joined
-from caches import make
-from caches import rows
-from helpers import LENGTH
-from helpers import bert
+from caches import LAYERS, Says, batches_with, joined, make, rows
+from helpers import LENGTH, bert
 from hypothesis import given
 from hypothesis import strategies as st
 
 import kdkit
-from kdkit import data
-from kdkit import losses
-from kdkit import models
+from kdkit import data, losses, models
 from kdkit.errors import UsageError
 from kdkit.models.heads import EXCLUDED
-from kdkit.taps import PER_LAYER_TAPS
-from kdkit.taps import Entry
-from kdkit.taps import describe
-from kdkit.taps import tapped
+from kdkit.taps import PER_LAYER_TAPS, Entry, describe, tapped
 from kdkit.teacher_cache import OutputsOfTeachers
-from kdkit.teacher_cache.shards import Error
-from kdkit.teacher_cache.shards import pack
-from kdkit.teacher_cache.shards import unpack
+from kdkit.teacher_cache.shards import Error, pack, unpack
 
 
 def entries_of(model):

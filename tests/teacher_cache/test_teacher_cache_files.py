@@ -8,21 +8,13 @@ import shutil
 
 import numpy as np
 import pytest
-from caches import Says
-from caches import batches_with
-from caches import joined
-from caches import make
-from caches import rows
-from helpers import LENGTH
-from helpers import bert
+from caches import Says, batches_with, joined, make, rows
+from helpers import LENGTH, bert
 
-from kdkit import export
-from kdkit import models
-from kdkit.errors import RunError
-from kdkit.errors import UsageError
+from kdkit import export, models
+from kdkit.errors import RunError, UsageError
 from kdkit.taps import Entry
-from kdkit.teacher_cache import TeacherCache
-from kdkit.teacher_cache import require_cache_directory
+from kdkit.teacher_cache import TeacherCache, require_cache_directory
 
 
 def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):

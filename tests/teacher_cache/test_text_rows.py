@@ -4,19 +4,15 @@ import keras
 import numpy as np
 import pytest
 from caches import make
-from helpers import decoder
-from helpers import large_except
-from helpers import to_numpy
+from helpers import decoder, large_except, to_numpy
 
 import kdkit
 from kdkit import data
 from kdkit.data.packing import PADDING
 from kdkit.distillation import Objective
 from kdkit.errors import UsageError
-from kdkit.losses import LogitKLDivergence
-from kdkit.losses import top_classes
-from kdkit.taps import Entry
-from kdkit.taps import tapped
+from kdkit.losses import LogitKLDivergence, top_classes
+from kdkit.taps import Entry, tapped
 from kdkit.teacher_cache import OutputsOfTeachers
 from kdkit.teacher_cache.shards import row_keys
 

@@ -7,23 +7,29 @@ families with `kdkit.models.register_family`.
 
 import importlib
 
-from kdkit.models.families.blocks import BlockAdapter
-from kdkit.models.families.blocks import DecoderBlock
-from kdkit.models.families.blocks import EncoderBlock
-from kdkit.models.families.checkpoints import HEAD_CLASSES
-from kdkit.models.families.checkpoints import CheckpointFormat
-from kdkit.models.families.checkpoints import MaskedLMLayout
-from kdkit.models.families.checkpoints import WeightLayout
-from kdkit.models.families.family import ALL_FAMILIES
-from kdkit.models.families.family import DECODERS
-from kdkit.models.families.family import FAMILIES
-from kdkit.models.families.family import Family
-from kdkit.models.families.family import adapters_of
-from kdkit.models.families.family import blocks_of
-from kdkit.models.families.family import family_of
-from kdkit.models.families.family import find_backbone
-from kdkit.models.families.family import register_family
-from kdkit.models.families.family import stacks_of
+from kdkit.models.families.blocks import (
+    BlockAdapter,
+    DecoderBlock,
+    EncoderBlock,
+)
+from kdkit.models.families.checkpoints import (
+    HEAD_CLASSES,
+    CheckpointFormat,
+    MaskedLMLayout,
+    WeightLayout,
+)
+from kdkit.models.families.family import (
+    ALL_FAMILIES,
+    DECODERS,
+    FAMILIES,
+    Family,
+    adapters_of,
+    blocks_of,
+    family_of,
+    find_backbone,
+    register_family,
+    stacks_of,
+)
 
 __all__ = [
     "ALL_FAMILIES",

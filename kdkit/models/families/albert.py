@@ -1,15 +1,14 @@
 """ALBERT (Lan et al., 2019): the calls of a block share its weights."""
 
 from kdkit.models.block_settings import BlockSettings
-from kdkit.models.families.bert import PARTS
-from kdkit.models.families.bert import SIZES
-from kdkit.models.families.checkpoints import BERT_EMBEDDINGS
-from kdkit.models.families.checkpoints import CheckpointFormat
-from kdkit.models.families.checkpoints import MaskedLMLayout
-from kdkit.models.families.checkpoints import WeightLayout
-from kdkit.models.families.family import Family
-from kdkit.models.families.family import KerasHubClass
-from kdkit.models.families.family import register_family
+from kdkit.models.families.bert import PARTS, SIZES
+from kdkit.models.families.checkpoints import (
+    BERT_EMBEDDINGS,
+    CheckpointFormat,
+    MaskedLMLayout,
+    WeightLayout,
+)
+from kdkit.models.families.family import Family, KerasHubClass, register_family
 
 
 @register_family

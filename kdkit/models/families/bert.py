@@ -1,14 +1,14 @@
 """BERT (Devlin et al., 2018)."""
 
 from kdkit.models.block_settings import BlockSettings
-from kdkit.models.families.checkpoints import BERT_EMBEDDINGS
-from kdkit.models.families.checkpoints import BERT_SIZES
-from kdkit.models.families.checkpoints import CheckpointFormat
-from kdkit.models.families.checkpoints import MaskedLMLayout
-from kdkit.models.families.checkpoints import WeightLayout
-from kdkit.models.families.family import Family
-from kdkit.models.families.family import KerasHubClass
-from kdkit.models.families.family import register_family
+from kdkit.models.families.checkpoints import (
+    BERT_EMBEDDINGS,
+    BERT_SIZES,
+    CheckpointFormat,
+    MaskedLMLayout,
+    WeightLayout,
+)
+from kdkit.models.families.family import Family, KerasHubClass, register_family
 
 PARTS = {
     name: name

@@ -3,9 +3,7 @@
 from keras import ops
 
 from kdkit.taps import private
-from kdkit.taps.masks import both
-from kdkit.taps.masks import causal_mask
-from kdkit.taps.masks import key_mask
+from kdkit.taps.masks import both, causal_mask, key_mask
 
 MASKED = -1e9  # the attention logit of a masked position
 
@@ -339,10 +337,7 @@ class DecoderBlock(EncoderBlock):
 
 
 class _CrossAttention(EncoderBlock):
-    """The cross-attention of a `TransformerDecoder`.
-
-    The block normalizes the input before it calls this adapter.
-    """
+    """The cross-attention of a `TransformerDecoder`."""
 
     @property
     def attention(self):

@@ -37,22 +37,7 @@ ONE_LAYER = {"logits": "classifier"}  # a head that is the same in all families
 
 @dataclasses.dataclass(frozen=True)
 class WeightLayout:
-    """The names of a family's tensors, without the base model's prefix.
-
-    Args:
-        parts: dict from a layer of the backbone outside the blocks to its
-            name.
-        block: string. The name of a block, with the groups of `block_path`.
-        block_parts: dict from a layer of a block to its name in the block.
-        block_path: string. Pattern of the paths of a block's variables.
-            Defaults to `transformer_layer_N/`.
-        ignored: string. Pattern of tensors in blocks that are not weights.
-            Defaults to none.
-        joined: string or `None`. The name of a tensor that contains queries,
-            keys and values side by side. Defaults to `None`.
-        is_transposed: bool. Whether kernels have shape `(outputs, inputs)`.
-            Defaults to `True`.
-    """
+    """The names of a family's tensors, without the base model's prefix."""
 
     parts: Mapping[str, str]
     block: str
@@ -65,15 +50,7 @@ class WeightLayout:
 
 @dataclasses.dataclass(frozen=True)
 class MaskedLMLayout:
-    """The names of the tensors of a head for masked tokens.
-
-    Args:
-        dense: string. The dense layer before the vocabulary.
-        layer_norm: string. The normalization after it.
-        biases: tuple of strings. Possible names of the vocabulary's bias; the
-            first one in the checkpoint is read.
-        decoder: string. The name of the copy of the embeddings in the head.
-    """
+    """The names of the tensors of a head for masked tokens."""
 
     dense: str
     layer_norm: str
@@ -83,41 +60,7 @@ class MaskedLMLayout:
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointFormat:
-    """The format of a family's Hugging Face checkpoints, read and written.
-
-    Args:
-        model_type: string. `model_type` in `config.json`.
-        class_name: string. The beginning of transformers' class names, such as
-            `"Bert"`.
-        prefix: string. The name of the base model in models with a head.
-        sizes: dict from a size of the backbone to a tuple of the names of the
-            field, and transformers' default.
-        dropout: tuple of the field of the dropout rate and its default.
-        activation: tuple of the field of the activation and its default.
-        epsilon: tuple of the field of the normalization's epsilon, `None` if
-            it is fixed, and its default.
-        weights: `WeightLayout`.
-        masked_lm: `MaskedLMLayout` or `None`. Defaults to `None`.
-        masked_lm_activation: string or `None`. The activation of the head for
-            masked tokens, if it differs from the blocks' activation. Defaults
-            to `None`.
-        tied_logits: string or `None`. The copy of a decoder's token embeddings
-            that computes its logits. Defaults to `None`.
-        special_tokens: dict from the name of a special token in the tokenizer's
-            files to the required token, for byte-pair and Unigram tokenizers.
-        vocabulary_file: string or `None`. The Unigram model of older versions,
-            next to `tokenizer.json`. Defaults to `None`.
-        unknown_id: int or `None`. The id of unknown pieces in that model.
-            Defaults to `None`.
-        classifier: dict from the dense layers in a classifier's head to their
-            names, the logits' layer last.
-        positions_follow_padding: bool. Whether positions begin after the row
-            of the padding token, as in RoBERTa. Defaults to `False`.
-        has_one_segment: bool. Whether one segment embedding is added to every
-            token. Defaults to `False`.
-        same_dropouts: tuple of strings. The fields of other dropout rates,
-            which are the same in keras-hub. Defaults to `()`.
-    """
+    """The format of a family's Hugging Face checkpoints, read and written."""
 
     model_type: str
     class_name: str
@@ -139,15 +82,7 @@ class CheckpointFormat:
     same_dropouts: tuple[str, ...] = ()
 
     def head_layers(self, kind: str) -> Mapping[str, str] | None:
-        """Returns the dense layers in a head, with their names.
-
-        Args:
-            kind: string. The kind of a `kdkit.models.Head`.
-
-        Returns:
-            A dict with the logits' layer last, or `None` if transformers has
-            no such head.
-        """
+        """Returns the dense layers in a head, with their names."""
         if kind == "tokens":
             return ONE_LAYER
         # Other heads for a multiple choice have a layer that kdkit's lack.

@@ -1,8 +1,6 @@
 """DeBERTa-v3 (He et al., 2021): attention on relative positions."""
 
-from kdkit.models.families.family import Family
-from kdkit.models.families.family import KerasHubClass
-from kdkit.models.families.family import register_family
+from kdkit.models.families.family import Family, KerasHubClass, register_family
 
 
 @register_family

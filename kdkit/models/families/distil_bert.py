@@ -1,13 +1,13 @@
 """DistilBERT (Sanh et al., 2019): no segments and no pooler."""
 
 from kdkit.models.block_settings import BlockSettings
-from kdkit.models.families.checkpoints import BERT_EMBEDDINGS
-from kdkit.models.families.checkpoints import CheckpointFormat
-from kdkit.models.families.checkpoints import MaskedLMLayout
-from kdkit.models.families.checkpoints import WeightLayout
-from kdkit.models.families.family import Family
-from kdkit.models.families.family import KerasHubClass
-from kdkit.models.families.family import register_family
+from kdkit.models.families.checkpoints import (
+    BERT_EMBEDDINGS,
+    CheckpointFormat,
+    MaskedLMLayout,
+    WeightLayout,
+)
+from kdkit.models.families.family import Family, KerasHubClass, register_family
 
 # In keras-hub one layer embeds tokens and positions.
 PARTS = {

@@ -2,9 +2,7 @@
 
 from kdkit.models.block_settings import BlockSettings
 from kdkit.models.families.bert import PARTS
-from kdkit.models.families.family import Family
-from kdkit.models.families.family import KerasHubClass
-from kdkit.models.families.family import register_family
+from kdkit.models.families.family import Family, KerasHubClass, register_family
 
 
 @register_family

@@ -12,9 +12,11 @@ from keras import ops
 
 from kdkit.errors import UsageError
 from kdkit.models.block_settings import BlockSettings
-from kdkit.models.families.blocks import BlockAdapter
-from kdkit.models.families.blocks import DecoderBlock
-from kdkit.models.families.blocks import EncoderBlock
+from kdkit.models.families.blocks import (
+    BlockAdapter,
+    DecoderBlock,
+    EncoderBlock,
+)
 from kdkit.models.families.checkpoints import CheckpointFormat
 
 POSITIONS = "position_embedding"
@@ -23,14 +25,7 @@ SAME_AS = {"embedding_dim": "hidden_dim", "num_key_value_heads": "num_heads"}
 
 
 class KerasHubClass:
-    """An attribute whose value is a class of keras-hub, imported when read.
-
-    Importing keras-hub takes seconds, and most attributes of a family do not
-    need it.
-
-    Args:
-        path: string, such as `"models.BertBackbone"`.
-    """
+    """An attribute whose value is a class of keras-hub, imported when read."""
 
     def __init__(self, path: str):
         self._path = path
@@ -318,12 +313,7 @@ def _halves():
 
 
 def family_of(backbone_or_tokenizer) -> Family | None:
-    """Returns the family of a backbone or a tokenizer, `None` for others.
-
-    Args:
-        backbone_or_tokenizer: object or class. Subclasses of a family's class
-            belong to the family.
-    """
+    """Returns the family of a backbone or a tokenizer, `None` for others."""
     cls = backbone_or_tokenizer
     cls = cls if isinstance(cls, type) else type(cls)
     for base in cls.__mro__:
@@ -347,15 +337,7 @@ def find_backbone(model):
 
 
 def blocks_of(backbone) -> tuple:
-    """Returns the transformer blocks of an encoder or decoder.
-
-    A user's own backbone lists them in `transformer_layers`, one
-    `keras_hub.layers.TransformerEncoder` each.
-
-    Returns:
-        A tuple of layers in the order of their calls; a layer that is called
-        several times occurs several times. Empty if the blocks are unknown.
-    """
+    """Returns the transformer blocks of an encoder or decoder."""
     family = family_of(backbone)
     if family is not None:
         return family.blocks(backbone)
@@ -369,15 +351,7 @@ def blocks_of(backbone) -> tuple:
 
 
 def stacks_of(backbone) -> dict[str, tuple]:
-    """Returns the transformer blocks in each stack of a backbone, by name.
-
-    An encoder-decoder lists them in `encoder_transformer_layers` and in
-    `decoder_transformer_layers`, as keras-hub's BART does.
-
-    Returns:
-        A dict with the keys `"encoder"` and `"decoder"`, or the key `""` for a
-        model with one stack. Empty if the blocks are unknown.
-    """
+    """Returns the transformer blocks in each stack of a backbone, by name."""
     halves = {
         half: tuple(getattr(backbone, f"{half}_transformer_layers", None) or ())
         for half in _halves()
@@ -392,11 +366,7 @@ def stacks_of(backbone) -> dict[str, tuple]:
 
 
 def adapters_of(backbone) -> dict[str, tuple[BlockAdapter, ...]]:
-    """Returns the adapters for the blocks from `stacks_of`.
-
-    Args:
-        backbone: a keras-hub backbone.
-    """
+    """Returns the adapters for the blocks from `stacks_of`."""
     family = family_of(backbone)
     adapters = {
         "": EncoderBlock if family is None else family.block,

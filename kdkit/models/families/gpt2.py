@@ -2,11 +2,8 @@
 
 from kdkit.models.block_settings import BlockSettings
 from kdkit.models.families.blocks import DecoderBlock
-from kdkit.models.families.checkpoints import CheckpointFormat
-from kdkit.models.families.checkpoints import WeightLayout
-from kdkit.models.families.family import Family
-from kdkit.models.families.family import KerasHubClass
-from kdkit.models.families.family import register_family
+from kdkit.models.families.checkpoints import CheckpointFormat, WeightLayout
+from kdkit.models.families.family import Family, KerasHubClass, register_family
 
 # For every decoder.
 WITHHELD_TAPS = ("cls_states",)

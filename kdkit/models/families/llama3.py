@@ -8,11 +8,8 @@ from keras import ops
 
 from kdkit.errors import UsageError
 from kdkit.models.families.blocks import BlockAdapter
-from kdkit.models.families.family import Family
-from kdkit.models.families.family import KerasHubClass
-from kdkit.models.families.family import register_family
-from kdkit.models.families.gpt2 import WITHHELD_BECAUSE
-from kdkit.models.families.gpt2 import WITHHELD_TAPS
+from kdkit.models.families.family import Family, KerasHubClass, register_family
+from kdkit.models.families.gpt2 import WITHHELD_BECAUSE, WITHHELD_TAPS
 from kdkit.taps import private
 
 

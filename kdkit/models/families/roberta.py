@@ -2,13 +2,13 @@
 
 from kdkit.models.block_settings import BlockSettings
 from kdkit.models.families.bert import WEIGHTS
-from kdkit.models.families.checkpoints import BERT_SIZES
-from kdkit.models.families.checkpoints import CheckpointFormat
-from kdkit.models.families.checkpoints import MaskedLMLayout
+from kdkit.models.families.checkpoints import (
+    BERT_SIZES,
+    CheckpointFormat,
+    MaskedLMLayout,
+)
 from kdkit.models.families.distil_bert import PARTS
-from kdkit.models.families.family import Family
-from kdkit.models.families.family import KerasHubClass
-from kdkit.models.families.family import register_family
+from kdkit.models.families.family import Family, KerasHubClass, register_family
 
 CHECKPOINTS = CheckpointFormat(
     model_type="roberta",

@@ -10,9 +10,7 @@ import keras
 from keras import ops
 
 from kdkit.models.families.blocks import BlockAdapter
-from kdkit.models.families.family import Family
-from kdkit.models.families.family import KerasHubClass
-from kdkit.models.families.family import register_family
+from kdkit.models.families.family import Family, KerasHubClass, register_family
 from kdkit.taps.masks import key_mask
 
 

@@ -3,10 +3,8 @@
 import dataclasses
 
 from kdkit.models.families.checkpoints import BERT_SIZES
-from kdkit.models.families.family import KerasHubClass
-from kdkit.models.families.family import register_family
-from kdkit.models.families.roberta import CHECKPOINTS
-from kdkit.models.families.roberta import Roberta
+from kdkit.models.families.family import KerasHubClass, register_family
+from kdkit.models.families.roberta import CHECKPOINTS, Roberta
 
 
 @register_family

@@ -6,9 +6,7 @@ import shutil
 import filelock
 import pytest
 from helpers import eager_steps
-from parallel import of_sentences
-from parallel import translation
-from parallel import write_parallel
+from parallel import of_sentences, translation, write_parallel
 
 from kdkit.cli.main import main
 from kdkit.training import pretrain

@@ -5,8 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers import GERMAN
-from helpers import read_events
+from helpers import GERMAN, read_events
 from parallel import flags
 
 from kdkit import export

@@ -4,19 +4,19 @@ import json
 
 import pytest
 from helpers import read_events
-from parallel import flags
-from parallel import of_sentences
-from parallel import translation
+from parallel import flags, of_sentences, translation
 
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import load_language_model
 from kdkit.recipes import pretraining
-from kdkit.training import CorpusSettings
-from kdkit.training import ModelSettings
-from kdkit.training import PairSettings
-from kdkit.training import PretrainSettings
-from kdkit.training import pretrain
+from kdkit.training import (
+    CorpusSettings,
+    ModelSettings,
+    PairSettings,
+    PretrainSettings,
+    pretrain,
+)
 
 
 def test_pretraining_leaves_a_preset_and_its_vocabulary(pretrained):

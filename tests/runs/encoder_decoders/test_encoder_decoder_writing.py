@@ -5,8 +5,7 @@ import shutil
 
 import keras_hub
 import pytest
-from helpers import ENGLISH
-from helpers import read_events
+from helpers import ENGLISH, read_events
 from parallel import flags
 
 from kdkit.cli import generate as writing_texts
