@@ -20,8 +20,7 @@ help:  ## show this
 # An extra's packages are newest when its file is newer than setup.py.
 $(VENV)/.%: setup.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(if $(filter references,$*),$(BIN)/python -m pip install --quiet $(TORCH))
+	$(BIN)/python -m pip install --quiet --upgrade pip $(if $(filter references,$*),$(TORCH))
 	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	touch $@
 $(VENV)/.references $(VENV)/.docs $(VENV)/.guides: $(VENV)/.dev
@@ -53,7 +52,8 @@ docs docs-serve: $(VENV)/.docs  ## the site in site/, or at http://127.0.0.1:800
 guides: $(VENV)/.guides  ## run the guides, or GUIDES="NAME ...", for docs/guides/
 	cd $$(mktemp -d) && export PYTHONWARNINGS="ignore:IProgress not found" && for name in $(GUIDES); do \
 	    jupytext --to ipynb --set-kernel python3 --output - $(CURDIR)/examples/$$name.py | \
-	    jupyter nbconvert --stdin --to notebook --execute --coalesce-streams \
+	    jupyter nbconvert --stdin --to notebook --execute --CoalesceStreamsPreprocessor.enabled=True \
+	    --NotebookExporter.preprocessors=nbconvert.preprocessors.CoalesceStreamsPreprocessor \
 	    --ExecutePreprocessor.extra_arguments=--IPKernelApp.capture_fd_output=False \
 	    --output-dir $(CURDIR)/docs/guides --output $$name || exit 1; done
 clean:  ## remove the environment and caches, not the runs
