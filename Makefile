@@ -2,113 +2,61 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-BIN := $(VENV)/bin
-# Packages are newest when this file is newer than setup.py.
-READY := $(VENV)/.ready
-# The extra "references" is installed when this file is newer than setup.py.
-REFERENCES := $(VENV)/.references
-# The extra "docs" is installed when this file is newer than setup.py.
-DOCS := $(VENV)/.docs
+BIN := $(abspath $(VENV))/bin
 # PyPI's PyTorch for Linux brings CUDA; this index has the build for CPUs. Where
 # the index cannot be reached, pip uses the ones that it is configured with.
-TORCH := --retries 0 --timeout 10 torch==2.13.0 \
-    --extra-index-url https://download.pytorch.org/whl/cpu
-# The tests that run on every backend.
-ON_EVERY_BACKEND := tests/losses tests/test_layer_maps.py tests/test_projections.py \
-    tests/test_objectives.py tests/test_backends.py tests/test_distiller.py \
-    tests/test_taps.py tests/test_taps_refusals.py tests/test_taps_endings.py \
-    tests/test_distiller_contradictions.py tests/test_logged_losses.py \
-    tests/test_distiller_features.py tests/test_distiller_refusals.py \
-    tests/test_distiller_saving.py tests/test_several_teachers.py \
-    tests/test_label_weights.py tests/test_chunked_logits.py \
-    tests/test_epoch_means.py tests/test_padded_logits.py \
-    tests/test_any_model.py tests/test_foreign_losses.py \
-    tests/models/test_families.py
-# Files of tests on as many cores as there are, while memory lasts, in the order
-# of tests/conftest.py.
-SIDE_BY_SIDE := --numprocesses logical --maxprocesses 4 --dist loadfile \
-    --no-loadscope-reorder
+TORCH := --retries 0 --timeout 10 torch==2.13.0 --extra-index-url https://download.pytorch.org/whl/cpu
+# As many cores as there are, while memory lasts, in the order of tests/conftest.py.
+PYTEST := python -m pytest --numprocesses logical --maxprocesses 4 \
+    --dist loadfile --no-loadscope-reorder --ignore tests/contract
+GUIDES := $(notdir $(basename $(wildcard docs/guides/*.ipynb)))
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL := 2
-# The theme prints a page of its plans otherwise.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style wheel docs docs-serve benchmarks guides clean
-
+.PHONY: help demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style wheel docs docs-serve guides clean
 help:  ## show this
-	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 14
-
-install: $(READY)  ## virtual environment with kdkit, tests and tools
-
-$(READY): setup.py
+	@grep -hE '^[a-z -]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 22
+# An extra's packages are newest when its file is newer than setup.py.
+$(VENV)/.%: setup.py
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --upgrade pip
-	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	$(BIN)/python -m pip install --quiet --upgrade pip $(if $(filter references,$*),$(TORCH))
+	$(BIN)/python -m pip install --quiet --editable ".[$*]"
 	touch $@
-
-$(REFERENCES): $(READY)
-	$(BIN)/python -m pip install --quiet $(TORCH)
-	$(BIN)/python -m pip install --quiet --editable ".[dev,references]"
-	touch $@
-
-$(DOCS): $(READY)
-	$(BIN)/python -m pip install --quiet --editable ".[docs]"
-	touch $@
-
-demo: $(READY)  ## teacher, student, int8 file and report in minutes
+$(VENV)/.references $(VENV)/.docs $(VENV)/.guides: $(VENV)/.dev
+demo: $(VENV)/.dev  ## teacher, student, int8 file and report in minutes
 	$(BIN)/kdkit demo --run-dir runs/demo
-
-test: $(REFERENCES)  ## the tests, once each in its quickest way
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --ignore tests/contract
-
-contract: $(READY)  ## short runs of each kind against tests/contract/goldens
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/contract
-
-contract-freeze: $(READY)  ## new goldens: see tests/contract/goldens/README.md
-	$(BIN)/python -m tests.contract.freeze
-
-test-jax: $(READY)  ## the tests for every backend on JAX
-	KERAS_BACKEND=jax $(BIN)/python -m pytest $(SIDE_BY_SIDE) \
-	    $(ON_EVERY_BACKEND)
-
-test-torch: $(REFERENCES)  ## the tests for every backend on PyTorch
-	KERAS_BACKEND=torch $(BIN)/python -m pytest $(ON_EVERY_BACKEND)
-
+test: $(VENV)/.references  ## the tests, once each in its quickest way
+	$(BIN)/$(PYTEST)
+test-large: $(VENV)/.references  ## all tests: further devices, families, real data
+	$(BIN)/$(PYTEST) --run-large
+test-jax: $(VENV)/.dev  ## the tests for every backend on JAX
+test-torch: $(VENV)/.references  ## the same on PyTorch
+test-jax test-torch:
+	KERAS_BACKEND=$(@:test-%=%) $(BIN)/$(PYTEST) @tests/every_backend.txt
 test-oldest:  ## the tests with the oldest versions that setup.py allows
 	$(PYTHON) -m venv $(VENV)-oldest
-	$(VENV)-oldest/bin/python -m pip install --quiet --editable ".[tests]" \
-	    --constraint tests/oldest.txt
-	$(VENV)-oldest/bin/python -m pytest $(SIDE_BY_SIDE) \
-	    --ignore tests/contract
-
-test-large: $(REFERENCES)  ## all tests: further devices, families, real data
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) --run-large \
-	    --ignore tests/contract
-
-quality: $(READY)  ## what CI checks before the tests
-	$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-
-style: $(READY)  ## fix what ruff can fix
-	$(BIN)/ruff check --fix .
-	$(BIN)/ruff format .
-
+	$(VENV)-oldest/bin/python -m pip install --quiet --editable ".[tests]" --constraint tests/oldest.txt
+	$(VENV)-oldest/bin/$(PYTEST)
+contract: $(VENV)/.dev  ## short runs of each kind against tests/contract/goldens
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/contract
+contract-freeze: $(VENV)/.dev  ## new goldens: see tests/contract/goldens/README.md
+	$(BIN)/python -m tests.contract.freeze
+quality: $(VENV)/.dev  ## what CI checks before the tests
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+style: $(VENV)/.dev  ## fix what ruff can fix
+	$(BIN)/ruff check --fix . && $(BIN)/ruff format .
 wheel:  ## the wheel, built and tried in an empty environment
 	.ci/wheel $(PYTHON)
-
-docs: $(DOCS)  ## the site in site/, without a broken link or reference
-	$(BIN)/mkdocs build --strict
-
-docs-serve: $(DOCS)  ## the site while you write, at http://127.0.0.1:8000
-	$(BIN)/mkdocs serve
-
-benchmarks: $(READY)  ## writes docs/measured/performance.md
-	$(BIN)/python benchmarks/run_all.py
-
-guides: $(READY)  ## run guides/*.py and write docs/guides/
-	$(BIN)/python -m pip install --quiet --editable ".[dev,guides]"
-	TF_CPP_MIN_LOG_LEVEL=3 $(BIN)/python guides/render.py
-
+docs docs-serve guides: export PATH := $(BIN):$(PATH)
+docs docs-serve: $(VENV)/.docs  ## the site in site/, or at http://127.0.0.1:8000
+	mkdocs $(if $(filter docs,$@),build --strict,serve)
+guides: $(VENV)/.guides  ## run the guides, or GUIDES="NAME ...", for docs/guides/
+	cd $$(mktemp -d) && export PYTHONWARNINGS="ignore:IProgress not found" && for name in $(GUIDES); do \
+	    jupytext --to ipynb --set-kernel python3 --output - $(CURDIR)/examples/$$name.py | \
+	    jupyter nbconvert --stdin --to notebook --execute --CoalesceStreamsPreprocessor.enabled=True \
+	    --NotebookExporter.preprocessors=nbconvert.preprocessors.CoalesceStreamsPreprocessor \
+	    --ExecutePreprocessor.extra_arguments=--IPKernelApp.capture_fd_output=False \
+	    --output-dir $(CURDIR)/docs/guides --output $$name || exit 1; done
 clean:  ## remove the environment and caches, not the runs
 	rm -rf $(VENV) build dist site *.egg-info .pytest_cache .ruff_cache
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -48,7 +48,7 @@ TESTS_REQUIRE = [
     *TFDS_REQUIRE,
     *TAGGING_REQUIRE,
     *QUANTIZATION_REQUIRE,
-    "pytest>=8",
+    "pytest>=8.2",  # reads names of files from a file
     "hypothesis>=6.130",  # properties that hold for drawn examples
     "pandas>=2.2",  # columns and data frames that users pass
     "mediapipe>=0.10.30",  # opens LiteRT files as an Android app does
@@ -56,10 +56,10 @@ TESTS_REQUIRE = [
     "jax>=0.6",  # the contract tests on a second backend (make test-jax)
 ]
 TOOLS_REQUIRE = ["ruff==0.17.5"]
-# `make guides`: guides/render.py runs each guide as a notebook.
+# make guides runs examples/*.py as notebooks with them.
 GUIDES_REQUIRE = [
-    "nbformat>=5.10",  # the format of notebooks
-    "nbclient>=0.10",  # runs them
+    "jupytext>=1.16",  # a notebook from a Python file
+    "nbconvert>=7.17",  # runs it
     "ipykernel>=6.29",  # the kernel that runs Python
     "mediapipe>=0.10.30",  # a guide opens a file as an Android app does
 ]
@@ -74,6 +74,9 @@ DOCS_REQUIRE = [
     "mkdocs>=1.6,<2",  # pages of Markdown to a site; 2 has no plugins
     "mkdocs-material>=9.6",  # the theme, with search and no outside files
     "mkdocstrings[python]>=1",  # the reference from docstrings
+    "mkdocs-include-markdown-plugin>=7",  # CHANGELOG.md and others as pages
+    "markdown-exec>=1.12",  # what kdkit prints, in pages
+    "nbconvert>=7.17",  # the notebooks of guides to Markdown
     "latex2mathml>=3.77",  # formulas without a script in the page
 ]
 # They define the right answer in tests, and the loop of benchmarks.

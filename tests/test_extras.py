@@ -51,7 +51,7 @@ def test_missing_and_old_packages_are_named_together():
 def test_no_text_installs_kdkit_from_pypi():
     files = [
         path
-        for folder in ("kdkit", "docs", "guides", "benchmarks", "examples")
+        for folder in ("kdkit", "docs", "benchmarks", "examples")
         for path in (ROOT / folder).rglob("*")
         if path.suffix in (".py", ".md", ".sh", ".jinja")
     ]

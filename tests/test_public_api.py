@@ -68,6 +68,12 @@ def test_public_names_can_be_imported():
             assert getattr(module, name) is not None
 
 
+def test_every_package_has_a_page_in_the_reference():
+    """docs/hooks.py makes the pages that `nav` names."""
+    nav = (ROOT / "mkdocs.yml").read_text("utf-8")
+    assert not [room for room in ROOMS if f"/kdkit.{room}.md" not in nav]
+
+
 def test_unknown_name_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'compress'"):
         kdkit.compress  # noqa: B018

@@ -47,4 +47,5 @@ __all__ = [
 ]
 
 # A subclass of `keras.losses.Loss`: imported when it is first used.
-__getattr__, _ = late_names(__name__, {"SmoothedCrossEntropy": "labels"})
+_DEFINED_IN = {"SmoothedCrossEntropy": "labels"}
+__getattr__, _ = late_names(__name__, _DEFINED_IN)

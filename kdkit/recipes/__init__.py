@@ -65,6 +65,5 @@ __all__ = [
 ]
 
 # It trains and therefore needs Keras.
-__getattr__, _ = late_names(
-    __name__, {"run_on_arrays": "kdkit.training.arrays"}
-)
+_DEFINED_IN = {"run_on_arrays": "kdkit.training.arrays"}
+__getattr__, _ = late_names(__name__, _DEFINED_IN)

@@ -73,9 +73,10 @@ class TextsSettings(EmbeddingData):
     Args:
         files: tuple of strings. Files with one text per line, or tables. Empty
             lines, repeated texts and texts of dev are left out.
-        held_out_every, task, data_dir, table, dev_split, sequence_length,
-            num_buckets: as in `EmbeddingData`. Without a task, the loss on the
-            held-out texts chooses the best epoch.
+        held_out_every, task, data_dir, table, dev_split: as in
+            `EmbeddingData`. Without a task, the loss on the held-out texts
+            chooses the best epoch.
+        sequence_length, num_buckets: as in `EmbeddingData`.
         column: string or `None`. The column with the texts, for tables.
         max_texts: int or `None`. Use only so many first lines. `None` for all.
 

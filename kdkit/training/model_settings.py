@@ -42,10 +42,11 @@ class MassSettings:
     """An encoder-decoder with random weights.
 
     Args:
-        encoder_num_layers, decoder_num_layers, hidden_dim, num_heads,
-            intermediate_dim, max_sequence_length, dropout, tied_output: as in
+        encoder_num_layers, decoder_num_layers, hidden_dim, num_heads: as in
             `kdkit.models.MassConfig`. The tokenizer decides the vocabulary, or
             both vocabularies.
+        intermediate_dim, max_sequence_length, dropout, tied_output: as in
+            `kdkit.models.MassConfig`.
     """
 
     encoder_num_layers: int
@@ -70,11 +71,11 @@ class ModelSettings:
             encoder, or a place.
         copy_layers: tuple of ints. The copied layers, counted from 1, one for
             each layer of the model.
-        num_layers, hidden_dim, num_heads, intermediate_dim,
-            max_sequence_length, dropout, family, embedding_dim,
-            num_key_value_heads: sizes and family of a model with random
-            weights, as in `kdkit.models.BertConfig`. The tokenizer decides the
-            vocabulary.
+        num_layers, hidden_dim, num_heads, intermediate_dim: sizes of a model
+            with random weights, as in `kdkit.models.BertConfig`. The tokenizer
+            decides the vocabulary.
+        max_sequence_length, dropout, family, embedding_dim: the same.
+        num_key_value_heads: the same.
         bilstm: `BilstmSettings` or `None`. A BiLSTM with random weights.
         mass: `MassSettings` or `None`. An encoder-decoder with random weights.
         static: `kdkit.recipes.TokenVectors` or `None`. A sentence encoder

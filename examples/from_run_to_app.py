@@ -1,11 +1,14 @@
+# %% [markdown]
+"""
 # From a fine-tuned BERT to an Android app
 
 Distil, measure, export, open with MediaPipe, benchmark and share.
 
-*kdkit authors · created 2026/11/26 · last modified 2026/11/26 · accelerator: None*
-
 [This page as a notebook](from_run_to_app.ipynb)
+"""
 
+# %% [markdown]
+"""
 ## What you will build
 
 You have a fine-tuned BERT classifier, and an Android app that has to classify
@@ -20,10 +23,14 @@ one line of Kotlin, and you have
 The guide runs the commands of a terminal. It needs kdkit (`pip install .` in a
 clone of its repository) and `pip install mediapipe`, which opens the file in
 Python as on Android.
+"""
 
+# %% [markdown]
+"""
 ## Setup
+"""
 
-```python
+# %%
 import contextlib
 import csv
 import io
@@ -65,8 +72,10 @@ def terminal(command):
             print(line.replace(f"{pathlib.Path.cwd()}/", ""))
     if status:
         raise SystemExit(f"The command failed with status {status}.")
-```
 
+
+# %% [markdown]
+"""
 ## A fine-tuned BERT
 
 If you have a fine-tuned checkpoint from Hugging Face and a table with texts
@@ -74,8 +83,10 @@ and labels, skip this section.
 
 This guide needs no download. It generates reviews, trains a small BERT on
 them, and writes it as a checkpoint that transformers loads, too.
+"""
 
-```python
+
+# %%
 def write_table(path, split, number):
     reviews = kdkit.data.generate_sentiment(number, seed=0, split=split)
     labels = np.array(["negative", "positive"])[reviews.labels]
@@ -128,16 +139,18 @@ report = kdkit.export.to_hugging_face(
     tokenizer=tokenizer,
     class_names=("negative", "positive"),
 )
-```
 
+# %% [markdown]
+"""
 ## Distil
 
-Patient KD starts the student from the teacher's layers. `--control` also
-trains the same student on the labels alone, for as many updates. With a BERT,
-omit the learning rate and `jit_compile=false`: XLA compiles for longer than
-this small model trains.
+Patient KD starts the student from the teacher's layers and head. `--control`
+also trains the same student on the labels alone, for as many updates. With a
+BERT, omit the learning rate and `jit_compile=false`: XLA compiles for longer
+than this small model trains.
+"""
 
-```python
+# %%
 terminal(
     "kdkit distill pkd --teacher my_checkpoint --num-layers 2 --control "
     "--train reviews/train.csv --dev reviews/dev.csv --text-column review "
@@ -145,54 +158,25 @@ terminal(
     f"--max-length {LENGTH} --epochs {EPOCHS} --learning-rate 1e-3 "
     "jit_compile=false"
 )
-```
 
-```text
-doctor: 18 ok.
-```
-
-```text
-The checkpoint that my_checkpoint was fine-tuned from is not recorded. The student starts from the layers of the fine-tuned teacher. Pass --pretrained MODEL to start from a pretrained encoder.
-
-train: train.csv (commas between columns, quotes around cells), 6000 examples
-dev: dev.csv (commas between columns, quotes around cells), 500 examples
-reviews: 6000 examples to train on, 500 in dev; 0 and 0 truncated to 24 tokens.
-teacher: accuracy 0.9620, macro_f1 0.9619 on dev.
-student, fine_tuning: epoch 1/3: loss 0.6369, accuracy 0.8812, hard_label_loss 0.2487, patience_mse 0.07329, soft_cross_entropy 1.01; dev: accuracy 0.964, loss 0.1054, soft_cross_entropy 0.09364, patience_mse 0.03899, hard_label_loss 0.1094, macro_f1 0.9639, same_top_class 0.99, kl_divergence 0.03586; learning_rate 0.0007407
-student, fine_tuning: epoch 2/3: loss 0.09073, accuracy 0.9535, hard_label_loss 0.1135, patience_mse 0.02971, soft_cross_entropy 0.06201; dev: accuracy 0.966, loss 0.06121, soft_cross_entropy 0.02412, patience_mse 0.02697, hard_label_loss 0.09291, macro_f1 0.9659, same_top_class 0.992, kl_divergence 0.00788; learning_rate 0.0003704
-student, fine_tuning: epoch 3/3: loss 0.06156, accuracy 0.9615, hard_label_loss 0.09478, patience_mse 0.02198, soft_cross_entropy 0.02394; dev: accuracy 0.968, loss 0.05339, soft_cross_entropy 0.01932, patience_mse 0.02031, hard_label_loss 0.08341, macro_f1 0.9679, same_top_class 0.99, kl_divergence 0.007391; learning_rate 0
-control, fine_tuning: epoch 1/3: loss 0.2638, accuracy 0.8855; dev: accuracy 0.964, loss 0.1033, macro_f1 0.9639, same_top_class 0.99, kl_divergence 0.04679; learning_rate 0.0007407
-control, fine_tuning: epoch 2/3: loss 0.1028, accuracy 0.965; dev: accuracy 0.984, loss 0.05999, macro_f1 0.984, same_top_class 0.978, kl_divergence 0.03948; learning_rate 0.0003704
-control, fine_tuning: epoch 3/3: loss 0.04209, accuracy 0.9877; dev: accuracy 0.992, loss 0.02606, macro_f1 0.992, same_top_class 0.97, kl_divergence 0.1121; learning_rate 0
-student: accuracy 0.9680, macro_f1 0.9679 on dev (epoch 3 of fine_tuning), in runs/small/student
-control: accuracy 0.9920, macro_f1 0.9920 on dev (epoch 3 of fine_tuning), in runs/small/control
-The student keeps 100.6 % of the teacher's accuracy (96.8 % of 96.2 %, within two standard errors) at 53 % of the parameters; the same student without a teacher: 99.2 %, 2.4 points more, so that distilling did not help.
-Next:
-  kdkit export runs/small  # verified files for phones and servers
-  kdkit report runs/small  # one page with tables and curves
-```
-
+# %% [markdown]
+"""
 ## Is it good enough?
 
 The best epoch was chosen on dev, so the accuracy on dev is a little too high.
 Measure the final models once on texts that no choice has seen. If the student
 is not better than its control, the teacher added nothing, and fine-tuning a
 small model would do.
+"""
 
-```python
+# %%
 write_table("reviews/test.csv", "test", NUM_DEV_TEXTS)
 for arm in "student", "control":
     terminal(f"kdkit evaluate runs/small --arm {arm} --test reviews/test.csv")
-```
 
-```text
-accuracy: 0.9740
-macro_f1: 0.9740
-accuracy: 0.9940
-macro_f1: 0.9940
-```
-
-In this run the control is better: labels alone suffice for the generated
+# %% [markdown]
+"""
+In this run the control is as good: labels alone suffice for the generated
 reviews, so the teacher added nothing. With such numbers on your task, ship the
 control: `kdkit export runs/small --arm control`.
 
@@ -208,23 +192,16 @@ A file reads texts of one length, `--max-length` of the training: a shorter
 file is faster, and longer texts are cut. Without `--no-teacher`, the teacher
 is exported in int8, too, for the report. `--license` is for the model card,
 and defaults to the license of the teacher's checkpoint.
+"""
 
-```python
+# %%
 terminal(
     "kdkit export runs/small --precision fp32 int8 --no-teacher "
     "--license apache-2.0"
 )
-```
 
-```text
-runs/small/exports/student-fp32.tflite: 0.51 MB, largest difference 2.4e-07 on 256 examples, same class 100.0 %, accuracy 0.9680, macro_f1 0.9679 on dev
-runs/small/exports/student-int8.tflite: 0.20 MB, largest difference 0.0095 on 256 examples, same class 100.0 %, accuracy 0.9680, macro_f1 0.9679 on dev
-MediaPipe: 500 of 500 dev texts get the same ids.
-Next:
-  kdkit benchmark runs/small  # latency on this machine
-  kdkit report runs/small     # one page with sizes, latency and metrics
-```
-
+# %% [markdown]
+"""
 The line about MediaPipe reports how many texts of dev its tokenizer splits as
 the student's does. If MediaPipe cannot run a model, such as one for pairs of
 texts, the line contains the reason. The app then needs a tokenizer of its own
@@ -234,35 +211,25 @@ and the files of the bundle ([On a phone](../phone.md)).
 
 The app's developer gets one folder: the file, vocabulary, labels, tokenizer
 and test vectors.
+"""
 
-```python
+# %%
 terminal("kdkit export runs/small --bundle --no-teacher --license apache-2.0")
 bundle = pathlib.Path("runs/small/exports/student-bundle")
 manifest = json.loads((bundle / "manifest.json").read_text("utf-8"))
 model = manifest["models"][0]["file"]
 for path in sorted(bundle.iterdir()):
     print(f"{path.name}: {path.stat().st_size:,} bytes")
-```
 
-```text
-runs/small/exports/student-bundle: labels.txt, student-int8.tflite, test_vectors.jsonl, tokenizer.json, vocab.txt and manifest.json.
-runs/small/exports/student-bundle/student-int8.tflite: 0.20 MB, largest difference 0.0095 on 256 examples, same class 100.0 %, accuracy 0.9680, macro_f1 0.9679 on dev
-MediaPipe: 500 of 500 dev texts get the same ids.
-README.md: 3,604 bytes
-labels.txt: 18 bytes
-manifest.json: 2,511 bytes
-student-int8.tflite: 196,777 bytes
-test_vectors.jsonl: 16,382 bytes
-tokenizer.json: 4,275 bytes
-vocab.txt: 609 bytes
-```
-
+# %% [markdown]
+"""
 ## Strings in, classes out
 
 MediaPipe's `TextClassifier` opens the very file that the app will open. It
 finds tokenizer, vocabulary and labels in it.
+"""
 
-```python
+# %%
 classifier = mediapipe_text.TextClassifier.create_from_options(
     mediapipe_text.TextClassifierOptions(
         base_options=BaseOptions(model_asset_path=str(bundle / model))
@@ -285,22 +252,18 @@ truth = np.array(["negative", "positive"])[dev.labels]
 accuracy = np.mean(np.array(answers) == truth)
 print(f"accuracy of the app on dev: {accuracy:.1%}")
 classifier.close()
-```
 
-```text
-positive 0.9982705116271973 - The plot is CLEVER!
-negative 0.998178243637085 - although the cast is warm, it was dull.
-accuracy of the app on dev: 96.8%
-```
-
+# %% [markdown]
+"""
 ## Replay the test vectors
 
 Each line of `test_vectors.jsonl` has a text, its ids and its scores. An app
 that tokenizes in its own code must give equal ids, and scores within the
 manifest's tolerance. Here the replay uses LiteRT and `tokenizers`, without
 kdkit and Keras. Your app's instrumented test also compares the ids.
+"""
 
-```python
+# %%
 pieces = Tokenizer.from_file(str(bundle / "tokenizer.json"))
 runner = Interpreter(str(bundle / model)).get_signature_runner()
 vectors = (bundle / "test_vectors.jsonl").read_text("utf-8").splitlines()
@@ -320,33 +283,22 @@ for line in vectors:
         atol=manifest["tolerance"],
     )
 print(f"{len(vectors)} test vectors agree.")
-```
 
-```text
-29 test vectors agree.
-```
-
+# %% [markdown]
+"""
 ## Latency
 
 `kdkit benchmark` measures the run's files in turns, one text at a time on one
 thread. These times are from a busy machine, and from a model with 0.1 million
 parameters: measure your own. `--end-to-end` adds the time from a string to a
 class.
+"""
 
-```python
+# %%
 terminal(f"kdkit benchmark runs/small --runs {TIMED_RUNS} --end-to-end")
-```
 
-```text
-                              1 thread, batch 1, 5 + 200 runs                               
-                                                                                            
- file                                   median ms p95 ms speed-up length   MB end to end ms 
- ────────────────────────────────────────────────────────────────────────────────────────── 
- runs/small/exports/student-fp32.tflite      0.09   0.19     1.0×     24 0.51          4.17 
- runs/small/exports/student-int8.tflite      0.06   0.13     1.5×     24 0.20          3.84 
-                                                                                            
-```
-
+# %% [markdown]
+"""
 On an Android phone with USB debugging, `adb` runs TensorFlow's
 `benchmark_model` with the same files, and the run's report shows the phone's
 times. [Measuring latency](../latency.md) links the program. This page was
@@ -386,52 +338,26 @@ The Kotlin code was not compiled here.
 
 `runs/small/exports` contains a model card with metrics, control, files,
 latencies, recipe, license and limits. It begins with
+"""
 
-```python
+# %%
 card = pathlib.Path("runs/small/exports/README.md").read_text("utf-8")
 print(card[: card.index("## Results")])
-```
 
-```text
----
-license: "apache-2.0"
-metrics: ["accuracy", "macro_f1"]
-tags: ["kdkit", "keras", "litert", "knowledge-distillation"]
----
-<!-- Written by kdkit, which replaces this file. To keep your changes, remove this line. -->
-
-# BERT 2×64: pkd on reviews
-
-The student keeps 100.6 % of the teacher's accuracy (96.8 % of 96.2 %, within two standard errors) at 53 % of the parameters; the same student without a teacher: 99.2 %, 2.4 points more, so that distilling did not help.
-```
-
+# %% [markdown]
+"""
 `kdkit push` uploads the student as a keras-hub preset, with its card.
 `--dry-run` only lists the files, and `--yes` uploads them.
+"""
 
-```python
+# %%
 terminal(
     "kdkit push runs/small hf://ada/small-reviews --dry-run "
     "--license apache-2.0"
 )
-```
 
-```text
-runs/small/student to hf://ada/small-reviews:
-  README.md  4 kB
-  assets/tokenizer/vocabulary.txt  1 kB
-  config.json  1 kB
-  digests.json  0 kB
-  kdkit.json  0 kB
-  labels.json  0 kB
-  metadata.json  0 kB
-  model.weights.h5  552 kB
-  preprocessor.json  2 kB
-  task.json  3 kB
-  task.weights.h5  20 kB
-  tokenizer.json  1 kB
-12 files, 584 kB.
-```
-
+# %% [markdown]
+"""
 ## Next
 
 - [In an Android app: MediaPipe Tasks](../mediapipe.md): texts with accents,
@@ -443,3 +369,4 @@ runs/small/student to hf://ada/small-reviews:
   uploads.
 - [A language model](language_model.md) and [a translator](translator.md)
   export to files that read one token at a time.
+"""

@@ -1,12 +1,13 @@
+# %% [markdown]
 """
-Title: A smaller language model
-Author: kdkit authors
-Date created: 2026/11/26
-Last modified: 2026/11/26
-Description: Distil a GPT-2 on running text, and generate text from its file.
-Accelerator: None
+# A smaller language model
+
+Distil a GPT-2 on running text, and generate text from its file.
+
+[This page as a notebook](language_model.ipynb)
 """
 
+# %% [markdown]
 """
 ## What you will build
 
@@ -17,10 +18,12 @@ distribution over all tokens. Then you export it to a file that writes text
 token by token.
 """
 
+# %% [markdown]
 """
 ## Setup
 """
 
+# %%
 import keras
 import keras_hub
 import matplotlib.pyplot as plt
@@ -38,6 +41,7 @@ LENGTH = 32  # tokens of a text
 TEACHER_EPOCHS = 14
 EPOCHS = 60
 
+# %% [markdown]
 """
 ## Running text
 
@@ -52,6 +56,7 @@ be predicted from grammar, but not the last sentence: who has what in the end
 depends on the sentences before.
 """
 
+# %%
 NAMES = ["Anna", "Tom", "Mia", "Ben", "Eva", "Max", "Lea", "Jan"]
 COLORS = ["red", "blue", "green", "black"]
 THINGS = ["ball", "book", "kite", "drum", "lamp", "boat"]
@@ -76,6 +81,7 @@ dev_texts, texts = texts[:NUM_DEV_TEXTS], texts[NUM_DEV_TEXTS:]
 print(len(texts), "stories, such as:")
 print(texts[0])
 
+# %% [markdown]
 """
 ## A teacher
 
@@ -91,6 +97,7 @@ learns from random weights. `kdkit.models.student` builds a backbone by its
 sizes, and `language_model` adds the head.
 """
 
+# %%
 tokenizer = kdkit.models.train_byte_pairs(texts, VOCABULARY_SIZE)
 preprocessor = keras_hub.models.GPT2CausalLMPreprocessor(
     tokenizer, sequence_length=LENGTH
@@ -139,6 +146,7 @@ teacher_history = teacher.fit(
     verbose=2,
 ).history
 
+# %% [markdown]
 """
 The preprocessor makes the labels: the tokens, one position later. It also
 returns sample weights, so that padding does not count.
@@ -153,6 +161,7 @@ and no metrics: then the logits of 256 positions are in memory at once, and the
 losses stay the same.
 """
 
+# %%
 student_texts = texts[:NUM_STUDENT_TEXTS]
 fit_settings = {
     "batch_size": 32,
@@ -177,11 +186,13 @@ distiller = kdkit.Distiller(
 compile_for_text(distiller)
 distilled_history = distiller.fit(student_texts, **fit_settings).history
 
+# %% [markdown]
 """
 Perplexity is the exponential of the mean loss: 1.5 means that the model is as
 unsure as between one and a half equally probable tokens. Lower is better.
 """
 
+# %%
 curves = {
     "text alone": alone_history["val_perplexity"],
     "LightPAFF": distilled_history["val_perplexity"],
@@ -204,6 +215,7 @@ for name, values in curves.items():
         f"{min(values):.2f}"
     )
 
+# %% [markdown]
 """
 Both students read the same texts in the same number of updates, with one seed.
 Here the teacher adds nothing in the end: these stories are so regular that 200
@@ -219,6 +231,7 @@ before as inputs, so that a token costs one step. `kdkit.generation.generate`
 takes the file or the Keras model.
 """
 
+# %%
 report = kdkit.export.to_litert(
     student, "student-int8.tflite", precision="int8"
 )
@@ -237,6 +250,7 @@ for model in (student, file):
     )
     print(prompt + tokenizer.detokenize(tokens))
 
+# %% [markdown]
 """
 The file writes what the Keras model writes. The last sentence has a possible
 owner, but the wrong color: this small student has not learned to look it up.

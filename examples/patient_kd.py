@@ -1,12 +1,13 @@
+# %% [markdown]
 """
-Title: Patient KD in ten lines of Keras
-Author: kdkit authors
-Date created: 2026/11/26
-Last modified: 2026/11/26
-Description: Train a student of half the depth with `compile` and `fit`.
-Accelerator: None
+# Patient KD in ten lines of Keras
+
+Train a student of half the depth with `compile` and `fit`.
+
+[This page as a notebook](patient_kd.ipynb)
 """
 
+# %% [markdown]
 """
 ## What you will build
 
@@ -23,10 +24,12 @@ student learns from three signals at once:
 callbacks, mixed precision and `jit_compile` work as usual.
 """
 
+# %% [markdown]
 """
 ## Setup
 """
 
+# %%
 import keras
 import keras_hub
 import matplotlib.pyplot as plt
@@ -41,6 +44,7 @@ NUM_STUDENT_TEXTS = 1600  # labelled texts for the student
 TEACHER_EPOCHS = 4
 EPOCHS = 6
 
+# %% [markdown]
 """
 ## Data
 
@@ -49,6 +53,7 @@ Use your own texts here: a list of strings and an array of class numbers from
    depends on negation and contrast.
 """
 
+# %%
 train = kdkit.data.generate_sentiment(NUM_TEXTS, seed=0, split="train")
 dev = kdkit.data.generate_sentiment(NUM_DEV_TEXTS, seed=0, split="dev")
 texts, labels = list(train.texts[0]), train.labels
@@ -57,6 +62,7 @@ dev_data = list(dev.texts[0]), dev.labels
 for text, label in zip(texts[2:6], labels[2:6], strict=True):
     print(label, text)
 
+# %% [markdown]
 """
 ## A teacher
 
@@ -71,6 +77,7 @@ teacher = loaded.model  # and `teacher=loaded` in kdkit.models.student below
 Here, a small BERT with four layers learns the task from random weights.
 """
 
+# %%
 tokenizer = keras_hub.tokenizers.BertTokenizer(
     kdkit.data.sentiment_vocabulary(), lowercase=True
 )
@@ -109,6 +116,7 @@ teacher_history = teacher.fit(
 )
 _, teacher_accuracy = teacher.evaluate(*dev_data, verbose=0)
 
+# %% [markdown]
 """
 ## The student on labels alone
 
@@ -125,6 +133,7 @@ kdkit.models.initialize_from_teacher(student, encoder, layers=[1, 2, 3])
 ```
 """
 
+# %%
 student_texts = texts[:NUM_STUDENT_TEXTS]
 student_labels = labels[:NUM_STUDENT_TEXTS]
 
@@ -146,6 +155,7 @@ alone_history = alone.fit(
     student_texts, student_labels, shuffle=False, **fit_settings
 ).history
 
+# %% [markdown]
 """
 ## Patient KD
 
@@ -159,6 +169,7 @@ inside a model, of teacher and student:
   teacher layer 2. `kdkit.layer_map("skip", 4, 2)` returns the pairs.
 """
 
+# %%
 print(kdkit.layer_map("skip", teacher_layers=4, student_layers=2))
 
 student = make_student()
@@ -176,6 +187,7 @@ patient_history = distiller.fit(
     student_texts, student_labels, **fit_settings
 ).history
 
+# %% [markdown]
 """
 The logs contain each objective before its weight, and `loss`, their weighted
 sum. `soft_cross_entropy` is 0 for a student that gives the teacher's
@@ -184,6 +196,7 @@ probabilities.
 ## What the teacher adds
 """
 
+# %%
 epochs = range(1, EPOCHS + 1)
 plt.figure(figsize=(6, 3.5))
 plt.axhline(teacher_accuracy, color="gray", linestyle="--", label="teacher")
@@ -197,6 +210,7 @@ plt.show()
 for name, model in ("teacher", teacher), ("student", student):
     print(f"{name}: {model.count_params():,} parameters")
 
+# %% [markdown]
 """
 Both students read the same texts in the same number of updates. This is one
 seed on generated data, with students that start from random weights. Students
@@ -210,6 +224,7 @@ labels alone gave 88.1 %, and Patient KD 87.7 %, within the error of one run.
 student is a keras-hub model: save it as a preset, and it loads without kdkit.
 """
 
+# %%
 examples = [
     "although the plot is clever , the acting was dull .",
     "the music is never boring .",
@@ -220,6 +235,7 @@ student.save_to_preset("student")
 loaded = keras_hub.models.TextClassifier.from_preset("student")
 print(loaded.predict(examples, verbose=0).argmax(axis=-1))
 
+# %% [markdown]
 """
 ## Next
 

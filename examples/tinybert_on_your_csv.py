@@ -1,11 +1,14 @@
+# %% [markdown]
+"""
 # BERT to TinyBERT on your CSV
 
 From a table of texts and labels to a verified int8 file.
 
-*kdkit authors · created 2026/11/26 · last modified 2026/11/26 · accelerator: GPU*
-
 [This page as a notebook](tinybert_on_your_csv.ipynb)
+"""
 
+# %% [markdown]
+"""
 ## What you will build
 
 You have a CSV file with texts and labels, and a BERT that you fine-tuned on
@@ -19,10 +22,14 @@ TinyBERT's recipe has two stages on your data:
    hidden states and attention.
 2. **Prediction layer**: the student imitates the teacher's class
    probabilities.
+"""
 
+# %% [markdown]
+"""
 ## Setup
+"""
 
-```python
+# %%
 import csv
 
 import keras
@@ -37,8 +44,9 @@ NUM_ROWS = 6000
 TEACHER_EPOCHS = 4
 INTERMEDIATE_EPOCHS = 3
 PREDICTION_EPOCHS = 3
-```
 
+# %% [markdown]
+"""
 ## Your table
 
 Any CSV with a header works: one column of texts (or two, for pairs) and one of
@@ -46,8 +54,9 @@ labels, which may be words. TSV, JSON lines, Parquet and saved Hugging Face
 datasets work the same way. [Your own data](../own_data.md) has the details.
 
 This guide needs no download, so it writes a CSV of generated reviews.
+"""
 
-```python
+# %%
 reviews = kdkit.data.generate_sentiment(NUM_ROWS, seed=0)
 texts = list(reviews.texts[0])
 words = [("negative", "positive")[label] for label in reviews.labels]
@@ -60,16 +69,9 @@ with open("reviews.csv", "w", newline="", encoding="utf-8") as file:
 with open("reviews.csv", encoding="utf-8") as file:
     for _ in range(5):
         print(file.readline().rstrip())
-```
 
-```text
-review,sentiment
-the cast is never deeply shallow .,positive
-the acting seems a bit charming .,positive
-the dialogue feels very charming .,positive
-the acting was somewhat fresh and the music feels very clumsy .,negative
-```
-
+# %% [markdown]
+r"""
 ## Your teacher
 
 With a real task, fine-tune BERT on your table, in one command:
@@ -84,8 +86,9 @@ Then `teacher = "runs/teacher"`. A Hugging Face checkpoint that knows your task
 works, too: `teacher = "my-checkpoint"`.
 
 Here, a small BERT learns the same reviews from random weights in a minute.
+"""
 
-```python
+# %%
 tokenizer = keras_hub.tokenizers.BertTokenizer(
     kdkit.data.sentiment_vocabulary(), lowercase=True
 )
@@ -118,19 +121,9 @@ history = teacher.fit(
     shuffle=False,  # the generated texts have no order
     verbose=2,
 )
-```
 
-```text
-Epoch 1/4
-85/85 - accuracy: 0.5369 - loss: 0.6797
-Epoch 2/4
-85/85 - accuracy: 0.7680 - loss: 0.4111
-Epoch 3/4
-85/85 - accuracy: 0.9378 - loss: 0.1483
-Epoch 4/4
-85/85 - accuracy: 0.9544 - loss: 0.1134
-```
-
+# %% [markdown]
+"""
 ## Distil
 
 `kdkit.distill` runs the whole recipe: it reads the table, sets a tenth of it
@@ -141,8 +134,9 @@ labels alone, for as many updates, so that you see what the teacher adds.
 With BERT-base as teacher, `student="tinybert_4_layer_en_uncased"` is the
 paper's student, and you can omit `settings`. The small models of this guide
 start from random weights and need larger learning rates.
+"""
 
-```python
+# %%
 student = kdkit.models.student(
     {
         "num_layers": 2,
@@ -171,34 +165,9 @@ result = kdkit.distill(
     },
     verbose=2,
 )
-```
 
-```text
-doctor: 19 ok.
-```
-
-```text
-train: reviews.csv (commas between columns, quotes around cells), 5400 examples
-dev: 10 % of reviews.csv set aside, 600 examples
-reviews: 5400 examples to train on, 600 in dev; 0 and 0 truncated to 128 tokens.
-teacher: accuracy 0.9700, macro_f1 0.9700 on dev.
-student, intermediate_layer: epoch 1/3: loss 31.33, accuracy 0.4778, attention_mse 29.39, hidden_state_mse 1.94; dev: accuracy 0.215, loss 5.244, attention_mse 4.14, hidden_state_mse 1.105, macro_f1 0.177, same_top_class 0.2083, kl_divergence 0.6278; learning_rate 0.001
-student, intermediate_layer: epoch 2/3: loss 3.782, accuracy 0.208, attention_mse 3.071, hidden_state_mse 0.7117; dev: accuracy 0.2, loss 2.83, attention_mse 2.336, hidden_state_mse 0.4949, macro_f1 0.1667, same_top_class 0.1933, kl_divergence 0.627; learning_rate 0.001
-student, intermediate_layer: epoch 3/3: loss 2.85, accuracy 0.1065, attention_mse 2.433, hidden_state_mse 0.4168; dev: accuracy 0.07, loss 2.751, attention_mse 2.376, hidden_state_mse 0.3751, macro_f1 0.06585, same_top_class 0.06333, kl_divergence 0.6277; learning_rate 0.001
-student, prediction_layer: epoch 1/3: loss 0.2217, accuracy 0.907, soft_cross_entropy 0.2217; dev: accuracy 0.9467, loss 0.06304, soft_cross_entropy 0.06304, macro_f1 0.9466, same_top_class 0.9633, kl_divergence 0.06304; learning_rate 0.0007407
-student, prediction_layer: epoch 2/3: loss 0.04347, accuracy 0.9543, soft_cross_entropy 0.04347; dev: accuracy 0.955, loss 0.01564, soft_cross_entropy 0.01564, macro_f1 0.955, same_top_class 0.985, kl_divergence 0.01564; learning_rate 0.0003704
-student, prediction_layer: epoch 3/3: loss 0.02235, accuracy 0.9657, soft_cross_entropy 0.02235; dev: accuracy 0.9633, loss 0.01041, soft_cross_entropy 0.01041, macro_f1 0.9633, same_top_class 0.9933, kl_divergence 0.01041; learning_rate 0
-control, fine_tuning: epoch 1/6: loss 0.6934, accuracy 0.5017; dev: accuracy 0.495, loss 0.6932, macro_f1 0.3311, same_top_class 0.5017, kl_divergence 0.6244; learning_rate 0.0009259
-control, fine_tuning: epoch 2/6: loss 0.6697, accuracy 0.5694; dev: accuracy 0.69, loss 0.574, macro_f1 0.69, same_top_class 0.68, kl_divergence 0.5115; learning_rate 0.0007407
-control, fine_tuning: epoch 3/6: loss 0.4827, accuracy 0.7191; dev: accuracy 0.78, loss 0.4578, macro_f1 0.78, same_top_class 0.7733, kl_divergence 0.3925; learning_rate 0.0005556
-control, fine_tuning: epoch 4/6: loss 0.3075, accuracy 0.8622; dev: accuracy 0.9033, loss 0.2344, macro_f1 0.9033, same_top_class 0.92, kl_divergence 0.1583; learning_rate 0.0003704
-control, fine_tuning: epoch 5/6: loss 0.1796, accuracy 0.9237; dev: accuracy 0.915, loss 0.1776, macro_f1 0.915, same_top_class 0.9283, kl_divergence 0.1141; learning_rate 0.0001852
-control, fine_tuning: epoch 6/6: loss 0.1351, accuracy 0.9391; dev: accuracy 0.925, loss 0.1566, macro_f1 0.925, same_top_class 0.9317, kl_divergence 0.1003; learning_rate 0
-student: accuracy 0.9633, macro_f1 0.9633 on dev (epoch 3 of prediction_layer), in runs/tinybert/student
-control: accuracy 0.9250, macro_f1 0.9250 on dev (epoch 6 of fine_tuning), in runs/tinybert/control
-The student keeps 99.3 % of the teacher's accuracy (96.3 % of 97.0 %) at 1/6 of the parameters; the same student without a teacher: 92.5 %, 3.8 points less.
-```
-
+# %% [markdown]
+r"""
 In the first stage the student's head is still random, so the accuracies there
 mean nothing. The last line compares the outcome with the teacher and with the
 control.
@@ -214,8 +183,9 @@ kdkit distill tinybert --train reviews.csv --text-column review \
 A run that was stopped continues when you repeat the call or the command.
 
 ## What it cost
+"""
 
-```python
+# %%
 accuracies = {
     "teacher": result.teacher_metrics["accuracy"],
     "TinyBERT": result.metrics["accuracy"],
@@ -231,18 +201,9 @@ plt.barh(list(accuracies), list(accuracies.values()))
 plt.xlabel("accuracy on dev")
 plt.xlim(0.4, 1)
 plt.show()
-```
 
-```text
-teacher: 97.0%
-TinyBERT: 96.3%
-labels alone: 92.5%
-teacher: 220,674 parameters
-student: 34,754 parameters
-```
-
-![What it cost](images/tinybert_on_your_csv_1.png)
-
+# %% [markdown]
+"""
 This is one seed on generated data. The paper has two more steps before these
 two stages: general distillation on plain text, and augmented examples.
 [TinyBERT](../recipes/tinybert.md) has the commands. With all four, a student
@@ -250,21 +211,17 @@ on SST-2 kept 97.7 % of its teacher's accuracy, in one run ([measured
 results](../measured/results.md)).
 
 ## Use it, export it, report it
+"""
 
-```python
+# %%
 print(result.student.predict(["the plot is never dull ."], verbose=0))
 
 path = result.export("student.tflite", precision="int8")
 print(f"{path.stat().st_size:,} bytes")
 page = result.report()
-```
 
-```text
-[[-2.24661    2.4373243]]
-student.tflite: 0.11 MB, largest difference 0.023 on 256 examples, same class 100.0 %, accuracy 0.9633, macro_f1 0.9633 on dev
-110,589 bytes
-```
-
+# %% [markdown]
+"""
 `result.student` is a keras-hub model, and `runs/tinybert/student` its preset,
 which loads without kdkit. The file was compared with the student on dev before
 it got its name. `runs/tinybert/report.html` has curves, sizes, and examples on
@@ -276,3 +233,4 @@ one page.
   MediaPipe, its latency, and a model card.
 - [What is checked before a run](../doctor.md): `kdkit doctor` with the same
   options finds mistakes before you train.
+"""

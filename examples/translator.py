@@ -1,11 +1,14 @@
+# %% [markdown]
+"""
 # A smaller translator
 
 Distil an encoder-decoder on pairs of texts by LightPAFF.
 
-*kdkit authors · created 2026/11/26 · last modified 2026/11/26 · accelerator: None*
-
 [This page as a notebook](translator.ipynb)
+"""
 
+# %% [markdown]
+"""
 ## What you will build
 
 A model that writes German for English, with a sixth of its teacher's
@@ -16,10 +19,14 @@ position of the target it imitates the label and the teacher's distribution
 over all tokens.
 
 The same code trains summaries, corrections, or any text written from a text.
+"""
 
+# %% [markdown]
+"""
 ## Setup
+"""
 
-```python
+# %%
 import keras
 import matplotlib.pyplot as plt
 import sacrebleu
@@ -35,16 +42,18 @@ VOCABULARY_SIZE = 420
 LENGTH = 32  # tokens of a source or a target
 TEACHER_EPOCHS = 10
 EPOCHS = 16
-```
 
+# %% [markdown]
+"""
 ## Pairs of texts
 
 Your own pairs are two lists of strings, such as the lines of `train.en` and
 `train.de`. This guide needs no download, so it takes sentences that kdkit
 generates in both languages. `<en>` and `<de>` are tokens that begin a text and
 name its language; the vocabulary is shared.
+"""
 
-```python
+# %%
 pairs = list(kdkit.data.generated_pairs())
 dev_sources, dev_targets = zip(*pairs[:NUM_DEV_PAIRS], strict=True)
 sources, targets = zip(*pairs[NUM_DEV_PAIRS:][:NUM_PAIRS], strict=True)
@@ -67,12 +76,9 @@ def make_texts(sources, targets):
 
 
 dev = make_texts(dev_sources, dev_targets)
-```
 
-```text
-the music seems fresh , but the hero was not at all brilliant . -> die Musik scheint frisch , aber der Held war gar nicht brillant .
-```
-
+# %% [markdown]
+"""
 ## A teacher
 
 With a real task, the teacher is a run of `kdkit pretrain --pairs train.en
@@ -85,8 +91,10 @@ teacher = kdkit.models.load_language_model("runs/mass_en_de").model
 Here, a small one learns from random weights. Encoder and decoder may differ in
 depth: a decoder layer runs once per written token, so removing one saves more
 time than removing an encoder layer.
+"""
 
-```python
+
+# %%
 def make_translator(encoder_layers, decoder_layers, width):
     backbone = kdkit.models.MassBackbone(
         vocabulary_size=tokenizer.vocabulary_size(),
@@ -122,34 +130,15 @@ history = teacher.fit(
     validation_data=(dev,),
     verbose=2,
 )
-```
 
-```text
-Epoch 1/10
-94/94 - accuracy: 0.5608 - loss: 2.0850 - val_accuracy: 0.8364 - val_loss: 0.6247
-Epoch 2/10
-94/94 - accuracy: 0.9430 - loss: 0.2541 - val_accuracy: 0.9857 - val_loss: 0.0841
-Epoch 3/10
-94/94 - accuracy: 0.9932 - loss: 0.0426 - val_accuracy: 0.9917 - val_loss: 0.0404
-Epoch 4/10
-94/94 - accuracy: 0.9963 - loss: 0.0220 - val_accuracy: 0.9917 - val_loss: 0.0348
-Epoch 5/10
-94/94 - accuracy: 0.9962 - loss: 0.0197 - val_accuracy: 0.9894 - val_loss: 0.0442
-Epoch 6/10
-94/94 - accuracy: 0.9966 - loss: 0.0163 - val_accuracy: 0.9920 - val_loss: 0.0368
-Epoch 7/10
-94/94 - accuracy: 0.9977 - loss: 0.0107 - val_accuracy: 0.9940 - val_loss: 0.0266
-Epoch 8/10
-94/94 - accuracy: 0.9987 - loss: 0.0068 - val_accuracy: 0.9920 - val_loss: 0.0345
-Epoch 9/10
-94/94 - accuracy: 0.9991 - loss: 0.0053 - val_accuracy: 0.9937 - val_loss: 0.0285
-Epoch 10/10
-94/94 - accuracy: 0.9968 - loss: 0.0140 - val_accuracy: 0.9900 - val_loss: 0.0440
-```
-
+# %% [markdown]
+"""
 `accuracy` is the share of target tokens that get the highest logit, given the
 tokens before. Padding does not count: the preprocessor returns sample weights.
+"""
 
+# %% [markdown]
+"""
 ## The student on labels alone, and with the teacher
 
 The student is half as deep and half as wide. λ = 0.7 is the weight of the
@@ -159,8 +148,9 @@ argument: it comes with the preprocessor's sample weights.
 For real vocabularies, pass `chunk_size=256` to `Distiller` and no metrics:
 then the logits of 256 positions are in memory at once, and the losses stay the
 same.
+"""
 
-```python
+# %%
 student_pairs = make_texts(
     sources[:NUM_STUDENT_PAIRS], targets[:NUM_STUDENT_PAIRS]
 )
@@ -197,16 +187,16 @@ plt.xlabel("epoch")
 plt.ylabel("accuracy of tokens on dev")
 plt.legend()
 plt.show()
-```
 
-![The student on labels alone, and with the teacher](images/translator_1.png)
-
+# %% [markdown]
+"""
 ## Translate
 
 `TextWriter` finds the most probable text by beam search. BLEU compares it with
 the reference; a beam of 1 is greedy search.
+"""
 
-```python
+# %%
 beams = kdkit.generation.Beams(beam_size=4)
 
 
@@ -231,19 +221,9 @@ print("source:   ", dev_sources[1])
 print("reference:", dev_targets[1])
 for name, texts in translations.items():
     print(f"{name}: {texts[1]}")
-```
 
-```text
-teacher: 264,704 parameters, BLEU 91.2
-labels alone: 45,312 parameters, BLEU 88.6
-LightPAFF: 45,312 parameters, BLEU 85.5
-source:    the acting seems a bit charming .
-reference: die Darstellung scheint ein wenig reizend .
-teacher: die Darstellung scheint ein wenig reizend .
-labels alone: die Darstellung scheint ein wenig reizend .
-LightPAFF: die Darstellung scheint ein wenig reizend .
-```
-
+# %% [markdown]
+"""
 Both students started from the same weights and made the same number of updates
 on the same pairs, with one seed. Here the teacher adds nothing: in these
 generated pairs each word has one translation, so the label at a position
@@ -259,8 +239,9 @@ The file contains encoder and decoder. The encoder reads a source once; the
 decoder reads one token at a time, with the keys and values of the tokens
 before as inputs. The export compares the file with the Keras model.
 `LiteRTSeq2Seq` runs it, and `TextWriter` takes it in place of the model.
+"""
 
-```python
+# %%
 report = kdkit.export.to_litert(
     student, "student-int8.tflite", precision="int8", sequence_length=LENGTH
 )
@@ -274,14 +255,9 @@ equal = [
     for one, other in zip(written, translations["LightPAFF"], strict=False)
 ]
 print(f"{sum(equal)} of {len(equal)} translations are those of Keras")
-```
 
-```text
-115,728 bytes
-same highest token as Keras: 93.8%
-20 of 20 translations are those of Keras
-```
-
+# %% [markdown]
+"""
 ## Next
 
 - [Translators and other models that write one text of
@@ -289,3 +265,4 @@ same highest token as Keras: 93.8%
   pretraining on plain text and batches by tokens.
 - Sequence-level distillation trains on what the teacher writes: pass
   `make_writer(teacher)(sources)` as the targets.
+"""
