@@ -1,5 +1,4 @@
 # make demo, make test: each sets up what it needs.
-
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(abspath $(VENV))/bin
@@ -30,9 +29,8 @@ test: $(VENV)/.references  ## the tests, once each in its quickest way
 	$(BIN)/$(PYTEST)
 test-large: $(VENV)/.references  ## all tests: further devices, families, real data
 	$(BIN)/$(PYTEST) --run-large
-test-jax: $(VENV)/.dev  ## the tests for every backend on JAX
-test-torch: $(VENV)/.references  ## the same on PyTorch
-test-jax test-torch:
+test-torch: $(VENV)/.references
+test-jax test-torch: $(VENV)/.dev  ## the tests for every backend
 	KERAS_BACKEND=$(@:test-%=%) $(BIN)/$(PYTEST) @tests/every_backend.txt
 test-oldest:  ## the tests with the oldest versions that setup.py allows
 	$(PYTHON) -m venv $(VENV)-oldest
