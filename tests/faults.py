@@ -24,6 +24,7 @@ import sqlite3
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 from importlib.util import cache_from_source
@@ -42,6 +43,7 @@ CONTRACT = "tests/contract/"  # its conftest.py sets TensorFlow's threads
 NO_IMPORT = "the changed module cannot be imported"
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 _running = set()  # processes
+_interrupted = threading.Event()
 
 
 def read_faults():
@@ -214,6 +216,8 @@ def run_tests(tree, tests, limit, stops=True, **plan):
         except subprocess.TimeoutExpired:
             status = None
         end(process)
+        if _interrupted.is_set():
+            raise KeyboardInterrupt
         reports = [*map(json.loads, report.read_text().splitlines())]
     return status, reports
 
@@ -335,6 +339,7 @@ def in_threads(function, values, workers):
             for task in concurrent.futures.as_completed(tasks):
                 yield task.result()
         except BaseException:
+            _interrupted.set()
             pool.shutdown(wait=False, cancel_futures=True)
             for process in list(_running):
                 end(process)
