@@ -54,6 +54,7 @@ TESTS_REQUIRE = [
     "mediapipe>=0.10.30",  # opens LiteRT files as an Android app does
     "pytest-xdist>=3.6",  # test files side by side on two cores
     "jax>=0.6",  # the contract tests on a second backend (make test-jax)
+    "coverage>=7.6",  # which tests execute a line, for tests/faults.py
 ]
 TOOLS_REQUIRE = ["ruff==0.17.5"]
 # make guides runs examples/*.py as notebooks with them.

@@ -3,7 +3,7 @@
 import contextlib
 import json
 
-import faults
+import failing_disks
 import numpy as np
 import pytest
 from helpers import bert
@@ -135,14 +135,14 @@ def check_whole(folder):
 def test_a_fault_anywhere_leaves_all_whole_and_is_one_line(
     work, kind, tmp_path, capsys
 ):
-    with faults.disk(tmp_path) as counted:
+    with failing_disks.disk(tmp_path) as counted:
         work(prepared(tmp_path / "clean"))
-    number = faults.ERRORS[kind]
+    number = failing_disks.ERRORS[kind]
     for place in range(1, len(counted.calls) + 1):
         folder = prepared(tmp_path / str(place))
         capsys.readouterr()
         with (
-            faults.disk(folder, fails_at=place, number=number),
+            failing_disks.disk(folder, fails_at=place, number=number),
             contextlib.suppress(RunError, UsageError),
         ):
             work(folder)
@@ -167,9 +167,10 @@ def test_a_fault_says_what_is_full_and_what_helps(tmp_path):
         ("forbidden", "Permission denied.*chmod"),
         ("broken", "Input/output error.* disk may be failing"),
     ):
+        number = failing_disks.ERRORS[kind]
         with (
             # Folders that are there are made twice, which may fail.
-            faults.disk(tmp_path, fails_at=3, number=faults.ERRORS[kind]),
+            failing_disks.disk(tmp_path, fails_at=3, number=number),
             pytest.raises(
                 RunError, match=f"file.txt cannot be.*{advice}"
             ) as told,
@@ -182,7 +183,7 @@ def test_a_fault_says_what_is_full_and_what_helps(tmp_path):
 def test_a_verb_says_one_line_and_fails(tmp_path, capsys):
     folder = prepared(tmp_path / "clean")
     with (
-        faults.disk(folder, fails_at=6, once=False),
+        failing_disks.disk(folder, fails_at=6, once=False),
         contextlib.suppress(RunError),
     ):
         report(folder)
@@ -198,7 +199,7 @@ def test_lines_are_added_whole_or_not_at_all(tmp_path):
     with path.open("a") as file:
         file.write("cut o")  # as a process that dies leaves it
     with (
-        faults.disk(tmp_path, fails_at=2),
+        failing_disks.disk(tmp_path, fails_at=2),
         pytest.raises(RunError, match="unchanged"),
     ):
         append_line(path, "two")
@@ -221,7 +222,7 @@ def test_the_old_folder_stays_where_no_two_names_can_be_swapped(
 ):
     monkeypatch.setattr("kdkit.io.files._exchange", lambda first, second: False)
     folder = prepared(tmp_path / "a")
-    with faults.disk(folder) as counted:
+    with failing_disks.disk(folder) as counted:
         replace_folder(folder)
     assert (folder / "folder" / "other").exists()
     replaces = [
@@ -233,7 +234,7 @@ def test_the_old_folder_stays_where_no_two_names_can_be_swapped(
     for place in replaces:
         folder = prepared(tmp_path / str(place))
         with (
-            faults.disk(folder, fails_at=place),
+            failing_disks.disk(folder, fails_at=place),
             pytest.raises(RunError),
         ):
             replace_folder(folder)
@@ -300,12 +301,12 @@ def test_a_disk_that_fills_up_leaves_what_was_there(
 ):
     """On a real file system of 8 MB, with ever more room on it."""
     monkeypatch.setattr(parts_of_files, "ROWS_PER_STEP", 1)
-    with faults.small_disk(tmp_path / "disk", 8) as disk:
+    with failing_disks.small_disk(tmp_path / "disk", 8) as disk:
         prepared(disk)
         for work in (replace_text, replace_folder, log_events, fill_cache):
             done = 0
             for room in range(0, 40_000, 4_096):
-                faults.leave(disk, room)
+                failing_disks.leave(disk, room)
                 with contextlib.suppress(RunError, UsageError):
                     work(disk)
                     done += 1
@@ -315,7 +316,7 @@ def test_a_disk_that_fills_up_leaves_what_was_there(
         folder = disk / "student"
         failed = 0
         for room in (0, 8_192, 131_072, 262_144, 1_000_000):
-            faults.leave(disk, room)
+            failing_disks.leave(disk, room)
             with contextlib.suppress(RunError):
                 keep(classifier, folder)
                 break
@@ -325,16 +326,16 @@ def test_a_disk_that_fills_up_leaves_what_was_there(
         assert failed
         (disk / "filler").unlink()
         assert folder.is_dir()
-        before = faults.everything(folder)
-        faults.leave(disk, 20_000)
+        before = failing_disks.everything(folder)
+        failing_disks.leave(disk, 20_000)
         with pytest.raises(RunError):
             keep(classifier, folder)
-        assert faults.everything(folder) == before
-        with faults.read_only(disk):
+        assert failing_disks.everything(folder) == before
+        with failing_disks.read_only(disk):
             for work in (replace_text, replace_folder, fill_cache):
                 with pytest.raises((RunError, UsageError), match="Read-only"):
                     work(disk)
-        assert faults.everything(folder) == before
+        assert failing_disks.everything(folder) == before
 
 
 def keep(model, folder):

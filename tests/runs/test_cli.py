@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-import faults
+import failing_disks
 import pytest
 from helpers import DEV_ROWS, read_events
 
@@ -367,14 +367,14 @@ def test_verbs_that_only_read_accept_a_read_only_run(
     run, is_root = tmp_path / "disk" / "run", os.geteuid() == 0
     with contextlib.ExitStack() as stack:
         if is_root:  # who may write whatever the mode of a folder
-            stack.enter_context(faults.small_disk(run.parent, 80))
+            stack.enter_context(failing_disks.small_disk(run.parent, 80))
         shutil.copytree(exported, run)
         if is_root:
-            stack.enter_context(faults.read_only(run.parent))
+            stack.enter_context(failing_disks.read_only(run.parent))
         for folder in () if is_root else (run, run / "exports"):
             folder.chmod(0o555)
             stack.callback(folder.chmod, 0o755)
-        before = faults.everything(run)
+        before = failing_disks.everything(run)
         with pytest.warns(UserWarning, match="Not logged in the run"):
             assert main(["evaluate", str(run)]) == 0
         file = run / "exports" / "student-fp32.tflite"
@@ -385,7 +385,7 @@ def test_verbs_that_only_read_accept_a_read_only_run(
         assert result["median_ms"] > 0
         assert main(["report", str(run), str(run)]) == 0
         assert f"{run} is read-only" in capsys.readouterr().out
-        assert faults.everything(run) == before
+        assert failing_disks.everything(run) == before
 
 
 def test_config_of_a_run_runs_again(finished_run, tmp_path, capsys):

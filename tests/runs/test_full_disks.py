@@ -2,7 +2,7 @@
 
 import shutil
 
-import faults
+import failing_disks
 import pytest
 from helpers import ENGLISH, decoder, eager_steps, small_dev_set
 from parallel import of_sentences, write_parallel
@@ -94,10 +94,10 @@ def test_a_verb_says_one_line_and_goes_on_when_there_is_room(
     verb, inputs, tmp_path, capfd
 ):
     failed = []
-    with faults.small_disk(tmp_path / "disk", 80) as disk:
+    with failing_disks.small_disk(tmp_path / "disk", 80) as disk:
         command = [verb, *commands(inputs, disk)[verb]]
         for kilobytes in KILOBYTES:
-            faults.leave(disk, kilobytes * 1000)
+            failing_disks.leave(disk, kilobytes * 1000)
             capfd.readouterr()
             status = main(command)
             told = capfd.readouterr().err
