@@ -21,7 +21,7 @@ import keras
 import numpy as np
 import tensorflow as tf
 
-from kdkit import export, models
+from kdkit import export, models, tasks
 from kdkit.cli import resolving
 from kdkit.cli.main import main, make_verb_parser
 from kdkit.settings import to_dict
@@ -130,12 +130,22 @@ def eager_steps():
 
 
 def load(kind, path) -> keras.Model:
-    """The Keras model that a run left: a classifier, or of text."""
+    """The Keras model that a run left: a classifier, of text or of vectors."""
     if kind == "classifier":
         return models.load_classifier(path, 2).model
     if kind == "masked":
         return models.load_masked_lm(path).model
+    if kind == "embedder":
+        return models.load_embedder(path).model
     return models.load_language_model(path).model
+
+
+def embeddings(path, texts) -> np.ndarray:
+    """A sentence encoder's vectors of texts, by its own tokenizer."""
+    loaded = models.load_embedder(path)
+    return tasks.embed_texts(
+        loaded.model, texts, loaded.tokenizer, loaded.sequence_length
+    )
 
 
 def token_logits(path, source_ids, token_ids) -> np.ndarray:

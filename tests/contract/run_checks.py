@@ -7,9 +7,7 @@ import comparing_goldens
 import numpy as np
 from runs import RUNS
 
-# Processors with other instructions round sums differently. After training, the
-# losses differed by up to 8e-6 and sums of weights by 5e-6.
-OF_RUNS = 1e-5
+EMBEDDED = ("a man runs on the grass", "the film was not bad .", "nam owt")
 PRECISIONS = ("fp32", "fp16", "int8")
 # Fields of events that say when, how long, how large, or which file.
 NOT_COMPUTED = ("time", "seconds", "memory", "bytes", "digest", "findings")
@@ -17,14 +15,14 @@ NOT_COMPUTED = ("time", "seconds", "memory", "bytes", "digest", "findings")
 
 def check_run(workspace, name):
     """Compares all of a run with its golden."""
-    run = workspace.make(name)
-    for part in RUNS[name].models:
+    run, made = RUNS[name], workspace.make(name)
+    for part in run.models:
         key = name if part == "." else f"{name}/{part}"
-        for number, event in enumerate(computed_events(run / part)):
+        for number, event in enumerate(computed_events(made / part)):
             comparing_goldens.check_keys(
-                "events", f"{key} {number:02}", event, "events", OF_RUNS
+                "events", f"{key} {number:02}", event, "events", run.tolerance
             )
-        check_model(key, RUNS[name].kind, run / part)
+        check_model(key, run, made / part)
     if workspace.batches(name) is not None:
         comparing_goldens.check(
             "batches", name, [" ".join(one) for one in workspace.batches(name)]
@@ -47,18 +45,21 @@ def computed_events(run):
     return found
 
 
-def check_model(key, kind, path):
+def check_model(key, run, path):
     """Compares a model's weights, in their order, and outputs."""
-    model = adapter.load(kind, path)
+    model = adapter.load(run.kind, path)
     comparing_goldens.check(
         "weights",
         key,
         [comparing_goldens.summary(weight) for weight in model.get_weights()],
-        OF_RUNS,
+        run.tolerance,
     )
-    outputs = model(fixed_inputs(model), training=False)
+    if run.kind == "embedder":
+        outputs = adapter.embeddings(path, EMBEDDED)
+    else:
+        outputs = model(fixed_inputs(model), training=False)
     comparing_goldens.check(
-        "outputs", key, comparing_goldens.summary(outputs), OF_RUNS
+        "outputs", key, comparing_goldens.summary(outputs), run.tolerance
     )
 
 

@@ -33,6 +33,7 @@ class Run:
         apart: bool. Whether it needs a process of its own; its steps are
             traced there, as users' are.
         traced: bool. Whether its steps are traced in this process.
+        tolerance: float. What its numbers may differ by, see goldens/README.md.
     """
 
     words: tuple
@@ -41,6 +42,7 @@ class Run:
     models: tuple = (".",)
     apart: bool = False
     traced: bool = False
+    tolerance: float = 1e-5
 
 
 def settings(**values):
@@ -88,6 +90,14 @@ TINYBERT = (
     *stage("intermediate_layer"),
     *stage("prediction_layer"),
 )
+# Of recipes with one stage.
+SHORT = (
+    *("--epochs", "2", "--batch-size", "16", "--learning-rate", "2e-3"),
+    *("--max-length", LENGTH, *PLAIN),
+)
+ENCODED = ("--teacher", "@encoder", "--pooling", "mean", *SHORT)
+PAIRS = ("@pairs.tsv", "--text-column", "a", "b", "--label-column", "score")
+ON_TEXTS = (*ENCODED, "--texts", "@corpus.txt", "--dev", *PAIRS)
 # Names of the directories are those that the steps have in a run on text.
 STEPS = (".", "pretrained_run", "teacher_run", "general_run")
 
@@ -167,6 +177,48 @@ RUNS = {
     "two_devices": Run(
         (*TINYBERT, "--strategy", "mirrored", "--devices", "2"),
         apart=True,
+    ),
+    # labels and teacher, then rounding
+    "quantized": Run(
+        (
+            *("distill", "pkd", *TAUGHT, "--num-layers", "2"),
+            *("--quantize", "static_int8"),
+            *(
+                *stage("fine_tuning"),
+                *stage("quantization", learning_rate=5e-4),
+            ),
+        ),
+        tolerance=5e-3,
+    ),
+    # a teacher's vectors of texts and of translations, scores of candidates
+    "sentence_embedding": Run(
+        ("distill", "sentence_embedding", *ON_TEXTS, "--num-layers", "2"),
+        kind="embedder",
+    ),
+    "static_embedding": Run(
+        (
+            *("distill", "static_embedding", *ON_TEXTS),
+            *settings(student__static__dimensions=16),
+        ),
+        kind="embedder",
+    ),
+    "multilingual": Run(
+        (
+            *("distill", "multilingual", *ENCODED, "--vocabulary-size", "80"),
+            *("--parallel", "@lines.en", "@lines.xx"),
+            *settings(data__held_out_every=8),
+        ),
+        kind="embedder",
+    ),
+    "reranker_to_embedder": Run(
+        (
+            *("distill", "reranker_to_embedder", "--teacher", "@teacher"),
+            *("--candidates", "@candidates.tsv", "--num-layers", "2"),
+            *("--control", *SHORT),
+            *settings(data__pair_length=32, data__held_out_every=4),
+        ),
+        kind="embedder",
+        tolerance=5e-4,
     ),
     # next tokens: four steps
     "next_tokens": Run(
@@ -274,13 +326,13 @@ class Workspace:
 
 
 def write_data(path):
-    """Writes an encoder, a teacher, a task that it solves, and a text.
+    """Writes an encoder, a teacher, a task that it solves, texts and tables.
 
     The weights are drawn, not trained: what learns from these models does not
     depend on the last digit of another run.
     """
     (path / "vocabulary.txt").write_text("\n".join([*VOCABULARY, ""]))
-    (path / "corpus.txt").write_text("\n".join([*draw_texts(120, 2), ""]))
+    write_texts(path)
     backbone, teacher = draw_models()
     backbone.save_to_preset(str(path / "encoder"))
     teacher.preprocessor.tokenizer.save_to_preset(str(path / "encoder"))
@@ -297,6 +349,30 @@ def write_data(path):
         (folder / f"{split}.tsv").write_text(
             "\n".join(["sentence\tlabel", *lines, ""])
         )
+
+
+def write_texts(path):
+    """Writes a text, translations, scored pairs, queries with candidates."""
+    texts = draw_texts(120, 2)
+    pairs = zip(texts[:24], draw_texts(24, 3), strict=True)  # dev is left out
+    candidates = zip(*(draw_texts(40, seed) for seed in (4, 5, 6)), strict=True)
+    for name, lines in {
+        "corpus.txt": texts,
+        "lines.en": texts,
+        "lines.xx": [text[::-1] for text in texts],
+        "pairs.tsv": [
+            "a\tb\tscore",
+            *(
+                f"{a}\t{b}\t{len({*a.split()} & {*b.split()})}"
+                for a, b in pairs
+            ),
+        ],
+        "candidates.tsv": [
+            "query\tpositive\tnegative",
+            *("\t".join(row) for row in candidates),
+        ],
+    }.items():
+        (path / name).write_text("\n".join([*lines, ""]))
 
 
 def draw_models():

@@ -19,7 +19,9 @@ from runs import LENGTH, ON_TASK, RUNS, TAUGHT
 
 from kdkit import export
 
-NAMES = [name for name, run in RUNS.items() if run.kind != "text"]
+NAMES = [
+    name for name, run in RUNS.items() if run.kind in ("classifier", "masked")
+]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -56,6 +58,14 @@ def test_a_bilstm_gives_the_golden_logits(workspace, tmp_path):
     export.to_litert(model, file, sequence_length=LENGTH)
     logits = export.LiteRTModel(file)(fixed_batch())
     comparing_goldens.check("exports", "BiLSTM fp32", logits)
+
+
+def test_the_file_of_a_student_that_rounds_gives_the_golden_logits(workspace):
+    workspace.make("quantized")
+    options = ("--logits", "--precision", "static_int8")
+    file = file_of(exported(workspace, "quantized", *options), "static_int8")
+    logits = export.open_file(file)(fixed_batch())
+    comparing_goldens.check("exports", "encoder static_int8", logits)
 
 
 def test_evaluate_measures_the_golden_metrics(workspace):
