@@ -23,6 +23,7 @@ from kdkit.models.embedders import (
 )
 from kdkit.models.families import family_of
 from kdkit.models.heads import backbone_of, join
+from kdkit.models.library_errors import loading
 from kdkit.models.loading import (
     LoadedModel,
     find_preset_directory,
@@ -47,11 +48,6 @@ from kdkit.models.sizes import POOLINGS
 from kdkit.models.static import is_static_embedder
 from kdkit.models.static_files import save_static
 from kdkit.models.tokenizers import family_tokenizer, load_saved_tokenizer
-from kdkit.models.trust import (
-    loading,
-    require_safe_archive,
-    require_safe_directory,
-)
 from kdkit.models.variants import load_extras, save_extras
 
 LENGTH = "sequence_length"  # the entry of `kdkit.json`
@@ -103,7 +99,6 @@ def _load_directory(path, source, pooling):
     if (path / MODULES).is_file():
         return load_sentence_transformer(path, pooling)
     path = find_preset_directory(path)
-    require_safe_directory(path)
     if task_class(path).endswith("TextEmbedder"):
         loaded = load_task(str(path), keras_hub.models.TextEmbedder)
     elif (path / POOLING_FILE).is_file():
@@ -176,7 +171,6 @@ def save_embedder(
 
 def _load_with_pooling(path):
     """Loads an encoder and the pooling in the file next to it."""
-    require_safe_archive(path / POOLING_FILE)
     with loading(path):
         saved = keras.models.load_model(
             path / POOLING_FILE, compile=False, safe_mode=True

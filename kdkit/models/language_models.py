@@ -19,6 +19,7 @@ from kdkit.models.hugging_face_config import (
     read_checkpoint_config,
 )
 from kdkit.models.hugging_face_weights import LEAVES, Tensors, dense_kernel
+from kdkit.models.library_errors import loading
 from kdkit.models.loading import (
     LoadedModel,
     find_preset_directory,
@@ -41,7 +42,6 @@ from kdkit.models.tokenizers import (
     save_rules,
     with_saved_rules,
 )
-from kdkit.models.trust import loading, require_safe_directory
 from kdkit.models.variants import (
     as_keras_hub,
     build_masked_lm,
@@ -169,7 +169,6 @@ def load_language_model(source) -> LoadedModel:
     cls = _keras_hub_class(path)
     if cls is not None:
         directory = find_preset_directory(path)
-        require_safe_directory(directory)
         with loading(directory):
             model = cls.from_preset(str(directory))
             settings = saved_settings(directory)

@@ -28,6 +28,7 @@ from kdkit.models.hugging_face_config import (
 )
 from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_weights import copy_head
+from kdkit.models.library_errors import first_sentence, loading
 from kdkit.models.model_directories import (
     require_model_directory,
     require_weights,
@@ -48,12 +49,6 @@ from kdkit.models.tokenizers import (
     load_saved_tokenizer,
     read_whole_tokenizer,
     with_saved_rules,
-)
-from kdkit.models.trust import (
-    first_sentence,
-    loading,
-    require_safe_archive,
-    require_safe_directory,
 )
 from kdkit.models.variants import saved_settings, with_settings
 from kdkit.models.vocabularies import read_byte_pairs, read_word_pieces
@@ -161,7 +156,6 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
     place = str(source)
     if path.exists():
         directory = find_preset_directory(path)
-        require_safe_directory(directory)
         if holds_plain_encoder(directory):
             classifier = load_task(str(directory))
             return classifier.model.backbone, classifier.tokenizer
@@ -215,7 +209,6 @@ def load_tokenizer(source):
     if (path / TOKENIZER_DIRECTORY).is_dir():  # of a static embedder
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     is_plain = holds_plain_encoder(path)
-    require_safe_directory(path, is_built=is_plain)
     require_convertible(path)
     with loading(path):
         if is_plain:
@@ -287,7 +280,6 @@ def _run_file(path):
 def _load_keras_file(path):
     if not path.is_file():
         raise UsageError(f"No such file: {path}. Expected {WHERE}.")
-    require_safe_archive(path)
     with loading(path):
         model = keras.models.load_model(path, compile=False, safe_mode=True)
         require_activation(model)
@@ -302,12 +294,10 @@ def _load_keras_file(path):
 
 def _load_directory(path, head):
     """Loads a keras-hub or a Hugging Face directory."""
-    require_safe_directory(path)
     if task_class(path).endswith("TextClassifier"):
         return load_task(str(path))
     require_convertible(path)
     if (path / HEAD_FILE).is_file():
-        require_safe_archive(path / HEAD_FILE)
         with loading(path):
             backbone, tokenizer = _load_backbone(str(path))
             head_model = keras.models.load_model(

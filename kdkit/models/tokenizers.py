@@ -12,11 +12,11 @@ from kdkit.io.reading import read_json
 from kdkit.models.families import ALL_FAMILIES, FAMILIES, family_of
 from kdkit.models.hugging_face_config import checkpoint_family
 from kdkit.models.hugging_face_tokenizers import read_tokenizer
+from kdkit.models.library_errors import loading
 from kdkit.models.recovery import write_digests
 from kdkit.models.ruled_tokenizers import WordPiece, plain_tokenizer, with_rules
 from kdkit.models.text_rules import bert_rules, read_rules, tokenizer_rules
 from kdkit.models.token_ids import SIDES, TokenizerPair, tokenizers_of_sides
-from kdkit.models.trust import loading, require_safe_directory
 from kdkit.models.variants import EXTRAS_FILE, load_extras, save_extras
 from kdkit.models.vocabularies import MassTokenizer
 from kdkit.models.whole_tokenizer import WholeTokenizer
@@ -179,7 +179,6 @@ def load_saved_tokenizer(directory):
         return TokenizerPair(
             *(load_saved_tokenizer(directory / side) for side in SIDES)
         )
-    require_safe_directory(directory)
     config = read_json(directory / CONFIG_FILE, "the config of a tokenizer")
     if "model" in config:  # not keras-hub's, which has the same name
         return read_whole_tokenizer(directory / CONFIG_FILE)
