@@ -102,7 +102,6 @@ def locate(model: str, arm: str | None = None) -> Place:
             "directory, a .keras, .tflite or .onnx file, or the name of a "
             "keras-hub preset."
         )
-    models.check_place(model)
     run_path = _find_run(path)
     if path.is_dir() and path.resolve() != run_path:
         _require_model(path)

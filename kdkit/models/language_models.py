@@ -28,9 +28,8 @@ from kdkit.models.loading import (
 from kdkit.models.mass import MassBackbone
 from kdkit.models.mass_lm import MassSeq2SeqLM
 from kdkit.models.places import task_class
-from kdkit.models.recovery import write_digests
 from kdkit.models.ruled_tokenizers import plain_tokenizer
-from kdkit.models.saving import save_readme, tokenizer_note
+from kdkit.models.saving import forget_process, save_readme, tokenizer_note
 from kdkit.models.token_ids import (
     TokenizerPair,
     preprocessor_tokenizer,
@@ -280,7 +279,7 @@ def save_language_model(
     save_rules(encoder, path)
     save_settings(model, path)
     save_readme(path, tokenizer_note(encoder), settings_note(model))
-    write_digests(path)
+    forget_process(path)
 
 
 def _keras_hub_class(path):

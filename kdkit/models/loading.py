@@ -29,20 +29,15 @@ from kdkit.models.hugging_face_config import (
 from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_weights import copy_head
 from kdkit.models.library_errors import first_sentence, loading
-from kdkit.models.model_directories import (
-    require_model_directory,
-    require_weights,
-)
 from kdkit.models.places import (
     ARMS,
+    HEAD_FILE,
     LABELS_FILE,
     TOKENIZER_DIRECTORY,
-    announce_download,
     static_folder,
     task_class,
 )
-from kdkit.models.recovery import DIGESTS_FILE, require_intact_files
-from kdkit.models.saving import HEAD_FILE
+from kdkit.models.saving import saved_length
 from kdkit.models.tokenizers import (
     checked_tokenizer,
     load_preset_tokenizer,
@@ -50,7 +45,10 @@ from kdkit.models.tokenizers import (
     read_whole_tokenizer,
     with_saved_rules,
 )
-from kdkit.models.variants import saved_settings, with_settings
+from kdkit.models.variants import (
+    saved_settings,
+    with_settings,
+)
 from kdkit.models.vocabularies import read_byte_pairs, read_word_pieces
 
 WHERE = (
@@ -161,8 +159,6 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
             return classifier.model.backbone, classifier.tokenizer
         require_convertible(directory)
         place = str(directory)
-    else:
-        announce_download(place)
     try:
         return _load_backbone(place, load_weights, needs_pooler)
     except UsageError:
@@ -205,7 +201,7 @@ def load_tokenizer(source):
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     if static := static_folder(path):
         return read_whole_tokenizer(static / WHOLE)
-    path = find_preset_directory(path, needs_weights=False)
+    path = find_preset_directory(path)
     if (path / TOKENIZER_DIRECTORY).is_dir():  # of a static embedder
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     is_plain = holds_plain_encoder(path)
@@ -222,32 +218,21 @@ def load_tokenizer(source):
     return checked_tokenizer(tokenizer, path)
 
 
-def find_preset_directory(
-    path: pathlib.Path, needs_weights: bool = True
-) -> pathlib.Path:
+def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
     """Returns the preset inside a run directory, or the directory itself."""
     if not path.is_dir():
         raise UsageError(f"{path} is not a directory. Expected {WHERE}.")
     for name in ARMS:
         if (path / name / "config.json").is_file():
             return path / name
-    if (path / "metrics.jsonl").is_file():
-        for damaged in filter(pathlib.Path.is_dir, map(path.joinpath, ARMS)):
-            require_intact_files(damaged)
-        raise UsageError(
-            f"The run in {path} has no model: it is not finished, or its model "
-            f"was removed. Expected one of {', '.join(ARMS)} in it. Run the "
-            "run's command again to make the model."
-        )
-    require_model_directory(path)
-    if not (path / "config.json").is_file():
-        require_intact_files(path)
+    if (
+        not (path / "config.json").is_file()
+        or (path / "metrics.jsonl").is_file()
+    ):
         raise UsageError(
             f"No model found in {path}. Expected {WHERE}. Received a "
             f"directory with: {sorted(item.name for item in path.iterdir())}."
         )
-    if needs_weights:
-        require_weights(path)
     return path
 
 
@@ -323,7 +308,6 @@ def _load_directory(path, head):
 
 
 def _load_named_preset(name, head):
-    announce_download(name)
     try:
         return _put_head_on(name, head)
     except UsageError:
@@ -343,8 +327,7 @@ def load_task(source, task=None) -> LoadedModel:
         task = keras_hub.models.TextClassifier if task is None else task
         model = task.from_preset(source)
         tokenizer = getattr(model.preprocessor, "tokenizer", None)
-        by_kdkit = (pathlib.Path(source) / DIGESTS_FILE).is_file()
-        length = preprocessor_length(model.preprocessor, is_chosen=by_kdkit)
+        length = saved_length(source) or preprocessor_length(model.preprocessor)
         model.preprocessor = None
         model = without_plain_encoder(model)
         model = with_settings(model, saved_settings(source))

@@ -18,8 +18,7 @@ from kdkit.models.hugging_face_saving import (
 from kdkit.models.hugging_face_weights import WEIGHTS, Tensors, write_tensors
 from kdkit.models.library_errors import loading
 from kdkit.models.loading import LoadedModel
-from kdkit.models.places import TOKENIZER_DIRECTORY
-from kdkit.models.recovery import POOLING_FILE
+from kdkit.models.places import POOLING_FILE, TOKENIZER_DIRECTORY
 from kdkit.models.static import (
     make_static_embedder,
     set_token_vectors,

@@ -13,7 +13,6 @@ from kdkit.models.families import ALL_FAMILIES, FAMILIES, family_of
 from kdkit.models.hugging_face_config import checkpoint_family
 from kdkit.models.hugging_face_tokenizers import read_tokenizer
 from kdkit.models.library_errors import loading
-from kdkit.models.recovery import write_digests
 from kdkit.models.ruled_tokenizers import WordPiece, plain_tokenizer, with_rules
 from kdkit.models.text_rules import bert_rules, read_rules, tokenizer_rules
 from kdkit.models.token_ids import SIDES, TokenizerPair, tokenizers_of_sides
@@ -161,7 +160,6 @@ def save_tokenizer(tokenizer, directory) -> None:
     directory.mkdir(parents=True)
     if isinstance(tokenizer, WholeTokenizer):
         write_text(directory / CONFIG_FILE, tokenizer.content)
-        write_digests(directory)
         return
     config = keras.saving.serialize_keras_object(plain_tokenizer(tokenizer))
     (directory / CONFIG_FILE).write_text(
@@ -169,7 +167,6 @@ def save_tokenizer(tokenizer, directory) -> None:
     )
     tokenizer.save_assets(str(directory))
     save_rules(tokenizer, directory)
-    write_digests(directory)
 
 
 def load_saved_tokenizer(directory):
