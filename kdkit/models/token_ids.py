@@ -115,8 +115,7 @@ def _differences(teacher, student):
         )
     if tokenizer_rules(teacher) != tokenizer_rules(student):
         problems.append(
-            "they normalize texts differently, or look for other added tokens "
-            "(models saved by kdkit 0.1 have keras-hub's own rules)"
+            "they normalize texts differently, or look for other added tokens"
         )
     for name in ("start_token_id", "end_token_id", "pad_token_id"):
         ids = getattr(teacher, name), getattr(student, name)

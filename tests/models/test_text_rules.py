@@ -200,7 +200,6 @@ def test_named_presets_have_the_rules_of_their_papers(lowercase, monkeypatch):
 def test_presets_without_the_file_are_as_keras_hub_reads_them(
     preset, tokenizer
 ):
-    """Models that kdkit 0.1 trained go on with the ids they were trained on."""
     (preset / "kdkit.json").unlink()
     assert tokenizer_rules(load_tokenizer(preset)) is None
 

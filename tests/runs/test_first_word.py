@@ -104,11 +104,11 @@ MISTAKES = {
         ],
         [
             *("tinybert", "--smoke", "--run-dir", "RUN", "--set"),
-            "stages.1.objectives.0.loss_settings.temperature=-1",
+            "stages.1.objectives.0.loss.temperature=-1",
         ],
         [
             *("tinybert", "--smoke", "--run-dir", "RUN", "--set"),
-            'stages.1.objectives.0.loss_settings={"tau": 1}',
+            'stages.1.objectives.0.loss={"name": "logit_mse", "tau": 1}',
         ],
     ],
     "doctor": [
