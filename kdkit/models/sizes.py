@@ -33,8 +33,8 @@ class BertConfig:
         dropout: float. Dropout rate. Defaults to `0.1`.
         family: string. A key of `kdkit.models.families.ALL_FAMILIES`: `"bert"`,
             `"distil_bert"`, `"roberta"`, `"xlm_roberta"`, `"albert"`,
-            `"electra"`, `"deberta_v3"`, `"roformer_v2"`, or one of the decoders
-            `"gpt2"` and `"llama3"`. Defaults to `"bert"`.
+            `"electra"`, `"deberta_v3"`, or one of the decoders `"gpt2"` and
+            `"llama3"`. Defaults to `"bert"`.
         embedding_dim: int or `None`. Width of the embeddings in ALBERT and
             ELECTRA, which project them to `hidden_dim`. `None` for
             `hidden_dim`, and for other families. Defaults to `None`.
