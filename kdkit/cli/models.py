@@ -342,14 +342,7 @@ def tokenizer_for(place, options):
         source = place.run.path
     if source is None:
         return None
-    tokenizer = models.load_tokenizer(source)
-    is_pair = isinstance(tokenizer, models.TokenizerPair)
-    if is_pair and not export.reads_sources(place.path):
-        raise UsageError(
-            f"{source} has the two vocabularies of an encoder-decoder. "
-            f"Received: {place.path}, which has one. Name another --tokenizer."
-        )
-    return tokenizer
+    return models.load_tokenizer(source)
 
 
 def calibration_data(precisions, opened):

@@ -63,9 +63,8 @@ class LoadedModel:
     """A model and the tokenizer that goes with it.
 
     model: `keras.Model`. A classifier whose outputs are logits.
-    tokenizer: a `keras_hub.tokenizers.Tokenizer`, the
-        `kdkit.models.TokenizerPair` of an encoder-decoder with two
-        vocabularies, or `None` if the file has none.
+    tokenizer: a `keras_hub.tokenizers.Tokenizer`, or `None` if the file
+        has none.
     has_trained_head: bool. Whether the classifier's head was loaded with
         the weights. `False` for a pretrained encoder, whose head is random.
     languages: tuple of two strings or `None`s. The source and the target
@@ -172,9 +171,6 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
 
 def load_tokenizer(source):
     """Loads the tokenizer from a run, a preset directory or a vocabulary.
-
-    The result for an encoder-decoder without a joint vocabulary is a
-    `kdkit.models.TokenizerPair`.
 
     Args:
         source: string or path. A `.txt` file contains one word piece per line;

@@ -26,7 +26,6 @@ from kdkit.models.variants import keras_hub_backbone
 
 MAX_LAYERS = 1000
 NOT_COUNTED = ("dropout", "tied_output")
-MAY_BE_NONE = ("decoder_vocabulary_size",)
 FAMILY_SIZES = ("embedding_dim", "num_key_value_heads")
 
 
@@ -242,7 +241,6 @@ def _not_above_zero(sizes):
         f"{name} must be an integer above 0, received {value!r}"
         for name, value in sizes.items()
         if name not in NOT_COUNTED
-        and not (value is None and name in MAY_BE_NONE)
         and not (isinstance(value, int) and value > 0)
     ]
     if not 0 <= sizes["dropout"] < 1:
