@@ -23,7 +23,6 @@ CLASSES = {
         "GPT2Tokenizer",
         "Llama3Tokenizer",
         "RobertaTokenizer",
-        "RoformerV2Tokenizer",
         "XLMRobertaTokenizer",
     ),
     "kdkit.models.variants": (

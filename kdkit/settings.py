@@ -193,8 +193,6 @@ def _convert_dataclass(kind, value, path, problems):
             f"{kind.__name__}. Received: {value!r}."
         )
         return None
-    if hasattr(kind, "from_earlier"):
-        value = kind.from_earlier(value)
     hints = typing.get_type_hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}
     prefix = f"{path}." if path else ""

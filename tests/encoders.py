@@ -95,7 +95,6 @@ MAKERS = {
     "bert": _word_pieces,
     "distil_bert": _word_pieces,
     "electra": _word_pieces,
-    "roformer_v2": _word_pieces,
     "roberta": _byte_pairs,
     "xlm_roberta": _sentence_pieces(unk_id=0, bos_id=1, eos_id=2),
     "albert": _sentence_pieces(
@@ -126,5 +125,4 @@ MASKED_LMS = {
     "xlm_roberta": keras_hub.models.XLMRobertaMaskedLM,
     "albert": keras_hub.models.AlbertMaskedLM,
     "deberta_v3": keras_hub.models.DebertaV3MaskedLM,
-    "roformer_v2": keras_hub.models.RoformerV2MaskedLM,
 }

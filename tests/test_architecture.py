@@ -44,7 +44,7 @@ MAY_IMPORT_LATE = ("kdkit/cli/", "kdkit/data/tfds.py")
 MAY_TOUCH_PRIVATE_NAMES = "kdkit/taps/private.py"
 MAY_IMPORT_PRIVATE_MODULES = ("kdkit/taps/naming.py", "kdkit/taps/layers.py")
 # The second is a process that answers on its standard output.
-MAY_PRINT = ("kdkit/cli/", "kdkit/io/hdf5_walk.py")
+MAY_PRINT = ("kdkit/cli/",)
 
 
 def where(path, node=None):

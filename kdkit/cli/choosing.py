@@ -268,7 +268,6 @@ def _copied_blocks(options, plan) -> ModelSettings:
         place = _pretrained_place(options, may_be_fine_tuned=True)
     else:
         place = absolute(options.teacher[0])
-    models.check_place(place)
     depth = saved_size(place, *DEPTHS) or _sizes_of(place).num_layers
     num_copied = options.num_layers
     if num_copied is None:
@@ -283,7 +282,6 @@ def _copied_blocks(options, plan) -> ModelSettings:
 
 def _sizes_of(place):
     """An encoder without its weights."""
-    models.check_place(place)
     encoder, _ = models.load_encoder(place, load_weights=False)
     return encoder
 
@@ -417,9 +415,6 @@ def augment_settings(options) -> AugmentSettings:
             # Reported together with the other mistakes.
             with check():
                 load_parts(settings, options.output)
-        else:
-            with check():
-                models.check_place(settings.model)
     return dataclasses.replace(settings, augmentation=augmentation)
 
 

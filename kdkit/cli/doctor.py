@@ -26,7 +26,7 @@ from kdkit.doctor import diagnosis as training_diagnosis
 from kdkit.doctor import text_examination
 from kdkit.runs import embedder_parts, runner
 from kdkit.runs.embedder_settings import EmbedderSettings
-from kdkit.runs.first_checks import require_places, validate_steps
+from kdkit.runs.first_checks import validate_steps
 from kdkit.runs.settings import PretrainSettings
 
 FAILED = 1
@@ -70,7 +70,6 @@ def diagnosis(options):
             findings,
         )
         return findings
-    require_places(pipeline.settings)
     if isinstance(pipeline.settings, EmbedderSettings):
         return embedder_parts.diagnose_embedder(
             runner.parts_of_embedder(pipeline.settings, options.run_dir)

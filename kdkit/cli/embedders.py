@@ -343,7 +343,6 @@ def embedder_settings(options) -> EmbedderSettings:
 def _new_settings(options):
     recipe = get_recipe(options.recipe)
     (teacher,) = map(absolute, options.teacher)
-    models.check_place(teacher)
     student = _student(options, recipe, teacher)
     stages = recipe.variant(options.parity).stages
     kind = kind_of_data(recipe)

@@ -433,11 +433,6 @@ class PretrainedModelOptions:
         "the text. For decoders and encoder-decoders.",
         pages=TEXT,
     )
-    separate_vocabularies: bool | None = option(
-        "train one tokenizer on the sources of --pairs and one on the "
-        "targets. By default, one tokenizer is trained on both.",
-        pages=("mass",),
-    )
     recipe: str | None = option(
         "learn from --teacher with a recipe's stages on text. See kdkit list.",
         metavar="RECIPE",

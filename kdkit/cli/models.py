@@ -102,7 +102,6 @@ def locate(model: str, arm: str | None = None) -> Place:
             "directory, a .keras, .tflite or .onnx file, or the name of a "
             "keras-hub preset."
         )
-    models.check_place(model)
     run_path = _find_run(path)
     if path.is_dir() and path.resolve() != run_path:
         _require_model(path)
@@ -343,14 +342,7 @@ def tokenizer_for(place, options):
         source = place.run.path
     if source is None:
         return None
-    tokenizer = models.load_tokenizer(source)
-    is_pair = isinstance(tokenizer, models.TokenizerPair)
-    if is_pair and not export.reads_sources(place.path):
-        raise UsageError(
-            f"{source} has the two vocabularies of an encoder-decoder. "
-            f"Received: {place.path}, which has one. Name another --tokenizer."
-        )
-    return tokenizer
+    return models.load_tokenizer(source)
 
 
 def calibration_data(precisions, opened):

@@ -28,9 +28,6 @@ example:
       --run-dir runs/mass
   kdkit pretrain --pairs train.en train.de --languages en de \\
       --held-out val.en val.de --model runs/mass --run-dir runs/en_de
-  kdkit pretrain --pairs train.en train.de --vocabulary-size 40000 \\
-      --separate-vocabularies --student lightpaff_mass_6_4_layer \\
-      --run-dir runs/en_de_from_scratch
 """
 
 import dataclasses

@@ -214,7 +214,6 @@ def pretrain_settings(options) -> PretrainSettings:
             stages=stages,
             tokenizer=absolute(options.tokenizer),
             vocabulary_size=options.vocabulary_size,
-            separate_vocabularies=bool(options.separate_vocabularies),
             teacher=absolute(options.teacher),
             recipe=options.recipe,
             # Batches of sentences have many shapes.

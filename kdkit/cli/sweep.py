@@ -218,7 +218,6 @@ def _settings_on_text(options):
                 "model": None if is_preset else student,
                 "tokenizer": None,
                 "vocabulary_size": None,
-                "separate_vocabularies": None,
             }
         )
     )

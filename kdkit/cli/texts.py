@@ -38,8 +38,7 @@ class OpenedWriter:
 
     Args:
         model: `kdkit.models.MassSeq2SeqLM` or `kdkit.export.LiteRTSeq2Seq`.
-        tokenizer: `kdkit.models.MassTokenizer` or
-            `kdkit.models.TokenizerPair`.
+        tokenizer: `kdkit.models.MassTokenizer`.
         text: `SentenceSettings` or `PairSettings` of the model's run, or
             `None`.
         languages: tuple of two strings or `None`s. The languages of source and
@@ -117,7 +116,7 @@ def languages_of(options, opened) -> tuple[str | None, str | None]:
                 f"Received: {' '.join(options.languages)}."
             )
         return tuple(options.languages)
-    known = models.languages_of(opened.tokenizer)
+    known = opened.tokenizer.languages
     if known and None in opened.languages:
         raise UsageError(
             "The model has several languages. Expected --languages SOURCE "

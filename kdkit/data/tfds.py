@@ -2,17 +2,12 @@
 
 import contextlib
 import dataclasses
-import logging
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from kdkit.data.examples import Examples
 from kdkit.errors import UsageError, require_extra
-from kdkit.io.machine import byte_size
-from kdkit.io.network import require_connection
-
-_log = logging.getLogger(__name__)
 
 ROWS_PER_STEP = 1024  # examples read together
 PREFIX = "tfds:"  # begins a place that is not a file
@@ -22,7 +17,6 @@ INSTEAD = (
     "official GLUE layout."
 )
 
-_announced = set()
 _failures = {}  # from the name of a dataset to its error
 
 
@@ -89,33 +83,10 @@ def require_downloader() -> None:
     require_extra("tfds", "Downloads from TensorFlow Datasets", PACKAGES)
 
 
-def announce_download(name: str, instead: str = INSTEAD) -> None:
-    """Prints a message before a download begins, if one is needed."""
+def _load(name, split, instead):
     require_downloader()
     if name in _failures:
         raise UsageError(_failures[name])
-    with _remembered_failure(name, instead):
-        import tensorflow_datasets
-
-        builder = tensorflow_datasets.builder(name)
-        if builder.is_prepared():
-            return
-        sources = builder.url_infos
-    if name not in _announced:
-        _announced.add(name)
-        size = ""
-        if len(sources) == 1:  # other sources may be for other configurations
-            (source,) = sources.values()
-            size = f", {byte_size(source.size)}"
-        _log.info(
-            f"Downloading {name} with TensorFlow Datasets to "
-            f"{builder.data_path}{size}.",
-        )
-    require_connection(sources, f"The dataset {name!r}", instead)
-
-
-def _load(name, split, instead):
-    announce_download(name, instead)
     with _remembered_failure(name, instead):
         import tensorflow_datasets
 

@@ -207,25 +207,6 @@ class Objective:
         """Whether the taps are outputs of layers, or functions of these."""
         return any(map(is_layer_tap, self.taps))
 
-    @classmethod
-    def from_earlier(cls, values):
-        """Returns the fields of an objective from a kdkit 0.1 configuration.
-
-        The field `loss_settings` became arguments of `loss`, and
-        `projection_bias` became a field of `projection`.
-        """
-        values = dict(values)
-        arguments = values.pop("loss_settings", {})
-        if arguments:
-            values["loss"] = {"name": values.get("loss"), **arguments}
-        use_bias = values.pop("projection_bias", True)
-        if isinstance(values.get("projection"), str):
-            values["projection"] = {
-                "sharing": values["projection"],
-                "use_bias": use_bias,
-            }
-        return values
-
     def get_config(self):
         layer_map = self.layer_map
         if isinstance(layer_map, Mapping):
@@ -245,10 +226,7 @@ class Objective:
     @classmethod
     def from_config(cls, config):
         config = dict(config)
-        if "class_name" in config["loss"]:  # the format of kdkit 0.1
-            cls_of_loss = getattr(losses, config["loss"]["class_name"])
-            config["loss"] = cls_of_loss(**config["loss"]["config"])
-        elif KerasLoss.describes(config["loss"]):
+        if KerasLoss.describes(config["loss"]):
             config["loss"] = KerasLoss.from_setting(config["loss"])
         config["loss"] = losses.get_loss(config["loss"])
         config["tap"] = _tap_from_config(config["tap"])

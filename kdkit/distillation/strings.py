@@ -27,7 +27,7 @@ BATCH_SIZE = 32  # Keras' default
 PARTS = ("x", "y", "sample_weight")
 FEW = 9  # entries of a column that show whether it is one of texts
 # Entries of a preprocessor's config that do not change its results.
-_NAMES = ("name", "dtype", "trainable", "tokenizer", "decoder_tokenizer")
+_NAMES = ("name", "dtype", "trainable", "tokenizer")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -1,11 +1,12 @@
 """Checks that teacher and student fit: sizes, blocks, vocabularies."""
 
+import itertools
 from collections.abc import Iterable
 
 from kdkit.distillation.layer_maps import layer_map
 from kdkit.doctor.findings import NOTE, OK, RUINS, WARNING, Finding
 from kdkit.errors import UsageError
-from kdkit.models import check_same_ids, tokenizers_of_sides, vocabulary_by_id
+from kdkit.models import check_same_ids, vocabulary_by_id
 from kdkit.reporting.formatting import millions, times, words
 from kdkit.taps import PER_LAYER_TAPS, ModelShape, split_tap
 
@@ -160,20 +161,20 @@ def same_vocabulary(
     """Compares two tokenizers id by id, and on some texts.
 
     Args:
-        teacher: the teacher's tokenizer, or the `kdkit.models.TokenizerPair`
-            of an encoder-decoder.
-        other: the other model's tokenizer, of the same kind.
+        teacher: the teacher's tokenizer.
+        other: the other model's tokenizer.
         name: string. The other model's name in the finding.
         texts: iterable of strings that both tokenize. Defaults to none.
         check: string, as in `Finding`. Defaults to `"vocabulary"`.
         advice: string. The advice if ids differ. Defaults to the advice for a
             student.
     """
+    size = teacher.vocabulary_size()
     if teacher is other:
         return Finding(
             check,
             OK,
-            f"{_size(teacher)} ids, one tokenizer for teacher and {name}.",
+            f"{size} ids, one tokenizer for teacher and {name}.",
         )
     different = _different_ids(teacher, other)
     try:
@@ -182,7 +183,7 @@ def same_vocabulary(
         found = str(error)
         if different:
             found = (
-                f"Of {_size(teacher)} ids of the teacher {len(different)} are "
+                f"Of {size} ids of the teacher {len(different)} are "
                 f"other words for the {name}: {'; '.join(different[:SHOWN])}"
                 f"{'; …' if len(different) > SHOWN else '.'}"
             )
@@ -197,7 +198,7 @@ def same_vocabulary(
         return Finding(
             check,
             WARNING,
-            f"All {_size(teacher)} ids are the same words, but {len(apart)} of "
+            f"All {size} ids are the same words, but {len(apart)} of "
             f"{len(texts)} texts are split into other pieces by the {name}'s "
             f"tokenizer, such as {apart[0][:40]!r}.",
             "The run uses the teacher's tokenizer. The two tokenizers treat "
@@ -206,7 +207,7 @@ def same_vocabulary(
     return Finding(
         check,
         OK,
-        f"All {_size(teacher)} ids, including special ones, are the same words "
+        f"All {size} ids, including special ones, are the same words "
         f"for teacher and {name}.",
     )
 
@@ -245,31 +246,19 @@ def table_size(
     )
 
 
-def _size(tokenizer):
-    return " + ".join(
-        str(side.vocabulary_size())
-        for side in dict.fromkeys(tokenizers_of_sides(tokenizer))
-    )
-
-
 def _different_ids(teacher, other):
     """Returns a description of each id that is not the same word for both."""
-    found = []
-    for theirs, ours in zip(
-        tokenizers_of_sides(teacher), tokenizers_of_sides(other), strict=True
-    ):
-        pieces = [vocabulary_by_id(side) for side in (theirs, ours)]
-        for number in range(max(map(len, pieces))):
-            first, second = (
-                repr(side[number]) if number < len(side) else "nothing"
-                for side in pieces
-            )
-            if first != second:
-                found.append(f"{number} is {first} and {second}")
-    return list(dict.fromkeys(found))
+    pairs = itertools.zip_longest(
+        map(repr, vocabulary_by_id(teacher)),
+        map(repr, vocabulary_by_id(other)),
+        fillvalue="nothing",
+    )
+    return [
+        f"{number} is {first} and {second}"
+        for number, (first, second) in enumerate(pairs)
+        if first != second
+    ]
 
 
 def _ids(tokenizer, text):
-    return [
-        list(map(int, side(text))) for side in tokenizers_of_sides(tokenizer)
-    ]
+    return list(map(int, tokenizer(text)))

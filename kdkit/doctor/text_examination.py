@@ -21,7 +21,7 @@ from kdkit.doctor.resources import (
 )
 from kdkit.doctor.unknown_words import texts_with_unknown, unknown_words
 from kdkit.errors import all_mistakes
-from kdkit.models import load_tokenizer, tokenizers_of_sides
+from kdkit.models import load_tokenizer
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.first_checks import validate_steps
@@ -188,8 +188,7 @@ class TextSteps:
         for settings in self.runs.values():
             if settings.vocabulary_size is not None:
                 return settings.vocabulary_size
-        first = next(iter(self.tokenizers.values()))
-        return tokenizers_of_sides(first)[1].vocabulary_size()
+        return next(iter(self.tokenizers.values())).vocabulary_size()
 
     def model(self, settings: ModelSettings) -> TextModel:
         """Returns a model's sizes, even if a step has yet to train it."""
@@ -241,12 +240,11 @@ def examine_text_words(
             f"{name}, {side}": functools.partial(corpus.side_texts, number)
             for number, side in enumerate(("sources", "targets"))
         }
-    sides = tokenizers_of_sides(tokenizer)
     with findings.attempt("unknown words"):
-        for (what, read), side in zip(texts.items(), sides, strict=False):
+        for what, read in texts.items():
             some = itertools.islice(read(held_out=False), SAMPLE)
-            splits = {what: texts_with_unknown(some, side)}
-            findings.add(unknown_words(splits, side))
+            splits = {what: texts_with_unknown(some, tokenizer)}
+            findings.add(unknown_words(splits, tokenizer))
 
 
 def _examine_vocabulary(steps, findings):
@@ -254,8 +252,7 @@ def _examine_vocabulary(steps, findings):
     if len(steps.tokenizers) < 2:
         source = "will be trained on the text"
         for name, tokenizer in steps.tokenizers.items():
-            ids = tokenizers_of_sides(tokenizer)[1].vocabulary_size()
-            source = f"is that of {name}, {ids} ids"
+            source = f"is that of {name}, {tokenizer.vocabulary_size()} ids"
         findings.add(
             Finding(
                 "vocabulary",
@@ -379,7 +376,7 @@ def _examine_lengths(steps, findings):
         texts = list(itertools.islice(corpus.texts(False), SAMPLE))
         if steps.tokenizers:
             tokenizer = next(iter(steps.tokenizers.values()))
-            pieces = tokenize(texts, tokenizers_of_sides(tokenizer)[0])
+            pieces = tokenize(texts, tokenizer)
             counts = [len(pieces[text]) for text in texts]
             unit = "tokens"
         else:

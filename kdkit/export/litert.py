@@ -320,7 +320,7 @@ def to_litert(
     only 1 if the model has recurrent layers: LiteRT's own operations have no
     loop over a batch of unknown size. Without a resize the batch size is 1. A
     fixed sequence length is a little faster (about a tenth for a TinyBERT of
-    four layers) than a dynamic one; DeBERTa-v3 and RoFormerV2 need one.
+    four layers) than a dynamic one; DeBERTa-v3 needs one.
     `kdkit.export.LiteRTModel` runs such a file.
 
     A model with one input, also a sequential or subclassed one, has a file with

@@ -173,7 +173,7 @@ class Seq2SeqStep:
         """
         backbone = self.model.backbone
         # With one axis LiteRT can look up rows that have one scale each.
-        tokens = backbone.encoder_token_embedding(ops.reshape(token_ids, (-1,)))
+        tokens = backbone.token_embedding(ops.reshape(token_ids, (-1,)))
         encoded = backbone.encode_embedded(
             ops.reshape(tokens, (-1, self.source_length, backbone.hidden_dim)),
             padding_mask,

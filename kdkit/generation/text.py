@@ -7,7 +7,6 @@ import keras_hub
 import numpy as np
 from keras import ops
 
-from kdkit import models
 from kdkit.data import encode_sentences, token_batches
 from kdkit.errors import UsageError
 from kdkit.generation.beams import Beams, make_beam_search, search_file
@@ -127,8 +126,7 @@ class TextWriter:
     Args:
         model: `kdkit.models.MassSeq2SeqLM`, or its file, a
             `kdkit.export.LiteRTSeq2Seq`.
-        tokenizer: `kdkit.models.MassTokenizer`, or the
-            `kdkit.models.TokenizerPair` of a model with two vocabularies.
+        tokenizer: `kdkit.models.MassTokenizer`.
         languages: tuple of two strings or `None`s. The source and the target
             language.
         beams: `Beams`.
@@ -151,14 +149,14 @@ class TextWriter:
     """
 
     def __init__(self, model, tokenizer, languages, beams: Beams, max_length):
-        self._reading, self._writing = models.tokenizers_of_sides(tokenizer)
+        self._tokenizer = tokenizer
         self._source, target = languages
         self._max_length = max_length
         self.num_truncated = 0
         self.num_unfinished = 0
-        self._first = self._writing.language_token_id(target)
+        self._first = tokenizer.language_token_id(target)
         self._at_once = max(TOKENS_AT_ONCE // beams.beam_size, 1)
-        self._reading.language_token_id(self._source)  # raises for unknown ones
+        tokenizer.language_token_id(self._source)  # raises for unknown ones
         is_file = not isinstance(model, keras.Model)
         positions = (
             model.room if is_file else model.backbone.max_sequence_length
@@ -169,12 +167,11 @@ class TextWriter:
                 f"Received: max_length={max_length}. Reduce it."
             )
         make = _search_in_file if is_file else make_beam_search
-        end = self._writing.end_token_id
-        self._search = make(model, beams, max_length, end)
+        self._search = make(model, beams, max_length, tokenizer.end_token_id)
 
     def __call__(self, texts: Sequence[str]) -> list[str]:
         sources = encode_sentences(
-            texts, self._reading, self._max_length, self._source
+            texts, self._tokenizer, self._max_length, self._source
         )
         self.num_truncated += sources.num_truncated
         written = {}
@@ -192,13 +189,13 @@ class TextWriter:
     def _text(self, token_ids):
         """Returns the text for tokens, without the first token and the end."""
         new = np.asarray(token_ids)[1:]
-        (ends,) = np.nonzero(new == self._writing.end_token_id)
+        (ends,) = np.nonzero(new == self._tokenizer.end_token_id)
         if len(ends):
             new = new[: ends[0]]
         else:
             self.num_unfinished += 1
         # Bytes can spell any white space, but a text is one line.
-        return " ".join(self._writing.detokenize(new).split())
+        return " ".join(self._tokenizer.detokenize(new).split())
 
 
 def _search_in_file(file, beams, max_length, end_token_id):

@@ -72,7 +72,7 @@ def num_positions(model) -> int | None:
     return None if family is None else family.num_positions(backbone)
 
 
-def preprocessor_length(preprocessor, is_chosen: bool = False) -> int | None:
+def preprocessor_length(preprocessor) -> int | None:
     """The length to which a preprocessor truncates, `None` if unknown."""
     length = getattr(preprocessor, "sequence_length", None)
     if type(length) is not int or length < 1:
@@ -81,7 +81,7 @@ def preprocessor_length(preprocessor, is_chosen: bool = False) -> int | None:
         "sequence_length"
     )
     is_usual = usual is not None and length == usual.default
-    return length if is_chosen or not is_usual else None
+    return None if is_usual else length
 
 
 def padding_row(model, pad_token_id: int | None) -> tuple[str, int] | None:

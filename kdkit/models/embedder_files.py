@@ -23,6 +23,7 @@ from kdkit.models.embedders import (
 )
 from kdkit.models.families import family_of
 from kdkit.models.heads import backbone_of, join
+from kdkit.models.library_errors import loading
 from kdkit.models.loading import (
     LoadedModel,
     find_preset_directory,
@@ -31,14 +32,19 @@ from kdkit.models.loading import (
 )
 from kdkit.models.places import (
     MODULES,
+    POOLING_FILE,
     TOKENIZER_DIRECTORY,
-    announce_download,
     reject_cross_encoder,
     task_class,
     undescribed_pooling,
 )
-from kdkit.models.recovery import POOLING_FILE, write_digests
-from kdkit.models.saving import save_plain_encoder, save_task
+from kdkit.models.saving import (
+    LENGTH,
+    forget_process,
+    save_plain_encoder,
+    save_task,
+    saved_length,
+)
 from kdkit.models.sentence_transformers import (
     load_sentence_transformer,
     require_same_pooling,
@@ -47,14 +53,7 @@ from kdkit.models.sizes import POOLINGS
 from kdkit.models.static import is_static_embedder
 from kdkit.models.static_files import save_static
 from kdkit.models.tokenizers import family_tokenizer, load_saved_tokenizer
-from kdkit.models.trust import (
-    loading,
-    require_safe_archive,
-    require_safe_directory,
-)
-from kdkit.models.variants import load_extras, save_extras
-
-LENGTH = "sequence_length"  # the entry of `kdkit.json`
+from kdkit.models.variants import save_extras
 
 
 def load_embedder(source, pooling=None) -> LoadedModel:
@@ -103,7 +102,6 @@ def _load_directory(path, source, pooling):
     if (path / MODULES).is_file():
         return load_sentence_transformer(path, pooling)
     path = find_preset_directory(path)
-    require_safe_directory(path)
     if task_class(path).endswith("TextEmbedder"):
         loaded = load_task(str(path), keras_hub.models.TextEmbedder)
     elif (path / POOLING_FILE).is_file():
@@ -140,8 +138,6 @@ def save_embedder(
     Of a static embedder, `sentence_embedding.keras` is the whole model, and
     `tokenizer/` has the tokenizer.
 
-    `digests.json` contains checksums, by which kdkit detects damaged files.
-
     Args:
         model: an embedder, see `kdkit.models.make_embedder`.
         tokenizer: the encoder's keras-hub tokenizer.
@@ -171,12 +167,11 @@ def save_embedder(
         save_extras(path, **{LENGTH: sequence_length})
     if conventions != PLAIN:
         conventions.save(path)
-    write_digests(path)
+    forget_process(path)
 
 
 def _load_with_pooling(path):
     """Loads an encoder and the pooling in the file next to it."""
-    require_safe_archive(path / POOLING_FILE)
     with loading(path):
         saved = keras.models.load_model(
             path / POOLING_FILE, compile=False, safe_mode=True
@@ -189,9 +184,9 @@ def _load_with_pooling(path):
         with loading(path):
             model = join(backbone, saved)
             pooling_of(model)
-    length = load_extras(path).get(LENGTH)
-    length = length if type(length) is int and length > 0 else None
-    return LoadedModel(model, tokenizer, True, sequence_length=length)
+    return LoadedModel(
+        model, tokenizer, True, sequence_length=saved_length(path)
+    )
 
 
 def _load_named(name, pooling):
@@ -200,7 +195,6 @@ def _load_named(name, pooling):
         backbone, tokenizer = load_encoder(name, needs_pooler=False)
         model = make_embedder(backbone, _as_pooling(pooling))
         return LoadedModel(model, tokenizer, True)
-    announce_download(name)
     return load_task(name, keras_hub.models.TextEmbedder)
 
 

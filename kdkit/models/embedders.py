@@ -130,7 +130,7 @@ def make_embedder(backbone, pooling: Pooling | None = None):
             f"a {name}{kind}. Use another model."
         )
     if family.embedder is None or pooling.dense:
-        return join(backbone, _pooling_model(backbone, family, pooling))
+        return join(backbone, pooling_layers(backbone.hidden_dim, pooling))
     model = family.embedder(
         backbone, pooling_mode=pooling.mode, normalize=pooling.normalize
     )
@@ -141,22 +141,14 @@ def make_embedder(backbone, pooling: Pooling | None = None):
     return model
 
 
-def _pooling_model(backbone, family, pooling):
-    """Returns a functional model from the encoder's states to the vector."""
-    mask, padding = MASK, 0
-    if MASK not in backbone.input:
-        mask, padding = TOKENS, family.padding_token
-    return pooling_layers(backbone.hidden_dim, pooling, mask, padding)
-
-
-def pooling_layers(width: int, pooling: Pooling, mask=MASK, padding: int = 0):
+def pooling_layers(width: int, pooling: Pooling):
     """Returns a functional model from states of any kind to one vector."""
     states = keras.Input((None, width), name=STATES)
     inputs = {STATES: states}
     is_token = None
     if pooling.mode != "cls":
-        inputs[mask] = keras.Input((None,), dtype="int32", name=mask)
-        is_token = ops.not_equal(inputs[mask], padding)
+        inputs[MASK] = keras.Input((None,), dtype="int32", name=MASK)
+        is_token = ops.not_equal(inputs[MASK], 0)
     vector = _pooled(states, is_token, pooling.mode)
     for number, settings in enumerate(pooling.dense, start=1):
         vector = keras.layers.Dense(
@@ -208,7 +200,7 @@ def standalone_pooling(embedder):
     if found is not None:
         return found
     backbone = backbone_of(embedder)
-    return _pooling_model(backbone, family_of(backbone), pooling_of(embedder))
+    return pooling_layers(backbone.hidden_dim, pooling_of(embedder))
 
 
 def require_embedder(model) -> None:

@@ -3,10 +3,10 @@
 from kdkit.errors import UsageError, shortened
 from kdkit.models.families import family_of
 from kdkit.models.hugging_face_files import WHOLE, WHOLE_CLASSES, TokenizerFiles
+from kdkit.models.library_errors import loading
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import TextRules, read_normalizer
 from kdkit.models.token_models import byte_characters
-from kdkit.models.trust import loading
 from kdkit.models.vocabularies import read_merges, read_vocabulary
 
 KIND = "BPE"

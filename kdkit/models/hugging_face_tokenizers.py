@@ -21,6 +21,7 @@ from kdkit.models.hugging_face_files import (
     tokenizer_files,
 )
 from kdkit.models.hugging_face_unigrams import read_unigrams
+from kdkit.models.library_errors import loading
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import (
     WORD_LENGTH,
@@ -29,7 +30,6 @@ from kdkit.models.text_rules import (
     read_normalizer,
     tokenizer_rules,
 )
-from kdkit.models.trust import loading
 
 VOCABULARY = "vocab.txt"
 # transformers uses BERT's tokenizer class for all of these.

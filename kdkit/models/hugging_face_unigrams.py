@@ -24,6 +24,7 @@ from kdkit.models.character_maps import (
 )
 from kdkit.models.families import family_of
 from kdkit.models.hugging_face_files import WHOLE, WHOLE_CLASSES, TokenizerFiles
+from kdkit.models.library_errors import loading
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import (
     TextRules,
@@ -33,7 +34,6 @@ from kdkit.models.text_rules import (
     read_normalizer,
 )
 from kdkit.models.token_models import Piece, sentencepiece_model
-from kdkit.models.trust import loading
 
 KIND = "Unigram"
 ALBERT = keras_hub.tokenizers.AlbertTokenizer

@@ -22,7 +22,7 @@ from kdkit.errors import UsageError, shortened
 from kdkit.io.reading import read_json
 from kdkit.models.families import HEAD_CLASSES, WeightLayout, family_of
 from kdkit.models.heads import backbone_of, find_head
-from kdkit.models.trust import loading
+from kdkit.models.library_errors import loading
 
 WEIGHTS = "model.safetensors"
 SHARDS = "model.safetensors.index.json"

@@ -19,6 +19,7 @@ from kdkit.models.hugging_face_config import (
     read_checkpoint_config,
 )
 from kdkit.models.hugging_face_weights import LEAVES, Tensors, dense_kernel
+from kdkit.models.library_errors import loading
 from kdkit.models.loading import (
     LoadedModel,
     find_preset_directory,
@@ -27,21 +28,15 @@ from kdkit.models.loading import (
 from kdkit.models.mass import MassBackbone
 from kdkit.models.mass_lm import MassSeq2SeqLM
 from kdkit.models.places import task_class
-from kdkit.models.recovery import write_digests
 from kdkit.models.ruled_tokenizers import plain_tokenizer
-from kdkit.models.saving import save_readme, tokenizer_note
-from kdkit.models.token_ids import (
-    TokenizerPair,
-    preprocessor_tokenizer,
-    tokenizers_of_sides,
-)
+from kdkit.models.saving import forget_process, save_readme, tokenizer_note
+from kdkit.models.token_ids import preprocessor_tokenizer
 from kdkit.models.tokenizers import (
     checked_tokenizer,
     family_tokenizer,
     save_rules,
     with_saved_rules,
 )
-from kdkit.models.trust import loading, require_safe_directory
 from kdkit.models.variants import (
     as_keras_hub,
     build_masked_lm,
@@ -169,7 +164,6 @@ def load_language_model(source) -> LoadedModel:
     cls = _keras_hub_class(path)
     if cls is not None:
         directory = find_preset_directory(path)
-        require_safe_directory(directory)
         with loading(directory):
             model = cls.from_preset(str(directory))
             settings = saved_settings(directory)
@@ -236,7 +230,7 @@ def save_language_model(
         model: a model from `language_model`.
         tokenizer: the tokenizer of its family, or another word-piece tokenizer
             for a model with word pieces; for an encoder-decoder a
-            `MassTokenizer` or a `TokenizerPair`.
+            `MassTokenizer`.
         path: string or path of the directory.
         sequence_length: int. Length to which the preprocessor pads and
             truncates, for each side of an encoder-decoder.
@@ -248,19 +242,13 @@ def save_language_model(
             embeddings.
     """
     tokenizer = family_tokenizer(model, tokenizer)
-    encoder, decoder = tokenizers_of_sides(tokenizer)
-    backbone = model.backbone
-    own = getattr(backbone, "decoder_vocabulary_size", None)
-    for one, size in (
-        (encoder, backbone.vocabulary_size),
-        (decoder, own or backbone.vocabulary_size),
-    ):
-        if one.vocabulary_size() > size:
-            raise UsageError(
-                "The tokenizer has more pieces than the model has embeddings. "
-                f"Received: {one.vocabulary_size()} pieces, {size} embeddings. "
-                "Pass the tokenizer that the model was built for."
-            )
+    pieces, size = tokenizer.vocabulary_size(), model.backbone.vocabulary_size
+    if pieces > size:
+        raise UsageError(
+            "The tokenizer has more pieces than the model has embeddings. "
+            f"Received: {pieces} pieces, {size} embeddings. Pass the tokenizer "
+            "that the model was built for."
+        )
     # A copy, because a saved compiled model includes its optimizer.
     copy = as_keras_hub(model)
     lengths = {"sequence_length": sequence_length}
@@ -272,16 +260,14 @@ def save_language_model(
             "source_language": source_language,
             "target_language": target_language,
         }
-    if isinstance(tokenizer, TokenizerPair):
-        lengths["decoder_tokenizer"] = tokenizer.decoder
     copy.preprocessor = type(model).preprocessor_cls(
-        plain_tokenizer(encoder), **lengths
+        plain_tokenizer(tokenizer), **lengths
     )
     copy.save_to_preset(str(path))
-    save_rules(encoder, path)
+    save_rules(tokenizer, path)
     save_settings(model, path)
-    save_readme(path, tokenizer_note(encoder), settings_note(model))
-    write_digests(path)
+    save_readme(path, tokenizer_note(tokenizer), settings_note(model))
+    forget_process(path)
 
 
 def _keras_hub_class(path):

@@ -28,20 +28,16 @@ from kdkit.models.hugging_face_config import (
 )
 from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_weights import copy_head
-from kdkit.models.model_directories import (
-    require_model_directory,
-    require_weights,
-)
+from kdkit.models.library_errors import first_sentence, loading
 from kdkit.models.places import (
     ARMS,
+    HEAD_FILE,
     LABELS_FILE,
     TOKENIZER_DIRECTORY,
-    announce_download,
     static_folder,
     task_class,
 )
-from kdkit.models.recovery import DIGESTS_FILE, require_intact_files
-from kdkit.models.saving import HEAD_FILE
+from kdkit.models.saving import saved_length
 from kdkit.models.tokenizers import (
     checked_tokenizer,
     load_preset_tokenizer,
@@ -49,13 +45,10 @@ from kdkit.models.tokenizers import (
     read_whole_tokenizer,
     with_saved_rules,
 )
-from kdkit.models.trust import (
-    first_sentence,
-    loading,
-    require_safe_archive,
-    require_safe_directory,
+from kdkit.models.variants import (
+    saved_settings,
+    with_settings,
 )
-from kdkit.models.variants import saved_settings, with_settings
 from kdkit.models.vocabularies import read_byte_pairs, read_word_pieces
 
 WHERE = (
@@ -70,9 +63,8 @@ class LoadedModel:
     """A model and the tokenizer that goes with it.
 
     model: `keras.Model`. A classifier whose outputs are logits.
-    tokenizer: a `keras_hub.tokenizers.Tokenizer`, the
-        `kdkit.models.TokenizerPair` of an encoder-decoder with two
-        vocabularies, or `None` if the file has none.
+    tokenizer: a `keras_hub.tokenizers.Tokenizer`, or `None` if the file
+        has none.
     has_trained_head: bool. Whether the classifier's head was loaded with
         the weights. `False` for a pretrained encoder, whose head is random.
     languages: tuple of two strings or `None`s. The source and the target
@@ -161,14 +153,11 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
     place = str(source)
     if path.exists():
         directory = find_preset_directory(path)
-        require_safe_directory(directory)
         if holds_plain_encoder(directory):
             classifier = load_task(str(directory))
             return classifier.model.backbone, classifier.tokenizer
         require_convertible(directory)
         place = str(directory)
-    else:
-        announce_download(place)
     try:
         return _load_backbone(place, load_weights, needs_pooler)
     except UsageError:
@@ -182,9 +171,6 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
 
 def load_tokenizer(source):
     """Loads the tokenizer from a run, a preset directory or a vocabulary.
-
-    The result for an encoder-decoder without a joint vocabulary is a
-    `kdkit.models.TokenizerPair`.
 
     Args:
         source: string or path. A `.txt` file contains one word piece per line;
@@ -211,11 +197,10 @@ def load_tokenizer(source):
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     if static := static_folder(path):
         return read_whole_tokenizer(static / WHOLE)
-    path = find_preset_directory(path, needs_weights=False)
+    path = find_preset_directory(path)
     if (path / TOKENIZER_DIRECTORY).is_dir():  # of a static embedder
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     is_plain = holds_plain_encoder(path)
-    require_safe_directory(path, is_built=is_plain)
     require_convertible(path)
     with loading(path):
         if is_plain:
@@ -229,32 +214,21 @@ def load_tokenizer(source):
     return checked_tokenizer(tokenizer, path)
 
 
-def find_preset_directory(
-    path: pathlib.Path, needs_weights: bool = True
-) -> pathlib.Path:
+def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
     """Returns the preset inside a run directory, or the directory itself."""
     if not path.is_dir():
         raise UsageError(f"{path} is not a directory. Expected {WHERE}.")
     for name in ARMS:
         if (path / name / "config.json").is_file():
             return path / name
-    if (path / "metrics.jsonl").is_file():
-        for damaged in filter(pathlib.Path.is_dir, map(path.joinpath, ARMS)):
-            require_intact_files(damaged)
-        raise UsageError(
-            f"The run in {path} has no model: it is not finished, or its model "
-            f"was removed. Expected one of {', '.join(ARMS)} in it. Run the "
-            "run's command again to make the model."
-        )
-    require_model_directory(path)
-    if not (path / "config.json").is_file():
-        require_intact_files(path)
+    if (
+        not (path / "config.json").is_file()
+        or (path / "metrics.jsonl").is_file()
+    ):
         raise UsageError(
             f"No model found in {path}. Expected {WHERE}. Received a "
             f"directory with: {sorted(item.name for item in path.iterdir())}."
         )
-    if needs_weights:
-        require_weights(path)
     return path
 
 
@@ -287,7 +261,6 @@ def _run_file(path):
 def _load_keras_file(path):
     if not path.is_file():
         raise UsageError(f"No such file: {path}. Expected {WHERE}.")
-    require_safe_archive(path)
     with loading(path):
         model = keras.models.load_model(path, compile=False, safe_mode=True)
         require_activation(model)
@@ -302,12 +275,10 @@ def _load_keras_file(path):
 
 def _load_directory(path, head):
     """Loads a keras-hub or a Hugging Face directory."""
-    require_safe_directory(path)
     if task_class(path).endswith("TextClassifier"):
         return load_task(str(path))
     require_convertible(path)
     if (path / HEAD_FILE).is_file():
-        require_safe_archive(path / HEAD_FILE)
         with loading(path):
             backbone, tokenizer = _load_backbone(str(path))
             head_model = keras.models.load_model(
@@ -333,7 +304,6 @@ def _load_directory(path, head):
 
 
 def _load_named_preset(name, head):
-    announce_download(name)
     try:
         return _put_head_on(name, head)
     except UsageError:
@@ -353,8 +323,7 @@ def load_task(source, task=None) -> LoadedModel:
         task = keras_hub.models.TextClassifier if task is None else task
         model = task.from_preset(source)
         tokenizer = getattr(model.preprocessor, "tokenizer", None)
-        by_kdkit = (pathlib.Path(source) / DIGESTS_FILE).is_file()
-        length = preprocessor_length(model.preprocessor, is_chosen=by_kdkit)
+        length = saved_length(source) or preprocessor_length(model.preprocessor)
         model.preprocessor = None
         model = without_plain_encoder(model)
         model = with_settings(model, saved_settings(source))

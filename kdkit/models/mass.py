@@ -21,16 +21,13 @@ class MassBackbone(keras_hub.models.Backbone):
     in MASS's own code.
 
     Args:
-        vocabulary_size: int. Number of tokens of the encoder, and of the
-            decoder if it has no vocabulary of its own.
+        vocabulary_size: int. Number of tokens of encoder and decoder, which
+            share their embeddings.
         encoder_num_layers: int. Transformer blocks of the encoder.
         decoder_num_layers: int. Transformer blocks of the decoder.
         num_heads: int. Attention heads per block (A).
         hidden_dim: int. Width of the hidden states (H).
         intermediate_dim: int. Width of the feed-forward layers.
-        decoder_vocabulary_size: int or `None`. Number of tokens in the
-            decoder's own vocabulary. `None` for a joint vocabulary, whose
-            embeddings encoder and decoder share. Defaults to `None`.
         tied_output: bool. Whether the decoder's logits are computed with its
             token embeddings, transposed, or with separate weights. Defaults to
             `True`.
@@ -64,7 +61,6 @@ class MassBackbone(keras_hub.models.Backbone):
         num_heads,
         hidden_dim,
         intermediate_dim,
-        decoder_vocabulary_size=None,
         tied_output=True,
         dropout=0.1,
         max_sequence_length=512,
@@ -80,25 +76,16 @@ class MassBackbone(keras_hub.models.Backbone):
             "intermediate_dim": intermediate_dim,
             "max_sequence_length": max_sequence_length,
         }
-        _check(sizes, decoder_vocabulary_size)
-        embeddings = {"output_dim": hidden_dim, "dtype": dtype}
+        _check(sizes)
         # keras-hub looks under this name for the layer that predicts tokens.
         self.token_embedding = keras_hub.layers.ReversibleEmbedding(
-            decoder_vocabulary_size or vocabulary_size,
+            vocabulary_size,
+            hidden_dim,
             tie_weights=tied_output,
             embeddings_initializer=_initializer(hidden_dim),
+            dtype=dtype,
             name="token_embedding",
-            **embeddings,
         )
-        self.encoder_token_embedding = self.token_embedding
-        if decoder_vocabulary_size is not None:
-            self.encoder_token_embedding = keras_hub.layers.ReversibleEmbedding(
-                vocabulary_size,
-                # With a shared initializer both would get the same numbers.
-                embeddings_initializer=_initializer(hidden_dim),
-                name="encoder_token_embedding",
-                **embeddings,
-            )
         for half in ("encoder", "decoder"):
             for name, layer in _embedding_layers(
                 half, max_sequence_length, hidden_dim, dropout, dtype
@@ -163,7 +150,6 @@ class MassBackbone(keras_hub.models.Backbone):
         )
         for name, size in sizes.items():
             setattr(self, name, size)
-        self.decoder_vocabulary_size = decoder_vocabulary_size
         self.tied_output = tied_output
         self.dropout = dropout
 
@@ -183,7 +169,7 @@ class MassBackbone(keras_hub.models.Backbone):
             A float tensor of shape `(batch_size, length, hidden_dim)`.
         """
         return self.encode_embedded(
-            self.encoder_token_embedding(token_ids), padding_mask
+            self.token_embedding(token_ids), padding_mask
         )
 
     def encode_embedded(self, tokens, padding_mask):
@@ -213,7 +199,6 @@ class MassBackbone(keras_hub.models.Backbone):
             "num_heads": self.num_heads,
             "hidden_dim": self.hidden_dim,
             "intermediate_dim": self.intermediate_dim,
-            "decoder_vocabulary_size": self.decoder_vocabulary_size,
             "tied_output": self.tied_output,
             "dropout": self.dropout,
             "max_sequence_length": self.max_sequence_length,
@@ -246,10 +231,8 @@ def _initializer(hidden_dim):
     return keras.initializers.TruncatedNormal(stddev=hidden_dim**-0.5)
 
 
-def _check(sizes, decoder_vocabulary_size):
+def _check(sizes):
     wrong = {name: size for name, size in sizes.items() if size < 1}
-    if decoder_vocabulary_size is not None and decoder_vocabulary_size < 1:
-        wrong["decoder_vocabulary_size"] = decoder_vocabulary_size
     if wrong:
         raise UsageError(
             f"Sizes must be at least 1. Received: {wrong}. Pass larger ones."

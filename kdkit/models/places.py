@@ -1,25 +1,18 @@
 """Looks up whether a path or a name can be a model, without Keras."""
 
-import ast
-import contextlib
-import difflib
-import functools
-import importlib.util
 import logging
-import os
 import pathlib
 import re
 
 from kdkit.errors import UsageError
-from kdkit.io.machine import byte_size
-from kdkit.io.network import require_connection
 from kdkit.io.reading import read_json
-from kdkit.models.recovery import HEAD_FILE, POOLING_FILE
 
 _log = logging.getLogger(__name__)
 
 # The tokenizer's directory in runs whose models are files.
 TOKENIZER_DIRECTORY = "tokenizer"
+KAGGLE, HUGGING_FACE = "kaggle://", "hf://"  # where models are uploaded
+HEAD_FILE, POOLING_FILE = "head.keras", "sentence_embedding.keras"
 LABELS_FILE = "labels.json"  # the names of the classes
 MODULES = "modules.json"  # the parts of a sentence-transformers model
 # Its kind, prompts and similarity.
@@ -34,49 +27,6 @@ UNNAMED = re.compile(r"LABEL_\d+")  # of classes in Hugging Face checkpoints
 ARMS = ("student", "teacher", "encoder", "decoder", "encoder_decoder")
 # The end of class names for Hugging Face checkpoints that classify texts.
 SUFFIX = "ForSequenceClassification"
-NO_TABLE = (AttributeError, TypeError, ValueError)  # for other statements
-
-
-def check_place(source) -> None:
-    """Raises an error for a source that is neither a path nor a preset.
-
-    `kdkit.models.load_classifier` raises it too. This check takes milliseconds.
-
-    Args:
-        source: string or path, as in `kdkit.models.load_classifier`.
-
-    Raises:
-        UsageError: (a `ValueError`) if there is no such path and keras-hub has
-            no preset with this name.
-    """
-    name = str(source)
-    if "://" in name or pathlib.Path(name).exists():
-        return
-    names = preset_table()
-    if name in names or not names:
-        return
-    similar = difflib.get_close_matches(name, names, n=1)
-    advice = f" Did you mean {similar[0]!r}?" if similar else ""
-    raise UsageError(
-        f"No model {name!r}: there is no such file or directory, and keras-hub "
-        f"has no preset with this name.{advice} Expected a run, a preset "
-        "directory, a Hugging Face checkpoint directory, a .keras file, or the "
-        "name of a preset such as 'bert_base_en_uncased'."
-    )
-
-
-@functools.cache
-def preset_table() -> dict[str, dict]:
-    """Returns keras-hub's table of presets, by name."""
-    package = importlib.util.find_spec("keras_hub")
-    folders = () if package is None else package.submodule_search_locations
-    table = {}
-    for folder in folders:
-        for file in pathlib.Path(folder).glob("src/models/*/*_presets.py"):
-            for node in ast.parse(file.read_text(encoding="utf-8")).body:
-                with contextlib.suppress(*NO_TABLE):
-                    table |= ast.literal_eval(node.value)
-    return table
 
 
 def config_file(source) -> pathlib.Path | None:
@@ -319,61 +269,3 @@ def require_reranker(source) -> None:
             f"{source} has {count} classes. {expected}. Pass another "
             "teacher, such as a run of kdkit train-teacher on --task stsb."
         )
-
-
-KAGGLE, HUGGING_FACE = "kaggle://", "hf://"
-SERVERS = {
-    KAGGLE: "https://api.kaggle.com",
-    HUGGING_FACE: "https://huggingface.co",
-}
-# If one of these is set, models are downloaded from another server.
-OTHER_SERVERS = ("KAGGLE_API_ENDPOINT", "KAGGLE_KERNEL_RUN_TYPE", "HF_ENDPOINT")
-
-_announced = set()
-
-
-def announce_download(source) -> None:
-    """Prints what a preset's name will download, before the download begins.
-
-    Prints nothing for a path, or for a preset that is already downloaded.
-
-    Args:
-        source: string or path, as in `kdkit.models.load_classifier`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the server does not answer.
-    """
-    name = str(source)
-    if pathlib.Path(name).exists():
-        return
-    preset = preset_table().get(name, {})
-    handle = preset.get("kaggle_handle", name)
-    folder = _folder(handle)
-    if folder is None or any(map(pathlib.Path.is_file, folder.rglob("*"))):
-        return
-    if name not in _announced:
-        _announced.add(name)
-        params = preset.get("metadata", {}).get("params")
-        size = f", about {byte_size(4 * params)}" if params else ""
-        _log.info(f"Downloading {name} from {handle} to {folder}{size}.")
-    server = SERVERS[handle[: handle.index("://") + 3]]
-    if not any(variable in os.environ for variable in OTHER_SERVERS):
-        require_connection(
-            [server],
-            f"The preset {name!r}",
-            "Pass the directory of a checkpoint that is on this machine.",
-        )
-
-
-def _folder(handle):
-    """Returns the cache directory for a handle; `None` for other handles."""
-    cache = pathlib.Path.home() / ".cache"
-    if handle.startswith(KAGGLE):
-        root = os.environ.get("KAGGLEHUB_CACHE", cache / "kagglehub")
-        return pathlib.Path(root, "models", handle.removeprefix(KAGGLE))
-    if handle.startswith(HUGGING_FACE):
-        home = os.environ.get("HF_HOME", cache / "huggingface")
-        root = os.environ.get("HF_HUB_CACHE", pathlib.Path(home, "hub"))
-        name = handle.removeprefix(HUGGING_FACE).replace("/", "--")
-        return pathlib.Path(root, f"models--{name}")
-    return None

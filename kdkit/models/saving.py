@@ -3,25 +3,36 @@
 keras-hub loads the preset, but ignores `kdkit.json`.
 """
 
+import functools
 import json
 import math
 import pathlib
+import zipfile
 
-from kdkit.io.files import write_text
+from kdkit.io.files import staged, write_text
 from kdkit.models.heads import (
     backbone_of,
     find_head,
     needs_plain_encoder,
     with_plain_encoder,
 )
-from kdkit.models.places import LABELS_FILE
-from kdkit.models.recovery import HEAD_FILE, write_digests
+from kdkit.models.places import HEAD_FILE, LABELS_FILE
 from kdkit.models.ruled_tokenizers import plain_tokenizer
 from kdkit.models.text_rules import tokenizer_rules
 from kdkit.models.tokenizers import family_tokenizer, save_rules
-from kdkit.models.variants import as_keras_hub, save_settings, settings_note
+from kdkit.models.variants import (
+    as_keras_hub,
+    load_extras,
+    save_extras,
+    save_settings,
+    settings_note,
+)
 
 SLACK = 1 << 18  # bytes of configs
+LENGTH = "sequence_length"  # the entry of `kdkit.json`
+METADATA, CONFIG = "metadata.json", "config.json"
+SHARED_OBJECT = "shared_object_id"
+NO_DATE = "1980-01-01@00:00:00"  # the earliest date in ZIP
 
 
 def save_preset(model, tokenizer, path, sequence_length, head=None):
@@ -40,8 +51,6 @@ def save_preset(model, tokenizer, path, sequence_length, head=None):
     states = {**batch, **encoder(batch)}
     logits = head({name: states[name] for name in head.input})
     ```
-
-    `digests.json` contains checksums, by which kdkit detects damaged files.
 
     Args:
         model: a classifier from `kdkit.models.add_head`.
@@ -65,7 +74,7 @@ def save_preset(model, tokenizer, path, sequence_length, head=None):
         head_model.save(path / HEAD_FILE)
     if head is not None:
         save_labels(head, path / LABELS_FILE)
-    write_digests(path)
+    forget_process(path)
 
 
 def save_encoder(backbone, tokenizer, path):
@@ -84,11 +93,11 @@ def save_encoder(backbone, tokenizer, path):
         UsageError: (a `ValueError`) if the tokenizer does not fit the model.
     """
     save_plain_encoder(backbone, tokenizer, path)
-    write_digests(path)
+    forget_process(path)
 
 
 def save_plain_encoder(backbone, tokenizer, path):
-    """Does the same as `save_encoder`, without checksums."""
+    """Does the same as `save_encoder`, with the date of saving."""
     tokenizer = family_tokenizer(backbone, tokenizer)
     as_keras_hub(backbone).save_to_preset(str(path))
     plain_tokenizer(tokenizer).save_to_preset(str(path))
@@ -98,7 +107,7 @@ def save_plain_encoder(backbone, tokenizer, path):
 
 
 def save_task(model, tokenizer, path, sequence_length):
-    """Writes a keras-hub task model as a preset, without checksums."""
+    """Writes a keras-hub task model as a preset."""
     tokenizer = family_tokenizer(model, tokenizer)
     # A copy, because a saved compiled model includes its optimizer.
     copy = as_keras_hub(model)
@@ -110,7 +119,70 @@ def save_task(model, tokenizer, path, sequence_length):
     copy.save_to_preset(str(path))
     save_rules(tokenizer, path)
     save_settings(model, path)
+    save_extras(path, **{LENGTH: sequence_length})
     save_readme(path, tokenizer_note(tokenizer), settings_note(model))
+
+
+def forget_process(path) -> None:
+    """Removes the traces of the saving process from a saved model.
+
+    These are the time of saving, and the memory addresses by which Keras
+    identifies objects that several layers share, such as the initializers of an
+    LSTM. Equal models are then equal files, also for the teacher cache, which
+    identifies its teacher by them.
+
+    Args:
+        path: string or path of a preset directory or of a `.keras` file that no
+            other process reads yet.
+    """
+    path = pathlib.Path(path)
+    if path.is_dir():
+        metadata = path / METADATA
+        if metadata.is_file():
+            values = _without_date(json.loads(metadata.read_text("utf-8")))
+            write_text(metadata, json.dumps(values, indent=4))
+        for file in path.glob("*.keras"):
+            forget_process(file)
+        return
+    with zipfile.ZipFile(path) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    for name, changed in (
+        (METADATA, _without_date),
+        (CONFIG, functools.partial(_without_addresses, numbers={})),
+    ):
+        values = changed(json.loads(contents[name]))
+        contents[name] = json.dumps(values).encode("utf-8")
+    with staged(path) as partial, zipfile.ZipFile(partial, "w") as archive:
+        for name, content in contents.items():
+            member = zipfile.ZipInfo(name)
+            member.external_attr = 0o600 << 16
+            archive.writestr(member, content)
+
+
+def saved_length(directory) -> int | None:
+    """Returns the sequence length that a model was saved with, if known."""
+    length = load_extras(directory).get(LENGTH)
+    return length if type(length) is int and length > 0 else None
+
+
+def _without_date(metadata):
+    if "date_saved" in metadata:
+        return {**metadata, "date_saved": NO_DATE}
+    return metadata
+
+
+def _without_addresses(config, numbers):
+    """Returns the config with shared objects numbered by first occurrence."""
+    if isinstance(config, list):
+        return [_without_addresses(value, numbers) for value in config]
+    if not isinstance(config, dict):
+        return config
+    return {
+        key: numbers.setdefault(value, len(numbers))
+        if key == SHARED_OBJECT
+        else _without_addresses(value, numbers)
+        for key, value in config.items()
+    }
 
 
 def stored_size(model) -> int:

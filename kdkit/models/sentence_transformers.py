@@ -36,7 +36,6 @@ from kdkit.models.sizes import POOLINGS
 from kdkit.models.static import is_static_embedder
 from kdkit.models.static_files import load_static_module, save_static_module
 from kdkit.models.text_rules import TextRules, tokenizer_rules
-from kdkit.models.trust import require_safe_directory
 
 # The encoder may be in the directory itself. No name begins with a point.
 FOLDER = re.compile(r"(\w[\w.-]{0,200})?", re.ASCII)
@@ -150,8 +149,6 @@ def read_modules(path: pathlib.Path) -> list[Module]:
                 f"Use {KNOWN}."
             )
         folder = path / entry["path"].removeprefix(".")
-        if folder.is_dir():
-            require_safe_directory(folder, is_built=False)
         names = ("config.json",)
         if kind == TRANSFORMER:
             names = TRANSFORMER_FILES

@@ -33,8 +33,8 @@ class BertConfig:
         dropout: float. Dropout rate. Defaults to `0.1`.
         family: string. A key of `kdkit.models.families.ALL_FAMILIES`: `"bert"`,
             `"distil_bert"`, `"roberta"`, `"xlm_roberta"`, `"albert"`,
-            `"electra"`, `"deberta_v3"`, `"roformer_v2"`, or one of the decoders
-            `"gpt2"` and `"llama3"`. Defaults to `"bert"`.
+            `"electra"`, `"deberta_v3"`, or one of the decoders `"gpt2"` and
+            `"llama3"`. Defaults to `"bert"`.
         embedding_dim: int or `None`. Width of the embeddings in ALBERT and
             ELECTRA, which project them to `hidden_dim`. `None` for
             `hidden_dim`, and for other families. Defaults to `None`.
@@ -89,11 +89,8 @@ class MassConfig:
         hidden_dim: int. Width of the hidden states (H).
         num_heads: int. Attention heads per block (A).
         intermediate_dim: int. Width of the feed-forward layers.
-        vocabulary_size: int. Number of tokens in the joint vocabulary, or in
-            the encoder's. Defaults to `32000`.
-        decoder_vocabulary_size: int or `None`. Number of tokens in the
-            decoder's own vocabulary; `None` for a joint one. Defaults to
-            `None`.
+        vocabulary_size: int. Number of tokens in the joint vocabulary.
+            Defaults to `32000`.
         max_sequence_length: int. Number of position embeddings of each half.
             Defaults to `512`.
         dropout: float. Dropout rate. Defaults to `0.1`.
@@ -108,7 +105,6 @@ class MassConfig:
     num_heads: int
     intermediate_dim: int
     vocabulary_size: int = MASS_VOCABULARY_SIZE
-    decoder_vocabulary_size: int | None = None
     max_sequence_length: int = 512
     dropout: float = 0.1
     tied_output: bool = True

@@ -16,9 +16,9 @@ from kdkit.models.hugging_face_saving import (
     write_json,
 )
 from kdkit.models.hugging_face_weights import WEIGHTS, Tensors, write_tensors
+from kdkit.models.library_errors import loading
 from kdkit.models.loading import LoadedModel
-from kdkit.models.places import TOKENIZER_DIRECTORY
-from kdkit.models.recovery import POOLING_FILE
+from kdkit.models.places import POOLING_FILE, TOKENIZER_DIRECTORY
 from kdkit.models.static import (
     make_static_embedder,
     set_token_vectors,
@@ -26,7 +26,6 @@ from kdkit.models.static import (
 )
 from kdkit.models.tokenizer_json import to_tokenizer_json
 from kdkit.models.tokenizers import read_whole_tokenizer, save_tokenizer
-from kdkit.models.trust import loading
 from kdkit.models.whole_tokenizer import WholeTokenizer
 
 TABLE = "embedding.weight"

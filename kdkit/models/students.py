@@ -22,11 +22,10 @@ from kdkit.models.sizes import (
 )
 from kdkit.models.token_ids import preprocessor_tokenizer, vocabulary_by_id
 from kdkit.models.tokenizers import convert_tokenizer, family_tokenizer
-from kdkit.models.trust import MAX_LAYERS
 from kdkit.models.variants import keras_hub_backbone
 
+MAX_LAYERS = 1000
 NOT_COUNTED = ("dropout", "tied_output")
-MAY_BE_NONE = ("decoder_vocabulary_size",)
 FAMILY_SIZES = ("embedding_dim", "num_key_value_heads")
 
 
@@ -242,7 +241,6 @@ def _not_above_zero(sizes):
         f"{name} must be an integer above 0, received {value!r}"
         for name, value in sizes.items()
         if name not in NOT_COUNTED
-        and not (value is None and name in MAY_BE_NONE)
         and not (isinstance(value, int) and value > 0)
     ]
     if not 0 <= sizes["dropout"] < 1:

@@ -3,8 +3,6 @@
 Reads tokenizers only, no files.
 """
 
-import dataclasses
-
 import keras_hub
 
 from kdkit.errors import UsageError
@@ -13,77 +11,25 @@ from kdkit.models.text_rules import tokenizer_rules
 from kdkit.models.whole_tokenizer import WholeTokenizer
 
 BytePairs = keras_hub.tokenizers.BytePairTokenizer
-SIDES = ("encoder", "decoder")  # fields of a pair, and directories
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class TokenizerPair:
-    """Two vocabularies, for an encoder-decoder without a joint one.
-
-    Can be used in place of an encoder-decoder's tokenizer.
-
-    Args:
-        encoder: `MassTokenizer` for source texts.
-        decoder: `MassTokenizer` for target texts.
-    """
-
-    encoder: keras_hub.tokenizers.Tokenizer
-    decoder: keras_hub.tokenizers.Tokenizer
-
-    @property
-    def vocabulary_sizes(self) -> dict[str, int]:
-        """The sizes, as arguments of `kdkit.models.MassBackbone`."""
-        return {
-            "vocabulary_size": self.encoder.vocabulary_size(),
-            "decoder_vocabulary_size": self.decoder.vocabulary_size(),
-        }
-
-
-def tokenizers_of_sides(tokenizer) -> tuple:
-    """Returns the encoder's and the decoder's tokenizer.
-
-    Args:
-        tokenizer: `TokenizerPair`, or a joint tokenizer, which is used twice.
-    """
-    if isinstance(tokenizer, TokenizerPair):
-        return tokenizer.encoder, tokenizer.decoder
-    return tokenizer, tokenizer
 
 
 def preprocessor_tokenizer(preprocessor):
-    """Returns a preprocessor's tokenizer, or both."""
-    tokenizer = getattr(preprocessor, "tokenizer", None)
-    decoder = getattr(preprocessor, "decoder_tokenizer", None)
-    if decoder is None:
-        return tokenizer
-    return TokenizerPair(tokenizer, decoder)
+    """Returns a preprocessor's tokenizer, `None` without one."""
+    return getattr(preprocessor, "tokenizer", None)
 
 
 def check_same_ids(teacher, student):
     """Raises an error if ids mean different words to two models.
 
     Args:
-        teacher: the teacher's tokenizer, or its `kdkit.models.TokenizerPair`
-            for an encoder-decoder with two vocabularies.
-        student: the same for the student.
+        teacher: the teacher's tokenizer.
+        student: the student's tokenizer.
 
     Raises:
         UsageError: (a `ValueError`) if their vocabularies, special tokens or
-            separators differ, on either side of an encoder-decoder.
+            separators differ.
     """
-    if TokenizerPair in (type(teacher), type(student)):
-        problems = [
-            f"on the {name}'s side {problem}"
-            for name, *sides in zip(
-                SIDES,
-                tokenizers_of_sides(teacher),
-                tokenizers_of_sides(student),
-                strict=True,
-            )
-            for problem in _differences(*sides)
-        ]
-    else:
-        problems = _differences(teacher, student)
+    problems = _differences(teacher, student)
     if problems:
         raise UsageError(
             "Teacher and student do not share their token ids, so the same "
@@ -115,8 +61,7 @@ def _differences(teacher, student):
         )
     if tokenizer_rules(teacher) != tokenizer_rules(student):
         problems.append(
-            "they normalize texts differently, or look for other added tokens "
-            "(models saved by kdkit 0.1 have keras-hub's own rules)"
+            "they normalize texts differently, or look for other added tokens"
         )
     for name in ("start_token_id", "end_token_id", "pad_token_id"):
         ids = getattr(teacher, name), getattr(student, name)

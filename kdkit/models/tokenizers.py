@@ -12,11 +12,9 @@ from kdkit.io.reading import read_json
 from kdkit.models.families import ALL_FAMILIES, FAMILIES, family_of
 from kdkit.models.hugging_face_config import checkpoint_family
 from kdkit.models.hugging_face_tokenizers import read_tokenizer
-from kdkit.models.recovery import write_digests
+from kdkit.models.library_errors import loading
 from kdkit.models.ruled_tokenizers import WordPiece, plain_tokenizer, with_rules
 from kdkit.models.text_rules import bert_rules, read_rules, tokenizer_rules
-from kdkit.models.token_ids import SIDES, TokenizerPair, tokenizers_of_sides
-from kdkit.models.trust import loading, require_safe_directory
 from kdkit.models.variants import EXTRAS_FILE, load_extras, save_extras
 from kdkit.models.vocabularies import MassTokenizer
 from kdkit.models.whole_tokenizer import WholeTokenizer
@@ -32,11 +30,7 @@ def load_preset_tokenizer(source):
     family = hugging_face_family(directory)
     if family is not None:
         return read_tokenizer(directory, family)
-    tokenizer = with_saved_rules(_load(str(directory)), directory)
-    if not (directory / DECODER_TOKENIZER).is_file():
-        return tokenizer
-    decoder = _load(str(directory), config_file=DECODER_TOKENIZER)
-    return TokenizerPair(tokenizer, decoder)
+    return with_saved_rules(_load(str(directory)), directory)
 
 
 def hugging_face_family(directory):
@@ -83,8 +77,7 @@ def family_tokenizer(model, tokenizer):
 
     Args:
         model: `keras.Model`. A backbone or a task model around one.
-        tokenizer: a `keras_hub.tokenizers.Tokenizer`, or the
-            `kdkit.models.TokenizerPair` of an encoder-decoder.
+        tokenizer: a `keras_hub.tokenizers.Tokenizer`.
 
     Returns:
         The tokenizer itself if its class is right, or a tokenizer of the right
@@ -149,19 +142,14 @@ def save_tokenizer(tokenizer, directory) -> None:
     """Writes a tokenizer without a model; keras-hub's presets need a model.
 
     Args:
-        tokenizer: a keras-hub tokenizer, a `kdkit.models.TokenizerPair`, or a
-            static embedder's `WholeTokenizer`.
+        tokenizer: a keras-hub tokenizer, or a static embedder's
+            `WholeTokenizer`.
         directory: path. It is created.
     """
     directory = pathlib.Path(directory)
-    if isinstance(tokenizer, TokenizerPair):
-        for side in SIDES:
-            save_tokenizer(getattr(tokenizer, side), directory / side)
-        return
     directory.mkdir(parents=True)
     if isinstance(tokenizer, WholeTokenizer):
         write_text(directory / CONFIG_FILE, tokenizer.content)
-        write_digests(directory)
         return
     config = keras.saving.serialize_keras_object(plain_tokenizer(tokenizer))
     (directory / CONFIG_FILE).write_text(
@@ -169,17 +157,11 @@ def save_tokenizer(tokenizer, directory) -> None:
     )
     tokenizer.save_assets(str(directory))
     save_rules(tokenizer, directory)
-    write_digests(directory)
 
 
 def load_saved_tokenizer(directory):
     """Loads a tokenizer that `save_tokenizer` wrote."""
     directory = pathlib.Path(directory)
-    if (directory / SIDES[0]).is_dir():
-        return TokenizerPair(
-            *(load_saved_tokenizer(directory / side) for side in SIDES)
-        )
-    require_safe_directory(directory)
     config = read_json(directory / CONFIG_FILE, "the config of a tokenizer")
     if "model" in config:  # not keras-hub's, which has the same name
         return read_whole_tokenizer(directory / CONFIG_FILE)
@@ -196,52 +178,31 @@ def read_whole_tokenizer(path) -> WholeTokenizer:
         return WholeTokenizer(path.read_text(encoding="utf-8"))
 
 
-# The file of the decoder's tokenizer in a preset, if there are two. The other
-# one is in `tokenizer.json`, as in keras-hub.
-DECODER_TOKENIZER = "decoder_tokenizer.json"
-
-
-def languages_of(tokenizer) -> list[str]:
-    """Returns the languages that have a token on either side.
-
-    Args:
-        tokenizer: `MassTokenizer` or `TokenizerPair`.
-    """
-    sides = tokenizers_of_sides(tokenizer)
-    return list(
-        dict.fromkeys(language for one in sides for language in one.languages)
-    )
-
-
 def require_sentence_pieces(tokenizer) -> None:
     """Raises an error for a tokenizer that does not fit an encoder-decoder.
 
     Args:
-        tokenizer: a keras-hub tokenizer, or a `TokenizerPair`.
+        tokenizer: a keras-hub tokenizer.
 
     Raises:
-        UsageError: (a `ValueError`) if it is not a `MassTokenizer`, or a pair.
+        UsageError: (a `ValueError`) if it is not a `MassTokenizer`.
     """
-    for one in tokenizers_of_sides(tokenizer):
-        if not isinstance(one, MassTokenizer):
-            raise UsageError(
-                "An encoder-decoder needs a MassTokenizer, which has a mask "
-                f"and languages. Received: a {type(one).__name__}. Pass the "
-                "tokenizer of another encoder-decoder."
-            )
+    if not isinstance(tokenizer, MassTokenizer):
+        raise UsageError(
+            "An encoder-decoder needs a MassTokenizer, which has a mask and "
+            f"languages. Received: a {type(tokenizer).__name__}. Pass the "
+            "tokenizer of another encoder-decoder."
+        )
 
 
 def checked_tokenizer(tokenizer, source):
     """Returns a loaded tokenizer if kdkit can encode texts with it."""
-    if tokenizer is None:
-        return None
-    for one in tokenizers_of_sides(tokenizer):
-        problem = _problem(one)
-        if problem is not None:
-            raise UsageError(
-                f"The tokenizer in {source} cannot encode texts: {problem}. "
-                "Restore its config from a copy, or save the tokenizer again."
-            )
+    problem = None if tokenizer is None else _problem(tokenizer)
+    if problem is not None:
+        raise UsageError(
+            f"The tokenizer in {source} cannot encode texts: {problem}. "
+            "Restore its config from a copy, or save the tokenizer again."
+        )
     return tokenizer
 
 

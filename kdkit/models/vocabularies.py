@@ -15,10 +15,10 @@ import tokenizers
 from kdkit.errors import UsageError, shortened
 from kdkit.io.reading import numbered_lines, read_json
 from kdkit.models.families import ALL_FAMILIES, DECODERS
+from kdkit.models.library_errors import loading
 from kdkit.models.mass import MassBackbone
 from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.text_rules import TextRules, bert_rules
-from kdkit.models.trust import loading
 
 END_OF_TEXT = "<|endoftext|>"
 # The end of a vocabulary file's name, with the end of its merges file's name.

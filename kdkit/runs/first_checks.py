@@ -1,18 +1,13 @@
 """Checks of a run that finish before Keras is imported."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from kdkit import models
 from kdkit.errors import UsageError, all_mistakes
 from kdkit.runs.directory import is_finished, require_run
 from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.pipeline import Pipeline, RunSettings
-from kdkit.runs.settings import (
-    PRETRAINED,
-    DistillSettings,
-    PretrainSettings,
-    TeacherSettings,
-)
+from kdkit.runs.settings import PRETRAINED, PretrainSettings
 from kdkit.runs.tokenizer import require_fitting_tokenizer
 from kdkit.settings import to_dict
 from kdkit.training import text_data
@@ -121,43 +116,3 @@ def require_sources(settings: RunSettings) -> None:
         else:
             with check():
                 check_data(open_task(settings.data), settings.data)
-        with check():
-            require_places(settings)
-    for place in _places(settings):
-        models.announce_download(place)
-    if getattr(settings, "data", None) and settings.data.task is not None:
-        open_task(settings.data).announce_download(settings.data.data_dir)
-
-
-def require_places(settings: RunSettings) -> None:
-    """Checks the places of a run's models."""
-    with all_mistakes() as check:
-        for place in _places(settings):
-            with check():
-                models.check_place(place)
-
-
-def _places(settings) -> Iterator[str]:
-    """Yields the places of the models that a run needs and does not make."""
-    if isinstance(settings, EmbedderSettings):
-        if isinstance(settings.teacher, str):
-            yield settings.teacher
-        model = settings.student
-    elif isinstance(settings, DistillSettings):
-        if isinstance(settings.teacher, TeacherSettings):
-            yield from _places(settings.teacher)
-        else:
-            yield settings.teacher
-        yield from settings.more_teachers
-        if isinstance(settings.pretrained, str):
-            yield settings.pretrained
-        if settings.general is not None:  # this run makes the checkpoint
-            return
-        model = settings.student
-    else:
-        model = settings.model
-    if isinstance(settings, PretrainSettings):
-        yield from filter(None, (settings.teacher, settings.tokenizer))
-    place = model.checkpoint or model.copy_from
-    if place is not None and place not in OF_RUN:
-        yield place

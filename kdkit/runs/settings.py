@@ -85,21 +85,6 @@ def require_one_tokenizer(settings) -> None:
             "A vocabulary is trained for decoders and encoder-decoders. "
             f"Received: family={settings.model.family!r}. Pass --tokenizer."
         )
-    if not settings.separate_vocabularies:
-        return
-    if not isinstance(settings.corpus, PairSettings):
-        raise UsageError(
-            "Separate vocabularies are for pairs. With sentences, a hidden "
-            "span's words are in the source and the target, which need a "
-            "joint vocabulary. Received: separate_vocabularies=True, "
-            f"{type(settings.corpus).__name__}. Use --pairs, or remove it."
-        )
-    if settings.vocabulary_size is None:
-        raise UsageError(
-            "separate_vocabularies is for vocabularies that are trained. "
-            "Expected --vocabulary-size N, the tokens of each. "
-            "Received: none."
-        )
 
 
 # Fields whose values may change when a run continues, also in the settings of
@@ -296,8 +281,6 @@ class PretrainSettings:
         vocabulary_size: int or `None`. For a decoder or an encoder-decoder with
             random weights: the size of a byte-pair tokenizer that is trained
             on the corpus and saved in `tokenizer/`.
-        separate_vocabularies: bool. Whether to train one tokenizer on the
-            sources and another, of the same size, on the targets of pairs.
         teacher: string or `None`. The place of a pretrained language model that
             the model learns from, as `kdkit.models.load_language_model` takes
             it.
@@ -326,7 +309,6 @@ class PretrainSettings:
     stages: tuple[Stage, ...]
     tokenizer: str | None = None
     vocabulary_size: int | None = None
-    separate_vocabularies: bool = False
     teacher: str | None = None
     recipe: str | None = None
     steps_before: dict[str, "PretrainSettings"] = dataclasses.field(

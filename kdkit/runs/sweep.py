@@ -111,7 +111,7 @@ MEASURED = (
     "corpus.masking", "corpus.spans", "corpus.held_out",
     "corpus.held_out_every", "corpus.sequence_length", "corpus.column",
     "corpus.columns", "corpus.detokenizer", "corpus.one_document", "tokenizer",
-    "vocabulary_size", "separate_vocabularies",
+    "vocabulary_size",
 )  # fmt: skip
 # The same, if the held-out text is from the training files.
 MEASURED_OF_FILES = ("corpus.files", "corpus.max_texts")

@@ -22,7 +22,6 @@ from kdkit.runs.tokenizer import (
     make_tokenizer,
     readable_tokenizer,
     save_trained_tokenizer,
-    vocabulary_sizes,
 )
 from kdkit.taps import own_names
 from kdkit.training.caching import TeacherCaches
@@ -134,8 +133,9 @@ class PretrainParts(Parts):
                 else make_tokenizer(settings, self.place / "tokenizer")
             )
             tokenizer = readable_tokenizer(model, tokenizer)
-            sizes = vocabulary_sizes(tokenizer)
-            backbone = models.student(model.config(), **sizes)
+            backbone = models.student(
+                model.config(), vocabulary_size=tokenizer.vocabulary_size()
+            )
         made = models.language_model(backbone) if self._has_head else backbone
         return LoadedModel(made, tokenizer, False)
 

@@ -55,27 +55,9 @@ def require_fitting_tokenizer(settings: PretrainSettings) -> None:
         text_data.require_vocabulary(settings.corpus, tokenizer)
 
 
-def vocabulary_sizes(tokenizer) -> dict[str, int]:
-    """Returns the sizes as `kdkit.models.student` takes them."""
-    if isinstance(tokenizer, models.TokenizerPair):
-        return tokenizer.vocabulary_sizes
-    return {"vocabulary_size": tokenizer.vocabulary_size()}
-
-
 def _train(settings):
-    """Trains one tokenizer on the text, or one for each side of its pairs."""
+    """Trains a tokenizer on the text."""
     corpus, size = settings.corpus, settings.vocabulary_size
-    if settings.separate_vocabularies:
-        return models.TokenizerPair(
-            *(
-                models.train_sentence_pieces(
-                    corpus.side_texts(side, held_out=False),
-                    size,
-                    [language] if language else [],
-                )
-                for side, language in enumerate(corpus.sides)
-            )
-        )
     texts = corpus.texts(held_out=False)
     if settings.reads_sentences:
         return models.train_sentence_pieces(

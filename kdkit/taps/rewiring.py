@@ -15,7 +15,6 @@ from keras import ops
 from kdkit.errors import UsageError
 from kdkit.models.embedders import is_embedder
 from kdkit.models.families import (
-    ALL_FAMILIES,
     DECODERS,
     DecoderBlock,
     adapters_of,
@@ -249,8 +248,6 @@ class TappedModel:
         self._model = model
         self._stacks = {}
         self._readers = {}
-        family = ALL_FAMILIES.get(self.shape.family)
-        self._padding_token = family and family.padding_token
         self._embeddings = output_embeddings(model) if factor_logits else None
         if factor_logits or set(self.taps) - {"logits", SENTENCE_EMBEDDING}:
             backbone = find_backbone(model)
@@ -309,8 +306,6 @@ class TappedModel:
             ]
         for part, read_attention in self._readers.items():
             _, mask = padding_masks(x, part)
-            if self._padding_token is not None:
-                mask = ops.not_equal(x["token_ids"], self._padding_token)
             read |= read_attention(
                 outputs[name_tap(part, "attention_inputs")],
                 outputs["cross_sources"] if part == "cross" else None,

@@ -267,28 +267,6 @@ TASKS = {
     ),
 }
 
-# Users' tables in 0.1, in a folder of this name. Only the settings of earlier
-# runs name them; today a table is made by `from_table`.
-EARLIER = {
-    name: Task(
-        name=name,
-        num_texts=len(columns),
-        kind=SingleLabel(),
-        metrics=("accuracy", "macro_f1"),
-        primary_metric="accuracy",
-        layout=TableLayout(
-            folder=name,
-            text_columns=columns,
-            label_column="label",
-            reads_label_set=True,
-        ),
-    )
-    for name, columns in (
-        ("single_label", ("text",)),
-        ("single_label_pair", ("text", "text_pair")),
-    )
-}
-
 
 def get_task(name: str) -> Task:
     """Returns the task with this name, a key of `TASKS`.
@@ -300,8 +278,6 @@ def get_task(name: str) -> Task:
     """
     if name.endswith(".toml"):
         return from_toml(name)
-    if name in EARLIER:
-        return EARLIER[name]
     if name not in TASKS:
         raise UsageError(
             f"Unknown task. Expected one of {', '.join(TASKS)}. "

@@ -9,7 +9,6 @@ from kdkit.data.examples import Examples
 from kdkit.data.labeled_tables import LabeledTable
 from kdkit.data.tfds import (
     TfdsLayout,
-    announce_download,
     read_tfds,
     require_downloader,
 )
@@ -157,15 +156,6 @@ class Task:
                 f"data_dir={str(data_dir)!r}. Remove it."
             )
         self.layout.require(splits, data_dir)
-
-    def announce_download(self, data_dir=None) -> None:
-        """Prints what `load` will download, before the download begins.
-
-        Raises:
-            UsageError: if it cannot be downloaded.
-        """
-        if data_dir is None and self.generate is None and self.tfds:
-            announce_download(self.tfds.name)
 
     def load(self, split: str, data_dir=None) -> Examples:
         """Reads one split.

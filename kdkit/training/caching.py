@@ -10,7 +10,7 @@ import numpy as np
 from kdkit import export, models
 from kdkit.distillation import Terms
 from kdkit.io.files import digest, digest_of_text
-from kdkit.models import LoadedModel, tokenizer_rules, tokenizers_of_sides
+from kdkit.models import LoadedModel, tokenizer_rules
 from kdkit.models.backbones import hugging_face_config
 from kdkit.models.whole_tokenizer import WholeTokenizer
 from kdkit.recipes.stages import Stage
@@ -230,13 +230,11 @@ def _pooling(teacher):
 
 
 def _vocabulary_digest(tokenizer):
-    """The checksum of a vocabulary with its rules, or of a pair of them."""
-    parts = []
-    for side in dict.fromkeys(tokenizers_of_sides(tokenizer)):
-        parts.append(list(side.get_vocabulary()))
-        if isinstance(side, WholeTokenizer):
-            parts.append(side.content)
-        rules = tokenizer_rules(side)
-        if rules is not None:
-            parts.append(rules.to_json())
+    """The checksum of a vocabulary with its rules."""
+    parts = [list(tokenizer.get_vocabulary())]
+    if isinstance(tokenizer, WholeTokenizer):
+        parts.append(tokenizer.content)
+    rules = tokenizer_rules(tokenizer)
+    if rules is not None:
+        parts.append(rules.to_json())
     return digest_of_text("".join(map(json.dumps, parts)))

@@ -21,7 +21,6 @@ from kdkit.io.files import (
     with_own_digest,
     without_digest,
 )
-from kdkit.io.hdf5 import hdf5_problem
 from kdkit.io.reading import read_json
 from kdkit.models import stored_size
 from kdkit.runs.directory import write_json
@@ -240,7 +239,6 @@ class StageCheckpoints:
         self._averaged_epochs = averaged_epochs
         self._keep = keep
         self.state = StageState()
-        self._written = set()  # names of files that this process wrote
         self._read_state()
         remember_optimizers()
 
@@ -367,8 +365,6 @@ class StageCheckpoints:
             found = f"{STATE} has no checksum for it"
         elif known != digest(file):
             found = "its content does not match its checksum"
-        elif name not in self._written and (problem := hdf5_problem(file)):
-            found = f"it cannot be opened ({problem})"
         else:
             return
         raise self._error(name, found)
@@ -407,7 +403,6 @@ class StageCheckpoints:
             found = digest(temporary)
             flush(temporary)
             rename(temporary, self._file(name))
-        self._written.add(name)
         return {name: found}
 
     def _note(self, position, digests):

@@ -193,7 +193,6 @@ def model_settings(preset_or_checkpoint: str) -> ModelSettings:
     sizes = dataclasses.asdict(config)
     del sizes["vocabulary_size"]
     if isinstance(config, MassConfig):
-        del sizes["decoder_vocabulary_size"]
         return ModelSettings(mass=MassSettings(**sizes))
     return ModelSettings(**sizes)
 

@@ -21,7 +21,6 @@ from kdkit.data import (
     pack_stream,
 )
 from kdkit.errors import UsageError
-from kdkit.models import TokenizerPair, languages_of, tokenizers_of_sides
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.sentence_settings import PairSettings, SentenceSettings
 from kdkit.training.sources import (
@@ -58,27 +57,16 @@ def require_vocabulary(
     settings: SentenceSettings | PairSettings, tokenizer
 ) -> None:
     """Requires a vocabulary that fits the text."""
-    is_pair = isinstance(tokenizer, TokenizerPair)
-    if is_pair and isinstance(settings, SentenceSettings):
-        raise UsageError(
-            "With sentences, a hidden span's words are in the source and the "
-            "target, which need a joint vocabulary. Received: sentences, for "
-            "a model with separate vocabularies. Use --pairs, or a model "
-            "with a joint vocabulary."
-        )
-    known = languages_of(tokenizer)
+    known = tokenizer.languages
     if known and not settings.languages:
         raise UsageError(
             "The vocabulary has language tokens, and no language is named "
             f"for the text. Expected some of {', '.join(known)} in "
             "--languages. Received: none."
         )
-    if isinstance(settings, PairSettings):
-        named = zip(tokenizers_of_sides(tokenizer), settings.sides, strict=True)
-    else:
-        named = ((tokenizer, language) for language in settings.languages)
-    for one, language in named:
-        one.language_token_id(language)
+    is_pairs = isinstance(settings, PairSettings)
+    for language in settings.sides if is_pairs else settings.languages:
+        tokenizer.language_token_id(language)
 
 
 def is_masked(settings, model) -> bool:
@@ -167,16 +155,13 @@ def load_sentences(
                 "There are no pairs to encode. Expected at least one. "
                 "Received: none."
             )
-        sides = zip(
-            zip(*pairs, strict=True),
-            tokenizers_of_sides(tokenizer),
-            settings.sides,
-            strict=True,
-        )
+        sides = zip(zip(*pairs, strict=True), settings.sides, strict=True)
         return PairRows(
             *(
-                encode_sentences(texts, one, settings.sequence_length, language)
-                for texts, one, language in sides
+                encode_sentences(
+                    texts, tokenizer, settings.sequence_length, language
+                )
+                for texts, language in sides
             )
         )
     sentences = join_sentences(

@@ -1,8 +1,5 @@
 """GLUE through TensorFlow Datasets, without downloading it."""
 
-import types
-from unittest import mock
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -11,7 +8,6 @@ import tensorflow_datasets
 from kdkit.data import ParallelText, tfds
 from kdkit.data.tfds import TfdsLayout, read_tfds
 from kdkit.errors import UsageError
-from kdkit.io import network
 from kdkit.tasks import TASKS
 
 PAIRS = TfdsLayout("glue/mrpc", ("sentence1", "sentence2"))
@@ -20,24 +16,10 @@ PAIRS = TfdsLayout("glue/mrpc", ("sentence1", "sentence2"))
 @pytest.fixture(autouse=True)
 def nothing_remembered(monkeypatch):
     monkeypatch.setattr(tfds, "_failures", {})
-    monkeypatch.setattr(tfds, "_announced", set())
-    monkeypatch.setattr(network, "_failures", {})
 
 
 @pytest.fixture
-def builder(monkeypatch, tmp_path):
-    """A data set that was downloaded, for all names."""
-    one = types.SimpleNamespace(
-        is_prepared=lambda: True,
-        data_path=tmp_path / "there",
-        url_infos={"http://server.example/file": mock.Mock(size=7_000_000)},
-    )
-    monkeypatch.setattr(tensorflow_datasets, "builder", lambda name: one)
-    return one
-
-
-@pytest.fixture
-def fake_load(monkeypatch, builder):
+def fake_load(monkeypatch):
     """Lets `tensorflow_datasets.load` return the given columns."""
     calls = []
 
@@ -93,7 +75,7 @@ def test_read_tfds_leaves_out_hidden_labels(fake_load, hidden):
     assert read_tfds(PAIRS, "test").labels is None
 
 
-def test_download_that_fails_is_tried_once(monkeypatch, builder):
+def test_download_that_fails_is_tried_once(monkeypatch):
     calls = []
 
     def load(name, split):
@@ -107,38 +89,6 @@ def test_download_that_fails_is_tried_once(monkeypatch, builder):
         assert "--data-dir" in str(info.value)
         assert "glue/mrpc" in str(info.value)
     assert calls == ["train"]
-
-
-def test_without_a_network_no_download_is_tried(monkeypatch, builder, logged):
-    builder.is_prepared = lambda: False
-    asked = []
-
-    def problem(address):
-        asked.append(address)
-        return "no route"
-
-    monkeypatch.setattr(network, "_problem", problem)
-    monkeypatch.setattr(tensorflow_datasets, "load", None)
-    for split in ("train", "dev", "test"):
-        with pytest.raises(UsageError, match="server.example cannot") as info:
-            read_tfds(PAIRS, split)
-        assert "Pass --data-dir" in str(info.value)
-    assert len(asked) == 1
-    assert logged() == (
-        "Downloading glue/mrpc with TensorFlow Datasets to "
-        f"{builder.data_path}, 7 MB."
-    )
-
-
-def test_data_set_that_is_there_is_not_announced(builder, logged):
-    task = TASKS["mrpc"]
-    task.announce_download()
-    builder.is_prepared = lambda: False
-    builder.url_infos = {}  # which it makes itself
-    task.announce_download("some/folder")
-    assert logged() == ""
-    task.announce_download()
-    assert logged().startswith("Downloading glue/mrpc with")
 
 
 def test_read_tfds_refuses_an_unknown_split():

@@ -100,30 +100,6 @@ def test_a_joint_table_is_there_once_in_int8_too(tmp_path):
 
 
 @pytest.mark.large
-def test_each_of_two_vocabularies_is_a_byte_a_weight_in_int8(tmp_path):
-    words, own, width = 2000, 3000, 64
-    small = MassSeq2SeqLM(
-        MassBackbone(
-            words,
-            1,
-            1,
-            2,
-            width,
-            16,
-            decoder_vocabulary_size=own,
-            max_sequence_length=8,
-        )
-    )
-    report = export.to_litert(
-        small, tmp_path / "x.tflite", "int8", source_length=4, sequence_length=4
-    )
-    # Each row of the decoder's weights also has a scale and a zero point.
-    more = report.size_bytes - small.count_params()
-    assert more < 0.8 * words * width < own * width
-    assert report.same_top_class > 0.9
-
-
-@pytest.mark.large
 def test_greedy_text_is_that_of_keras(model, reports):
     file = export.LiteRTSeq2Seq(reports["fp32"].file)
     model.compile(sampler="greedy")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from helpers import TinyBackbone, batch, bert, classifier
 
-from kdkit import doctor, models
+from kdkit import doctor
 from kdkit.doctor import OK, RUINS, WARNING
 from kdkit.tasks import MultiLabel, Polyphones, Tagging, get_task
 from kdkit.training.task_data import make_forward
@@ -317,16 +317,6 @@ def test_more_words_ruin_the_run():
     finding = doctor.same_vocabulary(word_pieces(), longer, "student")
     assert finding.outcome == RUINS
     assert "8 is nothing and 'cast'" in finding.found
-
-
-def test_each_side_of_an_encoder_decoder_is_compared(sentence_pieces):
-    joint = models.MassTokenizer(sentence_pieces)
-    other = models.train_sentence_pieces(["one two three"] * 4, 270, [])
-    pair = models.TokenizerPair(joint, joint)
-    finding = doctor.same_vocabulary(
-        pair, models.TokenizerPair(joint, other), "student"
-    )
-    assert finding.outcome == RUINS
 
 
 def test_other_capitals_are_a_warning():

@@ -18,7 +18,7 @@ from helpers import (
 import kdkit
 from kdkit import losses, taps
 from kdkit.errors import UsageError
-from kdkit.models.families import FAMILIES, adapters_of, blocks_of, family_of
+from kdkit.models.families import FAMILIES, blocks_of, family_of
 
 LAYERS, WIDTH, HEADS = 2, 16, 2
 WITH_POOLER = ("bert", "albert", "electra")
@@ -168,78 +168,6 @@ def test_tapped_attention_is_what_the_blocks_compute(model, outputs):
         np.testing.assert_allclose(
             outputs["hidden_states"][index + 1], own_state, atol=1e-5
         )
-
-
-def test_tapped_attention_gives_the_output_of_roformers_own_attention():
-    """Pins its adapter, and that keys of padding count but on PyTorch.
-
-    Queries of padding attend to nothing in the tap, and to all alike in the
-    layer; nothing reads them.
-    """
-    model = encoder("roformer_v2")
-    run = taps.tapped(model, taps.describe(model).taps)
-    outputs = to_numpy(run(inputs_of(model), training=False))
-    real = batch()["padding_mask"] == 1
-    mask = np.ones_like(real)
-    if keras.backend.backend() == "torch":
-        mask = real
-    for index, block in enumerate(adapters_of(model.backbone)[""]):
-        probs = outputs["attention_probs"][index]
-        logits = outputs["attention_logits"][index]
-        expected = softmax(np.where(mask[:, None, None], logits, -1e9))
-        by_query = np.moveaxis(probs, 1, 2)[real]
-        np.testing.assert_allclose(
-            np.moveaxis(expected, 1, 2)[real], by_query, atol=1e-6
-        )
-        read = np.einsum("bhqk,bkhd->bqhd", probs, outputs["values"][index])
-        state = outputs["hidden_states"][index]
-        own = block.block.attention_layer(state, attention_mask=real)
-        np.testing.assert_allclose(
-            to_numpy(block.attention_output(read))[real],
-            to_numpy(own)[real],
-            atol=1e-5,
-        )
-
-
-def test_roformers_outputs_depend_on_padding():
-    """Pins keras-hub's mask of queries, which docs/fidelity.md describes."""
-    backbone = encoder("roformer_v2", num_classes=None)
-    ids = np.array([[2, 5, 6, 3]])
-    short, long = (
-        to_numpy(backbone({"token_ids": x, "segment_ids": 0 * x}))[:, :4]
-        for x in (ids, np.pad(ids, ((0, 0), (0, 3))))
-    )
-    on_torch = keras.backend.backend() == "torch"
-    assert np.allclose(short, long, atol=1e-5) == on_torch
-
-
-def test_roformer_has_rotated_queries_and_keys():
-    model = encoder("roformer_v2", num_layers=1)
-    names = ["hidden_states", "queries", "keys", "attention_logits"]
-    read = to_numpy(taps.tapped(model, names)(inputs_of(model)))
-    attention = blocks_of(model.backbone)[0].attention_layer
-    angles = np.outer(np.arange(LENGTH), 10_000.0 ** (-np.arange(0, 8, 2) / 8))[
-        :, None
-    ]
-    for tap, dense in (("queries", "q_dense"), ("keys", "k_dense")):
-        vectors = to_numpy(
-            getattr(attention, dense)(read["hidden_states"][0])
-        ).reshape((4, LENGTH, HEADS, 8))
-        even, odd = vectors[..., ::2], vectors[..., 1::2]
-        expected = np.stack(
-            [
-                even * np.cos(angles) - odd * np.sin(angles),
-                odd * np.cos(angles) + even * np.sin(angles),
-            ],
-            axis=-1,
-        ).reshape(vectors.shape)
-        np.testing.assert_allclose(read[tap][0], expected, atol=1e-5)
-    np.testing.assert_allclose(
-        read["attention_logits"][0],
-        np.einsum("bqhd,bkhd->bhqk", read["queries"][0], read["keys"][0])
-        / np.sqrt(8),
-        atol=1e-5,
-    )
 
 
 def test_all_taps_take_one_forward_pass(model, monkeypatch):

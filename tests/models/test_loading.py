@@ -1,7 +1,6 @@
 """Teachers from presets, Hugging Face directories, files and runs."""
 
 import json
-import shutil
 
 import keras_hub
 import numpy as np
@@ -11,10 +10,8 @@ from helpers import run_without_kdkit
 from kdkit.errors import UsageError
 from kdkit.models import (
     load_classifier,
-    load_encoder,
     load_tokenizer,
     save_preset,
-    save_tokenizer,
     student,
 )
 
@@ -94,83 +91,6 @@ def load_two_classes(source):
     return load_classifier(source, num_classes=2)
 
 
-def flip(file):
-    """Changes one bit in the middle of a file."""
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["task.weights.h5", "config.json", "assets/tokenizer/vocabulary.txt"],
-)
-def test_a_damaged_file_of_a_saved_preset_is_named(preset, tmp_path, name):
-    copy = tmp_path / "copy"
-    shutil.copytree(preset, copy)
-    load_two_classes(copy)
-    file = copy / name
-    text = file.read_bytes()
-    if name == "config.json":
-        file.write_bytes(text.replace(b'"dropout": 0.1', b'"dropout": 0.3'))
-    else:
-        flip(file)
-    assert file.read_bytes() != text
-    for load in (load_two_classes, load_encoder, load_tokenizer):
-        with pytest.raises(UsageError, match=f"{name} is damaged: its content"):
-            load(copy)
-    file.unlink()
-    if name != "config.json":  # without it there is no model
-        with pytest.raises(UsageError, match=f"{name} is .* file is missing"):
-            load_two_classes(copy)
-    file.write_bytes(text)
-    load_two_classes(copy)
-
-
-def test_a_preset_without_digests_loads_as_it_is(preset, tmp_path):
-    copy = tmp_path / "copy"
-    shutil.copytree(preset, copy)
-    (copy / "digests.json").unlink()
-    flip(copy / "task.weights.h5")
-    load_two_classes(copy)
-
-
-def test_a_preset_of_a_run_needs_its_digests(preset, tmp_path, monkeypatch):
-    copy = tmp_path / "student"
-    shutil.copytree(preset, copy)
-    (copy / "digests.json").unlink()
-    config = tmp_path / "config.json"
-    for of_another in ("{}", "damaged"):
-        config.write_text(of_another)
-        load_encoder(copy)
-    config.write_text('{"seed": 0, "provenance": {}}')
-    for place in (copy, "."):
-        monkeypatch.chdir(copy)
-        with pytest.raises(UsageError, match=r"digests\.json is missing"):
-            load_encoder(place)
-    shutil.copytree(copy, tmp_path / "elsewhere" / "student")
-    load_encoder(tmp_path / "elsewhere" / "student")
-
-
-@pytest.mark.parametrize(
-    "digests", [{"../config.json": "0"}, {"/etc/passwd": "0"}, {"a": 1}]
-)
-def test_digests_speak_of_files_beside_them_alone(preset, tmp_path, digests):
-    copy = tmp_path / "copy"
-    shutil.copytree(preset, copy)
-    (copy / "digests.json").write_text(json.dumps(digests))
-    with pytest.raises(UsageError, match=r"digests\.json is damaged"):
-        load_two_classes(copy)
-
-
-def test_a_damaged_saved_tokenizer_is_named(preset, tmp_path):
-    save_tokenizer(load_tokenizer(preset), tmp_path / "tokenizer")
-    assert load_tokenizer(tmp_path).vocabulary_size() == len(VOCABULARY)
-    flip(tmp_path / "tokenizer" / "vocabulary.txt")
-    with pytest.raises(UsageError, match=r"vocabulary\.txt is damaged"):
-        load_tokenizer(tmp_path)
-
-
 def test_saved_preset_holds_no_optimizer(preset, tmp_path):
     trained = make_classifier()
     trained.compile(optimizer="adam", loss="mse")
@@ -207,5 +127,5 @@ def test_missing_places_say_what_is_expected(tmp_path):
     with pytest.raises(UsageError, match="No model found in"):
         load_classifier(tmp_path, 2)
     (tmp_path / "metrics.jsonl").write_text("")
-    with pytest.raises(UsageError, match="has no model: .*command"):
+    with pytest.raises(UsageError, match="No model found in"):
         load_classifier(tmp_path, 2)

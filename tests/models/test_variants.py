@@ -34,6 +34,7 @@ from kdkit.models.families import ALL_FAMILIES, FAMILIES, blocks_of
 from kdkit.models.variants import (
     build_masked_lm,
     extra_settings,
+    load_extras,
     settings_note,
     with_settings,
 )
@@ -228,7 +229,6 @@ def test_presets_keep_it_in_kdkit_json(family, kind, tmp_path):
 def test_presets_load_without_kdkit_in_keras_hubs_form(family, tmp_path):
     plain = tiny(family)
     save_preset(with_settings(plain, EXACT), tokenizer(family), tmp_path, 6)
-    (tmp_path / "digests.json").unlink()
     loaded = keras_hub.models.TextClassifier.from_preset(str(tmp_path))
     assert type(loaded.backbone) is ALL_FAMILIES[family].backbone
     loaded.preprocessor = None
@@ -259,7 +259,6 @@ def test_the_note_states_the_measured_difference():
 def plain_preset(tmp_path_factory):
     path = tmp_path_factory.mktemp("plain") / "preset"
     save_preset(tiny("bert"), tokenizer("bert"), path, 6)
-    (path / "digests.json").unlink()
     return path
 
 
@@ -281,7 +280,6 @@ def test_a_damaged_entry_is_refused(entry, message, plain_preset):
 
 def test_a_family_without_settings_is_refused(tmp_path):
     save_preset(tiny("deberta_v3"), tokenizer("deberta_v3"), tmp_path, 6)
-    (tmp_path / "digests.json").unlink()
     (tmp_path / "kdkit.json").write_text(json.dumps(EXACT))
     with pytest.raises(UsageError, match="Remove kdkit.json"):
         load_classifier(tmp_path, 3)
@@ -297,7 +295,7 @@ def test_a_student_of_blocks_is_its_preset_without_kdkit(tmp_path):
         teacher.token_embedding.get_weights()[0],
     )
     save_preset(model, tokenizer("bert"), tmp_path, 6)
-    assert not (tmp_path / "kdkit.json").exists()
+    assert load_extras(tmp_path) == {"sequence_length": 6}
     loaded = keras_hub.models.TextClassifier.from_preset(str(tmp_path))
     loaded.preprocessor = None
     assert difference(loaded, model) == 0

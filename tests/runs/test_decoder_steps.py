@@ -185,28 +185,12 @@ def test_a_tokenizer_is_the_first_teachers(text_files, runs, saved):
 def test_a_tokenizer_that_the_model_does_not_read_is_told_first(
     text_files, runs, saved, capsys
 ):
-    text = (text_files / "general.txt").read_text()
-    pieces = models.train_sentence_pieces([text], 290)
-    models.save_tokenizer(
-        models.TokenizerPair(pieces, pieces), text_files / "two" / "tokenizer"
-    )
     words = [*ALL[:2], *ALL[4:], "--tokenizer"]
-    for place, said in (
-        ("nowhere", "nowhere is not a directory"),
-        (
-            text_files / "two",
-            "GPT-2 cannot use the tokens of a TokenizerPair",
-        ),
-    ):
-        assert distill(*words, place) == 2
-        assert said in capsys.readouterr().err
+    assert distill(*words, "nowhere") == 2
+    assert "nowhere is not a directory" in capsys.readouterr().err
     words = [*TRANSLATE[:4], *TRANSLATE[6:], "--tokenizer"]
-    for place, said in (
-        (saved("decoder"), "needs a MassTokenizer"),
-        (text_files / "two", "a hidden span's words are in the source"),
-    ):
-        assert distill(*words, place) == 2
-        assert said in capsys.readouterr().err
+    assert distill(*words, saved("decoder")) == 2
+    assert "needs a MassTokenizer" in capsys.readouterr().err
     assert not runs
 
 

@@ -19,7 +19,6 @@ MISTAKES = {
         ["--run-dir", "RUN"],
         ["--task", "nothing", "--model", "bert", "--run-dir", "RUN"],
         ["--task", "sst2", "--model", "MISSING/model", "--run-dir", "RUN"],
-        ["--task", "sst2", "--model", "bert_base", "--run-dir", "RUN"],
         ["--smoke", "--set", "nothing=1", "--run-dir", "RUN"],
         ["--smoke", "--run-dir", "FULL"],
         [
@@ -40,10 +39,12 @@ MISTAKES = {
             *("--student", "tinybert_4_layer_en_uncased"),
         ],
     ],
-    "augment": [["--task", "sst2", "--model", "MISSING", "--output", "a.tsv"]],
+    "augment": [
+        ["--task", "nothing", "--model", "MISSING", "--output", "a.tsv"]
+    ],
     "cache": [
         [
-            *("tinybert", "--task", "sst2", "--cache", "CACHE"),
+            *("tinybert", "--task", "nothing", "--cache", "CACHE"),
             *("--teacher", "MISSING"),
         ]
     ],
@@ -63,10 +64,6 @@ MISTAKES = {
         ],
         [
             *("tinybert", "--task", "nothing", "--teacher", "MISSING"),
-            *("--run-dir", "RUN"),
-        ],
-        [
-            *("tinybert", "--task", "sst2", "--teacher", "MISSING"),
             *("--run-dir", "RUN"),
         ],
         ["sentence_embedding", "--texts", "MISSING", "--run-dir", "RUN"],
@@ -95,26 +92,21 @@ MISTAKES = {
             *("--set", "stages.0.epochs=x"),
         ],
         [
-            *("pkd", "--task", "sst2", "--teacher", "MISSING"),
-            *("--pretrained", "nothing", "--run-dir", "RUN"),
-        ],
-        [
             *("pkd", "--task", "sentiment", "--teacher", "PRESET"),
             *("--set", "stages.0.epochs=x", "--run-dir", "RUN"),
         ],
         [
             *("tinybert", "--smoke", "--run-dir", "RUN", "--set"),
-            "stages.1.objectives.0.loss_settings.temperature=-1",
+            "stages.1.objectives.0.loss.temperature=-1",
         ],
         [
             *("tinybert", "--smoke", "--run-dir", "RUN", "--set"),
-            'stages.1.objectives.0.loss_settings={"tau": 1}',
+            'stages.1.objectives.0.loss={"name": "logit_mse", "tau": 1}',
         ],
     ],
     "doctor": [
         ["nothing"],
         ["tinybert", "--smoke", "--set", "nothing=1"],
-        ["tinybert", "--task", "sentiment", "--teacher", "techer"],
     ],
     "sweep": [
         ["tinybert", "--smoke", "--run-dir", "RUN", "--over", "nothing=1,2"],
@@ -125,7 +117,6 @@ MISTAKES = {
     ],
     "ablate": [["nothing", "--over", "objectives", "--run-dir", "RUN"]],
     "evaluate": [
-        ["nothing"],
         ["MISSING/model"],
         ["MISSING.keras"],
         [
@@ -146,7 +137,7 @@ MISTAKES = {
         ],
         ["PRESET", "--pooling", "mean", "--task", "sst2"],
     ],
-    "export": [["nothing"], ["MISSING/model"], ["FULL", "--format", "onyx"]],
+    "export": [["MISSING/model"], ["FULL", "--format", "onyx"]],
     "benchmark": [["MISSING.tflite"], ["MISSING.onnx"], ["FULL"]],
     "push": [
         ["MISSING", "hf://a/b"],
@@ -154,7 +145,7 @@ MISTAKES = {
         ["FULL", "hf://a/b"],
         ["PRESET", "hf://a/b", "--yes", "--dry-run"],
     ],
-    "generate": [["nothing", "--prompt", "a"]],
+    "generate": [["--prompt", "a"]],
     "report": [["MISSING"]],
 }
 CASES = [

@@ -1,7 +1,6 @@
-"""Finished runs whose models are missing or damaged: rebuilt."""
+"""Finished runs whose models are missing: rebuilt."""
 
 import dataclasses
-import shlex
 import shutil
 
 import pytest
@@ -141,62 +140,3 @@ def test_a_run_that_is_not_finished_is_told_so(run, capsys):
     assert main(["evaluate", str(run)]) == 2
     told = capsys.readouterr().err
     assert "has no model, because it is not finished. Run its command" in told
-
-
-def flip_a_bit(file):
-    content = bytearray(file.read_bytes())
-    content[len(content) // 2] ^= 1
-    file.write_bytes(content)
-
-
-def remove(name):
-    return lambda file: (file.parent / name).unlink()
-
-
-@pytest.mark.parametrize(
-    ("part", "arm", "damage"),
-    [
-        (".", "student", flip_a_bit),
-        *(
-            pytest.param(*values, marks=pytest.mark.large)
-            for values in (
-                ("teacher_run", "teacher", flip_a_bit),
-                (".", "student", remove("config.json")),
-                (".", "student", remove("digests.json")),
-            )
-        ),
-    ],
-    ids=["student", "teacher", "config", "digests"],
-)
-def test_what_is_said_of_a_damaged_model_of_a_run_mends_it(
-    part, arm, damage, run, capsys
-):
-    model = run / part / arm
-    before = digest(model)
-    damage(model / "model.weights.h5")
-    assert main(["evaluate", str(run / part)]) == 2
-    told = capsys.readouterr().err
-    assert f"Or remove {model}; it is then rebuilt from its check" in told
-    command = shlex.split(told[told.index("by: kdkit ") :])[2:]
-    shutil.rmtree(model)
-    assert main(command) == 0
-    assert digest(model) == before
-    assert main(["evaluate", str(run / part)]) == 0
-
-
-def test_a_damaged_model_without_its_stages_is_trained_again(run, capsys):
-    flip_a_bit(run / "student" / "model.weights.h5")
-    shutil.rmtree(run / "checkpoints")
-    assert main(["evaluate", str(run)]) == 2
-    assert "trained again, because its checkpoints are missing, by: kdkit" in (
-        capsys.readouterr().err
-    )
-
-
-def test_a_damaged_model_outside_of_a_run_is_not_made_by_one(run, capsys):
-    copy = shutil.copytree(run / "student", run.parent / "copy")
-    flip_a_bit(copy / "model.weights.h5")
-    assert main(["evaluate", str(copy), "--task", "sentiment"]) == 2
-    told = capsys.readouterr().err
-    assert "Restore it from a copy, or make the model again." in told
-    assert "kdkit distill" not in told

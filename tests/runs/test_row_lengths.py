@@ -57,7 +57,7 @@ def test_a_length_that_nobody_chose_is_not_the_models(is_of_kdkit, tmp_path):
     length = usual.sequence_length
     models.save_preset(classifier, tokenizer, tmp_path, length)
     if not is_of_kdkit:
-        (tmp_path / "digests.json").unlink()
+        (tmp_path / "kdkit.json").unlink()
         length = get_task("sentiment").sequence_length
     assert opened_length(tmp_path, tmp_path) == length
 

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 from kinds import write_polyphone
 
-from kdkit.distillation import Objective, Projection
+from kdkit.distillation import Objective
 from kdkit.errors import UsageError
 from kdkit.losses import (
     AttentionMSE,
-    HiddenStateMSE,
     PatienceMSE,
     SmoothedCrossEntropy,
     SoftCrossEntropy,
@@ -163,33 +162,6 @@ def test_an_objective_takes_an_explicit_map_from_json():
         },
     )
     assert objective.layer_map == {1: 2, 2: 4}
-
-
-def test_an_objective_of_version_0_1_is_read():
-    earlier = {
-        "name": "states",
-        "loss": "hidden_state_mse",
-        "tap": "hidden_states",
-        "loss_settings": {"parity": "tinybert"},
-        "layer_map": {"1": 3},
-        "weight": 2.0,
-        "projection": "shared",
-        "projection_bias": False,
-        "include_embeddings": False,
-        "pair_reduction": "mean",
-        "use_sample_weight": False,
-    }
-    assert from_dict(Objective, earlier) == Objective(
-        HiddenStateMSE(parity="tinybert"),
-        tap="hidden_states",
-        layer_map={1: 3},
-        weight=2.0,
-        projection=Projection("shared", use_bias=False),
-        include_embeddings=False,
-        name="states",
-        pair_reduction="mean",
-        use_sample_weight=False,
-    )
 
 
 @pytest.mark.parametrize("name", sorted(RECIPES))

@@ -8,8 +8,6 @@ from kdkit.data import tfds
 from kdkit.errors import UsageError
 from kdkit.tasks import TASKS, get_task
 from kdkit.tasks.metrics import METRICS
-from kdkit.training import DataSettings
-from kdkit.training.task_data import open_task
 
 GLUE = ("cola", "sst2", "mrpc", "stsb", "qqp", "mnli", "qnli", "rte", "wnli")
 
@@ -176,7 +174,6 @@ def test_task_without_data_dir_asks_tensorflow_datasets(monkeypatch):
         raise ConnectionError(f"{name} {split}")
 
     monkeypatch.setattr(tensorflow_datasets, "load", load)
-    monkeypatch.setattr(tfds, "require_connection", lambda *servers: None)
     monkeypatch.setattr(tfds, "_failures", {})
     with pytest.raises(UsageError, match="glue/mnli validation_mismatched"):
         TASKS["mnli"].load("dev_mismatched")
@@ -221,15 +218,3 @@ def test_get_task_lists_the_known_ones():
     with pytest.raises(UsageError, match="cola, sst2, .*, sentiment, ") as info:
         get_task("sst-2")
     assert "Received: 'sst-2'" in str(info.value)
-
-
-def test_tables_of_earlier_runs_are_read_by_their_folders_name(tmp_path):
-    """Settings of 0.1 name these tasks, which are not offered any more."""
-    assert "single_label" not in TASKS
-    folder = tmp_path / "single_label"
-    folder.mkdir()
-    (folder / "labels.txt").write_text("bad\ngood\n")
-    (folder / "train.tsv").write_text("text\tlabel\na joy\tgood\n")
-    task = open_task(DataSettings("single_label", str(tmp_path), 16))
-    assert task.class_names == ("bad", "good")
-    assert task.load("train", tmp_path).labels.tolist() == [1]

@@ -59,7 +59,6 @@ MODULES = (
     "albert",
     "electra",
     "deberta_v3",
-    "roformer_v2",
     "gpt2",
     "llama3",
 )

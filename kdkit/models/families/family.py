@@ -72,9 +72,6 @@ class Family:
         head_settings: `BlockSettings` or `None`. The same for `masked_lm`.
         checkpoints: `CheckpointFormat` or `None`. The format of Hugging Face
             checkpoints, if kdkit reads them.
-        padding_token: int or `None`. The token that the backbone treats as
-            padding, if it has no input for the padding mask. Defaults to
-            `None`.
         num_separators: int. How many end tokens are between two sentences.
             Defaults to `1`.
         reads_sentence_pieces: bool. Whether the family can also be trained on
@@ -104,7 +101,6 @@ class Family:
     block_settings: BlockSettings | None = None
     head_settings: BlockSettings | None = None
     checkpoints: CheckpointFormat | None = None
-    padding_token: int | None = None
     num_separators: int = 1
     reads_sentence_pieces: bool = False
     special_tokens: tuple[str, ...] = ()
