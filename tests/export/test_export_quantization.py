@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
+from ai_edge_litert.schema_py_generated import TensorType
 from encoders import encoder
 from helpers import LENGTH, batch, decoder, large_except
 
@@ -53,6 +54,19 @@ def types(path, part):
     return {np.dtype(d["dtype"]).name for d in found if part in d["name"]}
 
 
+def stored(path, *shape):
+    """The types in which a file stores constants of a shape."""
+    model = quantization.Graphs(pathlib.Path(path).read_bytes()).model
+    found = {
+        tensor.buffer: tensor.type
+        for graph in model.subgraphs
+        for tensor in graph.tensors
+        if np.array_equal(tensor.shape, shape)
+        and model.buffers[tensor.buffer].data is not None
+    }
+    return list(found.values())
+
+
 def test_quantised_files_agree_with_keras(reports):
     for precision in QUANTIZED:
         # Random weights lose more in 4 bits than trained ones.
@@ -76,24 +90,19 @@ def test_quantised_files_keep_their_inputs_and_float_logits(reports):
         assert output["dtype"] == np.float32
 
 
-def test_embeddings_have_8_bits_in_every_quantised_precision(model, reports):
-    tables = sum(
-        weight.value.numpy().size
-        for weight in model.weights
-        if "embedding" in weight.path and "norm" not in weight.path
-    )
-    unused = (40 - 24) * SIZES["hidden_dim"]  # positions after the length
+def test_tokens_have_8_bits_in_every_quantised_precision(model, reports):
+    table = model.backbone.token_embedding.embeddings.shape
+    assert stored(reports["fp32"].file, *table) == [TensorType.FLOAT32]
     for precision in QUANTIZED:
-        found = reports[precision].bytes_by_part["embeddings"]
-        assert found == pytest.approx(tables - unused, rel=0.25)
+        assert stored(reports[precision].file, *table) == [TensorType.INT8]
 
 
-def test_int4_files_are_smaller(reports):
-    names = ("int4", "static_int8", "fp32")
-    sizes = [reports[name].bytes_by_part for name in names]
-    for part in ("attention", "feed-forward"):
-        found = [size[part] for size in sizes]
-        assert found[0] < 0.7 * found[1] < 0.3 * found[2]
+def test_kernels_have_4_bits_in_int4_and_8_in_the_others(reports):
+    width, wide = SIZES["hidden_dim"], SIZES["intermediate_dim"]
+    for precision in QUANTIZED:
+        bits = TensorType.INT4 if precision == "int4" else TensorType.INT8
+        for shape in ((width, width), (wide, width), (width, wide)):
+            assert set(stored(reports[precision].file, *shape)) == {bits}
 
 
 @pytest.mark.large
@@ -153,10 +162,8 @@ def test_recurrent_models_and_decoders_lack_precisions(lstm, tmp_path, rows):
 def test_a_decoder_in_int4_has_one_table_of_tokens_in_8_bits(tmp_path):
     model = decoder(1, vocabulary_size=120, hidden_dim=32)
     report = export.to_litert(model, tmp_path / "m.tflite", "int4")
-    tokens, positions = 120 * 32, 12 * 32
     assert report.same_top_class >= 0.6
-    found = report.bytes_by_part["embeddings"]
-    assert found == pytest.approx(tokens + positions, rel=0.01)
+    assert stored(report.file, 120, 32) == [TensorType.INT8]
 
 
 @pytest.mark.parametrize("precision", large_except(["fp32", "fp16"], "fp32"))
