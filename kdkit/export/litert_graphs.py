@@ -1,4 +1,4 @@
-"""The graphs in a `.tflite` file: their products, tables and masks."""
+"""The graphs in a `.tflite` file: their products and tables."""
 
 import copy
 import dataclasses
@@ -8,8 +8,6 @@ import numpy as np
 from kdkit.backends import LateModule
 
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
-MASK_LIMIT = -1e4  # constants up to it are masks, not weights
-ABSORBING = -1e30  # the sum of a score and a constant below is the constant
 _TABLES = ("GATHER", "BROADCAST_TO", "SLICE", "STRIDED_SLICE")
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 
@@ -148,45 +146,6 @@ class Graphs:
                 if not any(number in other.inputs for other in graph.operators):
                     old = graph.tensors[number].buffer
                     self.model.buffers[old].data = None
-
-    def masks(self):
-        """Yields the constants that mask scores: graph, number, scores."""
-        for graph, index, operator, name in self.operators():
-            if name in ("SELECT", "SELECT_V2"):
-                number, scores = operator.inputs[2], operator.inputs[1]
-                places = [(operator, scores)]
-            elif name == "MUL":
-                number, other = operator.inputs[1], operator.inputs[0]
-                if self.constant(graph, number) is None:
-                    number, other = other, number
-                places = list(self._sums(index, operator.outputs[0]))
-            else:
-                continue
-            constant = self.constant(graph, number)
-            if constant is None or not (constant <= MASK_LIMIT).all():
-                continue
-            if name == "MUL" and (constant < ABSORBING).any():
-                continue
-            for place, scores in places:
-                names = {user for _, user in self._readers(index, place)}
-                if names == {"SOFTMAX"}:
-                    yield graph, int(number), int(scores)
-
-    def _sums(self, index, mask):
-        """Yields the sums with a mask: the operator, and the scores."""
-        for user, name in self._readers(index, mask):
-            if name in ("EXPAND_DIMS", "RESHAPE"):
-                yield from self._sums(index, user.outputs[0])
-            elif name == "ADD":
-                first, second = user.inputs
-                yield user, second if first == mask else first
-
-    def _readers(self, index, source):
-        """Yields the operators, with names, that read an operator's result."""
-        number = getattr(source, "outputs", [source])[0]
-        for _, other, user, name in self.operators():
-            if other == index and number in user.inputs:
-                yield user, name
 
 
 def _whole(rows, tables):

@@ -1,4 +1,4 @@
-"""Static int8, int8 x int16 and int4 files, and their masks."""
+"""Static int8, int8 x int16 and int4 files."""
 
 import itertools
 import pathlib
@@ -225,41 +225,6 @@ def test_quantised_files_take_any_length(model, rows, precision, tmp_path):
     )
     assert report.sequence_length is None
     assert report.same_top_class >= 0.8
-
-
-def test_clamped_masks_change_no_bit(reports, tmp_path, make_bert):
-    """With padding only, and with scores far beyond 50."""
-    large = make_bert(sizes={**SIZES, "num_layers": 1})
-    for weight in large.weights:
-        if "query/kernel" in weight.path or "key/kernel" in weight.path:
-            weight.assign(weight * 4)
-    report = export.to_litert(large, tmp_path / "large.tflite", "fp32", 24)
-    rng = np.random.default_rng(0)
-    x = {
-        "token_ids": rng.integers(0, 100, (40, 24)),
-        "segment_ids": np.zeros((40, 24), int),
-        "padding_mask": np.arange(24) < np.arange(40)[:, np.newaxis],
-    }
-    assert not x["padding_mask"][0].any()
-    for path in (reports["fp32"].file, report.file):
-        content = pathlib.Path(path).read_bytes()
-        graphs = quantization.Graphs(content)
-        _, lowest = quantization.calibrated(graphs, [float_batch(x)])
-        if path == report.file:
-            assert lowest < -50
-        clamped = quantization.clamp_masks(
-            content, lowest - quantization.MASK_DISTANCE
-        )
-        assert clamped != content
-        other = tmp_path / "clamped.tflite"
-        other.write_bytes(clamped)
-        np.testing.assert_array_equal(
-            export.LiteRTModel(other)(x), export.LiteRTModel(path)(x)
-        )
-
-
-def float_batch(x):
-    return {name: value.astype("int32") for name, value in x.items()}
 
 
 def test_the_default_precisions_need_no_data():
