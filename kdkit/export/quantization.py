@@ -10,9 +10,9 @@ from the converter's fp32 file by ai-edge-quantizer:
   run time. Convolutions and output matrices of tied embeddings have 8 bits;
   a decoder's lookup reads the rows of that matrix.
 
-Embedding tables have 8 bits in all three. Layer normalization, softmax, GELU,
-attention products and additions stay in floats: docs/quantization.md contains
-the measured reasons.
+Tables that are looked up have 8 bits in all three. Positions, layer
+normalization, softmax, GELU, attention products and additions stay in floats:
+docs/quantization.md contains the measured reasons.
 """
 
 import contextlib
@@ -100,12 +100,12 @@ def calibration_batches(source, precision: str, data) -> list | None:
 
 
 def kernels(model) -> dict:
-    """Returns kernels and embedding tables by the paths of their layers."""
+    """Returns kernels by the paths of their layers."""
     return {
         path: weight.value
         for weight in model.weights
         for path, _, name in [weight.path.rpartition("/")]
-        if name in ("kernel", "embeddings")
+        if name == "kernel"
     }
 
 
@@ -129,10 +129,10 @@ def quantized(
             f"The model has nothing to quantize in {precision}. Expected dense "
             "layers, convolutions or embeddings. Export it in fp32."
         )
-    return configured(content, places, ranges, kernels)
+    return configured(content, places, ranges)
 
 
-def configured(content: bytes, places, ranges, kernels=None) -> bytes:
+def configured(content: bytes, places, ranges) -> bytes:
     """Returns a copy of an fp32 file that is quantized at some places."""
     manager = recipes.RecipeManager()
     for operation, name, add in places:
@@ -151,9 +151,7 @@ def configured(content: bytes, places, ranges, kernels=None) -> bytes:
             enable_progress_bar=False,
             enable_progress_report=False,
         )
-    found = Graphs(bytes(result.quantized_model))
-    found.quantize_positions((kernels or {}).values())
-    return packed_model(found.model)
+    return packed_model(Graphs(bytes(result.quantized_model)).model)
 
 
 def configurations(graphs: Graphs, precision: str, block=BLOCK):
