@@ -11,7 +11,6 @@ from kdkit.errors import RunError, UsageError
 from kdkit.io.disk import describe
 from kdkit.io.reading import json_lines, numbered_lines, read_json
 from kdkit.reporting import (
-    markdown_results,
     plot_trade_off,
     print_report,
     read_run,
@@ -114,7 +113,6 @@ def test_numbers_that_cannot_be_shown_are_no_metrics(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("\n".join(lines))
     records = read_run(tmp_path)
     render_report(records)
-    assert "accuracy" in markdown_results([records])
     with pytest.raises(UsageError, match="A trade-off plot needs runs"):
         plot_trade_off([[records]])
 
@@ -127,17 +125,6 @@ def test_models_of_no_size_have_no_trade_off(tmp_path):
     )  # fmt: skip
     with pytest.raises(UsageError, match="logs have neither"):
         plot_trade_off([[read_run(tmp_path)]])
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [{"cache": "x"}, {"provenance": {"command": [[]]}}, {"seed": 1 << 64}],
-)
-def test_settings_of_other_types_are_refused(settings, tmp_path):
-    config = json.dumps({"verb": "distill", **settings})
-    (tmp_path / "config.json").write_text(config)
-    with pytest.raises(UsageError, match="damaged or not the settings"):
-        read_run(tmp_path)
 
 
 def test_names_that_are_too_long_are_no_files(tmp_path):

@@ -297,12 +297,8 @@ def test_damaged_ranges_are_rejected(changes, tmp_path):
         quantization.read_quantization(file)
 
 
-def test_embeddings_are_those_of_tokens_segments_and_positions(model):
-    assert sorted(embeddings(model)) == [
-        "position_embedding",
-        "segment_embedding",
-        "token_embedding",
-    ]
+def test_embeddings_are_those_of_tokens_and_segments(model):
+    assert sorted(embeddings(model)) == ["segment_embedding", "token_embedding"]
 
 
 def test_a_product_is_rounded_after_an_activation_that_its_file_fuses():

@@ -47,7 +47,6 @@ from kdkit.errors import UsageError
 from kdkit.recipes.ablations import get_ablation
 from kdkit.reporting.comparison import WITHIN_NOISE, is_noise
 from kdkit.reporting.formatting import metric_format
-from kdkit.reporting.results import TEXT_METRICS
 from kdkit.reporting.tables import Column, Row, Table
 from kdkit.runs import Pipeline
 from kdkit.runs.directory import CONFIG, RunDirectory, read_config
@@ -249,7 +248,9 @@ def run_text_ablation(options) -> None:
             found = [of_seed["metrics"] for of_seed in measured]
         else:
             found = [best_metrics(path) for path in paths]
-            metric = next(name for name in TEXT_METRICS if name in found[0])
+            # Over words it is comparable across vocabularies.
+            names = ("word_perplexity", "perplexity")
+            metric = next(name for name in names if name in found[0])
         values = [metrics[metric] for metrics in found]
         rows.append(arm_row(arm, values, options.model))
     show_arms(

@@ -11,8 +11,8 @@ if its folder is named. Results for a run's files are logged in the run. The
 last line is a JSON object with all results.
 
 --end-to-end also measures from a string to a class, tokenizer included.
---profile prints where a LiteRT file spends its time. --adb measures LiteRT
-files on an Android phone, with TensorFlow's benchmark_model.
+--adb measures LiteRT files on an Android phone, with TensorFlow's
+benchmark_model.
 
 example:
   kdkit benchmark runs/tinybert
@@ -77,10 +77,6 @@ class Options:
         "a run or preset directory with the tokenizer, for --end-to-end with "
         "files outside of a run."
     )
-    profile: bool = option(
-        "print the share of each kind of operation, for LiteRT files.",
-        default=False,
-    )
     adb: str | None = option(
         "measure on an Android phone that adb finds. With several phones, pass "
         "the serial number of one.",
@@ -122,7 +118,7 @@ def benchmark_files(options) -> None:
     """Measures files in turn, and then prints one line of JSON."""
     validate(options)
     # A run may also have files that these options do not measure.
-    only = options.delegate or options.profile or options.adb is not None
+    only = options.delegate or options.adb is not None
     exporters = [
         exporter
         for exporter in _timed_exporters()
@@ -152,9 +148,6 @@ def benchmark_files(options) -> None:
         if not exporter.takes_threads and phone is None:
             # Before a tokenizer runs TensorFlow.
             exporter.limit_threads(options.threads)
-    if options.profile:
-        _profile(files, options)
-        return
     settings = {
         "sequence_length": options.sequence_length,
         "batch_size": options.batch_size,
@@ -215,16 +208,12 @@ def validate(options, checks_fields: bool = False) -> None:
     """Raises one error for all options that do not fit together."""
     del checks_fields
     with all_mistakes() as check:
-        for given, name in (
-            (options.profile, "--profile"),
-            (options.end_to_end, "--end-to-end"),
-        ):
-            with check():
-                if given and options.adb is not None:
-                    raise UsageError(
-                        f"{name} measures on this machine. Received: --adb "
-                        "too. Remove one of them."
-                    )
+        with check():
+            if options.end_to_end and options.adb is not None:
+                raise UsageError(
+                    "--end-to-end measures on this machine. Received: --adb "
+                    "too. Remove one of them."
+                )
         with check():
             if options.adb is not None and options.benchmark_model is None:
                 raise UsageError(
@@ -244,51 +233,6 @@ def validate(options, checks_fields: bool = False) -> None:
                     "--tokenizer is for --end-to-end. Expected both options. "
                     "Add --end-to-end, or remove --tokenizer."
                 )
-        with check():
-            if options.profile and (options.end_to_end or options.delegate):
-                other = "--end-to-end" if options.end_to_end else "--delegate"
-                raise UsageError(
-                    "--profile shows the operations of a file with XNNPACK. "
-                    f"Received: {other} too. Remove {other}."
-                )
-
-
-def _profile(files, options):
-    """Prints a table of operations for each file, and JSON on the last line."""
-    profiles = []
-    for file in files:
-        found = export.profile_file(
-            file,
-            sequence_length=options.sequence_length,
-            batch_size=options.batch_size,
-            threads=options.threads,
-            runs=options.runs,
-            warmup=options.warmup,
-        )
-        rows = tuple(
-            Row(
-                one.kind,
-                (
-                    f"{100 * one.share:.1f} %",
-                    f"{one.milliseconds:.3f}",
-                    f"{one.calls:g}",
-                    "XNNPACK" if one.delegated else "LiteRT",
-                ),
-            )
-            for one in found
-        )
-        columns = ("share", "ms", "calls", "by")
-        table = Table(
-            "operation", tuple(map(Column, columns)), rows, title=str(file)
-        )
-        Console().print(table.terminal())
-        profiles.append(
-            {
-                "file": str(file),
-                "operations": [dataclasses.asdict(one) for one in found],
-            }
-        )
-    print(json.dumps({"profiles": profiles}))
 
 
 def _files(name, exporters):

@@ -5,8 +5,7 @@
 file gets its name. `export_model` writes any
 format, and `open_file` opens and runs any. A format is an `Exporter`;
 `register_exporter` adds one. `measure_latency` and `measure_latencies` time
-files on this machine, `measure_on_device` on a phone; `profile_file` shows
-where a file spends its time.
+files on this machine, `measure_on_device` on a phone.
 
 A new format is a module here, and its name in `FORMATS`.
 """
@@ -38,13 +37,11 @@ from kdkit.export.latency import (
     LatencyReport,
     measure_latencies,
     measure_latency,
-    profile_file,
 )
 from kdkit.export.litert import PRECISIONS, reads_sources, to_litert
 from kdkit.export.litert_decoder import LiteRTDecoder, LiteRTSeq2Seq
 from kdkit.export.litert_files import LiteRTModel
 from kdkit.export.onnx import ONNXModel, to_onnx
-from kdkit.export.op_profile import OpTime
 from kdkit.export.saved_model import SavedModel, to_saved_model
 from kdkit.export.sentence_transformers import to_sentence_transformers
 from kdkit.export.texts import TextInputs
@@ -68,7 +65,6 @@ __all__ = [
     "LiteRTModel",
     "LiteRTSeq2Seq",
     "ONNXModel",
-    "OpTime",
     "SavedModel",
     "TextInputs",
     "all_exporters",
@@ -80,7 +76,6 @@ __all__ = [
     "measure_latency",
     "measure_on_device",
     "open_file",
-    "profile_file",
     "read_bundle",
     "reads_sources",
     "register_exporter",

@@ -153,13 +153,6 @@ class Exporter:
             RunError: if the file is wrong.
         """
 
-    def bytes_by_part(self, path: pathlib.Path) -> dict[str, int] | None:
-        """Returns the bytes of each part of the model in a written file.
-
-        The default returns `None`: not measured.
-        """
-        return None
-
     def limit_threads(self, threads: int) -> None:
         """Limits the threads of the whole process, before a file is timed.
 
@@ -268,7 +261,6 @@ class Exporter:
             )
             self.verify(source, partial, path)
             size_bytes = size_on_disk(partial)
-            parts = self.bytes_by_part(partial)
         return ExportReport(
             str(path),
             self.name,
@@ -279,7 +271,6 @@ class Exporter:
             comparison.max_abs_difference,
             comparison.same_top_class,
             comparison.examples if source.examples is None else source.examples,
-            parts,
             source.outputs,
             comparison.smallest_cosine,
             comparison.mean_cosine,

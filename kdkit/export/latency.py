@@ -16,7 +16,6 @@ from kdkit.export.inputs import (
     TENSORS,
     random_batch,
 )
-from kdkit.export.op_profile import OpTime, profile_ops
 from kdkit.io.machine import memory_shortage
 from kdkit.taps.names import SENTENCE_EMBEDDING
 
@@ -236,59 +235,6 @@ def sentences_per_second(model, batch_size, median_ms) -> float | None:
     if getattr(model, "outputs", None) != SENTENCE_EMBEDDING:
         return None
     return 1000 * batch_size / median_ms
-
-
-def profile_file(
-    path: str | pathlib.Path,
-    sequence_length: int | None = None,
-    batch_size: int = 1,
-    threads: int = 1,
-    warmup: int = 10,
-    runs: int = 50,
-    seed: int = 0,
-) -> list[OpTime]:
-    """Measures the share of each kind of operation in a LiteRT file's time.
-
-    LiteRT's own profiler measures in a separate process, with XNNPACK. The
-    measurement itself slows a file down, so that only the shares count.
-
-    Args:
-        path: string or path. A `.tflite` file that reads whole sequences.
-        sequence_length: int or `None`. As in `measure_latency`.
-        batch_size: int. The batch size of the file. Defaults to `1`.
-        threads: int. CPU threads. Defaults to `1`.
-        warmup: int. Runs before the first profiled one. Defaults to `10`.
-        runs: int. Profiled runs. Defaults to `50`.
-        seed: int. Seed of the tokens. Defaults to `0`.
-
-    Returns:
-        A list of `OpTime`s, the longest time first.
-
-    Raises:
-        UsageError: (a `ValueError`) if the file or an argument is unsuitable.
-        RunError: (a `RuntimeError`) if the profiler fails.
-    """
-    validate_counts([path], sequence_length, batch_size, threads, warmup, runs)
-    exporter = exporter_of(path)
-    model = open_file(path, threads=threads)
-    if exporter.name != "litert" or model.kind not in (ENCODER, TENSORS):
-        raise UsageError(
-            "Only LiteRT files that read whole sequences can be profiled. "
-            f"Received: {path}. Export the model with --format litert."
-        )
-    if batch_size != 1:
-        raise UsageError(
-            "LiteRT's profiler runs one row. Received: "
-            f"batch_size={batch_size}. Use batch_size=1."
-        )
-    if model.sequence_length is None and not model.sizes:
-        raise UsageError(
-            "LiteRT's profiler needs a file with one length. Received: "
-            f"{path}, which accepts any. Export it with --sequence-length."
-        )
-    (length,) = lengths_of([model], sequence_length, batch_size)
-    rows = full_rows(model, batch_size, length, seed)
-    return profile_ops(model, rows, runs, warmup, threads)
 
 
 def _open(path, threads, delegate):

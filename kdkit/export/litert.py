@@ -12,7 +12,6 @@ from kdkit.backends import LateModule, tf
 from kdkit.errors import UsageError
 from kdkit.export import metadata, quantization
 from kdkit.export.exporters import Exporter, get_exporter, register_exporter
-from kdkit.export.file_parts import bytes_by_part
 from kdkit.export.inference import fast_layers
 from kdkit.export.inputs import DECODER, ENCODER, ENCODER_DECODER, TENSORS
 from kdkit.export.litert_decoder import (
@@ -271,9 +270,6 @@ class LiteRT(Exporter):
         """Compares the ids that MediaPipe's vocabulary leads to."""
         if source.extras.task is not None:
             source.extras.task.verify(self.open(partial), path)
-
-    def bytes_by_part(self, path):
-        return bytes_by_part(path)
 
     def open(self, path, threads=1, delegate=None):
         known = metadata.read(path) if path.is_file() else None

@@ -15,7 +15,6 @@ from kdkit.export.exportable import DECODER, ENCODER_DECODER
 from kdkit.export.inputs import require_file
 from kdkit.export.litert_files import (
     SUFFIX,
-    allocate,
     new_interpreter,
     usage_errors,
 )
@@ -138,7 +137,7 @@ class LiteRTDecoder:
         with usage_errors(self.path):
             self._interpreter = new_interpreter(path, threads, delegate)
             self._inputs, self._outputs = self._find_tensors()
-            allocate(self._interpreter)
+            self._interpreter.allocate_tensors()
         shape = self._inputs["keys_0"]["shape"]
         self.sequence_length = int(shape[2])
         self.vocabulary_size = int(self._outputs["logits"]["shape"][-1])

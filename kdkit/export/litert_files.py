@@ -1,11 +1,7 @@
 """The LiteRT interpreter, and `.tflite` files that read whole sequences."""
 
 import contextlib
-import os
 import pathlib
-import re
-import sys
-import tempfile
 
 import numpy as np
 
@@ -26,9 +22,6 @@ SUFFIX = ".tflite"
 IDENTIFIER = b"TFL3"
 ALIGNMENT = 16  # bytes, of the weights in a file, as the schema requires
 ANY = -1  # a dynamic dimension in a shape signature
-# C++ code writes it once per process and ignores the log level.
-NOTICE = re.compile(rb"INFO: Created TensorFlow Lite XNNPACK delegate.*\n")
-HIDDEN_FROM = 2  # the level of `TF_CPP_MIN_LOG_LEVEL` without notices
 
 
 class LiteRTModel(BatchFile):
@@ -87,7 +80,7 @@ class LiteRTModel(BatchFile):
         self.threads = threads
         with usage_errors(self.path):
             self._interpreter = new_interpreter(path, threads, delegate)
-            allocate(self._interpreter)
+            self._interpreter.allocate_tensors()
         self._inputs = {
             input_name(detail["name"]): detail
             for detail in self._interpreter.get_input_details()
@@ -120,7 +113,7 @@ class LiteRTModel(BatchFile):
             for detail in self._inputs.values():
                 self._interpreter.resize_tensor_input(detail["index"], shape)
             with usage_errors(self.path):
-                allocate(self._interpreter)
+                self._interpreter.allocate_tensors()
             self._shape = shape
         for name, detail in self._inputs.items():
             self._interpreter.set_tensor(detail["index"], batch[name])
@@ -184,39 +177,6 @@ def new_interpreter(path, threads, delegate=None):
         kernels = interpreter.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
         options["experimental_op_resolver_type"] = kernels
     return interpreter.Interpreter(str(path), num_threads=threads, **options)
-
-
-def allocate(interpreter) -> None:
-    """Allocates an interpreter's tensors."""
-    level = os.environ.get("TF_CPP_MIN_LOG_LEVEL", "0")
-    if level.isdecimal() and int(level) >= HIDDEN_FROM:
-        with _without_notice():
-            interpreter.allocate_tensors()
-    else:
-        interpreter.allocate_tensors()
-
-
-@contextlib.contextmanager
-def _without_notice():
-    """Forwards file descriptor 2, except for the notice."""
-    if sys.stderr is not None:
-        sys.stderr.flush()
-    with tempfile.TemporaryFile() as aside:
-        try:
-            saved = os.dup(2)
-        except OSError:  # closed
-            yield
-            return
-        os.dup2(aside.fileno(), 2)
-        try:
-            yield
-        finally:
-            os.dup2(saved, 2)
-            os.close(saved)
-            aside.seek(0)
-            rest = NOTICE.sub(b"", aside.read())
-            if rest:
-                os.write(2, rest)
 
 
 def input_name(tensor: str) -> str:

@@ -1,6 +1,5 @@
-"""The graphs in a `.tflite` file: their products, tables and masks."""
+"""The graphs in a `.tflite` file: their products and tables."""
 
-import copy
 import dataclasses
 
 import numpy as np
@@ -8,9 +7,6 @@ import numpy as np
 from kdkit.backends import LateModule
 
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
-MASK_LIMIT = -1e4  # constants up to it are masks, not weights
-ABSORBING = -1e30  # the sum of a score and a constant below is the constant
-_TABLES = ("GATHER", "BROADCAST_TO", "SLICE", "STRIDED_SLICE")
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 
 
@@ -95,114 +91,15 @@ class Graphs:
     def tables(self):
         """Yields the operators that look up rows of a constant table."""
         for graph, _, operator, name in self.operators():
-            if name not in _TABLES:
+            if name != "GATHER":
                 continue
             table = self.constant(graph, operator.inputs[0])
             result = tensor_name(graph, operator.outputs[0])
-            is_table = name == "GATHER" or "embedding" in result
-            if table is None or table.ndim < 2 or not is_table:
+            if table is None or table.ndim < 2:
                 continue
             shape = graph.tensors[operator.outputs[0]].shape
             high = max(float(np.abs(table).max()), 1e-6)
             yield Table(name, result, (-high, high, len(shape)), table.shape)
-
-    def quantize_positions(self, tables):
-        """Stores added constants of embedding layers in 8 bits."""
-        codes = self.model.operatorCodes
-        for graph, _, operator, name in list(self.operators()):
-            if name != "ADD" or "embedding" not in tensor_name(
-                graph, operator.outputs[0]
-            ):
-                continue
-            for place, number in enumerate(operator.inputs):
-                table = self.constant(graph, number)
-                if table is None or min(table.shape[-2:], default=1) < 2:
-                    continue
-                scale, zero_point = _scale(_whole(table, tables))
-                code = schema.OperatorCodeT()
-                code.builtinCode = code.deprecatedBuiltinCode = (
-                    schema.BuiltinOperator.DEQUANTIZE
-                )
-                code.version = 2
-                codes.append(code)
-                stored = copy.copy(graph.tensors[number])
-                stored.name += b"_int8"
-                stored.type = schema.TensorType.INT8
-                stored.quantization = schema.QuantizationParametersT()
-                stored.quantization.scale = np.array([scale], "float32")
-                stored.quantization.zeroPoint = np.array([zero_point], "int64")
-                buffer = schema.BufferT()
-                values = np.clip(np.rint(table / scale) + zero_point, -128, 127)
-                buffer.data = values.astype("int8").ravel().view("uint8")
-                self.model.buffers.append(buffer)
-                stored.buffer = len(self.model.buffers) - 1
-                read = copy.copy(graph.tensors[number])
-                read.buffer = 0  # computed
-                graph.tensors += [stored, read]
-                reading = schema.OperatorT()
-                reading.opcodeIndex = len(codes) - 1
-                reading.inputs = [len(graph.tensors) - 2]
-                reading.outputs = [len(graph.tensors) - 1]
-                operator.inputs[place] = len(graph.tensors) - 1
-                graph.operators.insert(0, reading)
-                if not any(number in other.inputs for other in graph.operators):
-                    old = graph.tensors[number].buffer
-                    self.model.buffers[old].data = None
-
-    def masks(self):
-        """Yields the constants that mask scores: graph, number, scores."""
-        for graph, index, operator, name in self.operators():
-            if name in ("SELECT", "SELECT_V2"):
-                number, scores = operator.inputs[2], operator.inputs[1]
-                places = [(operator, scores)]
-            elif name == "MUL":
-                number, other = operator.inputs[1], operator.inputs[0]
-                if self.constant(graph, number) is None:
-                    number, other = other, number
-                places = list(self._sums(index, operator.outputs[0]))
-            else:
-                continue
-            constant = self.constant(graph, number)
-            if constant is None or not (constant <= MASK_LIMIT).all():
-                continue
-            if name == "MUL" and (constant < ABSORBING).any():
-                continue
-            for place, scores in places:
-                names = {user for _, user in self._readers(index, place)}
-                if names == {"SOFTMAX"}:
-                    yield graph, int(number), int(scores)
-
-    def _sums(self, index, mask):
-        """Yields the sums with a mask: the operator, and the scores."""
-        for user, name in self._readers(index, mask):
-            if name in ("EXPAND_DIMS", "RESHAPE"):
-                yield from self._sums(index, user.outputs[0])
-            elif name == "ADD":
-                first, second = user.inputs
-                yield user, second if first == mask else first
-
-    def _readers(self, index, source):
-        """Yields the operators, with names, that read an operator's result."""
-        number = getattr(source, "outputs", [source])[0]
-        for _, other, user, name in self.operators():
-            if other == index and number in user.inputs:
-                yield user, name
-
-
-def _whole(rows, tables):
-    """Returns the table that begins with these rows, otherwise the rows."""
-    rows = rows.reshape(-1, rows.shape[-1])
-    for table in map(np.asarray, tables):
-        if np.array_equal(table[: len(rows)], rows):
-            return table
-    return rows
-
-
-def _scale(table):
-    """Returns scale and zero point of asymmetric 8-bit integers."""
-    low, high = min(float(table.min()), 0.0), max(float(table.max()), 0.0)
-    scale = max(high - low, 1e-6) / 255
-    return scale, round(-128 - low / scale)
 
 
 def tensor_name(graph, number: int) -> str:

@@ -67,9 +67,7 @@ class ONNX(Exporter):
     def annotate(self, path, entry):
         # Concatenated messages are merged.
         added = onnx.ModelProto()
-        added.metadata_props.add(
-            key=PROPERTY, value=metadata.complete(path, entry)
-        )
+        added.metadata_props.add(key=PROPERTY, value=metadata.to_json(entry))
         with open(path, "ab") as file:
             file.write(added.SerializeToString())
 

@@ -10,9 +10,9 @@ from the converter's fp32 file by ai-edge-quantizer:
   run time. Convolutions and output matrices of tied embeddings have 8 bits;
   a decoder's lookup reads the rows of that matrix.
 
-Embedding tables have 8 bits in all three. Layer normalization, softmax, GELU,
-attention products and additions stay in floats: docs/quantization.md contains
-the measured reasons.
+Tables that are looked up have 8 bits in all three. Positions, layer
+normalization, softmax, GELU, attention products and additions stay in floats:
+docs/quantization.md contains the measured reasons.
 """
 
 import contextlib
@@ -44,8 +44,6 @@ PRECISIONS = (*CALIBRATED, WEIGHTS_ONLY)
 CALIBRATION_ROWS = 256  # from a run's training examples
 BATCH_SIZE = 16  # rows at once; all activations are in memory
 BLOCK = 32  # weights with one scale in int4
-# Below the lowest score by this much, softmax is exactly 0 in float32.
-MASK_DISTANCE = 104.0
 
 
 def require_precision(
@@ -102,12 +100,12 @@ def calibration_batches(source, precision: str, data) -> list | None:
 
 
 def kernels(model) -> dict:
-    """Returns kernels and embedding tables by the paths of their layers."""
+    """Returns kernels by the paths of their layers."""
     return {
         path: weight.value
         for weight in model.weights
         for path, _, name in [weight.path.rpartition("/")]
-        if name in ("kernel", "embeddings")
+        if name == "kernel"
     }
 
 
@@ -122,10 +120,8 @@ def quantized(
     graphs = Graphs(content)
     ranges = {}
     if precision in CALIBRATED:
-        ranges, lowest = calibrated(graphs, calibration)
+        ranges = calibrated(graphs, calibration)
         ranges.update(_given(graphs, activation_ranges or {}, kernels or {}))
-        if lowest is not None:
-            content = clamp_masks(content, lowest - MASK_DISTANCE)
     ranges.update({place.result: place.table for place in graphs.tables()})
     places = list(configurations(graphs, precision))
     if not places:
@@ -133,10 +129,10 @@ def quantized(
             f"The model has nothing to quantize in {precision}. Expected dense "
             "layers, convolutions or embeddings. Export it in fp32."
         )
-    return configured(content, places, ranges, kernels)
+    return configured(content, places, ranges)
 
 
-def configured(content: bytes, places, ranges, kernels=None) -> bytes:
+def configured(content: bytes, places, ranges) -> bytes:
     """Returns a copy of an fp32 file that is quantized at some places."""
     manager = recipes.RecipeManager()
     for operation, name, add in places:
@@ -155,27 +151,7 @@ def configured(content: bytes, places, ranges, kernels=None) -> bytes:
             enable_progress_bar=False,
             enable_progress_report=False,
         )
-    found = Graphs(bytes(result.quantized_model))
-    found.quantize_positions((kernels or {}).values())
-    return packed_model(found.model)
-
-
-def clamp_masks(content: bytes, constant: float) -> bytes:
-    """Replaces the huge negative constants that mask attention scores."""
-    graphs = Graphs(content)
-    masks = list(graphs.masks())
-    if not masks:
-        return content
-    for old in {
-        id(tensor): tensor
-        for graph, number, _ in masks
-        for tensor in [graph.tensors[number]]
-    }.values():
-        buffer = schema.BufferT()
-        buffer.data = np.frombuffer(np.float32(constant).tobytes(), "uint8")
-        graphs.model.buffers.append(buffer)
-        old.buffer = len(graphs.model.buffers) - 1
-    return packed_model(graphs.model)
+    return packed_model(Graphs(bytes(result.quantized_model)).model)
 
 
 def configurations(graphs: Graphs, precision: str, block=BLOCK):
@@ -243,7 +219,7 @@ def calibration_runs(content: bytes, batches):
 
 
 def calibrated(graphs: Graphs, batches):
-    """Returns the ranges of products by name, and the lowest masked score."""
+    """Returns the ranges of products by name."""
     main = graphs.model.subgraphs[0]
     numbers = {
         number
@@ -251,8 +227,7 @@ def calibrated(graphs: Graphs, batches):
         for number in (product.source, product.output)
         if product.graph == 0
     }
-    scores = {number for graph, _, number in graphs.masks() if graph is main}
-    found = {number: (math.inf, -math.inf) for number in numbers | scores}
+    found = {number: (math.inf, -math.inf) for number in numbers}
     ranks = dict.fromkeys(found, 1)
     for runner in calibration_runs(graphs.content, batches):
         for number, (low, high) in found.items():
@@ -262,13 +237,11 @@ def calibrated(graphs: Graphs, batches):
                 min(low, float(value.min())),
                 max(high, float(value.max())),
             )
-    ranges = {
-        tensor_name(main, number): (*found[number], ranks[number])
-        for number in numbers
-        if found[number][0] <= found[number][1]
+    return {
+        tensor_name(main, number): (low, high, ranks[number])
+        for number, (low, high) in found.items()
+        if low <= high
     }
-    lowest = min((found[number][0] for number in scores), default=math.inf)
-    return ranges, lowest if math.isfinite(lowest) else None
 
 
 def _small(batches):

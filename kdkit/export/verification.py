@@ -44,9 +44,6 @@ class ExportReport:
             for an embedder.
         examples: int. The number of compared rows; for a decoder and an
             encoder-decoder in LiteRT the number of compared positions.
-        bytes_by_part: dict from a part of the model, such as `"embeddings"`,
-            to its bytes in the file, or `None` for a format that does not
-            measure them. Defaults to `None`.
         outputs: string. `"logits"`, `"softmax"`, `"sigmoid"` or, for an
             embedder, `"sentence_embedding"`. Defaults to `"logits"`.
         smallest_cosine: float or `None`. For an embedder, the smallest cosine
@@ -67,7 +64,6 @@ class ExportReport:
     max_abs_difference: float
     same_top_class: float | None
     examples: int
-    bytes_by_part: dict[str, int] | None = None
     outputs: str = "logits"
     smallest_cosine: float | None = None
     mean_cosine: float | None = None

@@ -148,8 +148,8 @@ class FakeQuantization(keras.callbacks.Callback):
             )
         for name, dense in layers.items():
             self._replace(dense.layer, self._rounding_dense(name, dense))
-        for layer, table in embeddings(model).values():
-            self._replace(layer, _rounding_embedding(layer, table))
+        for layer in embeddings(model).values():
+            self._replace(layer, _rounding_embedding(layer))
         vars(model)[ATTRIBUTE] = self
         self._rounding = model
 
@@ -343,12 +343,13 @@ def _is_range(entry):
     )
 
 
-def _rounding_embedding(layer, table):
+def _rounding_embedding(layer):
     """Returns an embedding's `call` with rounding."""
     call = layer.call
 
     def rounding(*args, **kwargs):
-        return fake_quantize_embeddings(call(*args, **kwargs), table)
+        rows = call(*args, **kwargs)
+        return fake_quantize_embeddings(rows, layer.embeddings)
 
     return rounding
 

@@ -4,7 +4,6 @@ import dataclasses
 import math
 
 import keras
-import keras_hub
 
 from kdkit.errors import UsageError
 from kdkit.models.families import EncoderBlock, adapters_of, find_backbone
@@ -73,14 +72,12 @@ def dense_layers(model) -> dict[str, DenseLayer]:
 
 
 def embeddings(model) -> dict:
-    """Returns the embeddings of a model by name, each with its table."""
-    found = {}
-    for name, layer in _layers(model):
-        if isinstance(layer, keras.layers.Embedding):
-            found[name] = layer, layer.embeddings
-        elif isinstance(layer, keras_hub.layers.PositionEmbedding):
-            found[name] = layer, layer.position_embeddings
-    return found
+    """Returns the embeddings of a model by name."""
+    return {
+        name: layer
+        for name, layer in _layers(model)
+        if isinstance(layer, keras.layers.Embedding)
+    }
 
 
 def _layers(model):

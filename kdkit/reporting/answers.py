@@ -5,13 +5,11 @@ from collections.abc import Sequence
 
 from kdkit.reporting.formatting import (
     metric_format,
-    millions,
     portable_path,
     words,
 )
-from kdkit.reporting.plots import plot_parts, plot_scores
+from kdkit.reporting.plots import plot_scores
 from kdkit.reporting.records import RunRecords
-from kdkit.reporting.selection import exported_files
 from kdkit.reporting.tables import Column, Row, Table
 from kdkit.runs.predictions import Difference, Predictions
 
@@ -89,49 +87,6 @@ def errors(
     }
 
 
-def parts_section(runs: dict[str, RunRecords]) -> dict:
-    """Returns the section on where the bytes of exported files are."""
-    files = {}
-    for name, records in runs.items():
-        for arm in records.arms:
-            owner = name
-            if name and arm == "teacher" and records.teacher_run is not None:
-                owner = records.teacher_run.label  # maybe of several runs
-            for file in exported_files(records, arm):
-                if file.bytes_by_part:
-                    label = f"{records.called(arm)} {file.precision}"
-                    label = f"{owner}, {label}" if owner else label
-                    files.setdefault(label, (arm, file.bytes_by_part))
-    parts = dict.fromkeys(part for _, one in files.values() for part in one)
-    rows = tuple(
-        Row(
-            label,
-            (
-                *(_size(one.get(part, 0), one) for part in parts),
-                millions(sum(one.values())),
-            ),
-            kind=arm,
-        )
-        for label, (arm, one) in files.items()
-    )
-    columns = (
-        *(Column(part, "MB (share)") for part in parts),
-        Column("all", "MB"),
-    )
-    svg = (
-        plot_parts({label: one for label, (_, one) in files.items()})
-        if files
-        else ""
-    )
-    return {"table": Table("file", columns, rows), "svg": svg}
-
-
-def _size(size, parts):
-    share = 100 * size / sum(parts.values())
-    text = "<1" if 0 < share < 0.5 else f"{share:.0f}"
-    return f"{millions(size)} ({text} %)"
-
-
 def _matrices(records, shown, name):
     found = []
     for arm, answers in shown:
@@ -193,8 +148,8 @@ def _no_errors_reason(records):
         return "Not measured: a run on text has no labels."
     if answers is None:
         return (
-            "Not measured: the run has not finished, is from an earlier "
-            "version of kdkit, or was read from a file of records."
+            "Not measured: the run has not finished, or is from an earlier "
+            "version of kdkit."
         )
     return answers.reason or ""
 

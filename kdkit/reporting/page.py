@@ -17,7 +17,6 @@ from kdkit.reporting.answers import (
     differences,
     differing_in_words,
     errors,
-    parts_section,
 )
 from kdkit.reporting.comparison import comparison_table, metric_names
 from kdkit.reporting.formatting import (
@@ -106,7 +105,6 @@ def render_report(records: RunRecords) -> str:
         teaches=not (records.trains_a_teacher or records.is_on_text),
         differences=differences(records),
         differing=differing_in_words(records),
-        bytes=parts_section({"": records}),
         metric={
             "svg": plot_metric(records),
             "alt": "Metric over epochs",

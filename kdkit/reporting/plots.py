@@ -264,44 +264,7 @@ def plot_scores(
     return draw(f"{title}: score", paint, _SQUARE)
 
 
-def plot_parts(files: dict[str, dict[str, int]]) -> str:
-    """Draws where the bytes of files are: a bar for each file."""
-    names = list(files)
-    parts = list(dict.fromkeys(part for one in files.values() for part in one))
-
-    def paint(axes):
-        ends = [0.0] * len(names)
-        for number, part in enumerate(parts):
-            sizes = [files[name].get(part, 0) / 1e6 for name in names]
-            axes.barh(
-                range(len(names)),
-                sizes,
-                left=ends,
-                height=0.62,
-                color=f"C{number}",
-                label=part,
-            )
-            ends = [end + size for end, size in zip(ends, sizes, strict=True)]
-        axes.set_yticks(range(len(names)), names)
-        axes.invert_yaxis()
-        axes.grid(axis="y", visible=False)
-        axes.grid(axis="x", visible=True)
-        axes.set_xlabel("MB")
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=6))
-
-    height = _TOP + _BOTTOM + 26 * len(names)
-    longest = max(map(len, names))
-    return draw(
-        "Bytes of each file, by part (MB)",
-        paint,
-        (_WIDE, height),
-        left=_CHARACTER * longest + 16,
-    )
-
-
-def draw(
-    title: str, paint: Callable, size=_LARGE, columns=1, left=_LEFT
-) -> str:
+def draw(title: str, paint: Callable, size=_LARGE, columns=1) -> str:
     """Returns axes side by side, above one legend, as SVG text."""
     width, height = columns * size[0], size[1]
     with (
@@ -315,7 +278,7 @@ def draw(
         panels[0].set_title(title)
         paint(*panels)
         for axes in panels:
-            _fit_title(axes, size[0] - left)
+            _fit_title(axes, size[0] - _LEFT)
         legend = {}
         for axes in panels:
             handles, labels = axes.get_legend_handles_labels()
@@ -335,11 +298,11 @@ def draw(
             )
         figure.set_size_inches(width / 72, height / 72)
         figure.subplots_adjust(
-            left=left / width,
+            left=_LEFT / width,
             right=1 - _RIGHT / width,
             bottom=bottom / height,
             top=1 - _TOP / height,
-            wspace=columns * (left + _RIGHT) / width,
+            wspace=columns * (_LEFT + _RIGHT) / width,
         )
         buffer = io.StringIO()
         figure.savefig(

@@ -1,21 +1,14 @@
-"""Reading run directories and files of records.
-
-A file of records is JSON lines, sorted by name, with one run per line: its
-name, its configuration and its events. It is small enough for version control.
-"""
+"""Reading run directories."""
 
 import dataclasses
-import difflib
-import fnmatch
 import os
 import pathlib
 import re
-from collections.abc import Sequence
 
-from kdkit.errors import UsageError, printable, shortened
+from kdkit.errors import UsageError, printable
 from kdkit.io.files import digest
-from kdkit.io.reading import MAX_SETTINGS_BYTES, json_lines, read_json
-from kdkit.runs.event_fields import LARGEST, fits_64_bits
+from kdkit.io.reading import json_lines, read_json
+from kdkit.runs.event_fields import LARGEST
 from kdkit.runs.events import ARMS, LANGUAGE_MODELS, Event, Inputs, read_event
 from kdkit.runs.predictions import Predictions, read_predictions
 
@@ -42,8 +35,7 @@ class RunRecords:
     """The configuration and the events of one run, as plain data.
 
     Args:
-        run_dir: pathlib.Path. The run directory, or FILE/NAME for a run from a
-            file of records.
+        run_dir: pathlib.Path. The run directory.
         config: dict. The resolved configuration, from `config.json`.
         events: tuple of `kdkit.runs.events.Event`. The lines of
             `metrics.jsonl` in order. The language model of a run on text is
@@ -202,7 +194,12 @@ def read_run(run_dir: str | os.PathLike) -> RunRecords:
     if found is not None and _has_changed(records, found):
         remark = "The teacher's run has another model now, which is not shown."
         return dataclasses.replace(records, remarks=(*records.remarks, remark))
-    return _with_teacher(records, found)
+    if found is None:
+        return records
+    remarks = (f"Teacher's run: {remark}" for remark in found.remarks)
+    return dataclasses.replace(
+        records, remarks=(*records.remarks, *remarks), teacher_run=found
+    )
 
 
 def _has_changed(records, teacher_run):
@@ -217,44 +214,6 @@ def _has_changed(records, teacher_run):
     return bool(logged and logged[0] and models) and (
         digest(models[0]) != logged[0]
     )
-
-
-def read_records(
-    path: str | os.PathLike, only: Sequence[str] = ()
-) -> list[RunRecords]:
-    """Reads the runs in a file of records, which `keep_records` writes.
-
-    Args:
-        path: string or path of the file.
-        only: sequence of strings. Names of runs, in which `*`, `?` and
-            `[...]` match as in a shell; runs are returned in the order of
-            these. Defaults to `()`, which is all runs in the order of the file,
-            without those that are only the teacher inside of another run.
-
-    Returns:
-        A list of `RunRecords`, with their teachers' runs from the same file.
-
-    Raises:
-        UsageError: If the file cannot be read, a line is not a record, or a
-            name in `only` matches nothing.
-    """
-    path = pathlib.Path(path)
-    runs = _read_file(path)
-    names = [name for name in runs if not name.endswith(f"/{OWN_TEACHER}")]
-    if only:
-        chosen = {}
-        for pattern in only:
-            found = fnmatch.filter(names, pattern)
-            if not found:
-                near = difflib.get_close_matches(pattern.strip("*"), names)
-                raise UsageError(
-                    f"{path} has no run {pattern!r}. Expected names or "
-                    f"patterns of its {len(names)} runs, such as "
-                    f"{', '.join(near or names[:3])}."
-                )
-            chosen.update(dict.fromkeys(found))
-        names = list(chosen)
-    return [_joined_with_teacher(runs, name) for name in names]
 
 
 def is_run(directory: pathlib.Path) -> bool:
@@ -274,75 +233,6 @@ def finite_numbers(numbers: dict | None) -> dict:
     }
 
 
-def _with_teacher(records, teacher_run):
-    """Records with their teacher's run, if there is one."""
-    if teacher_run is None:
-        return records
-    remarks = (f"Teacher's run: {remark}" for remark in teacher_run.remarks)
-    return dataclasses.replace(
-        records, remarks=(*records.remarks, *remarks), teacher_run=teacher_run
-    )
-
-
-def _joined_with_teacher(runs, name):
-    """A run in a file of records with the run of its teacher."""
-    teacher = runs[name].config.get("teacher")
-    if not teacher:
-        return runs[name]
-    place = f"{name}/{OWN_TEACHER}" if isinstance(teacher, dict) else teacher
-    return _with_teacher(runs[name], runs.get(place))
-
-
-def records_in(path: pathlib.Path) -> dict[str, dict]:
-    """Returns the lines of a file of records by name, as JSON has them."""
-    if path.is_dir() or not path.exists():
-        found = "a directory" if path.is_dir() else "nothing there"
-        raise UsageError(
-            f"{str(path)!r} is not a file of records. Expected a file that "
-            f"`kdkit report RUN... --keep FILE` wrote. Received: {found}."
-        )
-    records = {}
-    for number, line in json_lines(path):
-        problem = _record_error(line, records)
-        if problem is not None:
-            raise UsageError(
-                f"{path}, line {number}, is not a record of a run: {problem}. "
-                "Expected a line that `kdkit report RUN... --keep FILE` wrote. "
-                "Restore the file from a copy."
-            )
-        records[line["name"]] = line
-    return records
-
-
-def _read_file(path):
-    """The runs in a file of records, by name, without their teachers."""
-    runs = {}
-    for name, line in records_in(path).items():
-        config = _shown(line["config"])
-        events, remarks = _checked_events(
-            enumerate(line["events"], 1), f"the events of {name}", config
-        )
-        runs[name] = RunRecords(path / name, config, events, remarks)
-    return runs
-
-
-def _record_error(line, others):
-    """Returns the error in a line of a file of records, or `None`."""
-    if line is None:
-        return "it is damaged, or not JSON"
-    name, config = line.get("name"), line.get("config")
-    if not isinstance(name, str) or not isinstance(config, dict):
-        return "it lacks a name or a configuration"
-    parts = pathlib.PurePath(name).parts
-    if not parts or parts[0] == "/" or ".." in parts or printable(name) != name:
-        return f"its name is {shortened(repr(name))}"
-    if name in others:
-        return f"{name!r} occurs twice"
-    if not isinstance(line.get("events"), list):
-        return "it lacks a list of events"
-    return _settings_problem(config)
-
-
 def _read_directory(run_dir):
     config = _read_config(run_dir)
     if "verb" not in config and not (run_dir / EVENTS_FILE).is_file():
@@ -353,7 +243,7 @@ def _read_directory(run_dir):
         )
     path = run_dir / EVENTS_FILE
     if path.is_file():
-        events, remarks = _checked_events(json_lines(path), EVENTS_FILE, config)
+        events, remarks = _checked_events(path, config)
     else:
         events = ()
         remarks = (f"There is no {EVENTS_FILE}: nothing was run yet.",)
@@ -375,51 +265,6 @@ def _renamed(event, names):
     return read_event(line)
 
 
-_SETTINGS = {
-    "verb": str,
-    "recipe": str,
-    "data": dict,
-    "corpus": dict,
-    "cache": dict,
-    "provenance": dict,
-    "teacher": (str, dict),
-    "seed": int,
-    "teacher_weights": list,
-}
-
-
-def _settings_problem(config):
-    """What is wrong with a run's settings, as far as reports read them."""
-    if not fits_64_bits(config):
-        return "expected numbers of 64 bits"
-    for name, kind in _SETTINGS.items():
-        value = config.get(name)
-        if value is not None and not isinstance(value, kind):
-            return f"expected another type of {name!r}"
-    provenance = config.get("provenance") or {}
-    versions = provenance.get("versions") or {}
-    task = (config.get("data") or {}).get("task") or ""
-    corpus = config.get("corpus") or {}
-    languages = corpus.get("languages", None if "columns" in corpus else [])
-    if not isinstance(versions, dict):
-        return "expected an object as 'provenance.versions'"
-    for name in ("command", "commit", "machine"):
-        if not isinstance(provenance.get(name), str | None):
-            return f"expected a text as 'provenance.{name}'"
-    if not isinstance(task, str):
-        return "expected a name as 'data.task'"
-    table = (config.get("data") or {}).get("table") or {}
-    if not isinstance(table, dict) or not isinstance(
-        table.get("train"), str | None
-    ):
-        return "expected an object with a path as 'data.table'"
-    if not isinstance(languages, list) or not all(
-        isinstance(name, str) for name in languages
-    ):
-        return "expected names as 'corpus.languages'"
-    return None
-
-
 def _read_config(run_dir):
     path = run_dir / CONFIG_FILE
     if not path.is_file():
@@ -432,34 +277,33 @@ def _read_config(run_dir):
             f"{str(run_dir)!r} is not a run directory. Expected a directory "
             f"with a {CONFIG_FILE}. Received: {found}. {_NOT_A_RUN}"
         )
-    config = read_json(
-        path, "the settings of a run", _settings_problem, MAX_SETTINGS_BYTES
-    )
-    return _shown(config)
+    return _shown(read_json(path, "the settings of a run"))
 
 
-def _checked_events(lines, where, config):
-    """The events among numbered objects, and remarks on the others."""
+def _checked_events(path, config):
+    """The events in a log, and remarks on its other lines."""
     run, names = RunRecords(pathlib.Path(), config, ()), {}
     if run.is_on_text:
         names = dict.fromkeys(LANGUAGE_MODELS, run.trained_arm)
     events, left_out = [], []
     number = 0
-    for number, line in lines:
+    for number, line in json_lines(path):
         event = read_event(_shown(line)) if isinstance(line, dict) else None
         if event is None:
             left_out.append(number)
         else:
             events.append(_renamed(event, names) if names else event)
     remarks = [
-        f"Line {line} of {where} is not an event and was ignored."
+        f"Line {line} of {EVENTS_FILE} is not an event and was ignored."
         for line in left_out[:_MAX_REMARKS]
     ]
     if len(left_out) > _MAX_REMARKS:
         more = len(left_out) - _MAX_REMARKS
         remarks.append(f"So were {more} more lines of it.")
     elif left_out and left_out[-1] == number:
-        remarks[-1] = f"The last line of {where} is truncated and was ignored."
+        remarks[-1] = (
+            f"The last line of {EVENTS_FILE} is truncated and was ignored."
+        )
     return tuple(events), tuple(remarks)
 
 

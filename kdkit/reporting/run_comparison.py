@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
-from kdkit.reporting.answers import errors, parts_section
+from kdkit.reporting.answers import errors
 from kdkit.reporting.comparison import (
     WITHIN_NOISE,
     comparison_table,
@@ -57,8 +57,8 @@ def render_comparison(runs: Sequence[RunRecords]) -> str:
     """Returns the text of a page with several runs next to each other.
 
     The page has the runs' models in one table and one picture, the settings
-    that differ from those of the first run, the errors of each run's models
-    and the parts of its files.
+    that differ from those of the first run, and the errors of each run's
+    models.
 
     Args:
         runs: sequence of at least two `RunRecords`.
@@ -95,7 +95,6 @@ def render_comparison(runs: Sequence[RunRecords]) -> str:
         notes=[legend(models)],
         settings=_settings_table(named),
         answers=_errors(named),
-        bytes=parts_section(named),
         commands="\n".join(provenance(runs).commands),
     )
 

@@ -93,7 +93,6 @@ class ExportedFile:
     max_abs_difference: float | None
     same_top_class: float | None
     latencies: dict
-    bytes_by_part: dict[str, int] | None = None
     smallest_cosine: float | None = None
     dimensions: int | None = None
 
@@ -208,7 +207,6 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
             max_abs_difference=event.max_abs_difference,
             same_top_class=event.same_top_class,
             latencies=latencies[path],
-            bytes_by_part=event.bytes_by_part,
             smallest_cosine=event.smallest_cosine,
             dimensions=event.dimensions,
         )

@@ -225,7 +225,6 @@ class Export(Event, kind="export"):
     collapsed: str | None = None
     made_from: dict | None = None
     file_digest: str | None = None
-    bytes_by_part: dict[str, PositiveInt] | None = None
     outputs: str | None = None
     smallest_cosine: float | None = None
     mean_cosine: float | None = None

@@ -261,9 +261,9 @@ def test_numbers_that_measure_nothing_are_refused(phone, program, exported):
 
 def test_a_missing_file_is_reported_with_the_other_mistakes(tmp_path, capsys):
     missing = str(tmp_path / "missing.tflite")
-    assert main(["benchmark", missing, "--adb", "--profile"]) == 2
+    assert main(["benchmark", missing, "--adb", "--end-to-end"]) == 2
     error = capsys.readouterr().err
-    for problem in ("does not exist", "--benchmark-model", "--profile"):
+    for problem in ("does not exist", "--benchmark-model", "--end-to-end"):
         assert problem in error
 
 
@@ -271,12 +271,11 @@ def test_a_missing_file_is_reported_with_the_other_mistakes(tmp_path, capsys):
     ("words", "problem"),
     [
         (["--adb"], "needs --benchmark-model"),
-        (["--adb", "--profile"], "--profile measures on this machine"),
+        (["--adb", "--end-to-end"], "--end-to-end measures on this machine"),
         (["--tokenizer", "MISSING"], "--tokenizer is for --end-to-end"),
-        (["--profile", "--delegate", "none"], "Remove --delegate"),
         (["--delegate", "gpu"], "xnnpack, none"),
     ],
-    ids=["program", "profile", "tokenizer", "delegate", "unknown"],
+    ids=["program", "end to end", "tokenizer", "unknown"],
 )
 def test_options_that_do_not_fit_are_refused(words, problem, tmp_path, capsys):
     file = tmp_path / "model.tflite"

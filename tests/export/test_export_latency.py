@@ -157,14 +157,3 @@ def test_pipelines_are_timed_in_addition(exported):
     )
     assert set(calls) == {(os.path.basename(file), 1)}
     assert report.end_to_end_ms is not None
-
-
-def test_a_profile_has_the_time_of_all_operations(exported):
-    found = export.profile_file(exported["fixed"].file, warmup=1, runs=3)
-    assert sum(one.share for one in found) == pytest.approx(1)
-    assert any(one.delegated for one in found)
-
-
-def test_a_file_of_any_length_is_not_profiled(exported):
-    with pytest.raises(UsageError, match="file with one length"):
-        export.profile_file(exported["fp32"].file)

@@ -1,4 +1,3 @@
-import os
 import shutil
 
 import numpy as np
@@ -7,7 +6,6 @@ import tensorflow as tf
 
 from kdkit.errors import UsageError
 from kdkit.export import LiteRTModel
-from kdkit.export.litert_files import allocate
 
 
 def test_litert_model_follows_changing_shapes(
@@ -28,26 +26,6 @@ def test_litert_model_pads_to_the_fixed_length(
     assert model.sequence_length == 24
     batch = make_batch(3, 10)
     np.testing.assert_allclose(model(batch), logits(bert, batch), atol=1e-4)
-
-
-class Noisy:
-    """An interpreter that writes as C++ code does."""
-
-    def allocate_tensors(self):
-        os.write(2, b"INFO: Created TensorFlow Lite XNNPACK delegate.\n")
-        os.write(2, b"WARNING: old file\n")
-
-
-@pytest.mark.parametrize("level", ["0", "2"])
-def test_the_notice_of_the_delegate_is_hidden_as_tensorflows(
-    level, monkeypatch, capfd
-):
-    """And a warning in the same moment is not."""
-    monkeypatch.setenv("TF_CPP_MIN_LOG_LEVEL", level)
-    allocate(Noisy())
-    written = capfd.readouterr().err
-    assert ("XNNPACK" in written) == (level == "0")
-    assert written.endswith("WARNING: old file\n")
 
 
 def test_litert_model_refuses_batches_beyond_the_fixed_length(

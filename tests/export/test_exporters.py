@@ -247,11 +247,6 @@ def test_onnx_runtime_reads_named_inputs_of_any_size(bert, tmp_path):
     }
     (output,) = session.get_outputs()
     assert (output.name, output.shape) == ("logits", ["batch_size", 2])
-    content = bytearray((tmp_path / "student.onnx").read_bytes())
-    content[len(content) // 2] ^= 1
-    (tmp_path / "damaged.onnx").write_bytes(content)
-    with pytest.raises(UsageError, match="damaged|cannot run"):
-        export.ONNXModel(tmp_path / "damaged.onnx")
     (tmp_path / "text.onnx").write_text("no model")
     with pytest.raises(UsageError, match="ONNX Runtime cannot run"):
         export.ONNXModel(tmp_path / "text.onnx")

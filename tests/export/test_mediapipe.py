@@ -232,13 +232,6 @@ def test_a_file_still_is_one_for_plain_litert(exported):
     with zipfile.ZipFile(files["fp32"]) as archive:
         assert archive.namelist() == ["vocab.txt", "labels.txt", "kdkit.json"]
         assert archive.read("labels.txt").decode().split() == list(LABELS)
-        start = archive.getinfo("labels.txt").header_offset + 60
-    content = bytearray(files["fp32"].read_bytes())
-    content[start] ^= 1
-    damaged = files["fp32"].with_name("damaged.tflite")
-    damaged.write_bytes(content)
-    with pytest.raises(UsageError, match="damaged"):
-        export.open_file(damaged)
 
 
 @pytest.fixture(scope="module")

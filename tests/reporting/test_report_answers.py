@@ -1,4 +1,4 @@
-"""The parts of pages that show data, answers and the parts of files."""
+"""The parts of pages that show data and answers."""
 
 import json
 
@@ -6,8 +6,6 @@ import pytest
 
 from kdkit.reporting import read_run, render_comparison, render_report
 from kdkit.runs.predictions import Confused, Difference, Predictions
-
-PARTS = {"embeddings": 10_000_000, "attention": 4_000_000, "head": 500_000}
 
 
 def answers(arm, **more):
@@ -42,11 +40,10 @@ def run(distillation_run):
     distillation_run.predictions(
         answers("teacher"), answers("student", **found)
     )
-    distillation_run.export("student", "int8", 0.83, bytes_by_part=PARTS)
     return distillation_run
 
 
-def test_page_shows_data_chance_answers_and_bytes(run):
+def test_page_shows_data_chance_and_answers(run):
     text = render_report(read_run(run.run_dir))
     for shown in (
         "<dt>Task</dt><dd>sst2</dd>",
@@ -57,7 +54,6 @@ def test_page_shows_data_chance_answers_and_bytes(run):
         "Student and teacher differ on 99 of 872 examples (11.4\u00a0%). Below",
         "<p>a &lt;b&gt;fine&lt;/b&gt; film</p>",
         "positive ✓ <small>97\u00a0%</small>",
-        "<td>10.00 (69\u00a0%)</td><td>4.00 (28\u00a0%)</td>",
     ):
         assert shown in text, shown
 
@@ -83,7 +79,7 @@ def test_page_opens_to_a_picture(run):
 
 def test_page_of_an_earlier_version_says_not_measured(distillation_run):
     text = render_report(read_run(distillation_run.run_dir))
-    assert text.count("Not measured") == 3  # answers, differences, bytes
+    assert text.count("Not measured") == 2  # answers, differences
 
 
 def test_many_classes_show_the_most_frequent_errors(distillation_run):

@@ -1,8 +1,6 @@
-"""Comparisons of several runs: the table of methods, learning curves."""
+"""Comparisons of several runs: names, learning curves, trade-offs."""
 
-import dataclasses
 import re
-import statistics
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -11,13 +9,9 @@ from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.reporting import (
     group_by_seed,
-    keep_records,
-    markdown_overview,
-    markdown_results,
     plot_learning_curves,
     plot_trade_off,
     read_run,
-    without_arms,
 )
 from kdkit.reporting.selection import metric_curve
 
@@ -31,54 +25,6 @@ def runs(make_distillation):
         make_distillation("last", student=0.81, exported=False, task="mrpc"),
     ]
     return [read_run(run.run_dir) for run in made]
-
-
-def rows(table):
-    heads, _, *lines = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in table.partition("\n\n")[0].splitlines()
-    ]
-    return [dict(zip(heads, line, strict=True)) for line in lines]
-
-
-def test_overview_has_a_line_for_each_group(runs):
-    skip, last = rows(markdown_overview(group_by_seed(runs)))
-    assert (skip["task"], skip["run"], skip["runs"]) == ("sst2", "skip", "2")
-    deviation = 100 * statistics.stdev([0.84, 0.82])
-    assert skip["student, dev"] == f"83.0 ± {deviation:.1f} %"
-    assert skip["of teacher"] == f"{100 * 0.83 / 0.8876:.1f} %"
-    assert skip["teacher"] == "88.8 %"
-    assert skip["int8 file"] == "14.50 MB, 10× as fast"
-    assert (last["task"], last["run"]) == ("mrpc", "last")
-    assert last["student, dev"] == "81.0 %"
-    assert last["int8 file"] == "–"
-
-
-def test_overview_stands_before_the_sections(runs):
-    text = markdown_results(runs)
-    assert text.startswith("| task | run |")
-    assert markdown_overview(group_by_seed(runs[:1])) == ""
-    assert markdown_results(runs[:1]).startswith("### ")
-
-
-def test_overview_leaves_out_what_has_no_numbers(runs, make_run):
-    begun = read_run(make_run("begun", {"data": {"task": "rte"}}).run_dir)
-    text = make_run("text", {})
-    (text.run_dir / "config.json").write_text('{"verb": "pretrain"}')
-    others = [begun, read_run(text.run_dir)]
-    assert markdown_overview(group_by_seed([*runs, *others])) == (
-        markdown_overview(group_by_seed(runs))
-    )
-
-
-def test_arms_of_an_ablation_can_be_left_out(runs):
-    *skip, last = runs
-    assert without_arms(group_by_seed(runs)) == group_by_seed(runs)
-    command = {"command": "kdkit ablate pkd --over layer_map --run-dir runs/a"}
-    arm = dataclasses.replace(
-        last, config={**last.config, "provenance": command}
-    )
-    assert without_arms(group_by_seed([*skip, arm])) == group_by_seed(skip)
 
 
 @pytest.mark.parametrize(
@@ -165,17 +111,14 @@ def test_curves_of_different_tasks_are_refused(make_curve):
         plot_learning_curves([make_curve("a"), make_curve("b", task="rte")])
 
 
-def test_report_writes_overview_and_curves(runs, tmp_path):
-    page = tmp_path / "README.md"
-    page.write_text("<!-- kdkit:results:start -->\n<!-- kdkit:results:end -->")
-    curves = tmp_path / "curves.svg"
-    file = tmp_path / "runs.jsonl"
-    keep_records(runs[:2], file)  # pages take time, and it has none
-    command = ["report", str(file), "--only", "skip_*", "--curves"]
-    assert main([*command, str(curves), "--overview", str(page)]) == 0
-    # A single group has no overview, but its section.
-    assert "### skip: tinybert on sst2" in page.read_text()
+def test_report_writes_tables_and_curves(runs, tmp_path):
+    page, curves = tmp_path / "page.md", tmp_path / "curves.svg"
+    places = [str(run.run_dir) for run in runs[:2]]
+    command = ["report", *places, "--markdown", str(page)]
+    assert main([*command, "--curves", str(curves)]) == 0
+    assert "### skip: tinybert on sst2, 2 runs: mean" in page.read_text()
     assert {"skip, seed 1", "skip, seed 2"} <= texts(curves.read_text())
+    assert (runs[0].run_dir / "comparison.html").is_file()
 
 
 def test_a_trade_off_has_a_point_for_each_student_and_teacher(runs):

@@ -346,19 +346,12 @@ def test_report_is_one_page_about_all_arms(exported, capsys):
     assert "student" in capsys.readouterr().out
 
 
-def test_report_writes_results_between_markers(exported, tmp_path):
+def test_report_writes_the_table_as_markdown(exported, tmp_path):
     page = tmp_path / "results.md"
-    page.write_text(
-        "above\n<!-- kdkit:results:start -->\nSTALE\n"
-        "<!-- kdkit:results:end -->\nbelow\n"
-    )
-    command = ["report", str(exported), "--markdown", str(page)]
-    assert main(command) == 0
+    assert main(["report", str(exported), "--markdown", str(page)]) == 0
     text = page.read_text()
-    assert text.startswith("above\n")
-    assert text.endswith("below\n")
-    assert "STALE" not in text
-    assert "int8" in text
+    assert text.startswith("### ")
+    assert "| student, LiteRT int8 |" in text
 
 
 def test_verbs_that_only_read_accept_a_read_only_run(

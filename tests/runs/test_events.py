@@ -47,7 +47,7 @@ def test_events_are_read_as_they_were_logged(tmp_path):
         events.RunFinished(seconds=2.0, best={"student": best}),
         events.Export(
             arm="student", file="a.tflite", format="litert",
-            precision="int8", size_bytes=10, bytes_by_part={"head": 4},
+            precision="int8", size_bytes=10,
         ),
         events.Latency(
             file="a.tflite", median_ms=0.5, p95_ms=0.7, threads=1,

@@ -8,7 +8,8 @@ from helpers import sentiment_student
 
 from kdkit import models
 from kdkit.cli.main import main
-from kdkit.reporting import markdown_results, read_run
+from kdkit.reporting import comparison_table, read_run
+from kdkit.reporting.notes import run_notes
 from kdkit.reporting.selection import exported_files
 from kdkit.tasks import get_task
 from kdkit.training.task_data import predict_logits
@@ -124,8 +125,8 @@ def test_a_report_shows_files_on_the_split_of_its_tables(run, tmp_path):
     found = {file.file: file for file in exported_files(records, "student")}
     shown = found["on_dev_mismatched.tflite"]
     assert shown.metrics == {"accuracy": 0.125}
-    text = markdown_results([records])
-    assert text.count("12.5") == 1
+    assert comparison_table([records]).markdown().count("12.5") == 1
+    notes = "\n".join(run_notes(records))
     for file in found.keys() - {shown.file}:
         assert found[file].metrics == {}
-        assert f"{file} was measured on dev, and the tables show" in text
+        assert f"{file} was measured on dev, and the tables show" in notes
