@@ -36,7 +36,7 @@ export TF_CPP_MIN_LOG_LEVEL := 2
 # The theme prints a page of its plans otherwise.
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style wheel docs docs-serve benchmarks results guides clean
+.PHONY: help install demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style wheel docs docs-serve results guides clean
 
 help:  ## show this
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 14
@@ -104,9 +104,6 @@ docs: $(DOCS)  ## the site in site/, without a broken link or reference
 
 docs-serve: $(DOCS)  ## the site while you write, at http://127.0.0.1:8000
 	$(BIN)/mkdocs serve
-
-benchmarks: $(READY)  ## writes docs/measured/performance.md
-	$(BIN)/python benchmarks/run_all.py
 
 results: $(READY)  ## docs/measured/results.md and the README's picture
 	$(BIN)/kdkit report $(RECORDS) --markdown docs/measured/results.md

@@ -18,7 +18,7 @@ start of the process, reading, compiling, filling the cache and saving.
 
 The last line is a JSON object. The exit status is 1 if a speed-up is below its
 goal, if first losses differ or if kdkit is less accurate than the padded loop.
-Needs the extra `benchmarks`.
+Needs the extra `references`.
 """
 
 import functools
