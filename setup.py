@@ -87,10 +87,6 @@ REFERENCES_REQUIRE = [
     "transformers>=5",  # tokenizers and models that checkpoints come from
     "sentence-transformers>=6",  # the vectors of embedders
 ]
-BENCHMARKS_REQUIRE = [
-    *REFERENCES_REQUIRE,
-    "xprof>=2.20",  # reads profiles of TensorFlow
-]
 
 setup(
     name="kdkit",
@@ -112,7 +108,6 @@ setup(
         "tfds": TFDS_REQUIRE,
         "tagging": TAGGING_REQUIRE,
         "references": REFERENCES_REQUIRE,
-        "benchmarks": BENCHMARKS_REQUIRE,
         "docs": DOCS_REQUIRE,
         "guides": GUIDES_REQUIRE,
         "dev": TESTS_REQUIRE + TOOLS_REQUIRE,

@@ -1,16 +1,22 @@
-"""TinyBERT's steps as a PyTorch loop over transformers' `BertModel`.
+"""TinyBERT's steps as a PyTorch loop over transformers' BERT.
 
-Written from the paper's equations 7 to 10. Models get the weights of Keras
-models, so that a batch has the same losses in both.
+Written from the paper's equations 7 to 10. Models are read from what
+`kdkit.export.to_hugging_face` writes, so that a batch has the same losses in
+both.
 """
+
+import pathlib
+import tempfile
 
 import numpy as np
 import torch
 from torch import nn
 from torch.nn import functional
-from transformers import BertConfig, BertModel
+from transformers import BertForSequenceClassification
 from transformers.masking_utils import AttentionMaskInterface, eager_mask
 from transformers.modeling_utils import AttentionInterface
+
+from kdkit import export
 
 SCORES = "scores"  # attention that also returns the softmax's input
 UNDECAYED = ("bias", "LayerNorm.weight")
@@ -36,88 +42,21 @@ AttentionInterface.register(SCORES, attention_with_scores)
 AttentionMaskInterface.register(SCORES, eager_mask)
 
 
-class Classifier(nn.Module):
-    """A BERT with a head, with the weights of a keras-hub classifier.
-
-    Args:
-        model: `keras_hub.models.BertTextClassifier`.
-    """
-
-    def __init__(self, model):
-        super().__init__()
-        backbone = model.backbone
-        self.bert = BertModel(
-            BertConfig(
-                vocab_size=backbone.vocabulary_size,
-                hidden_size=backbone.hidden_dim,
-                num_hidden_layers=backbone.num_layers,
-                num_attention_heads=backbone.num_heads,
-                intermediate_size=backbone.intermediate_dim,
-                max_position_embeddings=backbone.max_sequence_length,
-                attn_implementation=SCORES,
-            )
+def read(model):
+    """A BERT classifier of keras-hub as one of transformers."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = pathlib.Path(folder, "model")
+        export.to_hugging_face(model, place)
+        return BertForSequenceClassification.from_pretrained(
+            place, attn_implementation=SCORES, hidden_act="gelu"
         )
-        self.width = backbone.hidden_dim
-        self.dropout = nn.Dropout(0.1)
-        self.head = nn.Linear(backbone.hidden_dim, model.output_shape[-1])
-        self._copy({w.path: w.numpy() for w in model.weights})
-
-    def forward(self, batch, all_layers=False):
-        """Logits, hidden states from the embeddings on, attention scores."""
-        output = self.bert(
-            batch["token_ids"],
-            attention_mask=batch["padding_mask"],
-            token_type_ids=batch["segment_ids"],
-            output_hidden_states=all_layers,
-            output_attentions=all_layers,
-        )
-        logits = self.head(self.dropout(output.pooler_output))
-        return logits, output.hidden_states, output.attentions
-
-    def _copy(self, weights):
-        """Fills in the weights by their Keras paths."""
-
-        def put(module, path, norm=False):
-            first, second = ("gamma", "beta") if norm else ("kernel", "bias")
-            bias = weights[f"{path}/{second}"].reshape(-1)
-            kernel = weights[f"{path}/{first}"]
-            if not norm:
-                # (in, out), where either may be split into heads
-                kernel = kernel.reshape(module.in_features, -1).T
-            with torch.no_grad():
-                module.weight.copy_(torch.tensor(np.ascontiguousarray(kernel)))
-                module.bias.copy_(torch.tensor(bias))
-
-        embeddings = self.bert.embeddings
-        for name, table in (
-            ("token", embeddings.word_embeddings),
-            ("position", embeddings.position_embeddings),
-            ("segment", embeddings.token_type_embeddings),
-        ):
-            with torch.no_grad():
-                values = weights[f"{name}_embedding/embeddings"]
-                table.weight.copy_(torch.tensor(values))
-        put(embeddings.LayerNorm, "embeddings_layer_norm", norm=True)
-        for number, block in enumerate(self.bert.encoder.layer):
-            place = f"transformer_layer_{number}"
-            attention = f"{place}/self_attention_layer"
-            for name in ("query", "key", "value"):
-                put(getattr(block.attention.self, name), f"{attention}/{name}")
-            put(block.attention.output.dense, f"{attention}/attention_output")
-            put(block.attention.output.LayerNorm, f"{attention}_norm", True)
-            dense = f"{place}/feedforward"
-            put(block.intermediate.dense, f"{dense}_intermediate_dense")
-            put(block.output.dense, f"{dense}_output_dense")
-            put(block.output.LayerNorm, f"{dense}_layer_norm", norm=True)
-        put(self.bert.pooler.dense, "pooled_dense")
-        put(self.head, "logits")
 
 
 class Distillation:
-    """A stage of TinyBERT: the intermediate layers, or the prediction.
+    """A step of TinyBERT: the intermediate layers, or the prediction.
 
     Args:
-        teacher, student: `Classifier`.
+        teacher, student: `BertForSequenceClassification`.
         learning_rate: float. The highest learning rate.
         num_steps: int or `None`. Updates over which it falls to 0 after a
             warm-up of a tenth of them; `None` for a constant one.
@@ -161,47 +100,57 @@ class Distillation:
         )
 
     def step(self, batch):
-        """One update; returns the loss before it."""
+        """One update."""
         self.student.train()
         loss = self.loss(batch)
         self._optimizer.zero_grad()
         loss.backward()
         self._optimizer.step()
         self._schedule.step()
-        return float(loss.detach())
 
     def first_loss(self, batch):
-        """The loss of a batch without dropout."""
+        """The loss of a batch without dropout.
+
+        The teacher's entropy is subtracted, as in kdkit's losses on dev.
+        """
         self.student.eval()
         with torch.no_grad():
-            return float(self.loss(batch))
+            loss = self.loss(batch)
+            if self._projection is None:
+                logits = self.teacher(**batch).logits
+                loss = loss - soft_cross_entropy(logits, logits)
+            return float(loss)
 
     def loss(self, batch):
-        """The stage's loss of a batch of tensors."""
+        """The step's loss of a batch of tensors."""
         inside = self._projection is not None
+        read = {"output_hidden_states": inside, "output_attentions": inside}
         with torch.no_grad():
-            teacher = self.teacher(batch, inside)
-        student = self.student(batch, inside)
+            teacher = self.teacher(**batch, **read)
+        student = self.student(**batch, **read)
         if not inside:
-            soft_labels = functional.softmax(teacher[0], dim=-1)
-            log_probabilities = functional.log_softmax(student[0], dim=-1)
-            return -(soft_labels * log_probabilities).sum(-1).mean()
-        real = batch["padding_mask"].float()
-        _, teacher_states, teacher_scores = teacher
-        _, student_states, student_scores = student
-        every = len(teacher_scores) // len(student_scores)
+            return soft_cross_entropy(teacher.logits, student.logits)
+        real = batch["attention_mask"].float()
+        every = len(teacher.attentions) // len(student.attentions)
         loss = 0.0
-        for number, state in enumerate(student_states):
+        for number, state in enumerate(student.hidden_states):
             loss = loss + mean_square(
-                self._projection(state) - teacher_states[number * every],
+                self._projection(state) - teacher.hidden_states[number * every],
                 real[:, :, None],
             )
         pairs = real[:, None, :, None] * real[:, None, None, :]
-        for number, scores in enumerate(student_scores, start=1):
+        for number, scores in enumerate(student.attentions, start=1):
             loss = loss + mean_square(
-                scores - teacher_scores[number * every - 1], pairs
+                scores - teacher.attentions[number * every - 1], pairs
             )
         return loss
+
+
+def soft_cross_entropy(teacher, student):
+    """The mean cross-entropy of logits."""
+    soft_labels = functional.softmax(teacher, dim=-1)
+    log_probabilities = functional.log_softmax(student, dim=-1)
+    return -(soft_labels * log_probabilities).sum(-1).mean()
 
 
 def mean_square(difference, weights):
@@ -213,16 +162,19 @@ def mean_square(difference, weights):
 def as_tensors(batch, length=None):
     """A batch of `tf.data` as PyTorch's, padded to a length if one is given."""
     tensors = {}
-    for name, values in batch.items():
-        values = values.numpy()
-        if length is not None:
-            missing = length - values.shape[1]
-            values = np.pad(values, ((0, 0), (0, missing)))
-        tensors[name] = torch.tensor(values, dtype=torch.long)
+    for theirs, ours in (
+        ("input_ids", "token_ids"),
+        ("token_type_ids", "segment_ids"),
+        ("attention_mask", "padding_mask"),
+    ):
+        values = np.asarray(batch[ours])
+        missing = (length or values.shape[1]) - values.shape[1]
+        values = np.pad(values, ((0, 0), (0, missing)))
+        tensors[theirs] = torch.tensor(values, dtype=torch.long)
     return tensors
 
 
 def predict(model, batch):
-    """The logits of a batch as a NumPy array."""
+    """The classes of a batch as a NumPy array."""
     with torch.no_grad():
-        return model.eval()(batch)[0].numpy()
+        return model.eval()(**batch).logits.argmax(-1).numpy()

@@ -36,8 +36,7 @@ def keep_freed_memory() -> bool:
     gradients of word embeddings, activations. glibc returns each of them to the
     system at once, and gets the memory back page by page, which the system
     fills with zeros first. A process that reuses its memory trains faster, most
-    of all on virtual machines: see `benchmarks/allocation.py` in
-    docs/measured/performance.md. The process then holds up to 2 GB of freed
+    of all on virtual machines. The process then holds up to 2 GB of freed
     memory at the end of its heap until it ends, and more if memory behind it is
     in use.
 

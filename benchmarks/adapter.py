@@ -1,0 +1,59 @@
+"""All that the benchmarks use besides names that kdkit keeps."""
+
+import kdkit
+from kdkit import data, teacher_cache
+from kdkit.export import measure_latencies  # noqa: F401
+from kdkit.models import language_model  # noqa: F401
+from kdkit.recipes import RECIPES
+from kdkit.training.optimizers import make_optimizer
+
+
+def stage(recipe, number=0, family=None):
+    found = RECIPES[recipe]
+    return (found.for_families[family] if family else found).stages[number]
+
+
+def optimizer(stage, jit=True):
+    return make_optimizer(stage, 1000, fused=not jit)
+
+
+def distiller(stage, *pair):
+    """The stage's `Distiller`, and whether it needs a loss on labels."""
+    args = (*pair, stage.weighted_objectives(), stage.label_weight)
+    made = kdkit.Distiller(*args, chunk_size=stage.chunk_size)
+    return made, stage.label_weight > 0
+
+
+def projection(distiller):
+    return next((one.kernel.numpy() for one in distiller.projections), None)
+
+
+def recipe_fields(rows, rates, **fields):
+    """Fields of both stages of `kdkit distill tinybert`."""
+    words = f"data.max_train_rows={rows} data.num_buckets=16"
+    for number, rate in enumerate(rates):
+        for name, value in {**fields, "learning_rate": rate}.items():
+            words += f" stages.{number}.{name}={value}"
+    return [*words.split(), "data.sequence_length=128", "jit_compile=update"]
+
+
+def random_rows(lengths, ids, labels):
+    return data.EncodedExamples(ids, 0 * ids, lengths, labels, 64, 0, 0)
+
+
+def text_rows(ids):
+    return data.PackedRows(data.PackedCorpus(ids, 1, ids.shape[1] - 1))
+
+
+def batches(rows, order, outputs=None):
+    """Endless batches of rows as a `tf.data.Dataset`, and steps an epoch."""
+    stream = data.BatchStream(rows, data.Buckets(*order), features=outputs)
+    return stream.training(), stream.steps_per_epoch
+
+
+def cached_outputs(distiller, rows, folder):
+    """The teacher's outputs from a cache that is filled here; its bytes."""
+    cache = teacher_cache.TeacherCache(folder, distiller.teacher, {})
+    outputs = cache.outputs(rows, distiller.teacher_entries[0])
+    size = sum(shard["bytes"] for shard in cache.describe()["shards"])
+    return teacher_cache.OutputsOfTeachers([outputs]), size
