@@ -216,10 +216,7 @@ def test_an_event_after_one_that_was_cut_off_is_read(tmp_path):
     assert list(map(type, run.events())) == [Inputs, RunFinished]
 
 
-def test_the_old_folder_stays_where_no_two_names_can_be_swapped(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr("kdkit.io.files._exchange", lambda first, second: False)
+def test_the_old_folder_stays_if_the_new_one_cannot_be_named(tmp_path):
     folder = prepared(tmp_path / "a")
     with faults.disk(folder) as counted:
         replace_folder(folder)

@@ -22,7 +22,7 @@ import keras
 
 from kdkit.errors import RunError, UsageError, shortened
 from kdkit.io.hdf5 import hdf5_problem
-from kdkit.io.reading import MAX_JSON_BYTES, check_links, parse_json, read_json
+from kdkit.io.reading import MAX_JSON_BYTES, parse_json, read_json
 from kdkit.models.hugging_face_config import (
     is_convertible,
     read_checkpoint_config,
@@ -72,7 +72,6 @@ OPTIMIZER = "Skipping variable loading for optimizer"  # Keras' warning
 
 def require_safe_directory(path: pathlib.Path, is_built: bool = True) -> None:
     """Checks the files of a preset or of a Hugging Face checkpoint."""
-    _require_links_inside(path)
     num_bytes = sum(
         file.stat().st_size
         for file in path.iterdir()
@@ -216,15 +215,6 @@ def first_sentence(error: Exception) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     sentence = lines[0].partition(". ")[0].rstrip(".:")
     return sentence if len(sentence) < 300 else f"{sentence[:300]}..."
-
-
-def _require_links_inside(path):
-    """Raises an error for files elsewhere, except in the download cache."""
-    root = path.resolve()
-    others = []
-    if root.parent.name == "snapshots":  # Hugging Face links to blobs
-        others.append(root.parent.parent / "blobs")
-    check_links(path, *others)
 
 
 def _outside(index):

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 from kdkit.errors import UsageError, printable, shortened
 from kdkit.io.files import digest
-from kdkit.io.reading import MAX_SETTINGS_BYTES, json_lines, read_json
-from kdkit.runs.event_fields import LARGEST, fits_64_bits
+from kdkit.io.reading import json_lines, read_json
+from kdkit.runs.event_fields import LARGEST
 from kdkit.runs.events import ARMS, LANGUAGE_MODELS, Event, Inputs, read_event
 from kdkit.runs.predictions import Predictions, read_predictions
 
@@ -390,8 +390,6 @@ _SETTINGS = {
 
 def _settings_problem(config):
     """What is wrong with a run's settings, as far as reports read them."""
-    if not fits_64_bits(config):
-        return "expected numbers of 64 bits"
     for name, kind in _SETTINGS.items():
         value = config.get(name)
         if value is not None and not isinstance(value, kind):
@@ -432,9 +430,7 @@ def _read_config(run_dir):
             f"{str(run_dir)!r} is not a run directory. Expected a directory "
             f"with a {CONFIG_FILE}. Received: {found}. {_NOT_A_RUN}"
         )
-    config = read_json(
-        path, "the settings of a run", _settings_problem, MAX_SETTINGS_BYTES
-    )
+    config = read_json(path, "the settings of a run", _settings_problem)
     return _shown(config)
 
 

@@ -24,12 +24,7 @@ from kdkit.io.files import (
     write_text,
 )
 from kdkit.io.locks import append_line, appending, locked
-from kdkit.io.reading import (
-    MAX_SETTINGS_BYTES,
-    check_links,
-    json_lines,
-    read_json,
-)
+from kdkit.io.reading import json_lines, read_json
 from kdkit.runs.events import (
     ARMS,
     LANGUAGE_MODELS,
@@ -259,11 +254,10 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
     )
     with locked(path / LOCK, busy):
         try:
-            check_links(path)
             _check_settings(path, settings, kind, replicas)
             run = RunDirectory(path, replicas=replicas)
-            run.remove_leftovers()
             if not run.is_finished:
+                run.remove_leftovers()
                 run.require_events()
             distribution.barrier()
             yield run
@@ -279,7 +273,6 @@ def require_run(path, settings: dict, kind=None) -> None:
     path = pathlib.Path(path)
     _require_free(path)
     if path.exists():
-        check_links(path)
         _check_settings(path, settings, kind)
 
 
@@ -380,7 +373,7 @@ def _read_config_file(path):
     path = pathlib.Path(path)
     file = path / CONFIG if path.is_dir() else path
     what = "the settings of a run, its config.json"
-    return read_json(file, what, most=MAX_SETTINGS_BYTES)
+    return read_json(file, what)
 
 
 def write_json(path: pathlib.Path, value) -> None:

@@ -16,7 +16,6 @@ from kdkit.runs.event_fields import (
     PositiveFloat,
     PositiveInt,
     Texts,
-    fits_64_bits,
     read_fields,
 )
 
@@ -312,7 +311,6 @@ def read_event(line: dict) -> Event | None:
         isinstance(kind, str)
         and type(time) in (int, float)
         and 0 <= time <= LATEST
-        and fits_64_bits(line)
     )
     if not is_event:
         return None

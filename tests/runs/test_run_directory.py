@@ -9,8 +9,7 @@ import pytest
 
 from kdkit.data import Shares
 from kdkit.errors import UsageError
-from kdkit.io.files import remove_left_over, staged, without_digest
-from kdkit.io.locks import in_use
+from kdkit.io.files import staged, without_digest
 from kdkit.runs import directory
 from kdkit.runs.directory import (
     RunDirectory,
@@ -275,12 +274,11 @@ def test_what_another_command_notes_while_the_log_is_rewritten_is_kept(
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path):
-    left = ".config.json.kdkit-abcd_123"
+    left = ".config.json.kdkit-abcd1234"
     run = tmp_path / "run"
     (run / left).mkdir(parents=True)  # killed before it wrote its settings
-    (run / f"{left}.lock").touch()
     start(run)
-    assert not list(run.glob(f"{left}*"))
+    assert not (run / left).exists()
     (run / "corpus" / left).mkdir(parents=True)
     (run / "teacher_run" / left).mkdir(parents=True)
     (run / "teacher_run" / ".lock").touch()
@@ -290,26 +288,15 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     assert (run / "teacher_run" / left).exists()
 
 
-def test_what_another_process_is_writing_is_not_removed(tmp_path):
+def test_what_another_process_writes_in_a_finished_run_is_not_removed(tmp_path):
     """As `kdkit export` does, for minutes."""
     run = tmp_path / "run"
     start(run)
+    RunDirectory(run).log(RunFinished(seconds=1.0, best={}))
     with staged(run / "exports" / "student.tflite") as partial:
         partial.write_bytes(b"weights")
         start(run)
     assert (run / "exports" / "student.tflite").read_bytes() == b"weights"
-
-
-def test_what_another_process_begins_to_write_is_not_removed(tmp_path):
-    """The lock file comes first, then the folder."""
-    folder = tmp_path / ".file.kdkit-abcd1234"
-    with in_use(folder):
-        remove_left_over(tmp_path)
-        folder.mkdir()
-        remove_left_over(tmp_path)
-        assert folder.exists()
-    remove_left_over(tmp_path)
-    assert not list(tmp_path.iterdir())
 
 
 def test_hidden_folders_of_others_are_not_taken_for_left_overs(tmp_path):
