@@ -193,8 +193,8 @@ def _no_errors_reason(records):
         return "Not measured: a run on text has no labels."
     if answers is None:
         return (
-            "Not measured: the run has not finished, is from an earlier "
-            "version of kdkit, or was read from a file of records."
+            "Not measured: the run has not finished, or was read from a file "
+            "of records."
         )
     return answers.reason or ""
 

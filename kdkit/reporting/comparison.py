@@ -459,7 +459,7 @@ def _teacher_place(run):
 
 
 def _is_set(value):
-    """Whether a setting is set; earlier versions did not have all of them."""
+    """Whether a setting is set."""
     return value is not None and value is not False
 
 

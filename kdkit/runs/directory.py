@@ -14,7 +14,7 @@ import warnings
 
 from kdkit import models
 from kdkit.backends import need_tensorflow, tf
-from kdkit.errors import RunError, UsageError, printable, shortened
+from kdkit.errors import RunError, UsageError, shortened
 from kdkit.io.disk import writing
 from kdkit.io.files import (
     is_left_over,
@@ -189,17 +189,6 @@ class RunDirectory:
         """Whether the log has the end of the run."""
         return bool(self.events(RunFinished))
 
-    def require_own_version(self) -> None:
-        """Rejects an incomplete run that an earlier version of kdkit began."""
-        began = _other_version(self.path) or __version__
-        if began.startswith("0.1."):
-            raise UsageError(
-                f"The run in {self.path} was begun by kdkit {began} and is "
-                f"not complete. kdkit {__version__} cannot read its "
-                f"checkpoints. Complete it with kdkit {began}, or choose "
-                "another --run-dir."
-            )
-
     @property
     def seconds(self) -> float:
         """Seconds spent in finished epochs, over all starts of the run."""
@@ -335,27 +324,7 @@ def read_config(path) -> dict:
 
 def read_settings(path, kind):
     """The settings in a run directory or a JSON file, as a dataclass."""
-    try:
-        return from_dict(kind, read_config(path))
-    except UsageError as error:
-        version = _other_version(path)
-        if version is None:
-            raise
-        problem, *_ = str(error).splitlines()
-        raise UsageError(
-            f"{path} was made by kdkit {version}, and kdkit {__version__} "
-            f"cannot read its settings: {problem} Continue with kdkit "
-            f"{version}, or begin a new run."
-        ) from error
-
-
-def _other_version(path):
-    """The version that made a run. `None` if it is this one or unknown."""
-    made_by = _read_config_file(path).get(PROVENANCE)
-    versions = made_by.get("versions") if isinstance(made_by, dict) else None
-    found = versions.get("kdkit") if isinstance(versions, dict) else None
-    is_other = isinstance(found, str) and found != __version__
-    return printable(found) if is_other else None
+    return from_dict(kind, read_config(path))
 
 
 def read_replicas(path) -> int | None:
@@ -385,18 +354,11 @@ def _check_settings(path, settings, kind, replicas=None):
     """Rejects a directory with other settings or another number of replicas."""
     if not (path / CONFIG).exists():
         return
-    run = RunDirectory(path)
-    if not run.has_ended:
-        run.require_own_version()
     there = read_config(path)
     if kind is not None:
-        try:
+        # The differences below report what cannot be read.
+        with contextlib.suppress(UsageError):
             there = to_dict(read_settings(path, kind))
-        except UsageError:
-            is_same_kind = there.get("verb") == settings.get("verb")
-            if is_same_kind and _other_version(path) is not None:
-                raise
-            # The differences below report the mistake.
     found = differences(without_changeable(there), without_changeable(settings))
     if found:
         listed = "\n".join(f"  {line}" for line in found)

@@ -1,6 +1,5 @@
 """Run directories: one process, one configuration, one log."""
 
-import dataclasses
 import json
 import multiprocessing
 import threading
@@ -16,12 +15,9 @@ from kdkit.runs.directory import (
     open_run,
     read_config,
     read_replicas,
-    require_run,
 )
 from kdkit.runs.events import Best, Epoch, Inputs, RunFinished
-from kdkit.settings import to_dict
 from kdkit.training.distribution import Distribution
-from kdkit.version import __version__
 
 SETTINGS = {"seed": 0, "stages": [{"name": "fine_tuning", "epochs": 3}]}
 
@@ -61,29 +57,6 @@ def test_other_settings_are_refused_by_name(tmp_path):
         pass
     assert "seed: 0 -> 1" in str(raised.value)
     assert "stages.fine_tuning.epochs: 3 -> 4" in str(raised.value)
-
-
-@pytest.mark.parametrize("version", ["0.1.0", __version__])
-def test_settings_that_cannot_be_read_name_the_version_that_wrote_them(
-    tmp_path, version
-):
-    @dataclasses.dataclass(frozen=True)
-    class Settings:
-        seed: int
-        verb: str = "distill"
-
-    settings = to_dict(Settings(0))
-    provenance = {"versions": {"kdkit": version}}
-    with open_run(tmp_path / "run", settings, Settings) as run:
-        run.write_config({**settings, "rate": 0.1}, provenance)
-    with pytest.raises(UsageError) as raised:
-        require_run(tmp_path / "run", settings, Settings)
-    problem = str(raised.value)
-    if version == __version__:
-        assert "rate: 0.1 -> not set" in problem
-    else:
-        assert "by kdkit 0.1.0" in problem
-        assert "\n" not in problem
 
 
 def test_a_run_goes_on_with_as_many_replicas(tmp_path):

@@ -2,7 +2,6 @@
 
 import collections
 import concurrent.futures
-import json
 import os
 import shutil
 
@@ -60,18 +59,6 @@ def test_a_file_that_is_made_again_counts_once_in_the_errors(
     after = fill(every).describe()
     assert after["entries"] == before["entries"]
     assert after["shards"] != before["shards"]
-
-
-@pytest.mark.parametrize("total", [float("nan"), float("inf")])
-def test_sums_that_are_not_finite_are_read(total, tmp_path, teacher):
-    """Earlier versions wrote them of teachers that say such numbers."""
-    make(tmp_path, teacher).outputs(rows(3), [Entry("logits")])
-    file = tmp_path / "index.json"
-    index = json.loads(file.read_text())
-    index["entries"]["logits"]["squares"] = total
-    file.write_text(json.dumps(index))
-    cached = make(tmp_path, teacher).outputs(rows(3), [Entry("logits")])
-    assert np.isfinite(cached(np.arange(3), LENGTH)["logits"]).all()
 
 
 def test_places_where_there_can_be_no_cache_are_refused(tmp_path, monkeypatch):
