@@ -199,25 +199,22 @@ def all_runs(folder):
     teacher = override(tiny_teacher(), ["stages.0.epochs=3"])
     runs = {
         "train-teacher": ("train-teacher", teacher),
-        "in parts, bfloat16, kept": (
+        "in parts, bfloat16": (
             "train-teacher",
             override(
                 teacher,
                 [
                     "dtype_policy=mixed_bfloat16",
                     "stages.0.gradient_accumulation_steps=4",
-                    "keep_checkpoints=2",
                 ],
             ),
         ),
-        "float16, averaged": (
+        "float16": (
             "train-teacher",
             override(
                 teacher,
                 [
                     "dtype_policy=mixed_float16",
-                    "stages.0.keep_best=false",
-                    "stages.0.average_last=2",
                 ],
             ),
         ),

@@ -13,18 +13,10 @@ import numpy as np
 import pytest
 from helpers import bert
 
-from kdkit.errors import RunError, UsageError
+from kdkit.errors import UsageError
 from kdkit.io import hdf5, hdf5_walk
-from kdkit.io.files import digest
 from kdkit.io.hdf5 import hdf5_problem
 from kdkit.models.trust import require_safe_archive, require_safe_directory
-from kdkit.training.checkpoints import (
-    STATE,
-    Position,
-    StageCheckpoints,
-    StageState,
-    write_state,
-)
 
 DRIVER = 0x30  # in HDF5's superblock, where the address of a block stands
 SAYS = 0xC0000000  # bytes that the block says it has
@@ -270,12 +262,3 @@ def test_a_keras_file_whose_weights_say_they_need_gigabytes_is_refused(
             archive.writestr(name, content)
     with pytest.raises(UsageError, match="its weights cannot be opened"):
         require_safe_archive(path)
-
-
-def test_a_checkpoint_that_says_it_needs_gigabytes_is_refused(weights):
-    swollen(weights)
-    file = weights.rename(weights.with_name("epoch-1.weights.h5"))
-    state = StageState((Position(1),), {"epoch-1": digest(file)})
-    write_state(file.with_name(STATE), state)
-    with pytest.raises(RunError, match="it cannot be opened"):
-        StageCheckpoints(file.parent).begin()

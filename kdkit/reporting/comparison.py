@@ -43,7 +43,7 @@ _LATENCY = ("median_ms", "p95_ms", "speed_up")
 # These do not depend on the seed: only their mean is shown.
 _MEAN_ALONE = ("parameters", "size_bytes", *_LATENCY)
 # How often a run was saved: `kdkit.runs.settings.FREE`.
-SAVING = ("checkpoint_minutes", "keep_checkpoints")
+SAVING = ("checkpoint_minutes",)
 
 
 @dataclasses.dataclass(frozen=True)

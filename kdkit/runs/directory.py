@@ -114,8 +114,7 @@ class RunDirectory:
                 raise UsageError(
                     f"{path}, line {number}: expected an event of the run. "
                     "Received: a damaged line. Restore the file from a copy, "
-                    "or remove the line: kdkit then reports if the run cannot "
-                    "go on without it."
+                    "or choose another --run-dir."
                 )
 
     def filter_events(self, wanted) -> None:

@@ -158,7 +158,6 @@ class Evaluation(Event, kind="evaluation"):
     arm: str
     stage: str | None = None
     epoch: int | None = None
-    averaged_epochs: tuple[int, ...] | None = None
     split: str
     examples: int | None = None
     metrics: dict | None = None
@@ -181,7 +180,6 @@ class Best(Fields):
 
     stage: str | None = None
     epoch: int | None = None
-    averaged_epochs: tuple[int, ...] | None = None
     split: str | None = None
     metrics: dict | None = None
     agreement: dict | None = None
@@ -190,10 +188,6 @@ class Best(Fields):
 
     def __post_init__(self):
         require_stage(self)
-        if self.averaged_epochs and self.stage is None:
-            raise UsageError(
-                "Averaged epochs are in a stage. Got no stage. Pass its name."
-            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -104,7 +104,7 @@ def require_one_tokenizer(settings) -> None:
 
 # Fields whose values may change when a run continues, also in the settings of
 # the runs inside it.
-FREE = ("checkpoint_minutes", "keep_checkpoints")
+FREE = ("checkpoint_minutes",)
 # Fields with models that are inputs, which are compared by content.
 MODELS = ("teacher", "more_teachers", "pretrained", "checkpoint", "copy_from")
 # Fields that are only a record: these runs have their own settings.
@@ -113,32 +113,24 @@ RECORDED = ("steps_before",)
 
 @dataclasses.dataclass(frozen=True)
 class Saving:
-    """When checkpoints are saved, and how many are kept.
+    """When checkpoints are saved.
 
     Args:
         checkpoint_minutes: float, at least 0. The time between two checkpoints
             within an epoch; 0 for one after each step. Defaults to `10.0`.
-        keep_checkpoints: int, at least 1. The number of last epochs whose
-            checkpoints are kept. Defaults to `1`.
 
     Raises:
         UsageError: (a `ValueError`) for other numbers.
     """
 
     checkpoint_minutes: float = 10.0
-    keep_checkpoints: int = 1
 
     def __post_init__(self):
-        problems = [
-            f"{name} must be at least {least}, received {value}"
-            for name, least, value in (
-                ("checkpoint_minutes", 0, self.checkpoint_minutes),
-                ("keep_checkpoints", 1, self.keep_checkpoints),
+        if not self.checkpoint_minutes >= 0:
+            raise UsageError(
+                "Wrong settings: checkpoint_minutes must be at least 0, "
+                f"received {self.checkpoint_minutes}."
             )
-            if not value >= least
-        ]
-        if problems:
-            raise UsageError(f"Wrong settings: {'; '.join(problems)}.")
 
     @classmethod
     def of(cls, settings) -> "Saving":
@@ -252,8 +244,8 @@ class TeacherSettings:
         strategy: string or `None`. `"mirrored"` to train on all devices of
             this machine, which share each batch; `"multi_worker"` for the
             devices of several machines; `None` for one device.
-        checkpoint_minutes, keep_checkpoints: as in `Saving`. They may change
-            when a run continues.
+        checkpoint_minutes: float, as in `Saving`. It may change when a run
+            continues.
         verb: string. `"train-teacher"`.
     """
 
@@ -265,7 +257,6 @@ class TeacherSettings:
     dtype_policy: str = "float32"
     strategy: str | None = None
     checkpoint_minutes: float = Saving.checkpoint_minutes
-    keep_checkpoints: int = Saving.keep_checkpoints
     verb: str = "train-teacher"
 
     def __post_init__(self):
@@ -316,8 +307,8 @@ class PretrainSettings:
         strategy: string or `None`. `"mirrored"` to train on all devices of
             this machine, which share each batch; `"multi_worker"` for the
             devices of several machines; `None` for one device.
-        checkpoint_minutes, keep_checkpoints: as in `Saving`. They may change
-            when a run continues.
+        checkpoint_minutes: float, as in `Saving`. It may change when a run
+            continues.
         verb: string. `"pretrain"`.
     """
 
@@ -338,7 +329,6 @@ class PretrainSettings:
     dtype_policy: str = "float32"
     strategy: str | None = None
     checkpoint_minutes: float = Saving.checkpoint_minutes
-    keep_checkpoints: int = Saving.keep_checkpoints
     verb: str = "pretrain"
 
     def __post_init__(self):
@@ -415,8 +405,8 @@ class DistillSettings:
         strategy: string or `None`. `"mirrored"` to train on all devices of
             this machine, which share each batch; `"multi_worker"` for the
             devices of several machines; `None` for one device.
-        checkpoint_minutes, keep_checkpoints: as in `Saving`. They may change
-            when a run continues.
+        checkpoint_minutes: float, as in `Saving`. It may change when a run
+            continues.
         verb: string. `"distill"`.
     """
 
@@ -440,7 +430,6 @@ class DistillSettings:
     dtype_policy: str = "float32"
     strategy: str | None = None
     checkpoint_minutes: float = Saving.checkpoint_minutes
-    keep_checkpoints: int = Saving.keep_checkpoints
     verb: str = "distill"
 
     def __post_init__(self):

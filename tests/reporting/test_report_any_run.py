@@ -71,7 +71,6 @@ def test_names_in_a_report_are_no_code(tmp_path, capsys):
             for best in (
                 {"student": "x"},
                 {"student": {"metrics": "x"}},
-                {"student": {"averaged_epochs": [1, 2], "metrics": {}}},
             )
         ),
         {"event": "evaluation", "time": 1, "arm": "student", "split": "dev",

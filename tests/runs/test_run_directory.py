@@ -288,9 +288,9 @@ def test_hidden_folders_of_others_are_not_taken_for_left_overs(tmp_path):
 
 
 def test_how_a_run_saves_may_change(tmp_path):
-    saving = {**SETTINGS, "checkpoint_minutes": 10.0, "keep_checkpoints": 1}
+    saving = {**SETTINGS, "checkpoint_minutes": 10.0}
     start(tmp_path / "run", saving)
-    changed = {**saving, "checkpoint_minutes": 0.0, "keep_checkpoints": 3}
+    changed = {**saving, "checkpoint_minutes": 0.0}
     with open_run(tmp_path / "run", changed):
         pass
 
