@@ -258,19 +258,6 @@ class CacheOptions:
 
 
 @dataclasses.dataclass
-class TeacherFileOptions:
-    """exported teacher"""
-
-    teacher_file: File | None = option(
-        "fill the cache with the logits of the teacher's exported file. A "
-        ".tflite, .onnx or SavedModel file. Its agreement with the teacher "
-        "is measured first and saved with the cache.",
-        rare=True,
-        pages=TASK,
-    )
-
-
-@dataclasses.dataclass
 class SettingOptions:
     """settings"""
 
@@ -552,7 +539,6 @@ class DistillationOptions(
     CorpusOptions,
     TransferOptions,
     CacheOptions,
-    TeacherFileOptions,
 ):
     """teacher, student, recipe and data of a distillation"""
 

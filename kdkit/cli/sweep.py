@@ -108,8 +108,7 @@ def run(options):
 FOR_TASKS = (
     "data_dir", "teacher_weights", "num_layers", "pretrained", "word_vectors",
     "general", "unlabeled", "unlabeled_columns", "unlabeled_per_labeled",
-    "augment", "augment_model", "augment_vectors", "teacher_file",
-    "stages",
+    "augment", "augment_model", "augment_vectors", "stages",
 )  # fmt: skip
 
 

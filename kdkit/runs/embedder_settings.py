@@ -122,9 +122,7 @@ class EmbedderSettings:
                 "remove --control"
             )
         if self.cache is not None:
-            problems += self.cache.problems(self.objectives, 1)
-            if self.cache.teacher_file is not None:
-                problems.append("a teacher's exported file is only for tasks")
+            problems += self.cache.problems(self.objectives)
         if data == TranslationsSettings.stage_data:
             problems += self._translation_problems()
         is_measured = self.data.task or self.trains_control

@@ -127,7 +127,6 @@ class TeacherCache(Event, kind="teacher_cache"):
 
     precision: str | None = None
     relative_errors: tuple[dict, ...] | None = None
-    file_agreement: dict | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -31,13 +31,11 @@ def require_cacheable_text(settings) -> None:
     objectives = [
         objective for stage in settings.stages for objective in stage.objectives
     ]
-    problems = settings.cache.problems(objectives, 1)
+    problems = settings.cache.problems(objectives)
     if settings.teacher is None:
         problems.append(
             "it caches a teacher's outputs, and there is no teacher"
         )
-    if settings.cache.teacher_file is not None:
-        problems.append("a teacher's exported file is only for tasks")
     if isinstance(settings.corpus, SentenceSettings):
         problems.append(
             "hidden spans are drawn again in every epoch, so the teacher's "
@@ -494,7 +492,7 @@ class DistillSettings:
             )
         count = 1 + len(self.more_teachers)
         if self.cache is not None:
-            problems += self._cache_problems(count)
+            problems += self._cache_problems()
         if self.teacher_weights and len(self.teacher_weights) != count:
             problems.append(
                 f"teacher_weights needs one number for each of {count} "
@@ -522,7 +520,7 @@ class DistillSettings:
             and made.strategy != self.strategy
         ]
 
-    def _cache_problems(self, num_teachers):
+    def _cache_problems(self):
         """Objectives that cannot use cached outputs."""
         problems = self.cache.problems(
             [
@@ -530,8 +528,7 @@ class DistillSettings:
                 for stage in self.stages
                 if stage.data == "task"
                 for objective in stage.objectives
-            ],
-            num_teachers,
+            ]
         )
         if isinstance(self.teacher, TeacherSettings):
             problems.append(

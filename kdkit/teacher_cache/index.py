@@ -106,12 +106,6 @@ class Index:
             self._write(index)
         return entries
 
-    def note(self, name: str, value: dict) -> None:
-        """Adds another value to the index."""
-        with self._locked():
-            self._check()
-            self._write({**self.read(), name: value})
-
     @contextlib.contextmanager
     def filling(self):
         """Lets one process at a time run the teacher; others wait."""
