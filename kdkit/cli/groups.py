@@ -176,11 +176,10 @@ class SentenceOptions:
 
     pairs: list[File] | None = option(
         "pairs of source and target. Two files whose lines belong together; "
-        "or, with --pair-columns, tables with a header or tfds:NAME:SPLIT "
-        "from TensorFlow Datasets."
+        "or, with --pair-columns, tables with a header."
     )
     pair_columns: list[str] | None = option(
-        "the columns or features with source and target",
+        "the columns with source and target",
         count=2,
         metavar="SOURCE TARGET",
     )
