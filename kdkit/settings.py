@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from kdkit.errors import UsageError, shortened, suggestion
 from kdkit.io.reading import parse_json
 
-LARGEST_INT = (1 << 63) - 1
 BRIEF = 80  # characters of a value in a list of differences
 
 
@@ -260,18 +259,11 @@ def _convert_union(kind, value, path, problems):
 def _fits(kind, value):
     if kind is float:
         is_number = isinstance(value, int | float)
-        return is_number and not isinstance(value, bool) and _is_finite(value)
+        is_number = is_number and not isinstance(value, bool)
+        return is_number and math.isfinite(value)
     if kind is int:
-        is_number = isinstance(value, int) and not isinstance(value, bool)
-        return is_number and abs(value) <= LARGEST_INT
+        return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, kind)
-
-
-def _is_finite(value):
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an int above all floats
-        return False
 
 
 def _kind_name(kind):

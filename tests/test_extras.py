@@ -84,4 +84,4 @@ def test_a_verb_without_data_needs_tensorflow_datasets(
 def test_a_download_needs_tensorflow_datasets(monkeypatch):
     monkeypatch.setattr(tfds, "PACKAGES", ABSENT)
     with pytest.raises(UsageError, match=r"pip install '\.\[tfds\]'"):
-        next(tfds.tfds_pairs("tfds:ted/pt_to_en:train", ("pt", "en")))
+        tfds.require_downloader()

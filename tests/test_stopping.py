@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import pytest
 
@@ -78,73 +77,11 @@ def test_a_signal_at_the_very_end_is_not_lost():
         send(signal.SIGINT)
 
 
-class Discarding:
-    """Gets a signal where Python discards what is raised."""
-
-    def __init__(self, number):
-        self.number = number
-
-    def __del__(self):
-        send(self.number)
-
-
-@pytest.mark.parametrize("number", RAISED)
-def test_a_signal_of_which_python_discards_the_exception_is_not_lost(number):
-    finished = []
-
-    def work():
-        with terminable():
-            Discarding(number)
-            finished.append("what was collected")
-            time.sleep(5)
-            finished.append("never")
-
-    with pytest.raises(RAISED[number]):
-        work()
-    assert finished == ["what was collected"]
-
-
-def test_a_discarded_signal_is_raised_at_the_very_end():
-    with pytest.raises(Terminated), terminable():
-        Discarding(signal.SIGTERM)
-
-
-def test_a_discarded_signal_is_noted_where_a_step_is_finished():
-    finished = []
-
-    def work():
-        with terminable():
-            Discarding(signal.SIGTERM)
-            with StopSignals() as stop:
-                time.sleep(0.1)
-                finished.append(stop.is_requested)
-
-    with pytest.raises(Terminated):
-        work()
-    assert finished == [True]
-
-
-def test_other_exceptions_that_python_discards_are_shown_as_before(monkeypatch):
-    class Failing:
-        def __del__(self):
-            raise ValueError("in vain")
-
-    shown = []
-    monkeypatch.setattr(
-        sys, "unraisablehook", lambda found: shown.append(found.exc_type)
-    )
-    with terminable():
-        Failing()
-    assert shown == [ValueError]
-
-
 def test_handlers_are_those_of_before_afterwards():
     before = [signal.getsignal(number) for number in RAISED]
-    hook = sys.unraisablehook
     with terminable(), StopSignals() as stop:
         assert not stop.is_requested
     assert [signal.getsignal(number) for number in RAISED] == before
-    assert sys.unraisablehook is hook
 
 
 def test_nothing_is_noted_where_it_is_off_or_in_another_thread():

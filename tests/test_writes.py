@@ -15,7 +15,7 @@ from kdkit.cli.texts import BegunTexts
 from kdkit.data import Examples
 from kdkit.data.packing import open_packed
 from kdkit.errors import RunError, UsageError
-from kdkit.io.files import staged, write_text
+from kdkit.io.files import digest, staged, write_text
 from kdkit.io.locks import append_line
 from kdkit.models import Head, stored_size
 from kdkit.models.saving import save_labels
@@ -65,6 +65,7 @@ def fill_cache(folder):
             keys = [bytes([number] * 16) for number in range(4)]
             columns = {"logits": [b"12345678"] * 4}
             shard = write_shard(folder / "cache", keys, columns)
+            shard["sequence_length"] = 8
             known = {"shape": [2], "largest_error": 0.0, "squares": 1.0}
             known["squared_errors"] = 0.0
             index.add(shard, {"logits": known})
@@ -217,10 +218,7 @@ def test_an_event_after_one_that_was_cut_off_is_read(tmp_path):
     assert list(map(type, run.events())) == [Inputs, RunFinished]
 
 
-def test_the_old_folder_stays_where_no_two_names_can_be_swapped(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr("kdkit.io.files._exchange", lambda first, second: False)
+def test_the_old_folder_stays_if_the_new_one_cannot_be_named(tmp_path):
     folder = prepared(tmp_path / "a")
     with failing_disks.disk(folder) as counted:
         replace_folder(folder)
@@ -245,6 +243,7 @@ def test_a_packed_corpus_that_is_cut_off_is_packed_again(tmp_path):
     rows = np.arange(12, dtype="int32").reshape(3, 4)
     rows.tofile(tmp_path / "rows")
     index = {"num_rows": 3, "sequence_length": 4, "num_texts": 1}
+    index["sha256"] = digest(tmp_path / "rows")
     (tmp_path / "index.json").write_text(json.dumps(index))
     assert open_packed(tmp_path).rows.tolist() == rows.tolist()
     for damage in ({"num_rows": 10**12}, {"num_rows": "3"}, {"num_rows": 4}):
@@ -272,8 +271,6 @@ def test_texts_go_on_from_what_was_noted_of_them_alone(tmp_path):
     begun.partial.write_bytes(right.replace(b"two", b"twn"))
     with pytest.raises(UsageError, match=r"texts.partial is damaged.*again"):
         BegunTexts(output, made_from).lines()
-    begun.note.write_text(json.dumps(made_from))  # of an earlier version
-    assert BegunTexts(output, made_from).lines()[1] == "twn"
 
 
 def test_a_directory_is_not_replaced_by_a_file(tmp_path):

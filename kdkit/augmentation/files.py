@@ -88,8 +88,7 @@ def require_fingerprint(file, examples: Examples, fingerprint: dict) -> bool:
             f"{file} was made with other settings: {different}. Use the same "
             "settings, or pass another file."
         )
-    content = whole.get("content")
-    if content is not None and content != digest(pathlib.Path(file)):
+    if whole["content"] != digest(pathlib.Path(file)):
         raise UsageError(
             f"{file} is damaged. Expected the checksum in {note.name}. "
             "Restore it from a copy, or remove both and make it again."
@@ -102,6 +101,8 @@ def note_error(noted: dict) -> str | None:
     progress = noted.get("progress")
     if not isinstance(noted.get("fingerprint"), dict):
         return "it has no 'fingerprint'"
+    if not isinstance(noted.get("content"), str):
+        return "it has no checksum, 'content'"
     fields = {field.name for field in dataclasses.fields(Progress)}
     if not isinstance(progress, dict) or set(progress) != fields:
         return f"expected {sorted(fields)} in its 'progress'"
@@ -288,8 +289,7 @@ def _begun(unfinished, state, output, fingerprint):
             f"{state}."
         )
     add_content(content, unfinished, progress.size)
-    # Earlier versions did not save a checksum.
-    if noted.get("content") not in (None, content_digest(content)):
+    if noted["content"] != content_digest(content):
         raise UsageError(
             f"{unfinished} is damaged. Expected the checksum in {state.name}. "
             f"Received: other content. Remove it and {state}."
@@ -304,7 +304,7 @@ def _is_named(unfinished, output, fingerprint):
         return False
     noted = read_json(note, "a note of kdkit augment", note_error)
     return noted["fingerprint"] == fingerprint and (
-        noted.get("content") == digest(unfinished)
+        noted["content"] == digest(unfinished)
     )
 
 

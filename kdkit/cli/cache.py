@@ -5,8 +5,7 @@ Outputs are found by the tokens of their example, so all runs with this teacher
 share them: other seeds, stages, arms and selections of examples. Several
 processes can share the work with --shard 1/4 to 4/4; the same command without
 --shard, or a run, then reads their files. The last line is a JSON object with
-the error of each output that was saved in fewer bits and, for --teacher-file,
-the file's agreement with the teacher on dev.
+the error of each output that was saved in fewer bits.
 
 example:
   kdkit cache tinybert --task sst2 --data-dir glue --teacher runs/teacher \\
@@ -63,11 +62,4 @@ def run(options):
     settings = resolving.distill_settings(options)
     first_checks.require_sources(settings)
     caches = training.fill_cache(settings, shared.shard_part(options.shard))
-    print(
-        json.dumps(
-            {
-                "relative_errors": caches.relative_errors(),
-                "file_agreement": caches.agreement,
-            }
-        )
-    )
+    print(json.dumps({"relative_errors": caches.relative_errors()}))

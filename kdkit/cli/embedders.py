@@ -94,7 +94,7 @@ WIDTHS = ("hidden_dim", "hidden_size", "dim")
 FOREIGN = (
     *("encoder", "teacher_weights", "pretrained", "general", "stages"),
     *("corpus", "held_out", "train", "test", "labels", "regression"),
-    *("word_vectors", "teacher_file", "quantize", "decoder"),
+    *("word_vectors", "quantize", "decoder"),
     *("task_text", "task_held_out"),
     *names_in(TransferOptions, BenchmarkTextOptions, SentenceOptions),
 )

@@ -176,11 +176,10 @@ class SentenceOptions:
 
     pairs: list[File] | None = option(
         "pairs of source and target. Two files whose lines belong together; "
-        "or, with --pair-columns, tables with a header or tfds:NAME:SPLIT "
-        "from TensorFlow Datasets."
+        "or, with --pair-columns, tables with a header."
     )
     pair_columns: list[str] | None = option(
-        "the columns or features with source and target",
+        "the columns with source and target",
         count=2,
         metavar="SOURCE TARGET",
     )
@@ -254,19 +253,6 @@ class CacheOptions:
         "the precision of the cached outputs. Defaults to fp32.",
         rare=True,
         choices=("fp32", "bf16", "int8"),
-    )
-
-
-@dataclasses.dataclass
-class TeacherFileOptions:
-    """exported teacher"""
-
-    teacher_file: File | None = option(
-        "fill the cache with the logits of the teacher's exported file. A "
-        ".tflite, .onnx or SavedModel file. Its agreement with the teacher "
-        "is measured first and saved with the cache.",
-        rare=True,
-        pages=TASK,
     )
 
 
@@ -547,7 +533,6 @@ class DistillationOptions(
     CorpusOptions,
     TransferOptions,
     CacheOptions,
-    TeacherFileOptions,
 ):
     """teacher, student, recipe and data of a distillation"""
 

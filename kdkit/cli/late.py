@@ -48,10 +48,6 @@ LATE = (
     "sklearn.feature_extraction",
     "sklearn.feature_extraction.text",
     "sklearn.metrics",
-    "tensorboard",
-    "tensorboard.plugins",
-    "tensorboard.plugins.hparams",
-    "tensorboard.plugins.hparams.api",
 )
 
 

@@ -12,7 +12,6 @@ from kdkit.cli.parser import given_flags, is_path
 from kdkit.cli.task_data import measured_task, stage_data, table_flags
 from kdkit.errors import UsageError
 from kdkit.export import quantization as file_quantization
-from kdkit.io.reading import check_links
 from kdkit.models.places import config_file
 from kdkit.runs import inputs
 from kdkit.runs.directory import CONFIG, EVENTS, RunDirectory, read_config
@@ -112,7 +111,6 @@ def locate(model: str, arm: str | None = None) -> Place:
                 "not in a run directory."
             )
         return Place(path, None, None, {})
-    check_links(run_path)  # because metrics are logged in the run
     run, config = RunDirectory(run_path), read_config(run_path)
     if path.resolve() != run_path:
         found = arm or _arm_name(path, run_path)

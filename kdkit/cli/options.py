@@ -278,7 +278,7 @@ def require_one_source(options) -> None:
     """Rejects options that clash with --encoder."""
     given = given_flags(
         options,
-        ("teacher", "teacher_weights", "pretrained", "cache", "teacher_file"),
+        ("teacher", "teacher_weights", "pretrained", "cache"),
     )
     if options.encoder is not None and given:
         raise UsageError(
@@ -342,11 +342,9 @@ def cache_settings(options) -> CacheSettings | None:
     """Returns the settings of the teacher's cache, or `None`."""
     if options.cache is not None:
         return CacheSettings(
-            located(options.cache),
-            options.cache_precision or "fp32",
-            absolute(options.teacher_file),
+            located(options.cache), options.cache_precision or "fp32"
         )
-    reject_beside(options, "--cache", "cache_precision", "teacher_file")
+    reject_beside(options, "--cache", "cache_precision")
     return None
 
 

@@ -56,8 +56,6 @@ class Options(
 ):
     """options"""
 
-    teacher_file: None = None  # only for tasks
-
 
 validate = validate_pretraining
 

@@ -33,7 +33,7 @@ from kdkit.errors import RunError, UsageError, all_mistakes
 from kdkit.io.disk import writing
 from kdkit.io.files import write_text
 from kdkit.io.machine import byte_size
-from kdkit.io.reading import check_links, read_json
+from kdkit.io.reading import read_json
 from kdkit.models.places import (
     HUGGING_FACE,
     KAGGLE,
@@ -167,7 +167,6 @@ def source_of_push(model: str) -> pathlib.Path:
             "model is a preset, a preset directory or a directory from kdkit "
             "export --format hf. Pass one of these."
         )
-    check_links(source)
     return source
 
 

@@ -3,8 +3,8 @@
 Each choice is a run in DIR/trials/, which kdkit report reads. The same command
 continues a stopped sweep. Name a setting as in --set (stages.0.learning_rate,
 with an index or the stage's name), or by the end of its path. tensorboard
---logdir DIR/tensorboard shows the choices in its hparams view. The last line is
-a JSON object. A sweep never uses a test split.
+--logdir DIR/trials shows the runs' curves. The last line is a JSON object. A
+sweep never uses a test split.
 
 With --corpus or --pairs, and without --task, the runs are runs of kdkit
 pretrain: a recipe's stages on text, ranked by the perplexity on held-out text.
@@ -108,8 +108,7 @@ def run(options):
 FOR_TASKS = (
     "data_dir", "teacher_weights", "num_layers", "pretrained", "word_vectors",
     "general", "unlabeled", "unlabeled_columns", "unlabeled_per_labeled",
-    "augment", "augment_model", "augment_vectors", "teacher_file",
-    "stages",
+    "augment", "augment_model", "augment_vectors", "stages",
 )  # fmt: skip
 
 

@@ -47,7 +47,7 @@ OVERRULED = (
 OF_TASKS = (
     "task", "data_dir", "encoder", "teacher_weights", "num_layers",
     "word_vectors", "unlabeled", "unlabeled_columns", "unlabeled_per_labeled",
-    "augment", "augment_model", "augment_vectors", "teacher_file",
+    "augment", "augment_model", "augment_vectors",
     "stages", "parity", "config",
 )  # fmt: skip
 

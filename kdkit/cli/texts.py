@@ -159,10 +159,9 @@ class BegunTexts:
     def _lines(self, written):
         """The complete lines, after comparing them with the note."""
         texts = self.partial.read_bytes()
-        if written is not None:  # earlier versions did not note it
-            texts = texts[: written["bytes"]]
-            if hashlib.sha256(texts).hexdigest() != written.get("sha256"):
-                raise self._damaged(f"the bytes noted in {self.note.name}")
+        texts = texts[: written["bytes"]]
+        if hashlib.sha256(texts).hexdigest() != written["sha256"]:
+            raise self._damaged(f"the bytes noted in {self.note.name}")
         whole, _, _ = texts.rpartition(b"\n")
         try:
             return whole.decode().split("\n") if whole else []
@@ -269,8 +268,7 @@ def _noted(note):
 
 def _of_note(noted):
     """A mistake in a note, or `None`."""
-    written = noted.get(WRITTEN, {"bytes": 0})
-    num_bytes = written.get("bytes") if isinstance(written, dict) else None
-    if type(num_bytes) is not int or num_bytes < 0:
-        return f"expected a number of bytes in {WRITTEN!r}"
+    written = noted.get(WRITTEN)
+    if not isinstance(written, dict) or set(written) != {"bytes", "sha256"}:
+        return f"expected a number of bytes and a checksum in {WRITTEN!r}"
     return None

@@ -179,8 +179,7 @@ def _is_stored(directory, made_of, num_labeled):
             index["num_labeled"] == num_labeled
             and made_of in (None, index["file"])
             and sizes == index["bytes"]
-            # Version 0.1 wrote no checksums.
-            and index.get("sha256") in (None, _digests(directory))
+            and index["sha256"] == _digests(directory)
             and _fit(_read_columns(directory), num_labeled)
         )
     except (OSError, ValueError):  # also UsageError: damaged, so write again
@@ -189,7 +188,10 @@ def _is_stored(directory, made_of, num_labeled):
 
 def _of_index(index):
     """The error in an index, or `None`."""
-    fields = {"file", "num_labeled", "num_truncated", "num_left_out", "bytes"}
+    fields = {
+        "file", "num_labeled", "num_truncated", "num_left_out", "bytes",
+        "sha256",
+    }  # fmt: skip
     missing = sorted(fields - set(index))
     if missing:
         return f"it has no {missing}"

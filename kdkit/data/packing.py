@@ -229,8 +229,7 @@ def open_packed(directory) -> PackedCorpus | None:
         size = (directory / ROWS).stat().st_size
         if size != 4 * index["num_rows"] * index["sequence_length"]:
             return None
-        # Version 0.1 wrote no checksums.
-        if index.get("sha256") not in (None, digest(directory / ROWS)):
+        if index.get("sha256") != digest(directory / ROWS):
             return None
     except (OSError, UsageError):
         return None

@@ -20,7 +20,6 @@ from kdkit.data.examples import (
 )
 from kdkit.errors import UsageError, shortened, suggestion
 from kdkit.io.reading import (
-    MAX_JSON_BYTES,
     MAX_LINE_BYTES,
     numbered_lines,
     parse_json,
@@ -318,11 +317,6 @@ def _listed(path):
     first = next(filter(str.strip, lines), "")
     if not first.lstrip().startswith("["):
         return None
-    if path.stat().st_size > MAX_JSON_BYTES:
-        raise UsageError(
-            f"{path}: expected one JSON object per line. Received: one list "
-            f"with more than {MAX_JSON_BYTES} bytes. Write a line per object."
-        )
     try:
         entries = parse_json(
             path.read_bytes().removeprefix(b"\xef\xbb\xbf"), list

@@ -15,7 +15,6 @@ from kdkit.data.examples import (
     without_blank_end,
 )
 from kdkit.data.tables import open_table
-from kdkit.data.tfds import PREFIX, tfds_pairs
 from kdkit.errors import UsageError, all_mistakes, shortened
 from kdkit.io.reading import has_text, numbered_lines
 
@@ -237,11 +236,9 @@ class ParallelText:
     Args:
         files: tuple of strings or paths. Two UTF-8 files with one text per
             line, first the sources and then the targets in the same order; or
-            with `columns`, one or more tab-separated tables with a header, or
-            data sets from TensorFlow Datasets with their splits, such as
-            `"tfds:ted_hrlr_translate/pt_to_en:train"`.
-        columns: tuple of two strings, or `None`. The columns or features with
-            source and target. Defaults to `None`.
+            with `columns`, one or more tab-separated tables with a header.
+        columns: tuple of two strings, or `None`. The columns with source and
+            target. Defaults to `None`.
 
     Raises:
         UsageError: if files and columns do not make pairs.
@@ -279,10 +276,7 @@ class ParallelText:
             yield from self._lines_of_both()
         else:
             for file in self.files:
-                if str(file).startswith(PREFIX):
-                    yield from self._of_data_set(file)
-                else:
-                    yield from self._rows(pathlib.Path(file))
+                yield from self._rows(pathlib.Path(file))
 
     def check(self) -> int:
         """Reads all of it, and returns how many pairs there are.
@@ -315,14 +309,6 @@ class ParallelText:
                     _not_empty(source, place, first[1]),
                     _not_empty(target, place, second[1]),
                 )
-
-    def _of_data_set(self, place):
-        pairs = tfds_pairs(place, self.columns)
-        for number, pair in enumerate(pairs, start=1):
-            source, target = (
-                _not_empty(place, f"line {number}", text) for text in pair
-            )
-            yield source, target
 
     def _rows(self, path):
         for place, (source, target) in _columns_of(path, self.columns):

@@ -2,7 +2,7 @@
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -10,7 +10,6 @@ from kdkit.data.examples import Examples
 from kdkit.errors import UsageError, require_extra
 
 ROWS_PER_STEP = 1024  # examples read together
-PREFIX = "tfds:"  # begins a place that is not a file
 PACKAGES = {"tensorflow-datasets": (4, 9), "importlib-resources": (6,)}
 INSTEAD = (
     "Pass --data-dir (Python: data_dir=) with the root of a local copy in the "
@@ -42,7 +41,7 @@ def read_tfds(layout: TfdsLayout, split: str) -> Examples:
             f"Unknown split of {layout.name}. Expected one of "
             f"{tuple(layout.splits)}. Received: {split!r}."
         )
-    dataset = _load(layout.name, layout.splits[split], INSTEAD)
+    dataset = _load(layout.name, layout.splits[split])
     steps = list(dataset.batch(ROWS_PER_STEP).as_numpy_iterator())
     columns = {
         name: np.concatenate([step[name] for step in steps])
@@ -59,42 +58,23 @@ def read_tfds(layout: TfdsLayout, split: str) -> Examples:
     return Examples(texts, labels.astype("float32" if is_score else "int32"))
 
 
-def tfds_pairs(place: str, columns: tuple[str, str]) -> Iterator[list[str]]:
-    """Yields source and target from a parallel data set."""
-    _, name, split = place.split(":") if place.count(":") == 2 else ("", "", "")
-    if not (name and split):
-        raise UsageError(
-            "A data set of TensorFlow Datasets needs its split. "
-            f"Expected {PREFIX}NAME:SPLIT. Received: {place!r}."
-        )
-    dataset = _load(name, split, "Pass files instead.")
-    missing = [one for one in columns if one not in dataset.element_spec]
-    if missing:
-        raise UsageError(
-            f"{place} has no features {missing}. Expected two of "
-            f"{sorted(dataset.element_spec)}. Name them as columns."
-        )
-    for row in dataset.as_numpy_iterator():
-        yield [row[name].decode("utf-8").strip() for name in columns]
-
-
 def require_downloader() -> None:
     """Requires the packages that download data sets."""
     require_extra("tfds", "Downloads from TensorFlow Datasets", PACKAGES)
 
 
-def _load(name, split, instead):
+def _load(name, split):
     require_downloader()
     if name in _failures:
         raise UsageError(_failures[name])
-    with _remembered_failure(name, instead):
+    with _remembered_failure(name):
         import tensorflow_datasets
 
         return tensorflow_datasets.load(name, split=split)
 
 
 @contextlib.contextmanager
-def _remembered_failure(name, instead):
+def _remembered_failure(name):
     """Raises a one-line error, and remembers it: each try takes minutes."""
     try:
         yield
@@ -102,6 +82,6 @@ def _remembered_failure(name, instead):
     except Exception as error:
         _failures[name] = (
             f"TensorFlow Datasets could not provide {name!r}: "
-            f"{type(error).__name__}: {error}\n{instead}"
+            f"{type(error).__name__}: {error}\n{INSTEAD}"
         )
         raise UsageError(_failures[name]) from error

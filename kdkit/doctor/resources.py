@@ -14,7 +14,6 @@ from kdkit.doctor.examined_rows import ExaminedRows, epoch_rows
 from kdkit.doctor.findings import OK, RUINS, WARNING, Finding, Findings
 from kdkit.errors import UsageError
 from kdkit.io.machine import byte_size, memory_shortage
-from kdkit.recipes.stages import Stage
 from kdkit.runs.settings import TeacherSettings
 from kdkit.taps import (
     ATTENTION_TAPS,
@@ -174,36 +173,21 @@ def memory_to_train(parameters: int, check: str = "memory") -> Finding | None:
     )
 
 
-def run_size(
-    trained: int,
-    weights: int,
-    epochs: Iterable[int],
-    averaged: int = 0,
-    keep: int = 1,
-) -> int:
+def run_size(trained: int, weights: int, num_stages: int) -> int:
     """Returns the maximum bytes that the training of one model writes.
 
-    A stage saves its last epochs with optimizer slots, and for each of them the
-    best epoch so far. If it saves several, they remain when it is done. During
-    training there are also a position within an epoch, a file that is being
-    written and a new best epoch. Each stage leaves its weights, and the run its
-    model.
+    A stage saves its last epoch with optimizer slots, and the best epoch so
+    far. During training there are also a position within an epoch, a file that
+    is being written and a new best epoch. Each stage leaves its weights, and
+    the run its model.
 
     Args:
         trained: int. Number of trained weights.
         weights: int. Number of all weights in the model.
-        epochs: iterable of ints. The epochs of each stage.
-        averaged: int. Number of epochs whose weights are averaged. Defaults to
-            `0`.
-        keep: int. How many of the last epochs are saved. Defaults to `1`.
+        num_stages: int.
     """
     with_slots = weights + SLOTS * trained
-    kept = [min(keep, count) for count in epochs]
-    at_once = sum(kept) if keep > 1 else 1
-    return BYTES * (
-        (at_once + 2) * with_slots
-        + (at_once + 1 + averaged + len(kept) + 1) * weights
-    )
+    return BYTES * (3 * with_slots + (num_stages + 3) * weights)
 
 
 def disk(
@@ -260,19 +244,18 @@ def examine_needs(
         findings.add(_memory(subject, rows, train))
     settings, student = subject.settings, subject.student
     sizes = {
-        f"{arm} with checkpoints": size_with_checkpoints(
-            _trained(student), student.count_params(), stages, settings
+        f"{arm} with checkpoints": run_size(
+            _trained(student), student.count_params(), len(stages)
         )
         for arm, stages in settings.arms.items()
         if stages
     }
     if isinstance(settings.teacher, TeacherSettings):
         teacher = subject.teachers[0].model
-        sizes["teacher with checkpoints"] = size_with_checkpoints(
+        sizes["teacher with checkpoints"] = run_size(
             _trained(teacher),
             teacher.count_params(),
-            settings.teacher.stages,
-            settings.teacher,
+            len(settings.teacher.stages),
         )
     findings.add(disk(sizes, subject.run_dir))
     if settings.cache is not None and subject.fitting:
@@ -291,19 +274,6 @@ def cache_disk(needed: int, cache: CacheSettings, advice: str = "") -> Finding:
         place,
         f"--cache-precision bf16 needs half as much, int8 a quarter.{advice}",
         "disk of the cache",
-    )
-
-
-def size_with_checkpoints(
-    trained: int, weights: int, stages: tuple[Stage, ...], settings
-) -> int:
-    """Returns the maximum bytes that the training of one model writes."""
-    return run_size(
-        trained,
-        weights,
-        [stage.epochs for stage in stages],
-        max(len(stage.averaged_epochs) for stage in stages),
-        settings.keep_checkpoints,
     )
 
 

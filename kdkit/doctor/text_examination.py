@@ -17,7 +17,7 @@ from kdkit.doctor.resources import (
     cache_disk,
     disk,
     memory,
-    size_with_checkpoints,
+    run_size,
 )
 from kdkit.doctor.unknown_words import texts_with_unknown, unknown_words
 from kdkit.errors import all_mistakes
@@ -283,9 +283,7 @@ def _examine_sizes(steps, findings):
     written = {}
     for name, settings in steps.runs.items():
         parameters = steps.model(settings.model).parameters
-        written[name] = size_with_checkpoints(
-            parameters, parameters, settings.stages, settings
-        )
+        written[name] = run_size(parameters, parameters, len(settings.stages))
         if isinstance(settings.corpus, CorpusSettings):
             # Four bytes per token; a token has about four letters.
             written[name] += sum(

@@ -1,8 +1,6 @@
 """Atomic writes under temporary names, and checksums of files."""
 
 import contextlib
-import ctypes
-import errno
 import hashlib
 import json
 import os
@@ -15,13 +13,10 @@ import tempfile
 
 from kdkit.errors import shortened
 from kdkit.io.disk import writing
-from kdkit.io.locks import in_use
 
-AT_FDCWD, RENAME_EXCHANGE = -100, 2  # for Linux' renameat2
 MARK = ".kdkit-"  # in the names of temporary folders
 DIGEST = re.compile("[0-9a-f]{16}")  # the form of a checksum from `digest`
-# A temporary folder, or the lock file next to it.
-LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[a-z0-9_]{{8}}(\.lock)?")
+LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[0-9a-f]{{8}}")
 
 
 @contextlib.contextmanager
@@ -41,12 +36,11 @@ def staged(path: pathlib.Path, num_bytes: int = 0):
 def folder_beside(path):
     """Yields a temporary folder next to a path, and removes it at the end."""
     folder = path.with_name(f".{path.name}{MARK}{secrets.token_hex(4)}")
-    with in_use(folder):
-        folder.mkdir(mode=0o700)
-        try:
-            yield folder
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(mode=0o700)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def reserve(folder: pathlib.Path, num_bytes: int) -> None:
@@ -79,13 +73,9 @@ def _flush_one(path):
 
 def rename(partial: pathlib.Path, path: pathlib.Path) -> None:
     """Renames a file or a folder, and flushes the rename to the disk."""
-    if path.is_dir() and not partial.is_dir():
-        raise IsADirectoryError(
-            errno.EISDIR, os.strerror(errno.EISDIR), str(path)
-        )
-    if not path.is_dir():
+    if not (path.is_dir() and partial.is_dir()):
         os.replace(partial, path)
-    elif not _exchange(partial, path):
+    else:
         aside = partial.with_name(f"{path.name}.replaced")
         os.replace(path, aside)
         try:
@@ -94,22 +84,6 @@ def rename(partial: pathlib.Path, path: pathlib.Path) -> None:
             os.replace(aside, path)
             raise
     _flush_one(path.parent)
-
-
-def _exchange(first, second):
-    """Swaps two names in one step; returns whether the system supports it."""
-    if not sys.platform.startswith("linux"):
-        return False
-    library = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(library, "renameat2"):
-        return False
-    places = [AT_FDCWD, os.fsencode(first), AT_FDCWD, os.fsencode(second)]
-    if library.renameat2(*places, RENAME_EXCHANGE) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number in (errno.EINVAL, errno.ENOSYS):  # a file system without it
-        return False
-    raise OSError(number, os.strerror(number), str(second))
 
 
 def write_text(path: pathlib.Path, text: str) -> None:
@@ -123,21 +97,12 @@ def write_text(path: pathlib.Path, text: str) -> None:
 
 def remove_left_over(folder: pathlib.Path) -> None:
     """Removes temporary folders that killed processes left in a folder."""
-    with contextlib.suppress(FileNotFoundError):  # another process removed it
-        for item in sorted(folder.iterdir()):
-            _remove_left_over(item)
-
-
-def _remove_left_over(item):
-    if item.is_symlink():
-        return
-    if is_left_over(item):
-        folder = item.with_name(item.name.removesuffix(".lock"))
-        with contextlib.suppress(OSError), in_use(folder) as is_mine:
-            if is_mine:  # no other process writes in it
-                shutil.rmtree(folder, ignore_errors=True)
-    elif item.is_dir() and not (item / ".lock").exists():
-        remove_left_over(item)
+    for item in sorted(folder.iterdir()):
+        if is_left_over(item):
+            shutil.rmtree(item, ignore_errors=True)
+        # A run inside this one removes its own.
+        elif item.is_dir() and not (item / ".lock").exists():
+            remove_left_over(item)
 
 
 def is_left_over(path: pathlib.Path) -> bool:

@@ -52,23 +52,6 @@ def alone_with(output: pathlib.Path, other: str):
         yield
 
 
-@contextlib.contextmanager
-def in_use(folder: pathlib.Path):
-    """Locks a folder that one process writes in, if the file system can."""
-    path = lock_beside(folder)
-    lock = _lock_file(path)
-    try:
-        is_mine = _take(lock, 0)
-    except RunError:  # a file system without locks
-        is_mine = True
-    try:
-        yield is_mine
-    finally:
-        if is_mine:
-            _remove(path)
-            lock.release()
-
-
 def lock_beside(path: pathlib.Path) -> pathlib.Path:
     """Returns the path of the lock file next to a file or a folder."""
     return path.with_name(f".{path.name.removeprefix('.')}.lock")
@@ -97,7 +80,7 @@ def appending(path: pathlib.Path):
     with (
         _removed_lock(lock_beside(path)),
         writing(path),
-        open(path, "a+b", buffering=0, opener=_open_no_link) as file,
+        open(path, "a+b", buffering=0) as file,
     ):
         yield file
 
@@ -166,8 +149,3 @@ def _holder(path):
         return ""
     is_text = holder and holder.isprintable()
     return f" It is process {holder}." if is_text else ""
-
-
-def _open_no_link(path, flags):
-    """Opener for `open`: a link could lead to a file outside of the folder."""
-    return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0), 0o666)

@@ -2,11 +2,9 @@
 
 import contextlib
 import signal
-import sys
 import threading
 
 INTERRUPTED, TERMINATED = 130, 143  # exit statuses, as in shells
-A_MOMENT = 0.02  # seconds
 
 
 class Terminated(SystemExit):
@@ -22,7 +20,7 @@ STOPS = (KeyboardInterrupt, Terminated)
 @contextlib.contextmanager
 def terminable():
     """Makes SIGTERM raise `Terminated`, like SIGINT `KeyboardInterrupt`."""
-    with _handled({signal.SIGTERM}, _raise), _sent_again():
+    with _handled({signal.SIGTERM}, _raise):
         yield
 
 
@@ -77,13 +75,6 @@ class StopSignals:
             _raise(number)
 
 
-def _send(thread, number):
-    if hasattr(signal, "pthread_kill"):
-        signal.pthread_kill(thread.ident, number)
-    else:  # on Windows all signals go to the main thread
-        signal.raise_signal(number)
-
-
 def _raise(number, frame=None):
     raise KeyboardInterrupt if number == signal.SIGINT else Terminated
 
@@ -101,37 +92,3 @@ def _handled(numbers, handler):
     finally:
         for number, old in before.items():
             signal.signal(number, old)
-
-
-@contextlib.contextmanager
-def _sent_again():
-    """Sends a signal again after a moment, if its exception is discarded."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before, senders = sys.unraisablehook, []
-
-    def hook(unraisable):
-        main = threading.main_thread()  # may be another one after a fork
-        if threading.current_thread() is not main or not issubclass(
-            unraisable.exc_type, STOPS
-        ):
-            before(unraisable)
-            return
-        is_terminated = issubclass(unraisable.exc_type, Terminated)
-        number = signal.SIGTERM if is_terminated else signal.SIGINT
-        # An exception raised here would be discarded too.
-        sender = threading.Timer(A_MOMENT, _send, (main, number))
-        sender.daemon = True
-        senders.append(sender)
-        sender.start()
-
-    sys.unraisablehook = hook
-    try:
-        yield
-        for sender in senders:
-            sender.join()  # the signal is raised here
-    finally:
-        sys.unraisablehook = before
-        for sender in senders:
-            sender.cancel()

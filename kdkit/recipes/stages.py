@@ -104,9 +104,6 @@ class Stage:
         keep_best: bool. Whether the stage ends with the weights of its best
             epoch on dev; otherwise with those of its last epoch. The dev loss
             decides between epochs with the same metric.
-        average_last: int, from 1 to `epochs`. The stage ends with the mean of
-            the weights after this many last epochs (Vaswani et al., 2017,
-            section 6.1). A value above 1 excludes `keep_best`.
         data: string. The training data: `"task"`; `"corpus"` for running text,
             whose labels are the masked tokens or the next tokens; `"texts"`
             for texts without labels, whose embeddings are compared;
@@ -136,7 +133,6 @@ class Stage:
     batch_tokens: int = 4096
     gradient_accumulation_steps: int = 1
     keep_best: bool = True
-    average_last: int = 1
     data: str = "task"
     chunk_size: int | None = None
     label_smoothing: float = 0.0
@@ -192,7 +188,6 @@ class Stage:
                 f"{self.warmup_fraction}"
             )
         problems += self._quantization_problems()
-        problems += self._averaging_problems()
         problems += self._label_weight_errors()
         if self.objectives and not self._counts_anything():
             problems.append(
@@ -216,23 +211,6 @@ class Stage:
         except UsageError as error:
             return [str(error).removesuffix(".")]
         return []
-
-    def _averaging_problems(self):
-        """Returns errors about the epochs to average, as a list of strings."""
-        problems = []
-        if not 1 <= self.average_last <= max(self.epochs, 1):
-            problems.append(
-                "average_last must be at least 1 and at most epochs "
-                f"({self.epochs}), received {self.average_last}"
-            )
-        if self.average_last > 1 and self.keep_best:
-            problems.append(
-                "a stage ends with its best epoch or with a mean, not both, "
-                "received keep_best=True and average_last="
-                f"{self.average_last}: set keep_best to False, or "
-                "average_last to 1"
-            )
-        return problems
 
     def _label_weight_errors(self):
         """Returns errors about the label weights, as a list of strings."""
@@ -312,15 +290,6 @@ class Stage:
         return self.learning_rate / 2  # rises, then falls to 0
 
     @property
-    def averaged_epochs(self) -> tuple[int, ...]:
-        """The epochs whose weights are averaged, from 1; empty without mean."""
-        if self.average_last == 1:
-            return ()
-        return tuple(
-            range(self.epochs - self.average_last + 1, self.epochs + 1)
-        )
-
-    @property
     def losses_less_entropy(self) -> tuple[str, ...]:
         """The losses from which the teacher's entropy is subtracted.
 
@@ -382,7 +351,6 @@ def same_number_of_updates(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
             batch_size=first.batch_size,
             gradient_accumulation_steps=first.gradient_accumulation_steps,
             label_smoothing=last.label_smoothing,
-            average_last=last.average_last,
             keep_best=last.keep_best,
             optimizer=last.optimizer,
         ),

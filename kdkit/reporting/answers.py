@@ -147,10 +147,7 @@ def _no_errors_reason(records):
     if records.is_on_text:
         return "Not measured: a run on text has no labels."
     if answers is None:
-        return (
-            "Not measured: the run has not finished, or is from an earlier "
-            "version of kdkit."
-        )
+        return "Not measured: the run has not finished."
     return answers.reason or ""
 
 

@@ -43,7 +43,7 @@ _LATENCY = ("median_ms", "p95_ms", "speed_up")
 # These do not depend on the seed: only their mean is shown.
 _MEAN_ALONE = ("parameters", "size_bytes", *_LATENCY)
 # How often a run was saved: `kdkit.runs.settings.FREE`.
-SAVING = ("checkpoint_minutes", "keep_checkpoints")
+SAVING = ("checkpoint_minutes",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -459,7 +459,7 @@ def _teacher_place(run):
 
 
 def _is_set(value):
-    """Whether a setting is set; earlier versions did not have all of them."""
+    """Whether a setting is set."""
     return value is not None and value is not False
 
 

@@ -21,7 +21,6 @@ from kdkit.reporting.formatting import (
 from kdkit.reporting.records import RunRecords, finite_numbers
 from kdkit.reporting.selection import (
     best_evaluation,
-    best_of_finished_run,
     exported_files,
     is_measured_alike,
     other_splits,
@@ -157,14 +156,6 @@ def _notes_on_the_run(records):
             "The student starts from the layers and the head of the fine-tuned "
             "teacher."
         )
-    for arm, result in best_of_finished_run(records).items():
-        epochs = result.averaged_epochs
-        if epochs:
-            found.append(
-                f"The {arm}'s weights are the mean of those after epochs "
-                f"{epochs[0]} to {epochs[-1]} of {result.stage}; curves "
-                "show each epoch by itself."
-            )
     if not records.events_of(events.RunFinished):
         numbers = "its numbers are those of the last evaluation."
         if not metric_names(records):

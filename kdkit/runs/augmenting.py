@@ -35,8 +35,7 @@ _log = logging.getLogger(__name__)
 
 MOST_VECTORS = 100_000  # as in the code of TinyBERT's authors
 SECONDS_BETWEEN_LINES = 15
-# As noted in the files. In 0.1 "tinybert" counted a word among its own nearest
-# words, so its augmented examples differ from today's.
+# As noted in the files.
 READINGS = {"tinybert": "tinybert, nearest words without the word itself"}
 
 

@@ -14,7 +14,7 @@ import warnings
 
 from kdkit import models
 from kdkit.backends import need_tensorflow, tf
-from kdkit.errors import RunError, UsageError, printable, shortened
+from kdkit.errors import RunError, UsageError, shortened
 from kdkit.io.disk import writing
 from kdkit.io.files import (
     is_left_over,
@@ -24,12 +24,7 @@ from kdkit.io.files import (
     write_text,
 )
 from kdkit.io.locks import append_line, appending, locked
-from kdkit.io.reading import (
-    MAX_SETTINGS_BYTES,
-    check_links,
-    json_lines,
-    read_json,
-)
+from kdkit.io.reading import json_lines, read_json
 from kdkit.runs.events import (
     ARMS,
     LANGUAGE_MODELS,
@@ -119,8 +114,7 @@ class RunDirectory:
                 raise UsageError(
                     f"{path}, line {number}: expected an event of the run. "
                     "Received: a damaged line. Restore the file from a copy, "
-                    "or remove the line: kdkit then reports if the run cannot "
-                    "go on without it."
+                    "or choose another --run-dir."
                 )
 
     def filter_events(self, wanted) -> None:
@@ -194,17 +188,6 @@ class RunDirectory:
         """Whether the log has the end of the run."""
         return bool(self.events(RunFinished))
 
-    def require_own_version(self) -> None:
-        """Rejects an incomplete run that an earlier version of kdkit began."""
-        began = _other_version(self.path) or __version__
-        if began.startswith("0.1."):
-            raise UsageError(
-                f"The run in {self.path} was begun by kdkit {began} and is "
-                f"not complete. kdkit {__version__} cannot read its "
-                f"checkpoints. Complete it with kdkit {began}, or choose "
-                "another --run-dir."
-            )
-
     @property
     def seconds(self) -> float:
         """Seconds spent in finished epochs, over all starts of the run."""
@@ -259,11 +242,10 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
     )
     with locked(path / LOCK, busy):
         try:
-            check_links(path)
             _check_settings(path, settings, kind, replicas)
             run = RunDirectory(path, replicas=replicas)
-            run.remove_leftovers()
             if not run.is_finished:
+                run.remove_leftovers()
                 run.require_events()
             distribution.barrier()
             yield run
@@ -279,7 +261,6 @@ def require_run(path, settings: dict, kind=None) -> None:
     path = pathlib.Path(path)
     _require_free(path)
     if path.exists():
-        check_links(path)
         _check_settings(path, settings, kind)
 
 
@@ -342,27 +323,7 @@ def read_config(path) -> dict:
 
 def read_settings(path, kind):
     """The settings in a run directory or a JSON file, as a dataclass."""
-    try:
-        return from_dict(kind, read_config(path))
-    except UsageError as error:
-        version = _other_version(path)
-        if version is None:
-            raise
-        problem, *_ = str(error).splitlines()
-        raise UsageError(
-            f"{path} was made by kdkit {version}, and kdkit {__version__} "
-            f"cannot read its settings: {problem} Continue with kdkit "
-            f"{version}, or begin a new run."
-        ) from error
-
-
-def _other_version(path):
-    """The version that made a run. `None` if it is this one or unknown."""
-    made_by = _read_config_file(path).get(PROVENANCE)
-    versions = made_by.get("versions") if isinstance(made_by, dict) else None
-    found = versions.get("kdkit") if isinstance(versions, dict) else None
-    is_other = isinstance(found, str) and found != __version__
-    return printable(found) if is_other else None
+    return from_dict(kind, read_config(path))
 
 
 def read_replicas(path) -> int | None:
@@ -380,7 +341,7 @@ def _read_config_file(path):
     path = pathlib.Path(path)
     file = path / CONFIG if path.is_dir() else path
     what = "the settings of a run, its config.json"
-    return read_json(file, what, most=MAX_SETTINGS_BYTES)
+    return read_json(file, what)
 
 
 def write_json(path: pathlib.Path, value) -> None:
@@ -392,18 +353,11 @@ def _check_settings(path, settings, kind, replicas=None):
     """Rejects a directory with other settings or another number of replicas."""
     if not (path / CONFIG).exists():
         return
-    run = RunDirectory(path)
-    if not run.has_ended:
-        run.require_own_version()
     there = read_config(path)
     if kind is not None:
-        try:
+        # The differences below report what cannot be read.
+        with contextlib.suppress(UsageError):
             there = to_dict(read_settings(path, kind))
-        except UsageError:
-            is_same_kind = there.get("verb") == settings.get("verb")
-            if is_same_kind and _other_version(path) is not None:
-                raise
-            # The differences below report the mistake.
     found = differences(without_changeable(there), without_changeable(settings))
     if found:
         listed = "\n".join(f"  {line}" for line in found)

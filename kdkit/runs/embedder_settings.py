@@ -57,7 +57,7 @@ class EmbedderSettings:
         seed: int. The seed for weights, dropout and order.
         jit_compile: bool or `"update"`, as in `DistillSettings`.
         dtype_policy, strategy: strings, as in `DistillSettings`.
-        checkpoint_minutes, keep_checkpoints: as in `Saving`.
+        checkpoint_minutes: float, as in `Saving`.
         verb: string. `"distill"`.
     """
 
@@ -75,7 +75,6 @@ class EmbedderSettings:
     dtype_policy: str = "float32"
     strategy: str | None = None
     checkpoint_minutes: float = Saving.checkpoint_minutes
-    keep_checkpoints: int = Saving.keep_checkpoints
     verb: str = "distill"
 
     def __post_init__(self):
@@ -123,9 +122,7 @@ class EmbedderSettings:
                 "remove --control"
             )
         if self.cache is not None:
-            problems += self.cache.problems(self.objectives, 1)
-            if self.cache.teacher_file is not None:
-                problems.append("a teacher's exported file is only for tasks")
+            problems += self.cache.problems(self.objectives)
         if data == TranslationsSettings.stage_data:
             problems += self._translation_problems()
         is_measured = self.data.task or self.trains_control

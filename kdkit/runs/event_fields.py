@@ -12,7 +12,6 @@ import typing
 from typing import Annotated
 
 from kdkit.errors import UsageError, shortened
-from kdkit.settings import LARGEST_INT
 
 LARGEST = 1e100  # ratios and pictures of such numbers can be shown
 LARGEST_COUNT = 1 << 53  # floats represent all integers up to it
@@ -47,15 +46,6 @@ def _plain(value):
     if isinstance(value, tuple):
         return tuple(map(_plain, value))
     return value
-
-
-def fits_64_bits(value) -> bool:
-    """Whether all whole numbers in a JSON value have at most 64 bits."""
-    if isinstance(value, dict):
-        return all(map(fits_64_bits, value.values()))
-    if isinstance(value, list):
-        return all(map(fits_64_bits, value))
-    return not isinstance(value, int) or abs(value) <= LARGEST_INT
 
 
 @functools.cache

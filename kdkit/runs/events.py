@@ -16,7 +16,6 @@ from kdkit.runs.event_fields import (
     PositiveFloat,
     PositiveInt,
     Texts,
-    fits_64_bits,
     read_fields,
 )
 
@@ -128,7 +127,6 @@ class TeacherCache(Event, kind="teacher_cache"):
 
     precision: str | None = None
     relative_errors: tuple[dict, ...] | None = None
-    file_agreement: dict | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -159,7 +157,6 @@ class Evaluation(Event, kind="evaluation"):
     arm: str
     stage: str | None = None
     epoch: int | None = None
-    averaged_epochs: tuple[int, ...] | None = None
     split: str
     examples: int | None = None
     metrics: dict | None = None
@@ -182,7 +179,6 @@ class Best(Fields):
 
     stage: str | None = None
     epoch: int | None = None
-    averaged_epochs: tuple[int, ...] | None = None
     split: str | None = None
     metrics: dict | None = None
     agreement: dict | None = None
@@ -191,10 +187,6 @@ class Best(Fields):
 
     def __post_init__(self):
         require_stage(self)
-        if self.averaged_epochs and self.stage is None:
-            raise UsageError(
-                "Averaged epochs are in a stage. Got no stage. Pass its name."
-            )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -311,7 +303,6 @@ def read_event(line: dict) -> Event | None:
         isinstance(kind, str)
         and type(time) in (int, float)
         and 0 <= time <= LATEST
-        and fits_64_bits(line)
     )
     if not is_event:
         return None

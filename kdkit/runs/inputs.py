@@ -33,7 +33,6 @@ WORDS = {
     "model": "starting checkpoint",
     "unlabeled": "unlabelled text",
     "augmented": "augmented examples",
-    "teacher_file": "exported teacher",
 }
 
 
@@ -109,9 +108,6 @@ def distillation_inputs(
         "corpus": settings.corpus and settings.corpus.all_files,
         "unlabeled": settings.unlabeled and settings.unlabeled.files,
         "augmented": settings.augmented and (settings.augmented.file,),
-        "teacher_file": settings.cache
-        and settings.cache.teacher_file
-        and (settings.cache.teacher_file,),
         "word_vectors": student.bilstm
         and student.bilstm.word_vectors
         and (student.bilstm.word_vectors,),

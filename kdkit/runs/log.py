@@ -65,9 +65,6 @@ def finish(run: RunDirectory, best: dict[str, Best]) -> None:
         place = f"epoch {result.epoch} of {result.stage}"
         if result.stage is None:
             place = "not trained"
-        elif result.averaged_epochs:
-            first, *_, last = result.averaged_epochs
-            place = f"mean of epochs {first} to {last} of {result.stage}"
         _log.info(
             f"{arm}: {format_metrics(result.metrics)} on "
             f"{result.split.replace('_', '-')} ({place}), in "

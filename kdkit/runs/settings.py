@@ -31,13 +31,11 @@ def require_cacheable_text(settings) -> None:
     objectives = [
         objective for stage in settings.stages for objective in stage.objectives
     ]
-    problems = settings.cache.problems(objectives, 1)
+    problems = settings.cache.problems(objectives)
     if settings.teacher is None:
         problems.append(
             "it caches a teacher's outputs, and there is no teacher"
         )
-    if settings.cache.teacher_file is not None:
-        problems.append("a teacher's exported file is only for tasks")
     if isinstance(settings.corpus, SentenceSettings):
         problems.append(
             "hidden spans are drawn again in every epoch, so the teacher's "
@@ -89,7 +87,7 @@ def require_one_tokenizer(settings) -> None:
 
 # Fields whose values may change when a run continues, also in the settings of
 # the runs inside it.
-FREE = ("checkpoint_minutes", "keep_checkpoints")
+FREE = ("checkpoint_minutes",)
 # Fields with models that are inputs, which are compared by content.
 MODELS = ("teacher", "more_teachers", "pretrained", "checkpoint", "copy_from")
 # Fields that are only a record: these runs have their own settings.
@@ -98,32 +96,24 @@ RECORDED = ("steps_before",)
 
 @dataclasses.dataclass(frozen=True)
 class Saving:
-    """When checkpoints are saved, and how many are kept.
+    """When checkpoints are saved.
 
     Args:
         checkpoint_minutes: float, at least 0. The time between two checkpoints
             within an epoch; 0 for one after each step. Defaults to `10.0`.
-        keep_checkpoints: int, at least 1. The number of last epochs whose
-            checkpoints are kept. Defaults to `1`.
 
     Raises:
         UsageError: (a `ValueError`) for other numbers.
     """
 
     checkpoint_minutes: float = 10.0
-    keep_checkpoints: int = 1
 
     def __post_init__(self):
-        problems = [
-            f"{name} must be at least {least}, received {value}"
-            for name, least, value in (
-                ("checkpoint_minutes", 0, self.checkpoint_minutes),
-                ("keep_checkpoints", 1, self.keep_checkpoints),
+        if not self.checkpoint_minutes >= 0:
+            raise UsageError(
+                "Wrong settings: checkpoint_minutes must be at least 0, "
+                f"received {self.checkpoint_minutes}."
             )
-            if not value >= least
-        ]
-        if problems:
-            raise UsageError(f"Wrong settings: {'; '.join(problems)}.")
 
     @classmethod
     def of(cls, settings) -> "Saving":
@@ -237,8 +227,8 @@ class TeacherSettings:
         strategy: string or `None`. `"mirrored"` to train on all devices of
             this machine, which share each batch; `"multi_worker"` for the
             devices of several machines; `None` for one device.
-        checkpoint_minutes, keep_checkpoints: as in `Saving`. They may change
-            when a run continues.
+        checkpoint_minutes: float, as in `Saving`. It may change when a run
+            continues.
         verb: string. `"train-teacher"`.
     """
 
@@ -250,7 +240,6 @@ class TeacherSettings:
     dtype_policy: str = "float32"
     strategy: str | None = None
     checkpoint_minutes: float = Saving.checkpoint_minutes
-    keep_checkpoints: int = Saving.keep_checkpoints
     verb: str = "train-teacher"
 
     def __post_init__(self):
@@ -299,8 +288,8 @@ class PretrainSettings:
         strategy: string or `None`. `"mirrored"` to train on all devices of
             this machine, which share each batch; `"multi_worker"` for the
             devices of several machines; `None` for one device.
-        checkpoint_minutes, keep_checkpoints: as in `Saving`. They may change
-            when a run continues.
+        checkpoint_minutes: float, as in `Saving`. It may change when a run
+            continues.
         verb: string. `"pretrain"`.
     """
 
@@ -320,7 +309,6 @@ class PretrainSettings:
     dtype_policy: str = "float32"
     strategy: str | None = None
     checkpoint_minutes: float = Saving.checkpoint_minutes
-    keep_checkpoints: int = Saving.keep_checkpoints
     verb: str = "pretrain"
 
     def __post_init__(self):
@@ -397,8 +385,8 @@ class DistillSettings:
         strategy: string or `None`. `"mirrored"` to train on all devices of
             this machine, which share each batch; `"multi_worker"` for the
             devices of several machines; `None` for one device.
-        checkpoint_minutes, keep_checkpoints: as in `Saving`. They may change
-            when a run continues.
+        checkpoint_minutes: float, as in `Saving`. It may change when a run
+            continues.
         verb: string. `"distill"`.
     """
 
@@ -422,7 +410,6 @@ class DistillSettings:
     dtype_policy: str = "float32"
     strategy: str | None = None
     checkpoint_minutes: float = Saving.checkpoint_minutes
-    keep_checkpoints: int = Saving.keep_checkpoints
     verb: str = "distill"
 
     def __post_init__(self):
@@ -487,7 +474,7 @@ class DistillSettings:
             )
         count = 1 + len(self.more_teachers)
         if self.cache is not None:
-            problems += self._cache_problems(count)
+            problems += self._cache_problems()
         if self.teacher_weights and len(self.teacher_weights) != count:
             problems.append(
                 f"teacher_weights needs one number for each of {count} "
@@ -515,7 +502,7 @@ class DistillSettings:
             and made.strategy != self.strategy
         ]
 
-    def _cache_problems(self, num_teachers):
+    def _cache_problems(self):
         """Objectives that cannot use cached outputs."""
         problems = self.cache.problems(
             [
@@ -523,8 +510,7 @@ class DistillSettings:
                 for stage in self.stages
                 if stage.data == "task"
                 for objective in stage.objectives
-            ],
-            num_teachers,
+            ]
         )
         if isinstance(self.teacher, TeacherSettings):
             problems.append(

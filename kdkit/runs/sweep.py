@@ -1,6 +1,5 @@
 """Sweeps: one run per choice of some settings, ranked by a metric."""
 
-import contextlib
 import dataclasses
 import json
 import math
@@ -8,9 +7,6 @@ import pathlib
 import random
 from collections.abc import Callable
 
-from tensorboard.plugins.hparams import api as hparams
-
-from kdkit.backends import tf
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.runs.directory import RunDirectory
@@ -178,7 +174,6 @@ def run_sweep(
         for values in choices(axes, max_trials, settings.seed)
     ]
     trials.sort(key=measure.rank)
-    _write_hparams(directory, axes, trials, measure.metric)
     _write_results(directory, trials, measure)
     return trials
 
@@ -248,51 +243,6 @@ def _is_measured(settings, field):
     if not settings.corpus.held_out:
         names += MEASURED_OF_FILES
     return any(f"{field}.".startswith(f"{name}.") for name in names)
-
-
-def _write_hparams(directory, axes, trials, metric):
-    """Writes the files for TensorBoard's hparams view."""
-    logdir = directory / "tensorboard"
-    with _one_file(logdir):
-        hparams.hparams_config(
-            hparams=[
-                hparams.HParam(
-                    axis.field,
-                    hparams.Discrete([_scalar(value) for value in axis.values]),
-                )
-                for axis in axes
-            ],
-            metrics=[hparams.Metric(metric)],
-        )
-    for trial in trials:
-        name = trial.path.name
-        with _one_file(logdir / name), tf.summary.record_if(True):
-            hparams.hparams(
-                {
-                    field: _scalar(value)
-                    for field, value in trial.values.items()
-                },
-                trial_id=name,
-            )
-            tf.summary.scalar(metric, trial.metric, step=1)
-
-
-@contextlib.contextmanager
-def _one_file(folder):
-    """Writes a file for TensorBoard and removes the earlier ones."""
-    before = list(folder.glob("*tfevents*"))
-    writer = tf.summary.create_file_writer(str(folder))
-    with writer.as_default():
-        yield
-    writer.close()
-    for file in before:
-        file.unlink()
-
-
-def _scalar(value):
-    """A value as TensorBoard takes it: a number or a text."""
-    plain = isinstance(value, bool | int | float | str)
-    return value if plain else json.dumps(value)
 
 
 def _write_results(directory, trials: list[Trial], measure: Yardstick):

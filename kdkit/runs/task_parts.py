@@ -287,9 +287,6 @@ class DistillParts(TaskParts):
             "student": self._rows.source(evaluator),
             "control": self._rows.control_source(evaluator),
         }
-        if self.caches is not None:
-            with self.distribution.chief_first():
-                self.caches.measure_file(evaluator)
 
     @property
     def arms(self):
@@ -339,7 +336,6 @@ class DistillParts(TaskParts):
         stages = stages_with_teachers(settings)
         self.load(None)
         dev = Evaluator(self.task, self._rows.dev, settings.data.dev_split)
-        self.caches.measure_file(dev)
         source = self._rows.source(dev)
         student = self._student.model
         self.caches.expect(stages, student, weights)

@@ -5,10 +5,8 @@ import pathlib
 import time
 from collections.abc import Callable, Iterable
 
-import keras
 import numpy as np
 
-from kdkit import export
 from kdkit.data import CacheableDataset, for_any_shape
 from kdkit.errors import RunError, UsageError
 from kdkit.io.disk import describe as describe_problem
@@ -51,8 +49,7 @@ class TeacherCache:
 
     Args:
         directory: string or path. Created if needed.
-        teacher: `keras.Model`, or an exported file instead, the result of
-            `kdkit.export.open_file`, which only returns logits.
+        teacher: `keras.Model`.
         fingerprint: dict of strings and numbers. Everything that the outputs
             depend on, above all the content of the teacher's files.
         precision: string. `"fp32"`, `"bf16"` or `"int8"`. Defaults to
@@ -85,12 +82,7 @@ class TeacherCache:
         self.precision = precision
         # Traced once, for train, dev and all later data.
         self._run = functools.cache(functools.partial(make_run, teacher))
-        # A file returns the logits of tasks, which have few classes.
-        self._num_classes = (
-            (describe(teacher).num_classes or 0)
-            if isinstance(teacher, keras.Model)
-            else 0
-        )
+        self._num_classes = describe(teacher).num_classes or 0
         self._announce = announce
         self._fingerprint = {**fingerprint, "precision": precision}
         self._index = Index(self.directory, self._fingerprint)
@@ -127,8 +119,8 @@ class TeacherCache:
                 it need not run again. Defaults to none.
 
         Raises:
-            UsageError: if an exported file should return more than logits, or
-                an encoder-decoder the outputs of its encoder.
+            UsageError: if an encoder-decoder should return the outputs of its
+                encoder.
             RunError: if the disk is too small.
         """
         entries, additional = _asked(entries, additional)
@@ -196,22 +188,6 @@ class TeacherCache:
     def describe(self) -> dict:
         """Returns the index: entries with errors, files with row counts."""
         return self._index.read()
-
-    @property
-    def agreement(self) -> dict | None:
-        """The agreement of an exported file with its teacher, if measured.
-
-        All parts of a cache share it.
-        """
-        return self._whole.read().get("agreement")
-
-    def save_agreement(self, agreement: dict) -> None:
-        """Writes the agreement of a file with its teacher into the index.
-
-        Args:
-            agreement: dict of strings and numbers, JSON values.
-        """
-        self._whole.note("agreement", agreement)
 
     def _merge_parts(self):
         for directory in sorted(self.directory.glob("part_*_of_*")):
@@ -461,8 +437,6 @@ class _Pending:
 
 def make_run(teacher, entries):
     """Returns a function from inputs to tensors by entry's name."""
-    if not isinstance(teacher, keras.Model):
-        return _make_file_run(teacher, entries)
     run = tapped(teacher, sorted({entry.tap for entry in entries}))
 
     def outputs(inputs):
@@ -478,20 +452,3 @@ def _stored_tensor(entry, taps):
     if entry.top_k:
         tensor = top_classes(tensor, entry.top_k, entry.temperature)
     return tensor
-
-
-def _make_file_run(file, entries):
-    others = [entry.name for entry in entries if entry.tap != LOGITS]
-    if others:
-        raise UsageError(
-            f"{file.path} only returns logits. Received: {', '.join(others)}. "
-            "Run the teacher itself for these."
-        )
-
-    logits = export.file_logits(file)
-
-    def outputs(inputs):
-        taps = {LOGITS: logits(inputs)}
-        return {entry.name: _stored_tensor(entry, taps) for entry in entries}
-
-    return outputs

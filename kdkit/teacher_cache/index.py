@@ -23,8 +23,10 @@ INDEX = "index.json"
 FORMAT = 2
 FILE = re.compile(r"[0-9a-f]{32}\.arrow")  # names from `write_shard`
 BEGUN = re.compile(rf"\.{FILE.pattern}\W.*")  # folder names from `staged`
-TYPES = {"rows": int, "bytes": int, "sha256": str, "entries": list}
 ROW_LENGTH = "sequence_length"
+TYPES = {
+    "rows": int, "bytes": int, "sha256": str, "entries": list, ROW_LENGTH: int,
+}  # fmt: skip
 MOST = 1e300  # limit for a sum, so that many can be added
 ERRORS = "errors"  # in a file's entry, by output
 SUMS = ("largest_error", "squared_errors", "squares")
@@ -93,9 +95,8 @@ class Index:
         with self._locked():
             index = self.read()
             entries = {
-                name: {**known, **shard.get(ERRORS, {}).get(name, {})}
-                for name, known in index["entries"].items()
-                if ERRORS not in shard or name in shard[ERRORS]
+                name: {**index["entries"][name], **errors}
+                for name, errors in shard[ERRORS].items()
             }
             index["shards"].remove(shard)
             index["entries"] = {
@@ -104,12 +105,6 @@ class Index:
             }
             self._write(index)
         return entries
-
-    def note(self, name: str, value: dict) -> None:
-        """Adds another value to the index."""
-        with self._locked():
-            self._check()
-            self._write({**self.read(), name: value})
 
     @contextlib.contextmanager
     def filling(self):
@@ -168,10 +163,7 @@ class Index:
     def _write(self, index):
         shards = index["shards"]
         filled_with = {
-            "sequence_lengths": sorted(
-                # Earlier versions did not write it.
-                {one[ROW_LENGTH] for one in shards if ROW_LENGTH in one}
-            ),
+            "sequence_lengths": sorted({one[ROW_LENGTH] for one in shards}),
             "taps": sorted(
                 {
                     name.partition("/")[0]
@@ -191,8 +183,6 @@ class Index:
 def _with_errors(index):
     """Returns the index with the errors summed over its files."""
     shards = index["shards"]
-    if any(ERRORS not in shard for shard in shards):
-        return index
     entries = {}
     for name, known in index["entries"].items():
         found = [
@@ -224,11 +214,9 @@ def _index_error(index):
         for name, kind in TYPES.items():
             if type(shard.get(name)) is not kind:
                 return f"expected a {kind.__name__} as {name!r} of {file}"
-        if type(shard.get(ROW_LENGTH, 0)) is not int:
-            return f"expected an int as {ROW_LENGTH!r} of {file}"
         if not all(isinstance(name, str) for name in shard["entries"]):
             return f"expected names as 'entries' of {file}"
-        errors = shard.get(ERRORS, {})
+        errors = shard.get(ERRORS)
         if not isinstance(errors, dict) or not all(
             map(_has_sums, errors.values())
         ):
@@ -243,9 +231,7 @@ def _index_error(index):
 
 def _has_sums(known):
     return isinstance(known, dict) and all(
-        isinstance(known.get(one), int | float)
-        # Earlier versions also summed what was not finite.
-        and not (known[one] < 0 or MOST <= known[one] < math.inf)
+        isinstance(known.get(one), int | float) and 0 <= known[one] < MOST
         for one in SUMS
     )
 

@@ -151,25 +151,16 @@ def _distiller(stage, teacher, student):
 
 
 class _ChosenWeights(keras.callbacks.Callback):
-    """Ends a stage with the weights that it asks for: best, mean or last."""
+    """Ends a stage with the weights that it asks for: best or last."""
 
     def __init__(self, student, stage, monitor):
         super().__init__()
         self._student = student
-        self._averaged = stage.averaged_epochs
         self._monitor = monitor if stage.keep_best else None
         self._best = (-math.inf, 0.0)
         self._weights = None
 
     def on_epoch_end(self, epoch, logs=None):
-        if epoch + 1 in self._averaged:
-            share = [
-                value / len(self._averaged)
-                for value in self._student.get_weights()
-            ]
-            if self._weights is not None:
-                share = list(map(np.add, self._weights, share))
-            self._weights = share
         if self._monitor is None:
             return
         if self._monitor not in logs:

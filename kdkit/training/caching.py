@@ -7,9 +7,9 @@ import pathlib
 
 import numpy as np
 
-from kdkit import export, models
+from kdkit import models
 from kdkit.distillation import Terms
-from kdkit.io.files import digest, digest_of_text
+from kdkit.io.files import digest_of_text
 from kdkit.models import LoadedModel, tokenizer_rules
 from kdkit.models.backbones import hugging_face_config
 from kdkit.models.whole_tokenizer import WholeTokenizer
@@ -28,7 +28,6 @@ from kdkit.teacher_cache import (
 from kdkit.teacher_cache.reading import ReducedVectors
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.distribution import ONE_DEVICE, Distribution
-from kdkit.training.task_data import Evaluator, make_forward, predict_logits
 
 _log = logging.getLogger(__name__)
 
@@ -53,15 +52,9 @@ class TeacherCaches:
         self._components = None
         self._first = teachers[0].model
         self._precision = settings.precision
-        self._file = None
-        of_file = {}
-        if settings.teacher_file is not None:
-            self._file = export.open_file(settings.teacher_file, kind="encoder")
-            of_file["teacher_file"] = digest(self._file.path)
         self._directory = directory = pathlib.Path(settings.directory)
         fingerprints = [
             {
-                **of_file,
                 "teacher": model_digest(place),
                 **_reading(place),
                 **_pooling(teacher.model),
@@ -76,7 +69,7 @@ class TeacherCaches:
                     directory
                     if len(teachers) == 1
                     else directory / f"teacher_{number}",
-                    self._file or teacher.model,
+                    teacher.model,
                     fingerprint,
                     settings.precision,
                     _log.info,
@@ -166,37 +159,6 @@ class TeacherCaches:
         )
         return terms.teacher_entries
 
-    def measure_file(self, evaluator: Evaluator) -> None:
-        """Compares a teacher's exported file with the teacher, once."""
-        if self._file is None:
-            return
-        (cache,) = self._caches
-        if cache.agreement is None:
-            if not evaluator.teachers_logits:
-                logits = predict_logits(
-                    make_forward(self._first), evaluator.encoded
-                )
-                evaluator = dataclasses.replace(
-                    evaluator, teachers_logits=(logits,)
-                )
-            evaluation = evaluator(export.file_logits(self._file))
-            cache.save_agreement(
-                {
-                    "split": evaluation["split"],
-                    "examples": evaluation["examples"],
-                    **evaluation["agreement"],
-                }
-            )
-        _log.info(
-            f"{self._file.path}: agreement with the teacher: "
-            f"{json.dumps(cache.agreement)}."
-        )
-
-    @property
-    def agreement(self) -> dict | None:
-        """The agreement from `measure_file`, `None` without a file."""
-        return None if self._file is None else self._caches[0].agreement
-
     def relative_errors(self) -> list[dict]:
         """The relative error of each output that was read, for each teacher."""
         return [
@@ -211,7 +173,6 @@ class TeacherCaches:
                 events.TeacherCache(
                     precision=self._precision,
                     relative_errors=tuple(self.relative_errors()),
-                    file_agreement=self.agreement,
                 )
             )
 

@@ -10,7 +10,7 @@ import keras
 import numpy as np
 
 from kdkit.backends import tf
-from kdkit.errors import RunError, UsageError, shortened
+from kdkit.errors import RunError, shortened
 from kdkit.io.disk import writing
 from kdkit.io.files import (
     digest,
@@ -78,35 +78,19 @@ def write_state(file: pathlib.Path, state: StageState) -> None:
 
 def read_state(file: pathlib.Path) -> StageState:
     """Reads a `state.json`."""
-    values = read_json(file, "the state of a stage", _of_state)
+    values = read_json(file, "the state of a stage")
     if not fits_own_digest(values):
-        raise RunError(
-            f"Cannot continue from {file}: its content does not match its "
-            f"checksum. {made_again(file.parent)}"
-        )
-    return from_dict(StageState, _state_alone(values))
+        raise damaged(file, "its content does not match its checksum")
+    return from_dict(StageState, without_digest(values))
 
 
-def made_again(folder: pathlib.Path) -> str:
-    """Returns how to repeat a stage that has a damaged file."""
-    return (
-        f"Remove the folder {folder}, and the same command repeats this stage "
-        "from its beginning."
+def damaged(file: pathlib.Path, found: str) -> RunError:
+    """Returns the error for a file of a stage."""
+    return RunError(
+        f"Cannot continue from {file}: {found}. Remove the folder "
+        f"{file.parent}, and the same command repeats this stage from its "
+        "beginning."
     )
-
-
-def _state_alone(values):
-    return without_digest(values)
-
-
-def _of_state(values):
-    """A mistake in the state of a stage, or `None`."""
-    rest = _state_alone(values)
-    try:
-        from_dict(StageState, rest)
-    except UsageError as error:
-        return str(error).removesuffix(".")
-    return None
 
 
 GROUP = "kdkit_running_state"  # added to Keras' own groups in a weights file
@@ -157,39 +141,11 @@ class RunningState:
     @classmethod
     def read(cls, file) -> "RunningState":
         """Reads the state that `write` added to a file."""
-        try:
-            size = pathlib.Path(file).stat().st_size
-            with h5py.File(file, "r") as content:
-                group = _within(content, GROUP)
-                parts = [
-                    _within(group, str(number)) for number in range(len(group))
-                ]
-                # A false size would only waste memory.
-                if sum(part.nbytes for part in parts) > size:
-                    raise ValueError("its size does not match its bytes")
-                values = tuple(part[()] for part in parts)
-            if not all(
-                isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
-                for value in values
-            ):
-                raise ValueError("it contains other data than numbers")
-        except Exception as error:  # h5py raises many types of errors
-            raise RunError(
-                f"Cannot continue from {file}: it has no state of metrics and "
-                f"random layers ({shortened(str(error))}). Remove it, and the "
-                "same command continues from the checkpoint before."
-            ) from error
-        return cls(values)
-
-
-def _within(group, name):
-    """A group or an array in this file, never a link to another file."""
-    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-        raise ValueError(f"{name!r} is missing, or a link to another place")
-    found = group[name]
-    if isinstance(found, h5py.Dataset) and (found.external or found.is_virtual):
-        raise ValueError(f"{name!r} is a link to another place")
-    return found
+        with h5py.File(file, "r") as content:
+            group = content[GROUP]
+            return cls(
+                tuple(group[str(number)][()] for number in range(len(group)))
+            )
 
 
 def _variables(trainer):
@@ -229,15 +185,8 @@ UNFINISHED = "unfinished"
 class StageCheckpoints:
     """Saves and restores the training of one stage."""
 
-    def __init__(
-        self,
-        directory: pathlib.Path,
-        averaged_epochs: tuple[int, ...] = (),
-        keep: int = 1,
-    ):
+    def __init__(self, directory: pathlib.Path):
         self._directory = directory
-        self._averaged_epochs = averaged_epochs
-        self._keep = keep
         self.state = StageState()
         self._read_state()
         remember_optimizers()
@@ -248,25 +197,10 @@ class StageCheckpoints:
             self.state = read_state(self._directory / STATE)
 
     def begin(self) -> Position:
-        """Returns the position of the newest checkpoint that exists."""
-        self._warn_of_lost_state()
-        kept = list(self.state.kept)
-        while kept and not self._file(kept[-1].name).exists():
-            gone = self._file(kept.pop().name)
-            _log.warning(f"{gone} is missing: continuing without it.")
-        self.state = dataclasses.replace(self.state, kept=tuple(kept))
-        if kept:
-            self._check(kept[-1].name)
+        """Returns the position of the newest checkpoint."""
+        if self.state.kept:
+            self._check(self.state.newest.name)
         return self.state.newest
-
-    def _warn_of_lost_state(self):
-        file = self._directory / STATE
-        names = {path.name for path in self._directory.glob(f"*{SUFFIX}")}
-        if names - {self._file(UNFINISHED).name} and not file.exists():
-            _log.warning(
-                f"{file} is missing, so the checkpoints in its folder cannot "
-                "be used. Repeating this stage from its beginning.",
-            )
 
     def save_epoch(
         self, trainer, student, epoch, value, larger_is_better=True, loss=0.0
@@ -291,8 +225,6 @@ class StageCheckpoints:
         digests = {}
         if is_best:
             digests |= self._save(_weights_only(student), f"best-{epoch}")
-        if epoch in self._averaged_epochs:
-            digests |= self._save(_weights_only(student), f"averaged-{epoch}")
         digests |= self._save(trainer, position.name)
         self._note(position, digests)
         return is_best
@@ -311,20 +243,6 @@ class StageCheckpoints:
             self._read(trainer, position.name)
         file = self._file(position.name)
         return RunningState.read(file) if position.step else None
-
-    def load_mean(self, student):
-        """Assigns the mean of the weights after `averaged_epochs`."""
-        self._read_state()
-        model = _weights_only(student)
-        sums = [0.0] * len(model.weights)
-        for epoch in self._averaged_epochs:
-            self._load(model, f"averaged-{epoch}")
-            sums = [
-                total + weight
-                for total, weight in zip(sums, model.get_weights(), strict=True)
-            ]
-        num_epochs = len(self._averaged_epochs)
-        model.set_weights([total / num_epochs for total in sums])
 
     def finish(self, student, keep_best):
         """Assigns the final weights and marks the stage as finished."""
@@ -351,43 +269,21 @@ class StageCheckpoints:
         try:
             model.load_weights(self._file(name))
         except Exception as error:  # h5py and Keras raise many types of errors
-            raise self._error(
-                name, f"it cannot be loaded ({shortened(str(error))})"
+            raise damaged(
+                self._file(name),
+                f"it cannot be loaded ({shortened(str(error))})",
             ) from error
 
     def _check(self, name):
         """Requires that a file exists and matches its checksum."""
         file = self._file(name)
-        known = self.state.digests.get(name)
         if not file.is_file():
             found = "there is no such file"
-        elif known is None:
-            found = f"{STATE} has no checksum for it"
-        elif known != digest(file):
+        elif self.state.digests.get(name) != digest(file):
             found = "its content does not match its checksum"
         else:
             return
-        raise self._error(name, found)
-
-    def _error(self, name, found):
-        file = self._file(name)
-        return RunError(
-            f"Cannot continue from {file}: {found}. {self._way(name)}"
-        )
-
-    def _way(self, name):
-        """The fix for a damaged file."""
-        earlier = [
-            position
-            for position in self.state.kept[:-1]
-            if self._file(position.name).is_file()
-        ]
-        if earlier and name == self.state.newest.name:
-            return (
-                f"Remove it, and the same command continues {earlier[-1]} of "
-                "this stage."
-            )
-        return made_again(self._directory)
+        raise damaged(file, found)
 
     def _save(self, model, name, running=None):
         """Writes a file to the disk; returns its checksum by its name."""
@@ -407,12 +303,10 @@ class StageCheckpoints:
 
     def _note(self, position, digests):
         """Makes a position the newest, and removes old positions."""
-        kept = [old for old in self.state.kept if not old.step]
+        kept = (position,)
         if position.step:
-            kept = [*kept[-self._keep :], position]
-        else:
-            kept = [*kept, position][-self._keep :]
-        self.state = dataclasses.replace(self.state, kept=tuple(kept))
+            kept = *(old for old in self.state.kept if not old.step), position
+        self.state = dataclasses.replace(self.state, kept=kept)
         self._write_state(digests)
 
     def _write_state(self, digests):
@@ -438,12 +332,10 @@ class StageCheckpoints:
 
     def _wanted(self):
         """The names of the files in the state."""
+        if self.state.is_finished:
+            return {"final"}
         kept = {position.name for position in self.state.kept}
-        best = {f"best-{position.best_epoch}" for position in self.state.kept}
-        if not self.state.is_finished:
-            averaged = {f"averaged-{epoch}" for epoch in self._averaged_epochs}
-            return kept | best | averaged
-        return {"final", *(kept | best if self._keep > 1 else ())}
+        return kept | {f"best-{self.state.newest.best_epoch}"}
 
 
 def _weights_only(model):

@@ -306,14 +306,10 @@ class CacheSettings:
     Args:
         directory: string. Runs with the same teachers may share it.
         precision: string. `"fp32"`, `"bf16"` or `"int8"`.
-        teacher_file: string or `None`. The teacher's exported file (`.tflite`,
-            `.onnx` or a SavedModel), which runs instead of the teacher and
-            has logits alone.
     """
 
     directory: str
     precision: str = "fp32"
-    teacher_file: str | None = None
 
     def __post_init__(self):
         validate_precision(self.precision)
@@ -326,40 +322,20 @@ class CacheSettings:
         """
         require_cache_directory(self.directory)
 
-    def problems(self, objectives, num_teachers: int) -> list[str]:
+    def problems(self, objectives) -> list[str]:
         """Returns the reasons why objectives cannot use the cache.
 
         Args:
             objectives: list of the `kdkit.Objective` that read the cache.
-            num_teachers: int. The number of teachers in the run.
         """
-        problems = []
         counted = [
             objective.name
             for objective in objectives
             if objective.loss.counts_padding
         ]
-        if counted:
-            problems.append(
-                f"{', '.join(counted)} with parity 'tinybert' also compare "
-                "padding, which a cache never stores"
-            )
-        if self.teacher_file is None:
-            return problems
-        if num_teachers > 1:
-            problems.append(
-                "a teacher's exported file is for a run with one teacher, "
-                f"received {num_teachers}"
-            )
-        inside = [
-            f"{objective.name} ({objective.tap})"
-            for objective in objectives
-            if objective.tap != "logits"
+        if not counted:
+            return []
+        return [
+            f"{', '.join(counted)} with parity 'tinybert' also compare "
+            "padding, which a cache never stores"
         ]
-        if inside:
-            problems.append(
-                "the teacher's exported file has logits alone, and "
-                f"{', '.join(inside)} compare hidden layers: remove the file, "
-                "or choose --stages without them"
-            )
-        return problems

@@ -11,7 +11,6 @@ from kdkit.data import (
     SpanMasking,
     generated_pairs,
 )
-from kdkit.data.tfds import PREFIX as DOWNLOADED
 from kdkit.errors import UsageError
 from kdkit.training.model_settings import validate_text_numbers
 
@@ -165,12 +164,8 @@ class PairSettings:
 
     @property
     def all_files(self) -> tuple[str, ...]:
-        """The files to train and to measure on, without downloaded data."""
-        return tuple(
-            file
-            for file in (*self.files, *self.held_out)
-            if not file.startswith(DOWNLOADED)
-        )
+        """The files to train and to measure on."""
+        return (*self.files, *self.held_out)
 
     @property
     def different_languages(self) -> tuple[str, ...]:

@@ -56,10 +56,6 @@ class StageFit:
         """Whether one process trains. Several would stop at different steps."""
         return self.arm.distribution.num_processes == 1
 
-    def evaluate(self) -> dict:
-        """The fields of an `"evaluation"` event for the current model."""
-        return self._measure({}) or {}
-
     def fit(
         self, batches: tf.data.Dataset, running: RunningState | None
     ) -> None:
@@ -72,7 +68,6 @@ class StageFit:
             curves = Curves(
                 self.run.path / "tensorboard" / self.arm.name / self.stage.name,
                 first_step,
-                position.epoch,
             )
         with StopSignals(is_on=self._saves_steps) as stop:
             callbacks = [
@@ -80,7 +75,7 @@ class StageFit:
                 StopAtNonFinite(self.stage.name, first_step),
                 *([curves] if is_chief else []),
                 Checkpointing(
-                    functools.partial(self._save_step, curves),
+                    self._save_step,
                     functools.partial(self._finish_epoch, curves, stop),
                     self.arm.saving.checkpoint_minutes,
                     stop,
@@ -108,10 +103,9 @@ class StageFit:
                 callbacks=callbacks,
             )
 
-    def _save_step(self, curves, step, seconds, running=None):
+    def _save_step(self, step, seconds, running=None):
         """Saves within an epoch, with the given sums or the current ones."""
         if self._saves_steps:
-            curves.flush()
             self.checkpoints.save_step(
                 self.trainer,
                 step,
@@ -126,7 +120,7 @@ class StageFit:
             with stop.at_once():
                 evaluation = self._measure(logs)
         except STOPS:
-            self._save_step(curves, self.steps_per_epoch, seconds(), before)
+            self._save_step(self.steps_per_epoch, seconds(), before)
             raise
         if evaluation is None:
             return
@@ -137,7 +131,6 @@ class StageFit:
         }
         logs |= {name: float(value) for name, value in logs.items()}
         curves.write_epoch(epoch, logs)
-        curves.flush()
         num_parts = self.stage.gradient_accumulation_steps
         less_entropy = self.stage.losses_less_entropy
         meaning = {"less_teacher_entropy": less_entropy} if less_entropy else {}

@@ -19,7 +19,6 @@ from kdkit.quantization import RANGES_FILE, FakeQuantization, read_quantization
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import CHECKPOINTS, EVENTS, RunDirectory
 from kdkit.runs.events import Best, Epoch, Evaluation, StageFinished
-from kdkit.runs.log import format_metrics
 from kdkit.runs.settings import Saving
 from kdkit.steps import Step
 from kdkit.taps import number_later, select_inputs
@@ -90,7 +89,6 @@ class Arm:
         return Best(
             stage=stages[-1].name,
             epoch=epoch,
-            averaged_epochs=stages[-1].averaged_epochs,
             split=evaluation.split,
             metrics=evaluation.metrics,
             agreement=evaluation.agreement,
@@ -128,7 +126,12 @@ class Arm:
             # The first evaluation: other dev splits are measured after it.
             if (event.arm, event.stage, event.epoch) == where:
                 return event
-        raise _lost(run, self, stage, Evaluation, epoch)
+        folder = _checkpoints(run, self, stage)
+        raise RunError(
+            f"{run.path / EVENTS} has no evaluation of {self.name} after epoch "
+            f"{epoch} of {stage.name}. Remove {folder}, and the same command "
+            "repeats this stage."
+        )
 
 
 class StageRun:
@@ -141,17 +144,11 @@ class StageRun:
         self._source = arm.source
         if not stage.objectives:
             self._source = arm.source.labeled_only()
-        self.checkpoints = StageCheckpoints(
-            _checkpoints(run, arm, stage),
-            stage.averaged_epochs,
-            arm.saving.keep_checkpoints,
-        )
+        self.checkpoints = StageCheckpoints(_checkpoints(run, arm, stage))
 
     @property
-    def final_epoch(self) -> int | None:
-        """The epoch of the stage's final weights, `None` for a mean."""
-        if self.stage.averaged_epochs:
-            return None
+    def final_epoch(self) -> int:
+        """The epoch of the stage's final weights."""
         newest = self.checkpoints.state.newest
         return newest.best_epoch if self.stage.keep_best else newest.epoch
 
@@ -173,7 +170,6 @@ class StageRun:
             self._log_end()
             return
         position = self.checkpoints.begin()
-        self._require_logged_epochs(position.epoch)
         self._forget_unfinished_epochs(position.epoch)
         distribution = self.arm.distribution
         stream = self._source.training_stream(
@@ -210,8 +206,6 @@ class StageRun:
         if position.epoch < self.stage.epochs:
             batches = stream.training(position.epoch, position.step)
             training.fit(batches, running)
-        if self.stage.averaged_epochs:
-            self._take_mean(training, title)
         with distribution.chief_first():
             if distribution.is_chief:
                 self.checkpoints.finish(self.arm.model, self.stage.keep_best)
@@ -251,43 +245,8 @@ class StageRun:
             )
         )
 
-    def _take_mean(self, training, title):
-        """Averages the weights of the last epochs, and measures the mean."""
-        with self.arm.distribution.chief_first():  # the chief saved the epochs
-            self.checkpoints.load_mean(self.arm.model)
-        evaluation = training.evaluate()
-        if not self.arm.distribution.is_chief:
-            return
-        self.run_directory.log(
-            Evaluation(
-                arm=self.arm.name,
-                stage=self.stage.name,
-                epoch=None,
-                averaged_epochs=self.stage.averaged_epochs,
-                **evaluation,
-            )
-        )
-        _log.info(
-            f"{title}: mean of the last {self.stage.average_last} epochs: "
-            f"{format_metrics(evaluation['metrics'])}",
-        )
-
-    def _require_logged_epochs(self, last_epoch):
-        """Rejects checkpoints of epochs that the log has lost."""
-        logged = {
-            (type(event), event.epoch)
-            for kind in (Epoch, Evaluation)
-            for event in filter(self._is_mine, self.run_directory.events(kind))
-        }
-        for epoch in range(1, last_epoch + 1):
-            for kind in (Epoch, Evaluation):
-                if (kind, epoch) not in logged:
-                    raise _lost(
-                        self.run_directory, self.arm, self.stage, kind, epoch
-                    )
-
     def _forget_unfinished_epochs(self, last_epoch):
-        """Drops the events after the last checkpoint, and those of a mean."""
+        """Drops the events after the last checkpoint."""
         kept = range(1, last_epoch + 1)
         self.run_directory.filter_events(
             lambda event: (
@@ -302,17 +261,6 @@ class StageRun:
             and event.arm == self.arm.name
             and event.stage == self.stage.name
         )
-
-
-def _lost(run, arm, stage, kind, epoch):
-    """The error for a checkpoint whose epoch is not in the log."""
-    return RunError(
-        f"{run.path / EVENTS} has no event {kind.kind!r} of {arm.name} after "
-        f"epoch {epoch} of {stage.name}: its line is damaged or missing. "
-        "Restore the file from a copy, or remove "
-        f"{_checkpoints(run, arm, stage)}, and the same command repeats this "
-        "stage again."
-    )
 
 
 def _checkpoints(run, arm, stage):

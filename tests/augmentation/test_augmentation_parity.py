@@ -1,17 +1,13 @@
 """`kdkit augment --parity tinybert`: the authors' reading of nearest words."""
 
-import json
-
 import keras_hub
 import pytest
 from helpers import spread_weights
 
 from kdkit import models
 from kdkit.augmentation import Augmentation
-from kdkit.errors import UsageError
-from kdkit.runs.augmenting import augment, prepare_augmented
-from kdkit.tasks import get_task
-from kdkit.training.data_settings import AugmentedSettings, AugmentSettings
+from kdkit.runs.augmenting import augment
+from kdkit.training.data_settings import AugmentSettings
 
 PIECES = [
     "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "it", "film", "plot",
@@ -59,19 +55,3 @@ def test_the_nearest_word_of_the_authors_code_is_another(settings, tmp_path):
     augment(settings, tmp_path / "copies.tsv")
     lines = (tmp_path / "copies.tsv").read_text().splitlines()
     assert [line.split("\t")[-1] for line in lines[1:]] == ["it is thrilling"]
-
-
-def test_copies_of_the_earlier_reading_are_not_taken_for_these(
-    settings, tmp_path
-):
-    file = tmp_path / "copies.tsv"
-    augment(settings, file)
-    examples = get_task("sst2").load("train", settings.data_dir)
-    made = AugmentedSettings(str(file), made_by=settings)
-    prepare_augmented(made, examples)
-    (note,) = tmp_path.glob("copies*.json")
-    noted = json.loads(note.read_text())
-    noted["fingerprint"]["parity"] = "tinybert"
-    note.write_text(json.dumps(noted))
-    with pytest.raises(UsageError, match="parity was 'tinybert', is 'tinybert"):
-        prepare_augmented(made, examples)

@@ -112,16 +112,6 @@ def test_another_number_in_the_index_of_what_is_stored_is_made_anew(
     assert index.read_text() == right
 
 
-def test_rows_stored_before_digests_were_noted_are_opened(file, tokenizer):
-    store(file, tokenizer)
-    index = file.parent / "stored" / "index.json"
-    noted = json.loads(index.read_text())
-    del noted["sha256"], noted["own_digest"]
-    index.write_text(json.dumps(noted))
-    store(file, tokenizer)
-    assert json.loads(index.read_text()) == noted
-
-
 def test_a_fixed_epoch_has_every_row_and_copy(file, tokenizer):
     stored = store(file, tokenizer)
     assert stored.rows_of_epoch(0, 0).tolist() == list(range(9))

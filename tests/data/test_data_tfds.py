@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets
 
-from kdkit.data import ParallelText, tfds
+from kdkit.data import tfds
 from kdkit.data.tfds import TfdsLayout, read_tfds
 from kdkit.errors import UsageError
 from kdkit.tasks import TASKS
@@ -94,24 +94,3 @@ def test_download_that_fails_is_tried_once(monkeypatch):
 def test_read_tfds_refuses_an_unknown_split():
     with pytest.raises(UsageError, match="Received: 'valid'"):
         read_tfds(PAIRS, "valid")
-
-
-def test_pairs_are_two_features_of_a_data_set(fake_load):
-    calls = fake_load({"pt": ["um c\u00e3o", "dois"], "en": ["a dog", "two "]})
-    place = "tfds:ted_hrlr_translate/pt_to_en:validation"
-    pairs = ParallelText((place,), ("en", "pt")).pairs()
-    assert list(pairs) == [("a dog", "um c\u00e3o"), ("two", "dois")]
-    assert calls == [("ted_hrlr_translate/pt_to_en", "validation")]
-
-
-@pytest.mark.parametrize(
-    ("place", "message"),
-    [
-        ("tfds:ted_hrlr_translate/pt_to_en", "tfds:NAME:SPLIT"),
-        ("tfds:any:train", r"no features \['de'\]. Expected two of \['en'"),
-    ],
-)
-def test_pairs_that_are_not_there_are_refused(fake_load, place, message):
-    fake_load({"pt": ["um"], "en": ["one"]})
-    with pytest.raises(UsageError, match=message):
-        ParallelText((place,), ("en", "de")).check()

@@ -210,20 +210,6 @@ def test_too_little_room_on_the_disk_ruins_the_run(
     assert f"free in {tmp_path}" in finding.found
 
 
-def test_epochs_that_are_kept_need_room(tmp_path, monkeypatch):
-    """Twenty of a stage with their moments, on a disk for two."""
-    few, many = (
-        doctor.run_size(10**6, 10**6, (20, 20), keep=keep) for keep in (1, 20)
-    )
-    assert many - few == 4 * 39 * (3 * 10**6 + 10**6)
-    assert doctor.run_size(10**6, 10**6, (2,), keep=20) < many / 5
-    monkeypatch.setattr(
-        shutil, "disk_usage", lambda _: types.SimpleNamespace(free=2 * few)
-    )
-    assert doctor.disk({"student": few}, tmp_path).outcome == OK
-    assert doctor.disk({"student": many}, tmp_path).outcome == RUINS
-
-
 @pytest.mark.parametrize(
     "settings",
     [

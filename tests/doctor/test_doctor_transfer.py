@@ -60,23 +60,6 @@ def test_rows_of_dev_in_the_text_that_is_distilled_on(made, settings, tmp_path):
     )
 
 
-def test_checkpoints_that_are_kept_count_for_the_disk(settings, tmp_path):
-    few, many = (
-        found(
-            diagnose(
-                override(
-                    settings,
-                    [f"keep_checkpoints={keep}", "stages.0.epochs=20"],
-                ),
-                tmp_path / "run",
-            ),
-            "disk",
-        ).found
-        for keep in (1, 20)
-    )
-    assert few != many
-
-
 def test_unlabelled_rows_of_dev(made, settings, tmp_path):
     file = tmp_path / "text.txt"
     file.write_text("\n".join([*rows_of(made, "dev")[0][:4], "ab cd ef"]))

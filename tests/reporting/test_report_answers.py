@@ -77,7 +77,7 @@ def test_page_opens_to_a_picture(run):
     assert text.index("<img") < text.index("<table")
 
 
-def test_page_of_an_earlier_version_says_not_measured(distillation_run):
+def test_page_of_an_unfinished_run_says_not_measured(distillation_run):
     text = render_report(read_run(distillation_run.run_dir))
     assert text.count("Not measured") == 2  # answers, differences
 

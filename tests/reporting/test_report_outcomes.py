@@ -106,7 +106,6 @@ def test_a_run_ends_with_the_headline_of_its_report(make_distillation, logged):
     best = Best(
         stage="prediction_layer",
         epoch=3,
-        averaged_epochs=(),
         split="dev",
         metrics={"accuracy": 0.509},
         collapsed=CHANCE,

@@ -7,7 +7,6 @@ from kdkit.reporting import comparison_table, print_report
 from kdkit.reporting.notes import run_notes
 from kdkit.reporting.page import legend
 from kdkit.reporting.records import read_run
-from kdkit.reporting.selection import best_evaluation, metric_curve
 from kdkit.reporting.summary import run_title, verdict
 from kdkit.reporting.tables import Column, Row, Table
 
@@ -333,27 +332,6 @@ def test_notes_say_what_to_mind(make_run):
     assert "The control was not run." in notes
     # sqrt(0.8 * 0.2 / 872) = 0.0135
     assert "one standard error of the student's accuracy is 1.4" in notes
-
-
-def test_a_mean_of_weights_is_shown_and_named(make_run):
-    run = make_run("run", {"recipe": "tinybert", "teacher": "x"})
-    for epoch, accuracy in ((1, 0.7), (2, 0.8), (None, 0.9)):
-        run.evaluation("student", "prediction_layer", epoch, accuracy)
-    best = {
-        "stage": "prediction_layer",
-        "epoch": None,
-        "averaged_epochs": [1, 2],
-        "metrics": {"accuracy": 0.9},
-    }
-    run.log("run_finished", seconds=9.0, best={"student": best})
-    records = read_run(run.run_dir)
-    assert best_evaluation(records, "student").metrics == {"accuracy": 0.9}
-    curve = metric_curve(records, "student", "accuracy")
-    assert curve.points == ((1, 0.7), (2, 0.8))
-    assert (
-        "The student's weights are the mean of those after epochs 1 to 2 of "
-        "prediction_layer"
-    ) in " ".join(run_notes(records))
 
 
 def test_terminal_table_fits_eighty_columns(distillation_run, make_run):

@@ -5,18 +5,16 @@ import json
 
 import pytest
 from comparing import assert_same_run
-from helpers import DEV_ROWS, read_events
+from helpers import read_events
 
 import kdkit
-from kdkit import export
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
-from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.taps import TEACHER_OUTPUTS
-from kdkit.training import CacheSettings, caching, distill, fill_cache, sources
+from kdkit.training import CacheSettings, distill, fill_cache, sources
 
 ROWS = 48
 
@@ -157,95 +155,6 @@ def test_verb_fills_a_cache_and_tells_errors(finished_run, tmp_path, capsys):
     ((name, error),) = answer["relative_errors"][0].items()
     assert name == "logits"
     assert 0 < error < 0.01
-
-
-@pytest.fixture(scope="module")
-def teacher_file(finished_run, tmp_path_factory):
-    """The teacher in 8 bits."""
-    path = tmp_path_factory.mktemp("exported") / "teacher.tflite"
-    loaded = load_classifier(finished_run / "teacher_run", 2)
-    export.to_litert(loaded.model, path, precision="int8")
-    return path
-
-
-@pytest.mark.large
-def test_a_teacher_in_8_bits_is_compared_before_it_teaches(
-    finished_run, teacher_file, tmp_path, capsys
-):
-    command = [
-        *filling(finished_run),
-        "--teacher-file", str(teacher_file),
-        "--cache", str(tmp_path / "cache"),
-    ]  # fmt: skip
-    assert main(command) == 0
-    lines = capsys.readouterr().out.splitlines()
-    compared, filled = (
-        next(number for number, line in enumerate(lines) if words in line)
-        for words in ("agreement with the teacher", "running the teacher")
-    )
-    assert compared < filled
-    index = json.loads((tmp_path / "cache" / "index.json").read_text())
-    assert index["agreement"] == json.loads(lines[-1])["file_agreement"]
-    assert index["agreement"]["split"] == "dev"
-    assert index["agreement"]["examples"] == DEV_ROWS
-    assert 0.8 <= index["agreement"]["same_top_class"] <= 1
-    assert 0 < index["agreement"]["kl_divergence"] < 0.1
-
-
-@pytest.mark.large
-def test_parts_compare_a_teacher_in_8_bits_once(
-    finished_run, teacher_file, tmp_path, capsys, monkeypatch
-):
-    measured = []
-    predict = caching.predict_logits
-    monkeypatch.setattr(
-        caching,
-        "predict_logits",
-        lambda *args: measured.append(args) or predict(*args),
-    )
-    command = [
-        *filling(finished_run),
-        "--teacher-file", str(teacher_file),
-        "--cache", str(tmp_path / "cache"),
-    ]  # fmt: skip
-    for part in (["--shard", "1/2"], ["--shard", "2/2"], []):
-        assert main([*command, *part]) == 0
-        lines = capsys.readouterr().out
-        compared = lines.index("agreement with the teacher")
-        if part:
-            assert compared < lines.index("running the teacher")
-        answer = json.loads(lines.splitlines()[-1])
-        assert answer["file_agreement"]["examples"] == DEV_ROWS
-    assert len(measured) == 1
-
-
-@pytest.mark.large
-def test_a_run_learns_from_a_teacher_in_8_bits(
-    settings, teacher_file, tmp_path
-):
-    settings = dataclasses.replace(
-        settings,
-        stages=settings.stages[1:],
-        more_teachers=(),
-        teacher_weights=(),
-        cache=CacheSettings(
-            str(tmp_path / "cache"), teacher_file=str(teacher_file)
-        ),
-    )
-    distill(settings, tmp_path / "run")
-    (event,) = read_events(tmp_path / "run", "teacher_cache")
-    assert event["file_agreement"]["examples"] == DEV_ROWS
-    (inputs,) = read_events(tmp_path / "run", "inputs")
-    assert inputs["digests"]["teacher_file"]
-
-
-def test_what_a_file_cannot_teach_is_refused_by_name(settings):
-    cache = CacheSettings("cache", teacher_file="teacher.tflite")
-    with pytest.raises(UsageError) as caught:
-        dataclasses.replace(settings, cache=cache)
-    message = str(caught.value)
-    assert "attention_mse (attention_logits), hidden_state_mse" in message
-    assert "one teacher, received 2" in message
 
 
 def test_a_recipe_without_teacher_has_nothing_to_keep(

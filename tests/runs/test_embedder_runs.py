@@ -381,7 +381,6 @@ def test_the_report_has_all_models(finished, tmp_path):
         (["stages.0.objectives=[]"], "objective"),
         (["stages.0.hard_label_weight=1"], "no labels"),
         (["stages.0.data=task"], "learns from texts"),
-        (["cache.teacher_file=a.tflite"], "exported file"),
         (["data.dev_split=test"], "dev split"),
     ],
 )

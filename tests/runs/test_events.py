@@ -1,11 +1,8 @@
 """kdkit.runs.events: one class a kind, which writes and reads it."""
 
-import dataclasses
-
 import pytest
 
 from kdkit.errors import UsageError
-from kdkit.export import LatencyReport
 from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
 
@@ -16,20 +13,9 @@ EPOCH = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "kind", [*KINDS, events.Best], ids=lambda kind: kind.__name__
-)
-def test_every_field_is_described(kind):
-    described = kind.__doc__
-    if kind is events.Latency:
-        described += LatencyReport.__doc__
-    for field in dataclasses.fields(kind):
-        assert field.name == "line" or f"{field.name}: " in described
-
-
 def test_events_are_read_as_they_were_logged(tmp_path):
     run = RunDirectory(tmp_path)
-    best = events.Best(stage="a", epoch=None, averaged_epochs=(1, 2))
+    best = events.Best(stage="a", epoch=2)
     finding = {"check": "data", "outcome": "ok", "found": "80 rows"}
     logged = [
         events.Inputs(digests={"teacher": "ab", "files": {"a": "cd"}}),
@@ -85,7 +71,7 @@ def test_what_a_later_version_added_stays_in_the_line():
         {"epoch": True}, {"epoch": 1.0}, {"epoch": -1}, {"epoch": 2**53 + 1},
         {"seconds": float("nan")}, {"seconds": 1e101}, {"seconds": "1"},
         {"logs": []}, {"arm": "nobody"}, {"time": -1}, {"event": None},
-        {"less_teacher_entropy": ["a", 1]}, {"more": 10**30},
+        {"less_teacher_entropy": ["a", 1]},
     ],
     ids=str,
 )  # fmt: skip

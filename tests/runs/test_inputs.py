@@ -199,7 +199,7 @@ def test_a_teacher_that_moved_continues(taught, tmp_path):
     run.note_moved_models(settings)
     assert read_config(run.path) == settings
     assert read_run(run.path).teacher_run.run_dir == moved
-    run.note_moved_models({**settings, "keep_checkpoints": "none"})
+    run.note_moved_models({**settings, "checkpoint_minutes": "none"})
     assert read_config(run.path) == settings
     with pytest.raises(UsageError, match="made with other settings"):
         require_run(run.path, {**settings, "teacher": "a_preset"})

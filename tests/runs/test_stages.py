@@ -216,15 +216,6 @@ UNWEIGHTED = Objective(SoftCrossEntropy(), weight=0.0)
     [
         ({"soft_label_weight": 1.2}, r"must be in \[0, 1\], received 1.2"),
         ({"soft_label_weight": -0.1}, r"must be in \[0, 1\]"),
-        (
-            {"average_last": 2, "keep_best": False},
-            r"at most epochs \(1\), received 2",
-        ),
-        ({"average_last": 0}, "at least 1"),
-        (
-            {"average_last": 2, "epochs": 3},
-            "keep_best=True and average_last=2",
-        ),
         ({"label_smoothing": 1.0}, r"must be in \[0, 1\), received 1.0"),
         ({"label_smoothing": 0.1}, "hard_label_weight is 0"),
         (

@@ -2,19 +2,19 @@
 
 import collections
 import concurrent.futures
-import json
 import os
 import shutil
 
 import numpy as np
 import pytest
-from caches import Says, batches_with, joined, make, rows
+import tensorflow as tf
+from caches import Says, joined, make, rows
 from helpers import LENGTH, bert
 
-from kdkit import export, models
+from kdkit import models
 from kdkit.errors import RunError, UsageError
 from kdkit.taps import Entry
-from kdkit.teacher_cache import TeacherCache, require_cache_directory
+from kdkit.teacher_cache import require_cache_directory
 
 
 def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):
@@ -60,18 +60,6 @@ def test_a_file_that_is_made_again_counts_once_in_the_errors(
     after = fill(every).describe()
     assert after["entries"] == before["entries"]
     assert after["shards"] != before["shards"]
-
-
-@pytest.mark.parametrize("total", [float("nan"), float("inf")])
-def test_sums_that_are_not_finite_are_read(total, tmp_path, teacher):
-    """Earlier versions wrote them of teachers that say such numbers."""
-    make(tmp_path, teacher).outputs(rows(3), [Entry("logits")])
-    file = tmp_path / "index.json"
-    index = json.loads(file.read_text())
-    index["entries"]["logits"]["squares"] = total
-    file.write_text(json.dumps(index))
-    cached = make(tmp_path, teacher).outputs(rows(3), [Entry("logits")])
-    assert np.isfinite(cached(np.arange(3), LENGTH)["logits"]).all()
 
 
 def test_places_where_there_can_be_no_cache_are_refused(tmp_path, monkeypatch):
@@ -131,47 +119,6 @@ def test_another_teacher_is_refused_by_name(tmp_path, teacher):
         make(tmp_path, teacher, precision="int8")
     with pytest.raises(UsageError, match="one of .*bf16"):
         make(tmp_path / "new", teacher, precision="fp8")
-
-
-@pytest.fixture(scope="module", params=["tflite", "saved_model"])
-def file(request, teacher, tmp_path_factory):
-    """The teacher, exported."""
-    folder = tmp_path_factory.mktemp("exported")
-    if request.param == "tflite":
-        path = folder / "teacher.tflite"
-        export.to_litert(teacher, path, precision="int8")
-    else:
-        path = folder / "teacher"
-        export.to_saved_model(teacher, path)
-    return export.open_file(path)
-
-
-def test_logits_of_an_exported_file_are_what_the_file_says(tmp_path, file):
-    encoded = rows(9)
-    cached = make(tmp_path, file).outputs(encoded, [Entry("logits")])
-    for x, _ in batches_with(encoded, cached):
-        expected = file({name: x[name] for name in file.input_names})
-        np.testing.assert_allclose(x["logits"], expected, atol=1e-5)
-
-
-def test_an_exported_file_has_nothing_but_logits(tmp_path, file):
-    entries = [Entry("logits"), Entry("hidden_states", 1)]
-    with pytest.raises(
-        UsageError, match=r"only returns logits. Received: hidden_states/1"
-    ):
-        make(tmp_path, file).outputs(rows(3), entries)
-
-
-def test_outputs_of_a_file_and_of_the_model_do_not_mix(tmp_path, teacher):
-    fingerprint = {"teacher": "a", "teacher_file": "b"}
-    cache = TeacherCache(tmp_path, teacher, fingerprint, announce=Says())
-    cache.outputs(rows(3), [Entry("logits")])
-    cache.save_agreement({"same_top_class": 0.5})
-    again = TeacherCache(tmp_path, teacher, fingerprint, announce=Says())
-    assert again.agreement == {"same_top_class": 0.5}
-    assert len(again.describe()["shards"]) == 1
-    with pytest.raises(UsageError, match="teacher_file was 'b', is None"):
-        make(tmp_path, teacher)
 
 
 def test_too_little_room_is_told_before_the_first_byte(
@@ -293,35 +240,32 @@ def test_a_stopped_pass_over_questions_keeps_all_of_their_entries(
     assert f"running the teacher on {left} examples" in says[-1]
 
 
-class Gossip:
-    """An exported file whose logits show which rows shared a batch."""
-
-    path = "gossip.tflite"
-
-    def __init__(self, sequences_per_row):
-        self._per_row = sequences_per_row
-
-    def __call__(self, inputs):
-        token_ids = np.asarray(inputs["token_ids"], "float32")
-        token_ids = token_ids.reshape(len(token_ids) // self._per_row, -1)
-        place = np.arange(len(token_ids)) + 1
-        return np.stack(
-            [place, np.full(len(place), token_ids.shape[1]),
-             np.full(len(place), place @ token_ids.sum(1))],
-            axis=1,
-        ).astype("float32")  # fmt: skip
+def gossip(inputs, sequences_per_row):
+    """Logits that show which rows shared a batch."""
+    token_ids = np.asarray(inputs["token_ids"], "float32")
+    token_ids = token_ids.reshape(len(token_ids) // sequences_per_row, -1)
+    place = np.arange(len(token_ids)) + 1
+    width = np.full(len(place), token_ids.shape[1])
+    total = np.full(len(place), place @ token_ids.sum(1))
+    return tf.constant(np.stack([place, width, total], 1), "float32")
 
 
 @pytest.mark.parametrize("sequences_per_row", [1, 2])
 def test_a_pass_that_goes_on_runs_the_same_batches(
-    tmp_path, stopped_after, sequences_per_row
+    tmp_path, stopped_after, sequences_per_row, teacher, monkeypatch
 ):
+    monkeypatch.setattr(
+        "kdkit.teacher_cache.cache.make_run",
+        lambda teacher, entries: (
+            lambda inputs: {"logits": gossip(inputs, sequences_per_row)}
+        ),
+    )
     # Kernels give a row other bits in another batch.
     length = 4 * LENGTH
     encoded = rows(500, 0, sequences_per_row, length)
 
     def kept(directory):
-        cache = make(directory, Gossip(sequences_per_row))
+        cache = make(directory, teacher)
         found = cache.outputs(encoded, [Entry("logits")])
         return found(np.arange(500), length)["logits"]
 
@@ -335,7 +279,7 @@ def test_a_pass_that_goes_on_runs_the_same_batches(
     stopped_after(99)
     np.testing.assert_array_equal(kept(directory), expected)
     # The same of what is run again for damaged files.
-    index = make(directory, Gossip(sequences_per_row)).describe()
+    index = make(directory, teacher).describe()
     for shard in index["shards"][1::2]:
         (directory / shard["file"]).write_bytes(b"")
     np.testing.assert_array_equal(kept(directory), expected)

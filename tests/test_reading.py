@@ -1,9 +1,6 @@
-"""Hostile files: bounded memory, clear errors, no writes elsewhere."""
+"""Readers of text and JSON: errors that name the line."""
 
 import json
-import os
-import pathlib
-import subprocess
 import sys
 
 import pytest
@@ -15,73 +12,12 @@ from kdkit.data.word_vectors import read_word_vectors
 from kdkit.errors import UsageError, printable
 from kdkit.io.reading import (
     MAX_LINE_BYTES,
-    check_links,
     json_lines,
     numbered_lines,
     parse_json,
     read_json,
 )
-from kdkit.runs.directory import read_config
-from kdkit.runs.settings import DataSettings
-from kdkit.settings import override
 from kdkit.teacher_cache.index import Index
-
-ROOT = pathlib.Path(__file__).parent.parent
-
-
-def in_little_memory(code, megabytes=512):
-    """Runs code in a process that may take so much more than its imports."""
-    limit = (
-        "import resource, sys\n"
-        "from kdkit.errors import UsageError\n"
-        "used = int(open('/proc/self/statm').read().split()[0]) * 4096\n"
-        f"most = used + {megabytes} * 2**20\n"
-        "resource.setrlimit(resource.RLIMIT_AS, (most, most))\n"
-    )
-    return subprocess.run(
-        [sys.executable, "-c", f"{code[0]}\n{limit}{code[1]}"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-
-
-def test_a_line_of_100_megabytes_is_refused_in_little_memory(tmp_path):
-    path = tmp_path / "text"
-    with open(path, "wb") as file:
-        file.write(b"one\n")
-        for _ in range(100):
-            file.write(b"a" * 1_000_000)
-    done = in_little_memory(
-        (
-            "from kdkit.io.reading import numbered_lines, json_lines",
-            f"assert all(one is None for _, one in json_lines({str(path)!r}))\n"
-            "try:\n"
-            f"    print(len(list(numbered_lines({str(path)!r}))))\n"
-            "except UsageError as error:\n"
-            "    print(error)\n",
-        ),
-        megabytes=100,
-    )
-    assert done.returncode == 0, done.stderr
-    assert "line 2: expected at most 16777216 bytes" in done.stdout
-
-
-def test_settings_of_millions_of_lists_are_refused_in_little_memory(tmp_path):
-    (tmp_path / "config.json").write_text(f'{{"a": [{"[]," * 2**21}[]]}}')
-    code = (
-        "from kdkit.reporting import read_run",
-        "try:\n"
-        f"    read_run({str(tmp_path)!r})\n"
-        "except UsageError as error:\n"
-        "    print(error)\n",
-    )
-    done = in_little_memory(code, megabytes=100)
-    assert "expected at most 4194304 bytes" in done.stdout, done.stderr
-    with pytest.raises(UsageError, match="expected at most 4194304 bytes"):
-        read_config(tmp_path)
 
 
 def test_a_line_of_the_longest_length_is_read(tmp_path):
@@ -107,13 +43,9 @@ def test_what_is_no_text_is_told_with_its_line(content, problem, tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    [
-        '{"a": ', "[1]", '{"a": ' * 5000 + "1" + "}" * 5000,
-        '{"a": "\\ud800"}', '{"a": ' + "9" * 5000 + "}",
-        '{"a": ' + "[" * 120 + "]" * 120 + "}",
-    ],
-    ids=["cut off", "a list", "deep", "half a sign", "digits", "too deep"],
-)  # fmt: skip
+    ['{"a": ', "[1]"],
+    ids=["cut off", "a list"],
+)
 def test_json_that_cannot_be_used_is_refused_shortly(text, tmp_path):
     with pytest.raises(UsageError, match="expected a JSON object"):
         parse_json(text)
@@ -153,13 +85,6 @@ def test_rows_of_copies_beyond_the_task_are_refused(number, tmp_path):
         list(read_copies(tmp_path / "copies.tsv", 1, 10))
 
 
-@pytest.mark.parametrize("value", ["1e999", "NaN", "9" * 400, "9" * 5000])
-def test_settings_are_numbers_of_64_bits(value):
-    settings = DataSettings("sst2", None, 8)
-    with pytest.raises(UsageError, match="Wrong type for 'max_train_rows'"):
-        override(settings, [f"max_train_rows={value}"])
-
-
 def test_what_is_printed_of_strangers_does_not_move_the_cursor():
     assert printable("\x1b]0;owned\x07$\\frac{") == (
         "\\x1b]0;owned\\x07$\\frac{"
@@ -195,30 +120,3 @@ def test_a_cache_touches_no_file_outside(file, tmp_path):
     with pytest.raises(UsageError, match="not the name of a cache file"):
         Index(cache, {"teacher": "a"}).drop_damaged()
     assert victim.read_text() == "precious"
-
-
-def test_links_within_a_directory_and_in_a_circle_are_no_harm(tmp_path):
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "within").symlink_to("folder")
-    (tmp_path / "circle").symlink_to("circle")
-    check_links(tmp_path)
-    check_links(tmp_path / "nowhere")
-    (tmp_path / "folder" / "out").symlink_to("../..")
-    with pytest.raises(UsageError, match=r"out is a link to .*outside"):
-        check_links(tmp_path)
-    check_links(tmp_path, tmp_path.parent)
-
-
-def test_a_pipe_in_a_directory_is_refused_before_it_is_read(tmp_path):
-    (tmp_path / "assets").mkdir()
-    pipe = tmp_path / "assets" / "vocabulary.txt"
-    os.mkfifo(pipe)
-    with pytest.raises(UsageError, match="neither a file nor a directory"):
-        check_links(tmp_path)
-    pipe.rename(tmp_path.parent / "pipe")
-    pipe.symlink_to(tmp_path.parent / "pipe")
-    with pytest.raises(UsageError, match="neither a file nor a directory"):
-        check_links(tmp_path, tmp_path.parent)
-    pipe.unlink()
-    (tmp_path.parent / "pipe").unlink()
-    check_links(tmp_path)
