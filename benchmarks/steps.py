@@ -105,8 +105,7 @@ def compiled(model, stage, loss=None, jit=True):
 def update(model, batch):
     """Returns a function for one update on a batch."""
     x, *more = keras.tree.map_structure(ops.convert_to_tensor, batch)
-    if not isinstance(model, kdkit.Distiller):
-        x = {name: x[name] for name in model.input}
+    x = {name: x[name] for name in getattr(model, "input", x)}  # Distiller: all
     return lambda: model.train_on_batch(x, *more)
 
 
