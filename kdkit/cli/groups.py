@@ -350,8 +350,7 @@ class ShardOptions:
     """parts"""
 
     shard: str | None = option(
-        "do part I, from 1, of the N parts that N processes share. launcher: "
-        "the part from TF_CONFIG, srun or torchrun.",
+        "do part I, from 1, of the N parts that N processes share.",
         metavar="I/N",
     )
 

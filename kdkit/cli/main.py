@@ -438,14 +438,9 @@ def prepare(options) -> None:
         print(f"{config} is from a run on {noted} devices, and so is this run.")
         number = noted
     if number is not None:
-        use_devices(number, splits_cpu=strategy != MULTI_WORKER)
-    if strategy == MULTI_WORKER:
-        total = open_distribution(strategy).shares.total
-        if noted not in (None, total):
-            print(
-                f"{config} is from a run with {noted} replicas, and this run "
-                f"has {total}. Results differ where there is dropout."
-            )
+        use_devices(number)
+    if strategy == MULTI_WORKER:  # before TensorFlow computes anything
+        open_distribution(strategy)
 
 
 def _validate_number(number, strategy):

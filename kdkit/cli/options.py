@@ -350,12 +350,8 @@ def cache_settings(options) -> CacheSettings | None:
 
 def shard_part(shard):
     """Returns the part of `--shard`: i, from 0, and n; or `None`."""
-    from kdkit.training.cluster import part_of_launcher
-
     if shard is None:
         return None
-    if shard == "launcher":
-        return part_of_launcher()
     which, _, count = shard.partition("/")
     if not (
         which.isdecimal()
@@ -363,8 +359,7 @@ def shard_part(shard):
         and 1 <= int(which) <= int(count)
     ):
         raise UsageError(
-            "--shard must be a part, such as 1/4 to 4/4, or launcher. "
-            f"Received: {shard!r}."
+            f"--shard must be a part, such as 1/4 to 4/4. Received: {shard!r}."
         )
     return int(which) - 1, int(count)
 

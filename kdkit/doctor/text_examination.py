@@ -29,10 +29,10 @@ from kdkit.runs.log import decide, logged_findings
 from kdkit.runs.pipeline import Pipeline
 from kdkit.taps import ModelShape
 from kdkit.teacher_cache import packed_size
-from kdkit.training.cluster import process_of_launcher
 from kdkit.training.data_settings import CorpusSettings
+from kdkit.training.distribution import open_distribution
 from kdkit.training.making import CORPUS_LENGTH
-from kdkit.training.model_settings import MULTI_WORKER, ModelSettings
+from kdkit.training.model_settings import ModelSettings
 from kdkit.training.sentence_settings import PairSettings
 
 BYTES = 4  # per weight in a file, and about 4 per token in a text
@@ -204,7 +204,7 @@ def examine_steps_first(pipeline: Pipeline, force: bool) -> Findings | None:
         validate_steps(pipeline, lambda what: check())
     steps = TextSteps(pipeline)
     last = pipeline.settings
-    if last.strategy == MULTI_WORKER and process_of_launcher().rank > 0:
+    if not open_distribution(last.strategy).is_chief:
         return None
     for name in steps.runs:
         logged = logged_findings(RunDirectory(steps.places[name]))

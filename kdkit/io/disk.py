@@ -23,7 +23,6 @@ DISK_ERRORS = {
     errno.EISDIR: "Something else has this name: choose another.",
     errno.ENOTDIR: "Something else has this name: choose another.",
     errno.ENAMETOOLONG: "Choose a shorter name.",
-    errno.ELOOP: "It is a link to another place: remove it.",
 }
 LONGEST_NAME = 300  # characters of a path in a message
 UNCHANGED = "What was there before is unchanged."

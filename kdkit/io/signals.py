@@ -24,12 +24,6 @@ def terminable():
         yield
 
 
-def take_sigterm_back() -> None:
-    """Restores Python's handler of SIGTERM after a library replaced it."""
-    if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, signal.getsignal(signal.SIGTERM))
-
-
 class StopSignals:
     """Delays SIGINT and SIGTERM until the current work is complete."""
 

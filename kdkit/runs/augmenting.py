@@ -2,7 +2,6 @@
 
 import logging
 import pathlib
-import tempfile
 import time
 
 from kdkit import models, tasks
@@ -13,7 +12,6 @@ from kdkit.augmentation import (
     VectorNeighbors,
     default_stop_words,
     join_parts,
-    part_counts,
     part_path,
     part_rows,
     require_fingerprint,
@@ -133,14 +131,6 @@ def prepare_augmented(settings: AugmentedSettings, examples) -> None:
         augment(settings.made_by, file)
 
 
-def prepare_part(settings: AugmentedSettings, part: tuple[int, int]) -> None:
-    """Writes one part of a run's file of augmented examples, if needed."""
-    file = pathlib.Path(settings.file)
-    of_others = set(part_counts(file)) - {part[1]}
-    if not (file.exists() or part_path(file, part).exists() or of_others):
-        augment(settings.made_by, file, part)
-
-
 def prepare_copies(
     settings: AugmentedSettings,
     task: tasks.Task,
@@ -148,8 +138,6 @@ def prepare_copies(
     distribution: Distribution = ONE_DEVICE,
 ) -> None:
     """Writes a run's file of augmented examples, or reuses a complete one."""
-    if distribution.part is not None:
-        _prepare_parts(settings, distribution)
     with distribution.chief_first():
         train = task.load("train", data_dir)
         file = pathlib.Path(settings.file)
@@ -163,28 +151,6 @@ def prepare_copies(
         with locked(turn, waiting=waiting):
             prepare_augmented(settings, train)
             turn.unlink(missing_ok=True)
-
-
-def _prepare_parts(settings, distribution):
-    """Writes the parts of a missing file, if all processes share the folder."""
-    file = pathlib.Path(settings.file)
-    if distribution.any_of_all(not file.exists()) and is_one_folder(
-        distribution, file.parent
-    ):
-        prepare_part(settings, distribution.part)
-        distribution.barrier()
-
-
-def is_one_folder(distribution: Distribution, folder) -> bool:
-    """Whether all processes see the same folder, as on a shared disk."""
-    folder = pathlib.Path(folder)
-    with writing(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=folder, prefix=".seen-") as own:
-            names = distribution.texts_of_all(pathlib.Path(own).name)
-            unseen = not all((folder / name).is_dir() for name in names)
-            # No process removes its folder before all have looked.
-            return not distribution.any_of_all(unseen)
 
 
 def _say_finished(output, progress):

@@ -168,11 +168,6 @@ class TeacherCache:
             _, size = self._plan(encoded, entries, keys, additional)
         return size
 
-    def merge_parts(self) -> None:
-        """Merges what other processes wrote for their parts of the examples."""
-        with self._index.filling():
-            self._merge_parts()
-
     def relative_error(self, name: str) -> float:
         """Returns the relative error of an entry's stored numbers.
 

@@ -63,27 +63,21 @@ class TeacherCaches:
             for teacher, place in zip(teachers, places, strict=True)
         ]
 
-        def caches(part):
-            return [
-                TeacherCache(
-                    directory
-                    if len(teachers) == 1
-                    else directory / f"teacher_{number}",
-                    teacher.model,
-                    fingerprint,
-                    settings.precision,
-                    _log.info,
-                    part,
-                )
-                for number, (teacher, fingerprint) in enumerate(
-                    zip(teachers, fingerprints, strict=True), start=1
-                )
-            ]
-
-        self._caches = caches(part)
-        self._parts = []
-        if distribution.part is not None:
-            self._parts = caches(distribution.part)
+        self._caches = [
+            TeacherCache(
+                directory
+                if len(teachers) == 1
+                else directory / f"teacher_{number}",
+                teacher.model,
+                fingerprint,
+                settings.precision,
+                _log.info,
+                part,
+            )
+            for number, (teacher, fingerprint) in enumerate(
+                zip(teachers, fingerprints, strict=True), start=1
+            )
+        ]
 
     def reduce(self, components: np.ndarray) -> None:
         """Lets objectives read sentence embeddings in fewer dimensions."""
@@ -112,8 +106,10 @@ class TeacherCaches:
         for read, entries in zip(self._read, entries_of, strict=True):
             read.update(entry.name for entry in entries)
 
-        def outputs(caches, encoded):
-            asked = list(zip(caches, entries_of, self._expected, strict=True))
+        def outputs(encoded):
+            asked = list(
+                zip(self._caches, entries_of, self._expected, strict=True)
+            )
             if len(asked) > 1:  # before the first teacher writes
                 size = sum(
                     cache.needed(encoded, entries, expected)
@@ -126,17 +122,8 @@ class TeacherCaches:
             ]
 
         def features(encoded):
-            if self._parts:
-                # Outputs that earlier processes saved are not computed again.
-                with self._distribution.chief_first():
-                    for cache in self._caches:
-                        cache.merge_parts()
-                outputs(self._parts, encoded)
-                self._distribution.barrier()
             with self._distribution.chief_first():
-                return OutputsOfTeachers(
-                    map(self._reduced, outputs(self._caches, encoded))
-                )
+                return OutputsOfTeachers(map(self._reduced, outputs(encoded)))
 
         return features
 

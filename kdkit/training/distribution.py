@@ -6,34 +6,20 @@ import functools
 import itertools
 import json
 import logging
-import re
+import os
 
 import numpy as np
 
 from kdkit import taps
 from kdkit.backends import tf
 from kdkit.data import WHOLE, Shares
-from kdkit.errors import RunError, UsageError
-from kdkit.io.signals import StopSignals, take_sigterm_back
+from kdkit.errors import UsageError
+from kdkit.io.files import digest_of_text
 from kdkit.recipes.stages import Stage
-from kdkit.settings import differences
-from kdkit.training.cluster import process_of_launcher, wait_for_all
 from kdkit.training.model_settings import MULTI_WORKER
 
 _log = logging.getLogger(__name__)
 
-# In `tf.errors`: the errors of a collective operation when a process is lost.
-LOST = (
-    "UnavailableError",
-    "AbortedError",
-    "CancelledError",
-    "DeadlineExceededError",
-    "FailedPreconditionError",
-    "InternalError",
-)
-# These errors may also come from a failure of this process alone.
-MAY_BE_OWN = ("FailedPreconditionError", "InternalError")
-SAME_FIX = "Run the same command with the same files in all processes."
 # The key of collective operations between processes; strategies count from 1.
 GROUP_KEY = 1 << 20
 INSTANCE_KEYS = itertools.count()
@@ -53,13 +39,6 @@ class Distribution:
         """Whether this is the process that writes."""
         return self.rank == 0
 
-    @property
-    def part(self) -> tuple[int, int] | None:
-        """This process's part of shared work: part i, from 0, of n."""
-        if self.num_processes == 1:
-            return None
-        return self.rank, self.num_processes
-
     def scope(self):
         """Returns the context for creating trained variables."""
         if self.strategy is None:
@@ -68,46 +47,25 @@ class Distribution:
 
     def barrier(self) -> None:
         """Waits until all processes have called this method."""
-        self._rows_of_all([0])
+        self._numbers_of_all(0)
 
-    def any_of_all(self, flag: bool) -> bool:
-        """Returns whether any process has a flag set. All must call it."""
-        return bool(self._rows_of_all([flag]).any())
-
-    def require_same(self, what: str, value: dict, fix: str = SAME_FIX) -> None:
+    def require_same(self, what: str, value: dict) -> None:
         """Requires the same value in all processes; raises in all of them."""
-        if self.num_processes == 1:
-            return
-        first, *others = map(json.loads, self.texts_of_all(json.dumps(value)))
-        found = [
-            f"  process {rank}: {line}"
-            for rank, other in enumerate(others, 1)
-            for line in differences(first, other)
-        ]
-        if found:
+        number = int(digest_of_text(json.dumps(value, sort_keys=True)), 16) >> 1
+        if len(set(self._numbers_of_all(number))) > 1:
             raise UsageError(
-                f"The processes of a run need the same {what}. Received "
-                "(process 0 -> another one):\n" + "\n".join(found) + f"\n{fix}"
+                f"The processes of a run need the same {what}. Received: "
+                "others. Run the same command with the same files in all "
+                "processes."
             )
 
-    def texts_of_all(self, text: str) -> list[str]:
-        """Returns the texts of all processes, by rank. All must call it."""
-        signs = list(text.encode())
-        lengths = self._rows_of_all([len(signs)])[:, 0]
-        signs += [0] * (max(lengths) - len(signs))
-        rows = self._rows_of_all(signs)
-        return [
-            bytes(row[:length].tolist()).decode()
-            for row, length in zip(rows, lengths, strict=True)
-        ]
-
-    def _rows_of_all(self, row):
-        """Returns an array of integers from each process."""
+    def _numbers_of_all(self, number):
+        """Returns an integer from each process. All must call it."""
         if self.num_processes == 1:
-            return np.array([row])
+            return [number]
         with tf.device("CPU:0"):
             return tf.raw_ops.CollectiveGatherV2(
-                input=np.array([row], "int64"),
+                input=np.array([number], "int64"),
                 group_size=self.num_processes,
                 group_key=GROUP_KEY,
                 instance_key=next(INSTANCE_KEYS),
@@ -144,41 +102,11 @@ ONE_DEVICE = Distribution()
 
 @contextlib.contextmanager
 def training_on(settings):
-    """Opens a run's devices, and reports a lost process as an error."""
+    """Opens a run's devices."""
     distribution = open_distribution(settings.strategy)
     distribution.check(settings)
-    if distribution.num_processes == 1:
-        with taps.kept_names():
-            yield distribution
-        return
-    with taps.kept_names(), StopSignals() as stop, stop.at_once():
-        try:
-            yield distribution
-        # A signal raised while TensorFlow raises becomes a RuntimeError.
-        except (RuntimeError, *_errors(LOST)) as error:
-            stop.raise_if_requested()
-            if isinstance(error, _errors(LOST)):
-                _raise_if_lost(error, distribution)
-            raise
-
-
-def _errors(names):
-    return tuple(getattr(tf.errors, name) for name in names)
-
-
-def _raise_if_lost(error, distribution):
-    """Raises a `RunError`, unless this process may have caused the error."""
-    tasks = sorted(set(re.findall(r"task:(\d+)", error.message)))
-    others = [task for task in tasks if task != str(distribution.rank)]
-    if not others and isinstance(error, _errors(MAY_BE_OWN)):
-        return
-    raise RunError(
-        f"Process {distribution.rank} of {distribution.num_processes}: "
-        f"another process ({', '.join(others) or 'unknown'}) stopped or "
-        "cannot be reached. See its output. The same command, run again in "
-        "all processes, continues after the last finished epoch. "
-        f"TensorFlow's error: {error.message.strip().splitlines()[0]}"
-    ) from error
+    with taps.kept_names():
+        yield distribution
 
 
 def open_distribution(strategy: str | None) -> Distribution:
@@ -200,54 +128,57 @@ def open_distribution(strategy: str | None) -> Distribution:
 @functools.cache
 def _multi_worker():
     """The strategy for several machines, made before TensorFlow computes."""
-    process = process_of_launcher()
-    # Without this number, the strategy uses a CPU.
-    num_gpus = len(tf.config.get_visible_devices("GPU"))
-    wait_for_all(process)
-    try:
-        strategy = tf.distribute.MultiWorkerMirroredStrategy(
-            tf.distribute.cluster_resolver.SimpleClusterResolver(
-                tf.train.ClusterSpec({"worker": process.addresses}),
-                task_type="worker",
-                task_id=process.rank,
-                rpc_layer="grpc",
-                num_accelerators={"GPU": num_gpus},
-            )
+    addresses, rank = processes_of_job()
+    gpus = tf.config.get_visible_devices("GPU")
+    strategy = tf.distribute.MultiWorkerMirroredStrategy(
+        tf.distribute.cluster_resolver.SimpleClusterResolver(
+            tf.train.ClusterSpec({"worker": addresses}),
+            task_type="worker",
+            task_id=rank,
+            rpc_layer="grpc",
+            # Without this number, the strategy uses a CPU.
+            num_accelerators={"GPU": len(gpus)},
         )
-    except RuntimeError as error:
-        raise UsageError(
-            "The strategy for several machines must be opened before "
-            "TensorFlow computes anything. Pass --strategy, not --set; in "
-            "Python, call kdkit.training.distribution.open_distribution "
-            "first. Received: "
-            f"{error}"
-        ) from error
-    except _errors(LOST) as error:
-        raise RunError(
-            f"Process {process.rank} of {process.size}: TensorFlow could not "
-            f"connect the processes at {', '.join(process.addresses)}. Check "
-            "that no process stopped and that they can reach each other. "
-            f"TensorFlow's error: {error.message.strip().splitlines()[0]}"
-        ) from error
-    # TensorFlow has replaced the signal handler.
-    take_sigterm_back()
-    distribution = Distribution(
-        strategy, rank=process.rank, num_processes=process.size
-    )
-    distribution.require_same(
-        "devices",
-        {"GPUs": num_gpus},
-        "Choose as many GPUs on each machine with --devices.",
     )
     total = strategy.num_replicas_in_sync
-    count = total // process.size
+    count = total // len(addresses)
     _log.info(
-        f"Process {process.rank} of {process.size} trains with {count} of "
-        f"{total} replicas.",
+        f"Process {rank} of {len(addresses)} trains with {count} of {total} "
+        "replicas."
     )
-    return dataclasses.replace(
-        distribution, shares=Shares(process.rank * count, count, total)
-    )
+    shares = Shares(rank * count, count, total)
+    distribution = Distribution(strategy, shares, rank, len(addresses))
+    distribution.require_same("number of GPUs", {"GPUs": len(gpus)})
+    return distribution
+
+
+def processes_of_job():
+    """The addresses of all processes, and this one's number."""
+    resolvers = tf.distribute.cluster_resolver
+    if "TF_CONFIG" in os.environ:
+        resolver = resolvers.TFConfigClusterResolver()
+    elif "SLURM_STEP_NODELIST" in os.environ:
+        # One process a machine, whatever its devices are.
+        resolver = resolvers.SlurmClusterResolver(
+            gpus_per_node=1, gpus_per_task=1, auto_set_gpu=False
+        )
+    else:
+        raise UsageError(
+            "Training on several machines needs the addresses of all "
+            "processes. Expected TF_CONFIG or Slurm's variables. Received: "
+            "neither. Start the command with srun, or set TF_CONFIG."
+        )
+    jobs = resolver.cluster_spec().as_dict()
+    addresses = [*jobs.get("chief", ()), *jobs["worker"]]
+    rank = resolver.task_id
+    if resolver.task_type == "worker":
+        rank += len(addresses) - len(jobs["worker"])
+    # TensorFlow sorts Slurm's machines: node10 comes before node2.
+    hosts = [address.rpartition(":")[0] for address in addresses]
+    name = os.environ.get("SLURMD_NODENAME")
+    if "TF_CONFIG" not in os.environ and name in hosts:
+        rank = hosts.index(name)
+    return addresses, rank
 
 
 @functools.cache
@@ -289,14 +220,9 @@ def visible_devices() -> list[str]:
     return []
 
 
-def use_devices(number: int, splits_cpu: bool = True) -> None:
+def use_devices(number: int) -> None:
     """Limits TensorFlow to a number of devices."""
     gpus = tf.config.list_physical_devices("GPU")
-    if not gpus and not splits_cpu:
-        raise UsageError(
-            "With several machines, a CPU is always one device. Received: "
-            f"--devices {number}. Remove it."
-        )
     if number < 1 or gpus and number > len(gpus):
         raise UsageError(
             f"Expected from 1 to {len(gpus) or 'any number of'} devices. "

@@ -151,7 +151,7 @@ def test_a_config_alone_takes_as_many_devices_as_its_run_had(
 ):
     taken = []
     monkeypatch.setattr(
-        devices, "use_devices", lambda number, splits_cpu: taken.append(number)
+        devices, "use_devices", lambda number: taken.append(number)
     )
     file = tmp_path / "config.json"
     file.write_text(json.dumps(config))
