@@ -8,6 +8,7 @@ import pathlib
 import numpy as np
 
 from kdkit.data import BatchStream, Buckets
+from kdkit.data.labeled_tables import set_aside_in_words
 from kdkit.doctor.compatibility import (
     compared_layers,
     few_updates,
@@ -25,7 +26,7 @@ from kdkit.doctor.examined_rows import (
     load_rows_to_examine,
     sample,
 )
-from kdkit.doctor.findings import NOTE, Finding, Findings
+from kdkit.doctor.findings import NOTE, WARNING, Finding, Findings
 from kdkit.doctor.resources import examine_memory, examine_needs
 from kdkit.doctor.teacher_checks import (
     finite_weights,
@@ -45,7 +46,7 @@ from kdkit.models import (
     untrained_head,
 )
 from kdkit.recipes.stages import Stage
-from kdkit.runs.directory import RunDirectory
+from kdkit.runs.directory import EVENTS, RunDirectory
 from kdkit.runs.events import Doctor
 from kdkit.runs.inputs import model_digest, rows_digest
 from kdkit.runs.log import decide, logged_findings
@@ -171,6 +172,7 @@ def examine(
         _examine_models(subject, rows, findings)
     if rows is not None:
         examine_rows(subject.settings, subject.task, rows, num_texts, findings)
+        findings.add(_seen_dev(subject.task, subject.places))
         if subject.has_student:
             with findings.attempt("augmented copies"):
                 findings.add(_updates(subject, rows))
@@ -190,6 +192,27 @@ def examine(
             with findings.attempt("disk of the cache"):
                 examine_needs(subject, rows, train, findings)
     return rows, train
+
+
+def _seen_dev(task, places):
+    """Warns that a given teacher may have learned from the dev set aside."""
+    given = [
+        place
+        for place in map(pathlib.Path, places)
+        if not any(
+            (folder / EVENTS).is_file() for folder in (place, place.parent)
+        )
+    ]
+    if not given or task.table is None or not task.table.sets_dev_aside:
+        return None
+    return Finding(
+        "dev set aside",
+        WARNING,
+        f"dev is {set_aside_in_words(task.table.train)}. If {given[0]} was "
+        "fine-tuned on that table, it has seen these rows, and all accuracies "
+        "on dev are too high.",
+        "Pass --dev with rows that the teacher has not seen.",
+    )
 
 
 def _examine_corpora(subject, findings):

@@ -96,6 +96,9 @@ def test_the_advice_for_another_order_is_an_option(made, tmp_path, capsys):
     assert printed.count("--labels 'so so' bad") == 2
     labels = ["--labels", "so so", "bad"]
     assert main([*words, *labels]) == 0
+    assert "dev set aside" in capsys.readouterr().out
+    main([*words, *labels, "--dev", str(table)])
+    assert "dev set aside" not in capsys.readouterr().out
     words = ["evaluate", str(teacher), "--test", str(table), *columns]
     assert main([*words, *labels]) == 0
     line = capsys.readouterr().out.strip().splitlines()[-1]
