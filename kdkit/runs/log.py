@@ -34,7 +34,6 @@ def reports_finished(run: RunDirectory, needs_models: bool = True) -> bool:
         _log.info(f"The run in {run.path} is finished: nothing to do.")
         return True
     if run.lost_arms:
-        run.require_own_version()
         _log.warning(
             f"The run in {run.path} was finished, but its model "
             f"{' and '.join(run.lost_arms)} is missing: making it again.",

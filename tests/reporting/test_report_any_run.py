@@ -120,17 +120,6 @@ def test_models_of_no_size_have_no_trade_off(tmp_path):
         plot_trade_off([[read_run(tmp_path)]])
 
 
-@pytest.mark.parametrize(
-    "settings",
-    [{"cache": "x"}, {"provenance": {"command": [[]]}}],
-)
-def test_settings_of_other_types_are_refused(settings, tmp_path):
-    config = json.dumps({"verb": "distill", **settings})
-    (tmp_path / "config.json").write_text(config)
-    with pytest.raises(UsageError, match="damaged or not the settings"):
-        read_run(tmp_path)
-
-
 def test_what_the_system_says_of_a_file_is_one_line(monkeypatch, capsys):
     def run(options):
         pathlib.Path("nowhere").read_text()
