@@ -1,7 +1,7 @@
 """Models with noise on their weights: LightPAFF's figure 2, section 6.2.
 
     python examples/lightpaff_noise.py runs/small/student runs/control/student \
-        --num-classes 2 --task sst2 --data-dir glue
+        --task sst2 --data-dir glue
 
 MODEL is a preset directory, and other options go to `kdkit evaluate`. Every
 weight matrix gets Gaussian noise of standard deviation σ times its mean, as in
@@ -12,28 +12,20 @@ cancel. Prints the mean over three seeds for each σ.
 
 import argparse
 import json
-import pathlib
 import shutil
 import statistics
 import subprocess
 import tempfile
 
+import keras_hub
 import matplotlib.pyplot as plt
 import numpy as np
-
-from kdkit import models
 
 SEEDS = (0, 1, 2)
 SIGMAS = {
     "mean": (0, 5, 10, 20, 40, 80),
     "mean_magnitude": (0, 0.2, 0.4, 0.6, 0.8, 1),
 }
-
-
-def load(path, num_classes):
-    if num_classes:
-        return models.load_classifier(path, num_classes).model
-    return models.load_language_model(path).model
 
 
 def add_noise(model, sigma, seed, scale):
@@ -48,18 +40,19 @@ def add_noise(model, sigma, seed, scale):
 
 
 def first_metric(path, options):
-    command = ["kdkit", "evaluate", str(path), *options]
+    command = ["kdkit", "evaluate", path, *options]
     lines = subprocess.check_output(command).splitlines()
     return next(iter(json.loads(lines[-1])["metrics"].items()))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="+", type=pathlib.Path)
-    parser.add_argument("--num-classes", type=int, help="of classifiers")
+    parser.add_argument("models", nargs="+")
+    parser.add_argument("--kind", default="TextClassifier", help="or CausalLM")
     parser.add_argument("--scale", choices=SIGMAS, default="mean")
     parser.add_argument("--curves", default="noise.svg")
     options, evaluation = parser.parse_known_args()
+    kind = getattr(keras_hub.models, options.kind)
     sigmas = SIGMAS[options.scale]
     for path in options.models:
         means = []
@@ -67,15 +60,15 @@ def main():
             values = []
             for seed in SEEDS if sigma else SEEDS[:1]:
                 with tempfile.TemporaryDirectory() as folder:
-                    noisy = pathlib.Path(shutil.copytree(path, f"{folder}/m"))
-                    model = load(noisy, options.num_classes)
+                    noisy = shutil.copytree(path, f"{folder}/m")
+                    model = kind.from_preset(noisy)
                     add_noise(model, sigma, seed, options.scale)
-                    model.save_to_preset(str(noisy))
+                    model.save_to_preset(noisy)
                     metric, value = first_metric(noisy, evaluation)
                 values.append(value)
             means.append(statistics.fmean(values))
             print(f"{path} σ={sigma:g}: {metric} {means[-1]:.4f}", flush=True)
-        plt.plot(sigmas, means, marker="o", label=str(path))
+        plt.plot(sigmas, means, marker="o", label=path)
     plt.xlabel(f"σ × {options.scale} of a matrix")
     plt.ylabel(metric)
     plt.legend()
