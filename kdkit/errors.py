@@ -139,3 +139,17 @@ def suggestion(name: str, valid) -> str:
     """
     close = difflib.get_close_matches(str(name), map(str, valid), 1, CLOSE)
     return f" Did you mean {close[0]}?" if close else ""
+
+
+def unknown(what: str, name, names) -> UsageError:
+    """Returns the error for a name that is not there: what is, nearest first.
+
+    >>> print(unknown("task", "sst", ["mrpc", "sst2"]))
+    Unknown task 'sst'. Expected one of: sst2, mrpc.
+    """
+
+    def likeness(one):
+        return difflib.SequenceMatcher(None, str(name), one).ratio()
+
+    listed = ", ".join(sorted(map(str, names), key=likeness, reverse=True))
+    return UsageError(f"Unknown {what} {name!r}. Expected one of: {listed}.")
