@@ -397,5 +397,5 @@ def _lines(path):
         lines.append(line.strip())
     if not lines:
         raise UsageError(f"{path}: expected texts. Received: an empty file.")
-    reject_table(path, lines, "Write its column of texts to a separate file")
+    reject_table(path)
     return lines

@@ -2,7 +2,6 @@
 
 from kdkit.data.augmented import (
     AugmentedExamples,
-    check_augmented,
     count_copies,
     read_copies,
     store_augmented,
@@ -131,7 +130,6 @@ __all__ = [
     "TokenExamples",
     "bucket_boundaries",
     "character_vocabulary",
-    "check_augmented",
     "count_copies",
     "encode",
     "encode_questions",

@@ -10,9 +10,9 @@ import pathlib
 import numpy as np
 
 from kdkit.data.encoding import EncodedExamples, encoded_steps
-from kdkit.data.examples import Examples, find_columns, raise_problems
+from kdkit.data.examples import Examples, at, column_place, require_width
 from kdkit.data.unlabeled import normalized, normalized_rows
-from kdkit.errors import UsageError, shortened
+from kdkit.errors import UsageError
 from kdkit.io.files import (
     digest,
     fits_own_digest,
@@ -20,7 +20,7 @@ from kdkit.io.files import (
     with_own_digest,
     write_text,
 )
-from kdkit.io.reading import numbered_lines, read_json
+from kdkit.io.reading import numbered_lines
 
 INDEX = "index.json"
 COLUMNS = {
@@ -109,7 +109,7 @@ def store_augmented(
             same texts are left out.
 
     Raises:
-        UsageError: with file and line number for malformed rows.
+        UsageError: as `read_copies`.
     """
     directory = pathlib.Path(directory)
     if row_numbers is None:
@@ -129,7 +129,7 @@ def store_augmented(
             copies,
             {"file": made_of, "num_labeled": len(chosen)},
         )
-    index = read_json(directory / INDEX, "the index of augmented rows")
+    index = json.loads((directory / INDEX).read_text())
     columns = _read_columns(directory)
     sources = columns.pop("sources")
     encoded = EncodedExamples(
@@ -170,37 +170,16 @@ class _Copies:
 
 def _is_stored(directory, made_of, num_labeled):
     """Whether the examples of this file, or of any file, are stored."""
-    if not (directory / INDEX).is_file():
-        return False
     try:
-        index = read_json(directory / INDEX, "an index", _of_index)
-        sizes = {name: (directory / name).stat().st_size for name in COLUMNS}
+        index = json.loads((directory / INDEX).read_text())
         return (
-            index["num_labeled"] == num_labeled
+            fits_own_digest(index)
+            and index["num_labeled"] == num_labeled
             and made_of in (None, index["file"])
-            and sizes == index["bytes"]
             and index["sha256"] == _digests(directory)
-            and _fit(_read_columns(directory), num_labeled)
         )
-    except (OSError, ValueError):  # also UsageError: damaged, so write again
+    except (OSError, ValueError):  # damaged, so write again
         return False
-
-
-def _of_index(index):
-    """The error in an index, or `None`."""
-    fields = {
-        "file", "num_labeled", "num_truncated", "num_left_out", "bytes",
-        "sha256",
-    }  # fmt: skip
-    missing = sorted(fields - set(index))
-    if missing:
-        return f"it has no {missing}"
-    numbers = [index[name] for name in sorted(fields) if "num_" in name]
-    if not all(type(number) is int and number >= 0 for number in numbers):
-        return "expected numbers of rows"
-    if not fits_own_digest(index):
-        return "expected its content to match its checksum"
-    return None
 
 
 def _digests(directory):
@@ -216,19 +195,6 @@ def _read_columns(directory):
         else np.fromfile(directory / name, dtype=dtype)
         for name, dtype in COLUMNS.items()
     }
-
-
-def _fit(columns, num_labeled):
-    """Whether the columns belong to the same examples."""
-    lengths, sources = columns["lengths"], columns["sources"]
-    num_tokens = len(columns["token_ids"])
-    return bool(
-        len(lengths) == num_labeled + len(sources)
-        and len(columns["segment_ids"]) == num_tokens == lengths.sum()
-        and (lengths >= 0).all()
-        and (sources >= 0).all()
-        and (sources < num_labeled).all()
-    )
 
 
 def _store(
@@ -254,25 +220,12 @@ def _store(
         **made_of,
         "num_truncated": num_truncated,
         "num_left_out": copies.num_left_out,
-        "bytes": {name: (directory / name).stat().st_size for name in COLUMNS},
         "sha256": _digests(directory),
     }
     write_text(directory / INDEX, json.dumps(with_own_digest(index)))
 
 
 SOURCE_ROW = "source_row"
-MAX_DIGITS = 18  # in a 64-bit integer
-
-
-def check_augmented(file, num_texts: int) -> None:
-    """Checks the header of a file of augmented examples.
-
-    Raises:
-        UsageError: (a `ValueError`) if the file is missing or has other
-            columns.
-    """
-    _, headings = next(_lines(file), (1, ""))
-    _find_places(file, headings, num_texts)
 
 
 def count_copies(file) -> int:
@@ -280,11 +233,8 @@ def count_copies(file) -> int:
 
     Args:
         file: path, as `store_augmented` takes it.
-
-    Raises:
-        UsageError: (a `ValueError`) if the file cannot be read as text.
     """
-    return sum(1 for _ in itertools.islice(_lines(file), 1, None))
+    return sum(1 for _ in numbered_lines(file)) - 1
 
 
 def read_copies(file, num_texts: int, num_rows: int):
@@ -296,50 +246,28 @@ def read_copies(file, num_texts: int, num_rows: int):
         num_rows: int. The number of the task's examples, the possible sources.
 
     Raises:
-        UsageError: with file and line number for the first malformed lines.
+        UsageError: for columns of another number of texts, and with file and
+            line for another number of columns and for a source that is not a
+            row of the task.
     """
-    lines = _lines(file)
-    _, headings = next(lines, (1, ""))
-    source, first = _find_places(file, headings, num_texts)
-    count = headings.count("\t") + 1
-    problems = []
+    lines = numbered_lines(file)
+    _, header = next(lines)
+    headings = header.split("\t")
+    first = len(headings) - num_texts
+    place = column_place(file, headings, SOURCE_ROW)
+    if place >= first:
+        raise UsageError(
+            f"{file}: expected {SOURCE_ROW} before {num_texts} column(s) of "
+            f"text. Received: {header!r}."
+        )
     for number, line in lines:
         cells = line.split("\t")
-        row = cells[source] if len(cells) == count else ""
-        if len(cells) != count:
-            problems.append(
-                f"line {number}: expected {count} columns separated by "
-                f"tabs. Received: {len(cells)} columns"
-            )
-        elif not row.isdecimal():
-            problems.append(
-                f"line {number}: expected the number of a row as "
-                f"{SOURCE_ROW}. Received: {shortened(row)}"
-            )
-        elif len(row) > MAX_DIGITS or int(row) >= num_rows:
-            problems.append(
-                f"line {number}: expected a {SOURCE_ROW} below "
-                f"{num_rows}, the rows of the task. Received: "
-                f"{shortened(row)}"
-            )
-        elif not problems:
-            yield int(row), tuple(cells[first:])
-    raise_problems(file, problems)
-
-
-def _find_places(file, line, num_texts):
-    """The columns of the source's number and of the first text."""
-    headings = line.split("\t")
-    (source,) = find_columns(file, headings, (SOURCE_ROW,))
-    first = len(headings) - num_texts
-    if source >= first:
-        raise UsageError(
-            f"{file}, line 1: expected {SOURCE_ROW} before {num_texts} "
-            f"column(s) of text. Received: {shortened(headings)}. Make the "
-            "file with kdkit augment for the same task."
-        )
-    return source, first
-
-
-def _lines(file):
-    return numbered_lines(file, "a file of kdkit augment")
+        require_width(file, number, cells, len(headings))
+        with at(file, f"line {number}"):
+            source = int(cells[place])
+            if not 0 <= source < num_rows:
+                raise UsageError(
+                    f"Expected a {SOURCE_ROW} below {num_rows}, the rows of "
+                    f"the task. Received: {source}."
+                )
+        yield source, tuple(cells[first:])

@@ -5,17 +5,12 @@ import pathlib
 import re
 from collections.abc import Iterable
 
-from kdkit.data.examples import raise_problems
 from kdkit.data.tables import BREAKS, open_table
-from kdkit.errors import UsageError, all_mistakes, shortened
+from kdkit.errors import UsageError
 from kdkit.io.reading import has_text
 
 QUERY, POSITIVE, NEGATIVES = "query", "positive", "negatives"
 NEGATIVE = re.compile(r"negative(_\d+)?")
-EXPECTED = (
-    "a table with the columns query, positive and negative (negative_2, ...), "
-    'or JSON lines {"query": ..., "positive": ..., "negatives": [...]}'
-)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,100 +66,42 @@ def read_candidates(
         `Candidates` in the order of the files.
 
     Raises:
-        UsageError: (a `ValueError`) with all mistakes: missing files and
-            columns, an empty query or document, no negatives, or different
-            numbers of them.
+        UsageError: (a `ValueError`) for a missing column, and with file and
+            place for an empty query or document, and for another number of
+            negatives.
     """
-    queries, documents, first = [], [], None
-    with all_mistakes() as check:
-        for file in map(pathlib.Path, files):
-            with check():
-                for place, query, found in _rows(file, num_candidates):
-                    queries.append(query)
-                    documents.append(found)
-                    first = first or (file, place)
-                    _require_same_number(documents, file, place, first)
+    queries, documents = [], []
+    for file in map(pathlib.Path, files):
+        for place, query, *found in _rows(file):
+            candidates = tuple(found)[:num_candidates]
+            count = num_candidates or len((documents or [candidates])[0])
+            count = max(count, 2)
+            if len(candidates) != count or not all(
+                isinstance(one, str) and has_text(one)
+                for one in (query, *candidates)
+            ):
+                raise UsageError(
+                    f"{file}, {place}: expected texts as query, positive and "
+                    f"{count - 1} negatives. Received: {[query, *found]}."
+                )
+            query, *candidates = (
+                BREAKS.sub(" ", one).strip() for one in (query, *candidates)
+            )
+            queries.append(query)
+            documents.append(tuple(candidates))
     return Candidates(queries, documents)
 
 
-def _open(path):
-    """The table, and its columns of negatives; none for a column of lists."""
-    if not path.exists():
-        raise UsageError(f"{path} does not exist. Expected {EXPECTED}.")
-    names = (QUERY, POSITIVE, NEGATIVES, "negative")
-    table = open_table(path, names)
-    columns = [one for one in table.headings if NEGATIVE.fullmatch(one)]
-    is_list = NEGATIVES in table.headings
-    missing = [one for one in (QUERY, POSITIVE) if one not in table.headings]
-    if missing or is_list == bool(columns):
-        raise UsageError(
-            f"{path}: expected {EXPECTED}. Received: {table.rule}, with the "
-            f"columns {', '.join(map(shortened, table.headings))}. Rename the "
-            "columns."
-        )
-    if len(columns) > 1:  # columnar files read the wanted columns alone
-        table = open_table(path, (QUERY, POSITIVE, *columns))
-    table.require((QUERY, POSITIVE, *(columns or (NEGATIVES,))))
-    return table, columns
-
-
-def _rows(path, num_candidates):
+def _rows(path):
     """Yields the place, the query and the candidates of each row."""
-    table, columns = _open(path)
-    places = [
-        table.headings.index(one)
-        for one in (QUERY, POSITIVE, *(columns or (NEGATIVES,)))
-    ]
-    problems, found = [], []
-    for place, cells, problem in table.rows:
-        if problem is None:
-            query, positive, *negatives = (cells[one] for one in places)
-            if not columns:
-                (negatives,) = negatives
-            problem = _problem(query, positive, negatives, num_candidates)
-        if problem is not None:
-            problems.append(f"{place}: {problem}")
-            continue
-        texts = (query, *(positive, *negatives)[:num_candidates])
-        query, *texts = (BREAKS.sub(" ", one).strip() for one in texts)
-        found.append((place, query, tuple(texts)))
-    raise_problems(path, problems)
-    if not found:
-        raise UsageError(f"{path} has no queries. Expected {EXPECTED}.")
-    return found
-
-
-def _problem(query, positive, negatives, num_candidates):
-    """Why a row is malformed, or `None`."""
-    if not isinstance(negatives, list | tuple):
-        return (
-            "expected a list of texts as negatives. Received: "
-            f"{shortened(negatives)}"
-        )
-    texts = {QUERY: query, POSITIVE: positive}
-    for name, text in texts.items():
-        if not isinstance(text, str) or not has_text(text):
-            return f"expected a text as {name}. Received: {shortened(text)}"
-    least = 1 if num_candidates is None else num_candidates - 1
-    if len(negatives) < least:
-        return (
-            f"expected at least {least} negatives. Received: {len(negatives)}"
-        )
-    for text in negatives[: num_candidates and least]:
-        if not isinstance(text, str) or not has_text(text):
-            return (
-                f"expected a text as each negative. Received: {shortened(text)}"
-            )
-    return None
-
-
-def _require_same_number(documents, file, place, first):
-    if len(documents[-1]) == len(documents[0]):
+    table = open_table(path, (QUERY, POSITIVE, "negative"))
+    columns = [one for one in table.headings if NEGATIVE.fullmatch(one)]
+    if columns:
+        for place, cells in table.cells((QUERY, POSITIVE, *columns)):
+            yield place, *cells
         return
-    counts = [len(one) - 1 for one in (documents[0], documents[-1])]
-    raise UsageError(
-        f"{file}, {place}: expected {counts[0]} negatives, as for the first "
-        f"query ({first[0]}, {first[1]}). Received: {counts[1]}. Use the same "
-        "number for every query, or the first ones of each: --set "
-        f"data.num_candidates={1 + min(counts)}."
-    )
+    for place, cells in table.cells((QUERY, POSITIVE, NEGATIVES)):
+        query, positive, negatives = cells
+        if not isinstance(negatives, list):
+            negatives = [negatives]
+        yield place, query, positive, *negatives

@@ -221,12 +221,7 @@ def row_encoder(tokenizer, sequence_length: int, num_texts: int):
     family = family_of(tokenizer)
     num_separators = family.num_separators if family else 1
     num_special = 2 + num_separators * (num_texts - 1)
-    if sequence_length <= num_special:
-        raise UsageError(
-            "`sequence_length` must leave room for text in addition to the "
-            f"{num_special} special tokens. "
-            f"Received: sequence_length={sequence_length}."
-        )
+    room = room_for_text(sequence_length, num_special)
     packer = keras_hub.layers.MultiSegmentPacker(
         sequence_length=sequence_length,
         start_value=tokenizer.start_token_id,
@@ -247,7 +242,7 @@ def row_encoder(tokenizer, sequence_length: int, num_texts: int):
         segments = tuple(tokenize(column) for column in texts)
         cut = segments
         if side == "left":
-            cut = _without_beginnings(segments, sequence_length - num_special)
+            cut = _without_beginnings(segments, room)
         token_ids, segment_ids = packer(cut)
         full_lengths = num_special + sum(
             tf.cast(segment.row_lengths(), "int32") for segment in segments
@@ -262,6 +257,16 @@ def row_encoder(tokenizer, sequence_length: int, num_texts: int):
         }
 
     return encode_rows
+
+
+def room_for_text(sequence_length: int, num_special: int) -> int:
+    """Returns how many tokens of a sequence are not special, at least one."""
+    if sequence_length <= num_special:
+        raise UsageError(
+            "`sequence_length` must leave room for text in addition to the "
+            f"{num_special} special tokens. Received: {sequence_length}."
+        )
+    return sequence_length - num_special
 
 
 def _plain_row_encoder(tokenizer, sequence_length):
@@ -345,8 +350,7 @@ class TokenExamples:
             sentence: class numbers, `NO_LABEL` or `UNKNOWN`; or `None`.
 
     Raises:
-        UsageError: if a sentence has no words, or its numbers of words and
-            labels differ.
+        UsageError: if a sentence has not as many labels as words.
 
     >>> rows = TokenExamples([("no", "rain")], [np.array([0, 1])])
     >>> len(rows)
@@ -357,15 +361,10 @@ class TokenExamples:
     labels: list[np.ndarray] | None = None
 
     def __post_init__(self):
-        labels = self.words if self.labels is None else self.labels
-        counts = [len(row) for row in self.words]
-        if not counts or 0 in counts or counts != [len(row) for row in labels]:
-            raise UsageError(
-                "Sentences need words and one label for each. Received: "
-                f"{len(self.words)} sentences of {counts[:5]}... words and "
-                f"{len(labels)} rows of {[len(row) for row in labels[:5]]}... "
-                "labels."
-            )
+        if self.labels is not None and (
+            list(map(len, self.words)) != list(map(len, self.labels))
+        ):
+            raise UsageError("Sentences need one label for each word.")
 
     def __len__(self):
         return len(self.words)
@@ -455,23 +454,17 @@ def encode_tokens(
         `EncodedTokens`. Truncated words count in metrics only, as wrong unless
         their tag is `O`.
 
-        Raises:
-            UsageError: if `sequence_length` is too small for any text.
+    Raises:
+        UsageError: if `sequence_length` is too small for any text.
     """
-    room = sequence_length - NUM_SPECIAL
-    if room < 1:
-        raise UsageError(
-            "`sequence_length` must leave room for text in addition to the "
-            f"{NUM_SPECIAL} special tokens. "
-            f"Received: sequence_length={sequence_length}."
-        )
+    room = room_for_text(sequence_length, NUM_SPECIAL)
     texts = [_as_in_text(words, tokenizer) for words in examples.words]
     pieces = tokenize((word for words in texts for word in words), tokenizer)
     token_ids, labels, lengths, num_truncated = [], [], [], 0
     targets = []
     for words, word_labels in zip(texts, examples.labels, strict=True):
         of_words = [
-            pieces[word] if len(pieces[word]) else _unknown(word, tokenizer)
+            pieces[word] if len(pieces[word]) else _unknown(tokenizer)
             for word in words
         ]
         row = np.concatenate(of_words)
@@ -511,11 +504,6 @@ def _as_in_text(words, tokenizer):
     return [f" {word}" if place else word for place, word in enumerate(words)]
 
 
-def _unknown(word, tokenizer):
+def _unknown(tokenizer):
     """The id for a word without any token."""
-    if not hasattr(tokenizer, "oov_token"):
-        raise UsageError(
-            f"A {type(tokenizer).__name__} has no token for the word "
-            f"{word!r}, and no unknown token. Remove the word from the data."
-        )
     return np.array([tokenizer.token_to_id(tokenizer.oov_token)], "int32")

@@ -6,20 +6,14 @@ import functools
 import hashlib
 import os
 import pathlib
-import re
 from collections.abc import Iterable
 
 import numpy as np
 
-from kdkit.data.examples import (
-    Examples,
-    label_parser,
-    label_value,
-    raise_problems,
-)
-from kdkit.data.tables import DATASET_STATE, Row, open_table
+from kdkit.data.examples import Examples, at, label_parser, label_value
+from kdkit.data.tables import DATASET_STATE, open_table
 from kdkit.data.unlabeled import PUNCTUATION, normalized
-from kdkit.errors import UsageError, all_mistakes, shortened
+from kdkit.errors import UsageError, unknown
 
 DEV_SHARE = 0.1
 MOST_NUMBERS = 20  # different numbers in a label column without --regression
@@ -27,11 +21,6 @@ MOST_LABELS = 1000
 NO_PUNCTUATION = str.maketrans("", "", PUNCTUATION)
 TRUTHS = ("true", "false")
 LEAST_ROWS = 20  # with fewer, each row may have its own label
-REGRESSION = (
-    "Pass --regression for scores (Python: regression=True), list the classes "
-    "with --labels, or name another --label-column."
-)
-DECIMAL_COMMA = re.compile(r"[+-]?\d+(,\d+)?")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +47,7 @@ class LabeledTable:
             defaults of the kind.
 
     Raises:
-        UsageError: (a `ValueError`) for columns and labels that do not fit.
+        UsageError: (a `ValueError`) if the label column is also a text.
     """
 
     train: str | None
@@ -72,34 +61,10 @@ class LabeledTable:
     metrics: tuple[str, ...] = ()
 
     def __post_init__(self):
-        problems = []
-        columns = self.text_columns
-        if len(columns) not in (1, 2) or len(set(columns)) != len(columns):
-            problems.append(
-                "A table needs one text column, or two different ones for "
-                f"pairs. Received: {list(columns)}."
+        if self.label_column in self.text_columns:
+            raise UsageError(
+                f"Column {self.label_column!r} cannot be the label and a text."
             )
-        if self.label_column in columns:
-            problems.append(
-                f"Column {self.label_column!r} cannot be the label and a text. "
-                "Name another --label-column."
-            )
-        if not self.files:
-            problems.append("A table needs a file. Received: none.")
-        if self.regression and self.labels is not None:
-            problems.append(
-                "Scores have no list of labels. Received: labels="
-                f"{list(self.labels)} and regression=true. Remove one of them."
-            )
-        if self.labels is not None and (
-            len(set(map(label_value, self.labels))) < max(2, len(self.labels))
-        ):
-            problems.append(
-                "Expected at least two different labels. Received: labels="
-                f"{list(self.labels)}."
-            )
-        if problems:
-            raise UsageError("\n".join(problems))
 
     @property
     def files(self) -> dict[str, str]:
@@ -119,19 +84,9 @@ class LabeledTable:
         return tuple(one for one in ("train", "dev", "test") if one in known)
 
     def require(self, splits: Iterable[str]) -> None:
-        """Requires that the files of splits exist.
-
-        Raises:
-            UsageError: with every missing file.
-        """
-        paths = dict.fromkeys(self._path(split) for split in splits)
-        missing = [path for path in paths if not pathlib.Path(path).exists()]
-        if missing:
-            raise UsageError(
-                f"Missing: {', '.join(missing)}. Expected the table that the "
-                "run was made on. Restore it, or pass another with --train, "
-                "--dev or --test."
-            )
+        """Requires that the files of splits exist."""
+        for split in splits:
+            os.stat(self._path(split))
 
     def read(self, split: str) -> Examples:
         """Reads a split.
@@ -140,18 +95,13 @@ class LabeledTable:
             split: string. One of `splits`.
 
         Raises:
-            UsageError: with file and place of malformed rows, empty texts, and
-                labels that are empty or unknown.
+            UsageError: with file and place, for a malformed row, an empty text,
+                and a label that is empty or unknown.
         """
         state = _state_of(self._path(split))
         if split == "test" or not self.sets_dev_aside:
             return _whole_file(self, split, state)
         examples, aside = _with_dev_rows(self, state)
-        if not len(aside):
-            raise UsageError(
-                f"{self.train} has too few examples to set some aside for dev. "
-                "Expected two different texts with the same label. Pass --dev."
-            )
         if split == "dev":
             return examples.take(aside)
         return examples.take(np.setdiff1d(np.arange(len(examples)), aside))
@@ -164,22 +114,12 @@ class LabeledTable:
                 their order, or `None`. They order labels that are not listed.
 
         Raises:
-            UsageError: with all mistakes in all files.
+            UsageError: as `read` does, for a column that has no labels of
+                classes, and for labels that are not the teacher's classes.
         """
-        table, files = self, self.files
-        with all_mistakes() as check:
-            if self.regression:
-                files = {}
-                with check():
-                    self._require_numbers()
-                    files = self.files
-            else:
-                table = dataclasses.replace(self, labels=None)
-                with check():
-                    table = self._with_labels(names)
-            for split in files:
-                with check():
-                    table.read_file(split)
+        table = self if self.regression else self._with_labels(names)
+        for split in self.files:
+            table.read_file(split)
         return table
 
     def description(self, split: str, count: int) -> str:
@@ -197,10 +137,7 @@ class LabeledTable:
 
     def _path(self, split):
         if split not in self.splits:
-            raise UsageError(
-                f"The table has no split {split!r}. Expected one of "
-                f"{', '.join(self.splits)}. Pass --{split} FILE."
-            )
+            raise unknown("split", split, self.splits)
         return self.files.get(split) or self.train
 
     def _rows(self, split):
@@ -220,137 +157,62 @@ class LabeledTable:
         """
         path = self._path(split)
         rows, has_labels = self._rows(split)
-        reads_labels = has_labels and (self.regression or self.labels)
-        parse = label_parser(None if self.regression else self.labels or ())
+        parse = label_parser(None if self.regression else self.labels)
         texts = tuple([] for _ in self.text_columns)
-        labels, problems, fix = [], [], {}
-        for row in rows:
-            problem = row.problem or self._problem(row, has_labels)
-            if problem is None and reads_labels:
-                try:
-                    labels.append(parse(row.cells[-1]))
-                except UsageError as error:
-                    problem = str(error)
-                    fix["fix"] = self._fix_of_label(split)
-            if problem is not None:
-                problems.append(f"{row.place}: {problem}")
-                continue
-            for column, text in zip(texts, row.cells, strict=False):
+        labels = []
+        for place, cells in rows:
+            with at(path, place):
+                if not any(cells[: len(texts)]):
+                    raise UsageError("Expected a text. Received: none.")
+                if has_labels:
+                    labels.append(parse(cells[-1]))
+            for column, text in zip(texts, cells, strict=False):
                 column.append(text)
-        raise_problems(path, problems, **fix)
         dtype = "float32" if self.regression else "int32"
-        return Examples(
-            texts, np.array(labels, dtype) if reads_labels else None
-        )
-
-    def _problem(self, row, has_labels):
-        texts = row.cells[: len(self.text_columns)]
-        if not any(texts):
-            names = " and ".join(map(repr, self.text_columns))
-            return f"expected text in {names}. Received: an empty cell"
-        if has_labels and not row.cells[-1]:
-            return (
-                f"expected a label in {self.label_column!r}. Received: an "
-                "empty cell"
-            )
-        return None
-
-    def _fix_of_label(self, split):
-        if self.regression:
-            return (
-                "Scores are numbers with a decimal point. Fix or remove these "
-                "rows."
-            )
-        if split == "train" or self.train is None:
-            return "Fix or remove these rows, or add their label to the labels."
-        return (
-            f"The known labels are those of {pathlib.Path(self.train).name}. "
-            "Fix or remove these rows, or add examples of a new label there."
-        )
-
-    def _require_numbers(self):
-        """Rejects a column of words as scores, with one error for all rows."""
-        split = next(iter(self.files))
-        rows, _ = self._rows(split)
-        words = [row.cells[-1] for row in rows if row.cells]
-        wrong = [word for word in words if word and _numbers([word]) is None]
-        if len(wrong) > len(words) / 2:
-            raise UsageError(
-                f"{self._path(split)}: column {self.label_column!r} has words, "
-                f"such as {shortened(wrong[0])}. Expected numbers, because "
-                "labels are scores with --regression. Remove --regression, or "
-                "name another --label-column."
-            )
+        return Examples(texts, np.array(labels, dtype) if has_labels else None)
 
     def _with_labels(self, names):
         """The table with its labels in the order of the classes."""
         split = next(iter(self.files))
         path = self._path(split)
-        rows, has_labels = self._rows(split)
-        words = _one_spelling(
-            row.cells[-1] for row in rows if has_labels and row.cells
+        known = self.labels or open_table(path).class_names.get(
+            self.label_column
         )
-        known, is_listed = self.labels, self.labels is not None
-        if is_listed:
-            _require_listed(path, words, known)
-        else:
-            known = open_table(path).class_names.get(self.label_column)
+        labels, class_names = known, None
         if known is None:
-            if len(words) < 2 and any(row.problem for row in rows):
-                return self  # `completed` reports the rows
-            self._require_classes(path, words, len(rows))
-        labels, class_names = known or words, None
+            rows, has_labels = self._rows(split)
+            labels = _one_spelling(cells[-1] for _, cells in rows if has_labels)
+            self._require_classes(path, labels, len(rows))
         if names is not None:
             labels, class_names = _as_names(
-                path, labels, tuple(names), is_listed
+                path, labels, tuple(names), self.labels is not None
             )
         return dataclasses.replace(self, labels=labels, class_names=class_names)
 
     def _require_classes(self, path, words, num_rows):
         """Rejects a label column with scores, numbers of rows or texts."""
-        where = f"{path}: column {self.label_column!r}"
-        if len(words) < 2:
-            raise UsageError(
-                f"{where} has {'no label' if not words else 'one label'}"
-                f"{''.join(f' alone, {word!r}' for word in words)}. Expected "
-                "at least two different labels. Name another --label-column."
-            )
-        truths = [word for word in words if word.casefold() in TRUTHS]
-        digits = [word for word in words if label_value(word) in (0, 1)]
-        if truths and digits:
-            raise UsageError(
-                f"{where} has {_listed(truths)} and {_listed(digits)}. "
-                "Expected one spelling for each label. Write true and false, "
-                "or 1 and 0, in all rows."
-            )
-        numbers = _numbers(words)
-        advice = REGRESSION
-        if numbers is None and all(map(DECIMAL_COMMA.fullmatch, words)):
-            numbers = _numbers([word.replace(",", ".") for word in words])
-            advice = f"Write a decimal point for the decimal comma. {advice}"
-        is_mostly_different = (
-            num_rows >= LEAST_ROWS and len(words) > num_rows / 2
-        )
-        if numbers is not None:
+        has_truths = any(word.casefold() in TRUTHS for word in words)
+        has_digits = any(label_value(word) in (0, 1) for word in words)
+        is_varied = num_rows >= LEAST_ROWS and len(words) > num_rows / 2
+        is_score = False
+        # Scores may have decimal commas.
+        if numbers := _numbers(word.replace(",", ".") for word in words):
             first = int(numbers[0] == 1)
             is_numbered = numbers == list(range(first, first + len(numbers)))
             has_fractions = not all(map(float.is_integer, numbers))
-            if not is_numbered and (
-                is_mostly_different
-                or len(words) > MOST_NUMBERS
-                or has_fractions
-            ):
-                raise UsageError(
-                    f"{where} has {len(words)} different numbers in {num_rows} "
-                    f"rows, from {numbers[0]:g} to {numbers[-1]:g}. Expected "
-                    f"whole numbers of few classes. {advice}"
-                )
-        if is_mostly_different or len(words) > MOST_LABELS:
+            is_many = len(numbers) > MOST_NUMBERS
+            is_score = not is_numbered and (has_fractions or is_many)
+        if (
+            not 2 <= len(words) <= MOST_LABELS
+            or (has_truths and has_digits)
+            or is_varied
+            or is_score
+        ):
             raise UsageError(
-                f"{where} has {len(words)} different values in {num_rows} "
-                "rows. Expected labels of few classes. Received: "
-                f"{', '.join(map(shortened, sorted(words)[:3]))} and others. "
-                "Name another --label-column."
+                f"{path}: column {self.label_column!r} has {len(words)} "
+                f"different values in {num_rows} rows: {_listed(words[:4])}. "
+                "Expected one spelling of each of a few classes; scores need "
+                "--regression (Python: regression=True)."
             )
 
 
@@ -385,16 +247,6 @@ def _listed(words):
     return ", ".join(map(repr, words[:20]))
 
 
-def _require_listed(path, words, listed):
-    """Rejects labels in a file that the user has not listed."""
-    if not set(map(label_value, words)) <= set(map(label_value, listed)):
-        raise UsageError(
-            f"The labels in {path} are not the listed ones. Expected "
-            f"{_listed(listed)}. Received: {_listed(words)}. Pass --labels "
-            "with each of them, in the order of the teacher's classes."
-        )
-
-
 def _as_names(path, words, names, is_listed):
     """Labels in the order of a teacher's names, and other names or `None`."""
     for same in (label_value, _plain):
@@ -411,10 +263,9 @@ def _as_names(path, words, names, is_listed):
     if len(words) == len(names) and (is_listed or is_numbered):
         return words if is_listed else _in_order(words), names
     raise UsageError(
-        f"The labels in {path} are not the teacher's classes. Expected "
-        f"{', '.join(map(repr, names))}. Received: {_listed(words)}. Pass "
-        "--labels with a label for each of these classes, in their order, or "
-        "use a teacher of these labels."
+        f"The labels in {path} are {_listed(words)}, and the teacher's classes "
+        f"{_listed(names)}. Pass --labels with a label for each class, in "
+        "their order."
     )
 
 
@@ -435,18 +286,13 @@ def _state_of(path):
 
 
 @functools.lru_cache(maxsize=3)
-def _file_rows(path, state, columns, may_lack_label) -> tuple[list[Row], bool]:
-    """The rows of a file, and whether they have labels."""
+def _file_rows(path, state, columns, may_lack_label):
+    """The places and texts of a file's rows, and whether they have labels."""
     table = open_table(path, columns, finds_quotes=True)
     has_labels = not may_lack_label or columns[-1] in table.headings
     if not has_labels:
         columns = columns[:-1]
-    rows = list(table.columns(columns))
-    if not rows:
-        raise UsageError(
-            f"{path} has no rows. Expected at least one below the header."
-        )
-    return rows, has_labels
+    return list(table.columns(columns)), has_labels
 
 
 @functools.lru_cache(maxsize=3)

@@ -7,7 +7,7 @@ import numpy as np
 import sentencepiece
 
 from kdkit.backends import tf
-from kdkit.errors import UsageError
+from kdkit.errors import UsageError, unknown
 
 # The unknown token in the families' vocabularies.
 UNKNOWN = ("[UNK]", "<unk>")
@@ -50,15 +50,11 @@ class Masking:
     def __post_init__(self):
         _require_possible(self, self.share < 1, "0 < share < 1")
         if self.share_of not in SHARES_OF:
-            raise UsageError(
-                f"`share_of` must be one of {SHARES_OF}. Received: "
-                f"{self.share_of!r}."
-            )
+            raise unknown("share_of", self.share_of, SHARES_OF)
         if self.share_of == "batch" and self.whole_words:
             raise UsageError(
                 "Whole words cannot have an exact share of a batch. "
-                "Received: share_of='batch' and whole_words=True. Set one of "
-                "them to its default."
+                "Received: share_of='batch' and whole_words=True."
             )
 
     def num_predictions(self, sequence_length: int) -> int:
@@ -91,12 +87,6 @@ class Masker:
     """
 
     def __init__(self, masking: Masking, tokenizer):
-        if masking.whole_words and not hasattr(tokenizer, "suffix_indicator"):
-            raise UsageError(
-                "Whole words need a vocabulary of word pieces. Received: "
-                f"whole_words=True with a {type(tokenizer).__name__}. Use "
-                "whole_words=False."
-            )
         is_special = special_tokens(tokenizer)
         self.masking = masking
         self._mask_token_id = tokenizer.mask_token_id

@@ -1,15 +1,15 @@
 """Multiple choice: passages, questions and their options."""
 
 import dataclasses
+import json
 import pathlib
 from collections.abc import Iterable
 
 import numpy as np
 
-from kdkit.data.encoding import EncodedExamples, tokenize
-from kdkit.data.examples import raise_missing, raise_problems, read_lines
-from kdkit.errors import UsageError, shortened
-from kdkit.io.reading import parse_json
+from kdkit.data.encoding import EncodedExamples, room_for_text, tokenize
+from kdkit.data.examples import at, read_lines
+from kdkit.errors import UsageError
 from kdkit.models.families import family_of
 
 
@@ -42,19 +42,14 @@ class Questions:
         columns = [self.passages, self.questions, self.options]
         if self.labels is not None:
             columns.append(self.labels)
-        num_rows = sorted({len(column) for column in columns})
-        if len(num_rows) != 1 or num_rows == [0]:
+        num_rows = {len(column) for column in columns}
+        num_options = {len(options) for options in self.options}
+        if len(num_rows) != 1 or len(num_options) != 1:
             raise UsageError(
-                "Passages, questions, options and labels must have the same "
-                f"number of rows, at least one. Received: {num_rows} rows."
+                "Every question needs a passage, a label and the same number "
+                f"of options. Received: {sorted(num_rows)} rows, with "
+                f"{sorted(num_options)} options."
             )
-        for number, options in enumerate(self.options):
-            if len(options) != self.num_options:
-                raise UsageError(
-                    f"Question {number} has {len(options)} options, the first "
-                    f"question {self.num_options}. Expected the same number. "
-                    f"Received: {list(options)}."
-                )
 
     def __len__(self):
         return len(self.questions)
@@ -102,19 +97,13 @@ def encode_questions(
     """
     if examples.num_options != num_options:
         raise UsageError(
-            f"The questions have {examples.num_options} options. Expected "
-            f"{num_options}, the task's number."
+            f"The questions have {examples.num_options} options, the task "
+            f"{num_options}."
         )
     family = family_of(tokenizer)
     num_separators = family.num_separators if family else 1
     num_special = 2 + num_separators
-    room = sequence_length - num_special
-    if room < 1:
-        raise UsageError(
-            "`sequence_length` must leave room for text in addition to the "
-            f"{num_special} special tokens. "
-            f"Received: sequence_length={sequence_length}."
-        )
+    room = room_for_text(sequence_length, num_special)
     rows = [
         (passage, [f"{question} {option}" for option in options])
         for passage, question, options in zip(
@@ -153,9 +142,7 @@ def encode_questions(
     )
 
 
-NUM_OPTIONS = 4
-LETTERS = "ABCD"
-FIELDS = ("article", "questions", "options", "answers")
+LETTERS = ("A", "B", "C", "D")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -171,7 +158,7 @@ class RaceLayout:
     """
 
     levels: tuple[str, ...]
-    class_names = tuple(LETTERS)
+    class_names = LETTERS
     files = {"train": "train", "dev": "dev", "test": "test"}
 
     def for_data(self, data_dir) -> "RaceLayout":
@@ -188,43 +175,24 @@ class RaceLayout:
         )
 
     def require(self, splits: Iterable[str], data_dir) -> None:
-        """Requires that the files of all levels and splits exist.
-
-        Raises:
-            UsageError: with every missing place.
-        """
-        raise_missing(
-            [
-                f"{folder}/*.txt or {file}"
-                for split in splits
-                for level in self.levels
-                for folder, file in [self.places(split, level, data_dir)]
-                if not folder.is_dir() and not file.is_file()
-            ],
-            [
-                f"{folder}/*.txt or {file}"
-                for split in self.files
-                for level in self.levels
-                for folder, file in [self.places(split, level, "DATA_DIR")]
-            ],
-            data_dir,
-        )
+        """Requires that the files of all levels and splits exist."""
+        for split in splits:
+            for level in self.levels:
+                folder, file = self.places(split, level, data_dir)
+                if not folder.is_dir():
+                    file.stat()
 
     def read(self, split: str, data_dir) -> Questions:
         """Reads a split.
 
         Raises:
-            UsageError: with file, line and question for every mistake, such as
-                a question with fewer than four options.
+            UsageError: with file and line for a passage whose fields do not
+                fit, and for a question with another number of options.
         """
-        self.require([split], data_dir)
         columns = ([], [], [], [])
         for level in self.levels:
             folder, file = self.places(split, level, data_dir)
-            files = sorted(folder.glob("*.txt")) if folder.is_dir() else [file]
-            if not files:
-                raise UsageError(f"{folder} has no passages. Expected *.txt.")
-            for path in files:
+            for path in sorted(folder.glob("*.txt")) or [file]:
                 _read_file(path, path is not file, columns)
         passages, questions, options, labels = columns
         return Questions(
@@ -234,71 +202,20 @@ class RaceLayout:
 
 def _read_file(path, is_one_passage, columns):
     """Adds the questions of a file to the columns."""
-    lines = read_lines(path, "JSON with the fields " + ", ".join(FIELDS))
+    lines = read_lines(path)
     if is_one_passage:
         lines = ["\n".join(lines)]
-    problems = []
     for number, line in enumerate(lines, start=1):
-        try:
-            rows = list(_questions(line))
-        except UsageError as error:
-            problems.append(f"line {number}: {error}")
-            continue
-        for row in rows:
-            for column, value in zip(columns, row, strict=True):
-                column.append(value)
-    raise_problems(path, problems)
-
-
-def _questions(line):
-    """Yields passage, question, options and label from a JSON text."""
-    try:
-        passage = parse_json(line)
-        article, questions, all_options, answers = (
-            passage[field] for field in FIELDS
-        )
-    except (UsageError, KeyError) as error:
-        raise UsageError(
-            f"expected a JSON object with {', '.join(FIELDS)}. Received: "
-            f"{line[:60]!r} ({type(error).__name__}: {error})"
-        ) from error
-    if not all(
-        isinstance(part, list) for part in (questions, all_options, answers)
-    ) or not isinstance(article, str):
-        raise UsageError(
-            "expected a text and lists of questions, options and answers. "
-            f"Received: {line[:60]!r}"
-        )
-    if not len(questions) == len(all_options) == len(answers):
-        raise UsageError(
-            f"expected options and an answer for each question. Received: "
-            f"{len(questions)} questions, {len(all_options)} lists of options, "
-            f"{len(answers)} answers"
-        )
-    problems = []
-    rows = zip(questions, all_options, answers, strict=True)
-    for number, (question, options, answer) in enumerate(rows, start=1):
-        called = shortened(passage.get("id", "the passage"))
-        name = f"question {number} of {called}"
-        if not isinstance(question, str) or not _are_texts(options):
-            problems.append(f"{name} is not a text with a list of options")
-            continue
-        if len(options) != NUM_OPTIONS:
-            problems.append(
-                f"{name} has {len(options)} options, expected {NUM_OPTIONS}"
+        with at(path, f"line {number}"):
+            passage = json.loads(line)
+            rows = zip(
+                passage["questions"],
+                passage["options"],
+                passage["answers"],
+                strict=True,
             )
-        if answer not in tuple(LETTERS):
-            problems.append(
-                f"{name} has the answer {shortened(answer)}, expected one of "
-                f"{', '.join(LETTERS)}"
-            )
-        if not problems:
-            yield article, question, tuple(options), LETTERS.index(answer)
-    if problems:
-        raise UsageError("; ".join(problems))
-
-
-def _are_texts(options):
-    return isinstance(options, list) and all(
-        isinstance(option, str) for option in options
-    )
+            for question, options, answer in rows:
+                label = LETTERS.index(answer)
+                row = (passage["article"], question, tuple(options), label)
+                for column, value in zip(columns, row, strict=True):
+                    column.append(value)

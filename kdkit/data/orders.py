@@ -158,15 +158,6 @@ def bucket_boundaries(
     """
     if num_buckets is None:
         return (maximum,)
-    if num_buckets < 1:
-        raise UsageError(
-            "`num_buckets` must be at least 1. "
-            f"Received: num_buckets={num_buckets}."
-        )
-    if not len(lengths):
-        raise UsageError(
-            "Bucketing needs at least one example. Received: none."
-        )
     sizes, counts = np.unique(np.minimum(lengths, maximum), return_counts=True)
     num_sizes = len(sizes)
     num_buckets = min(num_buckets, num_sizes)
@@ -231,16 +222,10 @@ def epoch_batches(
     [3 1] 9
     [4] 9
     """
-    if batch_size < 1:
-        raise UsageError(
-            "`batch_size` must be at least 1. "
-            f"Received: batch_size={batch_size}."
-        )
     if len(lengths) and lengths.max() > boundaries[-1]:
         raise UsageError(
-            "The last boundary must be at least the longest length. "
-            f"Received: boundaries={tuple(boundaries)}, "
-            f"longest length={lengths.max()}."
+            f"The last boundary, {boundaries[-1]}, is below the longest "
+            f"length, {lengths.max()}."
         )
     generator = np.random.default_rng([seed, epoch])
     buckets = np.searchsorted(boundaries, lengths)

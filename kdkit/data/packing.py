@@ -10,7 +10,7 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from kdkit.backends import tf
-from kdkit.data.encoding import traced_tokenizer
+from kdkit.data.encoding import room_for_text, traced_tokenizer
 from kdkit.data.masking import Masker, traced_masker
 from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
@@ -22,7 +22,6 @@ from kdkit.io.files import (
     with_own_digest,
     write_text,
 )
-from kdkit.io.reading import read_json
 
 TEXTS_PER_STEP = 256  # tokenized together
 INDEX, ROWS = "index.json", "rows"
@@ -79,13 +78,11 @@ def pack(
         `PackedCorpus`.
 
     Raises:
-        UsageError: if the texts have no token or do not fill one sequence.
+        UsageError: if the texts have no token, or `sequence_length` is too
+            small for any text.
     """
-    if sequence_length < 3:
-        raise UsageError(
-            "`sequence_length` must leave room for text between [CLS] and "
-            f"[SEP]. Received: sequence_length={sequence_length}."
-        )
+    frame = (tokenizer.start_token_id, tokenizer.end_token_id)
+    room = room_for_text(sequence_length, len(frame))
 
     def pieces():
         for token_ids, lengths in _tokenised(texts, tokenizer):
@@ -94,8 +91,7 @@ def pack(
             stream = np.insert(token_ids, ends, tokenizer.end_token_id)
             yield stream, len(lengths)
 
-    frame = (tokenizer.start_token_id, tokenizer.end_token_id)
-    return _write(directory, pieces(), sequence_length - 2, frame=frame)
+    return _write(directory, pieces(), room, frame=frame)
 
 
 def pack_stream(
@@ -171,37 +167,30 @@ def _write(directory, pieces, width, frame=(), pad_last=False, **about):
     step = about.get("stride", width)
     num_rows = num_texts = 0
     left_over = np.empty(0, "int32")
-    with staged(directory / ROWS) as raw:
-        with open(raw, "wb") as file:
+    with staged(directory / ROWS) as raw, open(raw, "wb") as file:
 
-            def write(windows):
-                rows = np.empty((len(windows), width + len(frame)), "int32")
-                if frame:
-                    rows[:, 0], rows[:, -1] = frame
-                rows[:, bool(frame) :][:, :width] = windows
-                file.write(rows.tobytes())
+        def write(windows):
+            rows = np.empty((len(windows), width + len(frame)), "int32")
+            if frame:
+                rows[:, 0], rows[:, -1] = frame
+            rows[:, bool(frame) :][:, :width] = windows
+            file.write(rows.tobytes())
 
-            for tokens, count in pieces:
-                num_texts += count
-                stream = np.concatenate([left_over, tokens])
-                full = max(0, (len(stream) - width) // step + 1)
-                if full:
-                    windows = sliding_window_view(stream, width)[::step]
-                    write(windows[:full])
-                num_rows += full
-                left_over = stream[full * step :]
-            seen = width - step if num_rows else 1
-            if pad_last and len(left_over) > seen:
-                last = np.full((1, width), PADDING, "int32")
-                last[0, : len(left_over)] = left_over
-                write(last)
-                num_rows += 1
-        if not num_rows:
-            raise UsageError(
-                "The corpus has too little text for one sequence of "
-                f"{width + len(frame)} tokens. Received: {num_texts} texts. "
-                "Use more text or a smaller sequence_length."
-            )
+        for tokens, count in pieces:
+            num_texts += count
+            stream = np.concatenate([left_over, tokens])
+            full = max(0, (len(stream) - width) // step + 1)
+            if full:
+                windows = sliding_window_view(stream, width)[::step]
+                write(windows[:full])
+            num_rows += full
+            left_over = stream[full * step :]
+        seen = width - step if num_rows else 1
+        if pad_last and len(left_over) > seen:
+            last = np.full((1, width), PADDING, "int32")
+            last[0, : len(left_over)] = left_over
+            write(last)
+            num_rows += 1
     index = {
         "num_rows": num_rows,
         "sequence_length": width + len(frame),
@@ -225,13 +214,12 @@ def open_packed(directory) -> PackedCorpus | None:
     """
     directory = pathlib.Path(directory)
     try:
-        index = read_json(directory / INDEX, "an index", _of_index)
-        size = (directory / ROWS).stat().st_size
-        if size != 4 * index["num_rows"] * index["sequence_length"]:
+        index = json.loads((directory / INDEX).read_text())
+        if not fits_own_digest(index):
             return None
-        if index.get("sha256") != digest(directory / ROWS):
+        if index["sha256"] != digest(directory / ROWS):
             return None
-    except (OSError, UsageError):
+    except (OSError, ValueError):
         return None
     return _mapped(directory, index)
 
@@ -249,18 +237,6 @@ def _mapped(directory, index):
     )
 
 
-def _of_index(index):
-    """The error in an index, or `None`."""
-    numbers = [
-        index.get(name) for name in ("num_rows", "sequence_length", "num_texts")
-    ]
-    if not all(type(number) is int and number > 0 for number in numbers):
-        return "expected num_rows, sequence_length and num_texts above 0"
-    if not fits_own_digest(index):
-        return "expected its content to match its checksum"
-    return None
-
-
 def _tokenised(texts, tokenizer):
     """Yields the token ids of some texts at a time, and their lengths."""
     tokenize = traced_tokenizer(tokenizer)
@@ -274,8 +250,7 @@ def _tokenised(texts, tokenizer):
         yield token_ids, tokens.row_lengths().numpy()
     if not num_tokens:
         raise UsageError(
-            f"The corpus is empty: none of its {num_texts} texts has a token. "
-            "Name files with text."
+            f"The corpus is empty: none of its {num_texts} texts has a token."
         )
 
 

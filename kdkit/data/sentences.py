@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from kdkit.backends import tf
-from kdkit.data.encoding import make_tokenize
+from kdkit.data.encoding import make_tokenize, room_for_text
 from kdkit.data.masking import SpanMasker, traced_masker
 from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
@@ -94,29 +94,18 @@ def encode_sentences(
         `EncodedSentences`.
 
     Raises:
-        UsageError: (a `ValueError`) if there are no texts, one is empty,
-            `sequence_length` is too small, or the language has no token.
+        UsageError: (a `ValueError`) if a text is empty, `sequence_length` is
+            too small, or the language has no token.
     """
-    if sequence_length <= NUM_SPECIAL:
-        raise UsageError(
-            "`sequence_length` must leave room for text in addition to the "
-            f"{NUM_SPECIAL} special tokens. Received: "
-            f"sequence_length={sequence_length}."
-        )
+    room = room_for_text(sequence_length, NUM_SPECIAL)
     texts = list(texts)
-    if not texts:
-        raise UsageError("There is no text to encode. Received: no sentences.")
     first = tokenizer.language_token_id(language)
     pieces = make_tokenize(tokenizer)(texts)
-    empty = [
-        number for number, text in enumerate(texts, 1) if not len(pieces[text])
-    ]
-    if empty:
-        raise UsageError(
-            "A sentence needs at least one token. Received: an empty one, "
-            f"number {empty[0]}. Remove it."
-        )
-    room = sequence_length - NUM_SPECIAL
+    for text, its_pieces in pieces.items():
+        if not len(its_pieces):
+            raise UsageError(
+                f"A sentence needs at least one token. Received: {text!r}."
+            )
     sentences = [
         np.concatenate([[first], pieces[text][:room], [tokenizer.end_token_id]])
         for text in texts

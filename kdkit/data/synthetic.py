@@ -26,7 +26,6 @@ import numpy as np
 
 from kdkit.data.candidates import Candidates
 from kdkit.data.examples import Examples
-from kdkit.errors import UsageError
 
 ASPECTS = (
     "plot", "acting", "story", "ending", "cast", "script", "music", "pace",
@@ -75,12 +74,6 @@ def generate_sentiment(
     >>> len(generate_sentiment(3, seed=0))
     3
     """
-    _check_split(split)
-    if num_examples < 1:
-        raise UsageError(
-            "`num_examples` must be at least 1. "
-            f"Received: num_examples={num_examples}."
-        )
     generator = np.random.default_rng(seed)
     labels = {}
     while len(labels) < num_examples:
@@ -93,7 +86,6 @@ def generate_sentiment(
 
 def load_sentiment(split: str) -> Examples:
     """Returns a split's standard sentences: 8,000, 1,000 and 1,000."""
-    _check_split(split)
     return _standard(split).take(range(NUM_EXAMPLES[split]))
 
 
@@ -162,14 +154,6 @@ def sentiment_vocabulary() -> list[str]:
         *sorted(words - set(pieces)),
         *pieces,
     ]
-
-
-def _check_split(split):
-    if split not in SENTIMENT_SPLITS:
-        raise UsageError(
-            f"Unknown split. Expected one of {SENTIMENT_SPLITS}. "
-            f"Received: split={split!r}."
-        )
 
 
 def _sentence(generator, label):

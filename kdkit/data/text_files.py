@@ -1,71 +1,37 @@
 """Readers of plain text: lines, documents, and pairs of texts."""
 
-import collections
-import contextlib
 import dataclasses
 import itertools
 import pathlib
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
-from kdkit.data.examples import (
-    TABLE_SHARE,
-    csv_separator,
-    is_header,
-    without_blank_end,
-)
-from kdkit.data.tables import open_table
-from kdkit.errors import UsageError, all_mistakes, shortened
+from kdkit.data.examples import without_blank_end
+from kdkit.data.tables import JSON_LINES, PARQUET, open_table
+from kdkit.errors import UsageError
 from kdkit.io.reading import has_text, numbered_lines
 
 FIRST_LINES = 1000  # lines of a file that are inspected
+TABLES = (".csv", ".tsv", *JSON_LINES, *PARQUET)
 
 
-def reject_table(path, lines: Iterable[str], advice: str) -> None:
-    """Rejects a table where every line is read as a text."""
-    lines = [
-        line for line in itertools.islice(lines, FIRST_LINES) if has_text(line)
-    ]
+def reject_table(path) -> None:
+    """Rejects a table, by its name or its tabs, where each line is a text."""
+    path = pathlib.Path(path)
+    if path.suffix.lower() in TABLES or _has_columns(path):
+        raise UsageError(
+            f"{path} is a table, whose headings and other columns would be "
+            "read as text. Name its columns of text; if each line is a text, "
+            "name the file .txt, without tabs."
+        )
+
+
+def _has_columns(path):
+    """Whether the first lines of a file have the same number of tabs."""
+    lines = itertools.islice(numbered_lines(path), FIRST_LINES)
     # Tabs before a text indent it, and tabs after a text are trailing spaces.
-    tabs = collections.Counter(line.strip().count("\t") for line in lines)
-    del tabs[0]
-    with_tab = max(tabs.values(), default=0)
-    if len(lines) > 1 and with_tab >= TABLE_SHARE * len(lines):
-        raise UsageError(
-            f"{path}: expected one text per line. Received: a table: "
-            f"{with_tab} of the first {len(lines)} lines have the same number "
-            f"of tabs; its first line is {shortened(lines[0])}. {advice}, or "
-            "put spaces instead of the tabs if each line is a text."
-        )
-    _reject_csv(pathlib.Path(path), lines, advice)
-
-
-def _reject_csv(path, lines, advice):
-    """Rejects CSV files, and tables of one column that are named as tables."""
-    suffix = path.suffix.lower()
-    separator = csv_separator(lines)
-    if lines and (separator or suffix == ".csv"):
-        raise UsageError(
-            f"{path}: expected one text per line. Received: a CSV file, whose "
-            "header, quotes and other columns would be read as text; its first "
-            f"line is {shortened(lines[0])}. {advice}. If each line is a text, "
-            "name the file .txt."
-        )
-    if suffix == ".tsv" and len(lines) > 1 and is_header([lines[0].strip()]):
-        raise UsageError(
-            f"{path}: expected one text per line. Received: a table of one "
-            f"column, whose header {shortened(lines[0])} would be read as "
-            f"text. {advice}. If each line is a text, name the file .txt."
-        )
-
-
-def reject_table_file(path, advice: str) -> None:
-    """Rejects a file that is a table, as `reject_table` does."""
-    if pathlib.Path(path).is_file():
-        reject_table(path, (line for _, line in numbered_lines(path)), advice)
-
-
-NAME_A_COLUMN = "Name its column of texts with --column (Python: column=)"
+    tabs = [line.strip().count("\t") for _, line in lines if has_text(line)]
+    return len(tabs) > 1 and len({*tabs}) == 1 and tabs[0] > 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -79,49 +45,20 @@ class Corpus:
             tables; `None` if each line is a text. Defaults to `None`.
         one_document: bool. Whether a file is one document, as in WikiText.
             Defaults to `False`: each line is a text.
-
-    Raises:
-        UsageError: if there are no files.
     """
 
     files: tuple[str, ...]
     column: str | None = None
     one_document: bool = False
 
-    def __post_init__(self):
-        if not self.files:
-            raise UsageError(
-                "A corpus needs at least one file. Received: none."
-            )
-        if self.one_document and self.column is not None:
-            raise UsageError(
-                "The rows of a table are separate texts, not the lines of "
-                f"one document. Received: column={self.column!r}."
-            )
-
     def check(self) -> None:
-        """Requires that the files exist, and that tables have the column.
-
-        Without a column, tables are rejected.
+        """Opens every file, so that a missing file or column is found early.
 
         Raises:
-            UsageError: with every missing file and column.
+            UsageError: for a missing column, and for a table without a column.
         """
-        problems = []
-        for file in dict.fromkeys(self.files):
-            path = pathlib.Path(file)
-            if not path.is_file():
-                problems.append(f"No such file of text: {path}.")
-                continue
-            try:
-                if self.column is None:
-                    reject_table_file(path, NAME_A_COLUMN)
-                else:
-                    open_table(path, (self.column,)).require((self.column,))
-            except UsageError as error:
-                problems.append(str(error))
-        if problems:
-            raise UsageError("\n".join(problems))
+        for file in self.files:
+            next(self._texts_of(pathlib.Path(file)), None)
 
     def texts(self) -> Iterator[str]:
         """Yields the texts in order, holding one line at a time.
@@ -130,8 +67,8 @@ class Corpus:
         empty string after the last.
 
         Raises:
-            UsageError: with file and line number if a row lacks the column or a
-                line is not UTF-8, and for a table without a column.
+            UsageError: for a missing column and a malformed row of a table, and
+                for a table without a column.
         """
         for file in self.files:
             for text in self._texts_of(pathlib.Path(file)):
@@ -157,25 +94,16 @@ class Corpus:
 
     def _texts_of(self, path, keeps_empty=False):
         if self.column is None:
-            reject_table_file(path, NAME_A_COLUMN)
+            reject_table(path)
             for _, line in numbered_lines(path):
                 text = line.strip()
                 if self.one_document or keeps_empty or has_text(text):
                     yield text
             return
-        for _, (text,) in _columns_of(path, (self.column,)):
+        columns = (self.column,)
+        for _, (text,) in open_table(path, columns).columns(columns):
             if keeps_empty or has_text(text):
                 yield text
-
-
-def _columns_of(path, columns):
-    """Yields the place and the texts of a table's rows."""
-    for row in open_table(path, columns).columns(columns):
-        if row.problem is not None:
-            raise UsageError(
-                f"{path}, {row.place}: {row.problem}. Fix or remove the row."
-            )
-        yield row.place, row.cells
 
 
 # For both: tokens to join with the word before, or with the word after.
@@ -223,12 +151,6 @@ def _quotes(line):
     return "".join(parts).strip()
 
 
-NAME_COLUMNS = (
-    "Name its columns of source and target with --pair-columns (Python: "
-    "columns=)"
-)
-
-
 @dataclasses.dataclass(frozen=True)
 class ParallelText:
     """Pairs of source and target.
@@ -239,38 +161,18 @@ class ParallelText:
             with `columns`, one or more tab-separated tables with a header.
         columns: tuple of two strings, or `None`. The columns with source and
             target. Defaults to `None`.
-
-    Raises:
-        UsageError: if files and columns do not make pairs.
     """
 
     files: tuple[str, ...]
     columns: tuple[str, str] | None = None
 
-    def __post_init__(self):
-        if self.columns is None and len(self.files) != 2:
-            raise UsageError(
-                "Parallel text needs two files, of sources and of targets, "
-                "or tables with a column for each. Received: "
-                f"{len(self.files)} files and no columns."
-            )
-        if self.columns is not None and (
-            not self.files or len(set(self.columns)) != 2
-        ):
-            raise UsageError(
-                "Tables of parallel text need a column for the source and "
-                f"another for the target. Received: columns={self.columns}, "
-                f"{len(self.files)} files."
-            )
-
     def pairs(self) -> Iterator[tuple[str, str]]:
         """Yields source and target, holding one line of each file at a time.
 
         Raises:
-            UsageError: with file and line number for a side that is empty, a
-                column that is missing or a line that is not UTF-8; with both
-                counts if the files have not as many lines; for a table without
-                columns.
+            UsageError: with file and line for an empty side and a malformed
+                row; for files of different numbers of lines; for a missing
+                column, and for a table without columns.
         """
         if self.columns is None:
             yield from self._lines_of_both()
@@ -288,37 +190,27 @@ class ParallelText:
 
     def _lines_of_both(self):
         source, target = map(pathlib.Path, self.files)
-        with all_mistakes() as check:
-            for path in (source, target):
-                with check():
-                    reject_table_file(path, NAME_COLUMNS)
-        with contextlib.ExitStack() as stack:
-            lines = [
-                without_blank_end(
-                    stack.enter_context(
-                        contextlib.closing(numbered_lines(path))
-                    )
-                )
-                for path in (source, target)
-            ]
-            for first, second in itertools.zip_longest(*lines):
-                if first is None or second is None:
-                    raise _different_counts(source, target)
-                place = f"line {first[0]}"
-                yield (
-                    _not_empty(source, place, first[1]),
-                    _not_empty(target, place, second[1]),
-                )
+        for path in (source, target):
+            reject_table(path)
+        lines = [
+            without_blank_end(numbered_lines(path)) for path in (source, target)
+        ]
+        for first, second in itertools.zip_longest(*lines):
+            if first is None or second is None:
+                raise _different_lengths(source, target)
+            place = f"line {first[0]}"
+            yield (
+                _not_empty(source, place, first[1]),
+                _not_empty(target, place, second[1]),
+            )
 
     def _rows(self, path):
-        for place, (source, target) in _columns_of(path, self.columns):
+        table = open_table(path, self.columns)
+        for place, (source, target) in table.columns(self.columns):
             yield (
                 _not_empty(path, place, source),
                 _not_empty(path, place, target),
             )
-
-
-COLUMN_TO_FILE = "Write each column of texts to a file of its own"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -328,20 +220,9 @@ class ParallelLines:
     Args:
         files: tuple of strings or paths. UTF-8 files with one text per line,
             whose lines belong together. A text may be empty.
-
-    Raises:
-        UsageError: if there are fewer than two files.
     """
 
     files: tuple[str, ...]
-
-    def __post_init__(self):
-        if len(self.files) < 2:
-            raise UsageError(
-                "Translations need a file for each language, at least two. "
-                f"Received: {', '.join(map(str, self.files)) or 'none'}. Name "
-                "the files of all languages."
-            )
 
     def lines(self) -> Iterator[tuple[str, ...]]:
         """Yields the texts of each line, without spaces around them.
@@ -349,27 +230,20 @@ class ParallelLines:
         Empty lines at the end of a file do not count.
 
         Raises:
-            UsageError: with both counts if the files have not as many lines,
-                for a line that is not UTF-8, and for a table.
+            UsageError: for files of different numbers of lines, and for a
+                table.
         """
         paths = list(map(pathlib.Path, self.files))
-        with all_mistakes() as check:
-            for path in paths:
-                with check():
-                    reject_table_file(path, COLUMN_TO_FILE)
-        with contextlib.ExitStack() as stack:
-            readers = [
-                stack.enter_context(contextlib.closing(numbered_lines(path)))
-                for path in paths
-            ]
-            has_ended = False
-            for lines in itertools.zip_longest(*readers):
-                texts = tuple(line[1].strip() if line else "" for line in lines)
-                has_ended = has_ended or None in lines
-                if has_ended and any(map(has_text, texts)):
-                    raise _different_counts(*paths)
-                if not has_ended:
-                    yield texts
+        for path in paths:
+            reject_table(path)
+        has_ended = False
+        for lines in itertools.zip_longest(*map(numbered_lines, paths)):
+            texts = tuple(line[1].strip() if line else "" for line in lines)
+            has_ended = has_ended or None in lines
+            if has_ended and any(map(has_text, texts)):
+                raise _different_lengths(*paths)
+            if not has_ended:
+                yield texts
 
     def check(self) -> int:
         """Reads all files, and returns how many lines each has.
@@ -384,23 +258,13 @@ def _not_empty(path, place, text):
     text = text.strip()
     if not has_text(text):
         raise UsageError(
-            f"{path}, {place}: expected a text on each side. Received: "
-            "an empty one. Remove the pair from both sides."
+            f"{path}, {place} has no text. Remove it from both sides."
         )
     return text
 
 
-def _different_counts(*paths):
-    counts = [
-        sum(1 for _ in without_blank_end(numbered_lines(path)))
-        for path in paths
-    ]
+def _different_lengths(*paths):
     return UsageError(
-        "The lines of parallel files belong together. Expected the same "
-        f"number in {'both' if len(paths) == 2 else 'all'}. Received: "
-        + ", ".join(
-            f"{count} in {path}"
-            for path, count in zip(paths, counts, strict=True)
-        )
-        + ". Compare the files, and add the missing lines."
+        f"{', '.join(map(str, paths))} have different numbers of lines, but "
+        "their lines belong together."
     )

@@ -9,20 +9,11 @@ from collections.abc import Iterable
 import numpy as np
 
 from kdkit.data.encoding import NO_LABEL, UNKNOWN, TokenExamples
-from kdkit.data.examples import (
-    raise_missing,
-    raise_problems,
-    read_label_words,
-    read_lines,
-)
-from kdkit.errors import shortened
+from kdkit.data.examples import read_lines, require_width
+from kdkit.errors import UsageError, unknown
 
 TAG_SET = "tags.txt"  # one tag per line
 OUTSIDE = "O"
-SAME_COLUMNS = (
-    "All lines of a file have the same number of columns; tabs between them "
-    "allow spaces in words. Fix or remove these lines."
-)
 DOCUMENT = "-DOCSTART-"
 SPAN_TAG = re.compile(r"O|[BIES]-\S+")
 
@@ -52,43 +43,39 @@ class ConllLayout:
         """Returns the layout with the tags from the data.
 
         Raises:
-            UsageError: if both files are missing, or a tag is not for spans.
+            UsageError: for a tag that marks no spans.
         """
-        path = pathlib.Path(data_dir, self.folder, TAG_SET)
+        folder = pathlib.Path(data_dir, self.folder)
+        path = folder / TAG_SET
         if path.is_file():
-            tags = read_label_words(path)
-            raise_problems(
-                path,
-                [problem for tag in tags for problem in _not_of_spans(tag)],
-            )
+            tags = tuple(filter(None, map(str.strip, read_lines(path))))
         else:
-            self.require(["train"], data_dir)
-            path = pathlib.Path(data_dir, self.folder, self.files["train"])
-            found = {tag for _, tags in _read(path, None) for tag in tags}
+            path = folder / self.files["train"]
+            found = {tag for _, tags in _read(path) for tag in tags}
             tags = (OUTSIDE, *sorted(found - {OUTSIDE}))
+        for tag in tags:
+            if not SPAN_TAG.fullmatch(tag):
+                raise UsageError(
+                    f"{path}: expected O or a tag such as B-PER or I-PER. "
+                    f"Received: {tag}."
+                )
         return dataclasses.replace(self, class_names=tags)
 
     def require(self, splits: Iterable[str], data_dir) -> None:
         """Requires that the files of the splits exist."""
-        folder = pathlib.Path(data_dir, self.folder)
-        paths = [folder / self.files[split] for split in splits]
-        raise_missing(
-            [path for path in paths if not path.is_file()],
-            [f"DATA_DIR/{self.folder}/{name}" for name in self.files.values()],
-            data_dir,
-        )
+        for split in splits:
+            pathlib.Path(data_dir, self.folder, self.files[split]).stat()
 
     def read(self, split: str, data_dir) -> TokenExamples:
         """Reads a split. Labels are indices in `class_names`.
 
         Raises:
-            UsageError: with file and line for every unknown tag, every line
-                without a word and a tag, and every line with another number
-                of columns.
+            UsageError: with file and line for an unknown tag, and for another
+                number of columns.
         """
         path = pathlib.Path(data_dir, self.folder, self.files[split])
         numbers = {tag: number for number, tag in enumerate(self.class_names)}
-        sentences = _read(path, self.class_names)
+        sentences = _read(path, numbers)
         return TokenExamples(
             [words for words, _ in sentences],
             [
@@ -98,58 +85,37 @@ class ConllLayout:
         )
 
 
-def _read(path, known):
+def _read(path, known=None):
     """The words and tags of each sentence. `known=None` accepts any tag."""
-    names = frozenset(known or ())
-    problems, fix = [], {}
     sentences = []
     words, tags = [], []
-    rows = _rows(read_lines(path, "a word and its tag on each line"))
-    counts = collections.Counter(len(columns) for _, columns in rows)
-    del counts[0], counts[1]
-    num_columns = max(counts, key=counts.get, default=2)
-    for number, columns in [*rows, (len(rows) + 1, ())]:
+    num_columns = None
+    for number, columns in _rows(read_lines(path)):
         if not columns:
             if words:
                 sentences.append((tuple(words), tuple(tags)))
                 words, tags = [], []
             continue
-        if len(columns) != num_columns or not (columns[0] and columns[-1]):
-            expected = "a word and its tag"
-            if len(columns) > 1:
-                expected = f"{num_columns} columns, {expected} among them"
-                fix = {"fix": SAME_COLUMNS}
-            problems.append(
-                f"line {number}: expected {expected}. Received: "
-                f"{len(columns)} columns, {shortened(columns)}"
-            )
-            continue
-        tag = columns[-1]
-        if known is not None and tag not in names:
-            problems.append(
-                f"line {number}: unknown tag. Expected one of "
-                f"{shortened(known)}. Received: {shortened(tag)}"
-            )
-        elif known is None:
-            problems += [
-                f"line {number}: {text}" for text in _not_of_spans(tag)
-            ]
-        words.append(columns[0])
+        num_columns = num_columns or max(len(columns), 2)
+        require_width(path, number, columns, num_columns)
+        word, *_, tag = columns
+        if not word or not tag:
+            raise UsageError(f"{path}, line {number}: no word or no tag.")
+        if known is not None and tag not in known:
+            raise unknown(f"tag in {path}, line {number}:", tag, known)
+        words.append(word)
         tags.append(tag)
-    raise_problems(path, problems, **fix)
     return sentences
 
 
 def _rows(lines):
-    """The number and the columns of each line; none between sentences."""
-    rows = []
-    for number, line in enumerate(lines, start=1):
+    """Yields number and columns of each line; none between sentences."""
+    for number, line in enumerate([*lines, ""], start=1):
         columns = ()
         if line.strip():
             columns = tuple(_columns(line))
         if columns[:1] != (DOCUMENT,):
-            rows.append((number, columns))
-    return rows
+            yield number, columns
 
 
 def _columns(line):
@@ -158,16 +124,6 @@ def _columns(line):
         line = line.rstrip("\t ")
         return [cell.strip(" ") for cell in line.split("\t")]
     return [cell for cell in line.strip().split(" ") if cell]
-
-
-def _not_of_spans(tag):
-    """The mistakes in a tag, as a list of texts."""
-    if SPAN_TAG.fullmatch(tag):
-        return []
-    return [
-        "expected O or a tag such as B-PER or I-PER. Received: "
-        f"{shortened(tag)}"
-    ]
 
 
 MARK = "▁"  # U+2581, before and after the polyphone
@@ -201,7 +157,6 @@ class PolyphoneLayout:
 
     def for_data(self, data_dir) -> "PolyphoneLayout":
         """Returns the layout with the readings of the training data."""
-        self.require(["train"], data_dir)
         rows = self._rows("train", data_dir)
         names = tuple(sorted({reading for _, _, reading in rows}))
         numbers = {name: number for number, name in enumerate(names)}
@@ -221,20 +176,9 @@ class PolyphoneLayout:
 
     def require(self, splits: Iterable[str], data_dir) -> None:
         """Requires that the files of the splits exist."""
-        paths = [
-            path
-            for split in splits
-            for path in self._paths(self._stem(split, data_dir), data_dir)
-        ]
-        raise_missing(
-            [path for path in dict.fromkeys(paths) if not path.is_file()],
-            [
-                str(path)
-                for split in self.files
-                for path in self._paths(split, "DATA_DIR")
-            ],
-            data_dir,
-        )
+        for split in splits:
+            for path in self._paths(self._stem(split, data_dir), data_dir):
+                path.stat()
 
     def read(self, split: str, data_dir) -> TokenExamples:
         """Reads a split: characters as words, with a label at the marked one.
@@ -244,8 +188,9 @@ class PolyphoneLayout:
         known reading.
 
         Raises:
-            UsageError: with file and line for sentences without exactly one
-                marked character, and for lines without a reading.
+            UsageError: with file and line for a sentence without exactly one
+                marked character or without a reading, and for files of
+                different numbers of lines.
         """
         words, labels = [], []
         numbers = {name: number for number, name in enumerate(self.class_names)}
@@ -288,34 +233,23 @@ class PolyphoneLayout:
 
 def read_polyphones(sentences, readings) -> list[tuple]:
     """Reads two files that belong together, line by line."""
-    lines = read_lines(sentences, "a sentence with a marked character per line")
-    labels = read_lines(readings, "a reading per line")
-    problems = []
+    lines, labels = read_lines(sentences), read_lines(readings)
     if len(lines) != len(labels):
-        problems.append(
-            f"line {min(len(lines), len(labels)) + 1}: expected the same "
-            "number "
-            f"as in {readings}. Received: {len(lines)} and {len(labels)}"
+        raise UsageError(
+            f"{sentences} and {readings} have different numbers of lines: "
+            f"{len(lines)} and {len(labels)}."
         )
     rows = []
-    for number, (line, label) in enumerate(
-        zip(lines, labels, strict=False), start=1
-    ):
+    both = zip(lines, map(str.strip, labels), strict=True)
+    for number, (line, label) in enumerate(both, start=1):
         before, *rest = (_characters(part) for part in line.split(MARK))
-        if len(rest) != 2 or len(rest[0]) != 1:
-            problems.append(
-                f"line {number}: expected one character between two {MARK}. "
-                f"Received: {shortened(line)}"
+        if len(rest) != 2 or len(rest[0]) != 1 or not label:
+            raise UsageError(
+                f"{sentences}, line {number}: expected one character between "
+                f"two {MARK}, and its reading. Received: {line}, {label}."
             )
-        elif not label.strip():
-            problems.append(
-                f"line {number}: expected its reading in {readings}. "
-                "Received: an empty line"
-            )
-        else:
-            characters = (*before, *rest[0], *rest[1])
-            rows.append((characters, len(before), label.strip()))
-    raise_problems(sentences, problems)
+        characters = (*before, *rest[0], *rest[1])
+        rows.append((characters, len(before), label))
     return rows
 
 

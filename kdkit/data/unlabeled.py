@@ -7,16 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from kdkit.data.encoding import EncodedExamples
-from kdkit.data.examples import Examples, raise_problems, read_lines
+from kdkit.data.examples import Examples, read_lines
 from kdkit.data.tables import open_table
 from kdkit.data.text_files import reject_table
-from kdkit.errors import UsageError, all_mistakes
 
 # Around words.
 PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"
-NAME_COLUMNS = (
-    "Name its columns of text with --unlabeled-columns (Python: columns=)"
-)
 
 
 def read_unlabeled(
@@ -36,23 +32,14 @@ def read_unlabeled(
         `Examples` without labels.
 
     Raises:
-        UsageError: (a `ValueError`) for wrong columns, for files that are
-            missing, empty or not UTF-8, for tables without `columns`, and with
-            file and line number for malformed lines.
+        UsageError: (a `ValueError`) for a missing column and a malformed row,
+            and for a table without `columns`.
     """
-    if len(columns) != num_texts and (columns or num_texts == 2):
-        raise UsageError(
-            f"A task with {'pairs' if num_texts == 2 else 'sentences'} needs "
-            f"{num_texts} column(s) of unlabelled text. Received: "
-            f"{list(columns) or 'none, so that every line is one text'}."
-        )
     texts = tuple([] for _ in range(num_texts))
-    with all_mistakes() as check:
-        for file in map(pathlib.Path, files):
-            with check():
-                for row in _rows(file, columns):
-                    for column, text in zip(texts, row, strict=True):
-                        column.append(text)
+    for file in map(pathlib.Path, files):
+        for row in _rows(file, columns):
+            for column, text in zip(texts, row, strict=True):
+                column.append(text)
     return Examples(texts)
 
 
@@ -100,18 +87,15 @@ def normalized(row: Iterable[str]) -> tuple[str, ...]:
 
 def _rows(path, columns):
     """Yields the texts of every example in a file."""
-    if not columns:
-        lines = read_lines(path, "rows of text")
-        reject_table(path, lines, NAME_COLUMNS)
-        yield from ((line.strip(),) for line in lines if line.strip())
+    if columns:
+        table = open_table(path, columns, finds_quotes=True)
+        for _, texts in table.columns(columns):
+            yield texts
         return
-    problems = []
-    for row in open_table(path, columns, finds_quotes=True).columns(columns):
-        if row.problem is None:
-            yield row.cells
-        else:
-            problems.append(f"{row.place}: {row.problem}")
-    raise_problems(path, problems)
+    reject_table(path)
+    for line in read_lines(path):
+        if line.strip():
+            yield (line.strip(),)
 
 
 def mix_unlabeled(
@@ -138,15 +122,7 @@ def mix_unlabeled(
     Returns:
         Tuple of `EncodedExamples` and a function for
         `Buckets.rows_of_epoch`.
-
-    Raises:
-        UsageError: (a `ValueError`) if `per_labeled` is not above 0.
     """
-    if not per_labeled > 0:
-        raise UsageError(
-            "The ratio of unlabelled to labelled examples must be above 0. "
-            f"Received: {per_labeled}."
-        )
     num_labeled, num_unlabeled = len(labeled), len(unlabeled)
 
     def rows(seed, epoch):

@@ -1,11 +1,11 @@
 """Reads word vectors from text files such as GloVe's."""
 
-import contextlib
 import pathlib
 from collections.abc import Sequence
 
 import numpy as np
 
+from kdkit.data.examples import at
 from kdkit.errors import UsageError
 from kdkit.io.reading import numbered_lines
 
@@ -36,8 +36,8 @@ def read_word_vectors(path, words: Sequence[str]):
         `(len(words),)`, true for words in the file.
 
     Raises:
-        UsageError: (a `ValueError`) if the file is missing, or a line of it
-            does not have the width of the first.
+        UsageError: (a `ValueError`) with file and line, for another number of
+            numbers than in the first line, and for one that is not finite.
 
     References:
      - [Pennington et al., 2014](https://aclanthology.org/D14-1162)
@@ -47,13 +47,13 @@ def read_word_vectors(path, words: Sequence[str]):
     vectors = found = None
     for number, word, numbers, width in _entries(path):
         if vectors is None:
-            _parse(numbers, width, f"{path}, line {number}")  # of this width
+            _parse(numbers, width, path, number)  # words alone have no width
             vectors = np.zeros((len(words), width), "float32")
             found = np.zeros(len(words), bool)
         place = places.get(word)
         if place is None or found[place]:
             continue
-        vectors[place] = _parse(numbers, width, f"{path}, line {number}")
+        vectors[place] = _parse(numbers, width, path, number)
         found[place] = True
     return vectors, found
 
@@ -78,7 +78,7 @@ def read_all_word_vectors(path, most: int | None = None):
     for number, word, numbers, width in _entries(path):
         if most is not None and len(found) == most:
             break
-        vector = _parse(numbers, width, f"{path}, line {number}")
+        vector = _parse(numbers, width, path, number)
         found.setdefault(word, vector)
     return list(found), np.stack(list(found.values()))
 
@@ -108,36 +108,31 @@ def words_of_pieces(pieces: Sequence[str]) -> list[str]:
 
 
 def word_vector_width(path) -> int:
-    """Returns the length of a file's vectors.
-
-    Raises:
-        UsageError: as `read_word_vectors`.
-    """
-    path = pathlib.Path(path)
-    number, _, numbers, width = next(_entries(path))
-    _parse(numbers, width, f"{path}, line {number}")
+    """Returns the length of a file's vectors."""
+    *_, width = next(_entries(path))
     return width
 
 
-def _parse(numbers, width, where):
-    with contextlib.suppress(ValueError):
-        if width and len(numbers) == width:
-            with np.errstate(over="ignore"):
-                vector = np.array(numbers, "float64").astype("float32")
-            if np.isfinite(vector).all():
-                return vector
-    raise UsageError(
-        f"{where}: expected a word and {width or 'its'} finite numbers. "
-        f"Received: {len(numbers)} fields after the word. Fix or remove the "
-        "line."
-    )
+def _parse(numbers, width, path, line):
+    with at(path, f"line {line}"):
+        with np.errstate(over="ignore"):
+            vector = np.array(numbers, "float64").astype("float32")
+        if not 0 < width == len(numbers) or not np.isfinite(vector).all():
+            raise UsageError(
+                f"Expected a word and {width} finite numbers. Received: "
+                f"{numbers}."
+            )
+    return vector
 
 
 def _entries(path):
     """Yields number, word, numbers and the file's width, line by line."""
-    width, is_empty = None, True
-    for number, line in _lines(path):
+    width = None
+    lines = numbered_lines(path, errors="replace")
+    for number, line in lines:
         fields = line.split()
+        if not fields:
+            continue
         if width is None and number == 1 and len(fields) == 2:
             width = _width_in_header(fields[1])
             continue
@@ -146,23 +141,9 @@ def _entries(path):
         # From the right, because a few of GloVe's words contain spaces.
         word, *numbers = line.rsplit(maxsplit=width)
         yield number, word, numbers, width
-        is_empty = False
-    if is_empty:
-        raise UsageError(
-            f"{path} has no word vectors. Expected a word and its numbers on "
-            "each line."
-        )
 
 
 def _width_in_header(text):
     """The width in a header, if it is a possible number."""
     is_number = text.isdecimal() and len(text) < MAX_DIGITS
     return int(text) if is_number else None
-
-
-def _lines(path):
-    """The number, from 1, and the text of every line that is not empty."""
-    lines = numbered_lines(
-        path, "a text file such as glove.6B.300d.txt", errors="replace"
-    )
-    return ((number, line) for number, line in lines if line.strip())

@@ -18,7 +18,7 @@ from kdkit.augmentation import (
     require_new_file,
     write_augmented,
 )
-from kdkit.data import check_augmented, read_all_word_vectors
+from kdkit.data import read_all_word_vectors
 from kdkit.errors import UsageError, all_mistakes
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
@@ -104,15 +104,14 @@ def require_augmentation(settings: AugmentedSettings, task) -> None:
     """Requires that a run's augmented examples exist or can be made."""
     _require_text_task(task)
     if pathlib.Path(settings.file).exists():
-        check_augmented(settings.file, task.num_texts)
-    elif settings.made_by is None:
+        return
+    if settings.made_by is None:
         raise UsageError(
             f"There is no file {settings.file}. Expected the task's "
             "augmented examples. Make the file with kdkit augment, or let "
             "this run make it: --augment-model MODEL."
         )
-    else:
-        load_parts(settings.made_by, settings.file)
+    load_parts(settings.made_by, settings.file)
 
 
 def prepare_augmented(settings: AugmentedSettings, examples) -> None:

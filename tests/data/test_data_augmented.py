@@ -8,7 +8,6 @@ import pytest
 
 from kdkit import data
 from kdkit.data import Examples
-from kdkit.errors import UsageError
 
 TRAIN = Examples((["a fine film", "dull", "so fine"],), np.array([1, 0, 1]))
 COPIES = [
@@ -136,38 +135,3 @@ def test_drawn_copies_change_from_epoch_to_epoch_and_all_come(file, tokenizer):
     assert len(seen) == 3 * 1 * 2
     two = stored.rows_of_epoch(0, 0, per_row=2)
     assert stored.sources[two[3:] - 3].tolist() == [0, 0, 1, 2, 2]
-
-
-def test_malformed_lines_are_told_with_their_number(file, tokenizer):
-    with open(file, "a") as more:
-        more.write("0\t0\t1\n-1\t0\t1\tso\n3\t0\t1\tso\n")
-    with pytest.raises(UsageError) as caught:
-        store(file, tokenizer)
-    message = str(caught.value)
-    assert "copies.tsv, line 8: expected 4 columns" in message
-    assert "line 9: expected the number of a row as source_row" in message
-    assert "line 10: expected a source_row below 3" in message
-    left = [item.name for item in (file.parent / "stored").iterdir()]
-    assert left == []
-
-
-@pytest.mark.parametrize(
-    ("header", "num_texts", "message"),
-    [
-        ("row\tsentence", 1, "Missing: 'source_row'"),
-        ("source_row\tsentence", 2, "before 2 column"),
-        ("", 1, "Missing: 'source_row'"),
-    ],
-)
-def test_a_wrong_header_is_told_before_work(
-    tmp_path, header, num_texts, message
-):
-    path = tmp_path / "copies.tsv"
-    path.write_text(f"{header}\n")
-    with pytest.raises(UsageError, match=message):
-        data.check_augmented(path, num_texts)
-
-
-def test_a_missing_file_is_told(tmp_path):
-    with pytest.raises(UsageError, match=r"none\.tsv: No such file"):
-        data.check_augmented(tmp_path / "none.tsv", 1)

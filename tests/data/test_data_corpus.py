@@ -37,49 +37,6 @@ def test_a_column_of_a_table_is_found_by_its_heading(tmp_path):
     assert list(corpus.texts()) == ["one", "two"]
 
 
-@pytest.mark.parametrize("one_document", [False, True])
-def test_a_table_without_a_column_is_refused(one_document, tmp_path):
-    """Its labels would be text."""
-    table = write(tmp_path / "a.tsv", "id\ttext\n1\tone\n\n2\ttwo\n")
-    corpus = data.Corpus((table,), one_document=one_document)
-    for read in (corpus.check, lambda: next(corpus.texts())):
-        with pytest.raises(UsageError, match="a table.*3 of the first 3 lines"):
-            read()
-    with pytest.raises(UsageError, match="--column") as raised:
-        data.Corpus((table, str(tmp_path / "b.txt"))).check()
-    assert "No such file of text" in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("id\tbody\n1\tone\n", "has no column 'text'"),
-        ("id\ttext\n1\tone\n2\n", "line 3: expected 2 columns"),
-    ],
-)
-def test_malformed_tables_name_the_line(content, message, tmp_path):
-    file = write(tmp_path / "a.tsv", content)
-    with pytest.raises(UsageError, match=message):
-        list(data.Corpus((file,), column="text").texts())
-
-
-def test_text_that_is_not_utf8_names_the_line(tmp_path):
-    file = tmp_path / "a.txt"
-    file.write_bytes(b"one\n\xff\n")
-    with pytest.raises(UsageError, match="line 2: expected UTF-8.*0xff"):
-        list(data.Corpus((str(file),)).texts())
-
-
-def test_missing_files_are_told_together(tmp_path):
-    files = tuple(str(tmp_path / name) for name in ("a.txt", "b.txt"))
-    with pytest.raises(UsageError) as raised:
-        data.Corpus(files).check()
-    assert "a.txt" in str(raised.value)
-    assert "b.txt" in str(raised.value)
-    with pytest.raises(UsageError, match="at least one file"):
-        data.Corpus(())
-
-
 def test_rows_are_the_texts_one_after_the_other(tokenizer, tmp_path):
     texts = ["a b c", "ad", "c c c c", "b"]
     packed = data.pack(texts, tokenizer, 6, tmp_path)
@@ -135,10 +92,3 @@ def test_packing_that_failed_leaves_nothing_to_open(tokenizer, tmp_path):
     with pytest.raises(Exception, match="the text broke off"):
         data.pack(texts(), tokenizer, 6, tmp_path)
     assert data.open_packed(tmp_path) is None
-
-
-def test_too_little_text_is_refused(tokenizer, tmp_path):
-    with pytest.raises(UsageError, match="too little text.*1 texts"):
-        data.pack(["a b"], tokenizer, 32, tmp_path)
-    with pytest.raises(UsageError, match="leave room"):
-        data.pack(["a b"], tokenizer, 2, tmp_path)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from kdkit import data, doctor
-from kdkit.data.examples import csv_separator, is_csv_quoted, without_blank_end
+from kdkit.data.examples import is_csv_quoted, without_blank_end
 from kdkit.errors import UsageError
 from kdkit.tasks import get_task
 
@@ -107,67 +107,6 @@ def test_no_text_of_glue_is_taken_for_a_csv_writers(name, data_dir):
     assert doctor.odd_texts(rows) is None
 
 
-def test_no_plain_text_is_taken_for_a_csv_file(data_dir):
-    for file in ("multi30k/train.en", "ptb/ptb.valid.txt", "wikitext2/README"):
-        lines = (data_dir / file).read_text().splitlines()[:1000]
-        assert csv_separator(lines) is None
-
-
-@pytest.mark.parametrize("break_", ["\t", "\n"])
-def test_quoted_breaks_within_texts_are_explained(break_, tmp_path):
-    rows = [("text", "label"), (f"two{break_}parts", "good"), ("one", "bad")]
-    path = write_own(tmp_path, as_csv(rows, delimiter="\t"))
-    with pytest.raises(UsageError) as raised:
-        load(tmp_path)
-    assert f"{path}, line 2: expected 2 columns" in str(raised.value)
-    assert "A CSV writer quoted texts with tabs or line breaks" in (
-        str(raised.value)
-    )
-    assert "--train, --text-column and --label-column" in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({}, "separated by commas, as"),
-        ({"delimiter": ";"}, "separated by semicolons, as"),
-        ({"quoting": csv.QUOTE_ALL}, "separated by commas and quoted, as"),
-        (
-            {"delimiter": "\t", "quoting": csv.QUOTE_ALL},
-            "separated by tabs and quoted, as",
-        ),
-    ],
-)
-def test_the_header_of_a_csv_file_is_recognised(settings, said, tmp_path):
-    write_own(tmp_path, as_csv([("text", "label"), *ROWS], **settings))
-    with pytest.raises(UsageError) as raised:
-        load(tmp_path)
-    assert "line 1: expected a header with 'text', 'label'" in str(raised.value)
-    assert said in str(raised.value)
-    assert "--train, --text-column and --label-column" in str(raised.value)
-
-
-def test_a_csv_file_next_to_a_missing_table_is_named(tmp_path):
-    path = write_own(tmp_path, "text,label\n")
-    path.rename(path.with_suffix(".csv"))
-    (path.parent / "dev.tsv.gz").write_bytes(b"")
-    with pytest.raises(UsageError) as raised:
-        LAYOUT.require(["train", "dev", "test"], tmp_path)
-    train, dev, test = str(raised.value).splitlines()[1:4]
-    assert train == f"  {path}. Next to it is train.csv"
-    assert dev.endswith("dev.tsv. Next to it is dev.tsv.gz")
-    assert test.endswith("test.tsv")
-
-
-def test_files_that_belong_together_are_not_named_in_their_places(tmp_path):
-    (tmp_path / "polyphone").mkdir()
-    (tmp_path / "polyphone" / "train.sent").write_text("a▁b▁\n")
-    with pytest.raises(UsageError) as raised:
-        get_task("polyphone").for_data(tmp_path)
-    assert "train.lb" in str(raised.value)
-    assert "Next to it" not in str(raised.value)
-
-
 def test_blank_lines_at_the_end_of_a_table_are_passed_over(tmp_path):
     table = "text\tlabel\na fine film\tgood\n"
     path = write_own(tmp_path, f"{table}\n  \n\t\n\n")
@@ -200,35 +139,6 @@ def test_many_blank_lines_are_held_in_bounded_memory():
 CSV = as_csv([("review", "label"), *ROWS])
 
 
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("reviews.csv", CSV, "a CSV file"),
-        ("reviews.txt", CSV, "a CSV file"),
-        ("reviews.txt", CSV.replace('"', ""), "a CSV file"),
-        ("reviews.txt", as_csv(ROWS, delimiter=";"), "a CSV file"),
-        ("reviews.csv", "text\nfine\n", "a CSV file"),
-        ("reviews.tsv", "text\na fine film\n", "a table of one column"),
-        ("reviews.tsv", "text\tlabel\nfine\t1\n", "a table"),
-    ],
-)
-def test_a_table_in_the_place_of_lines_of_text_is_refused(
-    name, text, said, tmp_path
-):
-    file = tmp_path / name
-    file.write_text(text)
-    for read, option in (
-        (lambda: data.read_unlabeled([file], (), 1), "--unlabeled-columns"),
-        (data.Corpus((str(file),)).check, "--column"),
-        (data.ParallelText((str(file),) * 2).check, "--pair-columns"),
-    ):
-        with pytest.raises(UsageError) as raised:
-            read()
-        assert f"{file}: expected one text per line" in str(raised.value)
-        assert said in str(raised.value)
-        assert option in str(raised.value)
-
-
 def test_the_columns_of_a_csv_file_are_read(tmp_path):
     file = tmp_path / "reviews.csv"
     file.write_text(CSV)
@@ -254,16 +164,6 @@ def test_plain_text_with_commas_and_quotes_is_read(tmp_path):
     assert data.read_unlabeled([file], (), 1).texts == (lines,)
 
 
-def test_a_label_set_of_one_label_is_refused(tmp_path):
-    path = write_own(tmp_path, "text\tlabel\nfine\tgood\n", "good\n\n")
-    with pytest.raises(UsageError) as raised:
-        load(tmp_path)
-    assert f"{path.with_name('labels.txt')}: expected at least 2 labels" in (
-        str(raised.value)
-    )
-    assert "Received: 'good' alone" in str(raised.value)
-
-
 def test_a_multi_label_table_may_have_one_label(tmp_path):
     folder = tmp_path / "multi_label"
     folder.mkdir()
@@ -271,32 +171,6 @@ def test_a_multi_label_table_may_have_one_label(tmp_path):
     (folder / "train.tsv").write_text("text\tlabels\na\tjoy\nb\t\n")
     labels = get_task("multi_label").load("train", tmp_path).labels
     np.testing.assert_array_equal(labels, [[1], [0]])
-
-
-@pytest.mark.parametrize(
-    ("labels", "said"),
-    [
-        ("bad\t120\ngood\t80\n", "labels.txt, line 1: expected a label alone"),
-        ("0\tbad\n1\tgood\n", "labels.txt, line 1: expected a label alone"),
-        ("bad 120\ngood 80\n", "line 'good 80'. If its label is 'good'"),
-        ("0: bad\n1: good\n", "has the line '1: good'. If its label is 'good'"),
-        ('"bad"\n"good"\n', "has the line '\"good\"'. If its label is 'good'"),
-    ],
-)
-def test_counts_and_numbers_next_to_labels_are_named(labels, said, tmp_path):
-    write_own(tmp_path, "text\tlabel\nfine\tgood\n", labels)
-    with pytest.raises(UsageError) as raised:
-        load(tmp_path)
-    assert said in str(raised.value)
-
-
-def test_a_table_that_is_not_in_its_folder_is_found(tmp_path):
-    (tmp_path / "train.tsv").write_text("text\tlabel\nfine\tgood\n")
-    with pytest.raises(UsageError) as raised:
-        LAYOUT.for_data(tmp_path)
-    place = tmp_path / LAYOUT.folder
-    assert f"Missing data file: {place / 'labels.txt'}" in str(raised.value)
-    assert f"Move its files to {place}." in str(raised.value)
 
 
 def test_labels_may_have_numbers_and_spaces_in_them(tmp_path):

@@ -6,7 +6,6 @@ import pytest
 import tensorflow as tf
 
 from kdkit.data import Examples, encode
-from kdkit.errors import UsageError
 
 FIRST = [
     "the plot is superb .",
@@ -96,11 +95,3 @@ def test_encode_gives_a_row_by_number(tokenizer, encoded):
 def test_encode_carries_labels_through(encoded, pairs):
     assert encoded.labels is LABELS
     assert pairs.labels is None
-
-
-@pytest.mark.parametrize(
-    ("texts", "length"), [((FIRST,), 2), ((FIRST,) * 2, 3)]
-)
-def test_encode_refuses_a_length_without_room(tokenizer, texts, length):
-    with pytest.raises(UsageError, match=f"sequence_length={length}"):
-        encode(Examples(texts), tokenizer, length)

@@ -9,7 +9,6 @@ from encoders import MASKED_LMS, sentence_piece_model
 from encoders import tokenizer as preprocessor_tokenizer
 
 from kdkit import data
-from kdkit.errors import UsageError
 from kdkit.models import MassTokenizer
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -202,24 +201,3 @@ def test_rows_with_one_prediction_more_are_drawn(corpus, tokenizer):
 def test_held_out_rows_have_the_same_masks_always(corpus, tokenizer):
     first, second = (masked(corpus, tokenizer) for _ in range(2))
     np.testing.assert_array_equal(first[0]["token_ids"], second[0]["token_ids"])
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        {"share": 0.0},
-        {"share": 1.0},
-        {"mask_share": 0.95},
-        {"random_share": -1},
-    ],
-)
-def test_impossible_shares_are_refused(settings):
-    with pytest.raises(UsageError, match="Impossible masking"):
-        data.Masking(**settings)
-
-
-def test_what_the_share_is_of_must_be_known_and_fit():
-    with pytest.raises(UsageError, match="`share_of` must be one of"):
-        data.Masking(share_of="corpus")
-    with pytest.raises(UsageError, match="share_of='batch' and whole_words"):
-        data.Masking(share_of="batch", whole_words=True)

@@ -19,7 +19,6 @@ from kdkit.data import (
     join_sentences,
     token_batches,
 )
-from kdkit.errors import UsageError
 from kdkit.models import MassTokenizer
 
 
@@ -55,61 +54,6 @@ def test_rows_of_tables_are_pairs(tmp_path):
     assert list(text.pairs()) == [("a mans", "a man"), ("teh", "the")]
 
 
-@pytest.mark.parametrize(
-    ("english", "german", "message"),
-    [
-        (ENGLISH, GERMAN[:3], r"Received: 4 in .*text.en, 3 in .*text.de"),
-        (ENGLISH[:1], GERMAN, r"Received: 1 in .*text.en, 4 in .*text.de"),
-        (ENGLISH, [*GERMAN[:2], " ", "x"], r"text.de, line 3: .*an empty one"),
-        (["", "a"], ["x", "y"], r"text.en, line 1: .*an empty one"),
-        (["a", "\u200b \u200b"], ["x", "y"], r"text.en, line 2: .*an empty"),
-    ],
-)
-def test_lines_that_make_no_pairs_are_told(files, english, german, message):
-    with pytest.raises(UsageError, match=message):
-        ParallelText(files(english, german)).check()
-
-
-def test_tables_in_the_place_of_two_files_of_lines_are_refused(files):
-    numbered = [f"{number}\ttext" for number in range(4)]
-    with pytest.raises(UsageError, match="--pair-columns") as raised:
-        ParallelText(files(numbered, numbered)).check()
-    assert str(raised.value).count("Received: a table") == 2
-    indented = [f"\t{text}" for text in ENGLISH]
-    assert ParallelText(files(indented, GERMAN)).check() == 4
-
-
-@pytest.mark.parametrize(
-    ("content", "columns", "message"),
-    [
-        ("a\tb\n1\t2\n", ("a", "c"), "has no column 'c'"),
-        ("a\tb\n1\n", ("a", "b"), "line 2: expected 2 columns"),
-        ("a\tb\n1\t\n", ("a", "b"), "line 2: .*an empty one"),
-        ("", ("a", "b"), "is empty. Expected a table"),
-    ],
-)
-def test_tables_that_make_no_pairs_are_told(
-    tmp_path, content, columns, message
-):
-    table = tmp_path / "pairs.tsv"
-    table.write_text(content)
-    with pytest.raises(UsageError, match=message):
-        ParallelText((str(table),), columns).check()
-
-
-@pytest.mark.parametrize(
-    ("files", "columns", "message"),
-    [
-        (("a",), None, "1 files and no columns"),
-        (("a",), ("x", "x"), r"columns=\('x', 'x'\)"),
-        ((), ("x", "y"), "0 files"),
-    ],
-)
-def test_files_without_two_sides_are_refused(files, columns, message):
-    with pytest.raises(UsageError, match=message):
-        ParallelText(files, columns)
-
-
 def test_a_sentence_stands_between_its_language_and_an_end(tokenizer):
     encoded = encode_sentences(GERMAN, tokenizer, 8, "de")
     rows = encoded.padded(np.arange(4))
@@ -121,22 +65,6 @@ def test_a_sentence_stands_between_its_language_and_an_end(tokenizer):
         assert list(row) == (expected + 8 * [0])[: rows.shape[1]]
     full = [len(np.array(tokenizer(text))) for text in GERMAN]
     assert encoded.num_truncated == sum(length > 6 for length in full)
-
-
-@pytest.mark.parametrize(
-    ("texts", "length", "language", "message"),
-    [
-        (GERMAN, 2, "de", "sequence_length=2"),
-        ([], 8, "de", "no sentences"),
-        (["a", " ", "b"], 8, "de", "an empty one, number 2"),
-        (GERMAN, 8, "fr", "no token for the language 'fr'"),
-    ],
-)
-def test_sentences_that_cannot_be_encoded_are_told(
-    tokenizer, texts, length, language, message
-):
-    with pytest.raises(UsageError, match=message):
-        encode_sentences(texts, tokenizer, length, language)
 
 
 def lengths_of(count, seed=0):
@@ -209,15 +137,6 @@ def test_a_pair_is_read_up_to_its_end_and_predicted_from_its_first_word(
         assert before == (language, *own)
         size = len(own) + 1
         assert places == (*range(size), *(len(places) - size) * [0])
-
-
-def test_targets_that_are_missing_are_told(tokenizer):
-    sides = [
-        encode_sentences(texts, tokenizer, 30)
-        for texts in (ENGLISH, GERMAN[1:])
-    ]
-    with pytest.raises(UsageError, match="4 sources, 3 targets"):
-        PairRows(*sides)
 
 
 def test_spans_are_of_sentences_of_all_languages(tokenizer):

@@ -8,7 +8,6 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression
 
 from kdkit.data import encode, generate_sentiment, synthetic
-from kdkit.errors import UsageError
 
 
 @pytest.fixture(scope="module")
@@ -105,12 +104,3 @@ def test_sentiment_vocabulary_has_no_duplicates():
     vocabulary = synthetic.sentiment_vocabulary()
     assert len(set(vocabulary)) == len(vocabulary) <= 150
     assert vocabulary[:5] == list(synthetic.SPECIAL_TOKENS)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [({"num_examples": 0}, "at least 1"), ({"split": "valid"}, "'valid'")],
-)
-def test_sentiment_refuses_bad_arguments(arguments, message):
-    with pytest.raises(UsageError, match=message):
-        generate_sentiment(**{"num_examples": 1, "seed": 0, **arguments})

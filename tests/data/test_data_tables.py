@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 
 from kdkit.data import Examples, TableLayout, read_table
-from kdkit.data.table_layouts import require_tables
-from kdkit.errors import UsageError
 
 SENTENCES = TableLayout(
     folder="Films",
@@ -91,76 +89,6 @@ def test_read_table_uses_labels_of_test_files_that_have_them(write):
     np.testing.assert_array_equal(read_table(path, SENTENCES).labels, [0])
 
 
-def test_read_table_names_missing_headings(write):
-    path = write("text\tlabel\nso dull\tbad\n")
-    with pytest.raises(UsageError, match="line 1: expected a header") as info:
-        read_table(path, SENTENCES)
-    assert "Missing: 'sentence'" in str(info.value)
-    assert "Received: ['text', 'label']" in str(info.value)
-
-
-def test_read_table_needs_labels_outside_test_files(write):
-    with pytest.raises(UsageError, match="Missing: 'label'"):
-        read_table(write("sentence\nso dull\n", "dev.tsv"), SENTENCES)
-
-
-def test_read_table_names_every_malformed_row(write):
-    path = write(
-        "sentence\tlabel\nfine\tgood\nno tab\n\na\tb\tgood\n \tgood\nx\tugly\n"
-    )
-    with pytest.raises(UsageError) as info:
-        read_table(path, SENTENCES)
-    lines = str(info.value).splitlines()
-    assert lines[0] == (
-        f"{path}, line 3: expected 2 columns separated by tabs. "
-        "Received: 1 columns, 'no tab'"
-    )
-    assert lines[1].startswith(f"{path}, line 4: expected 2 columns")
-    assert lines[2].startswith(f"{path}, line 5: expected 2 columns")
-    assert lines[3].startswith(f"{path}, line 6: expected text")
-    assert lines[4] == (
-        f"{path}, line 7: unknown label. Expected one of ('bad', 'good'). "
-        "Received: 'ugly'"
-    )
-    assert "remove these lines" in lines[5]
-
-
-def test_read_table_counts_problems_beyond_the_first_ten(write):
-    with pytest.raises(UsageError, match="and 15 more lines"):
-        read_table(write("sentence\tlabel\n" + "x\tugly\n" * 25), SENTENCES)
-
-
-@pytest.mark.parametrize("score", ["", "high", "nan", "inf"])
-def test_read_table_names_scores_that_are_no_numbers(write, score):
-    path = write(f"first\tscore\tsecond\na\t{score}\tb\n")
-    with pytest.raises(UsageError, match="line 2: expected a 32-bit number"):
-        read_table(path, PAIRS)
-
-
-@pytest.mark.parametrize("content", ["", "\n", "\ufeff"])
-def test_read_table_refuses_an_empty_file(write, content):
-    with pytest.raises(UsageError, match="is empty. Expected a header"):
-        read_table(write(content), SENTENCES)
-
-
-def test_read_table_refuses_a_file_with_a_header_only(write):
-    with pytest.raises(UsageError, match="has no rows"):
-        read_table(write("sentence\tlabel\n"), SENTENCES)
-
-
-@pytest.mark.parametrize("prefix", [b"", b"\xef\xbb\xbf"])
-def test_read_table_names_the_line_that_is_not_utf8(write, prefix):
-    path = write(prefix + b"sentence\tlabel\nfine\tgood\ncaf\xe9\tgood\n")
-    with pytest.raises(UsageError, match="line 3: expected UTF-8") as info:
-        read_table(path, SENTENCES)
-    assert "byte 0xe9" in str(info.value)
-
-
-def test_read_table_names_a_file_it_cannot_read(tmp_path):
-    with pytest.raises(UsageError, match="Cannot read .*absent.tsv"):
-        read_table(tmp_path / "absent.tsv", SENTENCES)
-
-
 def test_read_table_joins_rows_broken_by_a_line_feed(write):
     layout = TableLayout(
         folder="Broken",
@@ -173,69 +101,6 @@ def test_read_table_joins_rows_broken_by_a_line_feed(write):
     examples = read_table(path, layout)
     assert examples.texts == (["w", '"half rest"', "z"], ["x", "y", "z"])
     np.testing.assert_array_equal(examples.labels, [1, 0, 1])
-
-
-def test_read_table_names_rows_that_do_not_join(write):
-    layout = TableLayout(
-        folder="Broken",
-        text_columns=("a", "b"),
-        label_column="label",
-        label_words=("0", "1"),
-        joins_broken_rows=True,
-    )
-    with pytest.raises(UsageError, match="line 2: expected 3 columns"):
-        read_table(write("a\tb\tlabel\nhalf\t1\nw\tx\t1\n"), layout)
-    with pytest.raises(UsageError, match="line 2: expected 3 columns"):
-        read_table(write("a\tb\tlabel\nhalf\t1\n"), layout)
-
-
-def test_require_tables_names_all_missing_files(tmp_path):
-    (tmp_path / "Films").mkdir()
-    (tmp_path / "Films" / "train.tsv").write_text("sentence\tlabel\n")
-    require_tables(SENTENCES, ["train"], tmp_path)
-    with pytest.raises(UsageError) as info:
-        require_tables(SENTENCES, ["train", "dev", "test"], tmp_path)
-    message = str(info.value)
-    missing = message[: message.index("official")]
-    assert str(tmp_path / "Films" / "dev.tsv") in missing
-    assert str(tmp_path / "Films" / "test.tsv") in missing
-    assert str(tmp_path / "Films" / "train.tsv") not in missing
-    assert "DATA_DIR/Films/train.tsv" in message
-
-
-def test_require_tables_suggests_the_parent_of_the_task_folder(tmp_path):
-    folder = tmp_path / "Films"
-    folder.mkdir()
-    with pytest.raises(UsageError, match="Did you mean") as info:
-        require_tables(SENTENCES, ["train"], folder)
-    assert str(info.value).endswith(f"Did you mean {str(tmp_path)!r}?")
-
-
-def test_require_tables_says_when_there_is_no_directory(tmp_path):
-    with pytest.raises(UsageError, match="not a directory"):
-        require_tables(SENTENCES, ["train"], tmp_path / "absent")
-
-
-def test_table_layout_refuses_indices_with_a_header():
-    with pytest.raises(UsageError, match="Columns are headings"):
-        TableLayout("X", (0,), "label", ("0", "1"))
-
-
-def test_table_layout_needs_the_number_of_columns_without_a_header():
-    with pytest.raises(UsageError, match="needs `num_columns`"):
-        TableLayout("X", (0,), 1, ("0", "1"), has_header=False)
-
-
-def test_examples_refuse_columns_of_different_lengths():
-    with pytest.raises(UsageError, match="same number"):
-        Examples((["a", "b"], ["c"]))
-    with pytest.raises(UsageError, match="same number"):
-        Examples((["a", "b"],), np.array([0], "int32"))
-
-
-def test_examples_refuse_three_columns():
-    with pytest.raises(UsageError, match="1 or 2 columns"):
-        Examples((["a"], ["b"], ["c"]))
 
 
 def test_examples_take_rows_in_the_given_order():

@@ -5,17 +5,10 @@ import pytest
 import tensorflow as tf
 import tensorflow_datasets
 
-from kdkit.data import tfds
 from kdkit.data.tfds import TfdsLayout, read_tfds
-from kdkit.errors import UsageError
 from kdkit.tasks import TASKS
 
 PAIRS = TfdsLayout("glue/mrpc", ("sentence1", "sentence2"))
-
-
-@pytest.fixture(autouse=True)
-def nothing_remembered(monkeypatch):
-    monkeypatch.setattr(tfds, "_failures", {})
 
 
 @pytest.fixture
@@ -73,24 +66,3 @@ def test_read_tfds_leaves_out_hidden_labels(fake_load, hidden):
         }
     )
     assert read_tfds(PAIRS, "test").labels is None
-
-
-def test_download_that_fails_is_tried_once(monkeypatch):
-    calls = []
-
-    def load(name, split):
-        calls.append(split)
-        raise ConnectionError("no route to host")
-
-    monkeypatch.setattr(tensorflow_datasets, "load", load)
-    for split in ("train", "dev", "test"):
-        with pytest.raises(UsageError, match="no route to host") as info:
-            read_tfds(PAIRS, split)
-        assert "--data-dir" in str(info.value)
-        assert "glue/mrpc" in str(info.value)
-    assert calls == ["train"]
-
-
-def test_read_tfds_refuses_an_unknown_split():
-    with pytest.raises(UsageError, match="Received: 'valid'"):
-        read_tfds(PAIRS, "valid")

@@ -7,7 +7,6 @@ import pytest
 
 from kdkit import data
 from kdkit.data import Examples
-from kdkit.errors import UsageError
 
 
 def write(path, *lines):
@@ -28,41 +27,6 @@ def test_columns_of_tables_are_named(tmp_path):
     assert data.read_unlabeled([file], ("p", "q"), 2).texts == (
         ["b", "d"], ["a", "c"]
     )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("lines", "columns", "num_texts", "message"),
-    [
-        (["one"], (), 2, "needs 2 column"),
-        (["a\tb"], ("a", "b"), 1, r"needs 1 column.*'a', 'b'"),
-        (["a\tb", "1\t2"], ("c",), 1, "has no column 'c'"),
-        (["a\tb", "1\t2", "1"], ("a",), 1, "line 3: expected 2 columns"),
-        ([""], (), 1, "is empty"),
-    ],
-)
-def test_wrong_files_and_columns_are_named(
-    lines, columns, num_texts, message, tmp_path
-):
-    file = write(tmp_path / "rows.txt", *lines)
-    with pytest.raises(UsageError, match=message):
-        data.read_unlabeled([file], columns, num_texts)
-
-
-def test_a_table_whose_columns_are_not_named_is_refused(tmp_path):
-    """Its labels would be read as the ends of its texts."""
-    rows = [f"text {number}\t1" for number in range(50)]
-    table = write(tmp_path / "a.tsv", "sentence\tlabel", *rows)
-    unlabelled = write(tmp_path / "b.tsv", "sentence\tlabel", "", "text\t1")
-    with pytest.raises(UsageError) as raised:
-        data.read_unlabeled([table, unlabelled], (), 1)
-    first, second = str(raised.value).splitlines()
-    assert f"{table}: expected one text per line. Received: a table" in first
-    assert "51 of the first 51 lines have the same number of tabs" in first
-    assert r"its first line is 'sentence\tlabel'" in first
-    assert "--unlabeled-columns" in first
-    assert f"{unlabelled}: expected one text per line" in second
-    columns = data.read_unlabeled([table], ("sentence",), 1)
-    assert columns.texts == (["text " + str(number) for number in range(50)],)
 
 
 def test_plain_text_may_have_some_tabs(tmp_path):
@@ -146,8 +110,3 @@ def test_unlabeled_rows_take_turns(labeled, unlabeled):
 def test_no_row_comes_twice_in_an_epoch(labeled, unlabeled):
     rows = epoch_of(labeled, unlabeled, per_labeled=100.0)
     assert len(rows) == len(labeled) + len(unlabeled)
-
-
-def test_a_proportion_of_nothing_is_refused(labeled, unlabeled):
-    with pytest.raises(UsageError, match="must be above 0"):
-        data.mix_unlabeled(labeled, unlabeled, 0.0)

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from kdkit import data
-from kdkit.errors import UsageError
 
 LETTERS = "abcdefgh"
 END, NEWLINE = 0, 9
@@ -121,20 +120,6 @@ def test_training_batches_are_rows_and_what_follows(tokenizer, tmp_path):
             y[:, :-1] * x["padding_mask"][:, 1:],
         )
         assert weights.dtype == "float32"
-
-
-def test_no_text_and_impossible_strides_are_told(tokenizer, tmp_path):
-    with pytest.raises(UsageError, match="corpus is empty"):
-        data.pack_stream([], tokenizer, 4, tmp_path)
-    # A file that is one document has an end of it, and nothing before.
-    file = tmp_path / "empty.txt"
-    file.write_text("")
-    lines = data.Corpus((file,), one_document=True).texts()
-    with pytest.raises(UsageError, match="none of its 1 texts has a token"):
-        data.pack_stream(lines, tokenizer, 4, tmp_path, one_document=True)
-    for stride in (0, 5):
-        with pytest.raises(UsageError, match=f"stride={stride}"):
-            data.pack_stream(["a"], tokenizer, 4, tmp_path, stride)
 
 
 def test_memory_holds_what_one_step_needs(tokenizer, tmp_path):

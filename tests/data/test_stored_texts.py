@@ -14,7 +14,6 @@ from kdkit.data.stored_texts import (
     store_texts,
     text_hash,
 )
-from kdkit.errors import UsageError
 from kdkit.models import word_piece_tokenizer
 
 LENGTH = 16
@@ -110,16 +109,6 @@ def test_hashes_are_of_the_stored_texts_whatever_their_case(
     assert text_hash("THE music") in hashes
     assert text_hash("the hero") not in hashes
     assert len(hashes) == 4
-
-
-def test_without_any_text_left_the_counts_are_named(tmp_path, tokenizer):
-    with pytest.raises(UsageError, match="1 texts, 0 of them repeated, 1"):
-        stored(tmp_path, tokenizer, ["the hero", ""], known=["The hero"])
-
-
-def test_a_single_text_that_is_held_out_is_named(tmp_path, tokenizer):
-    with pytest.raises(UsageError, match="1 texts, .* and 1 held out"):
-        stored(tmp_path, tokenizer, ["the hero"], every=100)
 
 
 def test_texts_are_read_line_by_line(tmp_path, tokenizer):

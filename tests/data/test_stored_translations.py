@@ -12,7 +12,6 @@ from kdkit.data.stored_translations import (
     choose_translations,
     store_translations,
 )
-from kdkit.errors import UsageError
 from kdkit.models.vocabularies import SPECIAL_PIECES
 
 LINES = [
@@ -45,22 +44,6 @@ def test_empty_lines_at_the_end_do_not_count(end, tmp_path):
     with open(files[0], "a", encoding="utf-8") as file:
         file.write(end)
     assert [*data.ParallelLines(files).lines()] == [("a", "c"), ("b", "")]
-
-
-def test_different_numbers_of_lines_are_refused_with_both_counts(tmp_path):
-    files = files_of(tmp_path, (["a", "b", "c"], ["d"], ["e", "f", "g"]))
-    with pytest.raises(UsageError, match="in all") as raised:
-        data.ParallelLines(files).check()
-    for count, file in zip((3, 1, 3), files, strict=True):
-        assert f"{count} in {file}" in str(raised.value)
-
-
-def test_one_file_and_tables_are_refused(tmp_path):
-    with pytest.raises(UsageError, match="at least two"):
-        data.ParallelLines(("a.txt",))
-    files = files_of(tmp_path, (["a\t1", "b\t2"], ["c\t1", "d\t2"]))
-    with pytest.raises(UsageError, match="to a file of its own"):
-        data.ParallelLines(files).check()
 
 
 def test_pairs_are_chosen_once_and_have_their_source():
