@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 import sklearn.metrics
 
-from kdkit.errors import RunError, UsageError, shortened
+from kdkit.errors import RunError, UsageError
 from kdkit.models.conventions import COSINE, DOT, MANHATTAN
 from kdkit.tasks.metrics import pearson, spearman
 
@@ -45,7 +45,7 @@ def cosines(first, second) -> np.ndarray:
         `float64` array of shape `(num_pairs,)`; 0 for vectors of zeros.
 
     Raises:
-        UsageError: (a `ValueError`) if the shapes differ or there is no row.
+        UsageError: (a `ValueError`) if the shapes differ.
         RunError: if a number is not finite.
 
     >>> cosines([[1.0, 0.0], [3.0, 4.0]], [[0.0, 2.0], [6.0, 8.0]]).tolist()
@@ -58,8 +58,7 @@ def cosines(first, second) -> np.ndarray:
     if first.shape != second.shape:
         raise UsageError(
             "Cosines of pairs need two arrays of the same shape (num_pairs, "
-            f"dimensions). Received: {first.shape} and {second.shape}. Embed "
-            "both texts of every pair with the same model."
+            f"dimensions). Received: {first.shape} and {second.shape}."
         )
     return np.einsum("pd,pd->p", first, second)
 
@@ -84,7 +83,7 @@ def pair_metrics(
         cosines or all scores are equal.
 
     Raises:
-        UsageError: (a `ValueError`) if the numbers of rows differ.
+        UsageError: (a `ValueError`) if the vectors' shapes differ.
         RunError: if a number is not finite.
 
     >>> first = [[1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]
@@ -104,12 +103,6 @@ def pair_metrics(
         if similarity != DOT:
             order = 1 if similarity == MANHATTAN else 2
             similarities = -np.linalg.norm(first - second, order, axis=1)
-    scores = np.asarray(scores, "float64")
-    if scores.shape != similarities.shape:
-        raise UsageError(
-            "Each pair needs one score. Received: "
-            f"{len(similarities)} pairs and scores of shape {scores.shape}."
-        )
     return {
         "spearman": spearman(scores, similarities),
         "pearson": pearson(scores, similarities),
@@ -135,7 +128,7 @@ def bitext_metrics(sources, targets) -> dict[str, float]:
         every text is at chance.
 
     Raises:
-        UsageError: (a `ValueError`) if the shapes differ or there is no row.
+        UsageError: (a `ValueError`) if the shapes differ.
         RunError: if a number is not finite.
 
     >>> bitext_metrics([[1.0, 0.0], [0.0, 1.0]], [[2.0, 1.0], [1.0, 0.5]])
@@ -144,9 +137,8 @@ def bitext_metrics(sources, targets) -> dict[str, float]:
     sources, targets = _directions(sources), _directions(targets)
     if sources.shape != targets.shape:
         raise UsageError(
-            "Each source needs one target, with a vector of the same width. "
-            f"Received: sources of shape {sources.shape}, targets of shape "
-            f"{targets.shape}."
+            "Each source needs one target. Received: shapes "
+            f"{sources.shape} and {targets.shape}."
         )
     forward, back = _hits(sources, targets), _hits(targets, sources)
     return {
@@ -171,15 +163,9 @@ def _hits(texts, others):
 def candidate_metrics(scores) -> dict[str, float]:
     """Ranks the candidates of each query, of which the first is relevant."""
     scores = np.asarray(scores, "float64")
-    if scores.ndim != 2 or not scores.size:
-        raise UsageError(
-            "Expected scores of shape (num_queries, num_candidates). "
-            f"Received: shape {scores.shape}."
-        )
     if not np.isfinite(scores).all():
         raise RunError(
-            "The scores of candidates are not finite: the model has diverged. "
-            "Train it with a smaller learning_rate."
+            "The scores of candidates are not finite: the model has diverged."
         )
     relevant, others = scores[:, :1], scores[:, 1:]
     first = (others > relevant + SAME).sum(axis=1)
@@ -227,8 +213,6 @@ def retrieval_metrics(
         of the relevant documents that are among the first ones.
 
     Raises:
-        UsageError: (a `ValueError`) if the widths differ, a judgement names a
-            query or document that does not exist, or no document is relevant.
         RunError: if a number is not finite.
 
     References:
@@ -243,16 +227,8 @@ def retrieval_metrics(
     """
     queries = _directions(queries, similarity=similarity)
     documents = _directions(documents, similarity=similarity)
-    if queries.shape[1] != documents.shape[1]:
-        raise UsageError(
-            "Queries and documents need vectors of the same width. Received: "
-            f"{queries.shape[1]} and {documents.shape[1]}. Embed both with the "
-            "same model."
-        )
     ignored = ignored or {}
-    relevant = _relevant_documents(
-        judgements, ignored, len(queries), len(documents)
-    )
+    relevant = _relevant_documents(judgements, ignored)
     rows, found = sorted(relevant), []
     for start, block in _similarities(queries[rows], documents, similarity):
         for row, similarities in zip(rows[start:], block, strict=False):
@@ -302,39 +278,17 @@ def _query_metrics(similarities, judged):
     }
 
 
-def _relevant_documents(judgements, ignored, num_queries, num_documents):
+def _relevant_documents(judgements, ignored):
     """The relevant documents of each query that has any."""
-    unknown = [row for row in judgements if not 0 <= row < num_queries]
-    missing = [
-        one
-        for judged in judgements.values()
-        for one in judged
-        if not 0 <= one < num_documents
-    ]
-    for what, count, found in (
-        ("queries", num_queries, unknown),
-        ("documents", num_documents, missing),
-    ):
-        if found:
-            raise UsageError(
-                f"Judgements must name {what} by numbers from 0 to "
-                f"{count - 1}. Received: {shortened(found[:5])}."
-            )
-    relevant = {}
-    for row, judged in judgements.items():
-        positive = {
+    relevant = {
+        row: {
             one: gain
             for one, gain in judged.items()
             if gain > 0 and one != ignored.get(row)
         }
-        if positive:
-            relevant[row] = positive
-    if not relevant:
-        raise UsageError(
-            "Retrieval needs a query with a relevant document. Received: "
-            f"judgements of {len(judgements)} queries, none above 0."
-        )
-    return relevant
+        for row, judged in judgements.items()
+    }
+    return {row: judged for row, judged in relevant.items() if judged}
 
 
 def nearest(
@@ -356,17 +310,12 @@ def nearest(
         shape.
 
     Raises:
-        UsageError: (a `ValueError`) if there is no row or `count` is below 1.
         RunError: if a number is not finite.
 
     >>> numbers, _ = nearest([[1.0, 0.0]], [[0.0, 1.0], [1.0, 1.0]], 2)
     >>> numbers.tolist()
     [[1, 0]]
     """
-    if count < 1:
-        raise UsageError(
-            f"`count` must be at least 1. Received: count={count}."
-        )
     queries = _directions(queries, similarity=similarity)
     documents = _directions(documents, similarity=similarity)
     count = min(count, len(documents))
@@ -400,24 +349,12 @@ def _similarities(
 
 def _directions(vectors, dtype="float32", similarity=COSINE):
     """Vectors, for the cosine divided by their length."""
-    try:
-        vectors = np.asarray(vectors, dtype)
-    except (TypeError, ValueError) as error:  # texts, rows of several lengths
-        raise UsageError(
-            "Expected vectors as an array of numbers of shape (num_texts, "
-            f"dimensions). Received: {type(vectors).__name__} ({error})."
-        ) from error
-    if vectors.ndim != 2 or not vectors.size:
-        raise UsageError(
-            "Expected vectors as an array of shape (num_texts, dimensions). "
-            f"Received: shape {vectors.shape}."
-        )
+    vectors = np.asarray(vectors, dtype)
     if not np.isfinite(vectors).all():
         broken = int((~np.isfinite(vectors)).any(axis=1).sum())
         raise RunError(
             f"The embeddings of {broken} of {len(vectors)} texts are not "
-            "finite: the model has diverged. Train it with a smaller "
-            "learning_rate."
+            "finite: the model has diverged."
         )
     if similarity != COSINE:
         return vectors

@@ -42,8 +42,8 @@ def embed_texts(
         texts.
 
     Raises:
-        UsageError: (a `ValueError`) if there are no texts, or the model does
-            not return one vector for each text.
+        UsageError: (a `ValueError`) if the model does not return one vector for
+            each text.
 
     Example:
 
@@ -60,8 +60,6 @@ def embed_texts(
 def embed_and_count(model, texts, tokenizer, sequence_length):
     """The result of `embed_texts`, and how many texts were truncated."""
     texts = list(texts)
-    if not texts:
-        raise UsageError("There is no text to embed. Received: no texts.")
     numbers = {text: row for row, text in enumerate(dict.fromkeys(texts))}
     predict = _forward(model) if isinstance(model, keras.Model) else model
     encoded = encode(Examples((list(numbers),)), tokenizer, sequence_length)
@@ -71,8 +69,8 @@ def embed_and_count(model, texts, tokenizer, sequence_length):
         some = np.asarray(predict(encoded.inputs(rows, length)), "float32")
         if some.ndim != 2 or len(some) != len(rows):
             raise UsageError(
-                "An embedder returns one vector for each text. Received: an "
-                f"output of shape {some.shape} for {len(rows)} texts."
+                "An embedder returns one vector for each text. Received: shape "
+                f"{some.shape} for {len(rows)} texts."
             )
         if vectors is None:
             vectors = np.empty((len(encoded), some.shape[1]), "float32")

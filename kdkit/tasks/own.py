@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from kdkit import models
 from kdkit.data.labeled_tables import LabeledTable
 from kdkit.data.tables import split_folders
-from kdkit.errors import UsageError, all_mistakes
+from kdkit.errors import unknown
 from kdkit.settings import from_dict
 from kdkit.tasks.kinds import Regression, SingleLabel
 from kdkit.tasks.task import Task
@@ -37,7 +37,7 @@ def from_table(
     name: str | None = None,
     teacher: str | None = None,
 ) -> Task:
-    """Makes a task from tables, and reads them to find mistakes and labels.
+    """Makes a task from tables, and reads them to find the labels.
 
     A table is a CSV, TSV, JSON lines or Parquet file, or a folder that
     `save_to_disk` of Hugging Face `datasets` wrote; see
@@ -70,7 +70,8 @@ def from_table(
         `Task`. Its splits are read by `task.load("train")` and so on.
 
     Raises:
-        UsageError: (a `ValueError`) with all mistakes in the files.
+        UsageError: (a `ValueError`) for labels, columns, rows or metrics that
+            do not fit.
     """
     columns = (text_column,) if isinstance(text_column, str) else text_column
     folders = split_folders(train) if train is not None else {}
@@ -81,37 +82,22 @@ def from_table(
         )
         test = test or folders.get("test")
         train = folders.get("train", train)
-    paths = {"train": train, "dev": dev, "test": test}
-    missing = [
-        f"{path} does not exist."
-        for path in paths.values()
-        if path is not None and not pathlib.Path(path).exists()
-    ]
-    table = None
-    with all_mistakes() as check:
-        with check():
-            if missing:
-                raise UsageError(
-                    f"{' '.join(missing)} Expected a table. Check the path."
-                )
-        with check():
-            table = LabeledTable(
-                text_columns=tuple(columns),
-                label_column=label_column,
-                labels=None if labels is None else tuple(map(str, labels)),
-                regression=regression,
-                metrics=tuple(metrics or ()),
-                **{
-                    split: path and str(pathlib.Path(path).resolve())
-                    for split, path in paths.items()
-                },
-            )
-        with check():
-            _require_metrics(metrics or (), regression)
-        if table is not None and not missing:
-            with check():
-                names = models.class_names_at(teacher) if teacher else None
-                table = table.completed(names)
+    known = OF_SCORES if regression else FOR_CLASSES
+    for metric in metrics or ():
+        if metric not in known:
+            raise unknown("metric", metric, known)
+    names = models.class_names_at(teacher) if teacher else None
+    table = LabeledTable(
+        text_columns=tuple(columns),
+        label_column=label_column,
+        labels=None if labels is None else tuple(map(str, labels)),
+        regression=regression,
+        metrics=tuple(metrics or ()),
+        **{
+            split: path and str(pathlib.Path(path).resolve())
+            for split, path in (("train", train), ("dev", dev), ("test", test))
+        },
+    ).completed(names)
     return task_of_table(table, name or table_name(table))
 
 
@@ -129,26 +115,13 @@ def from_toml(path, teacher: str | None = None) -> Task:
         `Task`, by default with the name of the file without its suffix.
 
     Raises:
-        UsageError: (a `ValueError`) with all mistakes in the file and in the
-            tables.
+        UsageError: (a `ValueError`) as `from_table`, and for an unknown field.
     """
     path = pathlib.Path(path)
-    try:
-        values = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(
-            f"Cannot read {path}: {error.strerror}. Expected a task as TOML."
-        ) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path} is not TOML: {error}.") from error
+    values = tomllib.loads(path.read_text(encoding="utf-8"))
     if "text_columns" in values and "text_column" not in values:
         values["text_column"] = values.pop("text_columns")
-    try:
-        fields = vars(from_dict(_TomlTask, values))
-    except UsageError as error:
-        raise UsageError(
-            "\n".join(f"{path}: {line}" for line in str(error).splitlines())
-        ) from error
+    fields = vars(from_dict(_TomlTask, values))
     for split in ("train", "dev", "test"):
         if fields[split] is not None:
             fields[split] = path.parent / fields[split]
@@ -200,14 +173,3 @@ def task_of_table(table: LabeledTable, name: str) -> Task:
         longest=LENGTH,
         table=table,
     )
-
-
-def _require_metrics(metrics, regression):
-    known = OF_SCORES if regression else FOR_CLASSES
-    unknown = [name for name in metrics if name not in known]
-    if unknown:
-        what = "scores" if regression else "classes"
-        raise UsageError(
-            f"metrics: expected some of {', '.join(known)} for {what}. "
-            f"Received: {', '.join(map(repr, unknown))}."
-        )

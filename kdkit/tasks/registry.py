@@ -9,7 +9,7 @@ from kdkit.data.synthetic import (
 from kdkit.data.table_layouts import TableLayout
 from kdkit.data.tfds import TfdsLayout
 from kdkit.data.token_files import ConllLayout, PolyphoneLayout
-from kdkit.errors import UsageError, suggestion
+from kdkit.errors import UsageError, unknown
 from kdkit.tasks.kinds import (
     MultiLabel,
     MultipleChoice,
@@ -241,7 +241,7 @@ TASKS = {
     **{
         name: Task(
             name=name,
-            kind=MultipleChoice(tuple(LETTERS)),
+            kind=MultipleChoice(LETTERS),
             metrics=("accuracy",),
             primary_metric="accuracy",
             num_texts=2,
@@ -279,11 +279,7 @@ def get_task(name: str) -> Task:
     if name.endswith(".toml"):
         return from_toml(name)
     if name not in TASKS:
-        raise UsageError(
-            f"Unknown task. Expected one of {', '.join(TASKS)}. "
-            f"Received: {name!r}.{suggestion(name, TASKS)} Your own table "
-            "needs no name: pass --train FILE (Python: tasks.from_table)."
-        )
+        raise unknown("task", name, TASKS)
     return TASKS[name]
 
 
@@ -301,8 +297,7 @@ def register_task(task: Task) -> Task:
     """
     if TASKS.get(task.name, task) != task:
         raise UsageError(
-            f"The task name {task.name!r} is taken. Expected a new name. "
-            f"Received: {task}. Register it under another name."
+            f"The task name {task.name!r} is taken. Expected a new name."
         )
     TASKS[task.name] = task
     return task

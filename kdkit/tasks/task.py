@@ -12,7 +12,7 @@ from kdkit.data.tfds import (
     read_tfds,
     require_downloader,
 )
-from kdkit.errors import UsageError
+from kdkit.errors import UsageError, unknown
 from kdkit.tasks.kinds import Kind, Regression
 from kdkit.tasks.metrics import require_metrics
 
@@ -27,7 +27,7 @@ class Layout(Protocol):
         """Returns the layout with the classes that the data define."""
 
     def require(self, splits: Iterable[str], data_dir) -> None:
-        """Raises a `UsageError` with all missing files of the splits."""
+        """Requires that the files of the splits exist."""
 
     def read(self, split: str, data_dir) -> Examples:
         """Reads a split."""
@@ -129,33 +129,20 @@ class Task:
         """Checks that the splits can be loaded, without reading them.
 
         Raises:
-            UsageError: for unknown splits, with a list of missing files, or if
-                a package that the task needs is not installed.
+            UsageError: for an unknown split, a task without data, and a
+                package that the task needs and that is not installed.
         """
         require_metrics(self.metrics)
-        if self.table is not None and data_dir is None:
+        for split in splits:
+            if split not in self.splits:
+                raise unknown(f"split of {self.name}", split, self.splits)
+        if self.table is not None:
             self.table.require(splits)
-            return
-        unknown = [split for split in splits if split not in self.splits]
-        if unknown:
-            raise UsageError(
-                f"Unknown split of task {self.name!r}. Expected one of "
-                f"{self.splits}. Received: {', '.join(map(repr, unknown))}."
-            )
-        if data_dir is None:
+        elif data_dir is not None and self.layout is not None:
+            self.layout.require(splits, data_dir)
+        elif self.generate is None:
             self._require_data_dir(data_dir)
-            if self.tfds is not None and self.generate is None:
-                require_downloader()
-            return
-        if self.generate is not None or self.table is not None:
-            why = "is generated and reads no files"
-            if self.table is not None:
-                why = "names its files itself"
-            raise UsageError(
-                f"Task {self.name!r} {why}. Received: "
-                f"data_dir={str(data_dir)!r}. Remove it."
-            )
-        self.layout.require(splits, data_dir)
+            require_downloader()
 
     def load(self, split: str, data_dir=None) -> Examples:
         """Reads one split.
@@ -170,8 +157,7 @@ class Task:
             test splits have no labels.
 
         Raises:
-            UsageError: if the split is unknown, or if its data are missing or
-                malformed.
+            UsageError: as `check_data`, and if the data are malformed.
         """
         self.check_data([split], data_dir)
         if self.table is not None:
@@ -211,6 +197,6 @@ class Task:
     def _require_data_dir(self, data_dir):
         if data_dir is None and self.generate is None and self.tfds is None:
             raise UsageError(
-                f"Task {self.name!r} reads local files only. Received: no data "
-                "directory. Pass --data-dir DIR (Python: data_dir=)."
+                f"Task {self.name!r} reads local files. Pass --data-dir DIR "
+                "(Python: data_dir=)."
             )

@@ -8,7 +8,6 @@ import scipy.spatial
 import scipy.stats
 
 from kdkit import tasks
-from kdkit.errors import RunError, UsageError
 from kdkit.tasks import embedding_metrics
 
 RANDOM = np.random.default_rng(0)
@@ -57,10 +56,6 @@ def test_equal_scores_of_candidates_are_at_chance():
     assert same["mrr@10"] == pytest.approx(np.mean(1 / np.arange(1, 5)))
     tied = embedding_metrics.candidate_metrics([[1.0, 2.0, 1.0, 0.0]])
     assert tied == pytest.approx({"mrr@10": (1 / 2 + 1 / 3) / 2, "accuracy": 0})
-    with pytest.raises(RunError, match="diverged"):
-        embedding_metrics.candidate_metrics([[np.nan, 1.0]])
-    with pytest.raises(UsageError, match="Expected scores of shape"):
-        embedding_metrics.candidate_metrics([])
 
 
 def gain(relevances):
@@ -245,49 +240,3 @@ def test_texts_with_the_same_vector_share_a_hit(monkeypatch):
     twice = np.eye(3)[[0, 1, 2, 2]]
     metrics = tasks.bitext_metrics(twice, twice)
     assert metrics["accuracy"] == pytest.approx((1 + 1 + 0.5 + 0.5) / 4)
-
-
-@pytest.mark.parametrize(
-    ("call", "message"),
-    [
-        (lambda: tasks.cosines(np.ones((2, 3)), np.ones((3, 3))), "same shape"),
-        (lambda: tasks.cosines(np.ones((2, 0)), np.ones((2, 0))), "num_texts"),
-        (lambda: tasks.cosines(["a"], ["b"]), "array of numbers"),
-        (
-            lambda: tasks.pair_metrics(np.eye(2), np.eye(2), [1, 2, 3]),
-            r"one score. Received: 2 pairs and scores of shape \(3,\)",
-        ),
-        (
-            lambda: tasks.bitext_metrics(np.eye(2), np.eye(3)),
-            "Each source needs one target",
-        ),
-        (
-            lambda: tasks.retrieval_metrics(np.eye(2), np.eye(3), {0: {0: 1}}),
-            "vectors of the same width",
-        ),
-        (
-            lambda: tasks.retrieval_metrics(np.eye(2), np.eye(2), {0: {2: 1}}),
-            r"name documents by numbers from 0 to 1. Received: \[2\]",
-        ),
-        (
-            lambda: tasks.retrieval_metrics(np.eye(2), np.eye(2), {-1: {}}),
-            r"name queries by numbers from 0 to 1. Received: \[-1\]",
-        ),
-        (
-            lambda: tasks.retrieval_metrics(np.eye(2), np.eye(2), {0: {1: 0}}),
-            "judgements of 1 queries, none above 0",
-        ),
-        (lambda: tasks.nearest(np.eye(2), np.eye(2), 0), "count=0"),
-    ],
-    ids=["rows", "no_width", "texts", "scores", "bitext", "widths",
-         "documents", "queries", "relevant", "count"],
-)  # fmt: skip
-def test_arrays_that_do_not_fit_are_refused(call, message):
-    with pytest.raises(UsageError, match=message):
-        call()
-
-
-def test_a_model_that_has_diverged_is_reported():
-    broken = np.array([[1.0, 0.0], [np.nan, 1.0]])
-    with pytest.raises(RunError, match="embeddings of 1 of 2 texts are not"):
-        tasks.pair_metrics(broken, broken, [1, 2])

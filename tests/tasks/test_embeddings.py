@@ -6,7 +6,6 @@ import pytest
 from encoders import MORE_SENTENCES, SENTENCES, encoder, tokenizer
 
 from kdkit import data, tasks
-from kdkit.errors import UsageError
 
 TEXTS = [*SENTENCES, *MORE_SENTENCES, SENTENCES[0]]
 
@@ -39,17 +38,3 @@ def test_a_text_is_embedded_once_by_any_callable():
     vectors = tasks.embed_texts(predict, TEXTS * 3, tokenizer("bert"))
     assert sum(counts) == len({*TEXTS})
     assert vectors.shape == (3 * len(TEXTS), 2)
-
-
-@pytest.mark.parametrize(
-    ("texts", "predict", "message"),
-    [
-        ([], None, "no text to embed"),
-        (TEXTS, lambda batch: np.ones(3), r"output of shape \(3,\)"),
-        (TEXTS, lambda batch: np.ones((1, 3)), "one vector for each text"),
-    ],
-    ids=["none", "flat", "one"],
-)
-def test_what_gives_no_vectors_is_refused(texts, predict, message):
-    with pytest.raises(UsageError, match=message):
-        tasks.embed_texts(predict, texts, tokenizer("bert"))

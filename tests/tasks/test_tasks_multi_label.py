@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from kdkit.errors import UsageError
 from kdkit.losses import SoftBinaryCrossEntropy
 from kdkit.recipes import RECIPES
 from kdkit.tasks import TASKS, get_task
@@ -35,29 +34,6 @@ def test_label_words_become_a_row_of_zeros_and_ones(tmp_path):
     task = get_task("multi_label").for_data(tmp_path)
     assert task.class_names == WORDS
     assert task.num_classes == 3
-
-
-def test_unknown_label_words_are_told_with_their_lines(tmp_path):
-    path = write_files(tmp_path, [("a", "joy,rage"), ("b", "joy"), ("c", "x")])
-    with pytest.raises(UsageError) as raised:
-        get_task("multi_label").load("train", tmp_path)
-    assert f"{path}, line 2: unknown label" in str(raised.value)
-    assert "('joy', 'fear', 'anger'). Received: 'rage'" in str(raised.value)
-    assert f"{path}, line 4:" in str(raised.value)
-
-
-@pytest.mark.parametrize("words", [(), ("joy", "joy")])
-def test_label_set_must_name_each_label_once(tmp_path, words):
-    write_files(tmp_path, [("a", "joy")], words)
-    with pytest.raises(UsageError, match="one label per line, each once"):
-        get_task("multi_label").for_data(tmp_path)
-
-
-def test_missing_label_set_is_named(tmp_path):
-    write_files(tmp_path, [("a", "joy")])
-    (tmp_path / "multi_label" / "labels.txt").unlink()
-    with pytest.raises(UsageError, match="Missing data file: .*labels.txt"):
-        get_task("multi_label").for_data(tmp_path)
 
 
 def test_goemotions_has_the_official_layout(tmp_path):

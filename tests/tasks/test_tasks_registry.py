@@ -4,8 +4,6 @@ import numpy as np
 import pytest
 import tensorflow_datasets
 
-from kdkit.data import tfds
-from kdkit.errors import UsageError
 from kdkit.tasks import TASKS, get_task
 from kdkit.tasks.metrics import METRICS
 
@@ -153,10 +151,7 @@ def test_task_is_consistent(name):
     assert set(task.metrics) <= set(METRICS)
     assert {"train", "dev", "test"} <= set(task.splits)
     assert set(task.other_dev_splits) <= set(task.splits)
-    if task.has_classes_in_data:
-        with pytest.raises(UsageError, match="are defined by its data"):
-            task.num_classes  # noqa: B018
-    else:
+    if not task.has_classes_in_data:
         assert task.is_regression == (task.num_classes == 1)
         assert task.head.num_classes == task.num_classes
 
@@ -174,47 +169,10 @@ def test_task_without_data_dir_asks_tensorflow_datasets(monkeypatch):
         raise ConnectionError(f"{name} {split}")
 
     monkeypatch.setattr(tensorflow_datasets, "load", load)
-    monkeypatch.setattr(tfds, "_failures", {})
-    with pytest.raises(UsageError, match="glue/mnli validation_mismatched"):
+    with pytest.raises(ConnectionError, match="mnli validation_mismatched"):
         TASKS["mnli"].load("dev_mismatched")
 
 
 def test_sentiment_task_is_generated():
     task = get_task("sentiment")
     assert [len(task.load(split)) for split in ("train", "dev")] == [8000, 1000]
-
-
-def test_sentiment_task_refuses_a_data_dir(tmp_path):
-    with pytest.raises(UsageError, match="is generated"):
-        get_task("sentiment").load("dev", tmp_path)
-
-
-def test_task_names_all_missing_files_at_once(tmp_path):
-    with pytest.raises(UsageError) as info:
-        TASKS["mnli"].check_data(("train", "dev"), tmp_path)
-    assert str(tmp_path / "MNLI" / "train.tsv") in str(info.value)
-    assert str(tmp_path / "MNLI" / "dev_matched.tsv") in str(info.value)
-
-
-@pytest.mark.parametrize(
-    "name", [name for name, task in TASKS.items() if task.layout]
-)
-def test_task_without_files_says_how_to_name_them(name, tmp_path):
-    task = TASKS[name]
-    if task.tfds is None:
-        with pytest.raises(UsageError, match="Pass --data-dir"):
-            task.check_data(("train",))
-    with pytest.raises(UsageError, match=str(tmp_path)):
-        task.load("train", tmp_path)
-
-
-@pytest.mark.parametrize("name", ["sst2", "sentiment"])
-def test_task_refuses_unknown_splits(name):
-    with pytest.raises(UsageError, match="'dev_mismatched', 'valid'"):
-        get_task(name).check_data(("train", "dev_mismatched", "valid"))
-
-
-def test_get_task_lists_the_known_ones():
-    with pytest.raises(UsageError, match="cola, sst2, .*, sentiment, ") as info:
-        get_task("sst-2")
-    assert "Received: 'sst-2'" in str(info.value)

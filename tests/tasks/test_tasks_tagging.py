@@ -7,7 +7,6 @@ from kinds import VOCABULARY
 
 from kdkit.data import TokenExamples, encode_tokens
 from kdkit.data.encoding import CUT_OFF, NO_LABEL, UNKNOWN, was_read
-from kdkit.errors import RunError, UsageError
 from kdkit.tasks import Polyphones, Tagging
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -106,16 +105,6 @@ def test_the_baseline_is_of_the_words_that_were_read(kind, pieces):
         [CUT_OFF - labels[0]], np.zeros((0, 2))
     )
     assert nothing.model == 0.0
-
-
-def test_tags_refuse_logits_of_other_rows_or_not_finite():
-    labels = [np.array([0, 1])]
-    with pytest.raises(UsageError, match="logits of shape"):
-        Tagging(TAGS).compute_metrics(SPANS, labels, logits_of([[0]]))
-    with pytest.raises(RunError, match="1 of 2 examples"):
-        Tagging(TAGS).compute_metrics(
-            SPANS, labels, logits_of([[0, 1]]) * [[1], [np.nan]]
-        )
 
 
 def test_unknown_tags_are_missed_spans():
