@@ -74,17 +74,12 @@ class Augmentation:
     sequential: bool = False
 
     def __post_init__(self):
-        problems = [
-            f"{name} must be at least 1, received {getattr(self, name)}"
-            for name in ("num_copies", "num_candidates")
-            if not getattr(self, name) >= 1
-        ]
-        if not 0 <= self.probability <= 1:
-            problems.append(
-                f"probability must be in [0, 1], received {self.probability}"
+        least = min(self.num_copies, self.num_candidates)
+        if least < 1 or not 0 <= self.probability <= 1:
+            raise UsageError(
+                "num_copies and num_candidates must be at least 1, probability "
+                f"from 0 to 1. Received: {self}."
             )
-        if problems:
-            raise UsageError(f"Augmentation: {'; '.join(problems)}.")
 
 
 class Augmenter:

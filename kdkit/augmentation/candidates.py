@@ -65,7 +65,7 @@ class MaskedWords:
         if whole.sum() < num_words:
             raise UsageError(
                 f"The vocabulary has only {whole.sum()} whole words. Received: "
-                f"num_words={num_words}. Use fewer candidates."
+                f"num_words={num_words}."
             )
         self._tokenizer = tokenizer
         self._num_words = num_words
@@ -191,9 +191,7 @@ class VectorNeighbors:
     def __init__(self, words, vectors, num_neighbors):
         if len(words) <= num_neighbors:
             raise UsageError(
-                "There are not enough words. Expected more words than "
-                f"neighbours. Received: {len(words)} words, "
-                f"num_neighbors={num_neighbors}. Reduce num_neighbors."
+                f"{len(words)} words have no {num_neighbors} neighbours each."
             )
         self._words = list(words)
         self._number = {word: place for place, word in enumerate(self._words)}

@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable
 
 from kdkit.data.examples import Examples
-from kdkit.errors import RunError, UsageError
-from kdkit.io.disk import describe, disk_problem
+from kdkit.errors import UsageError
 from kdkit.io.files import (
     add_content,
     change_in_words,
@@ -22,7 +21,6 @@ from kdkit.io.files import (
     write_text,
 )
 from kdkit.io.locks import alone_with
-from kdkit.io.reading import read_json
 
 
 @dataclasses.dataclass(frozen=True)
@@ -67,60 +65,36 @@ def require_fingerprint(file, examples: Examples, fingerprint: dict) -> bool:
         Whether there is a note and everything matches.
 
     Raises:
-        UsageError: (a `ValueError`) with all differences, or if a fingerprint
-            is expected and there is no note.
+        UsageError: (a `ValueError`) with the differences, for a file that has
+            changed, or if a fingerprint is expected and there is no note.
     """
     note = note_path(pathlib.Path(file))
     if not note.is_file():
         if fingerprint:
             raise UsageError(
-                f"kdkit cannot check how {file} was made. Expected {note.name} "
-                "next to it. Remove the options for augmentation to use the "
-                "file unchecked, or pass another file."
+                f"There is no {note.name} next to {file}, so it is unknown how "
+                "it was made. Without options for augmentation it is used."
             )
         return False
-    whole = read_json(note, "a note of kdkit augment", note_error)
+    whole = json.loads(note.read_text())
     noted = whole["fingerprint"]
     wanted = {**fingerprint, "texts": texts_digest(examples)}
     different = differences(noted, wanted, set(wanted))
     if different:
-        raise UsageError(
-            f"{file} was made with other settings: {different}. Use the same "
-            "settings, or pass another file."
-        )
+        raise UsageError(f"{file} was made with other settings: {different}.")
     if whole["content"] != digest(pathlib.Path(file)):
         raise UsageError(
-            f"{file} is damaged. Expected the checksum in {note.name}. "
-            "Restore it from a copy, or remove both and make it again."
+            f"{file} has changed since it was made. Remove it and {note.name}."
         )
     return True
 
 
-def note_error(noted: dict) -> str | None:
-    """Returns the error in a note, or `None`."""
-    progress = noted.get("progress")
-    if not isinstance(noted.get("fingerprint"), dict):
-        return "it has no 'fingerprint'"
-    if not isinstance(noted.get("content"), str):
-        return "it has no checksum, 'content'"
-    fields = {field.name for field in dataclasses.fields(Progress)}
-    if not isinstance(progress, dict) or set(progress) != fields:
-        return f"expected {sorted(fields)} in its 'progress'"
-    if not all(
-        type(value) is int and value >= 0 for value in progress.values()
-    ):
-        return "expected numbers in its 'progress'"
-    return None
-
-
 def differences(first: dict, second: dict, names: set[str]) -> str:
     """Returns the differences between two fingerprints, `""` without any."""
-    different = [
-        name for name in sorted(names) if first.get(name) != second.get(name)
-    ]
     return "; ".join(
-        change_in_words(name[:100], first.get(name), second.get(name))
-        for name in different[:10]
+        change_in_words(name, first.get(name), second.get(name))
+        for name in sorted(names)
+        if first.get(name) != second.get(name)
     )
 
 
@@ -176,7 +150,6 @@ def write_augmented(
     Raises:
         UsageError: (a `ValueError`) if the file already exists, or was begun
             with other settings.
-        RunError: if it cannot be written, for example on a full disk.
     """
     output = pathlib.Path(output)
     if part is not None:
@@ -186,28 +159,16 @@ def write_augmented(
     unfinished = output.with_name(f".{output.name}.part")
     state = output.with_name(f".{output.name}.json")
     fingerprint = {**fingerprint, "texts": texts_digest(examples)}
-    try:
-        with exclusive_file(output):
-            begun, content = _begun(unfinished, state, output, fingerprint)
-            progress = _write(
-                examples, augmenter, unfinished, state, fingerprint,
-                begun or Progress(rows=first), content, end, columns, in_place,
-                announce,
-            )  # fmt: skip
-            # The note first: a file without a note could not be checked.
-            rename(state, note_path(output))
-            rename(unfinished, output)
-    except (OSError, RunError) as error:
-        number = disk_problem(error)
-        if number is None:
-            raise
-        begun, _ = _begun(unfinished, state, output, fingerprint)
-        kept = begun.rows - first if begun else 0
-        kept = (
-            f"{kept} of {end - first} examples are written next to it; the "
-            "same command resumes with the others."
-        )
-        raise RunError(describe(output, number, kept)) from error
+    with exclusive_file(output):
+        begun, content = _begun(unfinished, state, output, fingerprint)
+        progress = _write(
+            examples, augmenter, unfinished, state, fingerprint,
+            begun or Progress(rows=first), content, end, columns, in_place,
+            announce,
+        )  # fmt: skip
+        # The note first: a file without a note could not be checked.
+        rename(state, note_path(output))
+        rename(unfinished, output)
     return progress
 
 
@@ -271,7 +232,7 @@ def _begun(unfinished, state, output, fingerprint):
         state = note_path(output)
     if not (unfinished.is_file() and state.is_file()):
         return None, content
-    noted = read_json(state, "a note of kdkit augment", note_error)
+    noted = json.loads(state.read_text())
     noted_before = noted["fingerprint"]
     different = differences(
         noted_before, fingerprint, {*noted_before, *fingerprint}
@@ -282,17 +243,11 @@ def _begun(unfinished, state, output, fingerprint):
             f"same settings to resume, or remove {unfinished} and {state}."
         )
     progress = Progress(**noted["progress"])
-    if unfinished.stat().st_size < progress.size:
-        raise UsageError(
-            f"{unfinished} is truncated. Expected at least {progress.size} "
-            f"bytes. Received: {unfinished.stat().st_size}. Remove it and "
-            f"{state}."
-        )
     add_content(content, unfinished, progress.size)
     if noted["content"] != content_digest(content):
         raise UsageError(
-            f"{unfinished} is damaged. Expected the checksum in {state.name}. "
-            f"Received: other content. Remove it and {state}."
+            f"{unfinished} has changed since it was begun. Remove it and "
+            f"{state}."
         )
     return progress, content
 
@@ -302,7 +257,7 @@ def _is_named(unfinished, output, fingerprint):
     note = note_path(output)
     if not (unfinished.is_file() and note.is_file()):
         return False
-    noted = read_json(note, "a note of kdkit augment", note_error)
+    noted = json.loads(note.read_text())
     return noted["fingerprint"] == fingerprint and (
         noted["content"] == digest(unfinished)
     )
@@ -323,8 +278,7 @@ def require_new_file(output) -> None:
     """
     if pathlib.Path(output).exists():
         raise UsageError(
-            f"{output} already exists. Expected the name of a new file. "
-            "Remove it, or pass another name."
+            f"{output} already exists. Expected the name of a new file."
         )
 
 
@@ -419,27 +373,14 @@ def join_parts(
 
     Raises:
         UsageError: (a `ValueError`) if a part is missing or has another
-            fingerprint, if parts of different numbers exist, or if another
-            process is writing the file.
+            fingerprint, or if another process is writing the file.
     """
     output = pathlib.Path(output)
     counts = part_counts(output)
     if not counts:
         return None
-    if len(counts) > 1:
-        raise UsageError(
-            f"Parts of {output} from different runs exist. Expected one number "
-            f"of parts. Received: {' and '.join(map(str, counts))}. Remove the "
-            "wrong ones."
-        )
     (count,) = counts
     parts = [part_path(output, (which, count)) for which in range(count)]
-    missing = [part.name for part in parts if not part.exists()]
-    if missing:
-        raise UsageError(
-            f"{output} is incomplete. Missing parts: {', '.join(missing)}. "
-            "Make them first, or remove the other parts."
-        )
     with exclusive_file(output):
         return _join(parts, examples, output, fingerprint)
 

@@ -12,9 +12,8 @@ from kdkit.augmentation import (
     require_fingerprint,
     write_augmented,
 )
-from kdkit.cli.main import main
 from kdkit.data import Examples
-from kdkit.errors import RunError, UsageError
+from kdkit.errors import UsageError
 from kdkit.io.locks import locked
 
 PAIRS = Examples((["a b", "c\td", "e"], ["f", "g", "h"]))
@@ -109,7 +108,7 @@ def test_a_flipped_bit_in_what_was_begun_is_named(tmp_path):
         write(path, FakeAugmenter(3))
     right = begun.read_bytes()
     begun.write_bytes(right[:-3] + bytes([right[-3] ^ 1]) + right[-2:])
-    with pytest.raises(UsageError, match=r"out.tsv.part is damaged.*Remove it"):
+    with pytest.raises(UsageError, match=r"out.tsv.part has changed"):
         write(path)
     assert not path.exists()
     begun.write_bytes(right)
@@ -152,9 +151,7 @@ def test_a_file_that_is_there_is_not_written_over(tmp_path):
 def test_a_full_disk_leaves_no_file_under_the_final_name(tmp_path):
     path = tmp_path / "out.tsv"
     full = OSError(errno.ENOSPC, "No space left on device")
-    with pytest.raises(
-        RunError, match=r"No space left.*1 of 3 examples are written"
-    ):
+    with pytest.raises(OSError, match="No space left"):
         write(path, FakeAugmenter(2, full))
     assert not path.exists()
     noted = json.loads((tmp_path / ".out.tsv.json").read_text())
@@ -172,15 +169,16 @@ def test_a_note_says_what_a_file_was_made_from(tmp_path):
         require_fingerprint(path, PAIRS, {"seed": 1})
     with pytest.raises(UsageError, match="content of the texts has changed"):
         require_fingerprint(path, PAIRS.take([0, 1]), {"seed": 0})
+    path.write_text(path.read_text().replace("dy", "dz"))
+    with pytest.raises(UsageError, match="has changed since it was made"):
+        require_fingerprint(path, PAIRS, {"seed": 0})
 
 
 def test_a_file_without_a_note_is_taken_as_it_is(tmp_path):
     path = tmp_path / "out.tsv"
     path.write_text("source_row\tcolumn\tcopy\tfirst\tsecond\n")
     assert not require_fingerprint(path, PAIRS, {})
-    with pytest.raises(
-        UsageError, match=r"cannot check how .*Expected out\.tsv\.json"
-    ):
+    with pytest.raises(UsageError, match="no out.tsv.json"):
         require_fingerprint(path, PAIRS, {"seed": 0})
 
 
@@ -260,34 +258,9 @@ def test_parts_are_joined_by_one_process(tmp_path):
     assert join_parts(PAIRS, path, {"seed": 0}).rows == len(PAIRS)
 
 
-def test_parts_of_two_numbers_of_parts_are_not_joined(tmp_path):
-    path = tmp_path / "joined.tsv"
-    for count in (2, 3):
-        write(path, part=(0, count))
-    with pytest.raises(UsageError, match="Received: 2 and 3"):
-        join_parts(PAIRS, path, {"seed": 0})
-
-
 def test_parts_made_otherwise_are_not_joined(tmp_path):
     path = tmp_path / "joined.tsv"
     for which in range(2):
         write(path, part=(which, 2))
     with pytest.raises(UsageError, match="seed was 0, is 1"):
         join_parts(PAIRS, path, {"seed": 1})
-
-
-def test_augment_tells_all_mistakes_at_once(tmp_path, capsys):
-    vectors = tmp_path / "vectors.txt"
-    vectors.write_text("a 1 2\nb 1\n")
-    assert (
-        main(
-            ["augment", "--task", "sentiment", "--model", "no-such-model"]
-            + ["--word-vectors", str(vectors), "--probability", "1.5"]
-            + ["--output", str(tmp_path / "copies.tsv")]
-        )
-        == 2
-    )
-    message = capsys.readouterr().err
-    assert "received 1.5" in message
-    assert "no-such-model" in message
-    assert "vectors.txt, line 2" in message

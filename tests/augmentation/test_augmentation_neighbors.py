@@ -57,7 +57,7 @@ def test_vectors_of_other_words_have_neighbors_too(vectors):
 
 
 def test_too_few_words_are_refused():
-    with pytest.raises(UsageError, match="more words than neighbours"):
+    with pytest.raises(UsageError, match="no 2 neighbours"):
         VectorNeighbors(["a", "b"], np.eye(2), 2)
 
 

@@ -177,14 +177,14 @@ def test_words_that_the_vocabulary_cannot_spell_are_left_alone():
 
 
 @pytest.mark.parametrize(
-    ("settings", "message"),
+    "settings",
     [
-        ({"probability": 1.5}, r"in \[0, 1\], received 1.5"),
-        ({"probability": -0.1}, "received -0.1"),
-        ({"num_copies": 0}, "num_copies must be at least 1"),
-        ({"num_candidates": 0}, "num_candidates must be at least 1"),
+        {"probability": 1.5},
+        {"probability": -0.1},
+        {"num_copies": 0},
+        {"num_candidates": 0},
     ],
 )
-def test_impossible_settings_are_refused(settings, message):
-    with pytest.raises(UsageError, match=message):
+def test_impossible_settings_are_refused(settings):
+    with pytest.raises(UsageError, match="at least 1, probability"):
         Augmentation(**settings)
