@@ -267,7 +267,7 @@ def read_copies(file, num_texts: int, num_rows: int):
             source = int(cells[place])
             if not 0 <= source < num_rows:
                 raise UsageError(
-                    f"Expected a {SOURCE_ROW} below {num_rows}, the rows of "
+                    f"expected a {SOURCE_ROW} below {num_rows}, the rows of "
                     f"the task. Received: {source}."
                 )
         yield source, tuple(cells[first:])

@@ -99,7 +99,7 @@ LARGEST = float(np.finfo("float32").max)
 def _parse_score(text):
     score = float(text)
     if not abs(score) <= LARGEST:
-        raise UsageError(f"Expected a finite number. Received: {text}.")
+        raise UsageError(f"expected a finite 32-bit number. Received: {text}.")
     return score
 
 

@@ -163,7 +163,7 @@ class LabeledTable:
         for place, cells in rows:
             with at(path, place):
                 if not any(cells[: len(texts)]):
-                    raise UsageError("Expected a text. Received: none.")
+                    raise UsageError("expected a text. Received: none.")
                 if has_labels:
                     labels.append(parse(cells[-1]))
             for column, text in zip(texts, cells, strict=False):

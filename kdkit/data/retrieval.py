@@ -125,9 +125,9 @@ def _judgements(path, queries, documents):
         query, document, relevance = cells
         with at(path, place):
             if query not in queries or document not in documents:
-                raise UsageError(f"Unknown id: {query} or {document}.")
+                raise UsageError(f"unknown id, {query} or {document}.")
             if (query, document) in seen:
-                raise UsageError(f"Another judgement of {query}, {document}.")
+                raise UsageError(f"another judgement of {query}, {document}.")
             seen.add((query, document))
             relevance = parse(relevance)
         yield query, document, relevance

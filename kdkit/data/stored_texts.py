@@ -17,7 +17,6 @@ import numpy as np
 
 from kdkit.data.encoding import EncodedExamples, encoded_steps
 from kdkit.data.unlabeled import normalized
-from kdkit.io.disk import writing
 from kdkit.io.files import (
     digest,
     fits_own_digest,
@@ -147,8 +146,7 @@ def read_hashes(directory) -> np.ndarray | None:
 
 def _store(rows, tokenizer, sequence_length, directory, counts, prompts):
     """Writes the columns, then the index, which it returns."""
-    with writing(directory):
-        (directory / INDEX).unlink(missing_ok=True)
+    (directory / INDEX).unlink(missing_ok=True)
     hashes, num_truncated = array.array("Q"), 0
 
     def hashed():

@@ -129,7 +129,7 @@ def _text(value, classes=None):
         return ""
     if isinstance(value, bytes | list | tuple | dict):
         raise UsageError(
-            "Expected a text or a number in each cell. Received: a "
+            "expected a text or a number in each cell. Received: a "
             f"{type(value).__name__}."
         )
     return BREAKS.sub(" ", str(value)).strip()
@@ -242,7 +242,7 @@ def _filled_lines(path):
 
 def _require_object(value):
     if not isinstance(value, dict):
-        raise UsageError(f"Expected a JSON object. Received: {value!r}.")
+        raise UsageError(f"expected a JSON object. Received: {value!r}.")
 
 
 def _parquet(path):

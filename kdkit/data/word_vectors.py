@@ -119,7 +119,7 @@ def _parse(numbers, width, path, line):
             vector = np.array(numbers, "float64").astype("float32")
         if not 0 < width == len(numbers) or not np.isfinite(vector).all():
             raise UsageError(
-                f"Expected a word and {width} finite numbers. Received: "
+                f"expected a word and {width} finite numbers. Received: "
                 f"{numbers}."
             )
     return vector

@@ -106,7 +106,7 @@ FILES = {
     "no_header": ("a.tsv", "key\tquestion\tnote\n", queries, "line 1"),
     "unknown_query": ("a.txt", "q1 0 d1 1\nq2 0 d1 1\n", judgements, "line 2"),
     "unknown_document": ("a.txt", "q1 0 d2 1\n", judgements, "line 1.*d2"),
-    "twice": ("a.txt", "q1 0 d1 1\nq1 0 d1 0\n", judgements, "line 2.*Another"),
+    "twice": ("a.txt", "q1 0 d1 1\nq1 0 d1 0\n", judgements, "line 2.*another"),
     "no_relevance": ("a.txt", "q1 0 d1 many\n", judgements, "line 1.*many"),
     "no_texts_of_copies": ("a.tsv", "source_row\n", copies, "before 1 column"),
     "other_rows": ("a.tsv", f"{COPIES}3\t0\t1\ta\n", copies, "line 2.*below 3"),
