@@ -36,11 +36,6 @@ def test_only_words_of_letters_that_say_something_are_replaced(word, expected):
     assert is_replaceable(word) == expected
 
 
-def test_stop_words_can_be_others():
-    assert not is_replaceable("film", {"film"})
-    assert is_replaceable("the", {"film"})
-
-
 def test_all_but_the_replaced_words_stays_as_it_was():
     text = "a  dull\tfilm , though ."
     words = split_words(text)

@@ -1,6 +1,5 @@
 """Padded lengths and the batches of an epoch."""
 
-import collections
 import itertools
 
 import numpy as np
@@ -43,26 +42,6 @@ def test_bucket_boundaries_stop_at_the_maximum():
     assert bucket_boundaries(np.array([4, 40, 50]), 8, 16) == (4, 16)
 
 
-@pytest.mark.parametrize("shuffle", [True, False])
-def test_epoch_batches_hold_every_row_once(lengths, shuffle):
-    boundaries = bucket_boundaries(lengths, 4, 64)
-    batches = epoch_batches(lengths, boundaries, 8, 1, 0, shuffle)
-    rows = np.concatenate([rows for rows, _ in batches])
-    np.testing.assert_array_equal(np.sort(rows), np.arange(len(lengths)))
-    for rows, padded_length in batches:
-        assert lengths[rows].max() <= padded_length
-        assert padded_length in boundaries
-
-
-def test_epoch_batches_have_one_partial_batch(lengths):
-    boundaries = bucket_boundaries(lengths, 4, 64)
-    sizes = [
-        len(rows) for rows, _ in epoch_batches(lengths, boundaries, 8, 1, 0)
-    ]
-    assert len(sizes) == -(-len(lengths) // 8)
-    assert sorted(sizes)[:2] == [len(lengths) % 8, 8]
-
-
 def test_epoch_batches_depend_on_seed_and_epoch_only(lengths):
     def flat(seed, epoch):
         return [
@@ -75,20 +54,6 @@ def test_epoch_batches_depend_on_seed_and_epoch_only(lengths):
     assert flat(1, 3) == flat(1, 3)
     assert flat(1, 3) != flat(1, 4)
     assert flat(1, 3) != flat(3, 1)
-
-
-def test_epoch_batches_have_the_same_shapes_every_epoch(lengths):
-    boundaries = bucket_boundaries(lengths, 4, 64)
-
-    def shapes(epoch):
-        return collections.Counter(
-            (len(rows), padded_length)
-            for rows, padded_length in epoch_batches(
-                lengths, boundaries, 8, 1, epoch
-            )
-        )
-
-    assert shapes(0) == shapes(1) == shapes(7)
 
 
 def test_epoch_batches_mix_lengths_in_time(lengths):

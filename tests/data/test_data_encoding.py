@@ -61,12 +61,6 @@ def test_encode_equals_keras_hub_preprocessor(
         assert getattr(found, name).dtype == np.int32
 
 
-def test_encode_keeps_no_padding(tokenizer, pairs):
-    assert len(pairs.token_ids) == pairs.lengths.sum()
-    assert tokenizer.pad_token_id not in pairs.token_ids
-    assert len(pairs) == len(FIRST)
-
-
 @pytest.mark.parametrize(
     ("fixture", "texts"), [("encoded", (FIRST,)), ("pairs", (FIRST, SECOND))]
 )
@@ -90,8 +84,3 @@ def test_encode_gives_a_row_by_number(tokenizer, encoded):
     start, end = tokenizer.start_token_id, tokenizer.end_token_id
     assert all(row[0] == start and row[-1] == end for row in rows)
     np.testing.assert_array_equal(rows[3], [start, end])
-
-
-def test_encode_carries_labels_through(encoded, pairs):
-    assert encoded.labels is LABELS
-    assert pairs.labels is None

@@ -292,6 +292,7 @@ CALLS = {
         lambda: data.epoch_batches(np.array([3, 9]), (4, 8), 2, 0, 0), "below"
     ),
     "share": (lambda: data.Masking(share=1.0), "Impossible masking"),
+    "span_share": (lambda: data.SpanMasking(share=1.1), "Impossible masking"),
     "mask_share": (lambda: data.Masking(mask_share=0.95), "Impossible masking"),
     "share_of": (lambda: data.Masking(share_of="corpus"), "Unknown share_of"),
     "whole_words": (

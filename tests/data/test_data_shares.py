@@ -6,29 +6,6 @@ import pytest
 from kdkit.data import BatchStream, Buckets, EncodedExamples, Shares, parts_of
 
 
-def of_processes(replicas):
-    """The shares of processes with so many replicas each."""
-    return [
-        Shares(sum(replicas[:number]), count, sum(replicas))
-        for number, count in enumerate(replicas)
-    ]
-
-
-@pytest.mark.parametrize("replicas", [[2], [4], [1, 1, 1], [2, 2]])
-@pytest.mark.parametrize("num_rows", [1, 3, 8])
-def test_every_row_belongs_to_one_replica(replicas, num_rows):
-    rows = np.arange(num_rows)
-    found = [
-        part
-        for shares in of_processes(replicas)
-        for part in shares.of_rows(rows)
-    ]
-    assert len(found) == sum(replicas)
-    np.testing.assert_array_equal(np.concatenate(found), rows)
-    sizes = [len(part) for part in found]
-    assert max(sizes) - min(sizes) <= 1
-
-
 @pytest.mark.parametrize("num_rows", [2, 3, 8])
 def test_parts_of_a_batch_are_its_rows_in_order(num_rows):
     first, second = parts_of(np.arange(num_rows), 2)

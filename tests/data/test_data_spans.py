@@ -5,7 +5,6 @@ import pytest
 import tensorflow as tf
 
 from kdkit.data import SpanMasker, SpanMasking
-from kdkit.errors import UsageError
 
 PAD, END, LANGUAGE, MASK, FIRST = 0, 3, 5, 4, 6
 VOCABULARY_SIZE = 1000
@@ -114,12 +113,3 @@ def test_spans_are_a_function_of_the_seed():
     for name, value in first[0].items():
         np.testing.assert_array_equal(value, again[0][name])
     assert (first[1] != other[1]).any()
-
-
-@pytest.mark.parametrize(
-    "shares",
-    [{"share": 0.0}, {"share": 1.1}, {"mask_share": 0.95}, {"mask_share": -1}],
-)
-def test_impossible_shares_are_refused(shares):
-    with pytest.raises(UsageError, match="Impossible masking"):
-        SpanMasking(**shares)

@@ -254,12 +254,3 @@ def test_mnli_is_chosen_on_matched_and_measured_on_mismatched(tmp_path):
 def test_models_are_never_chosen_on_test_data(split):
     with pytest.raises(UsageError, match="never on test"):
         DataSettings("mnli", "glue", 32, dev_split=split)
-
-
-def test_test_data_for_selection_is_a_mistake_on_the_command_line(
-    tmp_path, capsys
-):
-    arguments = ["train-teacher", "--smoke", "--run-dir", str(tmp_path / "run")]
-    assert main([*arguments, "--set", "data.dev_split=test"]) == 2
-    assert "never on test" in capsys.readouterr().err
-    assert not (tmp_path / "run").exists()
