@@ -11,6 +11,8 @@ SENTENCES = TableLayout(
     label_column="label",
     label_words=("bad", "good"),
 )
+
+
 @pytest.fixture
 def write(tmp_path):
     def write_file(content, name="train.tsv"):
