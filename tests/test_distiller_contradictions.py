@@ -7,7 +7,7 @@ import keras
 import numpy as np
 import pytest
 from backend import tensorflow_only
-from helpers import LENGTH, batch, bert, labels
+from helpers import batch, bert, labels
 from keras import layers, ops
 
 import kdkit
@@ -94,37 +94,23 @@ def short_name(loss):
 
 
 ON_PROBABILITIES = [
-    ("sparse_categorical_crossentropy", "SparseCategoricalCrossentropy"),
-    ("categorical_crossentropy", "CategoricalCrossentropy"),
-    ("binary_crossentropy", "BinaryCrossentropy"),
-    ("SparseCategoricalCrossentropy", "SparseCategoricalCrossentropy"),
-    ("categorical_focal_crossentropy", "CategoricalFocalCrossentropy"),
-    ("binary_focal_crossentropy", "BinaryFocalCrossentropy"),
-    ("kl_divergence", "CategoricalCrossentropy"),
-    ("kld", "CategoricalCrossentropy"),
-    (keras.losses.SparseCategoricalCrossentropy(), "SparseCategorical"),
-    (keras.losses.BinaryCrossentropy(), "BinaryCrossentropy"),
-    (keras.losses.CategoricalFocalCrossentropy(), "CategoricalFocal"),
-    (keras.losses.CategoricalGeneralizedCrossEntropy(), "SparseCategorical"),
-    (keras.losses.Dice(), "CategoricalCrossentropy"),
-    (keras.losses.Tversky(), "CategoricalFocalCrossentropy"),
-    (keras.losses.sparse_categorical_crossentropy, "SparseCategorical"),
-    (
-        functools.partial(keras.losses.binary_crossentropy, axis=-1),
-        "BinaryCrossentropy",
-    ),
-    (OwnLoss(), "OwnLoss"),
-    ({"logits": "sparse_categorical_crossentropy"}, "SparseCategorical"),
-    (["categorical_crossentropy"], "CategoricalCrossentropy"),
+    "sparse_categorical_crossentropy",
+    "kld",
+    keras.losses.BinaryCrossentropy(),
+    keras.losses.CategoricalGeneralizedCrossEntropy(),
+    keras.losses.Dice(),
+    keras.losses.sparse_categorical_crossentropy,
+    functools.partial(keras.losses.binary_crossentropy, axis=-1),
+    OwnLoss(),
+    {"logits": "sparse_categorical_crossentropy"},
+    ["categorical_crossentropy"],
 ]
 
 
-@pytest.mark.parametrize(("loss", "instead"), ON_PROBABILITIES)
-def test_losses_on_probabilities_are_refused_with_what_to_write(loss, instead):
+@pytest.mark.parametrize("loss", ON_PROBABILITIES, ids=str)
+def test_losses_on_probabilities_are_refused(loss):
     model = distiller(hard_label_weight=1.0)
-    with pytest.raises(
-        UsageError, match=rf"Pass loss=\S*{instead}\S*\(from_logits=True\)"
-    ):
+    with pytest.raises(UsageError, match="expects probabilities"):
         model.compile("adam", loss=loss)
 
 
@@ -171,16 +157,6 @@ def test_a_compiled_distiller_is_compiled_when_it_is_loaded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "loss", [SOFT(), losses.LogitKLDivergence(), SOFT(parity="tinybert")]
-)
-def test_softmax_losses_over_a_single_logit_are_refused(loss):
-    with pytest.raises(
-        UsageError, match=r"LogitMSE\(\).*SoftBinaryCrossEntropy\(\)"
-    ):
-        distiller(num_classes=1, loss=loss)
-
-
-@pytest.mark.parametrize(
     "loss",
     [
         on_logits,
@@ -194,7 +170,7 @@ def test_compiled_softmax_losses_over_a_single_logit_are_refused(loss):
     model = distiller(
         num_classes=1, loss=losses.LogitMSE(), hard_label_weight=1.0
     )
-    with pytest.raises(UsageError, match="BinaryCrossentropy.*MeanSquared"):
+    with pytest.raises(UsageError, match="applies a softmax"):
         model.compile("adam", loss=loss)
 
 
@@ -219,7 +195,7 @@ def test_losses_of_a_single_logit_train(loss):
 
 @pytest.mark.parametrize("role", ["teacher", "student"])
 def test_softmax_in_the_graph_is_refused_when_the_distiller_is_made(role):
-    with pytest.raises(UsageError, match="probabilities, not logits"):
+    with pytest.raises(UsageError, match="ends it with softmax"):
         distiller(**{role: net(7, end=ops.softmax)})
 
 
@@ -229,7 +205,7 @@ def test_softmax_that_the_graph_hides_is_refused_before_an_update(role, method):
     model = distiller(**{role: net(7, end=Softmax())})
     model.compile("adam")
     arguments = {"verbose": 0} if method == "fit" else {}
-    message = f"outputs of {role} .* are probabilities, not logits"
+    message = f"outputs of {role} .* are probabilities"
     for _ in range(2):  # also when it is tried again
         assert_refused(model, message, rows()[0], method=method, **arguments)
 
@@ -366,9 +342,9 @@ def test_data_with_and_without_labels_and_weights_passes_the_first_look():
 
 
 BAD_LABELS = [
-    (np.where(rows()[1] == 1, -100, rows()[1]), "-100, in 4 of 12.*ignore_cl"),
-    (rows()[1] - 1, "-1, in 4 of 12 labels"),
-    (rows()[1] + 1, "from 0 to 2.*Received: 3, in 4 of 12"),
+    (np.where(rows()[1] == 1, -100, rows()[1]), "received -100"),
+    (rows()[1] - 1, "received -1"),
+    (rows()[1] + 1, "from 0 to 2, received 3"),
 ]
 
 
@@ -398,7 +374,7 @@ def test_negative_labels_of_smoothed_and_binary_losses_are_refused():
     x, y = rows()
     smoothed = distiller(hard_label_weight=1.0)
     smoothed.compile("adam", loss=losses.SmoothedCrossEntropy(0.1))
-    assert_refused(smoothed, "label 0 and sample weight 0", x, y - 1, verbose=0)
+    assert_refused(smoothed, "from 0 to 2", x, y - 1, verbose=0)
     binary = distiller(
         loss=losses.SoftBinaryCrossEntropy(), hard_label_weight=1.0
     )
@@ -407,19 +383,6 @@ def test_negative_labels_of_smoothed_and_binary_losses_are_refused():
     )
     targets = np.where(np.eye(3)[y], -100.0, 0.0)
     assert_refused(binary, "numbers from 0 to 1", x, targets, verbose=0)
-
-
-def test_examples_longer_than_the_positions_are_refused():
-    model = kdkit.Distiller(bert(2), bert(1), [kdkit.Objective(SOFT())])
-    model.compile("adam")
-    longer = {
-        name: np.pad(array, [(0, 0), (0, 3)])
-        for name, array in batch(4).items()
-    }
-    message = f"its {LENGTH} positions. Received: {LENGTH + 3} tokens"
-    assert_refused(model, message, longer, verbose=0)
-    with pytest.raises(UsageError, match=message):
-        model.evaluate(longer, verbose=0)
 
 
 OUTPUTS = {
@@ -495,27 +458,11 @@ def test_sequential_models_train_with_labels_and_metrics():
     assert 0 <= logs["accuracy"][0] <= 1
 
 
-def test_a_model_with_several_outputs_is_refused_with_their_names():
-    def wrap(outputs):
-        return {"embedding": layers.Dense(2)(outputs), "logits": outputs}
-
-    with pytest.raises(
-        UsageError, match=r"'embedding', 'logits'.*model.output\['logits'\]"
-    ):
-        distiller(teacher=net(6, wrap=wrap))
-
-
 def test_a_single_objective_needs_no_list():
     model = kdkit.Distiller(net(6), net(5), kdkit.Objective(SOFT()))
     assert [objective.name for objective in model.objectives] == [
         "soft_cross_entropy"
     ]
-
-
-@pytest.mark.parametrize("given", [SOFT(), None, "soft_cross_entropy"])
-def test_what_is_no_objective_is_refused(given):
-    with pytest.raises(UsageError, match="list of kdkit.Objective"):
-        kdkit.Distiller(net(6), net(5), given)
 
 
 def test_labels_of_a_bert_pass():
@@ -535,21 +482,17 @@ def one_logit(**given):
     return kdkit.Distiller(teacher, student, objective, **given)
 
 
-def test_metrics_of_probabilities_are_refused_with_those_of_logits():
+def test_metrics_of_logits_count_right():
     metrics = [
-        "accuracy",
-        "AUC",
-        keras.metrics.Recall(name="found"),
-        keras.metrics.F1Score(),
-        keras.metrics.BinaryCrossentropy(),
+        keras.metrics.BinaryAccuracy(threshold=0.0, name="accuracy"),
+        keras.metrics.AUC(from_logits=True, name="AUC"),
+        keras.metrics.Recall(thresholds=0.0, name="found"),
+        keras.metrics.F1Score(threshold=1e-7, name="f1_score"),
+        keras.metrics.BinaryCrossentropy(from_logits=True),
         keras.metrics.MeanSquaredError(),
     ]
     model = one_logit(hard_label_weight=1.0)
-    with pytest.raises(UsageError, match="expect probabilities") as caught:
-        model.compile("sgd", "mse", weighted_metrics=metrics)
-    right = str(caught.value).partition("metrics=")[2].rstrip(".")
-    assert "MeanSquaredError" not in right
-    model.compile("sgd", "mse", metrics=eval(right))
+    model.compile("sgd", "mse", metrics=metrics)
     x = np.random.default_rng(0).normal(size=(40, 4))
     y = np.arange(40) % 3 > 0
     found = model.evaluate(x, y[:, np.newaxis], return_dict=True, verbose=0)
@@ -570,9 +513,17 @@ def test_metrics_of_probabilities_are_refused_with_those_of_logits():
 
 
 @pytest.mark.parametrize(
+    "metric", ["accuracy", "AUC", "Recall", "F1Score", "BinaryCrossentropy"]
+)
+def test_metrics_of_probabilities_are_refused(metric):
+    with pytest.raises(UsageError, match="expects probabilities"):
+        one_logit().compile("sgd", metrics=["mse", metric])
+
+
+@pytest.mark.parametrize(
     ("metric", "right"),
     [
-        (lambda: keras.metrics.Precision(class_id=1), "top_k=1"),
+        (lambda: keras.metrics.Precision(class_id=1), "thresholds=0.0"),
         (lambda: keras.metrics.F1Score(threshold=0.5), "threshold=1e-07"),
         (lambda: keras.metrics.BinaryAccuracy(), "threshold=0.0"),
         (lambda: "accuracy", None),
@@ -598,10 +549,3 @@ def test_metrics_without_labels_are_reported():
         model.fit(x, verbose=0)
     model.predict(x, verbose=0)
     model.fit(x, validation_data=(x, np.ones((4, 1))), verbose=0)
-
-
-def test_a_dict_of_losses_needs_outputs_with_names():
-    with pytest.raises(UsageError, match=r"dict of losses for \['logits'\]"):
-        distiller(hard_label_weight=1.0).compile(
-            "sgd", loss={"logits": on_logits}
-        )

@@ -357,47 +357,6 @@ def test_relation_sums_of_parts_of_a_batch_add_up(mean_over):
     )
 
 
-@pytest.mark.parametrize("temperature", [0.0, -1.0, np.inf, np.nan])
-@pytest.mark.parametrize(
-    "loss",
-    [
-        losses.InBatchContrastive,
-        losses.SimilarityKLDivergence,
-        losses.SoftBinaryCrossEntropy,
-        losses.SoftCrossEntropy,
-        losses.LogitKLDivergence,
-    ],
-)
-def test_temperature_must_be_finite_and_positive(loss, temperature):
-    with pytest.raises(ValueError, match="Expected a number above 0"):
-        loss(temperature=temperature)
-
-
-@pytest.mark.parametrize(
-    "loss",
-    [
-        losses.AttentionMSE,
-        losses.HiddenStateMSE,
-        losses.LogitKLDivergence,
-        losses.PatienceMSE,
-        losses.SoftCrossEntropy,
-    ],
-)
-def test_parity_must_be_known(loss):
-    with pytest.raises(ValueError, match="parity='textbrewer'"):
-        loss(parity="textbrewer")
-
-
-def test_relation_heads_must_divide_the_width():
-    loss = losses.RelationKLDivergence(num_relation_heads=5)
-    with pytest.raises(ValueError, match="num_relation_heads=5, width=8"):
-        loss(np.ones((1, 2, 2, 4)), np.ones((1, 2, 2, 4)))
-    with pytest.raises(ValueError, match="above 0"):
-        losses.RelationKLDivergence(num_relation_heads=0)
-    with pytest.raises(ValueError, match="mean_over='heads'"):
-        losses.RelationKLDivergence(mean_over="heads")
-
-
 def test_kl_divergence_is_that_of_keras_where_it_is_no_name():
     teacher, student = tensors(BATCH, CLASSES).astype("float32")
     theirs = [

@@ -139,8 +139,6 @@ def test_margin_mse_matches_numpy_query_by_query():
     # The scale of scores counts, their offset does not.
     offsets = GENERATOR.normal(size=(3, 1))
     assert float(loss(teacher, teacher + offsets)) == pytest.approx(0, abs=1e-6)
-    with pytest.raises(UsageError, match=r"at least 2 candidates.*\(3, 1\)"):
-        loss(teacher[:, :1], student[:, :1])
 
 
 def test_listwise_kl_is_that_of_logits_over_the_candidates():
@@ -203,56 +201,6 @@ def test_matryoshka_is_made_from_a_configuration():
     assert kdkit.Objective.from_config(config) == objective
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            {"loss": "logit_mse"},
-            "LogitMSE does not compare sentence embeddings",
-        ),
-        ({"loss": "nothing"}, "Unknown loss"),
-        ({"dimensions": ()}, r"dimensions=\(\)"),
-        ({"dimensions": (4, 0)}, r"dimensions=\(4, 0\)"),
-        ({"dimensions": (4, 2.5)}, r"dimensions=\(4, 2.5\)"),
-        ({"dimensions": (4, 4)}, "Expected different integers"),
-        ({"weights": (1.0,)}, "for each of 2 dimensions"),
-        ({"weights": (1.0, -1.0)}, "number above 0"),
-    ],
-)
-def test_matryoshka_refuses_invalid_arguments(arguments, message):
-    given = {"loss": "hidden_state_cosine", "dimensions": (4, 2)} | arguments
-    with pytest.raises(UsageError, match=message):
-        Matryoshka(**given)
-
-
-def test_vectors_that_do_not_fit_are_refused():
-    with pytest.raises(UsageError, match="of at most 4. Received.*8, 2"):
-        Matryoshka("hidden_state_cosine", (8, 2))(STUDENT, STUDENT)
-    for teacher, student in (
-        (TEACHER[:-1], STUDENT),
-        (TEACHER[0], STUDENT),
-        (TEACHER[None], STUDENT),
-    ):
-        with pytest.raises(UsageError, match="one vector per text"):
-            SimilarityKLDivergence()(teacher, student)
-    with pytest.raises(UsageError, match="tensors of the same shape"):
-        InBatchContrastive()(TEACHER, STUDENT)
-
-
-@pytest.mark.parametrize(
-    "loss",
-    [
-        SimilarityKLDivergence(),
-        Matryoshka("hidden_state_cosine"),
-        Matryoshka("similarity_kl_divergence"),
-    ],
-    ids=repr,
-)
-def test_losses_of_the_students_own_vectors_take_no_projection(loss):
-    with pytest.raises(UsageError, match="takes no projection.*reduce_width"):
-        kdkit.Objective(loss, tap="sentence_embedding", projection="shared")
-
-
 def test_margins_between_fewer_than_two_logits_are_refused():
-    with pytest.raises(UsageError, match="at least 2 logits.*MarginMSE"):
+    with pytest.raises(UsageError, match="single logit"):
         bind([kdkit.Objective(MarginMSE())], 0.0, ModelShape(1), ModelShape(1))
