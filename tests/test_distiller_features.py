@@ -211,16 +211,6 @@ def test_callbacks_read_the_objectives(teacher, tmp_path):
         assert {f"epoch_{name}" for name in NAMES} <= set(tags)
 
 
-def test_training_on_single_batches_works(teacher):
-    model = distiller(teacher=teacher)
-    model.compile(run_eagerly=True)
-    logs = model.train_on_batch(batch(4), return_dict=True)
-    assert sorted(logs) == sorted([*NAMES, "loss"])
-    assert sorted(model.test_on_batch(batch(4), return_dict=True)) == sorted(
-        logs
-    )
-
-
 def test_inputs_of_another_length_and_extra_features_are_taken(teacher):
     model = distiller(teacher=teacher)
     model.compile(run_eagerly=True)

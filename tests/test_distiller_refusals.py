@@ -119,6 +119,12 @@ MISTAKES = {
         lambda: bound(SOFT, teacher=ModelShape(1), student=ModelShape(1)),
         "single logit",
     ),
+    "one candidate": (
+        lambda: bound(
+            losses.MarginMSE(), teacher=ModelShape(1), student=ModelShape(1)
+        ),
+        "single logit",
+    ),
     "order of blocks": (in_another_order, "TinyBackbone lists"),
     "padding mask": (without_mask, "no input for the padding mask"),
     "functions of one name": (of_one_name, "Two functions"),

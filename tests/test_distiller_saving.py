@@ -269,17 +269,6 @@ def test_new_teacher_takes_effect_in_compiled_steps():
     np.testing.assert_allclose(history["logit_mse"], expected, rtol=1e-5)
 
 
-def test_student_is_saved_as_a_model_of_its_own(tmp_path):
-    model = distiller(student=bert(1, 8))
-    path = tmp_path / "student.weights.h5"
-    model.student.save_weights(path)
-    other = bert(1, 8, seed=3)
-    other.load_weights(path)
-    np.testing.assert_array_equal(
-        other(batch(ROWS)), model(batch(ROWS), training=False)
-    )
-
-
 class StopsOnce(keras.callbacks.Callback):
     """Interrupts the training after an epoch, as a power cut would."""
 

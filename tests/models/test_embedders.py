@@ -223,9 +223,7 @@ def test_vectors_of_other_widths_need_a_projection():
     objective = kdkit.Objective(
         kdkit.losses.HiddenStateMSE(), tap="sentence_embedding"
     )
-    with pytest.raises(
-        UsageError, match="16 in the teacher, 8 in the student"
-    ):
+    with pytest.raises(UsageError, match="16 in the teacher, 8 in the student"):
         kdkit.Distiller(teacher, student, objective)
 
 
