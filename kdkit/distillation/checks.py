@@ -143,7 +143,7 @@ def validate_outputs(teachers, student, losses, x) -> None:
     if isinstance(x, dict) and TEACHER_OUTPUTS in x:
         for outputs in x[TEACHER_OUTPUTS]:
             if "logits" in outputs:
-                _require_logits("teacher", "", outputs["logits"], is_binary)
+                _require_logits("teacher", outputs["logits"], is_binary)
         teachers = []
     for role, model in (
         *(("teacher", one) for one in teachers),
@@ -152,10 +152,10 @@ def validate_outputs(teachers, student, losses, x) -> None:
         if ending(model).function is None:
             outputs = model(select_inputs(model, x), training=False)
             (logits,) = keras.tree.flatten(outputs)
-            _require_logits(role, f" {model.name!r}", logits, is_binary)
+            _require_logits(role, logits, is_binary)
 
 
-def _require_logits(role, name, logits, is_binary):
+def _require_logits(role, logits, is_binary):
     """Raises an error for probabilities; warns if a sigmoid is likely."""
     dtype = keras.backend.standardize_dtype(logits.dtype)
     rows = ops.convert_to_numpy(ops.cast(logits, "float32"))
@@ -166,12 +166,12 @@ def _require_logits(role, name, logits, is_binary):
     sums_to_1 = (np.abs(rows.sum(axis=-1) - 1) <= tolerance).all()
     if len(rows) > 1 and rows.shape[1] > 1 and sums_to_1:
         raise UsageError(
-            f"The outputs of {role}{name} are probabilities, not logits: each "
+            f"The outputs of the {role} are probabilities, not logits: each "
             "row of the first batch sums to 1."
         )
     if is_binary and rows.size >= _MIN_VALUES and rows.min() < rows.max():
         warnings.warn(
-            f"The outputs of {role}{name} may be probabilities, not logits: "
+            f"The outputs of the {role} may be probabilities, not logits: "
             f"all {rows.size} values in the first batch are between 0 and 1. "
             "If they come from a sigmoid, build the model without it.",
             stacklevel=2,
