@@ -252,9 +252,10 @@ def _apply(model, precision="int4", **arguments):
             "another model",
         ),
         (lambda model: _apply(decoder(1)), "GPT2Backbone"),
+        (lambda model: _apply(bert(1, dtype="mixed_bfloat16")), "in float32"),
         (lambda model: _apply(keras.Sequential()), "received Sequential"),
     ],
-    ids=["precision", "few rows", "ranges", "decoder", "other"],
+    ids=["precision", "few rows", "ranges", "decoder", "half", "other"],
 )  # fmt: skip
 def test_what_cannot_round_is_one_clear_line(model, run, message):
     with pytest.raises(UsageError, match=message):
