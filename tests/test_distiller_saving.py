@@ -210,17 +210,6 @@ def test_every_class_in_saved_files_is_registered_at_import():
             assert family.masked_lm.__name__ in names
 
 
-@keras.saving.register_keras_serializable("saving")
-class OnlyInKeras(kdkit.losses.LogitMSE):
-    """A loss without a name of kdkit's."""
-
-
-def test_a_loss_that_cannot_be_saved_is_refused_when_compiled():
-    model = distiller(terms=[kdkit.Objective(OnlyInKeras())])
-    with pytest.raises(ValueError, match="OnlyInKeras.*register_loss"):
-        model.compile()
-
-
 def test_config_round_trip_rebuilds_the_same_distiller():
     model = distiller(hard_label_weight=0.25, name="pupil")
     config = model.get_config()
@@ -245,7 +234,7 @@ def test_distiller_can_be_made_before_its_teacher():
     model.compile(run_eagerly=True)
     assert model.teacher is None
     for method in (model.fit, model.evaluate):
-        with pytest.raises(ValueError, match="Call distiller.attach_teacher"):
+        with pytest.raises(ValueError, match="Call attach_teacher"):
             method(batch(ROWS), verbose=0)
     model.attach_teacher(teacher)
     assert model.teacher is teacher
@@ -278,17 +267,6 @@ def test_new_teacher_takes_effect_in_compiled_steps():
     np.testing.assert_allclose(logs["logit_mse"], expected, rtol=1e-5)
     history = model.fit(x, verbose=0).history
     np.testing.assert_allclose(history["logit_mse"], expected, rtol=1e-5)
-
-
-def test_student_is_saved_as_a_model_of_its_own(tmp_path):
-    model = distiller(student=bert(1, 8))
-    path = tmp_path / "student.weights.h5"
-    model.student.save_weights(path)
-    other = bert(1, 8, seed=3)
-    other.load_weights(path)
-    np.testing.assert_array_equal(
-        other(batch(ROWS)), model(batch(ROWS), training=False)
-    )
 
 
 class StopsOnce(keras.callbacks.Callback):

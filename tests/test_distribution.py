@@ -154,7 +154,7 @@ def test_clipping_in_float16_is_for_one_device(mirrored):
             ),
             jit_compile=False,
         )
-    with pytest.raises(UsageError, match="on 2 replicas. Use bfloat16"):
+    with pytest.raises(UsageError, match="of 2 replicas cannot be clipped"):
         model.fit(batch(8), labels(8), batch_size=4, shuffle=False, verbose=0)
 
 

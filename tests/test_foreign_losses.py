@@ -114,35 +114,20 @@ class ReducedMSE(losses.DistillationLoss):
         return ops.mean(ops.square(teacher - student))
 
 
-class Scalar(keras.distillation.DistillationLoss):
-    def compute_loss(self, teacher_outputs, student_outputs, **kwargs):
-        return ops.mean(ops.square(teacher_outputs - student_outputs))
-
-
 @pytest.mark.parametrize(
     ("loss", "message"),
     [
-        (keras.losses.KLDivergence(), r"KLDivergence\(reduction=None\)"),
-        (keras.losses.Huber(reduction="sum"), r"Huber\(reduction=None\)"),
-        (Scalar(), "Scalar returns one number for the batch"),
+        (keras.losses.KLDivergence(), "Pass reduction=None"),
+        (keras.losses.Huber(reduction="sum"), "reduction='sum'"),
         (
             keras.distillation.LogitsDistillation(
                 loss=keras.losses.KLDivergence(reduction="sum")
             ),
-            "sums over the batch.*reduction=None",
+            "reduction='sum'",
         ),
-        (
-            keras.distillation.FeatureDistillation(["mse", "mae"]),
-            "of several losses",
-        ),
-        (keras.losses.KLDivergence, "Expected an instance of"),
-        (
-            keras.losses.SparseCategoricalCrossentropy(reduction=None),
-            r"losses.SoftCrossEntropy\(\)",
-        ),
-        (keras.losses.dice, "losses.SoftCrossEntropy"),
+        (keras.losses.dice, "does not compare logits"),
     ],
-    ids=lambda one: "" if isinstance(one, str) else type(one).__name__,
+    ids=["mean", "sum", "inner", "labels"],
 )
 def test_loss_that_reduces_or_does_not_fit_is_refused(loss, message):
     with pytest.raises(UsageError, match=message):
@@ -172,6 +157,6 @@ def test_reducing_loss_is_refused_before_the_first_update():
     objective = kdkit.Objective(ReducedMSE("reduced"))
     distiller = kdkit.Distiller(teacher, model, objective)
     distiller.compile("sgd")
-    with pytest.raises(UsageError, match="reduction=None"):
+    with pytest.raises(UsageError, match="over the batch"):
         distiller.fit(TEACHER, verbose=0)
     np.testing.assert_array_equal(before[0], model.get_weights()[0])

@@ -2,7 +2,6 @@
 
 import json
 
-import keras
 import numpy as np
 import pytest
 
@@ -236,128 +235,10 @@ def test_objective_survives_a_config_in_json(objective):
     assert type(restored.loss) is type(objective.loss)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"loss": keras.losses.MeanSquaredError()}, r"\(reduction=None\)"),
-        ({"loss": "mse"}, "Expected an instance of .*Received: 'mse'"),
-        ({"tap": "attention_scores"}, "Unknown tap.*tap='attention_scores'"),
-        ({"layer_map": "uniform"}, "not per layer, so it takes no layer map"),
-        ({"pair_reduction": "max"}, "Expected one of .*Received: 'max'"),
-        ({"projection": "shared"}, "'logits' takes no projection"),
-        (
-            {
-                "loss": losses.HiddenStateMSE(),
-                "tap": "hidden_states",
-                "projection": "linear",
-            },
-            "Expected None, one of .*'linear'",
-        ),
-        ({"weight": -1.0}, "at least 0. Received: weight=-1.0"),
-        ({"weight": float("nan")}, "weight=nan"),
-        ({"tap": "hidden_states"}, "LogitMSE cannot compare"),
-        (
-            {"loss": losses.SoftCrossEntropy(), "tap": "hidden_states"},
-            "SoftCrossEntropy cannot compare tap 'hidden_states'",
-        ),
-        (
-            {"loss": losses.HiddenStateMSE(), "tap": "attention_logits"},
-            "HiddenStateMSE cannot compare",
-        ),
-        (
-            {"loss": losses.AttentionMSE(), "tap": "hidden_states"},
-            "AttentionMSE cannot compare",
-        ),
-        (
-            {"loss": losses.RelationKLDivergence(), "tap": "attention_probs"},
-            "RelationKLDivergence cannot compare",
-        ),
-    ],
-)
-def test_objective_refuses_bad_arguments(arguments, message):
-    with pytest.raises(ValueError, match=message):
-        kdkit.Objective(**{"loss": losses.LogitMSE(), **arguments})
-
-
-HIDDEN = {"loss": losses.HiddenStateMSE(), "tap": "hidden_states"}
-ATTENTION = {"loss": losses.AttentionMSE(), "tap": "attention_logits"}
-RELATION = {"tap": "queries", "loss": losses.RelationKLDivergence(4)}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "student", "message"),
-    [
-        (HIDDEN, STUDENT, "without a projection.*hidden_dim=12.*hidden_dim=8"),
-        (
-            {**HIDDEN, "projection": "shared", "layer_map": {3: 4}},
-            STUDENT,
-            "out of range.*{3: 4}",
-        ),
-        (
-            {**HIDDEN, "projection": "shared", "layer_map": "first"},
-            STUDENT,
-            "Unknown layer map",
-        ),
-        (
-            ATTENTION,
-            ModelShape(3, 2, 8, 4),
-            "of heads differ.*num_heads=4",
-        ),
-        (ATTENTION, ModelShape(3), "not available for the student"),
-        (ATTENTION, ModelShape(3, 5, 8, 2), "no deeper than its teacher"),
-        ({"loss": losses.LogitMSE()}, ModelShape(2), "num_classes=3"),
-        (
-            {"loss": losses.LogitMSE()},
-            ModelShape(None, 2, 8, 2),
-            "logits need a head",
-        ),
-        (
-            {"loss": losses.HiddenStateMSE(), "tap": "queries"},
-            STUDENT,
-            "Use RelationKLDivergence",
-        ),
-        (
-            RELATION,
-            ModelShape(3, 2, 6, 2),
-            "must divide the student's width.*hidden_dim=6",
-        ),
-        (
-            {"loss": losses.HiddenStateMSE(), "tap": "pooled_output"},
-            ModelShape(3, 2, 12, 2),
-            "'pooled_output' is not available for the student",
-        ),
-    ],
-)
-def test_bind_refuses_models_that_do_not_fit(arguments, student, message):
-    with pytest.raises(ValueError, match=message):
-        bind([kdkit.Objective(**arguments)], 0.0, TEACHER, student)
-
-
 def test_relations_need_neither_equal_widths_nor_equal_heads():
     student = ModelShape(3, 2, 8, 4)
-    assert bind([kdkit.Objective(**RELATION)], 0.0, TEACHER, student)
-
-
-def test_bind_tells_all_problems_at_once():
-    objectives = [
-        kdkit.Objective(**HIDDEN),
-        kdkit.Objective(**ATTENTION, name="loss"),
-        kdkit.Objective(losses.LogitMSE()),
-        kdkit.Objective(losses.LogitMSE()),
-    ]
-    with pytest.raises(ValueError, match="without a projection") as caught:
-        bind(objectives, -1.0, TEACHER, ModelShape(2, 2, 8, 4))
-    message = str(caught.value)
-    assert "of heads differ" in message
-    assert "hard_label_weight=-1.0" in message
-    assert "['logit_mse', 'loss']. Pass name=..." in message
-    assert message.count("different class counts") == 2
-
-
-@pytest.mark.parametrize("objectives", [[], [losses.LogitMSE()], ["logits"]])
-def test_bind_refuses_what_is_no_list_of_objectives(objectives):
-    with pytest.raises(ValueError, match="at least one objective|in it:.*Wrap"):
-        bind(objectives, 0.0, TEACHER, STUDENT)
+    objective = kdkit.Objective(losses.RelationKLDivergence(4), "queries")
+    assert bind([objective], 0.0, TEACHER, student)
 
 
 def test_sample_weights_can_be_left_out():

@@ -24,7 +24,7 @@ def test_a_transformer_decoder_has_its_parts():
     layers = private.feed_forward(block)
     assert (layers.intermediate.units, layers.output.units) == (12, 8)
     assert layers.gate is None
-    with pytest.raises(AttributeError, match="has no norm of its head"):
+    with pytest.raises(AttributeError, match="_head_layernorm"):
         private.layer_norm(block, "head")
 
 

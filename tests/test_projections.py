@@ -61,10 +61,3 @@ def objective(projection):
 )
 def test_an_objective_takes_names_dicts_and_projections(given, expected):
     assert objective(given).projection == expected
-
-
-def test_projection_refuses_unknown_sharing():
-    with pytest.raises(ValueError, match="Expected None, one of .*'linear'"):
-        objective("linear")
-    with pytest.raises(ValueError, match="Invalid projection.*Received: 3"):
-        objective(3)

@@ -9,7 +9,6 @@ from helpers import batch, bert, labels, log_softmax, softmax
 
 import kdkit
 from kdkit import losses
-from kdkit.errors import UsageError
 
 pytestmark = pytest.mark.usefixtures("eager")
 
@@ -110,23 +109,3 @@ def test_config_and_files_keep_sizes_and_weights(teachers, student, tmp_path):
     assert loaded.teacher is None
     loaded.attach_teacher(teachers)
     assert evaluate(loaded) == pytest.approx(expected, rel=1e-5)
-    with pytest.raises(UsageError, match="does not have the sizes"):
-        loaded.attach_teacher(teachers[0])
-
-
-@pytest.mark.parametrize(
-    "weights", [(1.0,), (1.0, -1.0), (0.0, 0.0), (1.0, float("nan"))]
-)
-def test_impossible_weights_are_refused(weights, teachers, student):
-    with pytest.raises(UsageError, match="`teacher_weights`"):
-        kdkit.Distiller(
-            teachers, student, objectives(), teacher_weights=weights
-        )
-
-
-def test_what_does_not_fit_names_the_teacher(teachers, student):
-    wide = kdkit.Objective(losses.HiddenStateMSE(), tap="hidden_states")
-    with pytest.raises(UsageError, match="Teacher 1: .*different widths"):
-        kdkit.Distiller(teachers, student, [wide])
-    with pytest.raises(UsageError, match="Expected a model, a list"):
-        kdkit.Distiller([], student, objectives())

@@ -340,13 +340,3 @@ def test_plain_models_have_logits_alone():
         outputs = taps.tapped(model, ["logits"])(x)
         assert list(outputs) == ["logits"]
         np.testing.assert_array_equal(outputs["logits"], model(x))
-
-
-def test_model_shape_describes_a_task():
-    assert taps.describe(bert(3, 8, 4, 5)) == taps.ModelShape(
-        num_classes=5,
-        num_layers=3,
-        hidden_dim=8,
-        num_heads=4,
-        has_pooled_output=True,
-    )

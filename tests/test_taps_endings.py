@@ -138,6 +138,7 @@ UNKNOWN = {
     "another lambda": lambda: model(layers.Lambda(lambda logits: logits * 2)),
     "over other axes": lambda: model(layers.Softmax(axis=1), shape=(5, 4)),
     "log of a softmax": lambda: model(ops.softmax, ops.log),
+    "of a relu": lambda: model(layers.Dense(3, "relu"), lambda x: x * -1.0),
 }
 parametrize = pytest.mark.parametrize
 
@@ -155,8 +156,13 @@ def test_softmax_at_the_end_is_found_and_refused_by_the_layers_name(build):
 def test_sigmoid_at_the_end_is_found_and_refused(build):
     built = build()
     assert taps.ending(built).function == "sigmoid"
-    with pytest.raises(UsageError, match="probabilities, not logits"):
+    with pytest.raises(UsageError, match="ends it with sigmoid"):
         taps.describe(built)
+
+
+def test_another_activation_at_the_end_is_refused():
+    with pytest.raises(UsageError, match="ends it with tanh"):
+        taps.describe(model(layers.Dense(2, "tanh")))
 
 
 @parametrize("build", LINEAR.values(), ids=LINEAR)

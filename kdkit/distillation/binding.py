@@ -10,7 +10,7 @@ from keras import ops
 from kdkit.backends import on_tensorflow, tf
 from kdkit.distillation.chunks import ChunkTerm
 from kdkit.distillation.layer_maps import layer_map as make_layer_map
-from kdkit.distillation.objective import Objective, shown_tap
+from kdkit.distillation.objective import Objective
 from kdkit.distillation.weights import (
     combine_weights,
     label_weights,
@@ -20,14 +20,14 @@ from kdkit.distillation.weights import (
     position_weights,
 )
 from kdkit.errors import UsageError
-from kdkit.losses import Matryoshka, RelationKLDivergence, SmoothedCrossEntropy
+from kdkit.losses import SmoothedCrossEntropy
 from kdkit.losses.base import STATE_TAPS, safe_divide
 from kdkit.taps import (
     ATTENTION_TAPS,
     PER_LAYER_TAPS,
-    SENTENCE_EMBEDDING,
     VECTOR_TAPS,
     Entry,
+    is_layer_tap,
     require_taps,
     split_tap,
     tap_name,
@@ -67,51 +67,27 @@ def bind(
 
     Raises:
         UsageError: if the objectives' names clash, the weight is invalid or
-            the models' sizes do not fit. One message lists all errors.
+            the models' sizes do not fit.
     """
-    wrong_types = [
-        type(objective).__name__
+    _require_names(objectives)
+    if not (math.isfinite(hard_label_weight) and hard_label_weight >= 0):
+        raise UsageError(
+            "`hard_label_weight` must be at least 0 and finite, received "
+            f"{hard_label_weight}."
+        )
+    return [
+        _bind_one(objective, teacher, student, dtype, suffix)
         for objective in objectives
-        if not isinstance(objective, Objective)
     ]
-    if wrong_types:
-        raise UsageError(
-            "Invalid value for argument `objectives`. Expected a list of "
-            f"kdkit.Objective. Received in it: {', '.join(wrong_types)}. Wrap "
-            "a loss as kdkit.Objective(loss)."
-        )
-    if not objectives:
-        raise UsageError(
-            "A Distiller needs at least one objective. Received: "
-            "objectives=[]. To train on labels only, compile and fit the "
-            "student itself."
-        )
-    problems = _name_errors(objectives)
-    problems += _label_weight_errors(hard_label_weight, student)
-    bound = []
-    for objective in objectives:
-        try:
-            bound.append(_bind_one(objective, teacher, student, dtype, suffix))
-        except UsageError as error:
-            problems.append(str(error))
-    if problems:
-        raise UsageError("\n".join(problems))
-    return bound
 
 
 def _bind_one(objective, teacher, student, dtype, suffix):
-    for role, shape, tap in zip(
-        ("teacher", "student"), (teacher, student), objective.taps, strict=True
-    ):
-        require_taps((tap,), shape, f"the {role}")
+    for shape, tap in zip((teacher, student), objective.taps, strict=True):
+        require_taps((tap,), shape)
     pairs = _pairs(objective, teacher, student)
-    _require_matching_sizes(objective, teacher, student)
+    widths = _require_matching_sizes(objective, teacher, student)
     projections = {}
     if objective.projection is not None:
-        widths = student.width(objective.tap), teacher.width(objective.tap)
-        if objective.reads_layers:
-            theirs, ours = _layer_shapes(objective, teacher, student)
-            widths = ours[-1], theirs[-1]
         projections = objective.projection.build(
             objective.name + suffix,
             *widths,
@@ -140,37 +116,15 @@ def teacher_entry(
     return Entry("logits", 0, top_k, objective.loss.temperature)
 
 
-def _name_errors(objectives):
-    """Returns errors about the objectives' names, as a list of strings."""
-    names = [objective.name for objective in objectives]
-    clashes = sorted(
-        {name for name in names if names.count(name) > 1}
-        | (set(names) & set(RESERVED_NAMES))
-    )
-    if not clashes:
-        return []
-    return [
-        "Objective names must differ from each other and from "
-        f"{RESERVED_NAMES}, because each is a scalar in the logs. Received: "
-        f"{clashes}. Pass name=... to Objective."
-    ]
-
-
-def _label_weight_errors(hard_label_weight, student):
-    """Returns errors about the labels' weight, as a list of strings."""
-    if not (math.isfinite(hard_label_weight) and hard_label_weight >= 0):
-        return [
-            "Invalid value for argument `hard_label_weight`. Expected a finite "
-            "number of at least 0. Received: "
-            f"hard_label_weight={hard_label_weight}."
-        ]
-    if hard_label_weight and student.num_classes is None:
-        return [
-            "A `hard_label_weight` above 0 needs a student with a head, whose "
-            "output is logits. Received: a backbone, hard_label_weight="
-            f"{hard_label_weight}. Add a head to the student."
-        ]
-    return []
+def _require_names(objectives):
+    """Requires different names: each is a scalar in the logs."""
+    names = [*RESERVED_NAMES, *(objective.name for objective in objectives)]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(
+                f"Two values in the logs have the name {name!r}. Pass name=... "
+                "to Objective."
+            )
 
 
 class BoundObjective:
@@ -277,121 +231,45 @@ def _pairs(objective, teacher, student):
 
 
 def _require_matching_sizes(objective, teacher, student):
-    """Raises a `UsageError` if the models' sizes do not fit the objective."""
-    tap = objective.tap
-    name = objective.name
-    if objective.reads_layers:
-        _require_matching_layers(objective, teacher, student)
-        return
-    _, kind = split_tap(tap)
-    if (
-        kind in STATE_TAPS
-        and objective.loss.needs_same_width
-        and objective.projection is None
-        and teacher.width(tap) != student.width(tap)
-    ):
-        size, others = "hidden_dim", ""
-        if tap == SENTENCE_EMBEDDING:
-            size = "dimensions"
-            others = (
-                ", reduce the teacher's width with kdkit.models.reduce_width, "
-                "or use SimilarityKLDivergence, which accepts different widths"
-            )
-        raise UsageError(
-            f"Objective {name!r} compares tap {tap!r} of different widths "
-            f"without a projection. Received: teacher {size}="
-            f"{teacher.width(tap)}, student {size}={student.width(tap)}. "
-            f'Pass projection="shared" or projection="per_layer"{others}.'
+    """Returns the sizes of student and teacher, equal if nothing maps them."""
+    ours, theirs = (
+        _compared_size(tap, shape)
+        for tap, shape in zip(
+            objective.taps[::-1], (student, teacher), strict=True
         )
-    if isinstance(objective.loss, Matryoshka):
-        objective.loss.require_width(student.width(tap))
-    relations = isinstance(objective.loss, RelationKLDivergence)
-    if relations:
-        num_relation_heads = objective.loss.num_relation_heads
-        for role, shape in (("teacher", teacher), ("student", student)):
-            if shape.hidden_dim % num_relation_heads:
-                raise UsageError(
-                    f"Objective {name!r}: num_relation_heads must divide the "
-                    f"{role}'s width. Received: num_relation_heads="
-                    f"{num_relation_heads}, hidden_dim={shape.hidden_dim}."
-                )
-    compares_units = objective.loss.needs_same_width
-    compares_heads = kind in ATTENTION_TAPS + VECTOR_TAPS and compares_units
-    if compares_heads and teacher.num_heads != student.num_heads:
-        raise UsageError(
-            f"Objective {name!r} compares tap {tap!r} head by head, but the "
-            "numbers of heads differ. Received: teacher num_heads="
-            f"{teacher.num_heads}, student num_heads={student.num_heads}. "
-            "Build the student with as many heads as the teacher, or use "
-            'RelationKLDivergence on the taps "queries", "keys", "values".'
-        )
-    if (
-        kind in VECTOR_TAPS
-        and compares_units
-        and teacher.hidden_dim != student.hidden_dim
-    ):
-        raise UsageError(
-            f"Objective {name!r} compares tap {tap!r} of different widths. "
-            f"Received: teacher hidden_dim={teacher.hidden_dim}, student "
-            f"hidden_dim={student.hidden_dim}. Use RelationKLDivergence, "
-            "which accepts different widths."
-        )
-    if tap == "logits" and teacher.num_classes < objective.loss.min_classes:
-        raise UsageError(
-            f"Objective {name!r} compares the logits of an example with each "
-            "other, so nothing would be learned from a single one. Expected "
-            f"at least {objective.loss.min_classes} logits. Received: "
-            f"{type(objective.loss).__name__}, and a teacher with "
-            f"{teacher.num_classes} logit. Use kdkit.losses.LogitMSE() for "
-            "scores, or kdkit.losses.SoftBinaryCrossEntropy() for yes or no."
-        )
-    if tap == "logits" and teacher.num_classes != student.num_classes:
-        raise UsageError(
-            f"Objective {name!r} compares logits for different class counts. "
-            f"Received: teacher num_classes={teacher.num_classes}, student "
-            f"num_classes={student.num_classes}. Build the student with "
-            f"num_classes={teacher.num_classes}."
-        )
-
-
-def _layer_shapes(objective, teacher, student):
-    """Returns the shapes of the two tensors that an objective compares."""
-    shapes = zip((teacher, student), objective.taps, strict=True)
-    return [shape.layer_shape(tap) for shape, tap in shapes]
-
-
-def _require_matching_layers(objective, teacher, student):
-    """Raises a `UsageError` if the outputs of two layers cannot be compared."""
-    theirs, ours = _layer_shapes(objective, teacher, student)
-    received = (
-        f"Objective {objective.name!r}, tap={shown_tap(objective.tap)}: "
-        f"teacher of shape {theirs}, student of shape {ours}."
     )
-    sizes = zip(theirs[1:-1], ours[1:-1], strict=False)
-    if len(theirs) != len(ours) or any(
-        None not in pair and pair[0] != pair[1] for pair in sizes
-    ):
-        raise UsageError(
-            "The outputs of two layers differ in more than their last axis. "
-            f"Received: {received} Use layers of the same shape, or make "
-            "the shapes equal with functions as taps, such as tap=(lambda "
-            "outputs: keras.ops.mean(outputs['conv'], axis=(1, 2)), ...)."
-        )
-    if len(ours) < 2 or None in (theirs[-1], ours[-1]):
-        raise UsageError(
-            "The outputs of layers need a last axis of known size. Received: "
-            f"{received} Use other layers, or functions that return such "
-            "tensors."
-        )
     if (
         objective.loss.needs_same_width
         and objective.projection is None
-        and theirs[-1] != ours[-1]
+        and ours != theirs
     ):
+        is_state = split_tap(objective.taps[0])[1] in STATE_TAPS
+        can_map = is_state or objective.reads_layers
+        hint = ' Pass projection="shared".' if can_map else ""
         raise UsageError(
-            "The outputs of two layers have different widths. Received: "
-            f'{received} Pass projection="shared".'
+            f"Objective {objective.name!r} compares tensors of different "
+            f"sizes: {theirs} in the teacher, {ours} in the student.{hint}"
         )
+    if objective.tap == "logits" and theirs < objective.loss.min_classes:
+        raise UsageError(
+            f"Objective {objective.name!r} learns nothing from a single logit. "
+            "Use LogitMSE for scores, SoftBinaryCrossEntropy for yes or no."
+        )
+    return ours, theirs
+
+
+def _compared_size(tap, shape):
+    """The size of a tap that must be equal: a width, or a number of heads."""
+    if is_layer_tap(tap):
+        return shape.layer_shape(tap)[-1]
+    _, kind = split_tap(tap)
+    if kind == "logits":
+        return shape.num_classes
+    if kind in ATTENTION_TAPS:
+        return shape.num_heads
+    if kind in VECTOR_TAPS:
+        return shape.num_heads, shape.hidden_dim
+    return shape.width(tap)
 
 
 REDUCTIONS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
@@ -405,11 +283,8 @@ def require_labels(hard_label_weight, loss, labels) -> None:
     """
     if labels is None or loss is None:
         raise UsageError(
-            "A `hard_label_weight` above 0 needs data with labels and a "
-            "compiled loss. Received: hard_label_weight="
-            f"{hard_label_weight}, labels: {labels is not None}, loss: "
-            f"{loss is not None}. Pass (x, y) and compile(loss=...), or set "
-            "hard_label_weight=0.0."
+            f"hard_label_weight={hard_label_weight} needs data with labels and "
+            "compile(loss=...)."
         )
 
 
@@ -431,11 +306,9 @@ def require_chunkable_loss(loss) -> None:
     )
     if not counts_all_labels or loss.reduction not in REDUCTIONS:
         raise UsageError(
-            "This loss cannot be computed in chunks of positions. Expected "
-            "keras.losses.SparseCategoricalCrossentropy(from_logits=True) or "
-            "kdkit.losses.SmoothedCrossEntropy with a reduction in "
-            f"{REDUCTIONS}. Received: {loss}, {config}. Change the loss, or "
-            "omit chunk_size."
+            "With chunk_size the loss must be SparseCategoricalCrossentropy("
+            "from_logits=True) or SmoothedCrossEntropy, with a mean. Received: "
+            f"{loss}, {config}."
         )
 
 

@@ -12,22 +12,13 @@ from kdkit.distillation.binding import (
     label_count,
     label_term,
     mean_label_loss,
-    require_chunkable_loss,
     require_labels,
     spread_label_weights,
     sum_over_replicas,
 )
-from kdkit.distillation.checks import (
-    Checks,
-    longest_input,
-    require_own_weights,
-    require_positions,
-)
+from kdkit.distillation.checks import Checks, require_own_weights
 from kdkit.distillation.objective import Objective
-from kdkit.distillation.separate_teachers import (
-    SeparateTeacher,
-    with_own_inputs,
-)
+from kdkit.distillation.separate_teachers import with_own_inputs
 from kdkit.distillation.strings import Texts
 from kdkit.distillation.terms import Teachers, Terms, TotalLoss, both_taps
 from kdkit.distillation.weights import label_weights
@@ -66,13 +57,9 @@ class Comparison:
         self.chunk_size = chunk_size
         self.total = total
         self.student_shape = student_shape
-        self._has_head = student_shape.num_classes is not None
-        head = ["logits"] if self._has_head else []
-        self._student = student
+        head = [] if student_shape.num_classes is None else ["logits"]
         self._output_structure = output_structure(student)
-        self._longest = longest_input(student)
-        self._longest_of_teachers = []
-        self._run_student = tapped(
+        self.run_student = tapped(
             student,
             [*head, *terms.student_taps],
             factor_logits=self.is_in_chunks,
@@ -83,39 +70,9 @@ class Comparison:
         """Whether logits are computed in chunks of positions."""
         return self.chunk_size is not None
 
-    @property
-    def has_logits(self) -> bool:
-        """Whether the student's logits are available as one tensor."""
-        return self._has_head and not self.is_in_chunks
-
-    @property
-    def why_no_logits(self) -> str:
-        """The reason why they are not, for an error."""
-        if self.is_in_chunks:
-            return (
-                f"chunk_size={self.chunk_size}, so the logits are never "
-                "complete"
-            )
-        return "a backbone"
-
     def attach(self, teacher) -> None:
         """Sets the teachers' models, as `Teachers.attach` does."""
         self.teachers.attach(teacher, self.is_in_chunks)
-        self._longest_of_teachers = [*map(longest_input, self.teachers.models)]
-
-    def run_student(self, x, training) -> dict:
-        """Returns the student's taps.
-
-        Args:
-            x: the inputs of the models.
-            training: bool.
-
-        Raises:
-            UsageError: if examples are longer than the student can read.
-        """
-        if self._longest is not None:
-            require_positions(self._student, self._longest, "student", x)
-        return self._run_student(x, training=training)
 
     def as_output(self, logits):
         """Returns logits in a dict or list if the student's output is one.
@@ -148,17 +105,8 @@ class Comparison:
         if padded and isinstance(x, dict) and TEACHER_OUTPUTS in x:
             raise UsageError(
                 f"{', '.join(padded)} compare padded positions, which the "
-                "teacher cache does not store. Expected the teacher itself. "
-                "Remove parity, or train without the cache."
+                "teacher cache does not store."
             )
-        if not (isinstance(x, dict) and TEACHER_OUTPUTS in x):
-            for model, longest in zip(
-                self.teachers.models, self._longest_of_teachers, strict=True
-            ):
-                if isinstance(model, SeparateTeacher):
-                    model.require_inputs(x)
-                if longest is not None:
-                    require_positions(model, longest, "teacher", x)
         return self.teachers(x)
 
 
@@ -240,11 +188,10 @@ class Distiller(Texts, Checks, Step, keras.Model):
         UsageError: (a `ValueError`) if the objectives do not fit the models:
             unknown tap, layer map out of range, different widths without a
             projection, different head or class counts, a softmax over one
-            logit, clashing names; one message lists all errors. Also if the
-            student trains layers of the teacher, if a model ends in a softmax,
-            or if both models have a tokenizer and the same ids are different
-            words. `compile` and `validate_batch` detect further errors before
-            the first update.
+            logit, clashing names. Also if the student trains layers of the
+            teacher, if a model ends in a softmax, or if both models have a
+            tokenizer and the same ids are different words. `compile` and
+            `validate_batch` detect further errors before the first update.
 
     Example:
 
@@ -409,6 +356,8 @@ class Distiller(Texts, Checks, Step, keras.Model):
             teachers_taps: the result of `run_teachers`.
             training: bool.
         """
+        if self.hard_label_weight:
+            require_labels(self.hard_label_weight, self.loss, y)
         student_taps = self._hidden.run_student(x, training=training)
         terms = self._hidden.terms
         compared = (teachers_taps, student_taps, x, sample_weight)
@@ -465,8 +414,6 @@ class Distiller(Texts, Checks, Step, keras.Model):
         """Returns Keras' label loss plus layer losses; 0 without labels."""
         if self.hard_label_weight:
             require_labels(self.hard_label_weight, self.loss, y)
-            if self.chunk_size is not None:
-                require_chunkable_loss(self.loss)
         elif y is None:
             return ops.zeros((), dtype="float32")
         y_pred = self._hidden.as_output(y_pred)
@@ -483,7 +430,6 @@ class Distiller(Texts, Checks, Step, keras.Model):
         """Returns the compiled loss on this replica's examples, and a count."""
         if not self.hard_label_weight:
             return ops.zeros((), dtype="float32"), ops.zeros((), "float32")
-        require_labels(self.hard_label_weight, self.loss, y)
         weights = spread_label_weights(x, y, y_pred, sample_weight)
         num_labels = label_count(self.loss, y, weights)
         if sums is not None:
@@ -499,7 +445,6 @@ class Distiller(Texts, Checks, Step, keras.Model):
         """Returns the compiled loss as a term for chunks, `None` if unused."""
         if not self.hard_label_weight:
             return None
-        require_labels(self.hard_label_weight, self.loss, y)
         weights = spread_label_weights(x, y, None, sample_weight)
         return label_term(self.loss, y, weights, self.hard_label_weight)
 
@@ -522,12 +467,6 @@ class Distiller(Texts, Checks, Step, keras.Model):
         ]
         if y is None:
             return {metric.name: metric.result() for metric in own}
-        if not self._hidden.has_logits and len(super().metrics) > len(own):
-            raise UsageError(
-                "Metrics on labels need the logits of a student with a head. "
-                f"Received: {self._hidden.why_no_logits}. Compile without "
-                "metrics."
-            )
         y_pred = self._hidden.as_output(y_pred)
         return super().compute_metrics(
             x, y, y_pred, label_weights(x, sample_weight)

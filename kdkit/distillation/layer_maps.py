@@ -1,9 +1,8 @@
 """Layer maps: which teacher block each student block learns from."""
 
-import numbers
 from collections.abc import Mapping
 
-from kdkit.errors import UsageError, shortened
+from kdkit.errors import UsageError, unknown
 
 NAMES = ("uniform", "top", "bottom", "skip", "last", "final")
 
@@ -47,33 +46,27 @@ def layer_map(
      - [Jiao et al., 2019](https://arxiv.org/abs/1909.10351), section 4
      - [Sun et al., 2019](https://arxiv.org/abs/1908.09355), section 3.2
     """
-    received = (
-        f"teacher_layers={teacher_layers}, student_layers={student_layers}"
-    )
-    if student_layers < 1 or teacher_layers < 1:
-        raise UsageError(
-            "A layer map needs models with at least one layer each. "
-            f"Received: {received}. Build both models with blocks."
-        )
     if isinstance(spec, Mapping):
-        return _explicit(spec, teacher_layers, student_layers, received)
-    if spec not in NAMES:
+        pairs = _explicit(spec, teacher_layers, student_layers)
+    else:
+        pairs = _named(spec, teacher_layers, student_layers)
+    if not pairs:
         raise UsageError(
-            f"Unknown layer map. Expected one of {NAMES} or explicit pairs "
-            f"such as {{1: 3, 2: 6}}. Received: {spec!r}."
+            f"Layer map {spec!r} has no pair for {student_layers} student "
+            f"layers and {teacher_layers} teacher layers."
         )
+    return pairs
+
+
+def _named(spec, teacher_layers, student_layers):
+    """Returns the pairs of a map with a name."""
+    if spec not in NAMES:
+        raise unknown("layer map", spec, NAMES)
     if student_layers > teacher_layers:
         raise UsageError(
-            f'Layer map "{spec}" needs a student no deeper than its teacher. '
-            f"Received: {received}. Pass explicit pairs, for example "
-            f"layer_map={{1: 1, {student_layers}: {teacher_layers}}}."
-        )
-    if spec in ("skip", "last") and student_layers == 1:
-        raise UsageError(
-            f'Layer map "{spec}" needs at least 2 student layers. '
-            f"Received: {received}. "
-            f"Pass explicit pairs, for example layer_map={{1: "
-            f"{teacher_layers}}}."
+            f"Layer map {spec!r} needs a student no deeper than its teacher, "
+            f"received {student_layers} and {teacher_layers} layers. Pass "
+            "explicit pairs."
         )
     if spec == "final":
         return {student_layers: teacher_layers}
@@ -99,45 +92,17 @@ def layer_map(
 
 def numbered_blocks(pairs: Mapping) -> dict[int, int]:
     """Returns explicit pairs with int keys, also from JSON's string keys."""
-    try:
-        numbered = {int(str(key)): block for key, block in pairs.items()}
-    except ValueError:
-        numbered = {}
-    if len(numbered) < len(pairs):
-        raise UsageError(
-            "Invalid layer_map. Expected a dict from student block, counted "
-            "from 1, to teacher block, for example {1: 3, 2: 6}. "
-            f"Received: {shortened(dict(pairs))}."
-        )
-    return numbered
+    return {int(str(key)): block for key, block in pairs.items()}
 
 
-def _explicit(pairs, teacher_layers, student_layers, received):
+def _explicit(pairs, teacher_layers, student_layers):
     """Checks explicit pairs and returns them in order of student blocks."""
-    if not pairs:
-        raise UsageError(
-            "An explicit layer map needs at least one pair. Received: {}. "
-            f"Pass e.g. layer_map={{{student_layers}: {teacher_layers}}}."
-        )
-    wrong = {
-        student: teacher
-        for student, teacher in pairs.items()
-        if not _is_block(student, student_layers)
-        or not _is_block(teacher, teacher_layers)
-    }
-    if wrong:
-        raise UsageError(
-            "Layer map has blocks out of range. Expected student blocks from "
-            f"1 to {student_layers} and teacher blocks from 1 to "
-            f"{teacher_layers}. Received: {wrong} with {received}. For the "
-            "embedding output use include_embeddings=True."
-        )
+    for block, teacher_block in pairs.items():
+        if block not in range(
+            1, student_layers + 1
+        ) or teacher_block not in range(1, teacher_layers + 1):
+            raise UsageError(
+                f"Layer map {dict(pairs)} is out of range for {student_layers} "
+                f"student layers and {teacher_layers} teacher layers."
+            )
     return {int(student): int(pairs[student]) for student in sorted(pairs)}
-
-
-def _is_block(value, num_layers):
-    return (
-        isinstance(value, numbers.Integral)
-        and not isinstance(value, bool)
-        and 1 <= value <= num_layers
-    )

@@ -9,7 +9,7 @@ import keras
 from kdkit import losses
 from kdkit.distillation.layer_maps import numbered_blocks
 from kdkit.distillation.weights import weighs_pairs
-from kdkit.errors import UsageError
+from kdkit.errors import UsageError, unknown
 from kdkit.losses.base import STATE_TAPS, DistillationLoss
 from kdkit.losses.foreign import (
     KerasLoss,
@@ -22,9 +22,7 @@ from kdkit.taps import (
     SEQ2SEQ_TAPS,
     TAPS,
     is_layer_tap,
-    sibling_taps,
     split_tap,
-    tap_name,
 )
 
 PAIR_REDUCTIONS = ("sum", "mean")
@@ -53,24 +51,12 @@ class Projection:
 
     def __post_init__(self):
         if self.sharing not in SHARING:
-            raise UsageError(
-                "Invalid value for argument `projection`. Expected None, one "
-                f"of {SHARING} or a kdkit.distillation.Projection. Received: "
-                f"{self.sharing!r}."
-            )
+            raise unknown("projection", self.sharing, SHARING)
 
     @classmethod
     def from_setting(cls, value):
         """Returns the projection for a name or a dict of fields."""
-        if isinstance(value, str):
-            return cls(value)
-        try:
-            return cls(**value)
-        except TypeError as error:
-            raise UsageError(
-                f"Invalid projection. Expected one of {SHARING}, or a dict of "
-                f"sharing and use_bias. Received: {value!r}."
-            ) from error
+        return cls(value) if isinstance(value, str) else cls(**value)
 
     def build(self, name, student_dim, teacher_dim, pairs, dtype=None):
         """Returns the built dense layers as a dict by student layer index.
@@ -255,54 +241,26 @@ def _validate_arguments(
 ):
     """Raises a `UsageError` for errors that do not depend on the models."""
     if pair_reduction not in PAIR_REDUCTIONS:
-        raise UsageError(
-            "Invalid value for argument `pair_reduction`. Expected one of "
-            f"{PAIR_REDUCTIONS}. Received: {pair_reduction!r}."
-        )
-    if not isinstance(loss, DistillationLoss):
-        raise UsageError(
-            "Invalid value for argument `loss`. Expected an instance of "
-            f"kdkit.losses.DistillationLoss. Received: {loss!r}. For example "
-            "kdkit.losses.SoftCrossEntropy()."
-        )
+        raise unknown("pair_reduction", pair_reduction, PAIR_REDUCTIONS)
     kind = _kind(tap)
     if layer_map is not None and kind not in PER_LAYER_TAPS:
         raise UsageError(
-            f"Tap {tap!r} is not per layer, so it takes no layer map. "
-            f"Received: layer_map={layer_map!r}. Omit it, or use one of "
-            f"the taps {sibling_taps(tap, PER_LAYER_TAPS)}."
-        )
-    if projection is not None and kind not in (*STATE_TAPS, LAYERS):
-        raise UsageError(
-            f"Tap {tap!r} takes no projection. Expected one of the taps "
-            f"{sibling_taps(tap, STATE_TAPS)}. Received: "
-            f"projection={projection!r}."
+            f"Tap {tap!r} is not per layer, so layer_map={layer_map!r} would "
+            "not count."
         )
     if projection is not None and (
-        isinstance(loss, losses.Matryoshka) or not loss.needs_same_width
+        kind not in (*STATE_TAPS, LAYERS)
+        or isinstance(loss, losses.Matryoshka)
+        or not loss.needs_same_width
     ):
         raise UsageError(
-            f"{type(loss).__name__} takes no projection, because the student "
-            "is saved without it: other vectors would be trained than those "
-            f"of the student. Received: projection={projection!r}. Omit it. "
-            "For a loss of equal widths, reduce the teacher's width with "
-            "kdkit.models.reduce_width."
+            f"{type(loss).__name__} on {tap!r} takes no projection: others "
+            "would be trained than those of the saved student."
         )
-    kinds = loss.taps
-    if kind == LAYERS and kinds is not None:
-        # Losses of states and logits take any tensor.
-        if not set(kinds) & {*STATE_TAPS, "logits"}:
-            raise UsageError(
-                f"{type(loss).__name__} cannot compare the outputs of layers. "
-                f"Expected one of the taps {kinds}. Received: tap="
-                f"{shown_tap(tap)}. Use another loss, such as "
-                "kdkit.losses.HiddenStateMSE()."
-            )
-    elif kinds is not None and kind not in kinds:
+    if kind != LAYERS and loss.taps is not None and kind not in loss.taps:
         raise UsageError(
-            f"{type(loss).__name__} cannot compare tap {tap!r}. Expected one "
-            f"of the taps {sibling_taps(tap, kinds) or kinds}. Received: "
-            f"tap={tap!r}."
+            f"{type(loss).__name__} compares the taps {', '.join(loss.taps)}, "
+            f"received {tap!r}."
         )
     if (
         isinstance(loss, losses.AttentionMSE)
@@ -311,14 +269,12 @@ def _validate_arguments(
         and weighs_pairs(tap)
     ):
         raise UsageError(
-            f"AttentionMSE's parity={loss.parity!r} is only for encoders, "
-            "where each token sees all others. Expected parity=None. "
-            f"Received: tap={tap!r}."
+            f"AttentionMSE's parity={loss.parity!r} would not count for "
+            f"{tap!r}: it is for encoders."
         )
     if not (math.isfinite(weight) and weight >= 0):
         raise UsageError(
-            "Invalid value for argument `weight`. Expected a finite number of "
-            f"at least 0. Received: weight={weight}."
+            f"`weight` must be at least 0 and finite, received {weight}."
         )
 
 
@@ -328,21 +284,9 @@ LAYERS = "layers"  # the kind of a tap that reads layers
 def _kind(tap):
     """Returns the kind of a tap, see `split_tap`, or `LAYERS`."""
     pair = tap if isinstance(tap, tuple) else (tap, tap)
-    if len(pair) == 2 and any(map(is_layer_tap, pair)):
+    if any(map(is_layer_tap, pair)):
         if all(is_layer_tap(one) or one == "logits" for one in pair):
             return LAYERS
     elif isinstance(tap, str) and tap in TAPS + SEQ2SEQ_TAPS:
         return split_tap(tap)[1]
-    raise UsageError(
-        f"Unknown tap. Expected one of {TAPS}, for an encoder-decoder "
-        f"one of {SEQ2SEQ_TAPS}, or in any model 'layer:NAME', a function of "
-        "layers' outputs, or a pair (teacher, student) of these. Received: "
-        f"tap={shown_tap(tap)}."
-    )
-
-
-def shown_tap(tap) -> str:
-    """Returns a tap as a user would write it."""
-    if isinstance(tap, tuple):
-        return f"({', '.join(map(shown_tap, tap))})"
-    return repr(tap_name(tap)) if is_layer_tap(tap) else repr(tap)
+    raise unknown("tap", tap, (*TAPS, *SEQ2SEQ_TAPS, "layer:NAME"))

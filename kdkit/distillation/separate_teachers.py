@@ -10,7 +10,7 @@ from kdkit.models.token_ids import require_shared_ids
 class SeparateTeacher(keras.Model):
     """A teacher with a vocabulary of its own, whose inputs have a prefix."""
 
-    def __init__(self, teacher, prefix, reason):
+    def __init__(self, teacher, prefix):
         inputs = {
             name: keras.Input(
                 batch_shape=tensor.shape,
@@ -25,19 +25,7 @@ class SeparateTeacher(keras.Model):
             name=teacher.name,
         )
         self.prefix = prefix
-        self.reason = reason
         self.original = teacher
-
-    def require_inputs(self, x) -> None:
-        """Requires its inputs in a batch."""
-        missing = sorted(
-            set(self.input) - set(x if isinstance(x, dict) else ())
-        )
-        if missing:
-            raise UsageError(
-                f"{self.reason} To compare their logits, pass texts, or "
-                f"batches that also have {', '.join(missing)}."
-            )
 
 
 def with_own_inputs(teacher, student, objectives):
@@ -47,17 +35,15 @@ def with_own_inputs(teacher, student, objectives):
     for number, model in enumerate(teachers, start=1):
         try:
             require_shared_ids(model, student)
-        except UsageError as error:
-            if not all(map(_is_classifier, (model, student))):
+        except UsageError:
+            # Classifiers of different vocabularies can compare their logits.
+            compares_logits = all(one.tap == "logits" for one in objectives)
+            if not (
+                compares_logits and all(map(_is_classifier, (model, student)))
+            ):
                 raise
-            taps = {tap for one in objectives for tap in one.taps}
-            if taps != {"logits"}:
-                raise UsageError(
-                    f"{error} With different vocabularies, objectives can "
-                    f"compare logits only. Received: {sorted(taps)}."
-                ) from None
             prefix = f"teacher_{number}_" if len(teachers) > 1 else "teacher_"
-            found.append(SeparateTeacher(model, prefix, str(error)))
+            found.append(SeparateTeacher(model, prefix))
         else:
             found.append(model)
     return found if isinstance(teacher, list | tuple) else found[0]

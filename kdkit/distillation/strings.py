@@ -19,7 +19,7 @@ from keras import ops
 from kdkit.backends import on_tensorflow, tf
 from kdkit.distillation.separate_teachers import SeparateTeacher
 from kdkit.distillation.text_batches import shorten, text_batches
-from kdkit.errors import UsageError, shortened
+from kdkit.errors import UsageError
 from kdkit.models.token_ids import check_same_ids, preprocessor_tokenizer
 
 ROWS_AT_ONCE = 1024  # texts that the preprocessor encodes in one call
@@ -76,15 +76,6 @@ class Texts:
     def predict_on_batch(self, *args, **kwargs):
         """Does the same as `keras.Model.predict_on_batch`, on texts too."""
         return self._call_encoded(super().predict_on_batch, args, kwargs)
-
-    def __call__(self, inputs, *args, **kwargs):
-        """Returns the student's output on encoded inputs."""
-        if self._must_encode(inputs):
-            raise UsageError(
-                "Calling a distiller does not encode texts. Expected encoded "
-                "inputs. Received: texts. Pass them to predict(...)."
-            )
-        return super().__call__(inputs, *args, **kwargs)
 
     def _must_encode(self, x):
         """Whether inputs are texts, and the student does not read strings."""
@@ -163,7 +154,6 @@ class Texts:
         model = self._preparing_model()
         separate = self._separate_teachers()
         if _is_dataset(x):
-            _require_batches(x)
 
             def preprocess(texts, *others):
                 encoded = model.preprocess_samples(texts, *others)
@@ -178,13 +168,11 @@ class Texts:
                 return keras.utils.pack_x_y_sample_weight(*data)
 
             made = x.map(preprocess, num_parallel_calls=-1)
-            self._require_inputs(made.element_spec)
             return made.prefetch(-1), y, sample_weight
         inputs, *rest = encode(model, x, y, sample_weight)
         for teacher in separate:
             own, *_ = encode(teacher.original, x)
             inputs = {**inputs, **_prefixed(teacher, own)}
-        self._require_inputs((inputs, *rest))
         return inputs, *rest
 
     def _separate_teachers(self):
@@ -195,26 +183,9 @@ class Texts:
             if isinstance(model, SeparateTeacher)
         ]
 
-    def _require_inputs(self, data):
-        """Raises an error for inputs that only a teacher's class has."""
-        x, *_ = keras.utils.unpack_x_y_sample_weight(data)
-        if not isinstance(x, dict):
-            return
-        for teacher in keras.tree.flatten(self.teacher):
-            missing = _input_names(teacher) - set(x)
-            if missing:
-                raise UsageError(
-                    "The student's preprocessor does not return "
-                    f"{sorted(missing)}, which the teacher {teacher.name!r} "
-                    f"reads. Received: {sorted(x)}. Set teacher.preprocessor "
-                    "to one with the tokenizer and sequence_length of the "
-                    "student's."
-                )
-
     def _preparing_model(self):
         """Returns the model whose preprocessor makes all models' inputs."""
         student = self.student
-        require_preprocessor(student)
         teachers = [
             model
             for model in keras.tree.flatten(self.teacher)
@@ -250,30 +221,12 @@ def _prefixed(teacher, inputs):
 
 def encode(model, x, y=None, sample_weight=None) -> tuple:
     """Encodes columns of texts with a model's preprocessor."""
-    columns = _columns(x)
-    is_plain = isinstance(
-        model.preprocessor, keras_hub.models.TextClassifierPreprocessor
-    )
-    if is_plain and isinstance(columns, dict):
-        raise UsageError(
-            "A text classifier reads one or two columns without names. "
-            f"Received: a dict of {sorted(columns)}. Pass one column of texts, "
-            "or a tuple of two columns."
-        )
-    if is_plain and holds_texts(y):
-        labels = sorted(set(map(str, np.asarray(y, dtype=object).flat)))
-        raise UsageError(
-            "Labels are strings. Expected numbers of classes from 0. Received: "
-            f"{shortened(labels)}. Pass the position of each label in the list "
-            "of the model's classes."
-        )
-    given = _map_leaves(np.atleast_1d, (columns, y, sample_weight))
+    given = _map_leaves(np.atleast_1d, (_columns(x), y, sample_weight))
     lengths = [len(one) for one in keras.tree.flatten(given) if one is not None]
-    if len(set(lengths)) > 1 or not lengths[0]:
+    if len(set(lengths)) > 1:
         raise UsageError(
-            "Texts, labels and sample weights need one entry per example, of "
-            f"at least one example. Received lengths: {lengths}. Check that "
-            "all come from the same rows."
+            "Texts, labels and sample weights need one entry per example, "
+            f"received {lengths} entries."
         )
     parts = [
         keras.utils.unpack_x_y_sample_weight(part)
@@ -287,27 +240,20 @@ def encode(model, x, y=None, sample_weight=None) -> tuple:
 
 def _preprocessed(model, given, num_examples):
     """Yields the results of a model's preprocessor for parts of arrays."""
-    try:
-        if num_examples > ROWS_AT_ONCE and on_tensorflow():
-            # Six times faster than the preprocessor's Python code.
-            dataset = tf.data.Dataset.from_tensor_slices(
-                keras.utils.pack_x_y_sample_weight(*given)
-            )
-            yield from dataset.batch(ROWS_AT_ONCE).map(
-                model.preprocess_samples, num_parallel_calls=-1
-            )
-            return
-        for start in range(0, num_examples, ROWS_AT_ONCE):
-            rows = slice(start, start + ROWS_AT_ONCE)
-            yield model.preprocess_samples(
-                *_map_leaves(functools.partial(_rows, rows), given)
-            )
-    except ImportError as error:
-        raise UsageError(
-            f"The preprocessor of {model.name!r} needs a package that "
-            f"cannot be imported: {error}. Run pip install tensorflow "
-            "tensorflow-text."
-        ) from error
+    if num_examples > ROWS_AT_ONCE and on_tensorflow():
+        # Six times faster than the preprocessor's Python code.
+        dataset = tf.data.Dataset.from_tensor_slices(
+            keras.utils.pack_x_y_sample_weight(*given)
+        )
+        yield from dataset.batch(ROWS_AT_ONCE).map(
+            model.preprocess_samples, num_parallel_calls=-1
+        )
+        return
+    for start in range(0, num_examples, ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        yield model.preprocess_samples(
+            *_map_leaves(functools.partial(_rows, rows), given)
+        )
 
 
 def holds_texts(x) -> bool:
@@ -337,33 +283,6 @@ def _is_dataset(x):
     return hasattr(x, "element_spec") and hasattr(x, "map")
 
 
-def _require_batches(dataset):
-    """Raises an error for a dataset of single texts."""
-    texts, *_ = keras.utils.unpack_x_y_sample_weight(dataset.element_spec)
-    if any(spec.shape.rank == 0 for spec in keras.tree.flatten(texts)):
-        raise UsageError(
-            "The dataset contains single examples. Expected batches of texts. "
-            f"Received: {texts}. Pass dataset.batch(32)."
-        )
-
-
-def require_preprocessor(student) -> None:
-    """Raises an error for a student that cannot encode texts."""
-    is_task = isinstance(student, keras_hub.models.Task)
-    if is_task and student.preprocessor is not None:
-        return
-    fix = "Pass encoded batches, such as teacher.preprocessor(texts)."
-    if is_task:
-        fix = (
-            "Set student.preprocessor = teacher.preprocessor, or build the "
-            "student with kdkit.models.student(..., teacher=teacher)."
-        )
-    raise UsageError(
-        "Texts need a student with a preprocessor. Received: texts, and the "
-        f"student {student.name!r} without a preprocessor. {fix}"
-    )
-
-
 def require_same_settings(teacher, student) -> None:
     """Raises an error if two models' preprocessors encode texts differently."""
     if teacher.preprocessor is student.preprocessor:
@@ -372,19 +291,12 @@ def require_same_settings(teacher, student) -> None:
         getattr(model.preprocessor, "get_config", dict)()
         for model in (teacher, student)
     )
-    different = [
-        f"{name} is {shortened(value)} for the teacher and "
-        f"{shortened(ours[name])} for the student"
-        for name, value in theirs.items()
-        if name not in _NAMES and name in ours and ours[name] != value
-    ]
-    if different:
-        raise UsageError(
-            "Teacher and student read the same batches, but their "
-            f"preprocessors encode texts differently: {'; '.join(different)}. "
-            "Set student.preprocessor = teacher.preprocessor, or make the "
-            "settings equal."
-        )
+    for name, value in theirs.items():
+        if name not in _NAMES and name in ours and ours[name] != value:
+            raise UsageError(
+                "Teacher and student read the same batches, but their "
+                f"preprocessors differ in {name}: {value} and {ours[name]}."
+            )
 
 
 def _input_names(model):
@@ -415,22 +327,15 @@ def _columns(x):
     if isinstance(x, list | tuple):
         first = next((one for one in x if one is not None), None)
     is_row = isinstance(x, tuple) and isinstance(first, str | bytes)
-    if isinstance(x, str | bytes) or is_row or isinstance(first, tuple):
-        raise UsageError(
-            "Texts are not in columns. Expected a list of strings, or for "
-            f"pairs a tuple of two lists. Received: {shortened(x)}. For a "
-            "single text pass [text], for rows of pairs "
-            "tuple(map(list, zip(*rows)))."
-        )
     if hasattr(first, "__len__") and not isinstance(first, str | bytes):
         columns = x
     else:
         values = np.asarray(x, dtype=object)
         columns = [values] if values.ndim == 1 else [*values.T]
-    if len(columns) > 2:
+    if is_row or isinstance(first, tuple) or len(columns) > 2:
         raise UsageError(
-            "Examples have one text, or two for pairs. Received: "
-            f"{len(columns)} columns. Pass at most two."
+            "Texts are not in columns. Expected a list of strings, or for "
+            "pairs a tuple of two lists."
         )
     columns = tuple(map(_column, columns))
     return columns[0] if len(columns) == 1 else columns
@@ -439,18 +344,10 @@ def _columns(x):
 def _column(values):
     """Returns a column as an array of Python's strings."""
     texts = np.asarray(values, dtype=object)
-    texts = np.array(
+    return np.array(
         [one.decode() if isinstance(one, bytes) else one for one in texts],
         dtype=object,
     )
-    for row, text in enumerate(texts):
-        if not isinstance(text, str):
-            raise UsageError(
-                f"A text is not a string. Received in row {row}: "
-                f"{shortened(text)}. Remove rows without a text, or pass an "
-                "empty string."
-            )
-    return texts
 
 
 def _map_leaves(function, given):

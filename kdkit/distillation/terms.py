@@ -7,7 +7,6 @@ from keras import ops
 
 from kdkit.distillation.binding import bind
 from kdkit.distillation.chunks import chunked_sums
-from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
 from kdkit.taps import (
     TEACHER_OUTPUTS,
@@ -36,7 +35,7 @@ class Terms:
         dtype: dtype or policy of the projections.
 
     Raises:
-        UsageError: with a list of everything that does not fit.
+        UsageError: if an objective does not fit the models.
     """
 
     def __init__(
@@ -50,27 +49,12 @@ class Terms:
     ):
         self.objectives = objectives
         self.teacher_weights = _normalized(teacher_weights, len(teachers))
-        problems = []
         self._bound = []
         for number, teacher in enumerate(teachers, start=1):
             suffix = f"_teacher_{number}" if number > 1 else ""
-            try:
-                self._bound += bind(
-                    objectives,
-                    hard_label_weight,
-                    teacher,
-                    student,
-                    dtype,
-                    suffix,
-                )
-            except UsageError as error:
-                problems.append(
-                    f"Teacher {number}: {error}"
-                    if len(teachers) > 1
-                    else str(error)
-                )
-        if problems:
-            raise UsageError("\n".join(problems))
+            self._bound += bind(
+                objectives, hard_label_weight, teacher, student, dtype, suffix
+            )
         self.teacher_taps, self.student_taps = both_taps(objectives)
 
     @property
@@ -198,9 +182,9 @@ class Terms:
 
 def both_taps(objectives) -> tuple[list, list]:
     """Returns the taps of the teacher and those of the student, each once."""
-    pairs = [one.taps for one in objectives if isinstance(one, Objective)]
     return tuple(
-        sorted({pair[side] for pair in pairs}, key=tap_name) for side in (0, 1)
+        sorted({one.taps[side] for one in objectives}, key=tap_name)
+        for side in (0, 1)
     )
 
 
@@ -215,9 +199,8 @@ def _normalized(weights, num_teachers):
         or not sum(weights)
     ):
         raise UsageError(
-            "Invalid value for argument `teacher_weights`. Expected one number "
-            f"of at least 0 for each of {num_teachers} teachers, not all 0. "
-            f"Received: {weights}."
+            "`teacher_weights` must be at least 0, one for each of "
+            f"{num_teachers} teachers and not all 0, received {weights}."
         )
     return tuple(weight / sum(weights) for weight in weights)
 
@@ -269,20 +252,11 @@ class Teachers:
         teacher: `keras.Model`, `kdkit.taps.ModelShape`, or a list of either.
         taps: list of taps to read, as in `kdkit.taps.tapped`.
 
-    Raises:
-        UsageError: for an empty list, or a list with both models and shapes.
     """
 
     def __init__(self, teacher, taps):
         given = _as_tuple(teacher)
-        are_shapes = {isinstance(entry, ModelShape) for entry in given}
-        if len(are_shapes) != 1:
-            raise UsageError(
-                "Invalid value for argument `teacher`. Expected a model, a "
-                "list of models, a kdkit.taps.ModelShape, or a list of these. "
-                f"Received: {[type(entry).__name__ for entry in given]}."
-            )
-        self.models = () if are_shapes == {True} else given
+        self.models = () if isinstance(given[0], ModelShape) else given
         self._taps = taps
         self.shapes = tuple(map(self._describe, self.models)) or given
         self._run = []
@@ -304,9 +278,8 @@ class Teachers:
         shapes = tuple(map(self._describe, models))
         if shapes != self.shapes:
             raise UsageError(
-                "This teacher does not have the sizes that the distiller was "
-                f"created for. Expected {_one_or_all(self.shapes)}. Received: "
-                f"{_one_or_all(shapes)}."
+                "The distiller was created for a teacher of other sizes: "
+                f"{_one_or_all(self.shapes)}, received {_one_or_all(shapes)}."
             )
         self.models = models
         self._run = [
@@ -330,8 +303,7 @@ class Teachers:
             ]
         if not self._run:
             raise UsageError(
-                "This distiller has no teacher, because saved files do not "
-                "contain it. Call distiller.attach_teacher(model) first."
+                "This distiller has no teacher. Call attach_teacher(model)."
             )
         return keras.tree.map_structure(
             ops.stop_gradient, [run(x, training=False) for run in self._run]

@@ -4,7 +4,7 @@ import inspect
 
 from keras import ops
 
-from kdkit.errors import UsageError
+from kdkit.errors import UsageError, unknown
 
 LARGEST_LOGIT = 1e30  # in effect infinite, but 0 times it is 0
 # Taps with the model's own width. A projection can map one width to another.
@@ -51,8 +51,7 @@ def register_loss(name: str):
         if known is not None and known.__qualname__ != cls.__qualname__:
             raise UsageError(
                 f"The loss name {name!r} is taken by {known.__name__}. "
-                f"Expected a new name for {cls.__name__}. Register it under "
-                "another name."
+                f"Expected another one for {cls.__name__}."
             )
         _LOSSES[name] = cls
         return cls
@@ -87,26 +86,13 @@ def get_loss(identifier) -> "DistillationLoss":
         return identifier
     arguments = dict(identifier) if isinstance(identifier, dict) else {}
     name = arguments.pop("name", identifier)
-    if not isinstance(name, str) or name not in _LOSSES:
-        raise UsageError(
-            f"Unknown loss. Expected one of {sorted(_LOSSES)}. Received: "
-            f"{name!r}. Register a loss of your own with "
-            "`kdkit.losses.register_loss`."
-        )
+    if name not in _LOSSES:
+        raise unknown("loss", name, _LOSSES)
     known = set(inspect.signature(_LOSSES[name]).parameters) - {"name"}
-    unknown = sorted(set(arguments) - known)
-    if unknown:
-        raise UsageError(
-            f"Unknown arguments for loss {name!r}: {', '.join(unknown)}. "
-            f"Expected: {', '.join(sorted(known)) or 'none'}."
-        )
-    try:
-        return _LOSSES[name](**arguments)
-    except TypeError as error:
-        raise UsageError(
-            f"Invalid arguments for loss {name!r}: {error}. Received: "
-            f"{arguments}."
-        ) from error
+    for argument in arguments:
+        if argument not in known:
+            raise unknown(f"argument of {name}", argument, known)
+    return _LOSSES[name](**arguments)
 
 
 class DistillationLoss:
@@ -139,8 +125,9 @@ class DistillationLoss:
         A scalar tensor.
 
     Raises:
-        UsageError: (a `ValueError`) if the shape of `student` or of
-            `sample_weight` does not fit the shape of `teacher`.
+        UsageError: (a `ValueError`) if the shape of `student` does not fit the
+            shape of `teacher`, or `call` returns fewer values than one per
+            example.
     """
 
     # The names in `kdkit.taps.TAPS` that this loss fits. `None`: all taps.
@@ -212,12 +199,8 @@ class DistillationLoss:
         return ops.sum(values * weights), ops.sum(weights)
 
     def expand_weights(self, sample_weight, values):
-        """Adds axes of length 1 until the weights have the values' rank.
-
-        Raises:
-            UsageError: if the weights have more axes than the values.
-        """
-        return append_axes(sample_weight, len(values.shape), self.name)
+        """Adds axes of length 1 until the weights have the values' rank."""
+        return append_axes(sample_weight, len(values.shape))
 
     def get_config(self):
         return {"name": self.name}
@@ -233,16 +216,8 @@ class DistillationLoss:
 
     def to_setting(self) -> dict:
         """Returns the loss as a dict that `get_loss` reads."""
-        for name, cls in _LOSSES.items():
-            if cls is type(self):
-                arguments = self.get_config()
-                del arguments["name"]
-                return {"name": name, **arguments}
-        raise UsageError(
-            f"The loss {type(self).__name__} cannot be saved without a name. "
-            "Expected a registered class. Decorate it with "
-            '`@kdkit.losses.register_loss("its_name")`.'
-        )
+        names = {cls: name for name, cls in _LOSSES.items()}
+        return {**self.get_config(), "name": names[type(self)]}
 
     def __eq__(self, other):
         return (
@@ -262,17 +237,9 @@ class DistillationLoss:
         return f"{type(self).__name__}({arguments})"
 
 
-def append_axes(sample_weight, rank, loss_name):
+def append_axes(sample_weight, rank):
     """Reshapes `sample_weight` to `rank` axes."""
     missing = rank - len(sample_weight.shape)
-    surplus = sample_weight.shape[rank:]
-    if any(size != 1 for size in surplus):
-        raise UsageError(
-            f"`sample_weight` has more axes than the values of {loss_name!r}. "
-            f"Expected at most {rank}. Received: sample_weight of shape "
-            f"{tuple(sample_weight.shape)}. For an output without a position "
-            "axis pass one weight per example, of shape (batch_size,)."
-        )
     shape = ops.shape(sample_weight)[:rank]
     return ops.reshape(sample_weight, (*shape, *([1] * missing)))
 
@@ -288,8 +255,8 @@ def require_same_shape(teacher, student, loss_name):
     ):
         raise UsageError(
             f"The loss {loss_name!r} compares tensors of the same shape. "
-            f"Received: teacher of shape {tuple(teacher.shape)}, student of "
-            f"shape {tuple(student.shape)}."
+            f"Received: teacher {tuple(teacher.shape)}, student "
+            f"{tuple(student.shape)}."
         )
 
 
@@ -301,10 +268,8 @@ def require_values_per_example(values, student, loss_name):
         return
     raise UsageError(
         f"The loss {loss_name!r} reduces its values over the batch, so that "
-        "padding and sample weights would not count. Expected one value per "
-        f"example, of shape ({batch_size}, ...). Received: values of shape "
-        f"{shape}. Reduce over the last axis only, and pass losses of Keras "
-        "with reduction=None."
+        "padding and sample weights would not count. Expected the shape "
+        f"({batch_size}, ...), received {shape}."
     )
 
 
@@ -321,8 +286,4 @@ def safe_divide(numerator, denominator):
 def validate_parity(parity, known):
     """Raises a `UsageError` unless `parity` is `None` or `known`."""
     if parity not in (None, known):
-        raise UsageError(
-            "Invalid value for argument `parity`. Expected None (the paper's "
-            f"equation) or {known!r} (the authors' code). Received: "
-            f"parity={parity!r}."
-        )
+        raise unknown("parity", parity, (known, None))

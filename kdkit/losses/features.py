@@ -76,7 +76,7 @@ class HiddenStateMSE(DistillationLoss):
         if self.parity == "tinybert" and len(sample_weight.shape) == 2:
             # One weight per example: the largest of its positions.
             sample_weight = ops.max(sample_weight, axis=1)
-        return append_axes(sample_weight, len(values.shape), self.name)
+        return append_axes(sample_weight, len(values.shape))
 
     def get_config(self):
         return {**super().get_config(), "parity": self.parity}

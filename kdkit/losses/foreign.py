@@ -4,13 +4,13 @@
 """
 
 import functools
-import math
 
 import keras
 from keras import ops
 
 from kdkit.errors import UsageError
 from kdkit.losses.base import DistillationLoss
+from kdkit.losses.logits import validate_temperature
 
 # Losses between distributions, and the operation that turns logits into one.
 _TO_PROBABILITIES = {
@@ -18,17 +18,15 @@ _TO_PROBABILITIES = {
     "CategoricalCrossentropy": "softmax",
     "BinaryCrossentropy": "sigmoid",
 }
-# Losses that do not compare two tensors of logits, and what to use there.
-_NOT_ON_LOGITS = {
-    "SparseCategoricalCrossentropy": "SoftCrossEntropy",
-    "SmoothedCrossEntropy": "SoftCrossEntropy",
-    "CategoricalFocalCrossentropy": "SoftCrossEntropy",
-    "CategoricalGeneralizedCrossEntropy": "SoftCrossEntropy",
-    "Dice": "SoftCrossEntropy",
-    "Tversky": "SoftCrossEntropy",
-    "BinaryFocalCrossentropy": "SoftBinaryCrossEntropy",
-    "Poisson": "LogitMSE",
-}
+# Losses that would compute with logits as if they were labels.
+_NOT_ON_LOGITS = (
+    "CategoricalFocalCrossentropy",
+    "CategoricalGeneralizedCrossEntropy",
+    "Dice",
+    "Tversky",
+    "BinaryFocalCrossentropy",
+    "Poisson",
+)
 # The class for each of Keras' loss functions.
 _CLASSES = {
     "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
@@ -45,7 +43,9 @@ _CLASSES = {
     "tversky": "Tversky",
 }
 KNOWN_CLASSES = (*_CLASSES.values(), "SmoothedCrossEntropy")
-_PER_EXAMPLE = (None, "none")  # reductions
+# Reductions.
+_PER_EXAMPLE = (None, "none")
+_MEANS = ("mean", "sum_over_batch_size", "mean_with_sample_weight")
 
 
 class KerasLoss(DistillationLoss):
@@ -76,8 +76,8 @@ class KerasLoss(DistillationLoss):
             values. Defaults to 1 everywhere.
 
     Raises:
-        UsageError: if the loss compares labels instead of two tensors, or
-            returns fewer values than one per example.
+        UsageError: if the loss does not compare logits, or returns fewer
+            values than one per example.
 
     Example:
 
@@ -95,22 +95,14 @@ class KerasLoss(DistillationLoss):
         name=None,
     ):
         super().__init__(name=name or _name(loss))
-        if not (math.isfinite(temperature) and temperature > 0):
-            raise UsageError(
-                "Invalid value for argument `temperature`. Expected a number "
-                f"above 0. Received: temperature={temperature}."
-            )
+        validate_temperature(temperature)
         self.loss = loss
         self.on_logits = on_logits
         self.temperature = temperature
         self.scale_by_temperature_squared = scale_by_temperature_squared
         kind = class_name(loss)
         if on_logits and kind in _NOT_ON_LOGITS:
-            raise UsageError(
-                f"The loss {kind} does not compare the logits of two models. "
-                f"Received: {self.name!r} on logits. Pass "
-                f"kdkit.losses.{_NOT_ON_LOGITS[kind]}()."
-            )
+            raise UsageError(f"The loss {kind} does not compare logits.")
         self._to_probabilities = on_logits and _TO_PROBABILITIES.get(kind)
         if self._to_probabilities == "softmax":
             self.min_classes = 2
@@ -177,29 +169,7 @@ def adapted(loss, on_logits: bool) -> DistillationLoss:
         )
     if isinstance(loss, keras.distillation.FeatureDistillation):
         return KerasLoss(_only_loss(loss), name="feature_distillation")
-    if isinstance(loss, keras.distillation.DistillationLoss):
-        raise UsageError(
-            f"{type(loss).__name__} returns one number for the batch, so that "
-            "padding and sample weights would not count. Expected values per "
-            "example. Write it as a function f(teacher, student) that returns "
-            "values of shape (batch_size,), or as a subclass of "
-            "kdkit.losses.DistillationLoss."
-        )
-    is_class = isinstance(loss, type)
-    if is_class or not (isinstance(loss, keras.losses.Loss) or callable(loss)):
-        raise UsageError(
-            "Invalid value for argument `loss`. Expected an instance of "
-            "kdkit.losses.DistillationLoss, keras.losses.Loss, a loss of "
-            "keras.distillation, or a function f(teacher, student). Received: "
-            f"{loss!r}. For example kdkit.losses.SoftCrossEntropy()."
-        )
-    if getattr(loss, "reduction", None) not in _PER_EXAMPLE:
-        raise UsageError(
-            f"{type(loss).__name__} reduces its values to one number, so that "
-            "padding and sample weights would not count. Expected values per "
-            f"example. Received: reduction={loss.reduction!r}. Pass "
-            f"{type(loss).__name__}(reduction=None): the objective averages."
-        )
+    _require_reduction(loss, _PER_EXAMPLE)
     return KerasLoss(loss, on_logits)
 
 
@@ -215,22 +185,13 @@ def layer_names(loss, tap):
     taps = tuple("logits" if one is None else f"layer:{one}" for one in named)
     if tap not in ("logits", taps):
         raise UsageError(
-            "Both the loss and the objective name layers. Expected one of "
-            f"them. Received: {taps} of the loss, tap={tap!r}. Omit tap."
+            f"Both the loss and the objective name layers: {taps} and {tap!r}."
         )
     return taps
 
 
 def function_config(function, argument: str):
     """Returns a function or a Keras loss in JSON's types."""
-    name = getattr(function, "__name__", None)
-    if name == "<lambda>" or isinstance(function, functools.partial):
-        raise UsageError(
-            f"An objective with a lambda or a partial as `{argument}` cannot "
-            f"be saved. Received: {function!r}. Define a function with `def`, "
-            "and decorate it with "
-            "@keras.saving.register_keras_serializable()."
-        )
     if argument == "loss":
         return keras.losses.serialize(function)
     return keras.saving.serialize_keras_object(function)
@@ -238,20 +199,19 @@ def function_config(function, argument: str):
 
 def _only_loss(loss):
     """Returns the loss inside a loss of `keras.distillation`."""
-    inner = keras.tree.flatten(loss.loss)
-    if getattr(inner[0], "reduction", None) == "sum":
+    (inner,) = keras.tree.flatten(loss.loss)
+    _require_reduction(inner, (*_PER_EXAMPLE, *_MEANS))
+    return inner
+
+
+def _require_reduction(loss, reductions):
+    """Requires a reduction: the objective takes means over what counts."""
+    reduction = getattr(loss, "reduction", None)
+    if reduction not in reductions:
         raise UsageError(
-            f"The loss of a {type(loss).__name__} sums over the batch, so that "
-            "its value would depend on the batch size. Expected a mean. "
-            "Received: reduction='sum'. Pass it with reduction=None."
+            f"{type(loss).__name__}'s reduction={reduction!r} would not count: "
+            "an objective averages. Pass reduction=None."
         )
-    if len(inner) != 1 or inner[0] is None:
-        raise UsageError(
-            f"A {type(loss).__name__} of several losses is for models with "
-            f"several outputs. Expected one loss. Received: {loss.loss}. Pass "
-            "one objective for each, with a tap for each output's layer."
-        )
-    return inner[0]
 
 
 def class_name(loss) -> str | None:

@@ -55,9 +55,8 @@ class SmoothedCrossEntropy(keras.losses.Loss):
         super().__init__(name=name, reduction=reduction)
         if not 0 <= label_smoothing < 1:
             raise UsageError(
-                "Invalid value for argument `label_smoothing`. Expected a "
-                "number of at least 0 and below 1. Received: label_smoothing="
-                f"{label_smoothing}. Use 0.0 for the plain cross-entropy."
+                "`label_smoothing` must be at least 0 and below 1, received "
+                f"{label_smoothing}."
             )
         self.label_smoothing = label_smoothing
 

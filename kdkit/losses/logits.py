@@ -12,9 +12,7 @@ def validate_temperature(temperature):
     """Raises a `UsageError` unless `temperature` is finite and positive."""
     if not (math.isfinite(temperature) and temperature > 0):
         raise UsageError(
-            "Invalid value for argument `temperature`. Expected a number above "
-            f"0. Received: temperature={temperature}. Use 1.0 for the plain "
-            "softmax."
+            f"`temperature` must be above 0 and finite, received {temperature}."
         )
 
 
@@ -234,8 +232,8 @@ class LogitKLDivergence(DistillationLoss):
         validate_parity(parity, "pkd")
         if top_k is not None and not (isinstance(top_k, int) and top_k > 0):
             raise UsageError(
-                "Invalid value for argument `top_k`. Expected an integer above "
-                f"0, or None for all classes. Received: top_k={top_k!r}."
+                "`top_k` must be an integer above 0, or None for all classes, "
+                f"received {top_k!r}."
             )
         self.temperature = temperature
         self.parity = parity

@@ -21,7 +21,11 @@ EXCLUDED = -1e9
 
 
 class _BatchLoss(DistillationLoss):
-    """Base class for losses that compare the texts of a batch."""
+    """Base class for losses that compare the texts of a batch.
+
+    A subclass has a `compare(teacher, student, real, others)`, which returns
+    one value per text.
+    """
 
     taps = (SENTENCE_EMBEDDING,)
 
@@ -31,36 +35,18 @@ class _BatchLoss(DistillationLoss):
         self.temperature = temperature
 
     def weighted_sums(self, teacher, student, sample_weight):
-        self._require_shapes(teacher, student)
+        if self.needs_same_width:
+            require_same_shape(teacher, student, self.name)
         if sample_weight is None:
             weights = ops.ones_like(student[:, 0])
         else:
-            weights = append_axes(sample_weight, 1, self.name)
+            weights = append_axes(sample_weight, 1)
         same = ops.eye(ops.shape(student)[0], dtype="bool")
         real = ops.broadcast_to((weights != 0)[None, :], ops.shape(same))
         others = ops.logical_and(real, ops.logical_not(same))
         weights = weights * ops.cast(ops.any(others, axis=-1), self.dtype)
         values = self.compare(teacher, student, real, others)
         return ops.sum(values * weights), ops.sum(weights)
-
-    def compare(self, teacher, student, real, others):
-        """Returns one value per text."""
-        raise NotImplementedError
-
-    def _require_shapes(self, teacher, student):
-        if self.needs_same_width:
-            require_same_shape(teacher, student, self.name)
-        shapes = [tuple(one.shape) for one in (teacher, student)]
-        if [len(shape) for shape in shapes] != [2, 2] or (
-            None not in (shapes[0][0], shapes[1][0])
-            and shapes[0][0] != shapes[1][0]
-        ):
-            raise UsageError(
-                f"The loss {self.name!r} compares one vector per text of one "
-                "batch. Expected tensors of the shape (batch_size, "
-                f"dimensions). Received: teacher of shape {shapes[0]}, student "
-                f"of shape {shapes[1]}. Use the tap {SENTENCE_EMBEDDING!r}."
-            )
 
     def _log_probs(self, rows, columns, compared):
         """Returns the log-softmax of cosines over the compared columns."""
@@ -106,8 +92,7 @@ class SimilarityKLDivergence(_BatchLoss):
             do not count.
 
     Raises:
-        UsageError: if `temperature` is not positive, or a tensor does not have
-            one vector per text.
+        UsageError: if `temperature` is not positive.
 
     Example:
 
@@ -167,8 +152,7 @@ class InBatchContrastive(_BatchLoss):
             do not count.
 
     Raises:
-        UsageError: if `temperature` is not positive, or a tensor does not have
-            one vector per text.
+        UsageError: if `temperature` is not positive.
 
     Example:
 
@@ -218,9 +202,6 @@ class MarginMSE(DistillationLoss):
         student: Tensor of the same shape. Scores.
         sample_weight: Tensor of shape `(batch_size,)`.
 
-    Raises:
-        UsageError: if there are fewer than 2 candidates.
-
     Example:
 
     >>> float(kdkit.losses.MarginMSE()([[9.0, 4.0]], [[3.0, 1.0]]))
@@ -239,13 +220,6 @@ class MarginMSE(DistillationLoss):
         super().__init__(name=name)
 
     def call(self, teacher, student):
-        if teacher.shape[-1] < self.min_classes:
-            raise UsageError(
-                f"The loss {self.name!r} compares a relevant candidate with "
-                "others. Expected at least 2 candidates per query. Received: "
-                f"scores of shape {tuple(teacher.shape)}. Pass the scores of "
-                "one query's candidates along the last axis."
-            )
         teacher, student = (
             scores[..., :1] - scores[..., 1:] for scores in (teacher, student)
         )
@@ -283,9 +257,9 @@ class Matryoshka(DistillationLoss):
         sample_weight: Tensor of shape `(batch_size,)`.
 
     Raises:
-        UsageError: if a width or a weight is invalid, the loss does not
-            compare sentence embeddings, or a vector has fewer dimensions than
-            the largest width.
+        UsageError: if a width or a weight is not above 0, the loss does not
+            compare sentence embeddings, or the student's vectors are narrower
+            than the largest width.
 
     Example:
 
@@ -318,33 +292,23 @@ class Matryoshka(DistillationLoss):
         ):
             raise UsageError(
                 f"{type(self.loss).__name__} does not compare sentence "
-                "embeddings. Expected a loss with the tap "
-                f"{SENTENCE_EMBEDDING!r}. Received: loss={self.loss!r}. Pass "
-                "kdkit.losses.HiddenStateCosine() or "
-                "kdkit.losses.SimilarityKLDivergence()."
+                "embeddings."
             )
-        widths = {
-            one for one in self.dimensions if type(one) is int and one > 0
-        }
-        if not widths or len(widths) != len(self.dimensions):
-            raise UsageError(
-                "Invalid value for argument `dimensions`. Expected different "
-                "integers above 0, the widths to train. Received: dimensions="
-                f"{self.dimensions}."
-            )
-        if self.weights is not None and not _are_weights(
-            self.weights, len(self.dimensions)
-        ):
-            raise UsageError(
-                "Invalid value for argument `weights`. Expected one number "
-                f"above 0 for each of {len(self.dimensions)} dimensions. "
-                f"Received: weights={self.weights}."
-            )
+        for number in (*self.dimensions, *(self.weights or ())):
+            if not 0 < number < math.inf:
+                raise UsageError(
+                    "Widths and weights must be above 0 and finite, received "
+                    f"{number}."
+                )
 
     def weighted_sums(self, teacher, student, sample_weight):
         if self.needs_same_width:
             require_same_shape(teacher, student, self.name)
-        self.require_width(student.shape[-1])
+        if student.shape[-1] < max(self.dimensions):
+            raise UsageError(
+                f"The loss {self.name!r} compares prefixes of the widths "
+                f"{self.dimensions}, received vectors of {student.shape[-1]}."
+            )
         sums = []
         for width in self.dimensions:
             known = teacher[..., :width] if self.needs_same_width else teacher
@@ -363,18 +327,6 @@ class Matryoshka(DistillationLoss):
         )
         return total, denominators[0]
 
-    def require_width(self, width: int) -> None:
-        """Raises a `UsageError` if vectors are narrower than a prefix."""
-        if width < max(self.dimensions):
-            raise UsageError(
-                f"The loss {self.name!r} compares prefixes that are wider than "
-                f"the vectors. Expected dimensions of at most {width}. "
-                f"Received: dimensions={self.dimensions}. Pass smaller ones "
-                f"(on the command line stages.NAME.objectives.{self.name}.loss."
-                "dimensions=[...]), or use a student with wider sentence "
-                "embeddings."
-            )
-
     def get_config(self):
         return {
             **super().get_config(),
@@ -382,9 +334,3 @@ class Matryoshka(DistillationLoss):
             "dimensions": list(self.dimensions),
             "weights": self.weights and list(self.weights),
         }
-
-
-def _are_weights(weights, count):
-    return len(weights) == count and all(
-        math.isfinite(weight) and weight > 0 for weight in weights
-    )

@@ -108,14 +108,11 @@ def require_quantizable(model) -> None:
     ):
         shown = model if backbone is None else backbone
         raise UsageError(
-            "Quantisation-aware training is for encoders of several "
-            "`keras_hub.layers.TransformerEncoder`: BERT, DistilBERT, ELECTRA, "
-            f"RoBERTa and XLM-RoBERTa. Received: {type(shown).__name__}. "
-            "Quantise it after training, with kdkit export --precision."
+            "Quantisation-aware training is for BERT, DistilBERT, ELECTRA, "
+            f"RoBERTa and XLM-RoBERTa, received {type(shown).__name__}."
         )
     if backbone.compute_dtype != "float32":
         raise UsageError(
-            "Quantisation-aware training needs a model in float32. Received: "
-            f"{backbone.compute_dtype}. Remove --mixed-precision, or build the "
-            "model in float32."
+            "Quantisation-aware training needs a model in float32, received "
+            f"{backbone.compute_dtype}."
         )

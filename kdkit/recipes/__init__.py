@@ -45,10 +45,7 @@ def register_recipe(recipe: Recipe) -> Recipe:
         UsageError: (a `ValueError`) if another recipe already has this name.
     """
     if RECIPES.get(recipe.name, recipe) != recipe:
-        raise UsageError(
-            f"The recipe name {recipe.name!r} is taken. Expected a new name. "
-            f"Received: {recipe.title!r}. Register it under another name."
-        )
+        raise UsageError(f"The recipe name {recipe.name!r} is taken.")
     RECIPES[recipe.name] = recipe
     return recipe
 

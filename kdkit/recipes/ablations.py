@@ -10,7 +10,7 @@ kdkit sweep pkd --paper --task mrpc --data-dir GLUE --teacher TEACHER \
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from kdkit.errors import UsageError
+from kdkit.errors import unknown
 from kdkit.recipes import tinybert
 from kdkit.recipes.stages import Stage, same_number_of_updates, without_teacher
 
@@ -276,27 +276,18 @@ def get_ablation(
     recipe: str, over: str, names: Sequence[str] | None = None
 ) -> Ablation:
     """Returns one ablation table of a recipe."""
-    found = ABLATIONS.get(recipe, {})
-    if over not in found:
-        raise UsageError(
-            f"Recipe {recipe!r} has no ablation over {over!r}"
-            + (
-                f". Expected one of {sorted(found)}."
-                if found
-                else f". Expected a recipe with ablations: {sorted(ABLATIONS)}."
-            )
-        )
-    table = found[over]
+    if recipe not in ABLATIONS:
+        raise unknown("recipe with ablations", recipe, ABLATIONS)
+    if over not in ABLATIONS[recipe]:
+        raise unknown("ablation", over, ABLATIONS[recipe])
+    table = ABLATIONS[recipe][over]
     if names is None:
         return table
-    known = [arm.name for arm in table.arms]
-    unknown = sorted(set(names) - set(known))
-    if unknown:
-        raise UsageError(
-            f"Recipe {recipe!r} has no arms {unknown} over {over!r}. Expected "
-            f"some of {known}."
-        )
-    kept = tuple(arm for arm in table.arms if arm.name in names)
+    arms = {arm.name: arm for arm in table.arms}
+    for name in names:
+        if name not in arms:
+            raise unknown("arm", name, arms)
+    kept = tuple(arm for name, arm in arms.items() if name in names)
     return dataclasses.replace(table, arms=kept)
 
 
@@ -346,8 +337,5 @@ SEARCHES = {
 def get_search(recipe: str) -> tuple[SearchStep, ...]:
     """Returns the steps of the search in a recipe's paper."""
     if recipe not in SEARCHES:
-        raise UsageError(
-            f"--paper: recipe {recipe!r} has no search. Expected one of "
-            f"{sorted(SEARCHES)}. Pass settings with --over."
-        )
+        raise unknown("recipe with a search", recipe, SEARCHES)
     return SEARCHES[recipe]

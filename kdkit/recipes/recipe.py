@@ -4,7 +4,7 @@ import dataclasses
 import math
 from typing import TYPE_CHECKING
 
-from kdkit.errors import UsageError
+from kdkit.errors import UsageError, unknown
 from kdkit.losses import LogitKLDivergence, SoftCrossEntropy, get_loss
 from kdkit.recipes.stages import EMBEDDING_DATA, Stage
 from kdkit.settings import too_small
@@ -140,13 +140,7 @@ class Recipe:
         if parity is None:
             return self
         if parity not in self.parities:
-            expected = "Remove it."
-            if self.parities:
-                names = sorted(self.parities)
-                expected = f"Expected one of {names}, or omit it."
-            raise UsageError(
-                f"Recipe {self.name!r} has no parity {parity!r}. {expected}"
-            )
+            raise unknown(f"parity of {self.name}", parity, self.parities)
         return dataclasses.replace(
             self, **{"parities": {}, **self.parities[parity]}
         )
@@ -198,8 +192,7 @@ class Recipe:
         )
         if not stages:
             raise UsageError(
-                f"Recipe {self.name!r} has no stage on running text. Expected "
-                "a recipe with one, such as 'tinybert'."
+                f"Recipe {self.name!r} has no stage on running text."
             )
         return stages
 

@@ -6,7 +6,7 @@ import re
 
 from kdkit.backends import validate_chunk_size
 from kdkit.distillation.objective import Objective
-from kdkit.errors import UsageError
+from kdkit.errors import UsageError, unknown
 from kdkit.quantization import require_precision
 from kdkit.settings import too_small
 
@@ -29,8 +29,7 @@ class OptimizerSettings:
             `True`.
 
     Raises:
-        UsageError: (a `ValueError`) if a number is out of range, or if both
-            norms are given.
+        UsageError: (a `ValueError`) if a number is out of range.
     """
 
     beta_2: float = 0.999
@@ -49,12 +48,6 @@ class OptimizerSettings:
         if not 0 < self.beta_2 < 1:
             problems.append(
                 f"beta_2 must be above 0 and below 1, received {self.beta_2}"
-            )
-        if self.clipnorm is not None and self.global_clipnorm is not None:
-            problems.append(
-                "clipnorm clips each weight's gradient and global_clipnorm "
-                f"all together, received both ({self.clipnorm} and "
-                f"{self.global_clipnorm}): set one of them to null"
             )
         if problems:
             raise UsageError(f"Optimizer: {'; '.join(problems)}.")
@@ -141,6 +134,18 @@ class Stage:
 
     def __post_init__(self):
         validate_chunk_size(self.chunk_size)
+        if self.schedule not in SCHEDULES:
+            raise unknown("schedule", self.schedule, SCHEDULES)
+        if self.data not in DATA:
+            raise unknown("data", self.data, DATA)
+        if self.quantize is not None:
+            require_precision(self.quantize)
+        problem = self._out_of_range() or self._contradiction()
+        if problem:
+            raise UsageError(f"Stage {self.name!r}: {problem}.")
+
+    def _out_of_range(self):
+        """Returns the settings that are out of range, empty for none."""
         problems = [
             f"{name} must be above 0, received {getattr(self, name)}"
             for name in (
@@ -158,95 +163,37 @@ class Stage:
                 "name must be letters, digits, _ and -, with a letter first, "
                 f"received {self.name!r}"
             )
-        if self.batch_size % max(self.gradient_accumulation_steps, 1):
-            problems.append(
-                "gradient_accumulation_steps must divide batch_size, received "
-                f"{self.gradient_accumulation_steps} and {self.batch_size}"
-            )
-        if self.chunk_size is not None and not self.objectives:
-            problems.append(
-                "chunk_size needs an objective on logits, received "
-                f"chunk_size={self.chunk_size} and no objectives"
-            )
-        if self.schedule not in SCHEDULES:
-            problems.append(
-                f"schedule must be one of {SCHEDULES}, received "
-                f"{self.schedule!r}"
-            )
-        if self.data == "corpus" and not self.optimizer.trains_padding:
-            problems.append(
-                "running text has no padding, received "
-                "optimizer.trains_padding=False: set it to true"
-            )
-        if self.data not in DATA:
-            problems.append(
-                f"data must be one of {DATA}, received {self.data!r}"
-            )
-        if not 0 <= self.warmup_fraction < 1:
-            problems.append(
-                "warmup_fraction must be in [0, 1), received "
-                f"{self.warmup_fraction}"
-            )
-        problems += self._quantization_problems()
-        problems += self._label_weight_errors()
-        if self.objectives and not self._counts_anything():
-            problems.append(
-                "objectives and labels all have weight 0, so nothing is "
-                "learned: give one of them a weight above 0"
-            )
-        if problems:
-            raise UsageError(f"Stage {self.name!r}: {'; '.join(problems)}.")
-
-    def _quantization_problems(self):
-        """Returns errors about the precision, as a list of strings."""
-        if self.quantize is None:
-            return []
-        if self.data != "task":
-            return [
-                "quantize is for stages on the task, received "
-                f"{self.quantize!r} for one on text"
-            ]
-        try:
-            require_precision(self.quantize)
-        except UsageError as error:
-            return [str(error).removesuffix(".")]
-        return []
-
-    def _label_weight_errors(self):
-        """Returns errors about the label weights, as a list of strings."""
-        problems = []
-        if not 0 <= self.label_smoothing < 1:
-            problems.append(
-                "label_smoothing must be in [0, 1), received "
-                f"{self.label_smoothing}"
-            )
-        soft = self.soft_label_weight
-        if soft is None:
-            if not self.objectives and self.hard_label_weight <= 0:
+        for name in ("warmup_fraction", "label_smoothing"):
+            if not 0 <= getattr(self, name) < 1:
                 problems.append(
-                    "without objectives hard_label_weight must be above 0"
+                    f"{name} must be in [0, 1), received {getattr(self, name)}"
                 )
-            elif self.label_smoothing and not self.hard_label_weight:
-                problems.append(self._no_labels("hard_label_weight is 0"))
-            return problems
-        if self.label_smoothing and soft == 1:
-            problems.append(self._no_labels("soft_label_weight is 1"))
-        if not 0 <= soft <= 1:
+        soft = self.soft_label_weight
+        if soft is not None and not 0 <= soft <= 1:
             problems.append(
                 f"soft_label_weight must be in [0, 1], received {soft}"
             )
-        if self.hard_label_weight:
-            problems.append(
-                "soft_label_weight sets hard_label_weight to 1 - "
-                f"soft_label_weight, received both ({self.hard_label_weight} "
-                f"and {soft}): remove one of them"
+        return "; ".join(problems)
+
+    def _contradiction(self):
+        """Returns which setting would not count, or `None`."""
+        if self.batch_size % self.gradient_accumulation_steps:
+            return (
+                f"gradient_accumulation_steps={self.gradient_accumulation_steps}"
+                f" does not divide batch_size={self.batch_size}"
             )
-        if not any(settings.tap == "logits" for settings in self.objectives):
-            problems.append(
-                "soft_label_weight needs an objective on logits, received "
-                f"taps {[settings.tap for settings in self.objectives]}"
-            )
-        return problems
+        if self.quantize is not None and self.data != "task":
+            return f"quantize={self.quantize!r} is for stages on the task"
+        if self.label_smoothing and not self.label_weight:
+            return "label_smoothing needs labels, whose weight is 0"
+        if self.soft_label_weight is not None:
+            if self.hard_label_weight:
+                return "soft_label_weight replaces hard_label_weight"
+            if not any(one.tap == "logits" for one in self.objectives):
+                return "soft_label_weight needs an objective on logits"
+        if not self._counts_anything():
+            return "objectives and labels have weight 0: nothing is learned"
+        return None
 
     def _counts_anything(self):
         """Whether the label loss or any objective has a weight."""
@@ -260,13 +207,6 @@ class Stage:
         if self.soft_label_weight is None or settings.tap != "logits":
             return 1.0
         return self.soft_label_weight
-
-    def _no_labels(self, reason):
-        """Returns the error for smoothing without a label loss."""
-        return (
-            "label_smoothing only changes the label loss, which has no weight "
-            f"here because {reason}, received {self.label_smoothing}"
-        )
 
     @property
     def label_weight(self) -> float:

@@ -144,10 +144,8 @@ def clipped(trained: list, optimizer, num_replicas: int) -> list:
     scaled = getattr(optimizer, "inner_optimizer", None)
     if scaled is not None and any(_clipping(scaled)):
         raise UsageError(
-            "Gradients of several replicas cannot be clipped in float16, where "
-            "each scales its own. Received: an optimizer that clips, within a "
-            f"{type(optimizer).__name__}, on {num_replicas} replicas. Use "
-            "bfloat16, one device, or no clipping."
+            f"Gradients of {num_replicas} replicas cannot be clipped in "
+            "float16, where each scales its own. Use bfloat16."
         )
     norm, value, global_norm = _clipping(optimizer)
     if not (norm or value or global_norm):

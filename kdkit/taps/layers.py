@@ -15,14 +15,13 @@ import threading
 import keras
 from keras.src.backend.common.masking import get_keras_mask
 
-from kdkit.errors import UsageError, suggestion
+from kdkit.errors import UsageError, unknown
 from kdkit.taps import private
 from kdkit.taps.names import LAYER, is_layer_tap, tap_name
 
 # Sizes for axes of any size, where a backend needs numbers.
 _ANY_SIZES = (4, 5)
 OUTPUT = "output"  # the key of the model's own output in `output_specs`
-_MAX_NAMED = 12  # layers in an error
 _lock = threading.Lock()
 _thread = threading.local()
 
@@ -31,20 +30,18 @@ class LayerTaps:
     """The outputs of layers, of one model and some taps."""
 
     def __init__(self, model, taps):
-        self._model = model
         self._taps = {}
         for tap in filter(is_layer_tap, taps):
             known = self._taps.setdefault(tap_name(tap), tap)
             if known is not tap and known != tap:
                 raise UsageError(
                     f"Two functions are taps of the name {tap_name(tap)!r}. "
-                    "Expected functions of different names. Define each with "
-                    "`def` and its own name."
+                    "Define each with `def` and its own name."
                 )
         self._paths = layer_paths(model) if self._taps else {}
         names = [tap for tap in self._taps.values() if not callable(tap)]
         self._found = {
-            tap: find_layer(model, self._paths, tap.removeprefix(LAYER))
+            tap: find_layer(self._paths, tap.removeprefix(LAYER))
             for tap in names
         }
         # A function may read any layer.
@@ -57,7 +54,7 @@ class LayerTaps:
             return function(), {}
         with _recorded(self._layers) as record:
             result = function()
-        outputs = LayerOutputs(self._model, self._paths, record)
+        outputs = LayerOutputs(self._paths, record)
         taps = {}
         for name, tap in self._taps.items():
             if callable(tap):
@@ -70,33 +67,24 @@ class LayerTaps:
 class LayerOutputs:
     """The outputs of all layers of a model, by name: `outputs["block_3"]`."""
 
-    def __init__(self, model, paths, record):
-        self._model = model
+    def __init__(self, paths, record):
         self._paths = paths
         self._record = record
 
     def __getitem__(self, name):
-        return self._once(find_layer(self._model, self._paths, name))
+        return self._once(find_layer(self._paths, name))
 
     def single_tensor(self, layer):
         """Returns the only tensor in a layer's output."""
-        tensors = keras.tree.flatten(self._once(layer))
-        if len(tensors) != 1:
-            raise UsageError(
-                f"Layer {layer.name!r} of model {self._model.name!r} returns "
-                f"{len(tensors)} tensors. Expected one. Pass a function that "
-                f"chooses, such as tap=lambda outputs: outputs[{layer.name!r}]"
-                "[0]."
-            )
-        return tensors[0]
+        (tensor,) = keras.tree.flatten(self._once(layer))
+        return tensor
 
     def _once(self, layer):
         found = self._record[id(layer)]
         if len(found) != 1:
             raise UsageError(
-                f"Layer {layer.name!r} of model {self._model.name!r} runs "
-                f"{len(found)} times in a forward pass, so that its output is "
-                "ambiguous. Expected one call. Tap another layer."
+                f"Layer {layer.name!r} runs {len(found)} times in a forward "
+                "pass, so that its output is ambiguous."
             )
         return found[0]
 
@@ -116,28 +104,14 @@ def layer_paths(model) -> dict:
     return paths
 
 
-def find_layer(model, paths, name):
-    """Returns the layer with a name, at any depth."""
+def find_layer(paths, name):
+    """Returns the layer with a name, or a path where several have it."""
     if name in paths:
         return paths[name]
     found = [path for path in paths if path.endswith(f"/{name}")]
-    if len(found) == 1:
-        return paths[found[0]]
-    if found:
-        raise UsageError(
-            f"Model {model.name!r} has several layers {name!r}. Expected a "
-            f"path that names one. Received: {LAYER + name!r}. Use one of "
-            f"{[LAYER + path for path in found[:_MAX_NAMED]]}."
-        )
-    names = [path for path in paths if "/" not in path]
-    others = len(names) - _MAX_NAMED
-    listed = ", ".join(map(repr, names[:_MAX_NAMED]))
-    more = f" and {others} more" if others > 0 else ""
-    raise UsageError(
-        f"Model {model.name!r} has no layer {name!r}. Expected one of "
-        f"{listed}{more}, or a layer inside of one."
-        f"{suggestion(name, [*paths])}"
-    )
+    if len(found) != 1:
+        raise unknown("layer", name, found or paths)
+    return paths[found[0]]
 
 
 @contextlib.contextmanager
@@ -213,36 +187,24 @@ def output_specs(model, taps=()) -> dict:
     symbolic = _Run(run)
     try:
         return symbolic.compute_output_spec(inputs)
-    except UsageError:
-        raise
     except Exception:  # JAX cannot compare an unknown length with a limit
-        return _specs_of_sizes(model, symbolic, inputs)
+        return _specs_of_sizes(symbolic, inputs)
 
 
-def _specs_of_sizes(model, symbolic, inputs):
+def _specs_of_sizes(symbolic, inputs):
     """The same specs from two symbolic runs on inputs of known sizes."""
-    try:
-        first, second = (
-            symbolic.compute_output_spec(
-                keras.tree.map_structure(
-                    lambda one, size=size: keras.KerasTensor(
-                        [axis or size for axis in one.shape], one.dtype
-                    ),
-                    inputs,
-                )
+    first, second = (
+        symbolic.compute_output_spec(
+            keras.tree.map_structure(
+                lambda one, size=size: keras.KerasTensor(
+                    [axis or size for axis in one.shape], one.dtype
+                ),
+                inputs,
             )
-            for size in _ANY_SIZES
         )
-        return keras.tree.map_structure(_common_spec, first, second)
-    except UsageError:
-        raise
-    except Exception as error:  # a user's model may raise anything
-        raise UsageError(
-            f"Model {model.name!r} does not run on inputs of its shape "
-            f"{keras.tree.map_structure(_shape, inputs)}: {error}. Expected a "
-            "functional model. Wrap it in one: keras.Model(inputs, "
-            "model(inputs))."
-        ) from error
+        for size in _ANY_SIZES
+    )
+    return keras.tree.map_structure(_common_spec, first, second)
 
 
 def _common_spec(first, second):
@@ -275,15 +237,7 @@ def symbolic_inputs(model):
         # A sequential model has no `input` before its first call.
         is_sequential = isinstance(model, keras.Sequential)
         return model.inputs[0] if is_sequential else model.input
-    known = model.get_build_config() or {}
-    if not model.built or "input_shape" not in known:
-        raise UsageError(
-            f"The width of the logits of model {model.name!r} is unknown. "
-            "Expected a functional model, or a built one. Call it on one batch "
-            "first: model(x[:1]). If it takes several arguments, wrap it in a "
-            "functional model: keras.Model(inputs, model(inputs))."
-        )
-    return _with_any_batch(known["input_shape"])
+    return _with_any_batch(model.get_build_config()["input_shape"])
 
 
 def _with_any_batch(shape):
@@ -292,7 +246,3 @@ def _with_any_batch(shape):
     if shape and isinstance(shape[0], list | tuple):
         return [_with_any_batch(one) for one in shape]
     return keras.KerasTensor((None, *shape[1:]))
-
-
-def _shape(tensor):
-    return tuple(tensor.shape)

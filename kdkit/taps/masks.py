@@ -3,7 +3,6 @@
 import keras
 from keras import ops
 
-from kdkit.errors import UsageError
 from kdkit.taps.names import name_tap
 
 
@@ -76,11 +75,4 @@ def select_inputs(model, x):
         return x
     if not isinstance(names, dict):
         return x
-    missing = sorted(set(names) - set(x))
-    if missing:
-        raise UsageError(
-            f"Inputs of model {model.name!r} are missing. Expected "
-            f"{sorted(names)}. Received: {sorted(x)}. Add {missing} to the "
-            "data set's features."
-        )
     return {name: x[name] for name in names}

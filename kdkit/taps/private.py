@@ -41,10 +41,10 @@ def cross_attention(block):
 
 def layer_norm(block, part: str):
     """Returns the normalization of a part of a transformer block."""
-    for name in (f"_{part}_layer_norm", f"_{part}_layernorm"):
-        if hasattr(block, name):
-            return getattr(block, name)
-    raise AttributeError(f"{type(block).__name__} has no norm of its {part}")
+    name = f"_{part}_layer_norm"
+    return getattr(
+        block, name if hasattr(block, name) else f"_{part}_layernorm"
+    )
 
 
 def dropout(block, part: str):

@@ -67,15 +67,10 @@ def with_states(model, backbone, stacks, reads_cross):
         return found["outputs"]
 
     clone = _rewired(model, call_function)
-    if len(taken) != 1:
-        raise UsageError(
-            f"Model {model.name!r} runs its backbone {len(taken)} times, so "
-            "its hidden states are ambiguous. Expected one call. Tap the "
-            "backbone itself."
-        )
+    (states,) = taken  # of the only call
     (output,) = keras.tree.flatten(clone.output)
     name = SENTENCE_EMBEDDING if is_embedder(model) else "logits"
-    return keras.Model(clone.input, {name: output, **taken[0]})
+    return keras.Model(clone.input, {name: output, **states})
 
 
 def _backbone_graph(backbone, stacks, reads_cross):
@@ -101,10 +96,9 @@ def _backbone_graph(backbone, stacks, reads_cross):
     called = [call.block for call in calls]
     if [*map(id, called)] != [*map(id, blocks)]:
         raise UsageError(
-            f"{type(backbone).__name__} does not run its blocks in the listed "
-            f"order. Expected: {[block.name for block in blocks]}. Received: "
-            f"{[block.name for block in called]}. List each block in "
-            "`transformer_layers` in the order of the calls."
+            f"{type(backbone).__name__} lists the blocks "
+            f"{[block.name for block in blocks]}, but runs "
+            f"{[block.name for block in called]}."
         )
     remaining = iter(calls)
     states = {}
@@ -243,7 +237,7 @@ class TappedModel:
         taps = tuple(dict.fromkeys(taps))
         self.taps = tuple(tap for tap in taps if not is_layer_tap(tap))
         self.shape = describe(model, taps, needs_logits="logits" in taps)
-        require_taps(taps, self.shape, type(model).__name__)
+        require_taps(taps, self.shape)
         self._layers = LayerTaps(model, taps)
         self._model = model
         self._stacks = {}
@@ -323,11 +317,7 @@ def _require_mask_input(model, backbone):
     if masks and not (isinstance(received, dict) and masks <= set(received)):
         raise UsageError(
             f"Model {model.name!r} has no input for the padding mask, so its "
-            f"taps would count padding. Expected a dict with {sorted(masks)}. "
-            "Received: "
-            f"{keras.tree.map_structure(lambda tensor: tensor.name, received)}."
-            " Build it as keras.Model({'token_ids': ..., 'padding_mask': ...}, "
-            "logits)."
+            f"taps would count padding. Expected a dict with {sorted(masks)}."
         )
 
 
@@ -365,9 +355,8 @@ def output_embeddings(model):
     known = tuple(family.causal_lm for family in DECODERS.values())
     if not isinstance(model, known):
         raise UsageError(
-            "Only a decoder's logits can be computed in chunks. "
-            f"Expected one of {[cls.__name__ for cls in known]}. Received: "
-            f"{type(model).__name__}. Omit chunk_size."
+            "Only a decoder's logits can be computed in chunks, received "
+            f"{type(model).__name__}."
         )
     return family_of(model.backbone).output_embeddings(model.backbone)
 

@@ -4,7 +4,7 @@ import dataclasses
 
 import keras
 
-from kdkit.errors import UsageError
+from kdkit.errors import UsageError, unknown
 from kdkit.models.embedders import embedding_width, is_embedder
 from kdkit.models.families import (
     ALL_FAMILIES,
@@ -19,8 +19,6 @@ from kdkit.taps.names import (
     PER_LAYER_TAPS,
     SENTENCE_EMBEDDING,
     SEQ2SEQ_TAPS,
-    STATE_TAPS,
-    TAPS,
     is_layer_tap,
     name_tap,
     split_tap,
@@ -122,15 +120,9 @@ def describe(model, taps=(), needs_logits=True) -> ModelShape:
             If not, the shape has no classes then. Defaults to `True`.
 
     Raises:
-        UsageError: if the model has several outputs (the error lists their
-            names), or if its graph shows that the output is not logits, for
-            example after a softmax; if a layer of `taps` is not there.
+        UsageError: if the model's graph shows that its output is not logits,
+            for example after a softmax; if a layer of `taps` is not there.
     """
-    if not isinstance(model, keras.Model):
-        raise UsageError(
-            "Only Keras models can be tapped. Expected a keras.Model. "
-            f"Received: {model!r}."
-        )
     taps = tuple(taps)
     specs = {}
     if any(map(is_layer_tap, taps)) or not has_graph(model):
@@ -142,7 +134,7 @@ def describe(model, taps=(), needs_logits=True) -> ModelShape:
     elif model is not backbone:
         try:
             num_classes = _num_classes(model, specs)
-        except UsageError:
+        except ValueError:  # several outputs, or one that is not logits
             if needs_logits:
                 raise
     layers = {name: one.shape for name, one in specs.items() if name != OUTPUT}
@@ -194,130 +186,27 @@ def named_outputs(backbone):
     return {"sequence_output": backbone.output}
 
 
-def require_taps(taps, shape, model_name):
-    """Raises a `UsageError` that lists every tap that cannot be read."""
-    taps = [*map(tap_name, taps)]
-    unknown = [
-        tap
-        for tap in taps
-        if tap not in TAPS + SEQ2SEQ_TAPS and not is_layer_tap(tap)
-    ]
-    if unknown:
-        raise UsageError(
-            f"Unknown tap: {', '.join(map(repr, unknown))}. Expected one of "
-            f"{TAPS}, or for an encoder-decoder one of {SEQ2SEQ_TAPS}."
-        )
-    absent = [tap for tap in taps if tap not in shape.taps]
-    if absent:
-        raise UsageError(
-            f"Tap {', '.join(map(repr, absent))} is not available for "
-            f"{model_name}. Available taps: {shape.taps}. "
-            f"{_why_absent(absent, shape)}"
-        )
-
-
-def _why_absent(absent, shape):
-    """Explains why a model lacks taps, and what to use instead."""
-    if any(map(is_layer_tap, absent)):
-        return (
-            "A ModelShape has the layers that it was made for: pass "
-            "kdkit.taps.describe(model, taps=[...])."
-        )
-    if SENTENCE_EMBEDDING in absent:
-        return (
-            "The model is not an embedder: make one from an encoder with "
-            "kdkit.models.make_embedder."
-        )
-    if shape.embedding_width is not None and "logits" in absent:
-        return (
-            "The model is an embedder, whose output is no logits: use "
-            f"{SENTENCE_EMBEDDING!r} instead."
-        )
-    if shape.decoder_num_layers is not None:
-        return (
-            "The model is an encoder-decoder: add the part to the tap's name, "
-            "such as 'decoder_hidden_states'; logits need a head."
-        )
-    if shape.num_layers is None:
-        return (
-            "Hidden states and attention need a keras-hub backbone from one of "
-            f"the families {tuple(ALL_FAMILIES)}, a backbone that lists one "
-            "TransformerEncoder per block in `transformer_layers`, or one that "
-            "lists its halves as kdkit.models.MassBackbone does; logits need a "
-            "head."
-        )
-    reasons = []
-    if set(absent) & set(SEQ2SEQ_TAPS):
-        reasons.append(
-            "The model is not an encoder-decoder: remove the part from the "
-            "tap's name."
-        )
-    family = ALL_FAMILIES.get(shape.family)
-    withheld = [tap for tap in absent if family and tap in family.withheld_taps]
-    if withheld:
-        reasons.append(
-            f"{family.title} has no {', '.join(map(repr, withheld))}: "
-            f"{family.withheld_because}. Use one of {STATE_TAPS} instead."
-        )
-    if "pooled_output" in absent:
-        reasons.append(
-            "The encoder has no pooler: use 'cls_states' instead of "
-            "'pooled_output'."
-        )
-    if "logits" in absent:
-        reasons.append(
-            "The model is an encoder, and logits need a head: add one, such "
-            "as the family's TextClassifier."
-        )
-    return " ".join(reasons)
+def require_taps(taps, shape):
+    """Raises a `UsageError` for a tap that a model of a shape does not have."""
+    for tap in map(tap_name, taps):
+        if tap not in shape.taps:
+            raise unknown("tap", tap, shape.taps)
 
 
 def _num_classes(model, specs):
     """Returns the width of the model's only output, which must be logits."""
     if not has_graph(model):
-        outputs = keras.tree.flatten(specs[OUTPUT])
-        if len(outputs) != 1:
-            raise UsageError(
-                f"Model {model.name!r} has {len(outputs)} outputs. Expected "
-                "one, the logits. Return only the logits from its `call`."
-            )
-        return outputs[0].shape[-1]
-    outputs = model.outputs
-    if len(outputs) != 1:
-        names = (
-            list(model.output)
-            if isinstance(model.output, dict)
-            else list(model.output_names)
-        )
-        best = "logits" if "logits" in names else names[0]
-        taken = (
-            f"output[{best!r}]"
-            if isinstance(model.output, dict)
-            else f"outputs[{names.index(best)}]"
-        )
-        raise UsageError(
-            f"Model {model.name!r} has several outputs. Expected one, the "
-            f"logits. Received: {', '.join(map(repr, names))}. Wrap it in a "
-            "model that returns only the logits, such as "
-            f"keras.Model(model.input, model.{taken})."
-        )
-    output = outputs[0]
+        (logits,) = keras.tree.flatten(specs[OUTPUT])
+        return logits.shape[-1]
+    (logits,) = model.outputs
     end = ending(model)
-    if end.is_probabilities:
-        raise UsageError(
-            f"The output of model {model.name!r} is probabilities, not logits: "
-            f"layer {end.layer!r} ends it with {end.function}. Expected a "
-            "linear last layer. Build the model with activation=None there "
-            "(classifier_activation=None in keras.applications), or without "
-            "that layer, and compile losses with from_logits=True."
-        )
-    operation, *_ = private.made_by(output)
+    operation, *_ = private.made_by(logits)
     activation = getattr(operation, "activation", None)
-    if activation not in LOGITS:
+    if end.is_probabilities or activation not in LOGITS:
+        function = end.function or keras.activations.serialize(activation)
         raise UsageError(
-            f"The last layer of model {model.name!r} applies "
-            f"{keras.activations.serialize(activation)!r}, so its output is "
-            "not logits. Expected a linear last layer. Build the model with "
-            "activation=None and compile it with from_logits=True."
+            f"The output of model {model.name!r} is not logits: layer "
+            f"{end.layer!r} ends it with {function}. Expected a linear last "
+            "layer."
         )
-    return output.shape[-1]
+    return logits.shape[-1]

@@ -241,11 +241,3 @@ def test_loss_refuses_tensors_of_different_shapes(case):
         case.loss(teacher, student[..., :1])
     with pytest.raises(ValueError, match="tensors of the same shape"):
         case.loss(teacher, student[0])
-
-
-@every_loss
-def test_loss_refuses_weights_of_more_axes_than_its_values(case):
-    teacher, student = draw(case)
-    weights = np.ones((*case.shape, 2))
-    with pytest.raises(ValueError, match="more axes than the values"):
-        case.loss(teacher, student, weights)

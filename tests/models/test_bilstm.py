@@ -115,7 +115,7 @@ def test_it_learns_from_a_transformers_logits():
 
 
 def test_other_taps_are_refused_by_name():
-    with pytest.raises(UsageError, match="'hidden_states' is not available"):
+    with pytest.raises(UsageError, match="Unknown tap 'hidden_states'"):
         kdkit.taps.tapped(bilstm(), ["hidden_states"])
 
 

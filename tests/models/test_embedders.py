@@ -168,9 +168,11 @@ def test_the_tap_is_the_output(family):
         np.testing.assert_allclose(
             found["sentence_embedding"], vectors(model), atol=1e-6
         )
-    with pytest.raises(UsageError, match="use 'sentence_embedding' instead"):
+    with pytest.raises(
+        UsageError, match="Unknown tap .logits.*sentence_embedding"
+    ):
         tapped(model, ["logits"])
-    with pytest.raises(UsageError, match="not an embedder.*make_embedder"):
+    with pytest.raises(UsageError, match="Unknown tap 'sentence_embedding'"):
         tapped(encoder(family), ["sentence_embedding"])
 
 
@@ -221,9 +223,7 @@ def test_vectors_of_other_widths_need_a_projection():
     objective = kdkit.Objective(
         kdkit.losses.HiddenStateMSE(), tap="sentence_embedding"
     )
-    with pytest.raises(
-        UsageError, match="teacher dimensions=16, student dimensions=8"
-    ):
+    with pytest.raises(UsageError, match="16 in the teacher, 8 in the student"):
         kdkit.Distiller(teacher, student, objective)
 
 

@@ -181,7 +181,7 @@ def test_layer_maps_are_of_the_half_that_a_tap_is_of(spec):
     deeper = kdkit.Objective(
         losses.AttentionMSE(), "cross_attention_logits", {5: 6}
     )
-    with pytest.raises(UsageError, match="student blocks from 1 to 4"):
+    with pytest.raises(UsageError, match="for 4 student layers"):
         bind([deeper], 0.0, teacher, student)
 
 
@@ -227,40 +227,3 @@ def test_a_step_of_fit_learns_and_a_saved_distiller_goes_on(data, tmp_path):
         for model in (distiller, loaded)
     )
     assert first == pytest.approx(second)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (
-            {"loss": losses.AttentionMSE(), "tap": "encoder_queries"},
-            r"one of the taps \('encoder_attention_logits', ",
-        ),
-        (
-            {
-                "loss": losses.AttentionMSE(parity="tinybert"),
-                "tap": "cross_attention_logits",
-            },
-            "is only for encoders.*tap='cross_attention_logits'",
-        ),
-        (
-            {
-                "loss": losses.EmbeddingMSE(),
-                "tap": "decoder_embedding_output",
-                "layer_map": "top",
-            },
-            "not per layer.*'decoder_hidden_states'",
-        ),
-        (
-            {
-                "loss": losses.AttentionMSE(),
-                "tap": "cross_attention_probs",
-                "projection": "shared",
-            },
-            "'cross_attention_probs' takes no projection",
-        ),
-    ],
-)
-def test_what_does_not_fit_a_tap_is_refused(arguments, message):
-    with pytest.raises(UsageError, match=message):
-        kdkit.Objective(**arguments)

@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import bert, softmax, to_numpy, with_random_weights
+from helpers import softmax, to_numpy, with_random_weights
 
 from kdkit import taps
 from kdkit.errors import UsageError
@@ -265,19 +265,7 @@ def test_bart_has_the_taps_of_its_halves():
     np.testing.assert_array_equal(found["decoder_hidden_states"][-1], own)
 
 
-@pytest.mark.parametrize(
-    ("tap", "message"),
-    [
-        ("hidden_states", "'hidden_states'.*such as 'decoder_hidden_states'"),
-        ("cross_queries", "Unknown tap.*'cross_attention_probs'"),
-        ("logits", "'logits' is not available.*logits need a head"),
-    ],
-)
-def test_what_an_encoder_decoder_lacks_is_refused_by_name(model, tap, message):
-    with pytest.raises(UsageError, match=message):
+@pytest.mark.parametrize("tap", ["hidden_states", "cross_queries", "logits"])
+def test_what_an_encoder_decoder_lacks_is_refused(model, tap):
+    with pytest.raises(UsageError, match=f"Unknown tap '{tap}'"):
         taps.tapped(model.backbone, [tap])
-
-
-def test_other_models_have_no_taps_of_halves():
-    with pytest.raises(UsageError, match="'cross_.*is not an encoder-decoder"):
-        taps.tapped(bert(1), ["cross_attention_logits"])

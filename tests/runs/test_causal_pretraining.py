@@ -249,10 +249,6 @@ def test_arms_with_and_without_a_teacher_begin_with_the_same_weights(
         (["--model", "RUN", "--stage", "pretraining"], "needs --recipe"),
         (["--model", "RUN", "--cache", "new"], "there is no teacher"),
         (
-            ["--model", "RUN", "--set", "stages.0.chunk_size=8"],
-            "chunk_size needs an objective",
-        ),
-        (
             ["--student", "bert_3_layer_en_uncased", "--tokenizer", "RUN"],
             "BERT cannot use the tokens of a GPT2Tokenizer",
         ),

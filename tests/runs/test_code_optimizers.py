@@ -14,7 +14,6 @@ from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import (
     OptimizerSettings,
-    Stage,
     same_number_of_updates,
 )
 from kdkit.tasks import get_task
@@ -196,22 +195,9 @@ def test_a_control_is_trained_with_the_stages_optimizer():
     [
         ({"clipnorm": 0.0}, "clipnorm must be above 0 and finite, received 0"),
         ({"global_clipnorm": np.inf}, "global_clipnorm must be above 0"),
-        ({"clipnorm": 1.0, "global_clipnorm": 1.0}, "received both"),
         ({"beta_2": 1.0}, "beta_2 must be above 0 and below 1"),
     ],
 )
 def test_impossible_optimizers_are_refused(settings, message):
     with pytest.raises(UsageError, match=message):
         OptimizerSettings(**settings)
-
-
-def test_running_text_has_no_padding_to_leave_alone():
-    with pytest.raises(UsageError, match="running text has no padding"):
-        Stage(
-            "pretraining",
-            1,
-            1e-3,
-            hard_label_weight=1.0,
-            data="corpus",
-            optimizer=OptimizerSettings(trains_padding=False),
-        )

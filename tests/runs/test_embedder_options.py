@@ -183,7 +183,7 @@ def test_a_config_is_repeated(place):
         ([*NEW, "--dev", "pairs.csv"], "--text-column"),
         ([*NEW, "--task", "sentiment"], "pairs of texts with scores"),
         ([*NEW, "--pooling", "sum"], "mean"),
-        ([*NEW, "--parity", "paper"], "no parity"),
+        ([*NEW, "--parity", "paper"], "Unknown parity"),
         ([*NEW, "stages.0.epoch=3"], "epoch"),
         (["tinybert", "--smoke", "--layers", "1", "--run-dir", "r"],
          "for sentence encoders"),

@@ -105,7 +105,7 @@ def test_languages_without_different_names_are_numbered(place):
          "Remove it, or use the recipe sentence_embedding or static_embedding"),
         ([*NEW, "--tokenizer", "a.txt", "--vocabulary-size", "9"], "both"),
         ([*NEW, "--dev-parallel", "val.en"], "at least two"),
-        ([*NEW, "--parity", "layers"], "no parity"),
+        ([*NEW, "--parity", "layers"], "Unknown parity"),
         (["sentence_embedding", "--texts", "train.en", "--teacher", "teacher",
           "--run-dir", "run", "--vocabulary-size", "9"],
          "--vocabulary-size is not for sentence_embedding"),

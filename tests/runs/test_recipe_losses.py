@@ -176,10 +176,3 @@ def test_lightpaff_is_equation_5_less_the_teachers_entropy(
         "lightpaff", "fine_tuning", None, *classifiers, (x, y), **change
     )
     assert logs["loss"] == pytest.approx(expected, rel=1e-4)
-
-
-def test_fine_tuning_and_bert_small_have_no_teacher():
-    for name in ("fine_tuning", "bert_small"):
-        for stage in RECIPES[name].stages_for(get_task("sst2")):
-            assert not stage.objectives
-            assert stage.label_weight == 1.0

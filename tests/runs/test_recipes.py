@@ -1,5 +1,6 @@
 """Every recipe is data that is valid for every task."""
 
+import dataclasses
 import itertools
 import json
 
@@ -7,7 +8,12 @@ import pytest
 
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
-from kdkit.recipes import RECIPES, CopiedBlocks, TokenVectors
+from kdkit.recipes import (
+    RECIPES,
+    CopiedBlocks,
+    TokenVectors,
+    register_recipe,
+)
 from kdkit.recipes.stages import Stage
 from kdkit.settings import from_dict, to_dict
 from kdkit.tasks import TASKS, get_task
@@ -70,6 +76,11 @@ def test_pkd_is_vanilla_kd_and_patience(parity):
     assert tuple(others) == vanilla.objectives
     assert (patience.tap, patience.layer_map) == ("cls_states", "skip")
     assert pkd.label_weight == vanilla.label_weight == 0.5
+
+
+def test_a_name_is_of_one_recipe():
+    with pytest.raises(UsageError, match="'pkd' is taken"):
+        register_recipe(dataclasses.replace(RECIPES["tinybert"], name="pkd"))
 
 
 def test_unknown_parity_names_the_known():

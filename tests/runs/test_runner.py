@@ -314,7 +314,7 @@ def test_a_run_stopped_within_an_epoch_ends_the_same_bit_for_bit(
     ("change", "match"),
     [
         ("dtype_policy=mixed_float16", "In float16, a part"),
-        ("stages.0.batch_size=5", "divide batch_size"),
+        ("stages.0.batch_size=5", "does not divide"),
     ],
 )
 def test_what_does_not_go_with_parts_is_refused(
@@ -379,14 +379,11 @@ def test_what_does_not_fit_is_told_before_training(
             smoke_settings, teacher=str(finished_run / "teacher_run")
         ),
         [
-            "student.num_heads=2",
             "stages.0.objectives.hidden_state_mse.projection=null",
         ],
     )
-    with pytest.raises(UsageError) as raised:
+    with pytest.raises(UsageError, match="of different sizes"):
         distill(settings, tmp_path / "run")
-    assert "numbers of heads differ" in str(raised.value)
-    assert "different widths" in str(raised.value)
     assert not (tmp_path / "run" / "config.json").exists()
 
 

@@ -10,7 +10,6 @@ from kinds import write_polyphone
 from kdkit.distillation import Objective
 from kdkit.errors import UsageError
 from kdkit.losses import (
-    AttentionMSE,
     PatienceMSE,
     SmoothedCrossEntropy,
     SoftCrossEntropy,
@@ -19,7 +18,7 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import Stage, same_number_of_updates
 from kdkit.runs import smoke
 from kdkit.runs.examples import require_smoothable_labels
-from kdkit.settings import from_dict, override, to_dict
+from kdkit.settings import from_dict
 from kdkit.tasks import TASKS
 from kdkit.training import AugmentSettings
 from kdkit.training.optimizers import (
@@ -48,10 +47,7 @@ def test_schedule_survives_its_config():
     assert float(copy(2)) == float(schedule(2))
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["../../outside", "/home/me/teacher", "", ".", "1", "a.b", "ä", "a\n"],
-)
+@pytest.mark.parametrize("name", ["../outside", "", ".", "a.b", "a\n"])
 def test_a_stage_is_no_path(name):
     with pytest.raises(UsageError, match="name must be letters"):
         Stage(name, 1, 5e-5, hard_label_weight=1.0)
@@ -124,34 +120,6 @@ def test_weight_decay_spares_biases_and_norms():
     assert decayed == {path for path in changed if path.endswith("kernel")}
 
 
-def test_all_problems_of_a_stage_are_told_at_once():
-    with pytest.raises(UsageError) as raised:
-        Stage("s", 0, -1.0, schedule="zigzag")
-    for text in ("epochs", "learning_rate", "zigzag", "hard_label_weight"):
-        assert text in str(raised.value)
-
-
-@pytest.mark.parametrize(
-    ("loss", "message"),
-    [
-        ("mse", "Unknown loss.*Received: 'mse'"),
-        (
-            {"name": "soft_cross_entropy", "tau": 2},
-            "Unknown arguments for loss 'soft_cross_entropy': tau. Expected: "
-            "parity, scale_by_temperature_squared, temperature",
-        ),
-        ({"name": "soft_cross_entropy", "temperature": 0}, "above 0"),
-        (
-            {"name": "soft_cross_entropy", "temperature": "warm"},
-            "Invalid arguments for loss 'soft_cross_entropy'",
-        ),
-    ],
-)
-def test_a_loss_in_a_configuration_is_checked(loss, message):
-    with pytest.raises(UsageError, match=message):
-        from_dict(Objective, {"loss": loss})
-
-
 def test_an_objective_takes_an_explicit_map_from_json():
     objective = from_dict(
         Objective,
@@ -162,33 +130,6 @@ def test_an_objective_takes_an_explicit_map_from_json():
         },
     )
     assert objective.layer_map == {1: 2, 2: 4}
-
-
-@pytest.mark.parametrize("name", sorted(RECIPES))
-def test_objectives_of_recipes_are_the_same_after_json(name):
-    for stage in RECIPES[name].stages:
-        for objective in stage.objectives:
-            assert from_dict(Objective, to_dict(objective)) == objective
-
-
-@pytest.mark.parametrize(
-    "layer_map", [{"a": 2}, {"1.5": 2}, {1.5: 2}, {"": 1}, {"1": 1, " 1": 2}]
-)
-def test_a_layer_map_is_from_numbers_of_blocks(layer_map):
-    with pytest.raises(UsageError, match="Invalid layer_map") as raised:
-        Objective(AttentionMSE(), tap="attention_logits", layer_map=layer_map)
-    assert f"Received: {layer_map}" in str(raised.value)
-
-
-def test_a_layer_map_of_no_blocks_is_told_beside_other_mistakes():
-    """By --set, and by a config.json that was changed."""
-    with pytest.raises(UsageError) as raised:
-        override(
-            smoke.distillation(RECIPES["tinybert"]),
-            ['stages.0.objectives.0.layer_map={"a": 2}', "epochs=3"],
-        )
-    assert "Expected a dict from student block" in str(raised.value)
-    assert "Unknown setting 'epochs'" in str(raised.value)
 
 
 def test_soft_label_weight_divides_between_logits_and_labels():
@@ -214,30 +155,30 @@ UNWEIGHTED = Objective(SoftCrossEntropy(), weight=0.0)
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
+        ({"epochs": 0, "learning_rate": -1.0}, "epochs.*learning_rate must be"),
         ({"soft_label_weight": 1.2}, r"must be in \[0, 1\], received 1.2"),
-        ({"soft_label_weight": -0.1}, r"must be in \[0, 1\]"),
         ({"label_smoothing": 1.0}, r"must be in \[0, 1\), received 1.0"),
-        ({"label_smoothing": 0.1}, "hard_label_weight is 0"),
+        ({"schedule": "zigzag"}, "Unknown schedule 'zigzag'"),
+        ({"data": "pairs"}, "Unknown data 'pairs'"),
+        ({"gradient_accumulation_steps": 5}, "does not divide batch_size=32"),
+        ({"quantize": "int4", "data": "corpus"}, "for stages on the task"),
         (
             {"label_smoothing": 0.1, "soft_label_weight": 1.0},
-            "soft_label_weight is 1",
+            "label_smoothing needs labels",
         ),
         (
             {"soft_label_weight": 0.5, "hard_label_weight": 0.5},
-            "received both",
+            "replaces hard_label_weight",
         ),
         (
             {"soft_label_weight": 0.5, "objectives": ()},
             "needs an objective on logits",
         ),
+        ({"objectives": ()}, "nothing is learned"),
         ({"objectives": (UNWEIGHTED,)}, "nothing is learned"),
-        (
-            {"objectives": (UNWEIGHTED,), "soft_label_weight": 1.0},
-            "nothing is learned",
-        ),
     ],
 )
-def test_settings_that_contradict_are_refused(settings, message):
+def test_impossible_stages_are_refused(settings, message):
     defaults = {
         "name": "s",
         "epochs": 1,

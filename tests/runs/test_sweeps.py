@@ -129,7 +129,7 @@ def test_choices_are_all_combinations_in_order_or_some_by_seed():
     [
         ([], "Received: neither"),
         (["--paper", "--over", "temperature=1"], "Received: both"),
-        (["--paper"], "recipe 'vanilla_kd' has no search"),
+        (["--paper"], "Unknown recipe with a search 'vanilla_kd'"),
         (["--over", "temperature"], "expected FIELD=V1,V2"),
         (["--over", "temprature=1,2"], "no setting 'temprature'"),
         (["--over", "seed=1,1"], "has the same value twice"),

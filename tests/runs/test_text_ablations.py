@@ -134,7 +134,7 @@ def test_some_arms_run_only_what_they_need(arms, made, runs, tmp_path):
     [
         (["--general", "somewhere"], "--general somewhere"),
         (["--task", "sst2"], "--task"),
-        (["--arms", "no_task"], r"no arms \['no_task'\]"),
+        (["--arms", "no_task"], r"Unknown arm 'no_task'"),
     ],
 )
 def test_mistakes_are_told_before_any_run(runs, arguments, message, capsys):

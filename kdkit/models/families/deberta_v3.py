@@ -25,15 +25,12 @@ class DebertaV3(Family):
         "LiteRT has no kernels for the buckets of its relative positions, "
         "which are constants at one length only"
     )
+    # Disentangled attention adds products with relative positions to those of
+    # queries and keys: its tensors are not those of other families.
     withheld_taps = (
         "attention_logits",
         "attention_probs",
         "queries",
         "keys",
         "values",
-    )
-    withheld_because = (
-        "its disentangled attention adds products with relative positions to "
-        "those of queries and keys, so its tensors do not correspond to the "
-        "taps with these names in other families"
     )

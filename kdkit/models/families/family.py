@@ -82,7 +82,6 @@ class Family:
         needs_fixed_length: string. Why LiteRT cannot run the backbone at any
             length; empty if it can.
         withheld_taps: tuple of strings. Taps per layer that the family lacks.
-        withheld_because: string. The reason.
     """
 
     name: str
@@ -106,7 +105,6 @@ class Family:
     special_tokens: tuple[str, ...] = ()
     needs_fixed_length: str = ""
     withheld_taps: tuple[str, ...] = ()
-    withheld_because: str = ""
 
     @property
     def is_decoder(self) -> bool:

@@ -5,12 +5,9 @@ from kdkit.models.families.blocks import DecoderBlock
 from kdkit.models.families.checkpoints import CheckpointFormat, WeightLayout
 from kdkit.models.families.family import Family, KerasHubClass, register_family
 
-# For every decoder.
+# For every decoder: it reads from left to right, so the state of its first
+# token does not depend on the other tokens.
 WITHHELD_TAPS = ("cls_states",)
-WITHHELD_BECAUSE = (
-    "a decoder reads from left to right, so the state of its first token does "
-    "not depend on the other tokens"
-)
 
 
 @register_family
@@ -32,7 +29,6 @@ class Gpt2(Family):
     reads_sentence_pieces = True
     special_tokens = ("<|endoftext|>",)
     withheld_taps = WITHHELD_TAPS
-    withheld_because = WITHHELD_BECAUSE
     checkpoints = CheckpointFormat(
         model_type="gpt2",
         class_name="GPT2",

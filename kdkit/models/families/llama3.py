@@ -9,7 +9,7 @@ from keras import ops
 from kdkit.errors import UsageError
 from kdkit.models.families.blocks import BlockAdapter
 from kdkit.models.families.family import Family, KerasHubClass, register_family
-from kdkit.models.families.gpt2 import WITHHELD_BECAUSE, WITHHELD_TAPS
+from kdkit.models.families.gpt2 import WITHHELD_TAPS
 from kdkit.taps import private
 
 
@@ -91,7 +91,6 @@ class Llama3(Family):
         "<|end_of_text|>",
     )
     withheld_taps = WITHHELD_TAPS
-    withheld_because = WITHHELD_BECAUSE
 
     def config(self, backbone):
         if backbone.tie_word_embeddings:
