@@ -10,7 +10,6 @@ from kdkit.data.examples import Examples
 from kdkit.errors import UsageError, require_extra
 
 ROWS_PER_STEP = 1024  # examples read together
-PACKAGES = {"tensorflow-datasets": (4, 9), "importlib-resources": (6,)}
 INSTEAD = (
     "Pass --data-dir (Python: data_dir=) with the root of a local copy in the "
     "official GLUE layout."
@@ -60,7 +59,7 @@ def read_tfds(layout: TfdsLayout, split: str) -> Examples:
 
 def require_downloader() -> None:
     """Requires the packages that download data sets."""
-    require_extra("tfds", "Downloads from TensorFlow Datasets", PACKAGES)
+    require_extra("tfds", "tensorflow_datasets")
 
 
 def _load(name, split):

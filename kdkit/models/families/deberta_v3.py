@@ -21,10 +21,6 @@ class DebertaV3(Family):
             "relative_embeddings",
         )
     }
-    needs_fixed_length = (
-        "LiteRT has no kernels for the buckets of its relative positions, "
-        "which are constants at one length only"
-    )
     withheld_taps = (
         "attention_logits",
         "attention_probs",
