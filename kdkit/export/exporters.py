@@ -120,7 +120,6 @@ class Exporter:
             path: `pathlib.Path`. A temporary name.
             precision: string, from `precisions`.
         """
-        raise NotImplementedError
 
     def annotate(self, path: pathlib.Path, entry: metadata.Metadata) -> None:
         """Adds kdkit's metadata to a file. The default adds none."""
@@ -160,7 +159,6 @@ class Exporter:
             reads whole sequences also needs `input_names`, `set_inputs` and
             `invoke`, as in `kdkit.export.BatchFile`.
         """
-        raise NotImplementedError
 
     def run(self, file, batch):
         """Runs an opened file on one batch of `Exportable.batches`.

@@ -113,15 +113,12 @@ class BatchFile:
                 sequence_length)`, or of one float32 array, with the file's
                 sizes if these are fixed.
         """
-        raise NotImplementedError
 
     def invoke(self) -> None:
         """Runs the file on the current inputs: the part to time."""
-        raise NotImplementedError
 
     def output(self):
         """Returns the outputs of the last `invoke`."""
-        raise NotImplementedError
 
     def _run(self, batch):
         self.set_inputs(batch)

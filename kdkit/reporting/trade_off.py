@@ -6,7 +6,6 @@ import pathlib
 import statistics
 from collections.abc import Sequence
 
-from kdkit.errors import UsageError
 from kdkit.reporting.comparison import metric_names, metric_values
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.plots import (
@@ -15,6 +14,7 @@ from kdkit.reporting.plots import (
     legend_name,
     logarithmic,
     metric_scale,
+    require_one_task,
     value_axis,
 )
 from kdkit.reporting.records import OWN_TEACHER, SEED, RunRecords
@@ -253,9 +253,7 @@ def _trade_off(groups):
         and metric_names(group[0])
         and metric_values(group, "student")
     ]
-    tasks = sorted({group[0].task for group in groups})
-    if len(tasks) > 1:
-        raise UsageError(f"One picture of several tasks: {', '.join(tasks)}.")
+    require_one_task([group[0] for group in groups])
     if not groups:
         return [], [], ""
     metric = metric_names(groups[0][0])[0]

@@ -13,7 +13,7 @@ from helpers import LENGTH, batch, decoder, large_except
 
 from kdkit import export
 from kdkit.cli.main import MISTAKE, main
-from kdkit.export import litert, quantization
+from kdkit.export import quantization
 from kdkit.models.families import FAMILIES
 
 QUANTIZED = quantization.PRECISIONS
@@ -203,10 +203,6 @@ def test_quantised_files_take_any_length(model, rows, precision, tmp_path):
     )
     assert report.sequence_length is None
     assert report.same_top_class >= 0.8
-
-
-def test_the_default_precisions_need_no_data():
-    assert litert.LiteRT.default_precisions == ("fp32", "fp16", "int8")
 
 
 def test_the_command_line_calibrates_on_the_data_of_a_smoke_run(

@@ -1,5 +1,3 @@
-import os
-
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -44,33 +42,3 @@ def test_a_saved_model_may_contain_a_tokenizer(tmp_path, monkeypatch):
     with pytest.raises(KeyError):  # it has no signature
         export.open_file(tmp_path)
     assert used  # TensorFlow now has tensorflow-text's operations
-
-
-def test_to_saved_model_reports(bert, tmp_path, make_batch):
-    report = export.to_saved_model(
-        bert, tmp_path / "model", verification_data=[make_batch(4, 9)]
-    )
-    assert report.format == "saved_model"
-    assert report.precision == "fp32"
-    assert report.sequence_length is None
-    assert report.examples == 4
-    assert report.same_top_class == 1
-    assert report.max_abs_difference <= 1e-4
-    assert report.size_bytes > 4 * bert.count_params()
-    assert os.listdir(tmp_path) == ["model"]
-
-
-@pytest.mark.large
-def test_to_saved_model_overwrites_when_told(
-    bert, lstm, tmp_path, make_batch, logits
-):
-    path = tmp_path / "model"
-    export.to_saved_model(lstm, path)
-    export.to_saved_model(bert, path, overwrite=True)
-    batch = make_batch(2, 5)
-    inputs = {name: array.astype("int32") for name, array in batch.items()}
-    loaded = tf.saved_model.load(str(path))
-    np.testing.assert_allclose(
-        loaded.serve(inputs), logits(bert, batch), atol=1e-4
-    )
-    assert os.listdir(tmp_path) == ["model"]
