@@ -160,7 +160,6 @@ def write_comparison(
 
     Returns:
         The path.
-
     """
     path = pathlib.Path(path)
     write_text(path, render_comparison(runs))
@@ -184,18 +183,19 @@ def render_comparison(runs: Sequence[RunRecords]) -> str:
     places = [run.run_dir.resolve() for run in runs]
     named = dict(zip(names_apart(labels, places), runs, strict=True))
     models = _models_table(named)
-    # Numbers on different tasks are not drawn in one picture.
-    alike = runs if len({run.task for run in runs}) == 1 else []
+    distilled = [run for run in runs if run.config.get("verb") == "distill"]
     return _render_page(
         "comparison.html.jinja",
         title=" and ".join(named) if len(named) < 4 else f"{len(named)} runs",
         about=list(dict.fromkeys(map(run_title, runs))),
         verdicts=_verdicts(named),
         outcome=_pictures(
-            trade_off_pictures([[run] for run in alike]),
+            trade_off_pictures([[run] for run in _of_one_task(distilled)]),
             "Better is up and left.",
         ),
-        curves=_pictures([plot_learning_curves(alike)], "Better is up."),
+        curves=_pictures(
+            [plot_learning_curves(_of_one_task(runs))], "Better is up."
+        ),
         models=models,
         notes=[legend(models)],
         settings=_settings_table(named),
@@ -340,6 +340,11 @@ def _architecture(records, arm):
     )
     name = model.name or ""
     return f"{name} ({shape})" if name and shape else name or shape
+
+
+def _of_one_task(runs):
+    """The runs, or none: different tasks are not drawn in one picture."""
+    return runs if len({run.task for run in runs}) == 1 else []
 
 
 def _pictures(svgs, caption):

@@ -252,9 +252,9 @@ def loss_curves(records: RunRecords) -> list[LossCurve]:
     for event in records.events_of(events.Evaluation):
         not_losses.update(event.metrics or {})
         not_losses.update(event.agreement or {})
-    points, less_entropy = {}, set()
+    points, less_entropy = {}, {}
     for event in records.events_of(events.Epoch):
-        less_entropy.update(event.less_teacher_entropy or ())
+        less_entropy[event.arm, event.stage] = event.less_teacher_entropy or ()
         for log, value in finite_numbers(event.logs).items():
             name = log.removeprefix("val_")
             is_share = metric_format(name).unit == "%"
@@ -269,7 +269,7 @@ def loss_curves(records: RunRecords) -> list[LossCurve]:
             name,
             tuple(sorted(train.items())),
             tuple(sorted(dev.items())),
-            name in less_entropy,
+            name in less_entropy[arm, stage],
         )
         for (arm, stage, name), (train, dev) in points.items()
     ]

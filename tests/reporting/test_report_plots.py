@@ -101,6 +101,7 @@ def test_loss_of_a_single_objective_is_drawn_once(make_run):
 
 def test_losses_without_the_teachers_entropy_say_so(make_run):
     run = make_run("run", {})
+    run.epoch("control", "fine_tuning", 1, loss=0.4, x=1.0)
     for epoch in (1, 2):
         run.log(
             "epoch",
@@ -111,8 +112,9 @@ def test_losses_without_the_teachers_entropy_say_so(make_run):
             logs={"loss": 0.4, "val_loss": 0.5, "x": 1.0},
             less_teacher_entropy=["soft", "loss"],
         )
-    (stage,) = plot_losses(read_run(run.run_dir))
-    assert [*stage.pictures] == ["loss less teacher's entropy", "x"]
+    control, student = plot_losses(read_run(run.run_dir))
+    assert [*control.pictures] == ["loss", "x"]
+    assert [*student.pictures] == ["loss less teacher's entropy", "x"]
 
 
 def test_metric_has_a_line_for_each_arm_and_the_teachers_level(
