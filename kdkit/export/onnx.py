@@ -82,9 +82,6 @@ class ONNXModel(BatchFile):
         path: string or path. The file.
         threads: int. The number of CPU threads. Defaults to `1`.
 
-    Raises:
-        UsageError: (a `ValueError`) if onnxruntime is not installed.
-
     Example:
 
     ```python
@@ -95,7 +92,6 @@ class ONNXModel(BatchFile):
 
     def __init__(self, path: str | pathlib.Path, threads: int = 1):
         self.path = pathlib.Path(path)
-        require_extra("onnx", "onnxruntime")
         self.threads = threads
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = threads
