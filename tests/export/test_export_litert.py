@@ -49,13 +49,6 @@ def test_to_litert_files_take_named_int32_inputs(exported):
         assert detail["shape_signature"].tolist() == [-1, -1]
 
 
-def test_to_litert_fixes_the_sequence_length(exported):
-    details = input_details(exported["fixed"].file)
-    for detail in details.values():
-        assert detail["shape_signature"].tolist() == [-1, 24]
-    assert exported["fixed"].sequence_length == 24
-
-
 def test_to_litert_reports_what_quantisation_changed(exported):
     sizes = [exported[p].size_bytes for p in ("int8", "fp16", "fp32")]
     differences = [
