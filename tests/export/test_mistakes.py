@@ -69,7 +69,7 @@ MISTAKES = {
         lambda at: export.measure_latency(at.saved, threads=7),
         "in a new process",
     ),
-    "no threads": (lambda at: export.Exporter().limit_threads(1), ""),
+    "no threads": (lambda at: export.Exporter().limit_threads(1), None),
     "recurrent": (litert("lstm", "int4"), "No int4 of a recurrent"),
     "cache": (
         lambda at: export.to_litert(decoder(1), at.path, "static_int8"),
