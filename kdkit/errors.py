@@ -2,10 +2,8 @@
 
 import contextlib
 import difflib
-import importlib.metadata
-import re
+import importlib.util
 import unicodedata
-from collections.abc import Mapping
 
 CLOSE = 0.75  # the similarity from which a name may be mistyped
 
@@ -25,43 +23,22 @@ class RunError(RuntimeError):
     """
 
 
-def require_extra(
-    extra: str, what: str, oldest: Mapping[str, tuple[int, ...]]
-) -> None:
-    """Requires the packages of an extra, without importing them.
+def require_extra(extra: str, *modules: str) -> None:
+    """Requires the modules of an extra, without importing them.
 
     Args:
         extra: string. The name of the extra in setup.py.
-        what: string, in the plural. What needs the packages.
-        oldest: dict from a package's name to its oldest version.
+        *modules: strings, such as `"tf2onnx"`.
 
     Raises:
-        UsageError: if a package is missing or too old.
+        UsageError: (a `ValueError`) if one is missing.
     """
-    problems = []
-    for name, least in oldest.items():
-        wanted = ".".join(map(str, least))
-        try:
-            version = importlib.metadata.version(name)
-        except importlib.metadata.PackageNotFoundError:
-            problems.append(f"{name} {wanted} or newer, received none")
-            continue
-        if tuple(map(int, re.findall(r"\d+", version)[:2])) < least:
-            problems.append(f"{name} {wanted} or newer, received {version}")
-    if problems:
-        raise UsageError(
-            f"{what} need other packages. Expected {'; '.join(problems)}. "
-            f"Run {install_line(extra)}."
-        )
-
-
-def install_line(extra: str) -> str:
-    """Returns the command that installs an extra: kdkit is not on PyPI.
-
-    >>> install_line("onnx")
-    "pip install '.[onnx]' in a clone of kdkit"
-    """
-    return f"pip install '.[{extra}]' in a clone of kdkit"
+    for name in modules:
+        if importlib.util.find_spec(name) is None:
+            raise UsageError(
+                f"{name} is not installed. Run pip install '.[{extra}]' in a "
+                "clone of kdkit."
+            )
 
 
 @contextlib.contextmanager

@@ -83,7 +83,6 @@ def bundle_path(place, options, directory: pathlib.Path) -> pathlib.Path:
         path = pathlib.Path(options.output)
     else:
         path = directory / f"{place.label}-bundle"
-    export.require_bundle_path(path, options.overwrite)
     return path
 
 
@@ -113,7 +112,6 @@ def write_bundle(
     overwrite: bool,
 ) -> list[tuple]:
     """Writes a bundle, and prints the names of its files."""
-    export.require_bundle_task(opened.task)
     _require_tokenizer(opened, "--bundle")
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -71,7 +71,7 @@ from kdkit.cli.groups import License, ModelChoiceOptions, TaskOptions
 from kdkit.cli.models import locate, teacher_of
 from kdkit.cli.next_steps import after_export, log_next
 from kdkit.cli.parser import Model, option
-from kdkit.errors import RunError, UsageError, install_line
+from kdkit.errors import RunError, UsageError
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.reporting.cards import CARD, write_card
@@ -98,7 +98,7 @@ class Options(ModelChoiceOptions, TaskOptions, EmbedderOptions):
     )
     precision: list[str] | None = option(
         "one or more of fp32, fp16, int8 and, for LiteRT with "
-        f"{install_line('quantization')}, static_int8, int16x8 and int4. "
+        "pip install '.[quantization]', static_int8, int16x8 and int4. "
         "Defaults to those of fp32, fp16 and int8 that the format has.",
         metavar="P",
     )

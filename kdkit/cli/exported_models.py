@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from kdkit import data, export, models
+from kdkit import data, models
 from kdkit.cli import mediapipe
 from kdkit.cli.embedder_exports import is_exported_as_embedder, read_embedder
 from kdkit.cli.models import Opened, calibration_data, open_model
@@ -49,7 +49,6 @@ class ExportedModel:
 def read_model(place, exporter, options) -> ExportedModel:
     """Loads the model, after rejecting options that its kind cannot use."""
     if is_exported_as_embedder(place, options):
-        exporter.require_kind("encoder")
         found = read_embedder(place, exporter, options)
         return ExportedModel(
             found.model,
@@ -60,14 +59,11 @@ def read_model(place, exporter, options) -> ExportedModel:
             calibration_data=found.calibration_data,
             conventions=found.conventions,
         )
-    for has_one, kind, read in (
-        (models.has_decoder, "decoder", read_decoder),
-        (models.has_encoder_decoder, "encoder_decoder", read_encoder_decoder),
+    for has_one, read in (
+        (models.has_decoder, read_decoder),
+        (models.has_encoder_decoder, read_encoder_decoder),
     ):
         if has_one(place.path):
-            exporter.require_kind(kind)
-            for precision in options.precision or ():
-                export.quantization.require_precision(kind, precision)
             require_text_options(options)
             text = read(place, exporter, options)
             return ExportedModel(

@@ -208,7 +208,7 @@ def _check(arguments):
 def _open(options):
     place = locate(options.model)
     if export.exporter_of(place.path) is not None:
-        decoder = export.open_file(place.path, kind="decoder")
+        decoder = export.open_file(place.path)
         return decoder, file_tokenizer(place, options)
     if options.tokenizer is not None:
         raise UsageError(

@@ -276,7 +276,7 @@ def open_model(place, options) -> Opened:
     task, data_dir = measured_task(place, options)
     same = functools.partial(place.require_same_rows, options=options)
     if export.exporter_of(place.path) is not None:
-        file = export.open_file(place.path, kind="encoder")
+        file = export.open_file(place.path)
         length = _length(place, options, task, most=file.sequence_length)
         tokenizer = tokenizer_for(place, options)
         predict = export.file_logits(file)

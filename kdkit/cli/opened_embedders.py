@@ -63,7 +63,7 @@ def open_embedder(place, options) -> OpenedEmbedder:
                 "--pooling is for directories without a description of it. "
                 f"Received: the exported file {place.path}. Remove it."
             )
-        file = export.open_file(place.path, kind="encoder")
+        file = export.open_file(place.path)
         if getattr(file, "outputs", SENTENCE_EMBEDDING) != SENTENCE_EMBEDDING:
             raise UsageError(
                 f"{place.path} returns {file.outputs}. Expected the file of an "

@@ -77,7 +77,7 @@ def open_writer(place, options) -> OpenedWriter:
     """Opens an encoder-decoder or its file."""
     text = text_of_run(place)
     if export.exporter_of(place.path) is not None:
-        file = export.open_file(place.path, kind="encoder_decoder")
+        file = export.open_file(place.path)
         languages = (
             text.sides if isinstance(text, PairSettings) else (None,) * 2
         )

@@ -9,7 +9,6 @@ from kdkit.data.examples import Examples
 from kdkit.errors import require_extra
 
 ROWS_PER_STEP = 1024  # examples read together
-PACKAGES = {"tensorflow-datasets": (4, 9), "importlib-resources": (6,)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,4 +50,4 @@ def read_tfds(layout: TfdsLayout, split: str) -> Examples:
 
 def require_downloader() -> None:
     """Requires the packages that download data sets."""
-    require_extra("tfds", "Downloads from TensorFlow Datasets", PACKAGES)
+    require_extra("tfds", "tensorflow_datasets")

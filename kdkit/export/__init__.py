@@ -80,8 +80,6 @@ __all__ = [
     "reads_sources",
     "register_exporter",
     "to_hugging_face",
-    "require_bundle_path",
-    "require_bundle_task",
     "to_bundle",
     "to_litert",
     "to_onnx",
@@ -99,12 +97,8 @@ FORMATS = (
     "sentence_transformers",
 )
 
-_DEFINED_IN = {  # with tokenizers, which import Keras
-    "require_bundle_path": "bundle_writing",
-    "require_bundle_task": "bundle_writing",
-    "to_bundle": "bundle_writing",
-}
-__getattr__ = late_names(__name__, _DEFINED_IN)[0]
+# With tokenizers, which import Keras.
+__getattr__ = late_names(__name__, {"to_bundle": "bundle_writing"})[0]
 
 for _module in FORMATS:
     importlib.import_module(f"{__name__}.{_module}")

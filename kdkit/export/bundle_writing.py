@@ -9,7 +9,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kdkit import data
-from kdkit.errors import UsageError, shortened
+from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.export.bundle import (
     LABELS,
@@ -27,8 +27,8 @@ from kdkit.export.bundle import (
     described,
     verify,
 )
-from kdkit.export.exporters import open_file
-from kdkit.export.inputs import ENCODER
+from kdkit.export.exporters import open_file, require_free
+from kdkit.export.mediapipe import checked_labels
 from kdkit.export.texts import TextInputs, difficult_examples
 from kdkit.io.files import staged
 from kdkit.models.families import family_of
@@ -107,14 +107,10 @@ def to_bundle(
     ```
     """
     path = pathlib.Path(path)
-    require_bundle_path(path, overwrite)
-    require_bundle_task(task)
-    if examples is not None and len(examples.texts) != task.num_texts:
-        raise UsageError(
-            f"The examples do not fit task {task.name!r}. Expected "
-            f"{task.num_texts} text(s) in each. Received: "
-            f"{len(examples.texts)}. Pass examples of the task."
-        )
+    require_free(path, overwrite, (path / MANIFEST).is_file())
+    labels = ()
+    if not task.is_regression:
+        labels = checked_labels(task.class_names, task.num_classes)
     files = [pathlib.Path(file) for file in files]
     length = _common_length(files)
     fast = to_tokenizer_json(tokenizer, length)
@@ -127,7 +123,6 @@ def to_bundle(
             shutil.copyfile(file, folder / file.name)
         names = _write_vocabulary(tokenizer, folder)
         fast.save(str(folder / TOKENIZER))
-        labels = task.class_names or ()
         if labels:
             _write_lines(folder / LABELS, labels)
         runners = {file: Runner(folder / file.name) for file in files}
@@ -166,85 +161,15 @@ def to_bundle(
     return bundle
 
 
-def require_bundle_path(path: pathlib.Path, overwrite: bool) -> None:
-    """Raises an error if a bundle cannot get a name.
-
-    Args:
-        path: `pathlib.Path`.
-        overwrite: bool. Whether a bundle at the path may be replaced.
-
-    Raises:
-        UsageError: (a `ValueError`) if the path exists.
-    """
-    if not path.exists():
-        return
-    if not overwrite:
-        raise UsageError(
-            f"The folder {path} exists already. Expected a new path. Pass "
-            "--overwrite (Python: overwrite=True) to replace the bundle, or "
-            "another path."
-        )
-    if not (path / MANIFEST).is_file():
-        raise UsageError(
-            f"{path} is not an app bundle, so it is not replaced. Expected a "
-            f"folder with {MANIFEST}. Pass another path."
-        )
-
-
-def require_bundle_task(task: Task) -> None:
-    """Raises an error for a task that a bundle does not support.
-
-    Args:
-        task: `kdkit.tasks.Task`.
-
-    Raises:
-        UsageError: (a `ValueError`) for tagging and multiple choice.
-    """
-    if task.head.kind != "sequence":
-        raise UsageError(
-            f"An app bundle cannot contain a {task.kind.title} model. Expected "
-            "a classification, multi-label task or regression of texts or "
-            f"pairs. Received: task {task.name!r}. Export it without a bundle."
-        )
-    labels = task.class_names or ()
-    has_wrong = len(set(labels)) < len(labels) or any(
-        label.splitlines() != [label] for label in labels
-    )
-    if not task.is_regression and (not labels or has_wrong):
-        raise UsageError(
-            "An app bundle needs a label of one line for each class of task "
-            f"{task.name!r}, and all different. Received: "
-            f"{shortened(task.class_names)}. Name the task's labels."
-        )
-
-
 def _common_length(files):
-    """Returns the length of all files, which must be classifiers' files."""
-    if not files:
+    """Returns the fixed length of all files."""
+    lengths = {open_file(file).sequence_length for file in files}
+    if len(lengths) != 1 or None in lengths:
         raise UsageError(
-            "An app bundle needs a LiteRT file. Received: files=[]. Write one "
-            "with kdkit.export.to_litert."
+            "An app bundle needs LiteRT files of one fixed length. Received: "
+            f"{sorted(lengths, key=str)}."
         )
-    if len({file.name for file in files}) < len(files):
-        raise UsageError(
-            "The files of an app bundle need different names. Received: "
-            f"{shortened(list(map(str, files)))}. Rename one."
-        )
-    lengths = {file: open_file(file, kind=ENCODER) for file in files}
-    lengths = {str(file): one.sequence_length for file, one in lengths.items()}
-    wrong = [file for file in files if file.suffix != ".tflite"]
-    if wrong or None in lengths.values() or len(set(lengths.values())) > 1:
-        raise UsageError(
-            "An app bundle needs LiteRT files with one fixed length. Received: "
-            f"{lengths}. Export them with sequence_length=N."
-        )
-    for file in files:
-        if metadata.read(file) is None:
-            raise UsageError(
-                f"{file} was not written by kdkit. Expected a file with "
-                f"{metadata.ENTRY}. Write it with kdkit.export.to_litert."
-            )
-    return next(iter(lengths.values()))
+    return lengths.pop()
 
 
 def _require_vocabulary(tokenizer, files):
@@ -252,9 +177,8 @@ def _require_vocabulary(tokenizer, files):
         size = metadata.read(file).vocabulary_size
         if size is not None and tokenizer.vocabulary_size() > size:
             raise UsageError(
-                f"The tokenizer does not belong to {file.name}. Expected at "
-                f"most {size} tokens. Received: {tokenizer.vocabulary_size()}. "
-                "Pass the tokenizer that the model was trained with."
+                f"{file.name} has {size} tokens, its tokenizer "
+                f"{tokenizer.vocabulary_size()}."
             )
 
 
@@ -317,9 +241,8 @@ def _vectors(task, examples, inputs, runners):
 def _require_classes(task, scores, file):
     if scores.shape != (task.num_classes,):
         raise UsageError(
-            f"{file.name} does not fit task {task.name!r}. Expected outputs of "
-            f"shape (1, {task.num_classes}). Received: {(1, *scores.shape)}. "
-            "Pass the task that the model was trained on."
+            f"{file.name} has outputs of shape {scores.shape}. Expected the "
+            f"{task.num_classes} classes of task {task.name!r}."
         )
 
 

@@ -83,10 +83,9 @@ class Exportable:
         shape = self.model.output.shape if self.kind == ENCODER else ()
         if outputs not in OUTPUTS[1:3] or len(shape) != 2 or self.is_embedder:
             raise UsageError(
-                f"Invalid value for argument `outputs`. Expected "
-                f"{self.outputs!r}, or 'softmax' or 'sigmoid' for a classifier "
-                f"of whole texts. Received: outputs={outputs!r} for a model "
-                f"with outputs of shape {tuple(shape)}. Use outputs=None."
+                f"outputs={outputs!r} for a model that returns {self.outputs} "
+                f"of shape {tuple(shape)}. Expected None, or 'softmax' or "
+                "'sigmoid' for a classifier of whole texts."
             )
         function = getattr(keras.ops, outputs)
         model = keras.Model(
@@ -120,14 +119,8 @@ def model_kind(model) -> str:
 
 def _only_input(model):
     """Returns the symbolic input of a model with one, otherwise `None`."""
-    if not isinstance(model, keras.Model) or _is_trainer(model):
-        return None
     tensors = keras.tree.flatten(taps.symbolic_inputs(model))
     return tensors[0] if len(tensors) == 1 else None
-
-
-def _is_trainer(model):
-    return isinstance(getattr(model, "student", None), keras.Model)
 
 
 def _reads_tokens(model, tensor):
@@ -180,18 +173,12 @@ def exportable(
 ) -> Exportable:
     """Reads a model, and checks or generates its verification data."""
     kind = model_kind(model)
-    if source_length is not None and kind != ENCODER_DECODER:
-        raise UsageError(
-            "`source_length` applies to encoder-decoders only. Received: "
-            f"source_length={source_length} for a {type(model).__name__}. "
-            "Remove it."
-        )
     if kind == ENCODER_DECODER:
         return _pairs(model, sequence_length, source_length, verification_data)
     if kind == DECODER and in_steps:
         return _texts(model, sequence_length, verification_data)
     if kind == TENSORS:
-        return _tensors(model, sequence_length, verification_data)
+        return _tensors(model, verification_data)
     return _sequences(model, kind, sequence_length, verification_data)
 
 
@@ -200,7 +187,6 @@ def _sequences(model, kind, sequence_length, data):
     outputs = SENTENCE_EMBEDDING if models.is_embedder(model) else OUTPUTS[0]
     if kind == ENCODER:
         model = _with_named_input(model)
-    _require_interface(model)
     layers = list(_nested_layers(model))
     tables = sorted(_table_sizes(layers))
     read = Exportable(
@@ -223,37 +209,15 @@ def _sequences(model, kind, sequence_length, data):
         batches = _generated_batches(read, longest, num_segments)
     else:
         batches = given_batches(data, read)
-        _require_batches(batches)
     return dataclasses.replace(read, batches=batches)
 
 
-def _tensors(model, sequence_length, data):
+def _tensors(model, data):
     """Returns a model whose file reads images or other numbers."""
     model = _with_named_input(model)
     ((name, tensor),) = model.input.items()
-    _require_one_output(model)
     sizes = tuple(tensor.shape[1:])
-    if not sizes:
-        raise UsageError(
-            "Only models that read token ids, or arrays of numbers with at "
-            "least two axes, can be exported. Received: an input of shape "
-            f"{tuple(tensor.shape)}. Export the part of the model behind its "
-            "preprocessing layers."
-        )
-    if sequence_length is not None:
-        raise UsageError(
-            "`sequence_length` applies to models that read tokens. Received: "
-            f"sequence_length={sequence_length} for a model with an input of "
-            f"shape {tuple(tensor.shape)}. Remove it."
-        )
     if data is None:
-        if None in sizes:
-            raise UsageError(
-                "The model's input has axes of any size. Expected batches to "
-                f"verify the file with. Received: an input of shape "
-                f"{tuple(tensor.shape)}, verification_data=None. Pass "
-                "verification_data."
-            )
         rng = np.random.default_rng(SEED)
         data = [rng.random((BATCH_SIZE, *sizes), "float32") for _ in range(2)]
     read = Exportable(
@@ -269,61 +233,19 @@ def _tensors(model, sequence_length, data):
             for layer in _nested_layers(model)
         ),
     )
-    batches = given_batches(data, read)
-    _require_batches(batches)
-    return dataclasses.replace(read, batches=batches)
-
-
-def _require_interface(model):
-    """Raises an error for models without suitable inputs and one output."""
-    if _is_trainer(model):
-        raise UsageError(
-            f"A {type(model).__name__} cannot be exported. Expected the model "
-            "that it trained. Pass distiller.student."
-        )
-    inputs = getattr(model, "input", None)
-    if not isinstance(model, keras.Model) or not isinstance(inputs, dict):
-        raise UsageError(
-            "Only Keras models with one input, or with a dict of inputs, can "
-            f"be exported. Expected the inputs {list(INPUT_NAMES)} or some of "
-            f"them. Received: {type(model).__name__} with inputs {inputs!r}. "
-            "Build the model with such a dict."
-        )
-    unknown = sorted(set(inputs) - set(INPUT_NAMES))
-    if unknown or "token_ids" not in inputs:
-        raise UsageError(
-            "The model's inputs cannot be exported. Expected 'token_ids' and "
-            f"any of {list(INPUT_NAMES[1:])}. Received: {sorted(inputs)}. "
-            "Rename the inputs."
-        )
-    _require_one_output(model)
-
-
-def _require_one_output(model):
-    if not isinstance(model.output, keras.KerasTensor):
-        raise UsageError(
-            "Only models with one output, the logits, can be exported. "
-            f"Received: outputs {model.output!r}. Put a head on an encoder, "
-            "for example keras_hub.models.BertTextClassifier."
-        )
+    return dataclasses.replace(read, batches=given_batches(data, read))
 
 
 def _export_length(model, layers, sequence_length):
-    """Returns the length to export with; raises an error if it is invalid."""
+    """Returns the length to export with, which the model must have."""
     own = model.input["token_ids"].shape[1]
     if sequence_length is None or sequence_length == own:
         return own
-    positions = min(_position_counts(layers), default=None)
-    if own:
-        expected = f"{own}, the length of the model's inputs,"
-    elif positions:
-        expected = f"1 to {positions}, the model's positions,"
-    else:
-        expected = "a length of at least 1"
-    if own or not 1 <= sequence_length <= (positions or sequence_length):
+    longest = own or min(_position_counts(layers), default=sequence_length)
+    if own or not 1 <= sequence_length <= longest:
         raise UsageError(
-            "Invalid value for argument `sequence_length`. Expected "
-            f"{expected} or None. Received: sequence_length={sequence_length}."
+            f"sequence_length={sequence_length} for a model with {longest} "
+            "positions."
         )
     return sequence_length
 
@@ -351,21 +273,12 @@ def given_batches(data, read: Exportable) -> list:
     return batches
 
 
-def _require_batches(batches):
-    if not batches:
-        raise UsageError(
-            "`verification_data` is empty. Expected at least one batch. Pass "
-            "verification_data=None to verify on generated batches."
-        )
-
-
 def _generated_batches(read, longest, num_segments):
     """Returns random batches, which are always the same."""
     if read.vocabulary_size is None:
         raise UsageError(
-            "The model has no embedding layer that shows its vocabulary size. "
-            "Expected batches to verify the file with. Received: "
-            "verification_data=None. Pass verification_data."
+            "The vocabulary of a model without an embedding layer is unknown. "
+            "Pass verification_data."
         )
     lengths = [min(length, longest) for length in LENGTHS]
     if read.sequence_length:
@@ -388,12 +301,6 @@ def _texts(model, sequence_length, data):
     """Returns a decoder whose file reads one token at a time."""
     if sequence_length is None:
         sequence_length = models.num_positions(model)
-    if sequence_length is None:
-        raise UsageError(
-            f"A {type(model).__name__} reads texts of any length, but a file's "
-            "cache has a fixed one. Expected sequence_length=N. Received: "
-            "None. Pass for example sequence_length=128."
-        )
     step = DecoderStep(model, sequence_length)
     vocabulary_size = model.backbone.vocabulary_size
     if data is None:
@@ -402,15 +309,6 @@ def _texts(model, sequence_length, data):
             0, vocabulary_size, (NUM_TEXTS, length)
         )
     texts = [np.asarray(text, "int32")[np.newaxis] for text in data]
-    wrong = [
-        text.shape[1:] for text in texts if not _fits(text, sequence_length)
-    ]
-    if not texts or wrong:
-        raise UsageError(
-            "A decoder's `verification_data` must be arrays of 1 to "
-            f"{sequence_length} tokens. Received: "
-            f"{f'shapes {wrong}' if wrong else 'none'}."
-        )
     return Exportable(
         model,
         DECODER,
@@ -440,18 +338,6 @@ def _pairs(model, sequence_length, source_length, data):
         tuple(np.asarray(side, "int32")[np.newaxis] for side in pair)
         for pair in data
     ]
-    wrong = [
-        [side.shape[1:] for side in pair]
-        for pair in pairs
-        if not all(map(_fits, pair, (source_length, sequence_length)))
-    ]
-    if not pairs or wrong:
-        raise UsageError(
-            "An encoder-decoder's `verification_data` must be pairs: sources "
-            f"of 1 to {source_length} tokens with targets of 1 to "
-            f"{sequence_length}. Received: "
-            f"{f'shapes {wrong}' if wrong else 'none'}."
-        )
     return Exportable(
         model,
         ENCODER_DECODER,
@@ -483,10 +369,6 @@ def _random_pairs(step):
         (rng.integers(0, sizes[0], length), rng.integers(0, sizes[1], target))
         for length in lengths
     ]
-
-
-def _fits(text, longest):
-    return text.ndim == 2 and 1 <= text.shape[1] <= longest
 
 
 def _rows_per_output(model):

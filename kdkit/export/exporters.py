@@ -10,10 +10,10 @@ from collections.abc import Callable
 
 from kdkit import quantization
 from kdkit.backends import need_tensorflow
-from kdkit.errors import RunError, UsageError
+from kdkit.errors import UsageError, unknown
 from kdkit.export import metadata
 from kdkit.export.exportable import exportable, model_kind
-from kdkit.export.inputs import DECODER, ENCODER, ENCODER_DECODER, TENSORS
+from kdkit.export.inputs import ENCODER
 from kdkit.export.vectors import with_dimensions
 from kdkit.export.verification import (
     ExportReport,
@@ -23,12 +23,6 @@ from kdkit.export.verification import (
 )
 from kdkit.io.files import staged
 
-_KINDS = {
-    ENCODER: "an encoder",
-    DECODER: "a decoder",
-    ENCODER_DECODER: "an encoder-decoder",
-    TENSORS: "a model on images or numbers",
-}
 _EXPORTERS = {}  # by name, in the order of registration
 
 
@@ -104,7 +98,7 @@ class Exporter:
         """Raises `UsageError` if a package that `write` needs is missing."""
 
     def prepare(self, source, precision: str, outputs: str | None, **options):
-        """Checks the arguments of `export` that only this format has.
+        """Takes the arguments of `export` that only this format has.
 
         Args:
             source: `Exportable` with a float32 model.
@@ -115,18 +109,8 @@ class Exporter:
         Returns:
             An `Exportable` whose model returns `outputs`, with `extras` for
             the format's other methods. The default has no extras.
-
-        Raises:
-            UsageError: (a `ValueError`) if an argument is invalid.
         """
         return source.with_outputs(outputs)
-
-    def validate(self, source) -> None:
-        """Raises `UsageError` if the format does not support this model.
-
-        Args:
-            source: `Exportable`.
-        """
 
     def write(self, source, path: pathlib.Path, precision: str) -> None:
         """Writes a model without verification.
@@ -136,7 +120,6 @@ class Exporter:
             path: `pathlib.Path`. A temporary name.
             precision: string, from `precisions`.
         """
-        raise NotImplementedError
 
     def annotate(self, path: pathlib.Path, entry: metadata.Metadata) -> None:
         """Adds kdkit's metadata to a file. The default adds none."""
@@ -160,16 +143,8 @@ class Exporter:
 
         Args:
             threads: int.
-
-        Raises:
-            UsageError: (a `ValueError`) if that is not possible, which is the
-                default.
         """
-        raise UsageError(
-            f"A {self.title} cannot be timed: it runs on the threads of the "
-            "whole process. Expected a file. Export the model in another "
-            "format."
-        )
+        raise NotImplementedError
 
     def open(self, path: pathlib.Path, threads: int = 1):
         """Returns an object that runs a file: a callable from batch to logits.
@@ -184,7 +159,6 @@ class Exporter:
             reads whole sequences also needs `input_names`, `set_inputs` and
             `invoke`, as in `kdkit.export.BatchFile`.
         """
-        raise NotImplementedError
 
     def run(self, file, batch):
         """Runs an opened file on one batch of `Exportable.batches`.
@@ -219,17 +193,21 @@ class Exporter:
             An `ExportReport`.
 
         Raises:
-            UsageError: (a `ValueError`) if an argument is invalid, or the file
-                exists. Nothing is written.
+            UsageError: (a `ValueError`) as for `kdkit.export.to_litert`.
+                Nothing is written.
             RunError: (a `RuntimeError`) if outputs are not finite, or if the
                 file's outputs have another shape or differ too much, as in
                 `kdkit.export.to_litert`. No file remains.
         """
         need_tensorflow(f"Export to {self.title}")
         path = pathlib.Path(path)
-        self._validate_arguments(path, precision, overwrite, options)
+        if precision not in self.precisions:
+            raise unknown("precision", precision, self.precisions)
+        require_free(path, overwrite, self.owns(path))
         self.require_packages()
-        self.require_kind(model_kind(model))
+        kind = model_kind(model)
+        if kind not in self.kinds:
+            raise unknown(f"kind of model in {self.title}", kind, self.kinds)
         source = exportable(
             model,
             self.in_steps,
@@ -237,7 +215,6 @@ class Exporter:
             source_length,
             verification_data,
         )
-        self.validate(source)
         # A model that rounds as its file does is compared as it rounds.
         rounds = quantization.rounds_as(model, precision)
         if rounds and options.get("activation_ranges") is None:
@@ -256,8 +233,14 @@ class Exporter:
             with quantization.full_precision(model):
                 self.write(source, partial, precision)
             self.annotate(partial, metadata.describe(source, precision))
-            comparison = self._compare(
-                partial, path, source, expected, precision
+            file = self.open(partial)
+            comparison = compare(
+                expected,
+                lambda batch: self.run(file, batch),
+                source.batches,
+                str(path),
+                precision,
+                source.outputs,
             )
             self.verify(source, partial, path)
             size_bytes = size_on_disk(partial)
@@ -277,70 +260,6 @@ class Exporter:
             source.model.output.shape[-1] if source.is_embedder else None,
         )
 
-    def require_kind(self, kind: str) -> None:
-        """Raises `UsageError` if the format does not support a kind."""
-        if kind not in self.kinds:
-            others = [
-                exporter.name
-                for exporter in _EXPORTERS.values()
-                if kind in exporter.kinds
-            ]
-            raise UsageError(
-                f"{self.title} files cannot contain {_KINDS[kind]}. Expected "
-                f"{' or '.join(_KINDS[known] for known in self.kinds)}. Export "
-                f"it as {' or '.join(others)}."
-            )
-
-    def _validate_arguments(self, path, precision, overwrite, options):
-        problems = []
-        wrong = sorted(options.keys() - set(self.options))
-        if wrong:
-            others = [
-                exporter.title
-                for exporter in _EXPORTERS.values()
-                if set(wrong) <= set(exporter.options)
-            ]
-            problems.append(
-                f"{self.title} has no argument {', '.join(wrong)}, which "
-                f"{' and '.join(others) or 'no format'} has"
-            )
-        if self.suffix and path.suffix != self.suffix:
-            problems.append(
-                f"the path must end with {self.suffix!r}, received {path}"
-            )
-        if precision not in self.precisions:
-            problems.append(
-                f"precision must be one of {self.precisions}, received "
-                f"{precision!r}"
-            )
-        if self.suffix and path.is_dir():
-            problems.append(f"the path is a folder, received {path}")
-        elif path.exists() and not overwrite:
-            problems.append(
-                f"the path exists: {path}; remove it or pass overwrite=True"
-            )
-        elif path.exists() and not self.owns(path):
-            problems.append(
-                f"overwrite=True only replaces {self.title}s, received {path}"
-            )
-        if problems:
-            raise UsageError(f"Cannot export: {'; '.join(problems)}.")
-
-    def _compare(self, partial, path, source, expected, precision):
-        """Compares a file under its temporary name with the model."""
-        try:
-            file = self.open(partial)
-            return compare(
-                expected,
-                lambda batch: self.run(file, batch),
-                source.batches,
-                file=str(path),
-                precision=precision,
-                outputs=source.outputs,
-            )
-        except UsageError as error:
-            raise RunError(f"{path} was not written. {error}") from error
-
 
 def register_exporter(name: str) -> Callable[[type], type]:
     """Registers a subclass of `Exporter` under a name, as a class decorator.
@@ -352,10 +271,6 @@ def register_exporter(name: str) -> Callable[[type], type]:
     Returns:
         A decorator, which returns the class.
 
-    Raises:
-        UsageError: (a `ValueError`) if another exporter already has this name
-            or suffix.
-
     Example:
 
     ```python
@@ -366,18 +281,6 @@ def register_exporter(name: str) -> Callable[[type], type]:
     """
 
     def register(cls):
-        clashes = [
-            exporter.name
-            for exporter in _EXPORTERS.values()
-            if exporter.name == name
-            or (cls.suffix and exporter.suffix == cls.suffix)
-        ]
-        if clashes:
-            raise UsageError(
-                f"Exporter {name!r} clashes with {clashes[0]!r}. Expected a "
-                f"new name and a new suffix. Received: name={name!r}, "
-                f"suffix={cls.suffix!r}. Choose others."
-            )
         cls.name = name
         _EXPORTERS[name] = cls()
         return cls
@@ -400,10 +303,7 @@ def get_exporter(name: str) -> Exporter:
         UsageError: (a `ValueError`) if there is no such exporter.
     """
     if name not in _EXPORTERS:
-        raise UsageError(
-            f"Unknown export format. Expected one of {', '.join(_EXPORTERS)}. "
-            f"Received: {name!r}. Register your own with `register_exporter`."
-        )
+        raise unknown("format", name, _EXPORTERS)
     return _EXPORTERS[name]
 
 
@@ -448,8 +348,8 @@ def export_model(
         An `ExportReport`.
 
     Raises:
-        UsageError: (a `ValueError`) if the format is unknown or an argument is
-            invalid.
+        UsageError: (a `ValueError`) if the format is unknown, or as in
+            `kdkit.export.to_litert`.
         RunError: (a `RuntimeError`) if the file differs from the model. No
             file remains.
 
@@ -459,26 +359,16 @@ def export_model(
     kdkit.export.export_model(student, "student.onnx", precision="int8")
     ```
     """
-    exporter = exporter_of(path) if format is None else get_exporter(format)
-    if exporter is None:
-        raise UsageError(
-            f"{path} has no known suffix. Expected "
-            f"{_suffixes()}. Pass format=, one of {', '.join(_EXPORTERS)}."
-        )
+    exporter = _known(path) if format is None else get_exporter(format)
     return exporter.export(model, path, **options)
 
 
-def open_file(
-    path: str | pathlib.Path, kind: str | None = None, threads: int = 1
-):
+def open_file(path: str | pathlib.Path, threads: int = 1):
     """Opens an exported model of any registered format.
 
     Args:
         path: string or path. A `.tflite` or `.onnx` file, or the directory of a
             SavedModel.
-        kind: string or `None`. `"encoder"` rejects files that read one token
-            at a time; `"decoder"` and `"encoder_decoder"` reject all others.
-            Defaults to `None`, any file.
         threads: int. The number of CPU threads. Defaults to `1`. For a
             SavedModel TensorFlow decides.
 
@@ -487,41 +377,29 @@ def open_file(
         `SavedModel`, or the result of a registered exporter.
 
     Raises:
-        UsageError: (a `ValueError`) if the file is missing, damaged, or of
-            another kind.
+        UsageError: (a `ValueError`) if the path is no exported model.
     """
-    if not isinstance(path, str | pathlib.Path):
-        raise UsageError(
-            "Only exported files can be opened. Expected a path. Received: "
-            f"{type(path).__name__}. Export the model first, with "
-            "kdkit.export.to_litert (a Distiller's student is "
-            "distiller.student)."
-        )
+    return _known(path).open(pathlib.Path(path), threads)
+
+
+def _known(path):
+    """Returns the exporter for a path, or raises an error with all formats."""
     exporter = exporter_of(path)
     if exporter is None:
-        raise UsageError(
-            f"Not an exported model. Expected {_suffixes()}. Received: {path}. "
-            "Write one with kdkit export."
-        )
-    file = exporter.open(pathlib.Path(path), threads)
-    if kind is not None and file.kind != kind:
-        raise UsageError(
-            f"{path} is {_KINDS[file.kind]}'s file. Expected "
-            f"{_KINDS[kind]}'s file. Pass another path."
-        )
-    return file
+        formats = [
+            one.suffix or f"a {one.title}"
+            for one in _EXPORTERS.values()
+            if not one.is_checkpoint
+        ]
+        raise unknown("kind of file", str(path), formats)
+    return exporter
 
 
-def _suffixes():
-    """Returns a list of all exported formats, in words."""
-    *others, last = (
-        f"a {exporter.suffix} file"
-        if exporter.suffix
-        else f"the folder of a {exporter.title}"
-        for exporter in _EXPORTERS.values()
-        if not exporter.is_checkpoint
-    )
-    return f"{', '.join(others)} or {last}"
+def require_free(path: pathlib.Path, overwrite: bool, is_own: bool) -> None:
+    """Protects what is at a path, unless it is the same kind of file."""
+    if path.exists() and not (overwrite and is_own):
+        fix = "Pass overwrite=True." if is_own else "Choose another path."
+        raise UsageError(f"{path} exists already. {fix}")
 
 
 def size_on_disk(path: pathlib.Path) -> int:

@@ -1,8 +1,5 @@
 """Batches for exported files, and files that run them."""
 
-import pathlib
-from collections.abc import Mapping
-
 import numpy as np
 import scipy.special
 
@@ -17,7 +14,6 @@ INPUT_NAMES = ("token_ids", "segment_ids", "padding_mask")
 TENSOR = "inputs"  # the input of a model on images or other numbers
 MACHINE_STEP = 2.0**-24  # below 1, between float32 numbers
 PADDING = 0  # token id, segment and mask of a padded position
-MAX_THREADS = 2**31 - 1  # the largest number that the runtimes accept
 
 
 class BatchFile:
@@ -99,8 +95,7 @@ class BatchFile:
         """
         if self.outputs == SENTENCE_EMBEDDING:
             raise UsageError(
-                f"{self.path} returns sentence embeddings. Expected the file "
-                "of a classifier. Pass another file."
+                f"{self.path} returns sentence embeddings, no logits."
             )
         outputs = self(batch)
         if self.outputs == "logits":
@@ -118,15 +113,12 @@ class BatchFile:
                 sequence_length)`, or of one float32 array, with the file's
                 sizes if these are fixed.
         """
-        raise NotImplementedError
 
     def invoke(self) -> None:
         """Runs the file on the current inputs: the part to time."""
-        raise NotImplementedError
 
     def output(self):
         """Returns the outputs of the last `invoke`."""
-        raise NotImplementedError
 
     def _run(self, batch):
         self.set_inputs(batch)
@@ -143,75 +135,31 @@ def file_logits(file):
     return file.logits if isinstance(file, BatchFile) else file
 
 
-def require_file(path: pathlib.Path, suffix: str, threads: int) -> None:
-    """Checks a file's name and the threads before the file is opened."""
-    if not 1 <= threads <= MAX_THREADS:
-        raise UsageError(
-            "Invalid value for argument `threads`. Expected an integer from 1 "
-            f"to {MAX_THREADS}. Received: threads={threads}. Use for example 1."
-        )
-    problem = None
-    if path.suffix != suffix:
-        problem = f"expected a name that ends in {suffix!r}"
-    elif not path.is_file():
-        problem = "there is no such file"
-    if problem:
-        raise UsageError(
-            f"Cannot open the exported model: {problem}. Received: {path}. "
-            "Write one with kdkit.export.export_model or `kdkit export`."
-        )
-
-
 def to_int32(batch, input_names):
-    """Selects a file's inputs from a batch and checks them."""
-    if not isinstance(batch, Mapping):
-        raise UsageError(
-            "A batch must be a dict of arrays. Expected arrays named "
-            f"{list(input_names)}. Received: {type(batch).__name__}. Pass a "
-            "dict."
-        )
-    problems = [
-        f"{name!r} is missing" for name in input_names if name not in batch
-    ]
+    """Selects a file's inputs from a batch of integers, of one shape."""
     arrays = {
-        name: np.asarray(batch[name]) for name in input_names if name in batch
+        name: np.asarray(batch[name]).astype("int32", casting="same_kind")
+        for name in input_names
     }
-    problems += [
-        f"{name!r} must contain integers, received {array.dtype}"
-        for name, array in arrays.items()
-        if array.dtype.kind not in "iub"
-    ]
-    shapes = {array.shape for array in arrays.values()}
-    if len(shapes) > 1 or any(len(shape) != 2 for shape in shapes):
-        problems.append(
-            "all inputs must have one shape (batch_size, sequence_length), "
-            f"received { {name: a.shape for name, a in arrays.items()} }"
-        )
-    elif any(0 in shape for shape in shapes):
-        problems.append(f"the batch is empty, received shape {shapes.pop()}")
-    if problems:
-        raise UsageError(
-            "The batch does not fit the file. Expected int arrays "
-            f"{list(input_names)}: {'; '.join(problems)}."
-        )
-    return {name: array.astype("int32") for name, array in arrays.items()}
+    shapes = {name: array.shape for name, array in arrays.items()}
+    if len(set(shapes.values())) > 1:
+        raise UsageError(f"The inputs of a batch have shapes {shapes}.")
+    return arrays
 
 
 def to_float32(batch, name, sizes):
-    """Checks a batch of numbers, such as images."""
-    given = batch.get(name) if isinstance(batch, Mapping) else batch
-    array = np.asarray(given)
-    fits = array.ndim == 1 + len(sizes) and all(
-        expected in (None, size)
+    """Returns a batch of numbers, such as images, of a file's sizes."""
+    given = batch[name] if isinstance(batch, dict) else batch
+    array = np.asarray(given).astype("float32")
+    if array.ndim != 1 + len(sizes) or any(
+        expected not in (None, size)
         for size, expected in zip(array.shape[1:], sizes, strict=True)
-    )
-    if array.dtype.kind not in "iubf" or not fits or 0 in array.shape:
+    ):
         raise UsageError(
-            "The batch does not fit the file. Expected an array of numbers of "
-            f"shape {('batch_size', *sizes)}, alone or as {name!r} in a dict. "
-            f"Received: {array.dtype} of shape {array.shape}."
+            f"A batch of shape {array.shape} for a file that reads "
+            f"{('batch_size', *sizes)}."
         )
-    return {name: array.astype("float32")}
+    return {name: array}
 
 
 def batch_shape(batch):
@@ -224,12 +172,6 @@ def pad(batch, sequence_length):
     length = batch_shape(batch)[1]
     if sequence_length is None or length == sequence_length:
         return batch
-    if length > sequence_length:
-        raise UsageError(
-            f"The batch is longer than the {sequence_length} tokens that the "
-            f"file accepts. Received: sequence length {length}. Truncate "
-            "the batch, or export with a larger sequence_length or None."
-        )
     missing = ((0, 0), (0, sequence_length - length))
     return {
         name: np.pad(array, missing, constant_values=PADDING)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from kdkit.errors import UsageError
+from kdkit.errors import UsageError, unknown
 from kdkit.export.exporters import exporter_of, open_file, size_on_disk
 from kdkit.export.inputs import (
     DECODER,
@@ -16,14 +16,12 @@ from kdkit.export.inputs import (
     TENSORS,
     random_batch,
 )
-from kdkit.io.machine import memory_shortage
 from kdkit.taps.names import SENTENCE_EMBEDDING
 
 DELEGATES = ("xnnpack", "none")
 SEQUENCE_LENGTH = 128  # tokens, if a file takes any length
 SENTENCE = 25  # tokens of a sentence to read and write
 TURN = 5  # timed runs of one file before the next file's turn
-BYTES = 16  # lower bound for the memory per token of a batch
 FEWEST_TOKENS = 2  # ids 0 and 1, for files without a known vocabulary
 
 
@@ -125,8 +123,8 @@ def measure_latency(
         A `LatencyReport`.
 
     Raises:
-        UsageError: (a `ValueError`) if the file is missing or cannot run, an
-            argument does not fit the file, or the batch does not fit in memory.
+        UsageError: (a `ValueError`) if the file has another length or batch
+            size, or no such delegate.
     """
     reports = measure_latencies(
         [path],
@@ -180,11 +178,8 @@ def measure_latencies(
     Raises:
         UsageError: as in `measure_latency`.
     """
-    validate_counts(paths, sequence_length, batch_size, threads, warmup, runs)
     models = [_open(path, threads, delegate) for path in paths]
     lengths = lengths_of(models, sequence_length, batch_size)
-    for model, length in zip(models, lengths, strict=True):
-        _require_capacity(model, batch_size, length)
     calls = [
         _call(model, batch_size, length, seed)
         for model, length in zip(models, lengths, strict=True)
@@ -238,23 +233,13 @@ def sentences_per_second(model, batch_size, median_ms) -> float | None:
 
 
 def _open(path, threads, delegate):
-    exporter = (
-        exporter_of(path) if isinstance(path, str | pathlib.Path) else None
-    )
+    exporter = exporter_of(path)
     if exporter is not None and not exporter.takes_threads:
         exporter.limit_threads(threads)
     if delegate is None:
-        return open_file(path, threads=threads)
+        return open_file(path, threads)
     if delegate not in DELEGATES:
-        raise UsageError(
-            f"Unknown delegate. Expected one of {', '.join(DELEGATES)}. "
-            f"Received: {delegate!r}."
-        )
-    if exporter is None or exporter.name != "litert":
-        raise UsageError(
-            f"Only LiteRT files have delegates. Received: {path} with "
-            f"delegate={delegate!r}. Time it without one."
-        )
+        raise unknown("delegate", delegate, DELEGATES)
     return exporter.open(pathlib.Path(path), threads, delegate)
 
 
@@ -322,36 +307,20 @@ def full_rows(model, batch_size, sequence_length, seed):
 
 def lengths_of(models, sequence_length, batch_size):
     """Returns the sequence length for each model, checked against the files."""
-    problems = []
     for model in models:
         if sequence_length and not _takes(model, sequence_length):
-            problems.append(
-                f"{model.path} accepts sequence_length={_most(model)}, "
-                f"received sequence_length={sequence_length}"
+            raise UsageError(
+                f"{model.path} takes other lengths than {sequence_length}."
             )
         if model.batch_size not in (None, batch_size):
-            problems.append(
-                f"{model.path} accepts only batch_size={model.batch_size}, "
-                f"received batch_size={batch_size}"
+            raise UsageError(
+                f"{model.path} takes batch_size={model.batch_size} only. "
+                f"Received: batch_size={batch_size}."
             )
-    if problems:
-        raise UsageError(f"Cannot measure: {'; '.join(problems)}.")
     fixed = {model.sequence_length for model in models if model.kind == ENCODER}
     fixed.discard(None)
     usual = fixed.pop() if len(fixed) == 1 else SEQUENCE_LENGTH
     return [sequence_length or _length(model, usual) for model in models]
-
-
-def _require_capacity(model, batch_size, sequence_length):
-    """Raises an error for a batch whose tokens do not fit in memory."""
-    size = BYTES * batch_size * _rows_per_output(model) * sequence_length
-    lack = memory_shortage(size)
-    if lack:
-        raise UsageError(
-            f"Cannot measure {model.path}: the tokens of a batch need {lack}. "
-            f"Received: batch_size={batch_size}, "
-            f"sequence_length={sequence_length}. Choose a smaller batch_size."
-        )
 
 
 def _rows_per_output(model):
@@ -370,27 +339,3 @@ def _length(model, usual):
     if model.kind == TENSORS:
         return 1  # a tensor for each example
     return model.sequence_length or usual
-
-
-def _most(model):
-    """Returns the lengths that a file accepts, in words."""
-    if model.kind == ENCODER_DECODER:
-        return f"1 to {model.room}"
-    return f"{model.sequence_length} only"
-
-
-def validate_counts(paths, sequence_length, batch_size, threads, warmup, runs):
-    """Raises one error for all numbers with which nothing can be measured."""
-    problems = [] if paths else ["there must be at least one file"]
-    counts = {"batch_size": batch_size, "threads": threads, "runs": runs}
-    if sequence_length is not None:
-        counts["sequence_length"] = sequence_length
-    problems += [
-        f"{name} must be above 0, received {count}"
-        for name, count in counts.items()
-        if count < 1
-    ]
-    if warmup < 0:
-        problems.append(f"warmup must not be negative, received {warmup}")
-    if problems:
-        raise UsageError(f"Cannot measure: {'; '.join(problems)}.")

@@ -9,7 +9,6 @@ import keras
 import numpy as np
 
 from kdkit.backends import LateModule, tf
-from kdkit.errors import UsageError
 from kdkit.export import metadata, quantization
 from kdkit.export.exporters import Exporter, get_exporter, register_exporter
 from kdkit.export.inference import fast_layers
@@ -190,19 +189,6 @@ class LiteRT(Exporter):
         "calibration_data",
         "activation_ranges",
     )
-
-    def validate(self, source):
-        family = source.family
-        if (
-            source.sequence_length is None
-            and family is not None
-            and family.needs_fixed_length
-        ):
-            raise UsageError(
-                f"{family.title} cannot be exported to LiteRT for any length: "
-                f"{family.needs_fixed_length}. Expected a fixed one. Received: "
-                "sequence_length=None. Pass for example sequence_length=128."
-            )
 
     def prepare(
         self,
@@ -410,8 +396,8 @@ def to_litert(
             layers that the output needs, such as a head with random weights.
 
     Raises:
-        UsageError: (a `ValueError`) if an argument is invalid, or the file
-            exists. Nothing is written.
+        UsageError: (a `ValueError`) if the file exists, or cannot have the
+            precision, length, outputs or dimensions. Nothing is written.
         RunError: (a `RuntimeError`) if the outputs of the model or the file
             are not finite, or if the file's outputs have another shape or, in
             fp32, differ by more than 1e-4 (probabilities: 5e-5; an embedder's

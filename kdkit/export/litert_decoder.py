@@ -9,15 +9,9 @@ import pathlib
 import numpy as np
 
 from kdkit.backends import tf
-from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.export.exportable import DECODER, ENCODER_DECODER
-from kdkit.export.inputs import require_file
-from kdkit.export.litert_files import (
-    SUFFIX,
-    new_interpreter,
-    usage_errors,
-)
+from kdkit.export.litert_files import new_interpreter
 
 SIGNATURE = "step"
 INPUTS = ("token_ids", "position")  # in addition to keys and values
@@ -109,8 +103,7 @@ class LiteRTDecoder:
         the token after each of the tokens.
 
     Raises:
-        UsageError: (a `ValueError`) if the file is missing or not such a
-            file, or if the cache is full.
+        RuntimeError: if the vocabulary has no such token, or the cache is full.
 
     Example:
 
@@ -132,12 +125,13 @@ class LiteRTDecoder:
         delegate: str | None = None,
     ):
         self.path = pathlib.Path(path)
-        require_file(self.path, SUFFIX, threads)
         self.threads = threads
-        with usage_errors(self.path):
-            self._interpreter = new_interpreter(path, threads, delegate)
-            self._inputs, self._outputs = self._find_tensors()
-            self._interpreter.allocate_tensors()
+        self._interpreter = new_interpreter(path, threads, delegate)
+        runner = self._interpreter.get_signature_runner(self._signature)
+        self._inputs = runner.get_input_details()
+        self._outputs = runner.get_output_details()
+        del runner  # otherwise the interpreter refuses to run
+        self._interpreter.allocate_tensors()
         shape = self._inputs["keys_0"]["shape"]
         self.sequence_length = int(shape[2])
         self.vocabulary_size = int(self._outputs["logits"]["shape"][-1])
@@ -148,11 +142,6 @@ class LiteRTDecoder:
                 self._interpreter.tensor(detail["index"])()[:] = 0
 
     def __call__(self, token_ids):
-        if not len(token_ids):
-            raise UsageError(
-                "The text is empty. Expected at least one token. Received: "
-                "none. Begin with the token that starts a text."
-            )
         self.reset()
         return np.stack([self.step(token) for token in token_ids])
 
@@ -170,11 +159,9 @@ class LiteRTDecoder:
             A float32 array of shape `(vocabulary_size,)`: the logits for the
             next token.
         """
-        self._require_capacity(token_id)
         self._set("token_ids", token_id)
         self._set("position", self.position)
-        with usage_errors(self.path):
-            self._interpreter.invoke()
+        self._interpreter.invoke()
         logits, *new = (
             self._interpreter.get_tensor(self._outputs[name]["index"])
             for name in ("logits", *NEW.values())
@@ -219,38 +206,6 @@ class LiteRTDecoder:
             detail["index"], np.full(detail["shape"], value, "int32")
         )
 
-    def _require_capacity(self, token_id):
-        if self.position >= self.sequence_length:
-            raise UsageError(
-                f"The cache of {self.path} is full. It has a capacity of "
-                f"{self.sequence_length} tokens. Call reset(), or export the "
-                "model with a larger sequence length."
-            )
-        if not 0 <= token_id < self.vocabulary_size:
-            raise UsageError(
-                f"Expected a token id from 0 to {self.vocabulary_size - 1}. "
-                f"Received: {token_id}. Use the model's tokenizer."
-            )
-
-    def _find_tensors(self):
-        """Returns inputs and outputs by name."""
-        signatures = self._interpreter.get_signature_list()
-        if self._signature in signatures:
-            runner = self._interpreter.get_signature_runner(self._signature)
-            inputs, outputs = (
-                runner.get_input_details(),
-                runner.get_output_details(),
-            )
-            expected = {*INPUTS, "keys_0", "values_0"}
-            if expected <= set(inputs):
-                return inputs, outputs
-        raise UsageError(
-            f"Not a decoder's step: {self.path}. Expected a file from "
-            "kdkit.export.to_litert with the signature "
-            f"{self._signature!r}. Received: signatures {signatures}. Use "
-            "kdkit.export.open_file."
-        )
-
 
 class LiteRTSeq2Seq(LiteRTDecoder):
     """A `.tflite` file that reads a source and writes token by token.
@@ -274,8 +229,7 @@ class LiteRTSeq2Seq(LiteRTDecoder):
         the token after each of the target's tokens.
 
     Raises:
-        UsageError: (a `ValueError`) if the file is missing or not such a
-            file, or if the cache is full.
+        RuntimeError: if the vocabulary has no such token, or the cache is full.
 
     Example:
 
@@ -314,18 +268,11 @@ class LiteRTSeq2Seq(LiteRTDecoder):
         Args:
             token_ids: int array of shape `(num_source_tokens,)`.
         """
-        if not 1 <= len(token_ids) <= self.source_length:
-            raise UsageError(
-                f"The source does not fit {self.path}. Expected 1 to "
-                f"{self.source_length} tokens. Received: {len(token_ids)}. "
-                "Shorten it, or export with a larger source_length."
-            )
         ids, mask = np.zeros((2, 1, self.source_length), "int32")
         ids[0, : len(token_ids)] = token_ids
         mask[0, : len(token_ids)] = 1
-        with usage_errors(self.path):
-            encode = self._interpreter.get_signature_runner(ENCODE)
-            read = encode(token_ids=ids, padding_mask=mask)
+        encode = self._interpreter.get_signature_runner(ENCODE)
+        read = encode(token_ids=ids, padding_mask=mask)
         del encode  # otherwise the interpreter refuses to run
         for name, value in (*read.items(), (MASK, mask)):
             self._interpreter.set_tensor(self._inputs[name]["index"], value)

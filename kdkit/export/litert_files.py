@@ -1,18 +1,15 @@
 """The LiteRT interpreter, and `.tflite` files that read whole sequences."""
 
-import contextlib
 import pathlib
 
 import numpy as np
 
 from kdkit.backends import LateModule
-from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.export.inputs import (
     INPUT_NAMES,
     BatchFile,
     batch_shape,
-    require_file,
 )
 
 flatbuffers = LateModule("flatbuffers", "flatbuffers")
@@ -51,10 +48,6 @@ class LiteRTModel(BatchFile):
         per question for a multiple choice, whose options are rows; for tokens
         `(batch_size, sequence_length, num_classes)`.
 
-    Raises:
-        UsageError: (a `ValueError`) if the file is missing or not such a
-            file, or a batch does not fit.
-
     Example:
 
     ```python
@@ -70,24 +63,16 @@ class LiteRTModel(BatchFile):
         delegate: str | None = None,
     ):
         self.path = pathlib.Path(path)
-        require_file(self.path, SUFFIX, threads)
         self.metadata = metadata.read(self.path)
-        if self.metadata and self.metadata.reads_tokens:
-            raise UsageError(
-                f"{self.path} is a decoder's step. Expected a file that reads "
-                "whole sequences. Open it with kdkit.export.LiteRTDecoder."
-            )
         self.threads = threads
-        with usage_errors(self.path):
-            self._interpreter = new_interpreter(path, threads, delegate)
-            self._interpreter.allocate_tensors()
+        self._interpreter = new_interpreter(path, threads, delegate)
+        self._interpreter.allocate_tensors()
         self._inputs = {
             input_name(detail["name"]): detail
             for detail in self._interpreter.get_input_details()
         }
         first = next(iter(self._inputs.values()))
         is_tensor = len(self._inputs) == 1 and first["dtype"] == np.float32
-        self._require_interface(is_tensor)
         rows, *sizes = (
             None if size == ANY else int(size)
             for size in first["shape_signature"]
@@ -112,62 +97,17 @@ class LiteRTModel(BatchFile):
         if shape != self._shape:
             for detail in self._inputs.values():
                 self._interpreter.resize_tensor_input(detail["index"], shape)
-            with usage_errors(self.path):
-                self._interpreter.allocate_tensors()
+            self._interpreter.allocate_tensors()
             self._shape = shape
         for name, detail in self._inputs.items():
             self._interpreter.set_tensor(detail["index"], batch[name])
 
     def invoke(self):
-        with usage_errors(self.path):
-            self._interpreter.invoke()
+        self._interpreter.invoke()
 
     def output(self):
         detail = self._interpreter.get_output_details()[0]
         return self._interpreter.get_tensor(detail["index"])
-
-    def _require_interface(self, is_tensor):
-        problems = []
-        unknown = sorted(set(self._inputs) - set(INPUT_NAMES))
-        if "token_ids" not in self._inputs and not is_tensor:
-            problems.append("it has no input 'token_ids'")
-        if unknown and not is_tensor:
-            problems.append(f"it has other inputs: {unknown}")
-        for name, detail in self._inputs.items():
-            signature = detail["shape_signature"].tolist()
-            is_tokens = detail["dtype"] == np.int32 and len(signature) == 2
-            if not is_tokens and not is_tensor:
-                problems.append(
-                    f"input {name!r} is not int32 with two axes but "
-                    f"{np.dtype(detail['dtype'])} with shape {signature}"
-                )
-            elif signature[0] not in (ANY, 1):
-                problems.append(
-                    f"input {name!r} has the fixed batch size {signature[0]}"
-                )
-        num_outputs = len(self._interpreter.get_output_details())
-        if num_outputs != 1:
-            problems.append(f"it has {num_outputs} outputs")
-        if problems:
-            raise UsageError(
-                f"Not a file exported by kdkit: {self.path}: "
-                f"{'; '.join(problems)}. Expected int32 inputs of shape "
-                "(any or 1, any or fixed), 'token_ids' and any of "
-                f"{list(INPUT_NAMES[1:])}, or one float32 input, and one "
-                "output."
-            )
-
-
-@contextlib.contextmanager
-def usage_errors(path):
-    """Converts the interpreter's errors to `UsageError`, with the file."""
-    try:
-        yield
-    except (RuntimeError, ValueError) as error:
-        raise UsageError(
-            f"The LiteRT interpreter cannot run {path}: {error}. Expected a "
-            "complete file. Export the model again."
-        ) from error
 
 
 def new_interpreter(path, threads, delegate=None):

@@ -17,7 +17,7 @@ import keras_hub
 import numpy as np
 
 from kdkit.backends import LateModule
-from kdkit.errors import RunError, UsageError, shortened
+from kdkit.errors import RunError, UsageError
 from kdkit.export import metadata
 from kdkit.export.inputs import ENCODER, INPUT_NAMES
 from kdkit.export.litert_files import input_name, packed_model
@@ -115,8 +115,7 @@ class TextTask:
             if not np.array_equal(ours, theirs):
                 raise RunError(
                     f"{path} was not written: other spellings in its "
-                    f"{VOCABULARY} have other outputs than the vocabulary's "
-                    "pieces. Pass mediapipe=False."
+                    f"{VOCABULARY} have other outputs than the pieces."
                 )
 
     def _metadata(self, input_names):
@@ -201,18 +200,17 @@ def text_task(source, tokenizer, labels, texts=()) -> TextTask:
     if problem is not None:
         raise UsageError(
             f"MediaPipe's {title(source.is_embedder)} cannot run this model: "
-            f"{problem}. Pass mediapipe=False."
+            f"{problem}."
         )
     if source.is_embedder:
         labels = None
     else:
-        labels = _checked_labels(labels, source.model.output.shape[-1])
+        labels = checked_labels(labels, source.model.output.shape[-1])
     lines = list(tokenizer.get_vocabulary())
     size = source.vocabulary_size
     if len(lines) > size:
         raise UsageError(
-            f"The tokenizer has {len(lines)} pieces, but the model only has "
-            f"{size} token ids. Pass the model's own tokenizer."
+            f"The tokenizer has {len(lines)} pieces, the model only {size}."
         )
     extra = extra_lines(tokenizer, texts)
     lines += [f"[not a piece {number}]" for number in range(len(lines), size)]
@@ -221,24 +219,14 @@ def text_task(source, tokenizer, labels, texts=()) -> TextTask:
     )
 
 
-def _checked_labels(labels, num_classes):
-    if labels is None:
-        raise UsageError(
-            "The names of the classes are unknown. Expected a list of "
-            f"{num_classes} strings, in the order of the model's outputs. Pass "
-            "for example labels=['negative', 'positive']."
-        )
+def checked_labels(labels, num_classes: int) -> tuple[str, ...]:
+    """Returns the lines of `labels.txt`, one for each output of a model."""
     labels = tuple(map(str, labels))
-    wrong = [
-        label
-        for label in labels
-        if not label.strip() or label.splitlines() != [label]
-    ]
-    if len(set(labels)) != num_classes or len(labels) != num_classes or wrong:
+    are_lines = "\n".join(labels).splitlines() == [*labels]
+    if not are_lines or not len(set(labels)) == len(labels) == num_classes:
         raise UsageError(
-            "The names of the classes do not fit. Expected "
-            f"{num_classes} different names of one line. Received: "
-            f"{shortened(list(labels))}. Pass one for each output."
+            f"A model of {num_classes} classes needs {num_classes} different "
+            f"labels of one line. Received: {labels}."
         )
     return labels
 

@@ -14,7 +14,6 @@ import json
 import pathlib
 import zipfile
 
-from kdkit.errors import UsageError
 from kdkit.export.inputs import ENCODER_DECODER
 from kdkit.io.reading import parse_json
 from kdkit.settings import from_dict
@@ -80,15 +79,9 @@ def read(path: pathlib.Path) -> Metadata | None:
     with zipfile.ZipFile(path) as archive:
         if ENTRY not in archive.namelist():
             return None
-        return parse(path, archive.read(ENTRY))
+        return parse(archive.read(ENTRY))
 
 
-def parse(path: pathlib.Path, content: str | bytes) -> Metadata:
+def parse(content: str | bytes) -> Metadata:
     """Returns the entry from its JSON."""
-    try:
-        return from_dict(Metadata, parse_json(content))
-    except UsageError as error:
-        raise UsageError(
-            f"{path} is from another version of kdkit. Received: {error} "
-            "Export the model again."
-        ) from error
+    return from_dict(Metadata, parse_json(content))

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from kdkit.backends import LateModule
-from kdkit.errors import UsageError, require_extra
+from kdkit.errors import UsageError, require_extra, unknown
 from kdkit.export.exportable import given_batches
 from kdkit.export.inputs import ENCODER, TENSORS, batch_shape
 from kdkit.export.litert_files import input_name, interpreter, packed_model
@@ -36,7 +36,6 @@ from kdkit.quantization.schemes import MIN_ROWS
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 quantizer = LateModule("ai_edge_quantizer.quantizer", "ai-edge-quantizer")
 recipes = LateModule("ai_edge_quantizer.recipe_manager", "ai-edge-quantizer")
-PACKAGES = {"ai-edge-quantizer": (0, 10)}
 
 CALIBRATED = {"static_int8": 8, "int16x8": 16}  # bits of activations
 WEIGHTS_ONLY = "int4"
@@ -49,21 +48,15 @@ BLOCK = 32  # weights with one scale in int4
 def require_precision(
     kind: str, precision: str, is_recurrent: bool = False
 ) -> None:
-    """Checks that a precision exists for a kind of model, and its packages."""
+    """Checks that a file can have a precision, and the packages for it."""
     if precision not in PRECISIONS:
         return
-    require_extra("quantization", f"{precision} files", PACKAGES)
-    if is_recurrent:
+    require_extra("quantization", "ai_edge_quantizer")
+    reads_steps = kind not in (ENCODER, TENSORS)
+    if is_recurrent or (reads_steps and precision in CALIBRATED):
         raise UsageError(
-            f"Models with recurrent layers have no {precision} files, because "
-            "their weights are in a loop. Expected fp32, fp16 or int8. Export "
-            "with precision='int8'."
-        )
-    if precision in CALIBRATED and kind not in (ENCODER, TENSORS):
-        raise UsageError(
-            f"Files that read one token at a time have no {precision}: their "
-            "cache has no fixed range. Expected fp32, fp16, int8 or int4. "
-            "Export with precision='int4'."
+            f"No {precision} of a {'recurrent ' * is_recurrent}{kind}: its "
+            "weights or its cache would stay in floats. Choose int8."
         )
 
 
@@ -71,20 +64,12 @@ def require_calibration(precision: str, batches) -> None:
     """Checks the number of calibration rows for a precision."""
     if precision not in CALIBRATED:
         return
-    if batches is None:
-        raise UsageError(
-            f"{precision} files need calibration data, which give the ranges "
-            "of activations. Expected batches of training examples. Received: "
-            "calibration_data=None. Pass calibration_data, for kdkit export "
-            "--data-dir; or export in int8 or int4, which need none."
-        )
-    inputs = [b[0] if isinstance(b, tuple) else b for b in batches]
+    inputs = [b[0] if isinstance(b, tuple) else b for b in batches or ()]
     rows = sum(len(next(iter(batch.values()))) for batch in inputs)
     if rows < MIN_ROWS:
         raise UsageError(
-            f"{precision} files need at least {MIN_ROWS} calibration rows. "
-            f"Received: {rows}. Pass more training examples, for example "
-            f"{CALIBRATION_ROWS}."
+            f"{precision} needs calibration_data of at least {MIN_ROWS} "
+            f"training examples. Received: {rows}."
         )
 
 
@@ -125,10 +110,7 @@ def quantized(
     ranges.update({place.result: place.table for place in graphs.tables()})
     places = list(configurations(graphs, precision))
     if not places:
-        raise UsageError(
-            f"The model has nothing to quantize in {precision}. Expected dense "
-            "layers, convolutions or embeddings. Export it in fp32."
-        )
+        raise UsageError(f"The model has no weights for {precision}.")
     return configured(content, places, ranges)
 
 
@@ -255,15 +237,10 @@ def _small(batches):
 
 def _given(graphs, ranges, kernels):
     """Returns the given ranges by the names of tensors."""
-    unknown = sorted(set(ranges) - set(kernels))
-    if unknown:
-        raise UsageError(
-            f"`activation_ranges` has layers without a kernel: {unknown}. "
-            f"Expected paths such as {sorted(kernels)[:3]}. Pass the `path` of "
-            "the model's dense layers."
-        )
     by_kernel = {}
     for path, found in ranges.items():
+        if path not in kernels:
+            raise unknown("layer in `activation_ranges`", path, kernels)
         kernel = np.asarray(kernels[path], "float32")
         rows = {len(kernel), math.prod(kernel.shape[:-1])}
         for count in rows:

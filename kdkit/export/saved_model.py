@@ -41,20 +41,10 @@ class SavedModels(Exporter):
         return f"{label}-saved_model"
 
     def prepare(self, source, precision, outputs, strings=None):
-        shape = source.model.output.shape if source.kind == ENCODER else ()
-        if strings is not None and (
-            len(shape) != 2 or source.rows_per_output != 1 or source.is_embedder
-        ):
-            raise UsageError(
-                "Only classifiers of whole texts and pairs take strings. "
-                "Expected outputs of shape (batch_size, num_classes). "
-                f"Received: a model with outputs of shape {tuple(shape)}. "
-                "Export it without strings."
-            )
         if strings is not None and outputs not in (None, OUTPUTS[0]):
             raise UsageError(
-                "`outputs` and `strings` exclude each other. Received: "
-                f"outputs={outputs!r}. Pass it as TextInputs(outputs=...)."
+                f"outputs={outputs!r} and strings, which convert the outputs "
+                "again. Pass TextInputs(outputs=...)."
             )
         source = dataclasses.replace(source, extras=strings)
         return super().prepare(source, precision, outputs)
@@ -110,10 +100,8 @@ class SavedModels(Exporter):
             )
             if found != wanted:
                 raise UsageError(
-                    "A SavedModel runs on the threads of the whole process, "
-                    "and TensorFlow has already started its own. Expected "
-                    f"{threads} thread(s). Time it in a new process, with "
-                    "kdkit benchmark."
+                    f"TensorFlow runs on {found[0]} threads already, not on "
+                    f"{threads}. Time a SavedModel in a new process."
                 ) from None
 
     def open(self, path, threads=1):
@@ -136,10 +124,6 @@ class SavedModel(BatchFile):
         sequence_length: int or `None`. The only length that it accepts, `None`
             for any length.
 
-    Raises:
-        UsageError: (a `ValueError`) if there is no such model, or a batch does
-            not fit.
-
     Example:
 
     ```python
@@ -150,34 +134,19 @@ class SavedModel(BatchFile):
 
     def __init__(self, path: str | pathlib.Path):
         self.path = pathlib.Path(path)
-        if not get_exporter("saved_model").owns(self.path):
-            raise UsageError(
-                "Cannot open the exported model. Expected a folder with "
-                f"saved_model.pb. Received: {self.path}. Write one with "
-                "kdkit.export.to_saved_model."
-            )
         # TensorFlow needs the operations of a tokenizer in the SavedModel. One
         # without a tokenizer also loads where there is no tensorflow-text.
         with contextlib.suppress(UsageError):
             getattr(tf_text, "FastWordpieceTokenizer", None)
         # The signature is deleted with the loaded model.
         self._loaded = tf.saved_model.load(str(self.path))
-        self._signature = self._loaded.signatures.get(SIGNATURE)
-        inputs = {}
-        if self._signature is not None:
-            inputs = self._signature.structured_input_signature[1]
+        self._signature = self._loaded.signatures[SIGNATURE]
+        inputs = self._signature.structured_input_signature[1]
         specs = [*inputs.values()]
         if len(specs) == 1 and specs[0].dtype == tf.float32:
             self.input_names = tuple(inputs)
             self.sizes = tuple(specs[0].shape[1:])
             return
-        if "token_ids" not in inputs or set(inputs) - set(INPUT_NAMES):
-            raise UsageError(
-                f"Not a SavedModel exported by kdkit: {self.path}. "
-                "Expected the inputs 'token_ids' and any of "
-                f"{list(INPUT_NAMES[1:])}, or one float32 input. "
-                f"Received: {sorted(inputs)}."
-            )
         self.input_names = tuple(name for name in INPUT_NAMES if name in inputs)
         self.sequence_length = inputs["token_ids"].shape[1]
 
@@ -187,16 +156,7 @@ class SavedModel(BatchFile):
         }
 
     def invoke(self):
-        try:
-            (self._logits,) = self._signature(**self._inputs).values()
-        except tf.errors.InvalidArgumentError as error:
-            shape = tuple(next(iter(self._inputs.values())).shape)
-            raise UsageError(
-                f"{self.path} cannot compute this batch. Expected sequences "
-                "that fit the model's positions, and ids of its vocabulary. "
-                f"Received: a batch of shape {shape}. Use shorter sequences, "
-                "for kdkit benchmark with --sequence-length."
-            ) from error
+        (self._logits,) = self._signature(**self._inputs).values()
 
     def output(self):
         return self._logits.numpy()
@@ -246,8 +206,7 @@ def to_saved_model(
         UserWarning: as in `to_litert`.
 
     Raises:
-        UsageError: (a `ValueError`) if an argument is invalid, or the path
-            exists. Nothing is written.
+        UsageError: (a `ValueError`) as in `to_litert`. Nothing is written.
         RunError: (a `RuntimeError`) if the outputs of the model or the
             SavedModel are not finite, or if the SavedModel's outputs have
             another shape or differ by more than 1e-4. No directory remains.

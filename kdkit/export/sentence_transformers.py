@@ -30,37 +30,16 @@ class SentenceTransformers(Exporter):
     def file_name(self, label, precision):
         return f"{label}-sentence_transformers"
 
-    def validate(self, source):
-        if not source.is_embedder:
-            raise UsageError(
-                "sentence-transformers loads embedders. Expected a model that "
-                "returns sentence embeddings. Received: a model that returns "
-                f"{source.outputs}. Write classifiers with --format hf."
-            )
-        is_static = models.is_static_embedder(source.model)
-        if source.sequence_length is None and not is_static:
-            raise UsageError(
-                "sentence-transformers truncates texts to one length. Expected "
-                "sequence_length=N. Received: None. Pass for example "
-                "sequence_length=128."
-            )
-
     def prepare(
         self, source, precision, outputs, tokenizer=None, conventions=PLAIN
     ):
-        if not models.is_embedder(source.model):  # another width
+        is_static = models.is_static_embedder(source.model)
+        if source.sequence_length is None and not is_static:
             raise UsageError(
-                "A sentence-transformers directory has all dimensions. "
-                "Received: dimensions="
-                f"{source.model.output.shape[-1]}. Remove it, and load the "
-                "directory with SentenceTransformer(path, truncate_dim=N)."
+                "sentence-transformers truncates texts to one length. Pass "
+                "sequence_length."
             )
         source = default_tokenizer(source, tokenizer)
-        if source.extras is None:
-            raise UsageError(
-                "sentence-transformers needs the tokenizer of the model. "
-                "Expected a keras-hub tokenizer. Received: tokenizer=None."
-            )
         source = dataclasses.replace(
             source, extras=(source.extras, conventions)
         )
@@ -109,8 +88,8 @@ def to_sentence_transformers(
         again from the files.
 
     Raises:
-        UsageError: (a `ValueError`) if an argument is invalid, the path exists,
-            or transformers has no such model. Nothing is written.
+        UsageError: (a `ValueError`) if the path exists, or transformers has no
+            such model. Nothing is written.
         RunError: (a `RuntimeError`) if vectors or token ids differ. No
             directory remains.
 

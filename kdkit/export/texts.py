@@ -8,7 +8,7 @@ import numpy as np
 from kdkit import data
 from kdkit.backends import tf
 from kdkit.data.encoding import row_encoder
-from kdkit.errors import UsageError
+from kdkit.errors import unknown
 from kdkit.export.metadata import OUTPUTS
 
 LONG = 600  # words in a text that every model truncates
@@ -68,10 +68,7 @@ class TextInputs:
 
     def __post_init__(self):
         if self.outputs not in OUTPUTS[:3]:
-            raise UsageError(
-                "Invalid value for argument `outputs`. Expected one of "
-                f"{OUTPUTS[:3]}. Received: outputs={self.outputs!r}."
-            )
+            raise unknown("output", self.outputs, OUTPUTS[:3])
 
     @property
     def names(self) -> tuple[str, ...]:

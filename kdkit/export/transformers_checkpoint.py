@@ -4,7 +4,6 @@ import dataclasses
 import pathlib
 
 from kdkit import models
-from kdkit.errors import UsageError
 from kdkit.export.exporters import Exporter, get_exporter, register_exporter
 from kdkit.export.inputs import DECODER, ENCODER, INPUT_NAMES, BatchFile
 from kdkit.export.verification import ExportReport
@@ -44,16 +43,6 @@ class HuggingFace(Exporter):
             source, extras=(source.extras, class_names, problem_type)
         )
         return super().prepare(source, precision, outputs)
-
-    def validate(self, source):
-        if source.is_embedder:
-            raise UsageError(
-                "transformers has no embedders. Expected a classifier or a "
-                "GPT-2. Received: a model that returns sentence embeddings. "
-                "Write a directory for sentence-transformers, with --format "
-                "sentence_transformers."
-            )
-        models.require_hugging_face(source.model)
 
     def write(self, source, path, precision):
         tokenizer, *names = source.extras
@@ -133,8 +122,8 @@ def to_hugging_face(
             keras-hub's own tokenizer, and as in `to_litert`.
 
     Raises:
-        UsageError: (a `ValueError`) if an argument is invalid, the path exists,
-            or transformers has no such model. Nothing is written.
+        UsageError: (a `ValueError`) if the path exists, or transformers has no
+            such model. Nothing is written.
         RunError: (a `RuntimeError`) if outputs or token ids differ. No
             directory remains.
 

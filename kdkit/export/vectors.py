@@ -15,23 +15,15 @@ def with_dimensions(source, dimensions: int | None):
     """Returns an embedder for export whose vectors are shorter."""
     if dimensions is None:
         return source
-    if not source.is_embedder:
-        raise UsageError(
-            "`dimensions` is the width of an embedder's vectors. Received: "
-            f"dimensions={dimensions} for a model that returns "
-            f"{source.outputs}. Remove it."
-        )
     vector = source.model.output
     width = vector.shape[-1]
-    if type(dimensions) is not int or not 1 <= dimensions <= width:
+    if not 1 <= dimensions <= width:
         raise UsageError(
-            "Invalid value for argument `dimensions`. Expected 1 to "
-            f"{width}, the width of the model's vectors. Received: "
-            f"dimensions={dimensions!r}."
+            f"dimensions={dimensions} of an embedder with {width} dimensions."
         )
+    pooling = models.pooling_of(source.model)
     if dimensions == width:
         return source
-    pooling = models.pooling_of(source.model)
     vector = vector[:, :dimensions]
     if pooling.normalize:
         # LiteRT's own normalization makes NaN of the vector 0, which a static

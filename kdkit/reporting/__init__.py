@@ -8,8 +8,8 @@ from kdkit.late_names import late_names
 _DEFINED_IN = {
     "RunRecords": "records",
     "comparison_table": "comparison",
-    "group_by_seed": "results",
-    "markdown_tables": "results",
+    "group_by_seed": "comparison",
+    "markdown_tables": "page",
     "outcome_pictures": "trade_off",
     "plot_learning_curves": "plots",
     "plot_losses": "plots",
@@ -18,10 +18,10 @@ _DEFINED_IN = {
     "plot_values": "plots",
     "print_report": "page",
     "read_run": "records",
-    "render_comparison": "run_comparison",
+    "render_comparison": "page",
     "render_report": "page",
     "verdict": "summary",
-    "write_comparison": "run_comparison",
+    "write_comparison": "page",
     "write_report": "page",
 }
 __all__ = list(_DEFINED_IN)

@@ -19,11 +19,13 @@ from kdkit.models.places import HUGGING_FACE as HUB
 from kdkit.models.places import class_names_at
 from kdkit.recipes import RECIPES
 from kdkit.reporting.card_examples import EXAMPLES
-from kdkit.reporting.comparison import comparison_table, metric_names
+from kdkit.reporting.comparison import (
+    comparison_table,
+    files_table,
+    metric_names,
+)
 from kdkit.reporting.formatting import (
-    DOES_NOT_APPLY,
     NOT_RUN,
-    metric_format,
     millions,
     portable_path,
 )
@@ -36,7 +38,7 @@ from kdkit.reporting.selection import (
     model_description,
 )
 from kdkit.reporting.summary import is_smoke, model_title, run_title, verdict
-from kdkit.reporting.tables import Column, Row, Table, code_block, plain
+from kdkit.reporting.tables import code_block, plain
 
 CARD = "README.md"
 MARKER = (
@@ -110,6 +112,7 @@ def render_card(
     if license is None and earlier not in (None, named):
         named, source = earlier, None  # chosen with --license
     metrics = metric_names(records) if records else []
+    names = [pathlib.PurePath(file.file).name for file in files]
     values = {
         "marker": MARKER,
         "about": _metadata(folder, records, arm, files, named, metrics),
@@ -117,7 +120,7 @@ def render_card(
         "verdict": "",
         "comparison": "",
         "notes": (),
-        "files": _files_table(files, metrics).markdown() if files else "",
+        "files": files and files_table(files, names, metrics).markdown(),
         "labels": class_names_at(records.run_dir if records else folder) or (),
         "examples": _examples(folder, files, address),
         "training": (),
@@ -209,14 +212,21 @@ def _files(folder, records, arm, reports):
     """Returns the exported files that a card in the folder is about."""
     place = os.path.abspath(folder)
     if records is None:
-        files = [_of_report(report) for report in reports]
+        files = [ExportedFile.of(report) for report in reports]
         known = {os.path.abspath(file.file) for file in files}
         here = [folder] if folder.is_file() else sorted(folder.iterdir())
         for path in here:
             exporter = export.exporter_of(path)
             if exporter is not None and os.path.abspath(path) not in known:
                 size = path.stat().st_size if path.is_file() else None
-                files.append(_unknown(path, exporter, size))
+                files.append(
+                    ExportedFile(
+                        str(path),
+                        exporter.name,
+                        exporter.title,
+                        size_bytes=size,
+                    )
+                )
         return files
     files = exported_files(records, arm)
     return [
@@ -230,100 +240,6 @@ def _files(folder, records, arm, reports):
         and (file.format not in CHECKPOINTS or path == place)
         and os.path.exists(path)
     ]
-
-
-def _of_report(report):
-    return ExportedFile(
-        arm="",
-        file=report.file,
-        format=report.format,
-        title=report.title,
-        precision=report.precision,
-        size_bytes=report.size_bytes,
-        sequence_length=report.sequence_length,
-        metrics={},
-        split=None,
-        examples=report.examples,
-        max_abs_difference=report.max_abs_difference,
-        same_top_class=report.same_top_class,
-        latencies={},
-        smallest_cosine=report.smallest_cosine,
-        dimensions=report.dimensions,
-    )
-
-
-def _unknown(path, exporter, size):
-    """Returns a file that another command wrote."""
-    return ExportedFile(
-        arm="",
-        file=str(path),
-        format=exporter.name,
-        title=exporter.title,
-        precision=NOT_RUN,
-        size_bytes=size,
-        sequence_length=None,
-        metrics={},
-        split=None,
-        examples=None,
-        max_abs_difference=None,
-        same_top_class=None,
-        latencies={},
-    )
-
-
-AGREEMENTS = {
-    "same_top_class": Column("same class", "%"),
-    "smallest_cosine": Column("smallest cosine", "of a vector"),
-}
-
-
-def _files_table(files, metrics):
-    shown = [
-        name for name in metrics if any(name in file.metrics for file in files)
-    ]
-    rows = []
-    agreement = "same_top_class"
-    if any(file.dimensions for file in files):
-        agreement = "smallest_cosine"
-    for file in files:
-        same = getattr(file, agreement)
-        difference = file.max_abs_difference
-        rows.append(
-            Row(
-                pathlib.PurePath(file.file).name,
-                (
-                    file.title,
-                    file.precision,
-                    NOT_RUN
-                    if file.size_bytes is None
-                    else millions(file.size_bytes),
-                    str(file.sequence_length or "any"),
-                    NOT_RUN if difference is None else f"{difference:.1e}",
-                    DOES_NOT_APPLY
-                    if same is None
-                    else metric_format(agreement).number(same),
-                    *(
-                        metric_format(name).number(file.metrics[name])
-                        if name in file.metrics
-                        else NOT_RUN
-                        for name in shown
-                    ),
-                ),
-            )
-        )
-    columns = (
-        Column("format", is_text=True),
-        Column("precision", is_text=True),
-        Column("size", "MB"),
-        Column("length", "tokens"),
-        Column("largest difference", "of an output"),
-        AGREEMENTS[agreement],
-        *(
-            Column(metric_format(name).title, metric_format(name).unit)
-            for name in shown
-        ),
-    )
-    return Table("file", columns, tuple(rows))
 
 
 def _examples(folder, files, address):

@@ -4,9 +4,11 @@ import dataclasses
 import itertools
 import json
 import os
+import re
 import statistics
 from collections.abc import Callable, Collection, Sequence
 
+from kdkit.errors import UsageError
 from kdkit.reporting.formatting import (
     DOES_NOT_APPLY,
     NOT_RUN,
@@ -42,6 +44,10 @@ _LARGEST_SHARE = 1.5  # of a teacher's metric; larger ones are not shown
 _LATENCY = ("median_ms", "p95_ms", "speed_up")
 # These do not depend on the seed: only their mean is shown.
 _MEAN_ALONE = ("parameters", "size_bytes", *_LATENCY)
+# Fields about where and when a run took place.
+_NOT_COMPARED = ("seed", "provenance", "teacher")
+# The seed in the name of a run's directory, within JSON.
+_SEEDED = re.compile(r'([_/-]seed[_-]?)\d+(?=[/"])')
 # How often a run was saved: `kdkit.runs.settings.FREE`.
 SAVING = ("checkpoint_minutes",)
 
@@ -84,7 +90,7 @@ def metric_values(
     """Returns a metric of an arm from each run that has it."""
     metric = metric or metric_names(group[0])[0]
     if arm == "teacher":
-        group = {_teacher_place(run): run for run in group}.values()
+        group = {run.teacher_place: run for run in group}.values()
     evaluations = [best_evaluation(run, arm) for run in group]
     return [
         evaluation.metrics[metric]
@@ -164,6 +170,92 @@ def latency_settings(records: RunRecords) -> list[Setting]:
             for setting in file.latencies
         }
     )
+
+
+def files_table(
+    files: Sequence[ExportedFile],
+    names: Sequence[str],
+    metrics: Sequence[str] = (),
+) -> Table:
+    """Returns exported files with their differences from the Keras models.
+
+    Args:
+        files: sequence of `ExportedFile`.
+        names: sequence of strings, one for each file.
+        metrics: sequence of strings. Those that a file has are columns.
+            Defaults to none.
+    """
+    agreement = Column("same class", "%")
+    if any(file.dimensions for file in files):
+        agreement = Column("smallest cosine", "of a vector")
+    shown = [
+        name for name in metrics if any(name in file.metrics for file in files)
+    ]
+    rows = []
+    for file, name in zip(files, names, strict=True):
+        difference, same = file.max_abs_difference, file.same_top_class
+        cells = [
+            file.title,
+            file.precision,
+            NOT_RUN if file.size_bytes is None else millions(file.size_bytes),
+            str(file.sequence_length or "any"),
+            NOT_RUN
+            if difference is None
+            else f"{difference:.1e}".replace("e-0", "e-"),
+            _shown("smallest_cosine", file.smallest_cosine, DOES_NOT_APPLY)
+            if file.dimensions
+            else _shown("same_top_class", same, DOES_NOT_APPLY),
+            NOT_RUN if file.examples is None else str(file.examples),
+            *(_shown(one, file.metrics.get(one), NOT_RUN) for one in shown),
+        ]
+        rows.append(Row(name, tuple(cells), kind=file.arm))
+    columns = (
+        Column("format", is_text=True),
+        Column("precision", is_text=True),
+        Column("size", "MB"),
+        Column("length", "tokens"),
+        Column("largest difference", "of an output"),
+        agreement,
+        Column("compared on", "examples"),
+        *(
+            Column(metric_format(name).title, metric_format(name).unit)
+            for name in shown
+        ),
+    )
+    return Table("file", columns, tuple(rows))
+
+
+def _shown(metric, value, missing):
+    return missing if value is None else metric_format(metric).number(value)
+
+
+def group_by_seed(runs: Sequence[RunRecords]) -> list[list[RunRecords]]:
+    """Returns the runs in groups that differ only in their seed.
+
+    Teachers that differ only in their own seed count as the same.
+
+    Args:
+        runs: sequence of `RunRecords`.
+
+    Returns:
+        A list of lists of `RunRecords`, in the order of their first runs.
+
+    Raises:
+        UsageError: If two runs have the same configuration and seed.
+    """
+    groups = {}
+    for run in runs:
+        groups.setdefault(_identity(run), []).append(run)
+    for group in groups.values():
+        by_seed = {}
+        for run in group:
+            other = by_seed.setdefault(run.config.get("seed"), run)
+            if other is not run:
+                raise UsageError(
+                    f"{other.run_dir} and {run.run_dir} have the same settings "
+                    "and seed. Remove one of them."
+                )
+    return list(_joined(groups))
 
 
 def common_setting(settings: Collection[Setting]) -> str:
@@ -452,12 +544,6 @@ def _cell(measure, values):
     return text
 
 
-def _teacher_place(run):
-    if run.teacher_run is not None:
-        return str(run.teacher_run.run_dir.resolve())
-    return str(run.config.get("teacher"))
-
-
 def _is_set(value):
     """Whether a setting is set."""
     return value is not None and value is not False
@@ -474,3 +560,31 @@ def _set(value):
     if isinstance(value, list):
         return [_set(one) for one in value]
     return value
+
+
+def _identity(run):
+    """A run without its seed, in a form that can be compared."""
+    teacher = json.dumps(run.config.get("teacher"), sort_keys=True)
+    if run.teacher_run is not None:
+        teacher = _identity(run.teacher_run)
+    return teacher, settings_text(run.config, leave_out=_NOT_COMPARED)
+
+
+def _joined(groups):
+    """Joins groups whose runs start from runs with their own seeds."""
+    joined = {}
+    for identity, group in groups.items():
+        same = tuple(_SEEDED.sub(r"\1", text) for text in _texts(identity))
+        joined.setdefault(same, []).append(group)
+    for alike in joined.values():
+        runs = [run for group in alike for run in group]
+        seeds = {run.config.get("seed") for run in runs}
+        # With one seed twice, the difference is not the seed.
+        yield from [runs] if len(seeds) == len(runs) else alike
+
+
+def _texts(identity):
+    """The texts in nested tuples, one after the other."""
+    if isinstance(identity, str):
+        return [identity]
+    return [text for part in identity for text in _texts(part)]

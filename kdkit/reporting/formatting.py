@@ -58,6 +58,16 @@ class MetricFormat:
         """Returns the value with its unit."""
         return f"{self.number(value)} {self.unit}".strip()
 
+    def points(self, distance: float) -> str:
+        """Returns a distance of two values, such as "5.5 points"."""
+        return self.number(abs(distance)) + (" points" if self.unit else "")
+
+    def difference(self, distance: float) -> str:
+        """Returns "5.5 points more"; empty if none is in the digits shown."""
+        if self.number(abs(distance)) == self.number(0.0):
+            return ""
+        return f"{self.points(distance)} {'less' if distance < 0 else 'more'}"
+
     def mean(self, values: Sequence[float]) -> str:
         """Returns the mean, with the standard deviation of several values."""
         text = self.number(statistics.fmean(values))

@@ -269,11 +269,10 @@ def _notes_on_precision(records):
     if error is None:
         return []
     shown = metric_format(metric)
-    points = " points" if shown.unit else ""
     return [
         f"Measured on the {examples} examples of {evaluation.split}: one "
         f"standard error of the {arm}'s {shown.title} is "
-        f"{shown.number(error)}{points}."
+        f"{shown.points(error)}."
     ]
 
 

@@ -1,14 +1,13 @@
 """Reading run directories."""
 
 import dataclasses
+import math
 import os
 import pathlib
 import re
 
-from kdkit.errors import UsageError, printable
 from kdkit.io.files import digest
 from kdkit.io.reading import json_lines, read_json
-from kdkit.runs.event_fields import LARGEST
 from kdkit.runs.events import ARMS, LANGUAGE_MODELS, Event, Inputs, read_event
 from kdkit.runs.predictions import Predictions, read_predictions
 
@@ -24,10 +23,6 @@ EMBEDDING_TITLES = {
 # Names of directories of one seed, and of steps before a command's own run.
 SEED = re.compile(r"(?:^|[_-])seed[_-]?(\d+)$")
 STEP = re.compile("(pretrained|teacher|general)_run")
-_MAX_REMARKS = 10
-_NOT_A_RUN = (
-    "Pass the --run-dir of a `kdkit distill`, `train-teacher` or `pretrain`."
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,6 +86,16 @@ class RunRecords:
     def command(self) -> str:
         """The command that made the run, empty if it is not recorded."""
         return self.provenance("command")
+
+    @property
+    def teacher_place(self) -> pathlib.PurePath:
+        """Where the teacher is, the same for runs that share it."""
+        teacher = self.config.get("teacher")
+        if self.teacher_run is not None:
+            return self.teacher_run.run_dir.resolve()
+        if isinstance(teacher, str) and teacher:
+            return pathlib.PurePath(teacher)
+        return self.run_dir.resolve() / OWN_TEACHER
 
     @property
     def task(self) -> str:
@@ -179,8 +184,7 @@ def read_run(run_dir: str | os.PathLike) -> RunRecords:
         The `RunRecords` of the run.
 
     Raises:
-        UsageError: If `run_dir` is not a run directory or its `config.json`
-            cannot be read.
+        UsageError: If `config.json` is missing or cannot be read.
     """
     run_dir = pathlib.Path(run_dir)
     records = _read_directory(run_dir)
@@ -229,24 +233,16 @@ def finite_numbers(numbers: dict | None) -> dict:
     return {
         name: float(value)
         for name, value in (numbers or {}).items()
-        if isinstance(value, int | float) and abs(value) <= LARGEST
+        if isinstance(value, int | float) and math.isfinite(value)
     }
 
 
 def _read_directory(run_dir):
-    config = _read_config(run_dir)
-    if "verb" not in config and not (run_dir / EVENTS_FILE).is_file():
-        raise UsageError(
-            f"{str(run_dir)!r} is not a run directory. Expected the "
-            f"{CONFIG_FILE} of a run, with its verb. Received: a {CONFIG_FILE} "
-            f"of something else, such as a model. {_NOT_A_RUN}"
-        )
+    config = read_json(run_dir / CONFIG_FILE, "the settings of a run")
     path = run_dir / EVENTS_FILE
+    events, remarks = (), (f"No {EVENTS_FILE}: nothing was run yet.",)
     if path.is_file():
-        events, remarks = _checked_events(path, config)
-    else:
-        events = ()
-        remarks = (f"There is no {EVENTS_FILE}: nothing was run yet.",)
+        events, remarks = _read_events(path, config)
     predictions, damaged = read_predictions(run_dir)
     return RunRecords(
         run_dir, config, events, remarks + damaged, predictions=predictions
@@ -265,57 +261,23 @@ def _renamed(event, names):
     return read_event(line)
 
 
-def _read_config(run_dir):
-    path = run_dir / CONFIG_FILE
-    if not path.is_file():
-        found = "a directory without it"
-        if not run_dir.exists():
-            found = "nothing there"
-        elif not run_dir.is_dir():
-            found = "a file"
-        raise UsageError(
-            f"{str(run_dir)!r} is not a run directory. Expected a directory "
-            f"with a {CONFIG_FILE}. Received: {found}. {_NOT_A_RUN}"
-        )
-    return _shown(read_json(path, "the settings of a run"))
-
-
-def _checked_events(path, config):
-    """The events in a log, and remarks on its other lines."""
+def _read_events(path, config):
+    """The events in a log, and a remark on its other lines."""
     run, names = RunRecords(pathlib.Path(), config, ()), {}
     if run.is_on_text:
         names = dict.fromkeys(LANGUAGE_MODELS, run.trained_arm)
     events, left_out = [], []
-    number = 0
     for number, line in json_lines(path):
-        event = read_event(_shown(line)) if isinstance(line, dict) else None
+        event = read_event(line) if isinstance(line, dict) else None
         if event is None:
-            left_out.append(number)
+            left_out.append(str(number))
         else:
             events.append(_renamed(event, names) if names else event)
-    remarks = [
-        f"Line {line} of {EVENTS_FILE} is not an event and was ignored."
-        for line in left_out[:_MAX_REMARKS]
-    ]
-    if len(left_out) > _MAX_REMARKS:
-        more = len(left_out) - _MAX_REMARKS
-        remarks.append(f"So were {more} more lines of it.")
-    elif left_out and left_out[-1] == number:
-        remarks[-1] = (
-            f"The last line of {EVENTS_FILE} is truncated and was ignored."
-        )
-    return tuple(events), tuple(remarks)
-
-
-def _shown(value):
-    """Escapes the characters in a value that a terminal interprets."""
-    if isinstance(value, str):
-        return printable(value)
-    if isinstance(value, dict):
-        return {printable(key): _shown(entry) for key, entry in value.items()}
-    if isinstance(value, list):
-        return [_shown(entry) for entry in value]
-    return value
+    remarks = ()
+    if left_out:
+        lines = ", ".join(left_out)
+        remarks = (f"Ignored in {EVENTS_FILE}, no events: line {lines}.",)
+    return tuple(events), remarks
 
 
 def _find_run(teacher):

@@ -5,13 +5,11 @@ import dataclasses
 import os
 from collections.abc import Iterable
 
-from kdkit.reporting.formatting import metric_format
+from kdkit.reporting.formatting import NOT_RUN, metric_format
 from kdkit.reporting.records import RunRecords, finite_numbers
 from kdkit.runs import events
 
 PRECISIONS = ("fp32", "fp16", "int16x8", "int8", "static_int8", "int4")
-# Titles for formats in events of kdkit 0.1, which have none.
-TITLES = {"litert": "LiteRT", "saved_model": "SavedModel"}
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -68,33 +66,38 @@ class Setting:
 
 
 @dataclasses.dataclass(frozen=True)
-class Latency:
-    """Milliseconds of one call, measured over `runs` calls."""
-
-    median_ms: float
-    p95_ms: float
-    runs: int | None
-
-
-@dataclasses.dataclass(frozen=True)
 class ExportedFile:
-    """One exported file of one arm."""
+    """One exported file of one arm.
 
-    arm: str
+    `latencies` are "latency" events, by the setting that they were measured in.
+    """
+
     file: str
     format: str
     title: str
-    precision: str
-    size_bytes: int
-    sequence_length: int | None
-    metrics: dict
-    split: str | None
-    examples: int | None
-    max_abs_difference: float | None
-    same_top_class: float | None
-    latencies: dict
+    precision: str = NOT_RUN
+    size_bytes: int | None = None
+    arm: str = ""
+    sequence_length: int | None = None
+    metrics: dict = dataclasses.field(default_factory=dict)
+    split: str | None = None
+    examples: int | None = None
+    max_abs_difference: float | None = None
+    same_top_class: float | None = None
+    latencies: dict = dataclasses.field(default_factory=dict)
     smallest_cosine: float | None = None
     dimensions: int | None = None
+
+    @classmethod
+    def of(cls, described, **more) -> "ExportedFile":
+        """The file of an `ExportReport`, or of its event."""
+        names = {field.name for field in dataclasses.fields(cls)}
+        found = {
+            field.name: getattr(described, field.name)
+            for field in dataclasses.fields(described)
+            if field.name in names
+        }
+        return cls(**{**found, **more})
 
 
 def best_evaluation(records: RunRecords, arm: str) -> events.Evaluation | None:
@@ -183,47 +186,23 @@ def exported_files(records: RunRecords, arm: str) -> list[ExportedFile]:
         for event in run.events_of(events.Latency):
             path = _absolute(run, event.file)
             if path in exports and event.time >= exports[path].time:
-                latencies[path][Setting.of(event)] = Latency(
-                    event.median_ms, event.p95_ms, event.runs
-                )
+                latencies[path][Setting.of(event)] = event
     shown = shown_split(records)
-    splits = {
-        path: _export_split(records, event) for path, event in exports.items()
-    }
-    files = [
-        ExportedFile(
+    files = []
+    for path, event in exports.items():
+        split = event.split
+        if event.task not in (None, records.task):
+            split = f"{split} of {event.task}"
+        file = ExportedFile.of(
+            event,
             arm=arm,
-            file=event.file,
-            format=event.format,
-            title=event.title or TITLES.get(event.format, event.format),
-            precision=event.precision,
-            size_bytes=event.size_bytes,
-            sequence_length=event.sequence_length,
-            metrics=finite_numbers(
-                event.metrics if splits[path] == shown else None
-            ),
-            split=splits[path],
-            examples=event.examples,
-            max_abs_difference=event.max_abs_difference,
-            same_top_class=event.same_top_class,
+            split=split,
+            # Other rows than those of the table are not shown in it.
+            metrics=finite_numbers(event.metrics if split == shown else None),
             latencies=latencies[path],
-            smallest_cosine=event.smallest_cosine,
-            dimensions=event.dimensions,
         )
-        for path, event in exports.items()
-    ]
+        files.append(file)
     return sorted(files, key=_file_order)
-
-
-def _export_split(records, event):
-    """Returns the split that a file was measured on, `None` without one."""
-    if not event.metrics:
-        return None
-    # Versions that did not note the split measured on dev.
-    split = event.split or "dev"
-    task = (records.config.get("data") or {}).get("task")
-    other = event.task not in (None, task)
-    return f"{split} of {event.task}" if other else split
 
 
 def most_timed(settings: Iterable[Setting], least: int = 1) -> Setting | None:
@@ -273,14 +252,14 @@ def loss_curves(records: RunRecords) -> list[LossCurve]:
     for event in records.events_of(events.Evaluation):
         not_losses.update(event.metrics or {})
         not_losses.update(event.agreement or {})
-    points = {}
+    points, less_entropy = {}, {}
     for event in records.events_of(events.Epoch):
-        less_entropy = event.less_teacher_entropy or ()
+        less_entropy[event.arm, event.stage] = event.less_teacher_entropy or ()
         for log, value in finite_numbers(event.logs).items():
             name = log.removeprefix("val_")
             is_share = metric_format(name).unit == "%"
             if name not in not_losses and not is_share:
-                key = (event.arm, event.stage, name, name in less_entropy)
+                key = (event.arm, event.stage, name)
                 train, dev = points.setdefault(key, ({}, {}))
                 (train if name == log else dev)[event.epoch] = value
     return [
@@ -290,9 +269,9 @@ def loss_curves(records: RunRecords) -> list[LossCurve]:
             name,
             tuple(sorted(train.items())),
             tuple(sorted(dev.items())),
-            is_less,
+            name in less_entropy[arm, stage],
         )
-        for (arm, stage, name, is_less), (train, dev) in points.items()
+        for (arm, stage, name), (train, dev) in points.items()
     ]
 
 
@@ -369,14 +348,11 @@ def _absolute(run, file):
 
 
 def _file_order(file):
-    precision = file.precision
-    rank = len(PRECISIONS)
-    if precision in PRECISIONS:
-        rank = PRECISIONS.index(precision)
+    is_known = file.precision in PRECISIONS
     return (
         file.format != "litert",
         file.title,
-        rank,
+        PRECISIONS.index(file.precision) if is_known else len(PRECISIONS),
         file.sequence_length or 0,
         file.file,
     )

@@ -243,12 +243,10 @@ def _compared_with_control(records, metric):
     text = f"{called}: {shown.text(control)}"
     if student is None or _problems(records, metric):
         return text
-    distance = abs(student - control)
-    if shown.number(distance) == shown.number(0.0):
+    difference = shown.difference(control - student)
+    if not difference:
         return f"{text}, as good"
-    points = " points" if shown.unit else ""
-    less = "less" if control < student else "more"
-    text = f"{text}, {shown.number(distance)}{points} {less}"
+    text = f"{text}, {difference}"
     if _is_alike(records, "control"):
         return f"{text}, {WITHIN_NOISE}: no difference is shown"
     if (control < student) != shown.higher_is_better:
@@ -303,17 +301,15 @@ def _file_level(records, metric, file):
     shown = metric_format(metric)
     value, before = file.metrics[metric], evaluation.metrics[metric]
     text = f", at {shown.text(value)} {shown.title}"
-    distance = value - before
-    if shown.number(distance) == shown.number(0.0):
+    difference = shown.difference(value - before)
+    if not difference:
         return f"{text}, as before"
     disagreement = None
     if file.same_top_class is not None:
         disagreement = 1 - file.same_top_class
     if is_noise(metric, [value], [before], evaluation.examples, disagreement):
         return f"{text}, {WITHIN_NOISE} of what it was"
-    points = " points" if shown.unit else ""
-    less = "less" if distance < 0 else "more"
-    return f"{text}, {shown.number(abs(distance))}{points} {less}"
+    return f"{text}, {difference}"
 
 
 def _litert_files(records, arm):

@@ -6,7 +6,6 @@ import pathlib
 import statistics
 from collections.abc import Sequence
 
-from kdkit.errors import UsageError
 from kdkit.reporting.comparison import metric_names, metric_values
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.plots import (
@@ -15,6 +14,7 @@ from kdkit.reporting.plots import (
     legend_name,
     logarithmic,
     metric_scale,
+    require_one_task,
     value_axis,
 )
 from kdkit.reporting.records import OWN_TEACHER, SEED, RunRecords
@@ -216,8 +216,7 @@ def plot_trade_off(groups: Sequence[Sequence[RunRecords]]) -> str:
         SVG text.
 
     Raises:
-        UsageError: (a `ValueError`) if tasks differ, nothing was evaluated or
-            no size or latency is known.
+        UsageError: (a `ValueError`) if tasks differ.
     """
     titles, costs, metric = _trade_off(groups)
 
@@ -254,12 +253,9 @@ def _trade_off(groups):
         and metric_names(group[0])
         and metric_values(group, "student")
     ]
-    tasks = sorted({group[0].task for group in groups})
-    if len(tasks) != 1:
-        raise UsageError(
-            "A trade-off plot needs runs of kdkit distill on one task, with at "
-            f"least one epoch. Received: tasks {tasks}."
-        )
+    require_one_task([group[0] for group in groups])
+    if not groups:
+        return [], [], ""
     metric = metric_names(groups[0][0])[0]
     models, num_teachers = _models(groups)
     setting = most_timed(
@@ -294,12 +290,6 @@ def _trade_off(groups):
     costs = [(sized, "size", "million parameters")] if sized else []
     if timed:
         costs.append((timed, "latency", f"ms, {setting}"))
-    if not costs:
-        raise UsageError(
-            "A trade-off plot needs parameters, or the latency of several "
-            "models. Received: runs whose logs have neither. Time their "
-            "files with kdkit benchmark."
-        )
     shown = metric_format(metric)
     titles = [
         f"{shown.heading(' on dev')} against {cost}" for _, cost, _ in costs
@@ -364,7 +354,7 @@ def _models(groups):
     """Each teacher once, then the students; and the number of teachers."""
     models, places = [], []
     for runs in _by_teacher(groups):
-        place = _teacher_place(runs[0])
+        place = runs[0].teacher_place
         name = "teacher" if place.name == OWN_TEACHER else place.name
         if runs[0].teacher_run is not None:
             name = runs[0].teacher_run.name
@@ -387,22 +377,13 @@ def _by_teacher(groups):
     for group in groups:
         if not metric_values(group, "teacher"):
             continue
-        places = {_without_seed(_teacher_place(run)) for run in group}
+        places = {_without_seed(run.teacher_place) for run in group}
         runs = list(group)
         for entry in [entry for entry in found if entry[0] & places]:
             found.remove(entry)
             places, runs = entry[0] | places, entry[1] + runs
         found.append((places, runs))
     return [runs for _, runs in found]
-
-
-def _teacher_place(run):
-    teacher = run.config.get("teacher")
-    if run.teacher_run is not None:
-        return run.teacher_run.run_dir.resolve()
-    if isinstance(teacher, str) and teacher:
-        return pathlib.PurePath(teacher)
-    return run.run_dir.resolve() / OWN_TEACHER
 
 
 def _model(group, arm, name):

@@ -12,7 +12,6 @@ from kdkit.backends import LateModule
 from kdkit.errors import RunError, UsageError, require_extra
 
 seqeval = LateModule("seqeval.metrics", "seqeval")
-PACKAGES = {"seqeval": (1, 2)}
 
 
 def accuracy(labels, predictions) -> float:
@@ -90,7 +89,7 @@ METRICS = {
 def require_metrics(names: Iterable[str]) -> None:
     """Requires the packages that metrics need."""
     if any(name.startswith("span_") for name in names):
-        require_extra("tagging", "Metrics of tagged spans", PACKAGES)
+        require_extra("tagging", "seqeval")
 
 
 def require_finite_logits(logits, num_rows, num_classes) -> np.ndarray:

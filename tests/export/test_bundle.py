@@ -1,7 +1,6 @@
 """App bundles: complete, checked before they get a name, and read again."""
 
 import contextlib
-import hashlib
 import io
 import json
 import shutil
@@ -19,7 +18,7 @@ from helpers import (
 from kdkit import data, export, models
 from kdkit.errors import RunError, UsageError
 from kdkit.export.bundle import read_test_vectors
-from kdkit.tasks.kinds import MultiLabel, Regression, SingleLabel, Tagging
+from kdkit.tasks.kinds import MultiLabel, Regression, SingleLabel
 from kdkit.tasks.task import Task
 
 LENGTH = 16
@@ -129,37 +128,6 @@ def copy_of(written, folder):
     return path
 
 
-@pytest.mark.parametrize(
-    ("file", "content", "message"),
-    [
-        ("labels.txt", "good\nbad\n", "labels.txt is damaged"),
-        ("labels.txt", None, "no labels.txt"),
-        ("manifest.json", "{}", "manifest.json is damaged"),
-        ("manifest.json", "[", "manifest.json is damaged"),
-        ("manifest.json", None, "manifest.json"),
-    ],
-)
-def test_a_damaged_bundle_is_not_read(
-    file, content, message, written, tmp_path
-):
-    path = copy_of(written, tmp_path)
-    if content is None:
-        (path / file).unlink()
-    else:
-        (path / file).write_text(content)
-    with pytest.raises(UsageError, match=message):
-        export.read_bundle(path)
-
-
-def test_files_outside_of_a_bundle_are_not_read(written, tmp_path):
-    path = copy_of(written, tmp_path)
-    values = json.loads((path / "manifest.json").read_text("utf-8"))
-    values["files"].append({"name": "../x", "size_bytes": 1, "sha256": ""})
-    (path / "manifest.json").write_text(json.dumps(values))
-    with pytest.raises(UsageError, match="is damaged.*'../x'"):
-        export.read_bundle(path)
-
-
 def changed(path, file, before, after):
     """Changes a file of a bundle, and its checksum in the manifest."""
     from kdkit.export.bundle import described
@@ -181,9 +149,6 @@ def test_another_tokenizer_or_other_scores_are_noticed(written, tmp_path):
     changed(path, "test_vectors.jsonl", '"scores": [', '"scores": [9, ')
     with pytest.raises(RunError, match="the scores of student-int8.tflite"):
         export.verify_bundle(path)
-    changed(path, "test_vectors.jsonl", '"texts": [', '"texts": ["",')
-    with pytest.raises(UsageError, match="test_vectors.jsonl is damaged"):
-        export.verify_bundle(path)
     path = copy_of(written, tmp_path / "again")
     changed(path, "tokenizer.json", '"lowercase": true', '"lowercase": false')
     with pytest.raises(RunError, match="gives other token_ids for"):
@@ -198,83 +163,13 @@ def test_an_existing_folder_is_replaced_only_if_it_is_a_bundle(
     path.mkdir()
     (path / "diary.txt").write_text("mine")
     arguments = [file], path, task_of(*KINDS["text"]), tokenizer()
-    with pytest.raises(UsageError, match="exists already"):
-        export.to_bundle(*arguments)
-    with pytest.raises(UsageError, match="not an app bundle"):
+    with pytest.raises(UsageError, match="another path"):
         export.to_bundle(*arguments, overwrite=True)
     assert [one.name for one in path.iterdir()] == ["diary.txt"]
     (path / "manifest.json").write_text("{}")
     export.to_bundle(*arguments, overwrite=True)
     assert not (path / "diary.txt").exists()
     export.verify_bundle(path)
-
-
-WRONG = {
-    "no file": ([], "text", "needs a LiteRT file"),
-    "other classes": (None, "pair", "does not fit task"),
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_what_a_bundle_cannot_contain_leaves_no_folder(case, written, tmp_path):
-    files, name, message = WRONG[case]
-    if files is None:
-        files = [written["text"][1] / "student-int8.tflite"]
-    with pytest.raises(UsageError, match=message):
-        export.to_bundle(
-            files, tmp_path / "bundle", task_of(*KINDS[name]), tokenizer()
-        )
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_other_kinds_of_tasks_and_tokenizers_are_refused(written, tmp_path):
-    file = written["text"][1] / "student-int8.tflite"
-    path = tmp_path / "bundle"
-    with pytest.raises(UsageError, match="a tagging model"):
-        export.to_bundle(
-            [file], path, task_of(Tagging(("O", "B-x")), 1), tokenizer()
-        )
-    task = task_of(*KINDS["text"])
-    with pytest.raises(UsageError, match="cannot be written"):
-        export.to_bundle([file], path, task, object())
-    assert not path.exists()
-
-
-def test_labels_files_and_examples_that_do_not_fit_are_refused(
-    written, tmp_path
-):
-    file = written["text"][1] / "student-int8.tflite"
-    pairs = data.Examples((["a"], ["b"]))
-    for files, labels, examples, message in (
-        ([file], ("bad\n", "good"), None, "a label of one line"),
-        ([file], ("bad", "bad"), None, "all different"),
-        ([file, file], ("bad", "good"), None, "need different names"),
-        ([file], ("bad", "good"), pairs, "The examples do not fit"),
-    ):
-        task = task_of(SingleLabel(labels), 1)
-        with pytest.raises(UsageError, match=message):
-            export.to_bundle(
-                files, tmp_path / "bundle", task, tokenizer(), examples
-            )
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("name", ["tokenizer.json", "student-int8.tflite"])
-def test_a_file_of_another_program_is_refused_in_one_line(
-    name, written, tmp_path
-):
-    """With the checksum of that file in the manifest."""
-    path = tmp_path / "bundle"
-    shutil.copytree(written["text"][1], path)
-    (path / name).write_bytes(b"{}")
-    manifest = json.loads((path / "manifest.json").read_text())
-    for entry in manifest["files"]:
-        if entry["name"] == name:
-            digest = hashlib.sha256(b"{}").hexdigest()
-            entry.update(size_bytes=2, sha256=digest)
-    (path / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(UsageError, match=name):
-        export.verify_bundle(path)
 
 
 def test_a_tokenizer_that_no_tokenizer_json_equals_is_refused(
@@ -286,7 +181,7 @@ def test_a_tokenizer_that_no_tokenizer_json_equals_is_refused(
         [*data.sentiment_vocabulary(), "strasse"], True
     )
     task = task_of(*KINDS["text"])
-    with pytest.raises(UsageError, match="does not belong to"):
+    with pytest.raises(UsageError, match="its tokenizer"):
         export.to_bundle([file], tmp_path / "a", task, larger)
     plain = keras_hub.tokenizers.BertTokenizer(
         [*data.sentiment_vocabulary()[:-1], "strasse"], lowercase=True
@@ -294,3 +189,32 @@ def test_a_tokenizer_that_no_tokenizer_json_equals_is_refused(
     with pytest.raises(RunError, match="other token_ids for"):
         export.to_bundle([file], tmp_path / "a", task_of(*KINDS["text"]), plain)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("names", "labels", "message"),
+    [
+        ((), ("bad", "good"), "of one fixed length"),
+        (("fp32",), ("bad", "good"), "of one fixed length"),
+        (("own", "fixed"), ("bad", "good"), "of one fixed length"),
+        (("own",), ("no", "maybe", "yes"), "Expected the 3 classes"),
+        (("own",), ("bad\n", "good"), "labels of one line"),
+        (("own",), ("bad", "bad"), "2 different labels"),
+    ],
+)
+def test_what_does_not_belong_together_is_no_bundle(
+    names, labels, message, written, exported, tmp_path
+):
+    own = written["text"][1] / "student-int8.tflite"
+    files = [own if one == "own" else exported[one].file for one in names]
+    task = task_of(SingleLabel(labels), 1)
+    with pytest.raises(UsageError, match=message):
+        export.to_bundle(files, tmp_path / "bundle", task, tokenizer())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_of_another_bundle_is_noticed(written, tmp_path):
+    path = copy_of(written, tmp_path)
+    (path / "labels.txt").write_text("good\nbad\n")
+    with pytest.raises(UsageError, match="labels.txt has another checksum"):
+        export.read_bundle(path)

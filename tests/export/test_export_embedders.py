@@ -1,7 +1,6 @@
 """Exported files of embedders, against NumPy, MediaPipe and ONNX Runtime."""
 
 import importlib.util
-import os
 
 import keras
 import numpy as np
@@ -102,25 +101,6 @@ def test_files_have_the_first_dimensions(embedder, mapped, tmp_path):
             after(vectors(model, batch_of())[:, :7]),
             atol=1e-5,
         )
-
-
-@pytest.mark.parametrize("dimensions", [0, 33, 8.0])
-def test_there_are_no_other_dimensions(embedder, tmp_path, dimensions):
-    with pytest.raises(UsageError, match="Expected 1 to 32, the width"):
-        export.to_litert(
-            embedder, tmp_path / "file.tflite", dimensions=dimensions
-        )
-    assert os.listdir(tmp_path) == []
-
-
-def test_classifiers_have_no_dimensions(bert, embedder, tmp_path):
-    with pytest.raises(UsageError, match="that returns logits"):
-        export.to_litert(bert, tmp_path / "file.tflite", dimensions=2)
-    with pytest.raises(UsageError, match="'softmax' or 'sigmoid' for a class"):
-        export.to_litert(embedder, tmp_path / "file.tflite", outputs="softmax")
-    with pytest.raises(UsageError, match="--format sentence_transformers"):
-        export.to_hugging_face(embedder, tmp_path / "folder")
-    assert os.listdir(tmp_path) == []
 
 
 def test_mediapipe_embeds_strings(embedder, exported):

@@ -3,11 +3,8 @@ import os
 import zipfile
 
 import pytest
-import tensorflow as tf
-from helpers import large_except
 
 from kdkit import export
-from kdkit.errors import UsageError
 
 
 def test_measure_latency_reports_the_fields_of_a_latency_event(exported):
@@ -39,21 +36,6 @@ def test_measure_latency_reports_the_fields_of_a_latency_event(exported):
     }
 
 
-@pytest.mark.parametrize(
-    "name", large_except(["fp32", "fp16", "int8", "fixed"], "fp32")
-)
-def test_measure_latency_knows_the_parameters_of_the_model(
-    bert, exported, name
-):
-    report = export.measure_latency(
-        exported[name].file,
-        sequence_length=24,
-        warmup=0,
-        runs=1,
-    )
-    assert report.parameters == bert.count_params()
-
-
 @pytest.mark.large
 def test_measure_latency_does_not_guess_parameters(exported, tmp_path):
     path = tmp_path / "foreign.tflite"
@@ -79,70 +61,11 @@ def test_measure_latencies_keeps_the_order_of_the_files(exported):
     assert {report.runs for report in reports} == {7}
 
 
-def test_measure_latencies_names_all_files_that_do_not_fit(exported):
-    files = [exported[name].file for name in ("fp32", "fixed", "lstm")]
-    with pytest.raises(UsageError) as error:
-        export.measure_latencies(files, sequence_length=16, batch_size=2)
-    assert "sequence_length=24 only" in str(error.value)
-    assert "accepts only batch_size=1" in str(error.value)
-    assert files[0] not in str(error.value)
-
-
-def test_measure_latencies_names_all_wrong_counts():
-    with pytest.raises(UsageError) as error:
-        export.measure_latencies([], runs=0, warmup=-1, sequence_length=0)
-    for problem in ("at least one file", "runs", "warmup", "sequence_length"):
-        assert problem in str(error.value)
-
-
-@pytest.mark.parametrize("batch_size", [10**12, 10**20])
-def test_batches_larger_than_the_memory_are_refused(exported, batch_size):
-    with pytest.raises(UsageError, match="Choose a smaller batch_size"):
-        export.measure_latency(exported["fp32"].file, batch_size=batch_size)
-
-
-@pytest.mark.parametrize(
-    ("threads", "message"),
-    [(0, "threads must be above 0"), (2**31, "integer from 1 to 2147483647")],
-)
-def test_threads_that_no_interpreter_takes_are_refused(
-    exported, threads, message
-):
-    with pytest.raises(UsageError, match=message):
-        export.measure_latency(exported["fp32"].file, threads=threads)
-
-
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("missing.tflite", "Cannot open the exported model"),
-        ("missing.onnx", "Cannot open the exported model"),
-        ("model.keras", "Expected a .tflite file, a .onnx file or the folder"),
-    ],
-)
-def test_measure_latency_refuses_what_is_no_file(tmp_path, name, problem):
-    with pytest.raises(UsageError, match=problem):
-        export.measure_latency(tmp_path / name)
-
-
-def test_a_saved_model_needs_its_threads_before_tensorflow_starts(tmp_path):
-    (tmp_path / "saved_model.pb").touch()
-    tf.constant(0)
-    with pytest.raises(UsageError, match="Time it in a new process"):
-        export.measure_latency(tmp_path, threads=7)
-
-
 def test_a_file_runs_without_its_delegate(exported):
     report = export.measure_latency(
         exported["fixed"].file, warmup=0, runs=1, delegate="none"
     )
     assert report.delegate == "none"
-
-
-def test_only_litert_files_have_delegates(tmp_path):
-    (tmp_path / "model.onnx").touch()
-    with pytest.raises(UsageError, match="Only LiteRT files have delegates"):
-        export.measure_latency(tmp_path / "model.onnx", delegate="xnnpack")
 
 
 def test_pipelines_are_timed_in_addition(exported):

@@ -13,8 +13,7 @@ from helpers import LENGTH, batch, decoder, large_except
 
 from kdkit import export
 from kdkit.cli.main import MISTAKE, main
-from kdkit.errors import UsageError
-from kdkit.export import litert, quantization
+from kdkit.export import quantization
 from kdkit.models.families import FAMILIES
 
 QUANTIZED = quantization.PRECISIONS
@@ -132,30 +131,9 @@ def test_given_ranges_replace_calibrated_ones(model, rows, reports, tmp_path):
         )
         return report.file
 
-    with pytest.raises(UsageError, match="without a kernel: .'nowhere'"):
-        export_with({"nowhere": (None, None)})
     given = export_with({path: ((-2.0, 3.1), (-40.0, 62.0))})
     assert {0.02, 0.4} <= scales(given)
     assert not {0.02, 0.4} & scales(reports["static_int8"].file)
-
-
-@pytest.mark.parametrize("data", [None, "few"])
-def test_static_precisions_need_16_rows(model, tmp_path, make_batch, data):
-    data = None if data is None else [make_batch(15, 24)]
-    with pytest.raises(UsageError, match="calibration (data|rows)"):
-        export.to_litert(
-            model, tmp_path / "m.tflite", "static_int8", calibration_data=data
-        )
-    assert not list(tmp_path.iterdir())
-
-
-def test_recurrent_models_and_decoders_lack_precisions(lstm, tmp_path, rows):
-    path = tmp_path / "m.tflite"
-    with pytest.raises(UsageError, match="Expected fp32, fp16 or int8"):
-        export.to_litert(lstm, path, "int4")
-    with pytest.raises(UsageError, match="fp32, fp16, int8 or int4"):
-        export.to_litert(decoder(1), path, "static_int8", calibration_data=rows)
-    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.large
@@ -225,10 +203,6 @@ def test_quantised_files_take_any_length(model, rows, precision, tmp_path):
     )
     assert report.sequence_length is None
     assert report.same_top_class >= 0.8
-
-
-def test_the_default_precisions_need_no_data():
-    assert litert.LiteRT.default_precisions == ("fp32", "fp16", "int8")
 
 
 def test_the_command_line_calibrates_on_the_data_of_a_smoke_run(

@@ -1,12 +1,9 @@
-import os
-
 import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import large_except
 
 from kdkit import export
-from kdkit.errors import RunError, UsageError
 from kdkit.export import saved_model
 
 
@@ -29,9 +26,6 @@ def test_to_saved_model_serves_named_int32_inputs_of_any_shape(
         np.testing.assert_allclose(
             opened(batch), logits(model, batch), atol=1e-4
         )
-    if name == "bert":
-        with pytest.raises(UsageError, match="Use shorter sequences"):
-            opened(make_batch(1, 1000))
 
 
 def test_a_saved_model_may_contain_a_tokenizer(tmp_path, monkeypatch):
@@ -45,73 +39,6 @@ def test_a_saved_model_may_contain_a_tokenizer(tmp_path, monkeypatch):
     module = tf.Module()
     module.number = tf.Variable(0.0)
     tf.saved_model.save(module, str(tmp_path))
-    with pytest.raises(UsageError, match="Not a SavedModel"):
+    with pytest.raises(KeyError):  # it has no signature
         export.open_file(tmp_path)
     assert used  # TensorFlow now has tensorflow-text's operations
-
-
-def test_only_exported_models_are_opened(tmp_path):
-    with pytest.raises(UsageError, match="a .tflite file, .* the folder of"):
-        export.open_file(tmp_path)
-    with pytest.raises(UsageError, match="a folder with saved_model.pb"):
-        export.SavedModel(tmp_path)
-    module = tf.Module()
-    module.number = tf.Variable(0.0)
-    tf.saved_model.save(module, str(tmp_path))
-    with pytest.raises(UsageError, match=r"inputs 'token_ids'.*Received: \[\]"):
-        export.open_file(tmp_path)
-
-
-def test_to_saved_model_reports(bert, tmp_path, make_batch):
-    report = export.to_saved_model(
-        bert, tmp_path / "model", verification_data=[make_batch(4, 9)]
-    )
-    assert report.format == "saved_model"
-    assert report.precision == "fp32"
-    assert report.sequence_length is None
-    assert report.examples == 4
-    assert report.same_top_class == 1
-    assert report.max_abs_difference <= 1e-4
-    assert report.size_bytes > 4 * bert.count_params()
-    assert os.listdir(tmp_path) == ["model"]
-
-
-def test_to_saved_model_exports_mixed_precision_as_float32(tmp_path, make_bert):
-    model = make_bert(dtype="mixed_float16")
-    report = export.to_saved_model(model, tmp_path / "model")
-    assert report.max_abs_difference <= 1e-4
-
-
-def test_to_saved_model_refuses_a_model_that_gives_nan(tmp_path, make_bert):
-    model = make_bert()
-    model.set_weights([weight * np.nan for weight in model.get_weights()])
-    with pytest.raises(RunError, match="NaN"):
-        export.to_saved_model(model, tmp_path / "model")
-    assert os.listdir(tmp_path) == []
-
-
-def test_to_saved_model_replaces_only_saved_models(bert, tmp_path):
-    path = tmp_path / "model"
-    path.mkdir()
-    (path / "diary.txt").write_text("mine")
-    with pytest.raises(UsageError, match="the path exists"):
-        export.to_saved_model(bert, path)
-    with pytest.raises(UsageError, match="only replaces SavedModels"):
-        export.to_saved_model(bert, path, overwrite=True)
-    assert (path / "diary.txt").read_text() == "mine"
-
-
-@pytest.mark.large
-def test_to_saved_model_overwrites_when_told(
-    bert, lstm, tmp_path, make_batch, logits
-):
-    path = tmp_path / "model"
-    export.to_saved_model(lstm, path)
-    export.to_saved_model(bert, path, overwrite=True)
-    batch = make_batch(2, 5)
-    inputs = {name: array.astype("int32") for name, array in batch.items()}
-    loaded = tf.saved_model.load(str(path))
-    np.testing.assert_allclose(
-        loaded.serve(inputs), logits(bert, batch), atol=1e-4
-    )
-    assert os.listdir(tmp_path) == ["model"]

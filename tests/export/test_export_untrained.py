@@ -54,7 +54,7 @@ def untrained(student):
 def test_a_head_without_any_gradient_is_warned_of(tmp_path):
     student = train(fresh(), hidden_states())
     (text,) = untrained(student)
-    assert "'logits'" in text
+    assert "Never trained: 'logits' of" in text
     assert "objective on the logits" in text
     for export, name in (
         (to_litert, "student.tflite"),

@@ -29,7 +29,7 @@ def test_compare_names_how_much_and_where():
 
 
 def test_compare_refuses_another_shape():
-    with pytest.raises(RunError, match=r"model's, \(2, 2\).*\(2, 1\)"):
+    with pytest.raises(RunError, match="the wrong shape"):
         compare([EXPECTED], answer([[1], [2]]), [BATCH], "f", precision="int8")
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 
 import keras
 import numpy as np
@@ -14,7 +15,9 @@ from encoders import tokenizer as family_tokenizer
 from helpers import python_blocks, sentiment_student, with_random_weights
 
 from kdkit import data, export, models
-from kdkit.errors import UsageError
+from kdkit.errors import RunError
+from kdkit.export.exporters import get_exporter
+from kdkit.export.inputs import INPUT_NAMES
 from kdkit.export.texts import difficult_examples
 
 LENGTH = 16
@@ -51,6 +54,13 @@ def test_the_sketch_of_the_page_runs_without_kdkit(
         path,
         strings=export.TextInputs(tokenizer, LENGTH, outputs="softmax"),
     )
+    source = types.SimpleNamespace(
+        extras=export.TextInputs(tokenizer, LENGTH),  # without softmax
+        model=student,
+        input_names=INPUT_NAMES,
+    )
+    with pytest.raises(RunError, match="scores of strings differ"):
+        get_exporter("saved_model").verify(source, path, path)
     *_, sketch = python_blocks("phone")
     result = subprocess.run(
         [sys.executable, "-c", sketch + STATES],
@@ -112,27 +122,3 @@ def test_tables_of_keras_hubs_own_byte_pairs_are_saved(tmp_path):
         model({name: batch[name] for name in model.input}),
         atol=1e-5,
     )
-
-
-def test_strings_need_a_saved_model_of_a_classifier(
-    student, tokenizer, tmp_path
-):
-    strings = export.TextInputs(tokenizer, LENGTH)
-    with pytest.raises(UsageError, match="SavedModel has"):
-        export.export_model(student, tmp_path / "model.tflite", strings=strings)
-    tokens = keras.Input((None,), dtype="int32", name="token_ids")
-    states = keras.layers.Embedding(99, 4)(tokens)
-    tagger = keras.Model({"token_ids": tokens}, states)
-    with pytest.raises(UsageError, match="classifiers of whole texts"):
-        export.to_saved_model(tagger, tmp_path / "model", strings=strings)
-    with pytest.raises(UsageError, match="outputs='tanh'"):
-        export.TextInputs(tokenizer, LENGTH, outputs="tanh")
-    with pytest.raises(UsageError, match="exclude each other"):
-        export.export_model(
-            student,
-            tmp_path / "model",
-            "saved_model",
-            outputs="softmax",
-            strings=strings,
-        )
-    assert os.listdir(tmp_path) == []

@@ -132,7 +132,7 @@ def test_card_without_a_run_has_what_is_known(tmp_path):
         2_000_000, 16, 1e-7, 1.0, 8,
     )  # fmt: skip
     card = write_card(tmp_path, reports=[report], license="mit").read_text()
-    assert "| new-fp32.tflite | LiteRT | fp32 | 2.00 | 16 | 1.0e-07 |" in card
+    assert "| new-fp32.tflite | LiteRT | fp32 | 2.00 | 16 | 1.0e-7 |" in card
     assert "| old-int8.tflite | LiteRT | not run | 0.001 |" in card
     assert "mit. The training data may have other terms." in card
     assert "## Training" not in card

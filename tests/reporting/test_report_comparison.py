@@ -106,9 +106,25 @@ def test_epochs_on_text_do_not_move_the_curve_of_the_task(make_run):
     assert curve.train == ((1, 0.8),)
 
 
-def test_curves_of_different_tasks_are_refused(make_curve):
-    with pytest.raises(UsageError, match="on one task"):
-        plot_learning_curves([make_curve("a"), make_curve("b", task="rte")])
+@pytest.mark.parametrize(
+    ("show", "tasks", "message"),
+    [
+        (plot_learning_curves, ("sst2", "rte"), "several tasks: rte, sst2"),
+        (
+            lambda runs: plot_trade_off([[run] for run in runs]),
+            ("sst2", "rte"),
+            "several tasks: rte, sst2",
+        ),
+        (group_by_seed, ("rte", "rte"), "the same settings and seed"),
+    ],
+)
+def test_mistakes(show, tasks, message, make_curve):
+    runs = [
+        make_curve(str(number), task=task, seed=0)
+        for number, task in enumerate(tasks)
+    ]
+    with pytest.raises(UsageError, match=message):
+        show(runs)
 
 
 def test_report_writes_tables_and_curves(runs, tmp_path):
@@ -134,8 +150,3 @@ def test_a_trade_off_without_timed_files_is_against_parameters(runs):
     svg = plot_trade_off(group_by_seed(runs[2:]))
     assert "last" in texts(svg)
     assert not any(text.startswith("ms, ") for text in texts(svg))
-
-
-def test_a_trade_off_between_tasks_is_refused(runs):
-    with pytest.raises(UsageError, match=r"on one task.*\['mrpc', 'sst2'\]"):
-        plot_trade_off(group_by_seed(runs))

@@ -10,7 +10,6 @@ from kdkit.reporting import (
     print_report,
     read_run,
     render_report,
-    write_report,
 )
 from kdkit.reporting.notes import run_notes, what_is_hidden
 from kdkit.reporting.summary import model_title, run_title, verdict
@@ -216,12 +215,6 @@ def test_what_was_measured_later_is_a_note(runs, capsys):
         "kdkit evaluate on test.txt by rows of 8 tokens, 4 new: student 1.000 "
         "perplexity, 90.0 word perplexity."
     ) in said
-
-
-def test_the_page_of_a_run_on_text_is_written(runs, tmp_path):
-    page = write_report(runs[1], tmp_path / "report.html").read_text()
-    assert "lightpaff on text" in page
-    assert "word perplexity" in page
 
 
 def test_a_model_without_a_teacher_is_called_the_model(make_text_run):

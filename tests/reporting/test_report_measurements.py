@@ -62,16 +62,6 @@ def test_what_was_measured_again_in_the_same_way_counts_once(run):
     assert found(run) == {"dev": {"student": 0.9}}
 
 
-def test_events_of_older_versions_are_read(run):
-    old = dict.fromkeys(("sequence_length", "rows_digest", "data_digest"))
-    measure(run, 0.9, **{**old, "arm": "teacher"})
-    measure(run, 0.7, length=4, arm="teacher")
-    assert found(run) == {
-        "dev": {"teacher": 0.9},
-        "dev, cut to 4 tokens": {"teacher": 0.7},
-    }
-
-
 def test_data_that_the_run_did_not_note_are_told_apart_where_they_differ(run):
     measure(run, 0.9, split="test")
     measure(run, 0.8, split="test", arm="teacher", data_digest=THIRD)

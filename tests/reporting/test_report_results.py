@@ -3,11 +3,9 @@ import statistics
 
 import pytest
 
-from kdkit.errors import UsageError
-from kdkit.reporting import comparison_table
+from kdkit.reporting import comparison_table, group_by_seed, markdown_tables
 from kdkit.reporting.notes import provenance, run_notes
 from kdkit.reporting.records import read_run
-from kdkit.reporting.results import group_by_seed, markdown_tables
 from kdkit.runs.settings import FREE
 
 
@@ -160,12 +158,6 @@ def test_how_often_a_run_was_saved_does_not_part_it(make_run):
     ]
     records = [read_run(run.run_dir) for run in runs]
     assert group_by_seed(records) == [records]
-
-
-def test_same_run_twice_is_refused(make_distillation):
-    runs = [read_run(make_distillation(name, seed=7).run_dir) for name in "ab"]
-    with pytest.raises(UsageError, match="seed 7. Remove one of them"):
-        markdown_tables(runs)
 
 
 def test_provenance_says_how_runs_were_made(three_seeds):

@@ -172,11 +172,6 @@ def test_an_encoder_becomes_an_embedder_by_its_pooling(
         (["--pooling", "max"], "mean"),
         (["--texts", "empty.txt"], "empty.txt has no texts"),
         (["--texts", "none.txt"], "none.txt"),
-        (["--format", "hf"], "--format sentence_transformers"),
-        (
-            ["--format", "sentence_transformers", "--dimensions", "5"],
-            "truncate",
-        ),
     ],
     ids=lambda value: value[-1] if isinstance(value, list) else "",
 )

@@ -103,12 +103,11 @@ def test_a_file_of_another_task_is_measured_on_its_dev(run, tmp_path, capsys):
 
 
 def test_a_report_shows_files_on_the_split_of_its_tables(run, tmp_path):
-    """Older versions measured on dev and noted no split."""
     copy = tmp_path / "run"
     copy.mkdir()
     (copy / "config.json").write_text((run / "config.json").read_text())
     (evaluation,) = events(run, "evaluation")
-    for split in ("dev_mismatched", "dev", None):
+    for split in ("dev_mismatched", "dev"):
         log(copy, **evaluation)
         log(
             copy,
@@ -119,7 +118,8 @@ def test_a_report_shows_files_on_the_split_of_its_tables(run, tmp_path):
             precision="fp32",
             size_bytes=1,
             metrics={"accuracy": 0.125},
-            **({} if split is None else {"split": split}),
+            title="LiteRT",
+            split=split,
         )
     records = read_run(copy)
     found = {file.file: file for file in exported_files(records, "student")}

@@ -21,10 +21,6 @@ class DebertaV3(Family):
             "relative_embeddings",
         )
     }
-    needs_fixed_length = (
-        "LiteRT has no kernels for the buckets of its relative positions, "
-        "which are constants at one length only"
-    )
     # Disentangled attention adds products with relative positions to those of
     # queries and keys: its tensors are not those of other families.
     withheld_taps = (

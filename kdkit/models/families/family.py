@@ -79,8 +79,6 @@ class Family:
         special_tokens: tuple of strings. The special tokens of a byte-pair
             vocabulary that is trained for the family, the end of a text last.
             Empty if none is trained.
-        needs_fixed_length: string. Why LiteRT cannot run the backbone at any
-            length; empty if it can.
         withheld_taps: tuple of strings. Taps per layer that the family lacks.
     """
 
@@ -103,7 +101,6 @@ class Family:
     num_separators: int = 1
     reads_sentence_pieces: bool = False
     special_tokens: tuple[str, ...] = ()
-    needs_fixed_length: str = ""
     withheld_taps: tuple[str, ...] = ()
 
     @property
