@@ -5,37 +5,11 @@ and the runs of the command line need TensorFlow. Their modules take `tf` from
 here, which imports it when one of its names is first used.
 """
 
-import importlib
-
-import keras
-
 from kdkit.errors import UsageError
-
-
-class LateModule:
-    """A module that is imported when one of its names is first used."""
-
-    def __init__(self, name: str, packages: str):
-        self._name = name
-        self._packages = packages
-
-    def __getattr__(self, attribute):
-        if attribute.startswith("__"):  # inspection, not kdkit, reads it
-            raise AttributeError(attribute)
-        try:
-            module = importlib.import_module(self._name)
-        except ImportError as error:
-            raise UsageError(
-                f"{self._name}.{attribute} is needed, but {self._name} cannot "
-                f"be imported: {error}. Expected it next to Keras on "
-                f"{keras.config.backend()!r}. Run pip install "
-                f"{self._packages}."
-            ) from error
-        return getattr(module, attribute)
-
-
-tf = LateModule("tensorflow", "tensorflow tensorflow-text")
-tf_text = LateModule("tensorflow_text", "tensorflow tensorflow-text")
+from kdkit.late import LateModule as LateModule
+from kdkit.late import keras
+from kdkit.late import tf as tf
+from kdkit.late import tf_text as tf_text
 
 
 def on_tensorflow() -> bool:

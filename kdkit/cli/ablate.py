@@ -48,10 +48,10 @@ from kdkit.recipes.ablations import get_ablation
 from kdkit.reporting.comparison import WITHIN_NOISE, is_noise
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.tables import Column, Row, Table
-from kdkit.runs import Pipeline
 from kdkit.runs.directory import CONFIG, RunDirectory, read_config
 from kdkit.runs.events import Evaluation, Measurement, RunFinished
 from kdkit.runs.first_checks import require_sources
+from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import from_dict
 from kdkit.tasks import generation_signatures

@@ -31,7 +31,8 @@ def run(options):
 
     from kdkit.cli.main import DONE, main
     from kdkit.cli.next_steps import no_next_steps
-    from kdkit.runs import Pipeline, first_checks, smoke
+    from kdkit.runs import first_checks, smoke
+    from kdkit.runs.pipeline import Pipeline
 
     run_dir = pathlib.Path(options.run_dir)
     first_checks.validate_first(smoke.DEMO, run_dir)

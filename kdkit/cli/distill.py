@@ -63,9 +63,9 @@ from kdkit.cli.text_steps import repeated_pipeline, text_pipeline
 from kdkit.doctor import text_examination
 from kdkit.errors import all_mistakes
 from kdkit.quantization import PRECISIONS
-from kdkit.runs import Pipeline
 from kdkit.runs.directory import is_finished
 from kdkit.runs.first_checks import validate_first
+from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import DistillSettings, PretrainSettings
 
 

@@ -28,7 +28,7 @@ from kdkit.runs.first_checks import validate_steps
 from kdkit.runs.log import decide, logged_findings
 from kdkit.runs.pipeline import Pipeline
 from kdkit.taps import ModelShape
-from kdkit.teacher_cache import packed_size
+from kdkit.teacher_cache.shards import packed_size
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.distribution import open_distribution
 from kdkit.training.making import CORPUS_LENGTH

@@ -6,10 +6,8 @@
 import functools
 import math
 
-import keras
-from keras import ops
-
 from kdkit.errors import UsageError
+from kdkit.late import keras, ops
 from kdkit.losses.base import DistillationLoss
 
 # Losses between distributions, and the operation that turns logits into one.

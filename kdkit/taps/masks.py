@@ -1,9 +1,7 @@
 """Masks of keys and queries, and the inputs that a model takes from a batch."""
 
-import keras
-from keras import ops
-
 from kdkit.errors import UsageError
+from kdkit.late import keras, ops
 from kdkit.taps.names import name_tap
 
 

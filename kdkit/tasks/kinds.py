@@ -4,9 +4,7 @@ import collections
 import dataclasses
 from typing import ClassVar
 
-import keras
 import numpy as np
-import scipy.special
 
 from kdkit import data, models
 from kdkit.data.encoding import (
@@ -19,6 +17,7 @@ from kdkit.data.encoding import (
 )
 from kdkit.data.multiple_choice import encode_questions
 from kdkit.errors import UsageError
+from kdkit.late import keras, scipy
 from kdkit.tasks import metrics
 from kdkit.tasks.baseline import (
     Baseline,
