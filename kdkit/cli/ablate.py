@@ -50,7 +50,6 @@ from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.tables import Column, Row, Table
 from kdkit.runs.directory import CONFIG, RunDirectory, read_config
 from kdkit.runs.events import Evaluation, Measurement, RunFinished
-from kdkit.runs.first_checks import require_sources
 from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import from_dict
@@ -92,8 +91,6 @@ def run_ablation(options) -> None:
     ablation = get_ablation(options.recipe, options.over, options.arms)
     settings = distill_settings(options)
     require_one_process(settings)
-    if not pathlib.Path(options.run_dir).exists():
-        require_sources(settings)
     # All settings first, so that every mistake is reported before the first
     # run.
     arms = []

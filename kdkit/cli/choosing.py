@@ -17,7 +17,6 @@ from kdkit.models.families import family_of
 from kdkit.models.places import config_file, is_encoder_alone
 from kdkit.recipes import CopiedBlocks
 from kdkit.recipes.quantization import NAME as QUANTIZATION
-from kdkit.runs import inputs
 from kdkit.runs.augmenting import load_parts
 from kdkit.runs.directory import CONFIG, RunDirectory, read_config
 from kdkit.runs.settings import PRETRAINED, DistillSettings, PretrainSettings
@@ -310,6 +309,8 @@ def _why_unknown(teacher, place):
         return "is not recorded"
     if is_path(place) and not pathlib.Path(place).exists():
         return f"is missing ({place})"
+    from kdkit.runs import inputs
+
     try:
         model = {"model": inputs.model_digest(place)}
         inputs.require_unchanged(RunDirectory(pathlib.Path(teacher)), model)

@@ -51,7 +51,6 @@ from kdkit.recipes.ablations import SearchStep, get_search
 from kdkit.reporting import plot_values
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.tables import Column, Row, Table
-from kdkit.runs.first_checks import require_sources
 from kdkit.runs.sweep import (
     Axis,
     find_field,
@@ -119,8 +118,6 @@ def sweep(options) -> None:
         settings, axes = _resolved(options, step, {})
         validate_axes(settings, axes)
         yardstick(settings)
-        if not pathlib.Path(options.run_dir).exists():
-            require_sources(settings)
         if options.curves:
             _require_drawable(axes)
     fixed = {}
