@@ -6,6 +6,7 @@ import pathlib
 
 from kdkit import models
 from kdkit.augmentation import Augmentation, copies_for
+from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.options import absolute, given_flags, located, reject_beside
 from kdkit.cli.parser import is_path
 from kdkit.cli.task_data import chosen_data, names_data, validate_data
@@ -281,6 +282,7 @@ def _copied_blocks(options, plan) -> ModelSettings:
 
 def _sizes_of(place):
     """An encoder without its weights."""
+    load_tensorflow()
     encoder, _ = models.load_encoder(place, load_weights=False)
     return encoder
 
@@ -309,6 +311,8 @@ def _why_unknown(teacher, place):
         return "is not recorded"
     if is_path(place) and not pathlib.Path(place).exists():
         return f"is missing ({place})"
+    load_tensorflow()
+
     from kdkit.runs import inputs
 
     try:

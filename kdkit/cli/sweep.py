@@ -40,6 +40,7 @@ from kdkit.cli.groups import (
     RunOptions,
     SentenceOptions,
 )
+from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.options import get_recipe, given_flags
 from kdkit.cli.parser import option
 from kdkit.cli.resolving import distill_settings, pretrain_settings
@@ -116,6 +117,7 @@ def sweep(options) -> None:
     steps = _steps(options)
     for step in steps:
         settings, axes = _resolved(options, step, {})
+        load_tensorflow()
         validate_axes(settings, axes)
         yardstick(settings)
         if options.curves:

@@ -20,7 +20,6 @@ from kdkit.doctor.resources import (
     run_size,
 )
 from kdkit.doctor.unknown_words import texts_with_unknown, unknown_words
-from kdkit.errors import all_mistakes
 from kdkit.models import load_tokenizer
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.runs.directory import RunDirectory
