@@ -259,23 +259,13 @@ def test_numbers_that_measure_nothing_are_refused(phone, program, exported):
     assert phone.calls()[-1][2] == "shell"  # of `find_device`
 
 
-def test_a_missing_file_is_reported_with_the_other_mistakes(tmp_path, capsys):
-    missing = str(tmp_path / "missing.tflite")
-    assert main(["benchmark", missing, "--adb", "--end-to-end"]) == 2
-    error = capsys.readouterr().err
-    for problem in ("does not exist", "--benchmark-model", "--end-to-end"):
-        assert problem in error
-
-
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--adb"], "needs --benchmark-model"),
-        (["--adb", "--end-to-end"], "--end-to-end measures on this machine"),
-        (["--tokenizer", "MISSING"], "--tokenizer is for --end-to-end"),
+        (["--adb"], "--benchmark-model"),
         (["--delegate", "gpu"], "xnnpack, none"),
     ],
-    ids=["program", "end to end", "tokenizer", "unknown"],
+    ids=["program", "unknown"],
 )
 def test_options_that_do_not_fit_are_refused(words, problem, tmp_path, capsys):
     file = tmp_path / "model.tflite"
