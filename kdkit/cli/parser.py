@@ -243,13 +243,6 @@ class Parser:
                 positional = positional[used:]
         if positional:
             raise UsageError(f"Unexpected: {' '.join(positional)}.")
-        missing = [
-            one.label
-            for name, one in self.options.items()
-            if one.required and name not in given
-        ]
-        if missing:
-            raise UsageError(f"Missing: {', '.join(missing)}.")
         values = {}
         for name, texts in given.items():
             declared = self.options[name]
@@ -259,6 +252,13 @@ class Parser:
                 found = [declared.value(text) for text in texts]
                 last = found[-1] if found else ""
                 values[name] = found if declared.is_list else last
+        missing = [
+            one.label
+            for name, one in self.options.items()
+            if one.required and name not in given
+        ]
+        if missing:
+            raise UsageError(f"Missing: {', '.join(missing)}.")
         return self.kind(**values)
 
     def _split(self, words):
@@ -304,7 +304,7 @@ class Parser:
             return flags[flag]
         found = [name for name in flags if name.startswith(flag)]
         if len(found) != 1 or not flag.startswith("--"):
-            raise unknown("option", flag, flags)
+            raise unknown("option", flag, found or flags)
         return flags[found[0]]
 
     def _take(self, declared, queue):

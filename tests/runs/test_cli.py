@@ -170,11 +170,6 @@ def test_list_and_show_print_recipes(capsys):
             "sst2",
         ),
         (
-            ["train-teacher", "--task", "sst2", "--model", "RUN/none"]
-            + ["--data-dir", "RUN", "--run-dir", "RUN"],
-            "RUN/none does not exist",
-        ),
-        (
             ["train-teacher", "--task", "sst2", "--model", "bert_none"]
             + ["--data-dir", "RUN", "--run-dir", "RUN"],
             "SST-2/train.tsv",
@@ -185,7 +180,7 @@ def test_list_and_show_print_recipes(capsys):
         ),
         (["evaluate", "RUN"], "Missing: --task"),
         (["evaluate", "RUN/missing"], "RUN/missing does not exist"),
-        (["evaluate", "./missing"], "./missing does not exist"),
+        (["evaluate", "./missing"], "missing does not exist"),
         (["export", "RUN/missing"], "RUN/missing does not exist"),
         (["generate", "RUN/missing"], "RUN/missing does not exist"),
         (["export", "RUN/a.tflite"], "a.tflite does not exist"),
