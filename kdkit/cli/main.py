@@ -122,8 +122,8 @@ def _run(verb, words):
         print(page, end="", flush=True)
         return DONE
     options = parser.parse_args(words)
+    keep_freed_memory()
     if verb not in WITHOUT_TENSORFLOW:
-        keep_freed_memory()
         require_backend()
         choose_devices(options)
     status = _module(verb).run(options)
