@@ -266,7 +266,6 @@ def test_students_of_a_cross_encoder(words, source, layers, classifier):
         ([*RANKING, "--student", "tinybert_4_layer_en_uncased",
           "--num-layers", "2"], "choose the student"),
         ([*RANKING, "--teacher", "teacher"], "encoder without a head"),
-        ([*RANKING, "--student", "teacher"], "description of its pooling"),
         ([*RANKING, "--candidates", "a.txt"], "a.txt: expected a table with"),
         ([*RANKING, "--candidates", "d.tsv"], "d.tsv does not exist"),
         ([*RANKING, "cache=null"], "read different tokens"),
