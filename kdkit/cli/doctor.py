@@ -38,7 +38,7 @@ class Options(distill.Options):
 
 
 def run(options):
-    findings = diagnose(options)
+    findings = diagnosis(options)
 
     from kdkit import doctor
 
@@ -49,7 +49,7 @@ def run(options):
 UNNAMED = "unnamed_run"  # replaces --run-dir
 
 
-def diagnose(options):
+def diagnosis(options):
     """Returns the findings about the distillation that the options describe."""
     if options.run_dir is None:
         options = copy.copy(options)  # messages name the user's folders
@@ -58,7 +58,8 @@ def diagnose(options):
     load_tensorflow()
 
     from kdkit import doctor
-    from kdkit.doctor import diagnosis, text_examination
+    from kdkit.doctor import diagnosis as training_diagnosis
+    from kdkit.doctor import text_examination
     from kdkit.runs import embedder_parts, runner
 
     if isinstance(pipeline.settings, PretrainSettings):
@@ -73,4 +74,4 @@ def diagnose(options):
         return embedder_parts.diagnose_embedder(
             runner.parts_of_embedder(pipeline.settings, options.run_dir)
         )
-    return diagnosis.diagnose(pipeline.settings, options.run_dir)
+    return training_diagnosis.diagnose(pipeline.settings, options.run_dir)

@@ -127,5 +127,5 @@ def test_what_the_system_says_of_a_file_is_one_line(monkeypatch, capsys):
     monkeypatch.setattr("kdkit.cli.report.run", run)
     assert main(["report", "."]) == 2
     said = capsys.readouterr().err
-    assert "nowhere cannot be written or read: No such file" in said
+    assert "nowhere" in said
     assert said.count("\n") == 1
