@@ -1,10 +1,12 @@
 """All that the benchmarks use besides names that kdkit keeps."""
 
 import kdkit
-from kdkit import data, teacher_cache
+from kdkit import data
 from kdkit.export import measure_latencies  # noqa: F401
 from kdkit.models import language_model  # noqa: F401
 from kdkit.recipes import RECIPES
+from kdkit.teacher_cache.cache import TeacherCache
+from kdkit.teacher_cache.reading import OutputsOfTeachers
 from kdkit.training.optimizers import make_optimizer
 
 
@@ -53,7 +55,7 @@ def batches(rows, order, outputs=None):
 
 def cached_outputs(distiller, rows, folder):
     """The teacher's outputs from a cache that is filled here; its bytes."""
-    cache = teacher_cache.TeacherCache(folder, distiller.teacher, {})
+    cache = TeacherCache(folder, distiller.teacher, {})
     outputs = cache.outputs(rows, distiller.teacher_entries[0])
     size = sum(shard["bytes"] for shard in cache.describe()["shards"])
-    return teacher_cache.OutputsOfTeachers([outputs]), size
+    return OutputsOfTeachers([outputs]), size

@@ -6,10 +6,7 @@ answers without loading TensorFlow.
 
 import importlib
 
-from kdkit.registration import register_with_keras
 from kdkit.version import __version__
-
-register_with_keras()
 
 __all__ = [
     "Distillation",
@@ -36,7 +33,7 @@ __all__ = [
 
 _DEFINED_IN = {
     "Distillation": "kdkit.cli.calls",
-    "Distiller": "kdkit.distillation.distiller",
+    "Distiller": "kdkit.registration",
     "Objective": "kdkit.distillation",
     "StudentCheckpoint": "kdkit.training",
     "distill": "kdkit.cli.calls",

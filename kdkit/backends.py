@@ -1,41 +1,14 @@
-"""The Keras backend, and packages that only few modules need.
+"""The Keras backend: which it is, and precisions on every backend.
 
 Computations are written for every backend. Batches in `tf.data`, exported files
-and the runs of the command line need TensorFlow. Their modules take `tf` from
-here, which imports it when one of its names is first used.
+and the runs of the command line need TensorFlow.
 """
 
-import importlib
-
-import keras
-
-from kdkit.errors import UsageError
-
-
-class LateModule:
-    """A module that is imported when one of its names is first used."""
-
-    def __init__(self, name: str, packages: str):
-        self._name = name
-        self._packages = packages
-
-    def __getattr__(self, attribute):
-        if attribute.startswith("__"):  # inspection, not kdkit, reads it
-            raise AttributeError(attribute)
-        try:
-            module = importlib.import_module(self._name)
-        except ImportError as error:
-            raise UsageError(
-                f"{self._name}.{attribute} is needed, but {self._name} cannot "
-                f"be imported: {error}. Expected it next to Keras on "
-                f"{keras.config.backend()!r}. Run pip install "
-                f"{self._packages}."
-            ) from error
-        return getattr(module, attribute)
-
-
-tf = LateModule("tensorflow", "tensorflow tensorflow-text")
-tf_text = LateModule("tensorflow_text", "tensorflow tensorflow-text")
+from kdkit.errors import UsageError, unknown
+from kdkit.late import LateModule as LateModule
+from kdkit.late import keras
+from kdkit.late import tf as tf
+from kdkit.late import tf_text as tf_text
 
 
 def on_tensorflow() -> bool:
@@ -47,11 +20,8 @@ def need_tensorflow(what: str) -> None:
     """Raises an error on other backends than TensorFlow."""
     if not on_tensorflow():
         raise UsageError(
-            f"{what} needs the TensorFlow backend of Keras. Expected "
-            "KERAS_BACKEND=tensorflow, and the packages tensorflow and "
-            f"tensorflow-text. Received: {keras.config.backend()!r}. Save the "
-            "model with model.save(...), and load it in a program on that "
-            "backend: the files are the same."
+            f"{what} needs KERAS_BACKEND=tensorflow. Received: "
+            f"{keras.config.backend()!r}."
         )
 
 
@@ -61,10 +31,7 @@ POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
 def validate_policy(name: str) -> None:
     """Raises an error for a dtype policy that kdkit does not support."""
     if name not in POLICIES:
-        raise UsageError(
-            f"Invalid `dtype_policy`. Expected one of {POLICIES}. Received: "
-            f"{name!r}."
-        )
+        raise unknown("dtype_policy", name, POLICIES)
 
 
 def with_policy(model, name: str):
@@ -115,7 +82,6 @@ def validate_chunk_size(chunk_size) -> None:
         isinstance(chunk_size, int) and chunk_size > 0
     ):
         raise UsageError(
-            "Invalid value for argument `chunk_size`. Expected an integer "
-            f"above 0 or None. Received: chunk_size={chunk_size!r}. Use for "
-            "example 256."
+            "Expected chunk_size above 0 or None. Received: "
+            f"chunk_size={chunk_size!r}."
         )

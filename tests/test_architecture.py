@@ -13,7 +13,7 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # other as long as no circle arises.
 FLOORS = (
     ("__main__",),
-    ("cli",),
+    ("cli", "registration"),
     ("doctor", "reporting", "runs", "training"),
     ("recipes",),
     (
@@ -31,8 +31,9 @@ FLOORS = (
         "backends",
         "errors",
         "io",
+        "late",
         "late_names",
-        "registration",
+        "precisions",
         "settings",
         "version",
         "weights",

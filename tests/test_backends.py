@@ -25,8 +25,9 @@ from kdkit import export
 from kdkit.backends import LateModule
 from kdkit.distillation import Objective
 from kdkit.errors import UsageError
-from kdkit.recipes import RECIPES, run_on_arrays
+from kdkit.recipes import RECIPES
 from kdkit.taps import TEACHER_OUTPUTS, tapped
+from kdkit.training import run_on_arrays
 from kdkit.training.optimizers import AdamW
 
 ROOT = pathlib.Path(__file__).parent.parent

@@ -87,9 +87,10 @@ def test_documented_arguments_are_the_signatures():
         assert documented in (None, parameters), name
 
 
-def test_importing_kdkit_loads_no_tensorflow():
+def test_settings_recipes_and_losses_load_neither_keras_nor_tensorflow():
     program = (
-        "import sys, kdkit; kdkit.__version__; dir(kdkit); "
+        "import sys, kdkit, kdkit.losses, kdkit.recipes, kdkit.taps.names, "
+        "kdkit.distillation.objective, kdkit.runs.settings; dir(kdkit); "
         "print([name for name in ('keras', 'tensorflow') "
         "if name in sys.modules])"
     )

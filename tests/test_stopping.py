@@ -123,7 +123,7 @@ def test_a_verb_that_is_stopped_says_how_to_go_on(
     words, goes_on, number, status, monkeypatch, capsys
 ):
     monkeypatch.setattr(
-        command_line, "missing_places", lambda *unused: send(number)
+        command_line, "wanted_page", lambda *unused: send(number)
     )
     assert command_line.main(words) == status
     told = capsys.readouterr().err

@@ -16,7 +16,8 @@ import tempfile
 from rich.console import Console
 
 from kdkit.cli.messages import TerminalHandler, progress_display
-from kdkit.runs import Pipeline, smoke
+from kdkit.runs import smoke
+from kdkit.runs.pipeline import Pipeline
 
 PICTURE = pathlib.Path(__file__).with_suffix(".svg").absolute()
 STAGE, EPOCH = "student, prediction_layer", 2

@@ -10,11 +10,13 @@ import re
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
-from sklearn.feature_extraction import text as scikit_text
 
 from kdkit.augmentation.candidates import MaskedWords, Query
 from kdkit.data.encoding import make_tokenize
 from kdkit.errors import UsageError
+from kdkit.late import LateModule
+
+scikit_text = LateModule("sklearn.feature_extraction.text", "scikit-learn")
 
 UNKNOWN = "[UNK]"
 

@@ -4,14 +4,12 @@ import dataclasses
 import functools
 from collections.abc import Sequence
 
-import keras
 import numpy as np
-from keras import ops
 
 from kdkit import models
-from kdkit.backends import tf
 from kdkit.data.encoding import tokenize
 from kdkit.errors import UsageError
+from kdkit.late import keras, ops, tf
 from kdkit.taps import select_inputs
 
 TOKENS_PER_STEP = 2048  # in a batch, including padding

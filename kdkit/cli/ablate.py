@@ -25,7 +25,6 @@ import statistics
 
 from rich.console import Console
 
-from kdkit import generation
 from kdkit.cli import evaluate
 from kdkit.cli.evaluate import measure_and_note
 from kdkit.cli.groups import (
@@ -36,22 +35,19 @@ from kdkit.cli.groups import (
     RunOptions,
     Seed,
 )
-from kdkit.cli.models import locate
+from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.options import for_steps, get_recipe
 from kdkit.cli.parser import option
 from kdkit.cli.resolving import distill_settings
 from kdkit.cli.text_steps import text_pipeline
-from kdkit.cli.texts import text_of_run
-from kdkit.doctor import text_examination
 from kdkit.errors import UsageError
 from kdkit.recipes.ablations import get_ablation
 from kdkit.reporting.comparison import WITHIN_NOISE, is_noise
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.tables import Column, Row, Table
-from kdkit.runs import Pipeline
 from kdkit.runs.directory import CONFIG, RunDirectory, read_config
 from kdkit.runs.events import Evaluation, Measurement, RunFinished
-from kdkit.runs.first_checks import require_sources
+from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import from_dict
 from kdkit.tasks import generation_signatures
@@ -92,8 +88,7 @@ def run_ablation(options) -> None:
     ablation = get_ablation(options.recipe, options.over, options.arms)
     settings = distill_settings(options)
     require_one_process(settings)
-    if not pathlib.Path(options.run_dir).exists():
-        require_sources(settings)
+    load_tensorflow()
     # All settings first, so that every mistake is reported before the first
     # run.
     arms = []
@@ -224,6 +219,10 @@ def run_text_ablation(options) -> None:
         )
         for arm in ablation.arms
     ]
+    load_tensorflow()
+
+    from kdkit.doctor import text_examination
+
     findings = text_examination.examine_steps_first(first, options.force)
     teaches_task = any(
         of_seed.student.teacher is not None
@@ -330,6 +329,10 @@ def num_examples(path: pathlib.Path) -> int | None:
 
 def written_metrics(path: pathlib.Path) -> dict:
     """The metrics of `kdkit evaluate RUN` for an encoder-decoder's run."""
+    from kdkit import generation
+    from kdkit.cli.models import locate
+    from kdkit.cli.texts import text_of_run
+
     place = locate(str(path))
     text = text_of_run(place)
     beams = generation.Beams()

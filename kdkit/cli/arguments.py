@@ -10,8 +10,7 @@ import tempfile
 from collections.abc import Iterator
 
 from kdkit import models
-from kdkit.cli import distill as verb
-from kdkit.cli.main import make_command_parser, parsed_options
+from kdkit.cli.main import make_verb_parser
 from kdkit.cli.messages import LEVELS
 from kdkit.cli.task_data import TOML
 from kdkit.errors import (
@@ -196,7 +195,7 @@ class Call:
 
     def _parse(self, run_dir):
         words = self.words(run_dir or tempfile.gettempdir(), None)
-        parsed_options(verb_parser(), verb, words)
+        verb_parser().parse_args(words)
 
     def words(self, run_dir, inputs: SavedInputs | None) -> list[str]:
         """Returns the words, after saving models and data in memory."""
@@ -293,7 +292,7 @@ def require_verbose(verbose) -> None:
 @functools.cache
 def verb_parser():
     """Returns the parser of `kdkit distill`."""
-    return make_command_parser("kdkit distill", verb)
+    return make_verb_parser("distill")
 
 
 @contextlib.contextmanager

@@ -13,7 +13,6 @@ example:
 
 import dataclasses
 
-from kdkit.cli import options as shared
 from kdkit.cli.groups import Seed, ShardOptions, TaskOptions
 from kdkit.cli.parser import File, Model, option
 
@@ -68,10 +67,12 @@ class Options(TaskOptions, ShardOptions):
 
 def run(options):
     from kdkit.cli.choosing import augment_settings
+    from kdkit.cli.loading import load_tensorflow
+    from kdkit.cli.options import shard_part
+
+    settings = augment_settings(options)
+    load_tensorflow()
+
     from kdkit.runs.augmenting import augment
 
-    augment(
-        augment_settings(options),
-        options.output,
-        shared.shard_part(options.shard),
-    )
+    augment(settings, options.output, shard_part(options.shard))

@@ -28,14 +28,11 @@ import sys
 
 from rich.console import Console
 
-from kdkit import export
-from kdkit.cli.end_to_end import pipeline
 from kdkit.cli.groups import Length
-from kdkit.cli.models import locate
+from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.parser import File, Model, option
-from kdkit.errors import UsageError, all_mistakes
+from kdkit.errors import UsageError
 from kdkit.io.adb import find_device
-from kdkit.reporting.cards import CARD, write_card
 from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.selection import Setting
 from kdkit.reporting.tables import Column, Row, Table
@@ -89,6 +86,7 @@ class Options:
 
 
 def run(options):
+    load_tensorflow()
     benchmark_files(options)
 
 
@@ -116,7 +114,13 @@ TEXT = 512  # tokens per text, as in LightPAFF's table 4
 
 def benchmark_files(options) -> None:
     """Measures files in turn, and then prints one line of JSON."""
-    validate(options)
+    from kdkit import export
+    from kdkit.cli.end_to_end import pipeline
+    from kdkit.cli.models import locate
+    from kdkit.reporting.cards import CARD, write_card
+
+    if (options.adb is None) != (options.benchmark_model is None):
+        raise UsageError("--adb and --benchmark-model need each other.")
     # A run may also have files that these options do not measure.
     only = options.delegate or options.adb is not None
     exporters = [
@@ -204,37 +208,6 @@ def benchmark_files(options) -> None:
     )
 
 
-def validate(options, checks_fields: bool = False) -> None:
-    """Raises one error for all options that do not fit together."""
-    del checks_fields
-    with all_mistakes() as check:
-        with check():
-            if options.end_to_end and options.adb is not None:
-                raise UsageError(
-                    "--end-to-end measures on this machine. Received: --adb "
-                    "too. Remove one of them."
-                )
-        with check():
-            if options.adb is not None and options.benchmark_model is None:
-                raise UsageError(
-                    "--adb needs --benchmark-model, TensorFlow's program for "
-                    "the phone. Received: none. Download it, see "
-                    "docs/latency.md."
-                )
-        with check():
-            if options.benchmark_model is not None and options.adb is None:
-                raise UsageError(
-                    "--benchmark-model runs on a phone. Expected --adb, too. "
-                    "Add --adb, or remove --benchmark-model."
-                )
-        with check():
-            if options.tokenizer is not None and not options.end_to_end:
-                raise UsageError(
-                    "--tokenizer is for --end-to-end. Expected both options. "
-                    "Add --end-to-end, or remove --tokenizer."
-                )
-
-
 def _files(name, exporters):
     """A file, or the files of a run and its teacher that a report compares."""
     path = pathlib.Path(name)
@@ -254,6 +227,8 @@ def _files(name, exporters):
 
 
 def _timed_exporters():
+    from kdkit import export
+
     return [e for e in export.all_exporters() if e.takes_threads]
 
 

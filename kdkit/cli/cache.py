@@ -14,9 +14,7 @@ example:
 
 import dataclasses
 
-from kdkit.cli import options as shared
 from kdkit.cli.groups import DistillationOptions, ShardOptions, StageOptions
-from kdkit.cli.options import validate_distillation
 
 
 @dataclasses.dataclass
@@ -44,22 +42,19 @@ class Options(OnTasksAlone, DistillationOptions, StageOptions, ShardOptions):
     strategy: None = None
 
 
-validate = validate_distillation
-
-
 def run(options):
     import json
 
     from kdkit import training
-    from kdkit.cli import resolving
+    from kdkit.cli import loading, resolving
+    from kdkit.cli import options as shared
     from kdkit.errors import UsageError
-    from kdkit.runs import first_checks
 
     if options.cache is None:
         raise UsageError(
             "Missing: --cache, the directory to save the outputs in."
         )
     settings = resolving.distill_settings(options)
-    first_checks.require_sources(settings)
+    loading.load_tensorflow()
     caches = training.fill_cache(settings, shared.shard_part(options.shard))
     print(json.dumps({"relative_errors": caches.relative_errors()}))

@@ -6,6 +6,7 @@ import pathlib
 
 from kdkit import models
 from kdkit.augmentation import Augmentation, copies_for
+from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.options import absolute, given_flags, located, reject_beside
 from kdkit.cli.parser import is_path
 from kdkit.cli.task_data import chosen_data, names_data, validate_data
@@ -17,7 +18,6 @@ from kdkit.models.families import family_of
 from kdkit.models.places import config_file, is_encoder_alone
 from kdkit.recipes import CopiedBlocks
 from kdkit.recipes.quantization import NAME as QUANTIZATION
-from kdkit.runs import inputs
 from kdkit.runs.augmenting import load_parts
 from kdkit.runs.directory import CONFIG, RunDirectory, read_config
 from kdkit.runs.settings import PRETRAINED, DistillSettings, PretrainSettings
@@ -282,6 +282,7 @@ def _copied_blocks(options, plan) -> ModelSettings:
 
 def _sizes_of(place):
     """An encoder without its weights."""
+    load_tensorflow()
     encoder, _ = models.load_encoder(place, load_weights=False)
     return encoder
 
@@ -310,6 +311,10 @@ def _why_unknown(teacher, place):
         return "is not recorded"
     if is_path(place) and not pathlib.Path(place).exists():
         return f"is missing ({place})"
+    load_tensorflow()
+
+    from kdkit.runs import inputs
+
     try:
         model = {"model": inputs.model_digest(place)}
         inputs.require_unchanged(RunDirectory(pathlib.Path(teacher)), model)

@@ -5,8 +5,9 @@ import math
 import pathlib
 import sys
 
-from kdkit.backends import tf
+from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.updates import count_rows
+from kdkit.late import tf
 from kdkit.runs.directory import CONFIG, read_config
 from kdkit.training.model_settings import UPDATE
 
@@ -44,6 +45,7 @@ def _begun_with(run_dir):
 def _has_gpu():
     if sys.platform == "linux" and not any(map(pathlib.Path.exists, DRIVERS)):
         return False
+    load_tensorflow()
     return bool(tf.config.list_physical_devices("GPU"))
 
 

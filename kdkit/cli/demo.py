@@ -29,12 +29,14 @@ class Options:
 def run(options):
     import pathlib
 
+    from kdkit.cli.loading import load_tensorflow
     from kdkit.cli.main import DONE, main
     from kdkit.cli.next_steps import no_next_steps
-    from kdkit.runs import Pipeline, first_checks, smoke
+    from kdkit.runs import smoke
+    from kdkit.runs.pipeline import Pipeline
 
     run_dir = pathlib.Path(options.run_dir)
-    first_checks.validate_first(smoke.DEMO, run_dir)
+    load_tensorflow()
     Pipeline(smoke.DEMO, run_dir).run()
     teacher = str(run_dir / "teacher_run")
     for command in (

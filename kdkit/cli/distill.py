@@ -38,7 +38,6 @@ from kdkit.cli.embedders import (
     embedder_settings,
     is_about_embedders,
     reject_embedder_options,
-    validate_embedder,
 )
 from kdkit.cli.groups import (
     TASK,
@@ -47,6 +46,7 @@ from kdkit.cli.groups import (
     ForceOptions,
     RunOptions,
 )
+from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.next_steps import after_student, log_next
 from kdkit.cli.options import (
     for_steps,
@@ -60,12 +60,9 @@ from kdkit.cli.options import (
 from kdkit.cli.parser import changed, option
 from kdkit.cli.resolving import distill_settings
 from kdkit.cli.text_steps import repeated_pipeline, text_pipeline
-from kdkit.doctor import text_examination
-from kdkit.errors import all_mistakes
-from kdkit.quantization import PRECISIONS
-from kdkit.runs import Pipeline
+from kdkit.precisions import PRECISIONS
 from kdkit.runs.directory import is_finished
-from kdkit.runs.first_checks import validate_first
+from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import DistillSettings, PretrainSettings
 
 
@@ -97,17 +94,6 @@ class Options(
     )
 
 
-def validate(options, checks_fields=False):
-    if is_about_embedders(options):
-        validate_embedder(options, checks_fields)
-        return
-    with all_mistakes() as check:
-        with check():
-            reject_embedder_options(options)
-        with check():
-            validate_distillation(options, checks_fields)
-
-
 def run(options):
     run_pipeline(options)
     log_next(after_student(options.run_dir))
@@ -116,7 +102,10 @@ def run(options):
 def run_pipeline(options) -> None:
     """Runs the chain of runs that the options describe."""
     pipeline, findings = distillation_pipeline(options), None
-    validate_first(pipeline.settings, pipeline.run_dir)
+    load_tensorflow()
+
+    from kdkit.doctor import text_examination
+
     is_on_text = isinstance(pipeline.settings, PretrainSettings)
     if is_on_text and not is_finished(pipeline.run_dir):
         findings = text_examination.examine_steps_first(pipeline, options.force)

@@ -18,15 +18,11 @@ import copy
 import dataclasses
 import pathlib
 
-from kdkit import doctor
 from kdkit.cli import distill
 from kdkit.cli.groups import RunOptions
+from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.parser import changed
-from kdkit.doctor import diagnosis as training_diagnosis
-from kdkit.doctor import text_examination
-from kdkit.runs import embedder_parts, runner
 from kdkit.runs.embedder_settings import EmbedderSettings
-from kdkit.runs.first_checks import validate_steps
 from kdkit.runs.settings import PretrainSettings
 
 FAILED = 1
@@ -41,13 +37,11 @@ class Options(distill.Options):
     trains_nothing: bool = True
 
 
-validate = distill.validate
-
-
 def run(options):
+    findings = diagnosis(options)
+
     from kdkit import doctor
 
-    findings = diagnosis(options)
     doctor.print_findings(findings)
     return FAILED if findings.ruinous else None
 
@@ -61,11 +55,17 @@ def diagnosis(options):
         options = copy.copy(options)  # messages name the user's folders
         options.run_dir = str(pathlib.Path.cwd() / UNNAMED)
     pipeline = distill.distillation_pipeline(options)
+    load_tensorflow()
+
+    from kdkit import doctor
+    from kdkit.doctor import diagnosis as training_diagnosis
+    from kdkit.doctor import text_examination
+    from kdkit.runs import embedder_parts, runner
+
     if isinstance(pipeline.settings, PretrainSettings):
         findings = doctor.Findings()
-        right = validate_steps(pipeline, findings.attempt)
         text_examination.examine_text(
-            text_examination.TextSteps(pipeline, right),
+            text_examination.TextSteps(pipeline),
             text_examination.TEXTS,
             findings,
         )

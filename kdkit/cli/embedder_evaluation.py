@@ -19,16 +19,13 @@ from kdkit.cli.groups import (
     SentenceOptions,
     TextOptions,
 )
-from kdkit.cli.opened_embedders import is_embedder, open_embedder
 from kdkit.cli.options import require_labels
 from kdkit.cli.parser import File, given_flags, names_in, option
 from kdkit.cli.task_data import measured_task, names_a_table, table_flags
-from kdkit.cli.text_evaluation import Measurable
 from kdkit.data.labeled_tables import LabeledTable
 from kdkit.data.stored_texts import read_hashes, text_hash
 from kdkit.errors import UsageError
 from kdkit.models.sizes import POOLINGS
-from kdkit.runs import inputs
 from kdkit.settings import from_dict
 from kdkit.tasks import embedding_metrics
 
@@ -124,11 +121,17 @@ class _Texts:
 
 def is_about_embeddings(place, options) -> bool:
     """Returns whether a model is measured as an embedder."""
+    from kdkit.cli.opened_embedders import is_embedder
+
     return bool(given_flags(options, OWN)) or is_embedder(place)
 
 
-def open_on_embeddings(place, options) -> Measurable:
+def open_on_embeddings(place, options):
     """Opens an embedder with the texts that it is measured on."""
+    from kdkit.cli.opened_embedders import open_embedder
+    from kdkit.cli.text_evaluation import Measurable
+    from kdkit.runs import inputs
+
     _validate(options)
     models.require_pooling(place.path, options.pooling)
     texts = _read(place, options)
@@ -317,6 +320,8 @@ def _read(place, options) -> _Texts:
 
 
 def _translations(options):
+    from kdkit.runs import inputs
+
     pairs = list(data.ParallelText(tuple(options.bitext)).pairs())
     if not pairs:
         raise UsageError(
@@ -335,6 +340,8 @@ def _translations(options):
 
 
 def _retrieval(options):
+    from kdkit.runs import inputs
+
     files = {name: getattr(options, name) for name in RETRIEVAL}
     same = {"ignore_same_id": True} if options.ignore_same_id else {}
     found = data.read_retrieval(**files, **same)
@@ -363,6 +370,8 @@ def _retrieval(options):
 
 
 def _pairs(place, options):
+    from kdkit.runs import inputs
+
     task, data_dir = _task(place, options)
     if not task.is_regression or task.num_texts != 2:
         raise UsageError(

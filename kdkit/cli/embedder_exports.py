@@ -7,14 +7,11 @@ import pathlib
 import numpy as np
 
 from kdkit import data, models
-from kdkit.cli.mediapipe import embedder_for_mediapipe
-from kdkit.cli.opened_embedders import open_embedder
 from kdkit.cli.parser import File, given_flags, names_in, option
 from kdkit.cli.task_data import table_flags
 from kdkit.data import Examples
 from kdkit.data.candidates import POSITIVE
 from kdkit.errors import UsageError
-from kdkit.export import quantization
 from kdkit.io.reading import has_text
 from kdkit.models.conventions import PLAIN
 from kdkit.models.sizes import POOLINGS
@@ -101,6 +98,9 @@ def is_exported_as_embedder(place, options) -> bool:
 
 def read_embedder(place, exporter, options) -> Embedder:
     """Loads an embedder, with texts of its run."""
+    from kdkit.cli.mediapipe import embedder_for_mediapipe
+    from kdkit.cli.opened_embedders import open_embedder
+
     texts = _texts(place, options)
     opened = open_embedder(place, options)
     model, tokenizer = opened.model, opened.tokenizer
@@ -158,6 +158,8 @@ def _batches(encoded):
 
 def _calibration(precisions, batches):
     """The batches for precisions that need them, otherwise `None`."""
+    from kdkit.export import quantization
+
     for precision in precisions:
         quantization.require_precision("encoder", precision)
     needing = quantization.CALIBRATED.keys() & set(precisions)

@@ -15,6 +15,7 @@ from kdkit.cli.groups import (
     SentenceOptions,
     TransferOptions,
 )
+from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.options import (
     absolute,
     all_assignments,
@@ -428,6 +429,7 @@ def _student(options, recipe: Recipe, teacher):
         if not models.has_embedder(teacher):
             pooling = pooling or "mean"  # any one, to read the sizes
         # A preset by its name, or an encoder in a folder of its own.
+        load_tensorflow()
         loaded = models.load_embedder(teacher, pooling)
         if not models.has_encoder(loaded.model):
             raise UsageError(
@@ -470,5 +472,6 @@ def _vector_width(place, pooling):
     """The width of a saved encoder's vectors, `None` if it is unknown."""
     if not models.may_have_dense(place):
         return saved_size(place, *WIDTHS)
+    load_tensorflow()
     loaded = models.load_embedder(place, pooling)
     return models.embedding_width(loaded.model)

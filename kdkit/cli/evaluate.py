@@ -50,19 +50,11 @@ from kdkit.cli.embedder_evaluation import (
     reading_in_words,
 )
 from kdkit.cli.groups import MeasuredOptions
-from kdkit.cli.models import locate, open_model
+from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.options import given_flags, require_labels
 from kdkit.cli.parser import Model, option
 from kdkit.cli.task_data import measured_task, names_a_table
-from kdkit.cli.text_evaluation import (
-    Measurable,
-    is_about_sentences,
-    is_about_text,
-    open_on_sentences,
-    open_on_text,
-)
 from kdkit.errors import UsageError
-from kdkit.runs import inputs
 from kdkit.runs.events import Measurement
 from kdkit.training.task_data import predict_logits
 
@@ -84,6 +76,7 @@ def run(options):
     from kdkit.reporting.notes import what_is_hidden
     from kdkit.reporting.summary import HELP
 
+    load_tensorflow()
     result = measure_and_note(options)
     hidden = what_is_hidden(result.get("masking"), result.get("spans"))
     if hidden:
@@ -122,6 +115,14 @@ def measure_and_note(options) -> dict:
 @contextlib.contextmanager
 def open_measurable(options):
     """Opens a model with a split of its task, or with text."""
+    from kdkit.cli.models import locate
+    from kdkit.cli.text_evaluation import (
+        is_about_sentences,
+        is_about_text,
+        open_on_sentences,
+        open_on_text,
+    )
+
     place = locate(options.model, options.arm)  # report a missing model first
     if isinstance(options, EmbeddingOptions):
         options.pooling = options.pooling or place.pooling
@@ -144,6 +145,10 @@ def _split(options):
 
 
 def _open_on_task(place, options):
+    from kdkit.cli.models import open_model
+    from kdkit.cli.text_evaluation import Measurable
+    from kdkit.runs import inputs
+
     given = given_flags(
         options, ("column", "one_document", "detokenizer", "stride")
     )

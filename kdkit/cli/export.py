@@ -56,28 +56,16 @@ import dataclasses
 import os
 import pathlib
 
-from kdkit import export
-from kdkit.cli import mediapipe
-from kdkit.cli.bundle import (
-    bundle_path,
-    require_fitting_options,
-    string_inputs,
-    with_precision,
-    write_bundle,
-)
 from kdkit.cli.embedder_exports import EmbedderOptions, is_exported_as_embedder
-from kdkit.cli.exported_models import read_model
 from kdkit.cli.groups import License, ModelChoiceOptions, TaskOptions
-from kdkit.cli.models import locate, teacher_of
+from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.next_steps import after_export, log_next
 from kdkit.cli.parser import Model, option
 from kdkit.errors import RunError, UsageError
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
-from kdkit.reporting.cards import CARD, write_card
 from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.summary import HELP
-from kdkit.runs import inputs
 from kdkit.runs.events import Export
 from kdkit.training.task_data import predict_logits
 
@@ -143,13 +131,8 @@ class Options(ModelChoiceOptions, TaskOptions, EmbedderOptions):
 
 
 def run(options):
+    load_tensorflow()
     export_model(options)
-
-
-def validate(options, checks_fields: bool = False) -> None:
-    """Raises one error for all options that do not fit together."""
-    del checks_fields
-    require_fitting_options(options)
 
 
 TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
@@ -157,6 +140,10 @@ TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
 
 def export_model(options) -> None:
     """Exports a MODEL in every requested precision."""
+    from kdkit import export
+    from kdkit.cli.bundle import require_fitting_options
+    from kdkit.cli.models import locate
+
     place = locate(options.model, options.arm)
     options.pooling = options.pooling or place.pooling
     if export.exporter_of(place.path) is not None:
@@ -187,12 +174,17 @@ def export_model(options) -> None:
 
 def export_to(path: pathlib.Path, options) -> None:
     """Exports a MODEL in one precision to a path."""
+    from kdkit.cli.models import locate
+
     place = locate(options.model, options.arm)
     _export_place(place, options, path)
 
 
 def _export_place(place, options, path=None, **noted):
     """Writes a model's files; `noted` is added to each file's event."""
+    from kdkit import export
+    from kdkit.cli.exported_models import read_model
+
     exporter = export.get_exporter(options.format)
     targets = _targets(place, exporter, options, path)
     read = read_model(place, exporter, options)
@@ -211,6 +203,8 @@ def _export_place(place, options, path=None, **noted):
 
 def _write_card(place, exporter, reports, license):
     """Writes the model card of the files' folder."""
+    from kdkit.reporting.cards import CARD, write_card
+
     path = pathlib.Path(reports[0].file)
     folder = path if exporter.is_checkpoint else path.parent
     records = None if place.run is None else read_run(place.run.path)
@@ -220,6 +214,9 @@ def _write_card(place, exporter, reports, license):
 
 def _format_arguments(exporter, read, options):
     """The arguments of `export` that only some formats have."""
+    from kdkit.cli import mediapipe
+    from kdkit.cli.bundle import string_inputs
+
     found = {
         "tokenizer": read.tokenizer,
         "calibration_data": read.calibration_data,
@@ -256,6 +253,10 @@ def _write(exporter, read, precision, path, options):
 
 def _export_bundle(place, options):
     """Writes an app bundle."""
+    from kdkit import export
+    from kdkit.cli.bundle import bundle_path, with_precision, write_bundle
+    from kdkit.cli.exported_models import read_model
+
     directory = _output_directory(place, options)
     path = bundle_path(place, options, directory)
     exporter = export.get_exporter(options.format)
@@ -299,6 +300,9 @@ def _has_teacher_to_export(place, options):
 
 def _export_teacher(place, options):
     """Exports a run's teacher in int8, unless that file exists."""
+    from kdkit.cli.models import teacher_of
+    from kdkit.runs import inputs
+
     options = copy.copy(options)
     options.precision, options.overwrite = ["int8"], True
     options.output = None
@@ -346,6 +350,8 @@ def _file_of_teacher(place, made_from):
 
 def _users_file(place, teacher, options):
     """The file that would be replaced, `None` unless the user exported it."""
+    from kdkit import export
+
     exporter = export.get_exporter(options.format)
     (path,) = _paths(teacher, exporter, options).values()
     made_from = [
@@ -435,6 +441,8 @@ def _require_precisions(exporter, precisions):
 
 def _measured(opened, file, encoded):
     """The metrics of an exported file, and how it collapsed if it did."""
+    from kdkit import export
+
     if encoded is None:
         return {"metrics": None, "collapsed": None}
     logits = predict_logits(export.file_logits(file), encoded)

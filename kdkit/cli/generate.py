@@ -24,29 +24,17 @@ import itertools
 import pathlib
 import sys
 
-import keras_hub
-
-from kdkit import export, generation, models
+from kdkit import models
 from kdkit.cli.groups import BeamOptions, Seed
-from kdkit.cli.models import file_tokenizer, locate
+from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.options import given_flags
 from kdkit.cli.parser import PAGES, File, Model, changed, option
-from kdkit.cli.texts import (
-    KEPT,
-    BegunTexts,
-    beam_settings,
-    is_writer,
-    languages_of,
-    open_writer,
-    text_of,
-)
 from kdkit.data.text_files import reject_table
 from kdkit.errors import UsageError, printable
 from kdkit.io.disk import writing
 from kdkit.io.files import write_text
 from kdkit.io.locks import alone_with
 from kdkit.io.reading import has_text, numbered_lines
-from kdkit.runs import inputs
 
 SAMPLERS = ("greedy", "random", "top_k", "top_p", "beam")
 
@@ -109,6 +97,7 @@ class Options(BeamOptions):
 
 
 def run(options):
+    load_tensorflow()
     print_text(options)
 
 
@@ -139,6 +128,10 @@ SAMPLER_CLASSES = {
 
 def print_text(options) -> None:
     """Prints the prompt with a decoder's continuation, or a target for it."""
+    from kdkit import generation
+    from kdkit.cli.models import locate
+    from kdkit.cli.texts import is_writer
+
     locate(options.model)  # report a missing model first
     if is_writer(options.model):
         print_written(options)
@@ -170,6 +163,8 @@ def print_text(options) -> None:
 
 
 def _sampler(options):
+    import keras_hub
+
     sampler, names = SAMPLER_CLASSES[options.sampler]
     foreign = given_flags(
         options, [name for name in ARGUMENTS if name not in names]
@@ -206,6 +201,9 @@ def _check(arguments):
 
 
 def _open(options):
+    from kdkit import export
+    from kdkit.cli.models import file_tokenizer, locate
+
     place = locate(options.model)
     if export.exporter_of(place.path) is not None:
         decoder = export.open_file(place.path)
@@ -233,6 +231,11 @@ OF_DECODERS = ("temperature", "top_k", "top_p", "seed")
 
 def print_written(options) -> None:
     """Prints an encoder-decoder's target for a text, or writes a file."""
+    from kdkit import generation
+    from kdkit.cli.models import locate
+    from kdkit.cli.texts import languages_of, open_writer
+    from kdkit.runs import inputs
+
     beams = _beams(options)
     lines = [options.prompt] if options.input is None else _read(options)
     alone = given_flags(options, ("output", "kept_input"))
@@ -280,6 +283,9 @@ def show(text: str) -> None:
 
 def _beams(options):
     """The beams for --sampler, after rejecting samplers for decoders."""
+    from kdkit import generation
+    from kdkit.cli.texts import beam_settings
+
     foreign = given_flags(options, OF_DECODERS)
     if options.sampler not in ("greedy", "beam"):
         foreign.append(f"--sampler {options.sampler}")
@@ -319,6 +325,8 @@ def _write(writer, lines, outputs, made_from):
 
 def _write_locked(writer, lines, output, kept_input, made_from):
     """Writes the lines, with the file locked."""
+    from kdkit.cli.texts import KEPT, BegunTexts, text_of
+
     begun = BegunTexts(output, made_from)
     written = begun.lines()
     if written:
@@ -360,6 +368,9 @@ def _require_new(path, option="--output"):
 
 def _read(options):
     """The source lines, after checking that the output files are free."""
+    from kdkit.cli.texts import BegunTexts
+    from kdkit.runs import inputs
+
     if options.output is None:
         raise UsageError("--input needs --output FILE. Received: none.")
     if options.prompt:

@@ -28,7 +28,9 @@ def shown_messages(verbose: str | int = "auto") -> Iterator[None]:
         yield  # a verb that runs inside another verb
         return
     before = logger.level, logger.propagate
-    is_terminal = sys.stdout.isatty() if verbose == "auto" else verbose == 1
+    is_terminal = verbose == 1
+    if verbose == "auto" and sys.stdout is not None:
+        is_terminal = sys.stdout.isatty()
     handler = TerminalHandler() if is_terminal else _Lines()
     logger.addHandler(handler)
     least = logging.DEBUG if is_terminal else logging.INFO

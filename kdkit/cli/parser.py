@@ -7,7 +7,6 @@ dataclass are the groups of options.
 
 import collections
 import dataclasses
-import difflib
 import inspect
 import json
 import os
@@ -18,8 +17,7 @@ import types
 import typing
 from collections.abc import Iterator, Sequence
 
-from kdkit.errors import UsageError, shortened, suggestion
-from kdkit.io.reading import read_json
+from kdkit.errors import UsageError, unknown
 
 # Help pages: families of models, by the value of --model, and a recipe.
 PAGES = {
@@ -136,7 +134,7 @@ class Option:
         marks = getattr(self.kind, "__metadata__", (None,))
         return marks[0] if marks[0] in (FILE, MODEL) else None
 
-    def value(self, text: str, problems: list[str]):
+    def value(self, text: str):
         """Converts a text to a value."""
         convert = self.kind
         if hasattr(convert, "__metadata__"):
@@ -145,17 +143,12 @@ class Option:
         try:
             value = convert(text)
         except ValueError as error:
-            kind = {int: "whole number", float: "number"}.get(convert)
-            expected = f"expected a {kind}, received {shortened(text)}"
-            problems.append(f"{self.label}: {expected if kind else error}.")
-            return None
+            why = error
+            if convert in (int, float):
+                why = f"invalid {convert.__name__} value: {text!r}"
+            raise UsageError(f"{self.label}: {why}.") from None
         if self.choices and value not in self.choices:
-            problems.append(
-                f"{self.label}: invalid choice: {value!r}. Expected one of "
-                f"{', '.join(map(str, self.choices))}."
-                f"{suggestion(value, self.choices)}"
-            )
-            return None
+            raise unknown(self.label, value, self.choices)
         return value
 
 
@@ -240,15 +233,7 @@ class Parser:
 
     def parse_args(self, words: Sequence[str]):
         """Converts words to options."""
-        options, problems = self.parse(words)
-        if problems:
-            raise UsageError(self.joined(problems))
-        return options
-
-    def parse(self, words: Sequence[str]) -> tuple[object, list[str]]:
-        """Converts words to options, and returns all mistakes in the words."""
-        problems = []
-        given, positional = self._split(words, problems)
+        given, positional = self._split(words)
         for one in self.options.values():
             if one.positional and positional:
                 if one.config_file and positional[0].endswith(FILES):
@@ -256,16 +241,15 @@ class Parser:
                 used = len(positional) if one.is_list else 1
                 given[one.name] = positional[:used]
                 positional = positional[used:]
-        if positional and not problems:
-            problems.append(f"Unexpected: {' '.join(positional)}.")
+        if positional:
+            raise UsageError(f"Unexpected: {' '.join(positional)}.")
         values = {}
         for name, texts in given.items():
             declared = self.options[name]
             if declared.kind is bool:
                 values[name] = not getattr(self.kind, name, None)
-                continue
-            found = [declared.value(text, problems) for text in texts]
-            if None not in found:
+            else:
+                found = [declared.value(text) for text in texts]
                 last = found[-1] if found else ""
                 values[name] = found if declared.is_list else last
         missing = [
@@ -274,15 +258,10 @@ class Parser:
             if one.required and name not in given
         ]
         if missing:
-            problems.append(f"Missing: {', '.join(missing)}.")
-        return self.kind(**values), problems
+            raise UsageError(f"Missing: {', '.join(missing)}.")
+        return self.kind(**values)
 
-    def joined(self, problems: list[str]) -> str:
-        """Returns the mistakes as one message with a hint to the help."""
-        hint = f"See {self.name} --help."
-        return "\n".join([*problems[:-1], f"{problems[-1]} {hint}"])
-
-    def _split(self, words, problems):
+    def _split(self, words):
         """The texts for each option, and the words that belong to no option."""
         given, positional = {}, []
         queue = collections.deque(words)
@@ -300,23 +279,21 @@ class Parser:
                     positional.append(word)
                 continue
             flag, equals, text = word.partition("=")
-            declared = self._find(flag, problems)
-            if declared is None:
-                continue
+            declared = self._find(flag)
             texts = [text] if equals else self._take(declared, queue)
             wanted = declared.count or int(declared.kind is not bool)
             wanted -= declared.value_optional
             if len(texts) < wanted or (texts and declared.kind is bool):
-                problems.append(
+                raise UsageError(
                     f"{declared.label}: expected {_number(declared)}."
                 )
-            elif declared.name == "set":
+            if declared.name == "set":
                 given.setdefault("set", []).extend(texts)
             else:
                 given[declared.name] = texts
         return given, positional
 
-    def _find(self, flag, problems):
+    def _find(self, flag):
         """The option for a flag or for the beginning of a flag."""
         flags = {
             one.label: one
@@ -326,13 +303,9 @@ class Parser:
         if flag in flags:
             return flags[flag]
         found = [name for name in flags if name.startswith(flag)]
-        if len(found) == 1 and flag.startswith("--"):
-            return flags[found[0]]
-        if found and len(flag) > 2:
-            problems.append(f"{flag} is ambiguous: {', '.join(found)}.")
-        else:
-            problems.append(f"Unknown option {flag}.{suggestion(flag, flags)}")
-        return None
+        if len(found) != 1 or not flag.startswith("--"):
+            raise unknown("option", flag, found or flags)
+        return flags[found[0]]
 
     def _take(self, declared, queue):
         """Takes an option's values from the queue of words."""
@@ -363,19 +336,11 @@ class Parser:
         before, after = list(words[:at]), list(words[at + 1 :])
         config = _read(pathlib.Path(name))
         if "verb" in config:  # the config.json of a run
-            return self.parse([*before, "--config", name, *after])
-        flags, problems = [], []
-        recipe = config.pop("recipe", None)
-        if not isinstance(recipe, str) or recipe.endswith(FILES):
-            problems.append(f'{name}: expected recipe = "NAME".')
-            recipe = ""
+            return self.parse_args([*before, "--config", name, *after])
+        first, flags = [], []
         for key, value in config.items():
             declared = self.options.get(key.replace("-", "_"))
             if declared is None or _is_table(value):
-                close = suggestion(key, self.options)
-                if close and not _is_table(value):
-                    problems.append(f"{name}: unknown key {key!r}.{close}")
-                    continue
                 # [set.corpus] replaces [corpus], if that is also an option.
                 path = "" if key == "set" else key
                 for assignment in _assignments(path, value):
@@ -384,25 +349,11 @@ class Parser:
                 flags.append(declared.label)
             elif value is not None and value is not False:
                 texts = value if isinstance(value, list) else [value]
-                flags += [declared.label, *map(_text, texts)]
-        options, more = self.parse([recipe, *flags, *before, *after])
-        return options, problems + more
-
-
-def missing_places(parser: Parser, options) -> list[str]:
-    """Returns a text for each path in options that does not exist."""
-    problems = []
-    for one in parser.options.values():
-        given = getattr(options, one.name, None)
-        for place in given if isinstance(given, list) else [given]:
-            if one.place is None or place is None or "\0" in place:
-                continue
-            if one.place == MODEL and not is_path(place):
-                continue
-            if not pathlib.Path(place).exists():
-                label = "" if one.positional else f"{one.label}: "
-                problems.append(f"{label}{_missing(place)}")
-    return problems
+                if declared.positional:
+                    first += texts
+                else:
+                    flags += [declared.label, *map(_text, texts)]
+        return self.parse_args([*first, *flags, *before, *after])
 
 
 def is_path(model: str) -> bool:
@@ -412,26 +363,6 @@ def is_path(model: str) -> bool:
     is_file = path.suffix[1:].isalpha()
     has_folder = any(mark in str(model) for mark in {"/", os.sep})
     return is_file or (has_folder and "://" not in str(model))
-
-
-def _missing(place):
-    """A message about a missing path, with a similar name that exists."""
-    path = pathlib.Path(place)
-    text = f"{place} does not exist."
-    missing = next(
-        part for part in (*reversed(path.parents), path) if not part.exists()
-    )
-    folder = missing.parent
-    if not folder.is_dir():
-        return f"{text} {folder} is a file, not a folder."
-    similar = difflib.get_close_matches(
-        missing.name, [item.name for item in folder.iterdir()], n=1
-    )
-    if similar:
-        rest = path.relative_to(missing)
-        return f"{text} Did you mean {folder / similar[0] / rest}?"
-    nearest = folder.resolve()
-    return f"{text} Check the path. The nearest existing folder is {nearest}."
 
 
 def _is_flag(word):
@@ -454,16 +385,8 @@ def _number(declared):
 
 def _read(file):
     """The entries of a TOML or JSON file."""
-    if file.suffix == ".json":
-        return read_json(file, "settings of a run")
-    try:
-        return tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        if not file.exists():
-            raise UsageError(_missing(str(file))) from error
-        raise UsageError(f"Cannot read {file}: {error.strerror}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{file} is not TOML: {error}.") from error
+    text = file.read_text(encoding="utf-8")
+    return json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
 
 
 def _text(value):

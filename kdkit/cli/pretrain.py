@@ -41,7 +41,6 @@ from kdkit.cli.groups import (
     RunOptions,
     SentenceOptions,
 )
-from kdkit.cli.options import validate_pretraining
 
 
 @dataclasses.dataclass
@@ -57,15 +56,11 @@ class Options(
     """options"""
 
 
-validate = validate_pretraining
-
-
 def run(options):
     from kdkit import training
-    from kdkit.cli import next_steps, resolving
-    from kdkit.runs import first_checks
+    from kdkit.cli import loading, next_steps, resolving
 
     settings = resolving.pretrain_settings(options)
-    first_checks.validate_first(settings, options.run_dir)
+    loading.load_tensorflow()
     training.pretrain(settings, options.run_dir, force=options.force)
     next_steps.log_next(next_steps.after_student(options.run_dir))

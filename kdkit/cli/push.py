@@ -26,10 +26,10 @@ import re
 import shutil
 import tempfile
 
-from kdkit import export
 from kdkit.cli.groups import License
+from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.parser import Model, option
-from kdkit.errors import RunError, UsageError, all_mistakes
+from kdkit.errors import RunError, UsageError
 from kdkit.io.disk import writing
 from kdkit.io.files import write_text
 from kdkit.io.machine import byte_size
@@ -80,7 +80,7 @@ class Options:
 
 
 def run(options):
-    validate(options)
+    load_tensorflow()
     kind, name = _target(options.to)
     source = source_of_push(options.model)
     is_preset = source.is_dir() and "registered_name" in read_json(
@@ -113,27 +113,6 @@ def run(options):
     print(f"Uploaded to {options.to}.")
 
 
-def validate(options, checks_fields: bool = False) -> None:
-    """Raises one error for all options that do not fit together."""
-    del checks_fields
-    with all_mistakes() as check:
-        with check():
-            kind = options.to and _target(options.to)[0]
-            if options.public and kind == KAGGLE:
-                raise UsageError(
-                    "--public applies to hf:// only. Remove it, and change the "
-                    "model's visibility on Kaggle."
-                )
-        with check():
-            if options.yes and options.dry_run:
-                raise UsageError(
-                    "--yes clashes with --dry-run. Remove one of them."
-                )
-        with check():
-            if options.model and pathlib.Path(options.model).exists():
-                source_of_push(options.model)
-
-
 def _target(uri):
     """Returns the kind of a URI and the name in it."""
     for kind, pattern in PLACES.items():
@@ -148,6 +127,8 @@ def _target(uri):
 
 def source_of_push(model: str) -> pathlib.Path:
     """Returns the directory, or the exported file, that can be uploaded."""
+    from kdkit import export
+
     path = pathlib.Path(model)
     if path.is_file() and export.exporter_of(path) is not None:
         return path

@@ -40,6 +40,7 @@ from kdkit.cli.groups import (
     RunOptions,
     SentenceOptions,
 )
+from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.options import get_recipe, given_flags
 from kdkit.cli.parser import option
 from kdkit.cli.resolving import distill_settings, pretrain_settings
@@ -51,7 +52,6 @@ from kdkit.recipes.ablations import SearchStep, get_search
 from kdkit.reporting import plot_values
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.tables import Column, Row, Table
-from kdkit.runs.first_checks import require_sources
 from kdkit.runs.sweep import (
     Axis,
     find_field,
@@ -117,10 +117,9 @@ def sweep(options) -> None:
     steps = _steps(options)
     for step in steps:
         settings, axes = _resolved(options, step, {})
+        load_tensorflow()
         validate_axes(settings, axes)
         yardstick(settings)
-        if not pathlib.Path(options.run_dir).exists():
-            require_sources(settings)
         if options.curves:
             _require_drawable(axes)
     fixed = {}

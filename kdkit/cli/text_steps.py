@@ -22,7 +22,8 @@ from kdkit.cli.resolving import (
 from kdkit.cli.task_data import table_flags
 from kdkit.errors import UsageError
 from kdkit.models import PRESETS
-from kdkit.runs import Pipeline, language_model_pipeline, smoke
+from kdkit.runs import smoke
+from kdkit.runs.pipeline import Pipeline, language_model_pipeline
 from kdkit.runs.settings import PretrainSettings
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.model_settings import ModelSettings, model_settings

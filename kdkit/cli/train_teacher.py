@@ -14,7 +14,6 @@ example:
 import dataclasses
 
 from kdkit.cli.groups import ForceOptions, RunOptions, TaskOptions
-from kdkit.cli.options import validate_teacher
 from kdkit.cli.parser import Model, option
 
 
@@ -27,19 +26,15 @@ class Options(TaskOptions, ForceOptions, RunOptions):
     )
 
 
-validate = validate_teacher
-
-
 def run(options):
     from kdkit import training
-    from kdkit.cli import next_steps, resolving
+    from kdkit.cli import loading, next_steps, resolving
     from kdkit.cli import options as configs
-    from kdkit.runs import first_checks
 
     settings = resolving.teacher_settings(options)
     pretrained = None
     if options.config is not None:
         pretrained = configs.pretrained_beside(options.config)
-    first_checks.validate_first(settings, options.run_dir)
+    loading.load_tensorflow()
     training.train_teacher(settings, options.run_dir, pretrained, options.force)
     next_steps.log_next(next_steps.after_teacher(options.run_dir))

@@ -6,13 +6,12 @@ import itertools
 from collections.abc import Iterable
 from typing import ClassVar
 
-import keras_hub
 import numpy as np
 
-from kdkit.backends import tf, tf_text
 from kdkit.data.examples import Examples
 from kdkit.data.stream import CacheableDataset
 from kdkit.errors import UsageError
+from kdkit.late import keras_hub, tf, tf_text
 from kdkit.models.families import family_of
 
 ROWS_PER_STEP = 1024  # tokenized together

@@ -12,11 +12,10 @@ import functools
 import itertools
 from collections.abc import Iterator
 
-import keras
 import numpy as np
 
-from kdkit.backends import tf
 from kdkit.data.orders import EVALUATION, Buckets, FullBatches, TokenBatches
+from kdkit.late import keras, tf
 
 PREFETCHED = 4  # batches; 1 with features, which may be far larger
 BATCH_BYTES = 256_000_000  # of features, unless the user chose the batch size

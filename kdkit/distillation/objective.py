@@ -4,12 +4,11 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 
-import keras
-
 from kdkit import losses
 from kdkit.distillation.layer_maps import numbered_blocks
 from kdkit.distillation.weights import weighs_pairs
 from kdkit.errors import UsageError, unknown
+from kdkit.late import keras
 from kdkit.losses.base import STATE_TAPS, DistillationLoss
 from kdkit.losses.foreign import (
     KerasLoss,

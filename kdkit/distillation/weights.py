@@ -1,8 +1,7 @@
 """Combines the data's sample weights with the masks of each tap."""
 
-from keras import ops
-
 from kdkit import taps
+from kdkit.late import ops
 from kdkit.taps import (
     ATTENTION_TAPS,
     CLS_INDEX,

@@ -20,15 +20,13 @@ from kdkit.doctor.resources import (
     run_size,
 )
 from kdkit.doctor.unknown_words import texts_with_unknown, unknown_words
-from kdkit.errors import all_mistakes
 from kdkit.models import load_tokenizer
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.runs.directory import RunDirectory
-from kdkit.runs.first_checks import validate_steps
 from kdkit.runs.log import decide, logged_findings
 from kdkit.runs.pipeline import Pipeline
 from kdkit.taps import ModelShape
-from kdkit.teacher_cache import packed_size
+from kdkit.teacher_cache.shards import packed_size
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.distribution import open_distribution
 from kdkit.training.making import CORPUS_LENGTH
@@ -154,15 +152,11 @@ SAMPLE = 2000  # texts whose tokens are counted
 class TextSteps:
     """What is known of a chain of runs on text."""
 
-    def __init__(self, pipeline: Pipeline, right=None):
+    def __init__(self, pipeline: Pipeline):
         self.runs = {step.name: step.settings for step in pipeline.steps}
         self.places = {step.name: step.place for step in pipeline.steps}
         self.run_dir = pathlib.Path(pipeline.run_dir)
-        self.given = {
-            name: place
-            for name, place in pipeline.given.items()
-            if right is None or name in right
-        }
+        self.given = pipeline.given
 
     @functools.cached_property
     def tokenizers(self) -> dict:
@@ -200,8 +194,6 @@ class TextSteps:
 
 def examine_steps_first(pipeline: Pipeline, force: bool) -> Findings | None:
     """Checks the runs before the first of them, if not done earlier."""
-    with all_mistakes() as check:
-        validate_steps(pipeline, lambda what: check())
     steps = TextSteps(pipeline)
     last = pipeline.settings
     if not open_distribution(last.strategy).is_chief:

@@ -1,8 +1,7 @@
 """Losses that compare attention matrices or self-attention relations."""
 
-from keras import ops
-
 from kdkit.errors import unknown
+from kdkit.late import ops
 from kdkit.losses.base import (
     DistillationLoss,
     append_axes,

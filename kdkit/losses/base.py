@@ -2,9 +2,8 @@
 
 import inspect
 
-from keras import ops
-
 from kdkit.errors import UsageError, unknown
+from kdkit.late import ops
 
 LARGEST_LOGIT = 1e30  # in effect infinite, but 0 times it is 0
 # Taps with the model's own width. A projection can map one width to another.

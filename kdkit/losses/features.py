@@ -1,7 +1,6 @@
 """Losses that compare hidden states, embeddings or [CLS] states."""
 
-from keras import ops
-
+from kdkit.late import ops
 from kdkit.losses.base import (
     STATE_TAPS,
     DistillationLoss,

@@ -5,10 +5,8 @@
 
 import functools
 
-import keras
-from keras import ops
-
 from kdkit.errors import UsageError
+from kdkit.late import keras, ops
 from kdkit.losses.base import DistillationLoss
 from kdkit.losses.logits import validate_temperature
 

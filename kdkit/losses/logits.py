@@ -2,9 +2,8 @@
 
 import math
 
-from keras import ops
-
 from kdkit.errors import UsageError
+from kdkit.late import ops
 from kdkit.losses.base import DistillationLoss, register_loss, validate_parity
 
 

@@ -3,9 +3,8 @@
 import dataclasses
 import math
 
-import keras
-
 from kdkit.errors import UsageError, shortened
+from kdkit.late import keras
 
 # The supported ones, by Hugging Face's names. Except for "gelu_new" these are
 # also Keras' names. The tanh forms of GELU differ only by rounding.

@@ -14,13 +14,11 @@ plain model, and taken out of it after loading.
 import dataclasses
 from collections.abc import Mapping
 
-import keras
-import keras_hub
 import numpy as np
-from keras import ops
 
 from kdkit.backends import with_policy
 from kdkit.errors import UsageError, shortened
+from kdkit.late import keras, keras_hub, ops
 from kdkit.models.families import FAMILIES, family_of, find_backbone
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.weights import TABLE, layers_at_their_start

@@ -1,23 +1,35 @@
 """Quantisation-aware training: a Keras model that rounds as its file does."""
 
-from kdkit.late_names import late_names
+from kdkit.precisions import PRECISIONS, RANGES_FILE, require_precision
+from kdkit.quantization.fake_quantization import (
+    FakeQuantization,
+    active_quantization,
+    full_precision,
+    read_quantization,
+    rounds_as,
+)
+from kdkit.quantization.places import require_quantizable
+from kdkit.quantization.rounding import (
+    fake_quantize_activations,
+    fake_quantize_bias,
+    fake_quantize_embeddings,
+    fake_quantize_rows,
+    fake_quantize_weights,
+)
 
-_DEFINED_IN = {
-    "PRECISIONS": "schemes",
-    "RANGES_FILE": "schemes",
-    "FakeQuantization": "fake_quantization",
-    "active_quantization": "fake_quantization",
-    "fake_quantize_activations": "rounding",
-    "fake_quantize_bias": "rounding",
-    "fake_quantize_embeddings": "rounding",
-    "fake_quantize_rows": "rounding",
-    "fake_quantize_weights": "rounding",
-    "full_precision": "fake_quantization",
-    "read_quantization": "fake_quantization",
-    "rounds_as": "fake_quantization",
-    "require_precision": "schemes",
-    "require_quantizable": "places",
-}
-__all__ = list(_DEFINED_IN)
-
-__getattr__, __dir__ = late_names(__name__, _DEFINED_IN)
+__all__ = [
+    "PRECISIONS",
+    "RANGES_FILE",
+    "FakeQuantization",
+    "active_quantization",
+    "fake_quantize_activations",
+    "fake_quantize_bias",
+    "fake_quantize_embeddings",
+    "fake_quantize_rows",
+    "fake_quantize_weights",
+    "full_precision",
+    "read_quantization",
+    "require_precision",
+    "require_quantizable",
+    "rounds_as",
+]

@@ -11,6 +11,11 @@ from keras import ops
 from kdkit.backends import need_tensorflow
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
+from kdkit.precisions import (
+    MIN_ROWS,
+    SCHEMES,
+    require_precision,
+)
 from kdkit.quantization.places import (
     dense_layers,
     embeddings,
@@ -22,11 +27,6 @@ from kdkit.quantization.rounding import (
     fake_quantize_embeddings,
     fake_quantize_rows,
     fake_quantize_weights,
-)
-from kdkit.quantization.schemes import (
-    MIN_ROWS,
-    SCHEMES,
-    require_precision,
 )
 from kdkit.taps import select_inputs
 

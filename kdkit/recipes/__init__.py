@@ -7,7 +7,6 @@ Register your own recipes with `kdkit.recipes.register_recipe`.
 import importlib
 
 from kdkit.errors import UsageError
-from kdkit.late_names import late_names
 from kdkit.recipes.recipe import CopiedBlocks, Recipe, TokenVectors
 from kdkit.recipes.stages import OptimizerSettings, Stage
 
@@ -58,9 +57,4 @@ __all__ = [
     "Stage",
     "TokenVectors",
     "register_recipe",
-    "run_on_arrays",
 ]
-
-# It trains and therefore needs Keras.
-_DEFINED_IN = {"run_on_arrays": "kdkit.training.arrays"}
-__getattr__, _ = late_names(__name__, _DEFINED_IN)

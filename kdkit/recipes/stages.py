@@ -7,7 +7,7 @@ import re
 from kdkit.backends import validate_chunk_size
 from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError, unknown
-from kdkit.quantization import require_precision
+from kdkit.precisions import require_precision
 from kdkit.settings import too_small
 
 

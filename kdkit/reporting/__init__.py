@@ -3,27 +3,41 @@
 None of these modules needs Keras or TensorFlow.
 """
 
-from kdkit.late_names import late_names
+from kdkit.reporting.comparison import comparison_table, group_by_seed
+from kdkit.reporting.page import (
+    markdown_tables,
+    print_report,
+    render_comparison,
+    render_report,
+    write_comparison,
+    write_report,
+)
+from kdkit.reporting.plots import (
+    plot_learning_curves,
+    plot_losses,
+    plot_metric,
+    plot_values,
+)
+from kdkit.reporting.records import RunRecords, read_run
+from kdkit.reporting.summary import verdict
+from kdkit.reporting.trade_off import outcome_pictures, plot_trade_off
 
-_DEFINED_IN = {
-    "RunRecords": "records",
-    "comparison_table": "comparison",
-    "group_by_seed": "comparison",
-    "markdown_tables": "page",
-    "outcome_pictures": "trade_off",
-    "plot_learning_curves": "plots",
-    "plot_losses": "plots",
-    "plot_metric": "plots",
-    "plot_trade_off": "trade_off",
-    "plot_values": "plots",
-    "print_report": "page",
-    "read_run": "records",
-    "render_comparison": "page",
-    "render_report": "page",
-    "verdict": "summary",
-    "write_comparison": "page",
-    "write_report": "page",
-}
-__all__ = list(_DEFINED_IN)
-
-__getattr__, __dir__ = late_names(__name__, _DEFINED_IN)
+__all__ = [
+    "RunRecords",
+    "comparison_table",
+    "group_by_seed",
+    "markdown_tables",
+    "outcome_pictures",
+    "plot_learning_curves",
+    "plot_losses",
+    "plot_metric",
+    "plot_trade_off",
+    "plot_values",
+    "print_report",
+    "read_run",
+    "render_comparison",
+    "render_report",
+    "verdict",
+    "write_comparison",
+    "write_report",
+]

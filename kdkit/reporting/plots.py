@@ -11,12 +11,8 @@ import statistics
 import warnings
 from collections.abc import Callable, Sequence
 
-import matplotlib.style
-from matplotlib.figure import Figure
-from matplotlib.textpath import TextPath
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
-
 from kdkit.errors import UsageError
+from kdkit.late import LateModule
 from kdkit.reporting.comparison import metric_names
 from kdkit.reporting.formatting import metric_format, words
 from kdkit.reporting.records import RunRecords
@@ -27,6 +23,11 @@ from kdkit.reporting.selection import (
     metric_curve,
 )
 from kdkit.runs.events import ARMS
+
+figures = LateModule("matplotlib.figure", "matplotlib")
+styles = LateModule("matplotlib.style", "matplotlib")
+textpath = LateModule("matplotlib.textpath", "matplotlib")
+ticker = LateModule("matplotlib.ticker", "matplotlib")
 
 STYLE = pathlib.Path(__file__).with_name("style.mplstyle")
 # As in `base.html.jinja`.
@@ -271,12 +272,12 @@ def draw(title: str, paint: Callable, size=_LARGE, columns=1) -> str:
     """Returns axes side by side, above one legend, as SVG text."""
     width, height = columns * size[0], size[1]
     with (
-        matplotlib.style.context([STYLE, {"svg.hashsalt": title}]),
+        styles.context([STYLE, {"svg.hashsalt": title}]),
         warnings.catch_warnings(),
     ):
         # The viewer's fonts draw the text; matplotlib only measures it.
         warnings.filterwarnings("ignore", r"Glyph \d+ .*missing from font")
-        figure = Figure(dpi=72)
+        figure = figures.Figure(dpi=72)
         panels = figure.subplots(1, columns, sharey=True, squeeze=False)[0]
         panels[0].set_title(title)
         paint(*panels)
@@ -318,7 +319,7 @@ def _fit_title(axes, width):
     """Makes a title smaller that is wider than its picture."""
     title = axes.set_title(axes.get_title(loc="left"))
     text, font = title.get_text(), title.get_fontproperties()
-    needed = TextPath((0, 0), text, prop=font).get_extents().width
+    needed = textpath.TextPath((0, 0), text, prop=font).get_extents().width
     if needed > width:
         title.set_fontsize(title.get_fontsize() * width / needed)
 
@@ -346,7 +347,7 @@ def _line(axes, points, scale, label=None, **style):
 
 def _epoch_axis(axes):
     axes.xaxis.set_major_locator(
-        MaxNLocator(integer=True, nbins=6, min_n_ticks=1)
+        ticker.MaxNLocator(integer=True, nbins=6, min_n_ticks=1)
     )
     axes.set_xlabel("epoch")
 
@@ -362,7 +363,9 @@ def value_axis(axes, values=()) -> None:
     if high - low < least:  # noise must not look like a result
         middle = (low + high) / 2
         axes.set_ylim(middle - least / 2, middle + least / 2)
-    axes.yaxis.set_major_locator(MaxNLocator(nbins=5, steps=(1, 2, 5, 10)))
+    axes.yaxis.set_major_locator(
+        ticker.MaxNLocator(nbins=5, steps=(1, 2, 5, 10))
+    )
 
 
 def logarithmic(axes, axis, low: float, high: float) -> None:
@@ -370,8 +373,8 @@ def logarithmic(axes, axis, low: float, high: float) -> None:
     (axes.set_xscale if axis is axes.xaxis else axes.set_yscale)("log")
     decades = math.log10(high / low)
     ticks = (1, 2, 5) if decades < 2 else (1, 3) if decades < 3 else (1,)
-    axis.set_major_locator(LogLocator(subs=ticks, numticks=7))
-    axis.set_minor_locator(NullLocator())
+    axis.set_major_locator(ticker.LogLocator(subs=ticks, numticks=7))
+    axis.set_minor_locator(ticker.NullLocator())
     axis.set_major_formatter("{x:g}")
 
 

@@ -82,7 +82,7 @@ class Pipeline:
 
     ```python
     from kdkit.recipes import RECIPES
-    from kdkit.runs import Pipeline
+    from kdkit.runs.pipeline import Pipeline
     from kdkit.runs import smoke
     from kdkit.training import DistillSettings
     from kdkit.training import ModelSettings

@@ -1,8 +1,6 @@
 """Masks of keys and queries, and the inputs that a model takes from a batch."""
 
-import keras
-from keras import ops
-
+from kdkit.late import keras, ops
 from kdkit.taps.names import name_tap
 
 

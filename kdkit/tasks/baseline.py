@@ -3,7 +3,8 @@
 import dataclasses
 
 import numpy as np
-import sklearn.metrics
+
+from kdkit.late import sklearn_metrics
 
 FEWEST_ANSWERS = 100  # with fewer, one right answer in ten may be chance
 FEWEST_OTHERS = 5  # labels that differ from the best constant answer
@@ -78,7 +79,7 @@ def compare_classes(labels, predictions) -> Baseline:
     _, counts = np.unique(labels, return_counts=True)
     correlation = 0.0
     if len(counts) > 1:
-        correlation = sklearn.metrics.matthews_corrcoef(labels, predictions)
+        correlation = sklearn_metrics.matthews_corrcoef(labels, predictions)
     return Baseline(
         "accuracy",
         float(np.mean(labels == predictions)),
@@ -94,7 +95,7 @@ def compare_decisions(labels, predictions) -> Baseline:
     """Compares the share of right decisions with the usual decisions."""
     shares = labels.mean(axis=0)
     correlations = [
-        sklearn.metrics.matthews_corrcoef(*columns)
+        sklearn_metrics.matthews_corrcoef(*columns)
         for columns in zip(labels.T, predictions.T, strict=True)
         if len(np.unique(columns[0])) == 2
     ]
@@ -116,7 +117,7 @@ def compare_scores(labels, predictions) -> Baseline:
         correlation = float(np.corrcoef(labels, predictions)[0, 1])
     explained = 0.0
     if np.ptp(labels):
-        explained = float(sklearn.metrics.r2_score(labels, predictions))
+        explained = float(sklearn_metrics.r2_score(labels, predictions))
     return Baseline(
         EXPLAINED_VARIANCE,
         explained,

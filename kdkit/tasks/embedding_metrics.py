@@ -8,9 +8,9 @@ nor a task.
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-import sklearn.metrics
 
 from kdkit.errors import RunError, UsageError
+from kdkit.late import sklearn_metrics
 from kdkit.models.conventions import COSINE, DOT, MANHATTAN
 from kdkit.tasks.metrics import pearson, spearman
 
@@ -343,7 +343,7 @@ def _similarities(
         if similarity in (COSINE, DOT):
             yield start, some @ others.T
         else:
-            distances = sklearn.metrics.pairwise_distances
+            distances = sklearn_metrics.pairwise_distances
             yield start, -distances(some, others, metric=similarity)
 
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterable
 
-import keras
 import numpy as np
 
 from kdkit.data.encoding import encode
@@ -10,6 +9,7 @@ from kdkit.data.examples import Examples
 from kdkit.data.orders import Buckets
 from kdkit.data.stream import BatchStream, for_any_shape
 from kdkit.errors import UsageError
+from kdkit.late import keras
 from kdkit.taps import select_inputs
 
 BATCH_SIZE = 64

@@ -4,9 +4,7 @@ import collections
 import dataclasses
 from typing import ClassVar
 
-import keras
 import numpy as np
-import scipy.special
 
 from kdkit import data, models
 from kdkit.data.encoding import (
@@ -18,6 +16,7 @@ from kdkit.data.encoding import (
     was_read,
 )
 from kdkit.data.multiple_choice import encode_questions
+from kdkit.late import keras, scipy
 from kdkit.tasks import metrics
 from kdkit.tasks.baseline import (
     Baseline,

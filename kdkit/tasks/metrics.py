@@ -3,31 +3,28 @@
 from collections.abc import Iterable
 
 import numpy as np
-import scipy.special
-import scipy.stats
-import sklearn.metrics
 from sacrebleu.metrics import BLEU, CHRF
 
-from kdkit.backends import LateModule
 from kdkit.errors import RunError, UsageError, require_extra
+from kdkit.late import LateModule, scipy, sklearn_metrics
 
 seqeval = LateModule("seqeval.metrics", "seqeval")
 
 
 def accuracy(labels, predictions) -> float:
     """Share of examples whose predicted class is the label."""
-    return float(sklearn.metrics.accuracy_score(labels, predictions))
+    return float(sklearn_metrics.accuracy_score(labels, predictions))
 
 
 def f1(labels, predictions) -> float:
     """F1 of class 1; 0 if class 1 is never right."""
-    score = sklearn.metrics.f1_score(labels, predictions, zero_division=0.0)
+    score = sklearn_metrics.f1_score(labels, predictions, zero_division=0.0)
     return float(score)
 
 
 def matthews_correlation(labels, predictions) -> float:
     """Matthews correlation coefficient; 0 for constant predictions."""
-    return float(sklearn.metrics.matthews_corrcoef(labels, predictions))
+    return float(sklearn_metrics.matthews_corrcoef(labels, predictions))
 
 
 def pearson(labels, predictions) -> float:
@@ -53,7 +50,7 @@ def macro_f1(labels, predictions) -> float:
 
 def subset_accuracy(labels, predictions) -> float:
     """Share of examples for which every class is right."""
-    return float(sklearn.metrics.accuracy_score(labels, predictions))
+    return float(sklearn_metrics.accuracy_score(labels, predictions))
 
 
 def span_f1(labels, predictions) -> float:
@@ -112,7 +109,7 @@ def require_finite_logits(logits, num_rows, num_classes) -> np.ndarray:
 
 def _multi_label_f1(labels, predictions, average, classes=None):
     return float(
-        sklearn.metrics.f1_score(
+        sklearn_metrics.f1_score(
             labels,
             predictions,
             labels=classes,

@@ -158,7 +158,7 @@ class OutputsOfTeachers:
     Example:
 
     ```python
-    outputs = kdkit.teacher_cache.OutputsOfTeachers(
+    outputs = OutputsOfTeachers(
         [cache.outputs(rows, entries)]
     )
     stream = kdkit.data.BatchStream(

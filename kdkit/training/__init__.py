@@ -29,6 +29,7 @@ _DEFINED_IN = {
     "distill": "kdkit.runs.runner",
     "fill_cache": "kdkit.runs.runner",
     "pretrain": "kdkit.runs.runner",
+    "run_on_arrays": "arrays",
     "train_teacher": "kdkit.runs.runner",
 }
 __all__ = list(_DEFINED_IN)

@@ -20,12 +20,9 @@ from kdkit.runs.inputs import model_digest
 from kdkit.settings import to_dict
 from kdkit.taps import describe
 from kdkit.taps.names import SENTENCE_EMBEDDING
-from kdkit.teacher_cache import (
-    OutputsOfTeachers,
-    TeacherCache,
-    require_disk_space,
-)
-from kdkit.teacher_cache.reading import ReducedVectors
+from kdkit.teacher_cache.cache import TeacherCache
+from kdkit.teacher_cache.index import require_disk_space
+from kdkit.teacher_cache.reading import OutputsOfTeachers, ReducedVectors
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.distribution import ONE_DEVICE, Distribution
 

@@ -15,7 +15,8 @@ from kdkit.data import (
 from kdkit.errors import UsageError
 from kdkit.settings import too_small
 from kdkit.tasks import Task
-from kdkit.teacher_cache import require_cache_directory, validate_precision
+from kdkit.teacher_cache.index import require_cache_directory
+from kdkit.teacher_cache.shards import validate_precision
 from kdkit.training.model_settings import validate_seed, validate_text_numbers
 
 LEAST = {"sequence_length": 3, "max_train_rows": 1, "num_buckets": 1}

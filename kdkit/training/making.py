@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-import keras_hub
-
 from kdkit import data, models
 from kdkit.errors import UsageError, all_mistakes
+from kdkit.late import keras_hub
 from kdkit.tasks import Task
 from kdkit.training.model_settings import ModelSettings
 

@@ -28,7 +28,7 @@ from kdkit.data import (
 from kdkit.errors import RunError, UsageError
 from kdkit.recipes.stages import Stage
 from kdkit.taps import Entry
-from kdkit.teacher_cache import OutputsOfTeachers
+from kdkit.teacher_cache.reading import OutputsOfTeachers
 from kdkit.training.task_data import (
     BATCH_SIZE,
     NUM_BUCKETS,

@@ -116,7 +116,7 @@ def ran(monkeypatch):
         run.log(RunFinished(seconds=1.0, best=best))
         found[path] = settings
 
-    monkeypatch.setattr("kdkit.runs.Pipeline.run", note)
+    monkeypatch.setattr("kdkit.runs.pipeline.Pipeline.run", note)
     return found
 
 
@@ -169,7 +169,7 @@ def test_arms_near_the_first_are_called_that(
         best = {"student": Best(metrics=metrics)}
         run.log(RunFinished(seconds=1.0, best=best))
 
-    monkeypatch.setattr("kdkit.runs.Pipeline.run", note)
+    monkeypatch.setattr("kdkit.runs.pipeline.Pipeline.run", note)
     teacher = str(finished_run / "teacher_run")
     command = [
         "ablate", "pkd", "--over", "layer_map", "--task", "sentiment",

@@ -8,7 +8,6 @@ import json
 import pathlib
 import re
 
-import keras
 import keras_hub
 import numpy as np
 import pandas
@@ -218,52 +217,6 @@ def test_a_run_continues_only_with_its_models(teacher, finished_run, tmp_path):
     (tmp_path / "run" / "config.json").write_text("{}")
     with pytest.raises(UsageError, match="teacher differs from"):
         kdkit.distill(model, **call)
-
-
-def test_all_mistakes_are_reported_together_before_work(tmp_path):
-    no_preprocessor = keras_hub.models.BertTextClassifier(
-        keras_hub.models.BertBackbone(
-            vocabulary_size=10,
-            num_layers=1,
-            num_heads=1,
-            hidden_dim=2,
-            intermediate_dim=2,
-        ),
-        num_classes=2,
-    )
-    with pytest.raises(UsageError) as caught:
-        kdkit.distill(
-            [no_preprocessor, 3],
-            keras.Sequential(),
-            data=(["a"], [1, 2]),
-            recipe="tinbert",
-            run_dir=tmp_path / "run",
-            contrl=True,
-            smoke=True,
-            seed=-1,
-            cache_precision="fp64",
-            settings={"data.dev_split": object()},
-            verbose=3,
-        )
-    message = str(caught.value)
-    for part in (
-        "`teacher`: expected a BertTextClassifier with a preprocessor",
-        "`teacher`: expected a path, the name of a preset, or a keras-hub "
-        "TextClassifier. Received: int",
-        "`student`: expected a path, the name of a preset, or a keras-hub "
-        "TextClassifier or Backbone. Received: Sequential",
-        "'text': 1, 'label': 2",
-        "'tinbert'. Did you mean tinybert?",
-        "no argument `contrl`. Did you mean control?",
-        "no argument `smoke`. Smoke runs are on the command line only.",
-        "seed: expected a seed from 0",
-        "cache_precision: invalid choice: 'fp64'",
-        "`settings`: expected a value of JSON for 'data.dev_split'",
-        "`verbose`: expected one of ('auto', 0, 1, 2). Received: 3",
-    ):
-        assert part in message
-    assert "--" not in message
-    assert not (tmp_path / "run").exists()
 
 
 @pytest.mark.parametrize(

@@ -68,17 +68,42 @@ def test_seeds_of_options_are_in_their_range(verb, option, seed, capsys):
     assert repr(seed) in said
 
 
-def test_help_does_not_load_tensorflow():
+MISTAKES = [
+    "destill",
+    "train-teacher --task sst2",
+    "train-teacher --smoke --set nothing=1 --run-dir RUN",
+    "pretrain --smoke --set stages.0.nothing=1 --run-dir RUN",
+    "distill nothing --run-dir RUN",
+    "distill tinybert --smoke --nothing --run-dir RUN",
+    "distill tinybert --smoke --epochs many --run-dir RUN",
+    "distill tinybert --parity nothing --smoke --run-dir RUN",
+    "distill tinybert --smoke --run-dir RUN stages.0.epochs=0",
+    "distill tinybert --smoke --run-dir RUN stages.0.objectives.0.loss=nothing",
+    "distill tinybert --task nothing --teacher RUN --run-dir RUN",
+    "distill sentence_embedding --smoke --run-dir RUN stages.0.nothing=1",
+    "distill lightpaff --model gpt2 --smoke --run-dir RUN general.nothing=1",
+    "distill lightpaff --model mass --smoke --run-dir RUN stages.0.epochs=x",
+    "doctor tinybert --smoke --set nothing=1",
+    "sweep tinybert --smoke --run-dir RUN --over nothing=1,2",
+    "ablate nothing --over objectives --run-dir RUN",
+    "show tinybert --task nothing",
+    "init nothing",
+    "report MISSING",
+]
+
+
+def test_help_and_wrong_words_do_not_load_tensorflow():
     code = (
         "import sys\n"
-        "from kdkit.cli.main import main\n"
-        "for arguments in (['--help'], ['distill', '--help']):\n"
-        "    main(arguments)\n"
-        "print(sorted({'tensorflow.python', 'keras.src'} & set(sys.modules)))\n"
+        "from kdkit.cli.main import VERBS, main\n"
+        "helped = [main([verb, '--help']) for verb in VERBS]\n"
+        f"told = [main(line.split()) for line in {MISTAKES}]\n"
+        "print(set(helped), set(told))\n"
+        "print({'tensorflow', 'keras'} & set(sys.modules))\n"
     )
-    output = python(code)
-    assert output.splitlines()[-1] == "[]"
-    assert all(verb in output for verb in VERBS)
+    *_, statuses, loaded = python(code).splitlines()
+    assert statuses == "{0} {2}"
+    assert loaded == "set()"
 
 
 @pytest.mark.parametrize("verb", VERBS)
@@ -105,7 +130,6 @@ def test_unknown_words_are_one_line_and_status_2(
     assert main(arguments) == 2
     error = capsys.readouterr().err
     assert error.count("\n") == 1
-    assert "--help" in error
 
 
 def test_no_verb_shows_the_help(capsys):
@@ -146,11 +170,6 @@ def test_list_and_show_print_recipes(capsys):
             "sst2",
         ),
         (
-            ["train-teacher", "--task", "sst2", "--model", "RUN/none"]
-            + ["--data-dir", "RUN", "--run-dir", "RUN"],
-            "RUN/none does not exist",
-        ),
-        (
             ["train-teacher", "--task", "sst2", "--model", "bert_none"]
             + ["--data-dir", "RUN", "--run-dir", "RUN"],
             "SST-2/train.tsv",
@@ -161,7 +180,7 @@ def test_list_and_show_print_recipes(capsys):
         ),
         (["evaluate", "RUN"], "Missing: --task"),
         (["evaluate", "RUN/missing"], "RUN/missing does not exist"),
-        (["evaluate", "./missing"], "./missing does not exist"),
+        (["evaluate", "./missing"], "missing does not exist"),
         (["export", "RUN/missing"], "RUN/missing does not exist"),
         (["generate", "RUN/missing"], "RUN/missing does not exist"),
         (["export", "RUN/a.tflite"], "a.tflite does not exist"),

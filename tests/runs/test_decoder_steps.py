@@ -10,7 +10,7 @@ from kdkit import models
 from kdkit.cli.doctor import diagnosis
 from kdkit.cli.main import main, make_verb_parser
 from kdkit.errors import UsageError
-from kdkit.runs import Pipeline
+from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import without_changeable
 from kdkit.settings import to_dict
 

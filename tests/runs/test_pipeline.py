@@ -14,7 +14,8 @@ from kdkit import models
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.runs import Pipeline, smoke, task_parts, text_parts
+from kdkit.runs import smoke, task_parts, text_parts
+from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.runner import fill_cache
 from kdkit.settings import override
 from kdkit.training import (

@@ -10,9 +10,10 @@ from kdkit.cli import compiling, resolving
 from kdkit.cli.main import make_verb_parser
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.runs import Pipeline, runner, smoke
+from kdkit.runs import runner, smoke
 from kdkit.runs.directory import RunDirectory, write_json
 from kdkit.runs.events import Inputs
+from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import PRETRAINED
 from kdkit.runs.task_parts import DistillParts
 from kdkit.training import ModelSettings, UnlabeledSettings

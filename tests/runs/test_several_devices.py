@@ -8,7 +8,7 @@ import pytest
 from comparing import assert_same_numbers, assert_same_run
 from helpers import ON_TASKS
 
-from kdkit.cli.main import prepare
+from kdkit.cli.loading import choose_devices
 from kdkit.cli.resolving import with_strategy
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
@@ -155,7 +155,9 @@ def test_a_config_alone_takes_as_many_devices_as_its_run_had(
     )
     file = tmp_path / "config.json"
     file.write_text(json.dumps(config))
-    prepare(argparse.Namespace(strategy=None, config=str(file), devices=number))
+    choose_devices(
+        argparse.Namespace(strategy=None, config=str(file), devices=number)
+    )
     assert taken == used
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from kdkit.cli import ablate as ablating_text
 from kdkit.cli.main import main
-from kdkit.runs import Pipeline
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Best, RunFinished
+from kdkit.runs.pipeline import Pipeline
 
 TEXT_OF = {
     "gpt2": [

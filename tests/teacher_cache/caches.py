@@ -5,7 +5,7 @@ from helpers import LENGTH, VOCABULARY_SIZE
 
 from kdkit import data
 from kdkit.data import EncodedExamples
-from kdkit.teacher_cache import TeacherCache
+from kdkit.teacher_cache.cache import TeacherCache
 
 LAYERS = 2
 

@@ -7,8 +7,7 @@ from caches import rows
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kdkit.teacher_cache import row_keys, sequence_keys
-from kdkit.teacher_cache.shards import find
+from kdkit.teacher_cache.shards import find, row_keys, sequence_keys
 
 # Few numbers, so that halves of keys and whole keys are there twice.
 KEYS = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), max_size=12)

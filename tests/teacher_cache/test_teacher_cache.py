@@ -12,7 +12,7 @@ from kdkit import data, losses, models
 from kdkit.errors import UsageError
 from kdkit.models.heads import EXCLUDED
 from kdkit.taps import PER_LAYER_TAPS, Entry, describe, tapped
-from kdkit.teacher_cache import OutputsOfTeachers
+from kdkit.teacher_cache.reading import OutputsOfTeachers
 from kdkit.teacher_cache.shards import Error, pack, unpack
 
 

@@ -14,7 +14,7 @@ from helpers import LENGTH, bert
 from kdkit import models
 from kdkit.errors import RunError, UsageError
 from kdkit.taps import Entry
-from kdkit.teacher_cache import require_cache_directory
+from kdkit.teacher_cache.index import require_cache_directory
 
 
 def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):

@@ -13,7 +13,7 @@ from kdkit.distillation import Objective
 from kdkit.errors import UsageError
 from kdkit.losses import LogitKLDivergence, top_classes
 from kdkit.taps import Entry, tapped
-from kdkit.teacher_cache import OutputsOfTeachers
+from kdkit.teacher_cache.reading import OutputsOfTeachers
 from kdkit.teacher_cache.shards import row_keys
 
 LENGTH, VOCABULARY, TOP = 9, 40, 5

@@ -1,7 +1,6 @@
 """Block adapters: one interface to the transformer blocks of all families."""
 
-from keras import ops
-
+from kdkit.late import ops
 from kdkit.taps import private
 from kdkit.taps.masks import both, causal_mask, key_mask
 

@@ -7,10 +7,8 @@ import operator
 import types
 from collections.abc import Mapping
 
-import keras_hub
-from keras import ops
-
 from kdkit.errors import UsageError
+from kdkit.late import keras_hub, ops
 from kdkit.models.block_settings import BlockSettings
 from kdkit.models.families.blocks import (
     BlockAdapter,

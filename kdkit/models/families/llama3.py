@@ -4,9 +4,8 @@ Several query heads share a head of keys and values, feed-forward layers are
 gated, and token and output embeddings are separate weights.
 """
 
-from keras import ops
-
 from kdkit.errors import UsageError
+from kdkit.late import ops
 from kdkit.models.families.blocks import BlockAdapter
 from kdkit.models.families.family import Family, KerasHubClass, register_family
 from kdkit.models.families.gpt2 import WITHHELD_TAPS

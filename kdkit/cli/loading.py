@@ -1,0 +1,107 @@
+"""TensorFlow for a verb: loaded without its notices, on the chosen devices."""
+
+import contextlib
+import importlib
+import importlib.util
+import logging
+import os
+import pathlib
+import sys
+import tempfile
+
+from kdkit.errors import UsageError
+
+NVIDIA = pathlib.Path("/dev/nvidiactl")  # exists where the driver is loaded
+
+
+def require_backend() -> None:
+    """Checks that Keras will run on TensorFlow, without importing either."""
+    backend = os.environ["KERAS_BACKEND"]
+    if backend != "tensorflow":
+        raise UsageError(
+            "The command line runs on Keras' TensorFlow backend, "
+            f"KERAS_BACKEND=tensorflow. Received: {backend!r}. On other "
+            "backends use kdkit.Distiller, or kdkit.training.run_on_arrays."
+        )
+    if importlib.util.find_spec("tensorflow") is None:
+        raise UsageError(
+            "The command line needs TensorFlow, which is not installed. Run "
+            "pip install tensorflow tensorflow-text."
+        )
+
+
+def load_tensorflow() -> None:
+    """Imports TensorFlow, which takes seconds, without its notices."""
+    if "tensorflow" in sys.modules:
+        return
+    print("kdkit: loading TensorFlow.", file=sys.stderr, flush=True)
+    if os.environ.get("TF_CPP_MIN_LOG_LEVEL") in ("0", "1"):  # asked for
+        importlib.import_module("tensorflow")
+        return
+    with tempfile.TemporaryFile() as aside:
+        try:
+            with _stderr_to(aside):
+                tensorflow = importlib.import_module("tensorflow")
+        except BaseException:
+            aside.seek(0)
+            print(aside.read().decode(errors="replace"), file=sys.stderr)
+            raise
+    tensorflow.get_logger().setLevel("ERROR")
+    importlib.import_module("absl.logging").set_verbosity("error")
+    logging.getLogger("urllib3").setLevel(logging.ERROR)
+    is_wanted = os.environ.get("CUDA_VISIBLE_DEVICES") not in ("", "-1")
+    found = tensorflow.config.list_physical_devices("GPU")
+    if NVIDIA.exists() and is_wanted and not found:
+        print(
+            "TensorFlow does not use this machine's GPU. Set "
+            "TF_CPP_MIN_LOG_LEVEL=0 to see why.",
+            file=sys.stderr,
+        )
+
+
+@contextlib.contextmanager
+def _stderr_to(file):
+    """Points file descriptor 2 at a file for a while."""
+    if sys.stderr is None:  # closed
+        yield
+        return
+    sys.stderr.flush()
+    saved = os.dup(2)
+    os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(saved, 2)
+        os.close(saved)
+
+
+def choose_devices(options) -> None:
+    """Splits or chooses the devices that a verb's options name."""
+    strategy, config, number = (
+        getattr(options, name, None)
+        for name in ("strategy", "config", "devices")
+    )
+    if strategy is None and config is None and number is None:
+        return
+
+    from kdkit.runs.directory import read_config, read_replicas
+    from kdkit.training.model_settings import MIRRORED, MULTI_WORKER
+
+    if config is not None:
+        strategy = strategy or read_config(config).get("strategy")
+    if number is not None and strategy is None:
+        raise UsageError("--devices needs --strategy. Received: none.")
+    if strategy is None or getattr(options, "trains_nothing", False):
+        return
+    if config is not None and number is None and strategy == MIRRORED:
+        number = read_replicas(config)
+        if number is not None:
+            print(f"{config} is from a run on {number} devices, like this run.")
+    load_tensorflow()
+
+    from kdkit.training.distribution import open_distribution, use_devices
+
+    if number is not None:
+        use_devices(number)
+    if strategy == MULTI_WORKER:  # before TensorFlow computes anything
+        open_distribution(strategy)
