@@ -17,9 +17,9 @@ from kdkit.errors import UsageError
 from kdkit.io.machine import duration
 from kdkit.recipes.stages import Stage
 from kdkit.reporting.formatting import words
+from kdkit.runs.build import require_fitting_objectives
 from kdkit.runs.directory import is_finished
 from kdkit.runs.examples import (
-    require_fitting_stage,
     require_smoothable_labels,
     stages_with_teachers,
 )
@@ -33,8 +33,6 @@ from kdkit.runs.settings import (
 from kdkit.runs.task_parts import (
     Student,
     load_corpus_teacher,
-    require_encoder,
-    require_further_files,
 )
 from kdkit.training.making import (
     DATA_LENGTH,
@@ -63,8 +61,6 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     task = open_task(settings.data)
     with findings.attempt("data"):
         check_data(task, settings.data)
-    with findings.attempt("files"):
-        require_further_files(settings, task)
     with findings.attempt("label smoothing"):
         require_smoothable_labels((*settings.stages, *settings.control), task)
     run_dir = pathlib.Path(run_dir)
@@ -181,7 +177,12 @@ def _fitting(settings, student, teachers, findings):
     fitting = []
     for stage in stages_with_teachers(settings):
         with findings.attempt("layers"):
-            require_fitting_stage(settings, stage, student, teachers)
+            require_fitting_objectives(
+                [stage],
+                [teacher.model for teacher in teachers],
+                student,
+                settings.teacher_weights or None,
+            )
             fitting.append(stage)
     return tuple(fitting)
 
@@ -207,7 +208,6 @@ def _check_corpus_stages(settings, student, teacher):
     if isinstance(settings.pretrained, PretrainSettings):
         settings.pretrained.corpus.check()
         return
-    require_encoder(student)
     language_model = models.language_model(models.backbone_of(student))
     tokenizer = teacher.tokenizer
     load_corpus_teacher(
