@@ -112,11 +112,7 @@ def run_ablation(options) -> None:
             (arm, [dataclasses.replace(changed, seed=seed) for seed in seeds])
         )
     if not arms:
-        raise UsageError(
-            "No arm is left to run: each needs the general run or the "
-            "augmented examples. Pass --general and --augment, or name other "
-            "--arms."
-        )
+        raise UsageError("No arm is left to run.")
     task = open_task(settings.data)
     rows, examples = [], None
     for arm, seeds in arms:
@@ -200,10 +196,8 @@ def run_text_ablation(options) -> None:
     ablation = get_ablation(options.recipe, options.over, options.arms)
     if options.over != "stages" or options.general is not None:
         raise UsageError(
-            f"--model {options.model}: the arms are over stages, and differ "
-            "in the student's pretraining. Expected --over stages without "
-            "--general. Received: "
-            f"--over {options.over}, --general {options.general}."
+            f"--model {options.model} has arms --over stages, which differ in "
+            "the student's pretraining: no --general."
         )
     recipe = get_recipe(options.recipe)
     seeds = dict.fromkeys(options.seeds)

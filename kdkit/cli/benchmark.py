@@ -32,8 +32,9 @@ from kdkit import export
 from kdkit.cli.end_to_end import pipeline
 from kdkit.cli.groups import Length
 from kdkit.cli.models import locate
+from kdkit.cli.options import reject_given, require
 from kdkit.cli.parser import File, Model, option
-from kdkit.errors import UsageError, all_mistakes
+from kdkit.errors import UsageError
 from kdkit.io.adb import find_device
 from kdkit.reporting.cards import CARD, write_card
 from kdkit.reporting.records import is_run, read_run
@@ -116,7 +117,10 @@ TEXT = 512  # tokens per text, as in LightPAFF's table 4
 
 def benchmark_files(options) -> None:
     """Measures files in turn, and then prints one line of JSON."""
-    validate(options)
+    if options.adb is None:
+        reject_given(options, ("benchmark_model",), "without --adb")
+    else:
+        require(options, "benchmark_model")
     # A run may also have files that these options do not measure.
     only = options.delegate or options.adb is not None
     exporters = [
@@ -126,19 +130,6 @@ def benchmark_files(options) -> None:
     ]
     files = [file for name in options.files for file in _files(name, exporters)]
     files = list(dict.fromkeys(files))
-    wrong = [
-        str(file)
-        for file in files
-        if export.exporter_of(file) not in _timed_exporters()
-        and not (file / "saved_model.pb").is_file()
-    ]
-    if wrong:
-        suffixes = " or ".join(e.suffix for e in _timed_exporters())
-        raise UsageError(
-            f"Expected {suffixes} files, folders of SavedModels, or runs. "
-            f"Received: {', '.join(wrong)}. Name the files in a folder, or "
-            "make files with kdkit export MODEL."
-        )
     places = [locate(str(file)) for file in files]
     phone = None
     if options.adb is not None:
@@ -204,37 +195,6 @@ def benchmark_files(options) -> None:
     )
 
 
-def validate(options, checks_fields: bool = False) -> None:
-    """Raises one error for all options that do not fit together."""
-    del checks_fields
-    with all_mistakes() as check:
-        with check():
-            if options.end_to_end and options.adb is not None:
-                raise UsageError(
-                    "--end-to-end measures on this machine. Received: --adb "
-                    "too. Remove one of them."
-                )
-        with check():
-            if options.adb is not None and options.benchmark_model is None:
-                raise UsageError(
-                    "--adb needs --benchmark-model, TensorFlow's program for "
-                    "the phone. Received: none. Download it, see "
-                    "docs/latency.md."
-                )
-        with check():
-            if options.benchmark_model is not None and options.adb is None:
-                raise UsageError(
-                    "--benchmark-model runs on a phone. Expected --adb, too. "
-                    "Add --adb, or remove --benchmark-model."
-                )
-        with check():
-            if options.tokenizer is not None and not options.end_to_end:
-                raise UsageError(
-                    "--tokenizer is for --end-to-end. Expected both options. "
-                    "Add --end-to-end, or remove --tokenizer."
-                )
-
-
 def _files(name, exporters):
     """A file, or the files of a run and its teacher that a report compares."""
     path = pathlib.Path(name)
@@ -242,10 +202,8 @@ def _files(name, exporters):
         return [path]
     files = _timed_files(path / "exports", "*", exporters)
     if not files:
-        suffixes = " or ".join(e.suffix for e in exporters)
         raise UsageError(
-            f"The run in {path} has no exported {suffixes} files. Make them "
-            f"with kdkit export {path}."
+            f"The run in {path} has no exported files. Run kdkit export {path}."
         )
     teacher = read_run(path).teacher_run
     if teacher is not None:

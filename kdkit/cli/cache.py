@@ -16,7 +16,6 @@ import dataclasses
 
 from kdkit.cli import options as shared
 from kdkit.cli.groups import DistillationOptions, ShardOptions, StageOptions
-from kdkit.cli.options import validate_distillation
 
 
 @dataclasses.dataclass
@@ -44,21 +43,14 @@ class Options(OnTasksAlone, DistillationOptions, StageOptions, ShardOptions):
     strategy: None = None
 
 
-validate = validate_distillation
-
-
 def run(options):
     import json
 
     from kdkit import training
     from kdkit.cli import resolving
-    from kdkit.errors import UsageError
     from kdkit.runs import first_checks
 
-    if options.cache is None:
-        raise UsageError(
-            "Missing: --cache, the directory to save the outputs in."
-        )
+    shared.require(options, "cache")
     settings = resolving.distill_settings(options)
     first_checks.require_sources(settings)
     caches = training.fill_cache(settings, shared.shard_part(options.shard))

@@ -41,9 +41,6 @@ class Options(distill.Options):
     trains_nothing: bool = True
 
 
-validate = distill.validate
-
-
 def run(options):
     from kdkit import doctor
 

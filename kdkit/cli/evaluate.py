@@ -51,9 +51,8 @@ from kdkit.cli.embedder_evaluation import (
 )
 from kdkit.cli.groups import MeasuredOptions
 from kdkit.cli.models import locate, open_model
-from kdkit.cli.options import given_flags, require_labels
+from kdkit.cli.options import reject_given, require_labels
 from kdkit.cli.parser import Model, option
-from kdkit.cli.task_data import measured_task, names_a_table
 from kdkit.cli.text_evaluation import (
     Measurable,
     is_about_sentences,
@@ -61,7 +60,6 @@ from kdkit.cli.text_evaluation import (
     open_on_sentences,
     open_on_text,
 )
-from kdkit.errors import UsageError
 from kdkit.runs import inputs
 from kdkit.runs.events import Measurement
 from kdkit.training.task_data import predict_logits
@@ -122,14 +120,12 @@ def measure_and_note(options) -> dict:
 @contextlib.contextmanager
 def open_measurable(options):
     """Opens a model with a split of its task, or with text."""
-    place = locate(options.model, options.arm)  # report a missing model first
+    place = locate(options.model, options.arm)
     if isinstance(options, EmbeddingOptions):
         options.pooling = options.pooling or place.pooling
         if is_about_embeddings(place, options):
             yield open_on_embeddings(place, options)
             return
-    if names_a_table(options):  # and mistakes in tables before TensorFlow
-        measured_task(place, options)[0].load(_split(options))
     if is_about_sentences(options):
         yield open_on_sentences(options)
     elif is_about_text(options):
@@ -144,13 +140,8 @@ def _split(options):
 
 
 def _open_on_task(place, options):
-    given = given_flags(
-        options, ("column", "one_document", "detokenizer", "stride")
-    )
-    if given:
-        raise UsageError(
-            f"{' and '.join(given)} needs --corpus. Received: none."
-        )
+    names = ("column", "one_document", "detokenizer", "stride")
+    reject_given(options, names, "without --corpus")
     opened = open_model(place, options)
     split = _split(options)
     examples = opened.read(split)

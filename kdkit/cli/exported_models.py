@@ -4,13 +4,14 @@ import dataclasses
 
 from kdkit import data, export, models
 from kdkit.cli import mediapipe
-from kdkit.cli.embedder_exports import is_exported_as_embedder, read_embedder
-from kdkit.cli.models import Opened, calibration_data, open_model
-from kdkit.cli.text_exports import (
-    read_decoder,
-    read_encoder_decoder,
-    require_text_options,
+from kdkit.cli.embedder_exports import (
+    FOREIGN,
+    is_exported_as_embedder,
+    read_embedder,
 )
+from kdkit.cli.models import Opened, calibration_data, open_model
+from kdkit.cli.options import reject_given
+from kdkit.cli.text_exports import read_decoder, read_encoder_decoder
 
 VERIFICATION_ROWS = 256
 
@@ -68,7 +69,7 @@ def read_model(place, exporter, options) -> ExportedModel:
             exporter.require_kind(kind)
             for precision in options.precision or ():
                 export.quantization.require_precision(kind, precision)
-            require_text_options(options)
+            reject_given(options, FOREIGN, f"for {place.path}")
             text = read(place, exporter, options)
             return ExportedModel(
                 text.model,

@@ -41,7 +41,6 @@ from kdkit.cli.groups import (
     RunOptions,
     SentenceOptions,
 )
-from kdkit.cli.options import validate_pretraining
 
 
 @dataclasses.dataclass
@@ -55,9 +54,6 @@ class Options(
     RunOptions,
 ):
     """options"""
-
-
-validate = validate_pretraining
 
 
 def run(options):

@@ -14,7 +14,6 @@ example:
 import dataclasses
 
 from kdkit.cli.groups import ForceOptions, RunOptions, TaskOptions
-from kdkit.cli.options import validate_teacher
 from kdkit.cli.parser import Model, option
 
 
@@ -25,9 +24,6 @@ class Options(TaskOptions, ForceOptions, RunOptions):
     model: Model | None = option(
         "the pretrained encoder: a preset's name or a directory"
     )
-
-
-validate = validate_teacher
 
 
 def run(options):

@@ -3,14 +3,13 @@
 import hashlib
 import json
 import pathlib
-from collections.abc import Iterator
 
 import keras
 import keras_hub
 import numpy as np
 
 from kdkit import models
-from kdkit.errors import UsageError, all_mistakes, shortened
+from kdkit.errors import UsageError
 from kdkit.io.files import staged, write_text
 from kdkit.io.reading import read_json
 from kdkit.models import LoadedModel
@@ -104,7 +103,9 @@ def table_columns(name: str, data, text_column, label_column) -> dict:
         texts, labels = data
         is_pair = isinstance(texts, tuple) and not _is_text(texts[0])
         texts = texts if is_pair else (texts,)
-    columns = dict(zip(TEXTS, map(_values, texts), strict=False))
+    columns = {
+        TEXTS[number]: _values(values) for number, values in enumerate(texts)
+    }
     columns[LABEL] = _values(labels)
     for column, values in columns.items():
         kinds = str if column in TEXTS else str | int | float

@@ -1,6 +1,5 @@
 """The parts of runs that teach a sentence encoder further languages."""
 
-
 from kdkit import models
 from kdkit.runs.embedder_parts import (
     TEXTS,

@@ -89,8 +89,8 @@ class PretrainParts(Parts):
         hides = hides or is_masked(settings.corpus, teacher)
         if settings.cache is not None and hides:
             raise UsageError(
-                "Masks and spans are drawn again in every epoch, so a teacher's "
-                "outputs cannot be cached."
+                "Masks and spans are drawn again in every epoch. Expected no "
+                "cache."
             )
         stages = [stage for stage in settings.stages if stage.objectives]
         require_fitting_objectives(stages, teacher, model)
