@@ -136,7 +136,7 @@ def benchmark_files(options) -> None:
         phone = find_device(options.adb or None)
     for file in files:
         exporter = export.exporter_of(file)
-        if not exporter.takes_threads and phone is None:
+        if exporter and not exporter.takes_threads and phone is None:
             # Before a tokenizer runs TensorFlow.
             exporter.limit_threads(options.threads)
     settings = {

@@ -51,7 +51,8 @@ def run(options):
     from kdkit.runs import first_checks
 
     shared.require(options, "cache")
+    part = shared.shard_part(options.shard)
     settings = resolving.distill_settings(options)
     first_checks.require_sources(settings)
-    caches = training.fill_cache(settings, shared.shard_part(options.shard))
+    caches = training.fill_cache(settings, part)
     print(json.dumps({"relative_errors": caches.relative_errors()}))

@@ -309,6 +309,8 @@ def _read(options):
                 begun.forget()
     _require_new(output)
     for kept in kept_input:
+        if kept.resolve() == output.resolve():
+            raise UsageError(f"{kept} cannot be --output and --kept-input.")
         if begun.kept_input != str(kept):
             _require_new(kept)
     return _lines(path)

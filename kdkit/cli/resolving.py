@@ -241,14 +241,13 @@ def with_strategy(settings, strategy: str):
 
 def reject_unused_sizes(settings, assignments: Sequence[str]) -> None:
     """Refuses a batch size in a unit that the run does not use."""
-    of_tokens = getattr(settings, "reads_sentences", False)
-    read, unread = "batch_size", "batch_tokens"
-    if of_tokens:
-        read, unread = unread, read
-    fields = [assignment.partition("=")[0] for assignment in assignments]
-    found = [field for field in fields if field.split(".")[-1] == unread]
-    if found:
-        raise unread(found[0], f"by this run: set {read}")
+    read, other = "batch_size", "batch_tokens"
+    if getattr(settings, "reads_sentences", False):
+        read, other = other, read
+    for assignment in assignments:
+        field = assignment.partition("=")[0]
+        if field.split(".")[-1] == other:
+            raise unread(field, f"by this run: set {read}")
 
 
 def teachers_of_encoder(options, data, stages, corpus):

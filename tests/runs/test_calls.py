@@ -228,7 +228,8 @@ def test_a_run_continues_only_with_its_models(teacher, finished_run, tmp_path):
     ids=str,
 )
 def test_a_mistake_is_told_by_its_name(change, named, tmp_path):
-    call = {"data": "sentiment", "recipe": "pkd", **change}
+    call = {"data": "sentiment", "recipe": "vanilla_kd", **change}
+    call["student"] = "tinybert_4_layer_en_uncased"
     with pytest.raises(UsageError, match=re.escape(named)):
         kdkit.distill("bert_base_en_uncased", run_dir=tmp_path / "run", **call)
 
