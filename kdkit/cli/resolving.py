@@ -31,6 +31,7 @@ from kdkit.cli.options import (
     sentence_settings,
     settings_of,
     trains_encoder_decoder,
+    unread,
 )
 from kdkit.cli.task_data import chosen_data
 from kdkit.cli.updates import with_enough_updates

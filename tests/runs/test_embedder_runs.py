@@ -119,7 +119,7 @@ def test_a_dot_teachers_prompts_and_lengths_are_learned(
     made = dataclasses.replace(
         settings, teacher=str(tmp_path / "dot"), has_control=False
     )
-    with pytest.raises(UsageError, match=r"compared by dot.*cosine.*--parity"):
+    with pytest.raises(UsageError, match=r"compared by dot.*cosine"):
         distill(made, tmp_path / "cosine")
     stages = RECIPES["sentence_embedding"].variant("mse").stages
     made = dataclasses.replace(made, stages=stages)
@@ -216,8 +216,6 @@ def test_without_pairs_the_loss_on_held_out_texts_chooses(settings, tmp_path):
     page = write_report(tmp_path / "run", tmp_path / "report.html").read_text()
     assert f"vectors of {len(train) + len(held_out)} texts, without" in page
     assert "not compared with data for evaluation" in page
-    with pytest.raises(UsageError, match="needs scored pairs"):
-        dataclasses.replace(alone, has_control=True)
 
 
 def test_texts_of_dev_are_left_out_with_a_warning(settings, tmp_path, caplog):
@@ -350,12 +348,6 @@ def test_a_student_of_another_width_with_its_control(
     assert not (tmp_path / "run" / FILE).exists()
 
 
-def test_a_contrastive_control_without_dropout_is_refused(settings):
-    sizes = ModelSettings(**RANDOM | {"dropout": 0.0})
-    with pytest.raises(UsageError, match="two dropout masks"):
-        dataclasses.replace(settings, student=sizes)
-
-
 def test_a_wider_student_needs_another_loss(settings, tmp_path):
     wider = ModelSettings(**RANDOM | {"hidden_dim": 32})
     with pytest.raises(UsageError, match="projection"):
@@ -375,18 +367,13 @@ def test_the_report_has_all_models(finished, tmp_path):
     assert "vectors of" in page
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (["stages.0.objectives=[]"], "objective"),
-        (["stages.0.hard_label_weight=1"], "no labels"),
-        (["stages.0.data=task"], "learns from texts"),
-        (["data.dev_split=test"], "dev split"),
-    ],
-)
-def test_wrong_settings_are_refused(changes, message, settings):
-    with pytest.raises(UsageError, match=message):
-        override(settings, changes)
+def test_layers_of_another_encoder_are_not_taken_for_the_teachers(
+    settings, teacher
+):
+    student = ModelSettings(copy_from="another", copy_layers=(1,))
+    other = dataclasses.replace(settings, student=student)
+    with pytest.raises(UsageError, match="Received: 'another'"):
+        embedder_parts.make_student(other, models.load_embedder(teacher))
 
 
 def test_contrastive_loss_is_that_of_two_views():

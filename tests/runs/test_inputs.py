@@ -124,7 +124,7 @@ def test_a_run_that_trained_and_lost_its_inputs_does_not_go_on(settings, run):
     folder.mkdir(parents=True)
     (folder / "state.json").write_text("{}")
     with pytest.raises(
-        UsageError, match=r"metrics\.jsonl has lost the line.*copy"
+        UsageError, match=r"metrics\.jsonl has lost the event 'inputs'"
     ):
         require_same_inputs(run, inputs, ONE_DEVICE)
     log_inputs(run, inputs)
@@ -178,7 +178,7 @@ def test_a_teacher_that_changed_is_not_opened_as_the_runs(taught, capsys):
     for verb in ("evaluate", "export"):
         assert main([verb, *of_run]) == 2
         told = capsys.readouterr().err
-        assert "the content of the teacher has changed. Restore" in told
+        assert "the content of the teacher has changed" in told
     assert main(["export", str(run.path), "--precision", "fp32"]) == 0
     told = capsys.readouterr().out
     assert "was not exported in int8" in told

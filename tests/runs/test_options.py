@@ -121,58 +121,9 @@ def test_short_flags_are_of_the_only_stage():
         assert text.sequence_length == 16
     given = [*words, "stages.fine_tuning.epochs=5", "pkd", *SMOKE]
     assert distill_settings(parsed("distill", *given)).stages[0].epochs == 5
-
-
-def test_short_flags_ask_for_the_field_where_there_are_several():
-    with pytest.raises(UsageError) as raised:
-        distill_settings(parsed("distill", "tinybert", "--epochs", "3", *SMOKE))
-    message = str(raised.value)
-    assert "stages.intermediate_layer.epochs=3" in message
-    assert "stages.prediction_layer.epochs=3" in message
-    words = ["lightpaff", "--model", "gpt2", *SMOKE, "--learning-rate", "1"]
-    with pytest.raises(UsageError, match=r"student.stages.0.learning_rate=1"):
-        for_steps(parsed("distill", *words))
     words = ["lightpaff", "--model", "mass", *SMOKE, "--max-length", "20"]
     steps = for_steps(parsed("distill", *words))
     assert steps.set == ["corpus.sequence_length=20"]
-
-
-def test_all_mistakes_are_reported_together(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    words = ["tinybert", "--task", "sst3", "--teachr", "a", "--epochs", "many"]
-    words += ["--teacher", "no/where", "--cache-precision", "int9"]
-    words += ["stages.prediction_layer.epoch=3", "stage.0.epochs=1"]
-    words += ["--unlabeled-columns", "text", "--decoder", "gpt2_medium_en"]
-    assert main(["distill", *words]) == 2
-    told = capsys.readouterr().err
-    for text in (
-        "Unknown option --teachr. Did you mean --teacher?",
-        "--epochs: expected a whole number, received 'many'",
-        "--cache-precision: invalid choice: 'int9'. Expected one of fp32",
-        "Missing: --run-dir",
-        "--teacher: no/where does not exist",
-        "'sst3'. Did you mean sst2?",
-        "'stages.1.epoch'. Valid here: ",
-        "Did you mean epochs?",
-        "there is no 'stage'. Valid here: ",
-        "Did you mean stages?",
-        "--unlabeled-columns needs --unlabeled",
-        "--decoder: for decoders and encoder-decoders",
-        "See kdkit distill --help.",
-    ):
-        assert text in told
-
-
-def test_mistakes_without_a_wrong_word_are_reported_together():
-    words = ["tinybert", "--run-dir", "run", "--cache-precision", "fp32"]
-    with pytest.raises(UsageError) as raised:
-        distill_settings(parsed("distill", *words, "stages.0.epoch=3"))
-    for text in (
-        "your own table), --teacher",
-        "needs --cache",
-        "Did you mean epochs?",
-    ):
-        assert text in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from kdkit.runs import embedder_parts, runner, smoke
 from kdkit.runs.reduced_teacher import read_arrays
 from kdkit.runs.static_start import FILE
 from kdkit.settings import override
-from kdkit.training import DistillSettings, ModelSettings, distill
+from kdkit.training import ModelSettings, distill
 
 TEXTS, LENGTH, WIDTH, STUDENT_WIDTH = 48, 24, 24, 8
 SIZES = {
@@ -204,39 +204,11 @@ def test_a_table_is_as_wide_as_a_narrow_teacher(settings, tmp_path):
         (["student.static.dimensions=1"], "dimensions must be at least 2"),
         (["student.static.sif=0"], "sif must be above 0"),
         (["student.num_layers=2"], "Expected one of them"),
-        (["stages.0.data=task"], "sentence encoder"),
     ],
 )
 def test_wrong_settings_are_refused(changes, message, settings):
     with pytest.raises(UsageError, match=message):
         override(settings, changes)
-
-
-def test_a_table_is_not_a_student_on_tasks():
-    made = smoke.distillation(RECIPES["vanilla_kd"])
-    static = ModelSettings(static=TokenVectors())
-    with pytest.raises(UsageError, match="recipe static_embedding"):
-        DistillSettings(**{**vars(made), "student": static})
-
-
-def test_options_that_choose_layers_are_refused(teacher, tmp_path, capsys):
-    file = tmp_path / "a.txt"
-    file.write_text("the plot is thin\n")
-    words = ["distill", "static_embedding", "--texts", str(file), "--teacher",
-             str(teacher), "--run-dir", str(tmp_path / "run")]  # fmt: skip
-    assert main([*words, "--num-layers", "2"]) == 2
-    assert "no layers" in capsys.readouterr().err
-    words[1] = "sentence_embedding"
-    words[words.index("--teacher") + 1] = str(tmp_path / "static")
-    tokenizer = models.load_tokenizer(teacher)
-    models.save_embedder(
-        models.make_static_embedder(tokenizer, 4),
-        tokenizer,
-        tmp_path / "static",
-        LENGTH,
-    )
-    assert main(words) == 2
-    assert "no layers to start from" in capsys.readouterr().err
 
 
 def test_the_doctor_does_not_run_the_teacher(settings, tmp_path):
