@@ -43,7 +43,6 @@ from kdkit.cli.resolving import distill_settings
 from kdkit.cli.text_steps import text_pipeline
 from kdkit.cli.texts import text_of_run
 from kdkit.doctor import text_examination
-from kdkit.errors import UsageError
 from kdkit.recipes.ablations import get_ablation
 from kdkit.reporting.comparison import WITHIN_NOISE, is_noise
 from kdkit.reporting.formatting import metric_format
@@ -111,8 +110,6 @@ def run_ablation(options) -> None:
         arms.append(
             (arm, [dataclasses.replace(changed, seed=seed) for seed in seeds])
         )
-    if not arms:
-        raise UsageError("No arm is left to run.")
     task = open_task(settings.data)
     rows, examples = [], None
     for arm, seeds in arms:
@@ -194,11 +191,6 @@ class Chain:
 def run_text_ablation(options) -> None:
     """Runs every arm with every seed, and prints the table."""
     ablation = get_ablation(options.recipe, options.over, options.arms)
-    if options.over != "stages" or options.general is not None:
-        raise UsageError(
-            f"--model {options.model} has arms --over stages, which differ in "
-            "the student's pretraining: no --general."
-        )
     recipe = get_recipe(options.recipe)
     seeds = dict.fromkeys(options.seeds)
     pipelines = {

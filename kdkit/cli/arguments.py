@@ -5,8 +5,7 @@ import json
 import os
 
 from kdkit import models
-from kdkit.cli import distill as verb
-from kdkit.cli.main import make_command_parser
+from kdkit.cli.main import make_verb_parser
 from kdkit.cli.task_data import TOML
 from kdkit.errors import unknown
 from kdkit.recipes import Recipe, register_recipe
@@ -125,4 +124,4 @@ def _words_of(option, value):
 @functools.cache
 def verb_parser():
     """Returns the parser of `kdkit distill`."""
-    return make_command_parser("kdkit distill", verb)
+    return make_verb_parser("distill")

@@ -18,7 +18,6 @@ from kdkit.cli import distill as verb
 from kdkit.cli import export as exporting
 from kdkit.cli.arguments import Call, verb_parser
 from kdkit.cli.embedders import is_about_embedders
-from kdkit.cli.main import parsed_options
 from kdkit.cli.messages import shown_messages
 from kdkit.runs.directory import RunDirectory, read_settings
 from kdkit.runs.events import Evaluation, RunFinished
@@ -159,7 +158,7 @@ def distill(
     try:
         with shown_messages(verbose):
             words = call.words(run_dir)
-            verb.run_pipeline(parsed_options(verb_parser(), verb, words))
+            verb.run_pipeline(verb_parser().parse_args(words))
     except BaseException:
         if is_temporary:
             shutil.rmtree(run_dir, ignore_errors=True)

@@ -22,13 +22,8 @@ COLUMNS = ("text_column", "label_column")
 
 def names_a_table(options) -> bool:
     """Returns whether options name tables or their columns."""
-    return bool(table_options(options))
-
-
-def table_options(options) -> list[str]:
-    """Returns the names of the options about tables that the user passed."""
-    names = [name for name in names_in(TableOptions) if hasattr(options, name)]
-    return [name for name in names if getattr(options, name)]
+    names = names_in(TableOptions)
+    return any(getattr(options, name, None) for name in names)
 
 
 def chosen_task(options) -> Task:

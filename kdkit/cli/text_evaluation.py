@@ -10,7 +10,7 @@ from collections.abc import Callable
 from kdkit import generation, models
 from kdkit.cli.groups import TableOptions
 from kdkit.cli.models import locate
-from kdkit.cli.options import reject_given, unread
+from kdkit.cli.options import reject_given, require, unread
 from kdkit.cli.parser import names_in
 from kdkit.cli.texts import beam_settings, is_writer, languages_of, open_writer
 from kdkit.data import Masking, open_packed, pack, pack_stream
@@ -88,11 +88,6 @@ def open_on_text(options):
         else:
             directory = pathlib.Path(options.model, "corpus/held_out")
             rows = open_packed(directory)
-            if rows is None:
-                raise UsageError(
-                    f"{directory} is missing, the run's held-out text. Pass "
-                    "--corpus FILE."
-                )
         forward = make_forward(loaded.model)
         source = text_data.packed_source(
             loaded.model, loaded.tokenizer, masking, rows
@@ -344,7 +339,7 @@ def _text(options, opened, run):
             **spans,
         )
     if own is None:
-        raise UsageError("Missing: --pairs SOURCE TARGET, or --corpus FILE.")
+        require(options, "pairs")
     inputs.require_unchanged(
         run, {"corpus": inputs.files_digest(own.all_files)}
     )

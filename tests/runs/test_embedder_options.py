@@ -6,9 +6,8 @@ import pathlib
 import pytest
 
 from kdkit import data, models
-from kdkit.cli import distill as verb
 from kdkit.cli.distill import distillation_pipeline
-from kdkit.cli.main import make_verb_parser, parsed_options
+from kdkit.cli.main import make_verb_parser
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.runs import embedder_parts
@@ -64,8 +63,7 @@ def classifier(encoder, place):
 
 
 def settings_of(*words):
-    parser = make_verb_parser("distill")
-    options = parsed_options(parser, verb, [*words])
+    options = make_verb_parser("distill").parse_args([*words])
     return distillation_pipeline(options).settings
 
 

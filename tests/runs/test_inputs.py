@@ -13,8 +13,8 @@ from kdkit.reporting import read_run
 from kdkit.runs import smoke
 from kdkit.runs.directory import (
     RunDirectory,
+    open_run,
     read_config,
-    require_run,
     write_json,
 )
 from kdkit.runs.events import Inputs
@@ -195,14 +195,18 @@ def test_a_teacher_that_moved_continues(taught, tmp_path):
     moved = teacher.rename(tmp_path / "elsewhere")
     config = read_config(run.path)
     settings = {**config, "teacher": str(moved)}
-    require_run(run.path, settings)
+    with open_run(run.path, settings):
+        pass
     run.note_moved_models(settings)
     assert read_config(run.path) == settings
     assert read_run(run.path).teacher_run.run_dir == moved
     run.note_moved_models({**settings, "checkpoint_minutes": "none"})
     assert read_config(run.path) == settings
-    with pytest.raises(UsageError, match="made with other settings"):
-        require_run(run.path, {**settings, "teacher": "a_preset"})
+    with (
+        pytest.raises(UsageError, match="made with other settings"),
+        open_run(run.path, {**settings, "teacher": "a_preset"}),
+    ):
+        pass
 
 
 def test_rows_of_a_run_that_changed_are_not_measured(taught, capsys):

@@ -229,11 +229,6 @@ MASS = "--model mass --run-dir run --pairs a.txt b.txt"
             "--over seed=1,2 --run-dir run",
             "--num-layers is not read by runs on running text",
         ),
-        (
-            "ablate lightpaff --model gpt2 --over stages --general a "
-            "--run-dir run",
-            "no --general",
-        ),
         ("cache pkd --task sst2 --teacher a --cache c --shard 5/4", "--shard"),
     ],
 )
