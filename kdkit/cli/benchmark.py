@@ -34,7 +34,6 @@ from kdkit.cli.groups import Length
 from kdkit.cli.models import locate
 from kdkit.cli.options import reject_given, require
 from kdkit.cli.parser import File, Model, option
-from kdkit.errors import UsageError
 from kdkit.io.adb import find_device
 from kdkit.reporting.cards import CARD, write_card
 from kdkit.reporting.records import is_run, read_run
@@ -201,10 +200,6 @@ def _files(name, exporters):
     if not is_run(path):
         return [path]
     files = _timed_files(path / "exports", "*", exporters)
-    if not files:
-        raise UsageError(
-            f"The run in {path} has no exported files. Run kdkit export {path}."
-        )
     teacher = read_run(path).teacher_run
     if teacher is not None:
         files += _timed_files(teacher.run_dir / "exports", "*-fp32", exporters)

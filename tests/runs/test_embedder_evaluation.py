@@ -14,6 +14,7 @@ from encoders import encoder, tokenizer
 from helpers import read_events
 
 from kdkit import data, export, models, tasks
+from kdkit.cli import embedder_evaluation
 from kdkit.cli.main import main
 from kdkit.data.stored_texts import choose_texts, store_texts
 from kdkit.reporting import read_run
@@ -326,7 +327,9 @@ def test_texts_that_a_run_was_trained_on_are_counted(run, vectors, capsys):
 
 
 @pytest.mark.usefixtures("loaded_once")
-def test_texts_of_a_run_are_left_out_for_any_model(run, directory, capsys):
+def test_texts_of_a_run_are_left_out_for_any_model(
+    run, directory, capsys, monkeypatch
+):
     own, _ = evaluate(capsys, run, *PAIRS)
     result, _ = evaluate(capsys, directory, *PAIRS, "--without-texts-of", run)
     assert result["metrics"] == own["metrics_without_training_texts"]
@@ -334,6 +337,11 @@ def test_texts_of_a_run_are_left_out_for_any_model(run, directory, capsys):
     found = ["evaluate", str(directory), *PAIRS, "--without-texts-of"]
     assert main([*found, str(directory)]) == 2
     assert "no record of the texts" in capsys.readouterr().err
+    monkeypatch.setattr(
+        embedder_evaluation, "_are_among", lambda some, _: [True] * len(some)
+    )
+    assert main([*found, str(run)]) == 2
+    assert "trained on texts of all examples" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -1,19 +1,30 @@
 """What a run refuses, because its numbers would be other ones than expected."""
 
+import argparse
 import dataclasses
+import pathlib
 
 import pytest
 
+from kdkit import export, models
+from kdkit.cli import (
+    choosing,
+    evaluate,
+    generate,
+    opened_embedders,
+    options,
+    texts,
+)
 from kdkit.cli.main import main
+from kdkit.cli.models import Place, open_model
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.runs import smoke
+from kdkit.runs import augmenting, smoke
+from kdkit.runs.ranker_parts import RankerParts
+from kdkit.runs.settings import require_cacheable
 from kdkit.settings import override
-from kdkit.training import (
-    CacheSettings,
-    ModelSettings,
-    UnlabeledSettings,
-)
+from kdkit.training import CacheSettings, ModelSettings, UnlabeledSettings
+from kdkit.training.data_settings import AugmentSettings
 
 TEACHER, PRETRAINING = smoke.TEACHER, smoke.PRETRAINING
 TINYBERT = smoke.distillation(RECIPES["tinybert"])
@@ -22,6 +33,7 @@ IN_TEXT, ACROSS, RANKING = (
     for name in ("sentence_embedding", "multilingual", "reranker_to_embedder")
 )
 CACHE = CacheSettings("cache")
+WORDS = AugmentSettings(task="sentiment", data_dir=None, model="a")
 SIZES = {"num_layers": 1, "hidden_dim": 8, "num_heads": 2}
 
 
@@ -96,6 +108,7 @@ def rounded(settings, *stages, **changes):
             ),
             "stores no padding",
         ),
+        (overridden(TINYBERT, "checkpoint_minutes=-1"), "at least 0"),
         (overridden(IN_TEXT, "stages.0.data=task"), "learns from texts"),
         (overridden(IN_TEXT, "stages.0.hard_label_weight=1"), "no labels"),
         (
@@ -216,6 +229,24 @@ MASS = "--model mass --run-dir run --pairs a.txt b.txt"
             "student.stages.0.learning_rate=1",
         ),
         (f"distill pkd {SMOKE} stages.0.batch_tokens=9", "batch_tokens"),
+        # Text whose ids or languages would be other ones.
+        (
+            "pretrain --corpus a.txt --student bert_3_layer_en_uncased "
+            "--run-dir run",
+            "needs --tokenizer MODEL",
+        ),
+        (
+            "distill lightpaff --model mass --run-dir run --decoder "
+            "mass_6_layer --vocabulary-size 400 --corpus a.txt b.txt "
+            "--languages en de --pairs b.txt a.txt",
+            "b.txt is 'de' in --corpus and 'en' in --pairs",
+        ),
+        ("pretrain --corpus a.txt --student a --run-dir run", "preset 'a'"),
+        ("evaluate a.txt --arm teacher", "--arm is not read for a.txt"),
+        ("push . hf://ada/tiny", "has no model to upload"),
+        # What a new run needs.
+        ("distill tinybert --task sst2 --run-dir run", "Missing: --teacher"),
+        (f"distill lightpaff {GPT2}", "Missing: --decoder, --corpus"),
         # What a sweep could not compare.
         (
             f"sweep vanilla_kd {SMOKE} --over data.dev_split=dev,other",
@@ -237,3 +268,98 @@ def test_options_that_nothing_reads_are_refused(line, named, folder, capsys):
     assert main(line.split()) == 2
     assert named in capsys.readouterr().err
     assert sorted(folder.rglob("*")) == before
+
+
+def of_objective(tap):
+    loss = argparse.Namespace(counts_padding=False)
+    return [argparse.Namespace(name="an objective", tap=tap, loss=loss)]
+
+
+def compared_by(similarity):
+    parts = object.__new__(RankerParts)
+    parts.conventions = models.Conventions(similarity=similarity)
+    return parts
+
+
+def recipe_for(recipe, stage=None):
+    options = argparse.Namespace(
+        teacher="a", stage=stage, parity=None, pairs=None
+    )
+    return lambda: choosing.recipe_on_text(RECIPES[recipe], options)
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (
+            lambda: require_cacheable(of_objective("encoder_hidden_states")),
+            "only the decoder's outputs",
+        ),
+        (compared_by("manhattan").check_conventions, "cosine or dot"),
+        (lambda: augmenting.load_parts(WORDS, "new.tsv"), "no trained head"),
+        (
+            lambda: augmenting.load_parts(
+                dataclasses.replace(WORDS, task="conll"), "new.tsv"
+            ),
+            "sentences or pairs",
+        ),
+        (recipe_for("tinybert"), "family of tinybert 'gpt2'"),
+        (recipe_for("lightpaff", "one"), "stage 'one'"),
+        (
+            lambda: texts.languages_of(
+                argparse.Namespace(languages=None),
+                argparse.Namespace(
+                    tokenizer=argparse.Namespace(languages=["en", "de"]),
+                    languages=(None, None),
+                ),
+            ),
+            "two of en, de",
+        ),
+        (
+            lambda: options.require_labels(
+                argparse.Namespace(labels=None), "test"
+            ),
+            "'test' has no labels",
+        ),
+        (lambda: generate._lines("lines.txt"), "line 2: expected a text"),
+        (
+            lambda: opened_embedders.open_embedder(
+                argparse.Namespace(path="a.tflite"),
+                argparse.Namespace(pooling=None),
+            ),
+            "a.tflite returns logits",
+        ),
+        (
+            lambda: open_model(
+                Place(pathlib.Path("a"), None, None, {}),
+                evaluate.Options(task="sentiment"),
+            ),
+            "without a trained head",
+        ),
+    ],
+)
+def test_models_and_texts_that_are_other_ones_are_refused(
+    call, named, folder, monkeypatch
+):
+    untrained = models.LoadedModel(None, None, False)
+    for name in ("load_masked_lm", "load_classifier"):
+        monkeypatch.setattr(models, name, lambda *_: untrained)
+    monkeypatch.setattr(
+        choosing, "_family_of_teacher", lambda _: ("GPT-2", "gpt2")
+    )
+    file = argparse.Namespace(outputs="logits")
+    monkeypatch.setattr(export, "open_file", lambda *_, kind: file)
+    (folder / "lines.txt").write_text("one\n\ntwo\n")
+    with pytest.raises(UsageError, match=named):
+        call()
+
+
+def test_texts_that_were_changed_are_not_continued(tmp_path):
+    begun = texts.BegunTexts(tmp_path / "a.de", {"model": "a"})
+    with begun.going_on([]) as add:
+        add(["eins", "zwei"])
+    again = texts.BegunTexts(tmp_path / "a.de", {"model": "a"})
+    assert again.lines() == ["eins", "zwei"]
+    begun.partial.write_text("eins\ndrei\n")
+    with pytest.raises(UsageError, match="other bytes"):
+        again.lines()

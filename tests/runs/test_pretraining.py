@@ -101,6 +101,7 @@ def test_evaluate_measures_any_text(pretrained, tmp_path, capsys):
     ("words", "message"),
     [
         (["--sequence-length", "8"], "--sequence-length is not read"),
+        (["--corpus", "TEXT", "--stride", "4"], "not read for an encoder"),
         (["--corpus", "TEXT", "--arm", "student"], "has no model student"),
         (
             ["--corpus", "TEXT", "--sequence-length", "64"],

@@ -60,7 +60,7 @@ def test_nothing_is_uploaded_without_yes(preset, uploads, capsys):
     out, err = capsys.readouterr()
     assert f"{preset} to {TO}:\n  README.md" in out
     assert "model.weights.h5" in out
-    assert "Nothing was uploaded. Expected --yes" in err
+    assert "Nothing was uploaded. Pass --yes" in err
     assert push(preset, TO, "--dry-run") == 0
     assert "model.weights.h5" in capsys.readouterr().out
     assert uploads == []
@@ -158,4 +158,6 @@ def test_a_license_without_effect_is_refused(preset, uploads, capsys):
     assert "--license does not change it" in capsys.readouterr().err
     assert push(preset, "hf://ada", "--yes") == 2
     assert "Unknown place to upload to" in capsys.readouterr().err
+    assert push(preset, TO, "--license", "GPL v3") == 2
+    assert "received 'GPL v3'" in capsys.readouterr().err
     assert uploads == []
