@@ -42,7 +42,7 @@ def text_pipeline(recipe, options) -> Pipeline:
         return _with_settings(smoke.on_text(recipe, run_dir, caches), options)
     places = {
         "pretrained": absolute(options.pretrained),
-        "teacher": options.teacher and absolute(options.teacher[0]),
+        "teacher": options.teacher and absolute(*options.teacher),
         "general": options.general and located(options.general),
     }
     given = {name: place for name, place in places.items() if place}
