@@ -23,6 +23,7 @@ from kdkit.runs import augmenting, smoke
 from kdkit.runs.ranker_parts import RankerParts
 from kdkit.runs.settings import require_cacheable
 from kdkit.settings import override
+from kdkit.tasks import get_task
 from kdkit.training import CacheSettings, ModelSettings, UnlabeledSettings
 from kdkit.training.data_settings import AugmentSettings
 
@@ -298,9 +299,7 @@ def recipe_for(recipe, stage=None):
         (compared_by("manhattan").check_conventions, "cosine or dot"),
         (lambda: augmenting.load_parts(WORDS, "new.tsv"), "no trained head"),
         (
-            lambda: augmenting.load_parts(
-                dataclasses.replace(WORDS, task="conll"), "new.tsv"
-            ),
+            lambda: augmenting._require_text_task(get_task("conll")),
             "sentences or pairs",
         ),
         (recipe_for("tinybert"), "family of tinybert 'gpt2'"),
