@@ -82,49 +82,6 @@ def test_four_runs_follow_each_other(text_files, runs):
     assert not teacher.stages[0].objectives
 
 
-def test_a_smoke_run_has_the_four_steps_on_generated_text(text_files, runs):
-    words = ("--smoke", "--seed", 3, "--cache", "kept")
-    assert distill(*words, "--set", "general.model.hidden_dim=8") == 0
-    assert [place.name for place, _ in runs] == [
-        "pretrained_run", "teacher_run", "general_run", "run",
-    ]  # fmt: skip
-    pretrained, teacher, general, student = (settings for _, settings in runs)
-    assert not any(settings.corpus.all_files for _, settings in runs)
-    assert pretrained.vocabulary_size < 400
-    assert teacher.model.checkpoint == general.teacher
-    assert not teacher.stages[0].objectives
-    assert (general.model.family, general.model.hidden_dim) == ("gpt2", 8)
-    assert pathlib.Path(student.model.checkpoint).name == "general_run"
-    assert pathlib.Path(student.teacher).name == "teacher_run"
-    assert [s.stages[0].soft_label_weight for s in (general, student)] == [
-        0.4,
-        0.5,
-    ]
-    assert (pretrained.seed, general.seed, student.seed) == (0, 3, 3)
-    assert student.cache.directory.endswith("kept/student")
-
-
-def test_a_smoke_run_of_mass_has_sentences_and_pairs(text_files, runs):
-    sets = ("--set", "general.model.mass.hidden_dim=8")
-    assert distill("--model", "mass", "--smoke", *sets) == 0
-    pretrained, teacher, general, student = (settings for _, settings in runs)
-    assert not any(settings.corpus.all_files for _, settings in runs)
-    assert pretrained.corpus == general.corpus != teacher.corpus
-    assert teacher.corpus == student.corpus
-    english, german = next(iter(student.corpus.pairs(held_out=False)))
-    parts = {
-        language: next(iter(texts))
-        for language, texts in general.corpus.parts(held_out=False)
-    }
-    assert parts == {"en": english, "de": german}
-    assert general.model.mass.hidden_dim == 8
-    assert not teacher.stages[0].objectives
-    assert [s.stages[0].soft_label_weight for s in (general, student)] == [
-        0.7,
-        0.5,
-    ]
-
-
 def test_settings_are_of_the_step_that_they_name(text_files, runs):
     sets = {
         "stages.0.epochs": 7,
@@ -255,11 +212,3 @@ def test_the_doctor_finds_the_same_by_the_file_of_the_last_step_alone(
     assert found("--config", "config.json") == by_options
     with pytest.raises(UsageError, match="--corpus is not read beside"):
         found("--config", "config.json", "--corpus", "general.txt")
-
-
-def test_a_file_of_settings_overrules_options(text_files, runs, capsys):
-    assert distill(*ALL) == 0
-    config = text_files / "config.json"
-    config.write_text(json.dumps(to_dict(runs[-1][1])))
-    assert distill("--config", config, "--corpus", "general.txt") == 2
-    assert "--corpus is not read beside --config" in capsys.readouterr().err

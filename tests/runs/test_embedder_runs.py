@@ -12,7 +12,6 @@ from helpers import read_events, stopped_after_save
 
 import kdkit
 from kdkit import data, models
-from kdkit.cli.main import main
 from kdkit.data.stored_texts import read_hashes, text_hash
 from kdkit.errors import RunError, UsageError
 from kdkit.losses import SimilarityKLDivergence
@@ -22,7 +21,7 @@ from kdkit.recipes.sentence_embedding import TAP, with_prefixes
 from kdkit.reporting import write_report
 from kdkit.runs import embedder_parts, runner, smoke
 from kdkit.runs.reduced_teacher import FILE, ReducedTeacher
-from kdkit.settings import override, to_dict
+from kdkit.settings import override
 from kdkit.training import ModelSettings, distill, embedding_data
 
 TEXTS, LENGTH = 48, 24
@@ -354,19 +353,6 @@ def test_a_wider_student_needs_another_loss(settings, tmp_path):
         distill(dataclasses.replace(settings, student=wider), tmp_path / "run")
 
 
-def test_settings_are_those_of_config_json(settings, finished):
-    config = json.loads((finished / "config.json").read_text())
-    del config["provenance"]
-    assert config == to_dict(settings)
-
-
-def test_the_report_has_all_models(finished, tmp_path):
-    path = write_report(finished, tmp_path / "report.html")
-    page = path.read_text()
-    assert "spearman" in page.lower()
-    assert "vectors of" in page
-
-
 def test_layers_of_another_encoder_are_not_taken_for_the_teachers(
     settings, teacher
 ):
@@ -386,14 +372,6 @@ def test_contrastive_loss_is_that_of_two_views():
     logits = unit[0::2] @ unit[1::2].T / 0.1
     expected = np.log(np.exp(logits).sum(axis=1)) - np.diag(logits)
     assert float(found) == pytest.approx(expected.mean(), rel=1e-5)
-
-
-@pytest.mark.large
-def test_smoke_run_of_the_command_line(tmp_path):
-    run = tmp_path / "run"
-    words = ["distill", "sentence_embedding", "--smoke", "--run-dir", str(run)]
-    assert main(words) == 0
-    assert main(["report", str(run)]) == 0
 
 
 @pytest.mark.large

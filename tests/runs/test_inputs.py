@@ -97,19 +97,6 @@ def test_a_test_split_that_changed_is_named(filtered, run, tmp_path):
         )
 
 
-def test_a_run_of_a_version_that_noted_less_goes_on(filtered, run, tmp_path):
-    write_split(tmp_path, "test", ["a text"])
-    inputs = distillation_inputs(filtered, TASK)
-    old = {
-        name: value
-        for name, value in inputs.items()
-        if name != "test" and "splits" not in name
-    }
-    assert len(old) == len(inputs) - 2
-    log_inputs(run, old)
-    require_same_inputs(run, inputs, ONE_DEVICE)
-
-
 def test_a_test_split_that_decides_no_rows_is_no_input(settings, run, tmp_path):
     inputs = distillation_inputs(settings, TASK)
     assert set(inputs) <= {"train", "dev", "teacher", "pretrained", "student"}

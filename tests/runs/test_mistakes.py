@@ -230,6 +230,11 @@ MASS = "--model mass --run-dir run --pairs a.txt b.txt"
             "student.stages.0.learning_rate=1",
         ),
         (f"distill pkd {SMOKE} stages.0.batch_tokens=9", "batch_tokens"),
+        (
+            f"distill lightpaff --model mass {SMOKE} general.stages.0."
+            "batch_size=9",
+            "general.stages.0.batch_size is not read",
+        ),
         # Text whose ids or languages would be other ones.
         (
             "pretrain --corpus a.txt --student bert_3_layer_en_uncased "

@@ -5,7 +5,6 @@ from encoders import tokenizer
 from test_embedder_options import settings_of
 
 from kdkit import models
-from kdkit.cli.main import main
 from kdkit.recipes import RECIPES
 from kdkit.training.translation_settings import VOCABULARY_SIZE
 
@@ -79,22 +78,6 @@ def test_a_checkpoint_has_its_own_vocabulary(place):
     assert settings.data.tokenizer == str((place / "teacher").resolve())
 
 
-def test_a_wider_student_learns_similarities(place):
-    (stage,) = settings_of(
-        *NEW, "--student", "tinybert_4_layer_en_uncased"
-    ).stages
-    assert [one.name for one in stage.objectives] == [
-        "similarity_kl_divergence"
-    ]
-
-
 def test_languages_without_different_names_are_numbered(place):
     words = [*NEW[:2], "train.en", "val.en", *NEW[4:]]
     assert settings_of(*words).data.languages == ("1", "2")
-
-
-def test_the_page_of_options_is_that_of_sentence_encoders(capsys):
-    assert main(["distill", "multilingual", "--help"]) == 0
-    page = capsys.readouterr().out
-    assert "--parallel" in page
-    assert "--vocabulary-size" in page

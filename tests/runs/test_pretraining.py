@@ -164,26 +164,6 @@ def test_a_sweep_on_text_is_by_held_out_perplexity(sweep, capsys):
     assert "Perplexity on text held out" in curves.read_text()
 
 
-@pytest.mark.parametrize(
-    "axis",
-    [
-        "masking.share=0.15,0.5",
-        "whole_words=false,true",
-        "corpus.sequence_length=16,32",
-        "corpus.held_out.0=a.txt,b.txt",
-        "column=a,b",
-        "detokenizer=ptb,wikitext",
-    ],
-)
-def test_a_sweep_on_text_refuses_what_decides_the_measured_tokens(
-    sweep, axis, capsys
-):
-    words, directory = sweep
-    assert main([*words, "--over", axis]) == 2
-    assert "decides what is measured" in capsys.readouterr().err
-    assert not list(directory.glob("trials/*"))
-
-
 @pytest.fixture
 def masked_more(pretrained, tmp_path):
     """The same run, as if it had masked half of the tokens."""

@@ -64,14 +64,6 @@ def test_stages_on_a_corpus_learn_from_the_encoder(finished_run, tmp_path):
     assert [stage.data for stage in made.stages] == ["corpus", "task"]
 
 
-def test_stages_of_a_recipe_can_be_left_out(finished_run):
-    encoder = finished_run / "teacher_run" / "teacher"
-    words = ["--pretrained", str(encoder), "--stages", "fine_tuning"]
-    made = settings("distilbert", finished_run, *words)
-    assert [stage.name for stage in made.stages] == ["fine_tuning"]
-    assert made.corpus is None
-
-
 def test_control_on_a_corpus_keeps_it_and_drops_the_teacher(
     finished_run, tmp_path
 ):
@@ -87,13 +79,6 @@ def test_control_on_a_corpus_keeps_it_and_drops_the_teacher(
 def test_preset_students_take_another_depth(finished_run):
     student = settings("tinybert", finished_run, "--num-layers", "3").student
     assert (student.num_layers, student.hidden_dim) == (3, 312)
-
-
-def test_several_teachers_come_with_their_weights(finished_run):
-    words = ["--teacher-weights", "3", "1", "--teacher", "one", "two"]
-    made = settings("tinybert", finished_run, *words)
-    assert (made.teacher, made.more_teachers) == ("one", ("two",))
-    assert made.teacher_weights == (3, 1)
 
 
 def test_unlabeled_text_comes_with_its_proportion(finished_run, tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from kdkit.data import Shares
 from kdkit.errors import UsageError
-from kdkit.io.files import staged, without_digest
+from kdkit.io.files import staged
 from kdkit.runs import directory
 from kdkit.runs.directory import (
     RunDirectory,
@@ -116,22 +116,6 @@ def test_what_is_logged_after_a_cut_off_line_is_not_lost(tmp_path):
         assert len(run.events()) == 2
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [{"arm": None}, {"epoch": "1"}, {"seconds": None}, {"time": "now"}],
-    ids=str,
-)
-def test_a_line_that_was_damaged_is_no_event(tmp_path, damage):
-    start(tmp_path / "run")
-    log = tmp_path / "run" / "metrics.jsonl"
-    event = without_digest(json.loads(log.read_text())) | damage
-    event = {name: value for name, value in event.items() if value is not None}
-    log.write_text(log.read_text() + json.dumps(event) + "\n")
-    run = RunDirectory(tmp_path / "run")
-    assert len(run.events()) == 1
-    assert run.seconds == 2.0
-
-
 def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
     """Or a report would show it, and a run go on with it."""
     run = RunDirectory(tmp_path)
@@ -149,15 +133,6 @@ def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
         assert run.events() in ([], [event])  # as the last one of a time
     log.write_text(line.replace("0.5", "0.6"))
     assert run.events() == []
-
-
-def test_a_finished_run_with_a_damaged_line_is_finished(tmp_path):
-    start(tmp_path / "run")
-    RunDirectory(tmp_path / "run").log(RunFinished(seconds=1.0, best={}))
-    with open(tmp_path / "run" / "metrics.jsonl", "a") as file:
-        file.write("damaged\n")
-    with open_run(tmp_path / "run", SETTINGS) as run:
-        assert run.is_finished
 
 
 def test_lines_that_are_no_events_stay_when_others_are_left_out(tmp_path):

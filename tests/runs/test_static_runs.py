@@ -1,7 +1,6 @@
 """Runs that distil a static sentence encoder, from texts to the student."""
 
 import dataclasses
-import json
 
 import keras
 import numpy as np
@@ -11,7 +10,6 @@ from helpers import read_events, stopped_after_save
 
 import kdkit
 from kdkit import data, models
-from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import Pooling
 from kdkit.recipes import RECIPES, TokenVectors
@@ -216,43 +214,3 @@ def test_the_doctor_does_not_run_the_teacher(settings, tmp_path):
     findings = embedder_parts.diagnose_embedder(parts)
     assert not findings.ruinous
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.large
-def test_smoke_run_of_the_command_line(tmp_path, capsys):
-    run = tmp_path / "run"
-    words = ["distill", "static_embedding", "--smoke", "--run-dir", str(run)]
-    assert main(words) == 0
-    assert main(["evaluate", str(run)]) == 0
-    metrics = json.loads(capsys.readouterr().out.splitlines()[-1])["metrics"]
-    words = ["export", str(run), "--precision", "fp32", "int8"]
-    assert main(words) == 0
-    assert "TextEmbedder" in capsys.readouterr().out
-    assert main([*words[:2], "--format", "sentence_transformers"]) == 0
-    capsys.readouterr()
-    (file,) = run.rglob("*fp32.tflite")
-    words = ["evaluate", str(file), "--task", "similarity"]
-    assert main(words) == 0
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])["metrics"]
-    assert found["spearman"] == pytest.approx(metrics["spearman"], abs=1e-4)
-
-
-@pytest.mark.large
-def test_a_call_in_python_makes_the_same_student(teacher, tmp_path):
-    file = tmp_path / "a.txt"
-    file.write_text("\n".join(data.load_sentiment("test").texts[0][:20]))
-    with kdkit.distill(
-        str(teacher),
-        data="similarity",
-        recipe="static_embedding",
-        run_dir=tmp_path / "run",
-        texts=[file],
-        settings={
-            "jit_compile": False,
-            "data.sequence_length": LENGTH,
-            "student.static.dimensions": 8,
-        },
-        verbose=0,
-    ) as result:
-        assert set(result.metrics) == {"spearman", "pearson"}
-        assert models.is_static_embedder(result.student)

@@ -145,6 +145,14 @@ def test_what_is_measured_is_no_axis(field):
         validate_axes(settings, (Axis(field, ("sst2", "cola")),))
 
 
+@pytest.mark.parametrize(
+    "field", ["masking.share", "masking.whole_words", "column", "detokenizer"]
+)
+def test_what_decides_the_masked_tokens_is_no_axis(field):
+    with pytest.raises(UsageError, match=f"{field} decides what"):
+        validate_axes(smoke.PRETRAINING, (Axis(f"corpus.{field}", (1, 2)),))
+
+
 def test_texts_of_training_are_no_measure_unless_they_are_held_out_too():
     axes = (Axis("corpus.max_texts", (100, 200)),)
     with pytest.raises(UsageError, match="max_texts decides what"):
@@ -158,6 +166,8 @@ def test_spans_and_vocabularies_are_no_axes():
     for field, values in (
         ("corpus.spans.share", (0.3, 0.5)),
         ("vocabulary_size", (300, 400)),
+        ("corpus.held_out.0", ("a.txt", "b.txt")),
+        ("corpus.sequence_length", (16, 32)),
     ):
         with pytest.raises(UsageError, match=f"{field} decides what"):
             validate_axes(first.settings, (Axis(field, values),))

@@ -82,37 +82,6 @@ def test_languages_are_checked_before_a_run_begins(
         assert not (run / "config.json").exists()
 
 
-def test_the_size_of_a_batch_that_is_not_read_is_refused(
-    text, pretrained, tmp_path, capsys
-):
-    train = str(text / "train.en")
-    run = tmp_path / "run"
-    steps = ("distill", "lightpaff", "--vocabulary-size", "300")
-    of_sentences = [
-        *("pretrain", *flags(text, "--pairs", "train")),
-        *("--model", str(pretrained), "--languages", "en", "de"),
-    ]
-    of_steps = [
-        *(*steps, "--model", "mass", "--decoder", "mass_6_layer"),
-        *flags(text, "--corpus", "train"),
-        *("--languages", "en", "de", *flags(text, "--pairs", "train")),
-    ]
-    of_rows = [
-        *(*steps, "--model", "gpt2", "--decoder", "gpt2_medium_en"),
-        *("--corpus", train, "--task-text", train),
-    ]
-    for command, field, instead in (
-        (of_sentences, "stages.0.batch_size", "batch_tokens"),
-        (of_steps, "general.stages.0.batch_size", "batch_tokens"),
-        (of_rows, "stages.0.batch_tokens", "batch_size"),
-    ):
-        words = [*command, "--run-dir", str(run), "--set", f"{field}=8"]
-        assert main(words) == 2
-        message = capsys.readouterr().err
-        assert f"{field} is not read by this run: set {instead}" in message
-    assert not run.exists()
-
-
 def test_text_for_another_model_is_refused(text, pretrained, tmp_path):
     pairs = PairSettings(
         tuple(map(str, (text / "train.en", text / "train.de")))
