@@ -9,6 +9,7 @@ import numpy as np
 
 from kdkit import data, export, models, quantization
 from kdkit.cli.options import unread
+from kdkit.cli.parser import is_path
 from kdkit.cli.task_data import measured_task, names_a_table, stage_data
 from kdkit.errors import UsageError
 from kdkit.export import quantization as file_quantization
@@ -91,6 +92,8 @@ class Place:
 def locate(model: str, arm: str | None = None) -> Place:
     """Finds a model and the run that it belongs to."""
     path = pathlib.Path(model)
+    if is_path(model) and not path.exists():
+        raise UsageError(f"{path} does not exist.")
     run_path = _find_run(path)
     if run_path is None:
         if arm is not None:

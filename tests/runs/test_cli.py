@@ -128,17 +128,17 @@ def test_list_and_show_print_recipes(capsys):
         (["distill", "tinybear", "--smoke", "--run-dir", "RUN"], "tinybert"),
         (
             ["distill", "tinybert", "--run-dir", "RUN"],
-            "your own table), --teacher",
+            "Missing: --teacher",
         ),
         (
             ["distill", "tinybert", "--smoke", "--set", "x.y=1"]
             + ["--run-dir", "RUN"],
-            "there is no 'x'",
+            "Unknown field 'x'",
         ),
         (
             ["distill", "tinybert", "--smoke", "--task", "sst2"]
             + ["--run-dir", "RUN"],
-            "--task clashes with --smoke",
+            "--task is not read beside --smoke",
         ),
         (
             ["distill", "tinybert", "--task", "sst3", "--teacher", "x"]
@@ -166,7 +166,7 @@ def test_list_and_show_print_recipes(capsys):
         (["generate", "RUN/missing"], "RUN/missing does not exist"),
         (["export", "RUN/a.tflite"], "a.tflite does not exist"),
         (["benchmark", "RUN/none.tflite"], "none.tflite"),
-        (["benchmark", "RUN"], "Expected .tflite or .onnx files"),
+        (["benchmark", "RUN"], "RUN"),
         (["report", "RUN"], "RUN"),
     ],
 )
@@ -386,7 +386,7 @@ def test_config_of_a_run_runs_again(finished_run, tmp_path, capsys):
     command = ["distill", "tinybert", "--config", str(run / "config.json")]
     clash = [*command, "--teacher", "x", "--run-dir", str(tmp_path / "run")]
     assert main(clash) == 2
-    assert "--teacher clashes with --config" in capsys.readouterr().err
+    assert "--teacher is not read beside --config" in capsys.readouterr().err
     # Same directory, same settings: it is finished.
     assert main([*command, "--run-dir", str(run)]) == 0
     assert "is finished" in capsys.readouterr().out

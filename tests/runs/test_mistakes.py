@@ -356,14 +356,3 @@ def test_models_and_texts_that_are_other_ones_are_refused(
     (folder / "lines.txt").write_text("one\n\ntwo\n")
     with pytest.raises(UsageError, match=named):
         call()
-
-
-def test_texts_that_were_changed_are_not_continued(tmp_path):
-    begun = texts.BegunTexts(tmp_path / "a.de", {"model": "a"})
-    with begun.going_on([]) as add:
-        add(["eins", "zwei"])
-    again = texts.BegunTexts(tmp_path / "a.de", {"model": "a"})
-    assert again.lines() == ["eins", "zwei"]
-    begun.partial.write_text("eins\ndrei\n")
-    with pytest.raises(UsageError, match="other bytes"):
-        again.lines()
