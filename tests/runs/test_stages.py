@@ -19,7 +19,7 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import Stage, same_number_of_updates
 from kdkit.runs import smoke
 from kdkit.runs.examples import require_smoothable_labels
-from kdkit.settings import from_dict, override, to_dict
+from kdkit.settings import from_dict, to_dict
 from kdkit.tasks import TASKS
 from kdkit.training import AugmentSettings
 from kdkit.training.optimizers import (
@@ -178,17 +178,6 @@ def test_a_layer_map_is_from_numbers_of_blocks(layer_map):
     with pytest.raises(UsageError, match="Invalid layer_map") as raised:
         Objective(AttentionMSE(), tap="attention_logits", layer_map=layer_map)
     assert f"Received: {layer_map}" in str(raised.value)
-
-
-def test_a_layer_map_of_no_blocks_is_told_beside_other_mistakes():
-    """By --set, and by a config.json that was changed."""
-    with pytest.raises(UsageError) as raised:
-        override(
-            smoke.distillation(RECIPES["tinybert"]),
-            ['stages.0.objectives.0.layer_map={"a": 2}', "epochs=3"],
-        )
-    assert "Expected a dict from student block" in str(raised.value)
-    assert "Unknown setting 'epochs'" in str(raised.value)
 
 
 def test_soft_label_weight_divides_between_logits_and_labels():

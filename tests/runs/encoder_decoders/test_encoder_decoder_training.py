@@ -103,6 +103,7 @@ def test_files_of_different_lengths_are_told_before_anything(
     arguments = [
         *("pretrain", "--pairs", str(text / "dev.en"), str(short)),
         *("--model", str(pretrained), "--run-dir", str(tmp_path / "run")),
+        *("--languages", "en", "de"),
     ]
     assert main(arguments) == 2
     error = capsys.readouterr().err
