@@ -174,8 +174,8 @@ class Pipeline:
                 trains again. Defaults to `True`.
 
         Raises:
-            UsageError: (a `ValueError`) for the user's mistakes, before any
-                training, and if a step was made from other inputs.
+            UsageError: (a `ValueError`) for the user's mistakes, and if a step
+                was made from other inputs.
             RunError: if a check reports an error, or a loss is not finite.
         """
         if isinstance(self.settings, TeacherSettings):
