@@ -31,7 +31,7 @@ from kdkit.training.task_data import make_forward
 HOW_READ = ("column", "one_document", "detokenizer")
 READING = (*HOW_READ, "sequence_length", "stride")
 FOR_TASKS = (
-    *("task", "data_dir", "split", "arm", "tokenizer"),
+    *("task", "data_dir", "split", "arm"),
     *names_in(TableOptions),
 )
 
@@ -44,7 +44,7 @@ def is_about_text(options) -> bool:
 @contextlib.contextmanager
 def open_on_text(options):
     """Opens a language model with the text that it is measured on."""
-    reject_given(options, FOR_TASKS, "for text")
+    reject_given(options, (*FOR_TASKS, "tokenizer"), "for text")
     if options.corpus is None:
         reject_given(options, READING, "for the run's own text")
     settings = {}
