@@ -17,9 +17,9 @@ from kdkit.errors import UsageError
 from kdkit.io.machine import duration
 from kdkit.recipes.stages import Stage
 from kdkit.reporting.formatting import words
-from kdkit.runs.build import require_fitting_objectives
 from kdkit.runs.directory import is_finished
 from kdkit.runs.examples import (
+    require_fitting_stage,
     require_smoothable_labels,
     stages_with_teachers,
 )
@@ -177,12 +177,7 @@ def _fitting(settings, student, teachers, findings):
     fitting = []
     for stage in stages_with_teachers(settings):
         with findings.attempt("layers"):
-            require_fitting_objectives(
-                [stage],
-                [teacher.model for teacher in teachers],
-                student,
-                settings.teacher_weights or None,
-            )
+            require_fitting_stage(settings, stage, student, teachers)
             fitting.append(stage)
     return tuple(fitting)
 

@@ -5,7 +5,9 @@ from collections.abc import Iterable
 
 from kdkit.data import EncodedExamples, unlabeled_rows
 from kdkit.errors import UsageError
+from kdkit.models import LoadedModel
 from kdkit.recipes.stages import Stage
+from kdkit.runs.build import require_fitting_objectives
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Augmented, Unlabeled
 from kdkit.runs.settings import DistillSettings
@@ -88,6 +90,21 @@ def stages_with_teachers(settings: DistillSettings) -> tuple[Stage, ...]:
         stage
         for stage in settings.stages
         if stage.objectives and stage.data == "task"
+    )
+
+
+def require_fitting_stage(
+    settings: DistillSettings,
+    stage: Stage,
+    student,
+    teachers: list[LoadedModel],
+) -> None:
+    """Requires that a stage on the task fits, before long steps."""
+    require_fitting_objectives(
+        [stage],
+        [teacher.model for teacher in teachers],
+        student,
+        settings.teacher_weights or None,
     )
 
 

@@ -16,6 +16,7 @@ from kdkit.models import LoadedModel
 from kdkit.runs.build import Leg, Parts, require_fitting_objectives
 from kdkit.runs.examples import (
     load_rows,
+    require_fitting_stage,
     require_smoothable_labels,
     stages_with_teachers,
 )
@@ -199,15 +200,10 @@ class DistillParts(TaskParts):
     def _check_fit(self):
         """Validates that the stages fit the models."""
         settings, student = self.settings, self._student
-        teachers = [teacher.model for teacher in self.teachers]
-        for model in (student.model, *teachers):
+        for model in (student.model, *(one.model for one in self.teachers)):
             require_length(settings.data.sequence_length, model, DATA_LENGTH)
-        require_fitting_objectives(
-            stages_with_teachers(settings),
-            teachers,
-            student.model,
-            settings.teacher_weights or None,
-        )
+        for stage in stages_with_teachers(settings):
+            require_fitting_stage(settings, stage, student.model, self.teachers)
         self._text_teacher = None
         if student.language_model is not None:
             self._text_teacher = load_corpus_teacher(

@@ -138,15 +138,9 @@ def with_dev_alone(settings, made, tmp_path):
     )
 
 
-def with_copies_that_are_not_there(settings, made, tmp_path):
-    augmented = AugmentedSettings(str(tmp_path / "copies.tsv"))
-    return dataclasses.replace(settings, augmented=augmented)
-
-
 @pytest.mark.parametrize(
     ("change", "check", "said"),
     [
-        (with_copies_that_are_not_there, "files", "There is no file"),
         (with_latin_copies, "augmented copies", "line 3: expected UTF-8"),
         (with_dev_alone, "unlabelled rows", "None of the"),
     ],
