@@ -298,13 +298,6 @@ def test_a_teacher_that_is_gone_is_told(exported, tmp_path, capsys):
     assert not (run / "exports" / "teacher").exists()
 
 
-def test_benchmark_of_a_run_without_files_says_how_to_make_them(
-    finished_run, capsys
-):
-    assert main(["benchmark", str(finished_run)]) == 2
-    assert f"kdkit export {finished_run}" in capsys.readouterr().err
-
-
 @pytest.mark.large
 def test_export_overwrites_only_when_told(exported, capsys):
     command = ["export", str(exported), "--precision", "int8"]
