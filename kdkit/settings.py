@@ -7,7 +7,7 @@ import types
 import typing
 from collections.abc import Mapping, Sequence
 
-from kdkit.errors import UsageError, shortened, suggestion
+from kdkit.errors import UsageError, unknown
 from kdkit.io.reading import parse_json
 
 BRIEF = 80  # characters of a value in a list of differences
@@ -35,29 +35,16 @@ def _plain(value):
 
 def from_dict(kind, values: dict):
     """Builds settings of a dataclass from a result of `to_dict`."""
-    problems = []
-    settings = _convert(kind, values, "", problems)
-    if problems:
-        raise UsageError("\n".join(problems))
-    return settings
+    return _convert(kind, values, "")
 
 
 def override(settings, assignments: Sequence[str]):
     """Returns settings with `dotted.field=value` texts applied."""
     values = to_dict(settings)
-    problems = []
     for assignment in assignments:
-        path, separator, text = assignment.partition("=")
-        if not separator:
-            problems.append(
-                f"Expected dotted.field=value. Received: {assignment!r}."
-            )
-            continue
-        _assign(values, path, parse_value(text), problems)
-    result = _convert(type(settings), values, "", problems)
-    if problems:
-        raise UsageError("\n".join(problems))
-    return result
+        path, _, text = assignment.partition("=")
+        _assign(values, path, parse_value(text))
+    return _convert(type(settings), values, "")
 
 
 def canonical_path(settings, path: str) -> str | None:
@@ -105,20 +92,25 @@ def differing_fields(first: dict, second: dict) -> dict[str, tuple[str, str]]:
     return dict(_differences(first, second, ""))
 
 
-def _assign(values, path, value, problems):
-    """Sets a value in nested dicts and lists, or records an error."""
+def _assign(values, path, value):
+    """Sets a value in nested dicts and lists."""
     *parents, last = path.split(".")
     for key in parents:
         place = _place(values, key)
         if place is None or (isinstance(values, dict) and key not in values):
-            problems.append(_unknown(values, path, key))
-            return
+            raise _unknown_field(path, key, values)
         values = values[place]
     place = _place(values, last)
     if place is None:
-        problems.append(_unknown(values, path, last))
-    else:
-        values[place] = value
+        raise _unknown_field(path, last, values)
+    values[place] = value
+
+
+def _unknown_field(path, name, values):
+    """The error for a part of a path, with the fields that are there."""
+    before = path.split(".")[: path.split(".").index(name)]
+    where = f"field of {'.'.join(before)}" if before else "field"
+    return unknown(where, name, _parts(values) or ())
 
 
 def _place(values, key):
@@ -126,14 +118,6 @@ def _place(values, key):
     if isinstance(values, list):
         return _index(values, key)
     return key if isinstance(values, dict) else None
-
-
-def _unknown(values, path, key):
-    valid = ", ".join(_parts(values) or ["nothing"])
-    return (
-        f"Unknown setting {path!r}: there is no {key!r}. Valid here: {valid}."
-        f"{suggestion(key, _parts(values) or ())}"
-    )
 
 
 def _index(entries, key):
@@ -145,115 +129,75 @@ def _index(entries, key):
     return None
 
 
-def _convert(kind, value, path, problems):
-    """Converts a JSON value to a type, and records errors."""
+def _convert(kind, value, path):
+    """Converts a JSON value to a type."""
     origin = typing.get_origin(kind)
     if hasattr(kind, "from_setting"):
         try:
             return kind.from_setting(value)
         except UsageError as error:
-            problems.append(f"{path}: {error}")
-            return None
-    if dataclasses.is_dataclass(kind):
-        return _convert_dataclass(kind, value, path, problems)
+            raise UsageError(f"{path}: {error}") from error
+    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
+        return _convert_dataclass(kind, value, path)
     if origin in (types.UnionType, typing.Union):
-        return _convert_union(kind, value, path, problems)
-    if origin is tuple:
-        if isinstance(value, list | tuple):
-            entry_kind = typing.get_args(kind)[0]
-            return tuple(
-                _convert(entry_kind, entry, f"{path}.{position}", problems)
-                for position, entry in enumerate(value)
-            )
-    elif origin is dict or kind is dict:
-        if isinstance(value, dict):
-            arguments = typing.get_args(kind)
-            if not arguments:
-                return dict(value)
-            return {
-                str(key): _convert(
-                    arguments[1], entry, f"{path}.{key}", problems
-                )
-                for key, entry in value.items()
-            }
-    elif _fits(kind, value):
-        return float(value) if kind is float else value
-    problems.append(
-        f"Wrong type for {path!r}. Expected {_kind_name(kind)}. "
-        f"Received: {shortened(value)}."
-    )
-    return None
-
-
-def _convert_dataclass(kind, value, path, problems):
-    if not isinstance(value, dict):
-        problems.append(
-            f"Wrong type for {path!r}. Expected the fields of "
-            f"{kind.__name__}. Received: {value!r}."
+        return _convert_union(kind, value, path)
+    arguments = typing.get_args(kind)
+    if origin is tuple and isinstance(value, list | tuple):
+        return tuple(
+            _convert(arguments[0], entry, f"{path}.{position}")
+            for position, entry in enumerate(value)
         )
-        return None
+    if origin is dict and isinstance(value, dict):
+        return {
+            str(key): _convert(arguments[1], entry, f"{path}.{key}")
+            for key, entry in value.items()
+        }
+    if isinstance(kind, type) and origin is None and _fits(kind, value):
+        return float(value) if kind is float else value
+    raise UsageError(
+        f"Wrong type for {path!r}. Expected {getattr(kind, '__name__', kind)}. "
+        f"Received: {value!r}."
+    )
+
+
+def _convert_dataclass(kind, value, path):
+    """Converts the fields of a dict."""
     hints = typing.get_type_hints(kind)
     fields = {field.name: field for field in dataclasses.fields(kind)}
     prefix = f"{path}." if path else ""
-    known_problems = len(problems)
-    for name in sorted(set(value) - set(fields)):
-        problems.append(
-            f"Unknown setting {prefix + name!r}. Valid here: "
-            f"{', '.join(fields)}.{suggestion(name, fields)}"
-        )
-    missing = [
-        name
-        for name, field in fields.items()
-        if name not in value
-        and field.default is dataclasses.MISSING
-        and field.default_factory is dataclasses.MISSING
-    ]
-    for name in missing:
-        problems.append(f"Setting {prefix + name!r} is missing.")
-    converted = {
-        name: _convert(hints[name], entry, prefix + name, problems)
-        for name, entry in value.items()
-        if name in fields
-    }
-    if len(problems) > known_problems:
-        return None
-    try:
-        return kind(**converted)
-    except UsageError as error:
-        problems.append(str(error))
-        return None
+    converted = {}
+    for name, entry in value.items():
+        if name not in fields:
+            raise _unknown_field(prefix + name, name, fields)
+        converted[name] = _convert(hints[name], entry, prefix + name)
+    for name, field in fields.items():
+        if name not in value and (
+            field.default is field.default_factory is dataclasses.MISSING
+        ):
+            raise UsageError(f"Setting {prefix + name!r} is missing.")
+    return kind(**converted)
 
 
-def _convert_union(kind, value, path, problems):
+def _convert_union(kind, value, path):
     """Returns the value as the first member of the union that it fits."""
-    members = typing.get_args(kind)
-    if value is None and type(None) in members:
+    members = [one for one in typing.get_args(kind) if one is not type(None)]
+    if value is None and len(members) < len(typing.get_args(kind)):
         return None
-    attempts = []
+    errors = {}
     for member in members:
-        if member is type(None):
-            continue
-        attempt = []
-        converted = _convert(member, value, path, attempt)
-        if not attempt:
-            return converted
-        attempts.append((member, attempt))
-    nested = [
-        attempt
-        for member, attempt in attempts
-        if hasattr(member, "from_setting")
-        or (dataclasses.is_dataclass(member) and isinstance(value, dict))
-    ]
-    problems.extend(
-        # The intended member has the fewest errors.
-        min(nested, key=len)
-        if nested
-        else [
-            f"Wrong type for {path!r}. Expected {_kind_name(kind)}. "
-            f"Received: {shortened(value)}."
-        ]
-    )
-    return None
+        try:
+            return _convert(member, value, path)
+        except UsageError as error:
+            errors[member] = error
+
+    def likeness(member):
+        """How many of the value's fields a member has."""
+        if not (dataclasses.is_dataclass(member) and isinstance(value, dict)):
+            return -1
+        fields = {field.name for field in dataclasses.fields(member)}
+        return len(fields & {*value})
+
+    raise errors[max(members, key=likeness)]
 
 
 def _fits(kind, value):
@@ -264,12 +208,6 @@ def _fits(kind, value):
     if kind is int:
         return isinstance(value, int) and not isinstance(value, bool)
     return isinstance(value, kind)
-
-
-def _kind_name(kind):
-    if isinstance(kind, type) and typing.get_origin(kind) is None:
-        return kind.__name__
-    return str(kind).replace("NoneType", "None")
 
 
 def _differences(first, second, path):

@@ -40,7 +40,6 @@ from kdkit.cli.options import for_steps, get_recipe
 from kdkit.cli.parser import option
 from kdkit.cli.resolving import distill_settings
 from kdkit.cli.text_steps import text_pipeline
-from kdkit.errors import UsageError
 from kdkit.recipes.ablations import get_ablation
 from kdkit.reporting.comparison import WITHIN_NOISE, is_noise
 from kdkit.reporting.formatting import metric_format
@@ -105,12 +104,6 @@ def run_ablation(options) -> None:
         seeds = dict.fromkeys(options.seeds)
         arms.append(
             (arm, [dataclasses.replace(changed, seed=seed) for seed in seeds])
-        )
-    if not arms:
-        raise UsageError(
-            "No arm is left to run: each needs the general run or the "
-            "augmented examples. Pass --general and --augment, or name other "
-            "--arms."
         )
     task = open_task(settings.data)
     rows, examples = [], None
@@ -193,13 +186,6 @@ class Chain:
 def run_text_ablation(options) -> None:
     """Runs every arm with every seed, and prints the table."""
     ablation = get_ablation(options.recipe, options.over, options.arms)
-    if options.over != "stages" or options.general is not None:
-        raise UsageError(
-            f"--model {options.model}: the arms are over stages, and differ "
-            "in the student's pretraining. Expected --over stages without "
-            "--general. Received: "
-            f"--over {options.over}, --general {options.general}."
-        )
     recipe = get_recipe(options.recipe)
     seeds = dict.fromkeys(options.seeds)
     pipelines = {

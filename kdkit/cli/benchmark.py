@@ -30,8 +30,8 @@ from rich.console import Console
 
 from kdkit.cli.groups import Length
 from kdkit.cli.loading import load_tensorflow
+from kdkit.cli.options import reject_given, require
 from kdkit.cli.parser import File, Model, option
-from kdkit.errors import UsageError
 from kdkit.io.adb import find_device
 from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.selection import Setting
@@ -119,8 +119,10 @@ def benchmark_files(options) -> None:
     from kdkit.cli.models import locate
     from kdkit.reporting.cards import CARD, write_card
 
-    if (options.adb is None) != (options.benchmark_model is None):
-        raise UsageError("--adb and --benchmark-model need each other.")
+    if options.adb is None:
+        reject_given(options, ("benchmark_model",), "without --adb")
+    else:
+        require(options, "benchmark_model")
     # A run may also have files that these options do not measure.
     only = options.delegate or options.adb is not None
     exporters = [
@@ -130,26 +132,13 @@ def benchmark_files(options) -> None:
     ]
     files = [file for name in options.files for file in _files(name, exporters)]
     files = list(dict.fromkeys(files))
-    wrong = [
-        str(file)
-        for file in files
-        if export.exporter_of(file) not in _timed_exporters()
-        and not (file / "saved_model.pb").is_file()
-    ]
-    if wrong:
-        suffixes = " or ".join(e.suffix for e in _timed_exporters())
-        raise UsageError(
-            f"Expected {suffixes} files, folders of SavedModels, or runs. "
-            f"Received: {', '.join(wrong)}. Name the files in a folder, or "
-            "make files with kdkit export MODEL."
-        )
     places = [locate(str(file)) for file in files]
     phone = None
     if options.adb is not None:
         phone = find_device(options.adb or None)
     for file in files:
         exporter = export.exporter_of(file)
-        if not exporter.takes_threads and phone is None:
+        if exporter and not exporter.takes_threads and phone is None:
             # Before a tokenizer runs TensorFlow.
             exporter.limit_threads(options.threads)
     settings = {
@@ -214,12 +203,6 @@ def _files(name, exporters):
     if not is_run(path):
         return [path]
     files = _timed_files(path / "exports", "*", exporters)
-    if not files:
-        suffixes = " or ".join(e.suffix for e in exporters)
-        raise UsageError(
-            f"The run in {path} has no exported {suffixes} files. Make them "
-            f"with kdkit export {path}."
-        )
     teacher = read_run(path).teacher_run
     if teacher is not None:
         files += _timed_files(teacher.run_dir / "exports", "*-fp32", exporters)

@@ -48,13 +48,10 @@ def run(options):
     from kdkit import training
     from kdkit.cli import loading, resolving
     from kdkit.cli import options as shared
-    from kdkit.errors import UsageError
 
-    if options.cache is None:
-        raise UsageError(
-            "Missing: --cache, the directory to save the outputs in."
-        )
+    shared.require(options, "cache")
+    part = shared.shard_part(options.shard)
     settings = resolving.distill_settings(options)
     loading.load_tensorflow()
-    caches = training.fill_cache(settings, shared.shard_part(options.shard))
+    caches = training.fill_cache(settings, part)
     print(json.dumps({"relative_errors": caches.relative_errors()}))

@@ -16,13 +16,11 @@ import keras_hub
 from kdkit import models, reporting
 from kdkit.cli import distill as verb
 from kdkit.cli import export as exporting
-from kdkit.cli.arguments import Call, python_words, require_verbose, verb_parser
+from kdkit.cli.arguments import Call, verb_parser
 from kdkit.cli.embedders import is_about_embedders
 from kdkit.cli.messages import shown_messages
-from kdkit.errors import UsageError, all_mistakes
 from kdkit.runs.directory import RunDirectory, read_settings
 from kdkit.runs.events import Evaluation, RunFinished
-from kdkit.runs.given import SavedInputs
 from kdkit.runs.settings import DistillSettings
 from kdkit.training.task_data import open_task
 
@@ -116,8 +114,8 @@ def distill(
         A `Distillation` with the trained student and its metrics.
 
     Raises:
-        UsageError: (a `ValueError`) with all mistakes in the arguments, the
-            data and the models, before any training.
+        UsageError: (a `ValueError`) for a mistake that would change a number,
+            and for an unknown option or field.
         RunError: if a check reports an error, or a loss is not finite.
 
     Example:
@@ -155,15 +153,11 @@ def distill(
         if value is not None and value is not False
     }
     call = Call(teacher, student, data, recipe, settings or {}, options)
-    with python_words(), all_mistakes() as check:
-        with check():
-            require_verbose(verbose)
-        call.check(run_dir, check)
     is_temporary = run_dir is None
     run_dir = tempfile.mkdtemp(prefix="kdkit-") if is_temporary else run_dir
     try:
-        with python_words(), shown_messages(verbose):
-            words = call.words(run_dir, SavedInputs(run_dir))
+        with shown_messages(verbose):
+            words = call.words(run_dir)
             verb.run_pipeline(verb_parser().parse_args(words))
     except BaseException:
         if is_temporary:
@@ -195,11 +189,6 @@ class Distillation:
     @property
     def run_dir(self) -> pathlib.Path:
         """The run directory."""
-        if self._remove is not None and not self._remove.alive:
-            raise UsageError(
-                "The run's temporary directory was removed by close(). Pass "
-                "run_dir= to keep the run."
-            )
         return self._run.path
 
     @functools.cached_property
@@ -286,18 +275,13 @@ class Distillation:
         """
         path = pathlib.Path(path)
         kind = SUFFIXES.get(path.suffix, "saved_model")
-        if path.exists() and not overwrite:
-            raise UsageError(
-                f"{path} exists already. Pass overwrite=True, or another path."
-            )
         options = exporting.Options(
             model=str(self.run_dir),
             format=kind,
             precision=[precision],
             overwrite=overwrite,
         )
-        with python_words():
-            exporting.export_to(path, options)
+        exporting.export_to(path, options)
         return path
 
     def close(self) -> None:

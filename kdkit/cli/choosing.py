@@ -7,18 +7,17 @@ import pathlib
 from kdkit import models
 from kdkit.augmentation import Augmentation, copies_for
 from kdkit.cli.loading import load_tensorflow
-from kdkit.cli.options import absolute, given_flags, located, reject_beside
+from kdkit.cli.options import absolute, located, reject_given, require
 from kdkit.cli.parser import is_path
-from kdkit.cli.task_data import chosen_data, names_data, validate_data
+from kdkit.cli.task_data import chosen_data
 from kdkit.data import Masking, word_vector_width
-from kdkit.errors import UsageError, all_mistakes
+from kdkit.errors import UsageError, unknown
 from kdkit.io.reading import read_json
 from kdkit.models import PRESETS
 from kdkit.models.families import family_of
 from kdkit.models.places import config_file, is_encoder_alone
 from kdkit.recipes import CopiedBlocks
 from kdkit.recipes.quantization import NAME as QUANTIZATION
-from kdkit.runs.augmenting import load_parts
 from kdkit.runs.directory import CONFIG, RunDirectory, read_config
 from kdkit.runs.settings import PRETRAINED, DistillSettings, PretrainSettings
 from kdkit.training.data_settings import (
@@ -48,12 +47,9 @@ def wanted_stages(options, recipe, task):
     known = [stage.name for stage in stages]
     if getattr(options, "quantize", None) is not None:
         known.append(QUANTIZATION)  # added by `--quantize`
-    unknown = [name for name in options.stages if name not in known]
-    if unknown:
-        raise UsageError(
-            f"--stages: recipe {recipe.name!r} has {', '.join(known)}. "
-            f"Received: {', '.join(unknown)}."
-        )
+    for name in options.stages:
+        if name not in known:
+            raise unknown("stage", name, known)
     return tuple(stage for stage in stages if stage.name in options.stages)
 
 
@@ -65,9 +61,17 @@ def student_settings(options, recipe) -> ModelSettings:
     else:
         settings = model_settings(absolute(options.student) or plan)
         if options.num_layers is not None:
-            settings = _with_num_layers(settings, options)
+            settings = dataclasses.replace(
+                settings, num_layers=options.num_layers
+            )
     if options.word_vectors is not None:
-        settings = _with_word_vectors(settings, options)
+        file = absolute(options.word_vectors)
+        bilstm = dataclasses.replace(
+            settings.bilstm,
+            word_vectors=file,
+            embedding_dim=word_vector_width(file),
+        )
+        settings = ModelSettings(bilstm=bilstm)
     return settings
 
 
@@ -78,11 +82,7 @@ def pretrained_encoder(options, recipe, stages, student):
     )
     if reads_text or student.copy_from == "pretrained":
         return _pretrained_place(options, may_be_fine_tuned=not reads_text)
-    if options.pretrained is not None:
-        raise UsageError(
-            f"--pretrained is not used by recipe {recipe.name!r} here: the "
-            "student does not start from an encoder's layers. Remove it."
-        )
+    reject_given(options, ("pretrained",), f"by recipe {recipe.name!r} here")
     return None
 
 
@@ -106,34 +106,14 @@ def log_start(settings, recipe) -> None:
 def general_distillation(options, recipe):
     """Returns the student of general distillation and the run that makes it."""
     place = located(options.general)
-    clashing = given_flags(options, ("num_layers", "word_vectors"))
-    if clashing:
-        raise UsageError(
-            f"{' and '.join(clashing)} clashes with --general, which is a "
-            "complete student. Remove one of them."
-        )
     recipe.stages_on_text(options.parity)  # rejects recipes without any
     student = ModelSettings(checkpoint=place)
     corpus = corpus_settings(options, recipe)
     if corpus is None:
-        given = given_flags(options, ("student", "pretrained"))
-        if given:
-            raise UsageError(
-                f"{' and '.join(given)} describes how to make "
-                f"{options.general}, which also needs --corpus. Received: no "
-                "corpus."
-            )
+        reject_given(options, ("student", "pretrained"), "without --corpus")
         return student, None
     teacher = _pretrained_place(options)
     stages = recipe.stages_on_text(options.parity)
-    learns_masks = any(stage.trains_head for stage in stages)
-    if learns_masks and not models.has_language_model(teacher):
-        raise UsageError(
-            f"--general: recipe {recipe.name!r} learns masked tokens there, "
-            f"and {teacher} has no masked-language-modelling head. Train one "
-            f"with: kdkit pretrain --model {teacher} --corpus FILE --run-dir "
-            "RUN"
-        )
     return student, PretrainSettings(
         corpus=corpus,
         model=_student_on_text(options.student, recipe, teacher),
@@ -147,18 +127,10 @@ def recipe_on_text(recipe, options):
     """The recipe for the family of --teacher, and its stages on text."""
     title, family = _family_of_teacher(absolute(options.teacher))
     if family is None:
-        if options.stage is not None:
-            raise UsageError(
-                "--stage is for recipes for decoders and encoder-decoders. "
-                f"Received: a teacher that is a {title}. Remove it."
-            )
+        reject_given(options, ("stage",), "for encoders")
         return recipe, recipe.stages_on_text(options.parity)
     if family not in recipe.for_families:
-        raise UsageError(
-            f"Recipe {recipe.name!r} is for "
-            f"{', '.join(('encoders', *recipe.for_families))}. Received: a "
-            f"teacher that is a {title}. Use lightpaff, or another teacher."
-        )
+        raise unknown(f"family of {recipe.name}", family, recipe.for_families)
     recipe = recipe.for_families[family]
     stages = recipe.stages_on_text(options.parity)
     names = [stage.name for stage in stages]
@@ -167,10 +139,7 @@ def recipe_on_text(recipe, options):
     is_last = options.pairs or getattr(options, "paper", False)
     name = options.stage or names[-1 if is_last else 0]
     if name not in names:
-        raise UsageError(
-            f"--stage: recipe {recipe.name!r} has {', '.join(names)}. "
-            f"Received: {name}."
-        )
+        raise unknown("stage", name, names)
     return recipe, (stages[names.index(name)],)
 
 
@@ -185,22 +154,14 @@ def _family_of_teacher(place):
 
 def model_to_pretrain(options, recipe=None) -> ModelSettings:
     """Returns the model of kdkit pretrain: a checkpoint, or a new student."""
-    if options.model is not None and options.student is not None:
-        raise UsageError(
-            "Expected one of --model, a model to continue, and --student, "
-            "a preset with random weights. Received: both."
-        )
     if options.model is not None:
+        reject_given(options, ("student",), "beside --model")
         return ModelSettings(checkpoint=absolute(options.model))
     if recipe is not None:
         return _student_on_text(
             options.student, recipe, absolute(options.teacher)
         )
-    if options.student is None:
-        raise UsageError(
-            "Expected one of --model, a model to continue, and --student, "
-            "a preset with random weights. Received: neither."
-        )
+    require(options, "student")
     return _preset(options.student)
 
 
@@ -223,43 +184,8 @@ def _student_on_text(student, recipe, teacher):
 
 def _preset(name):
     if name not in PRESETS:
-        raise UsageError(
-            f"--student: expected one of {sorted(PRESETS)}. Received: "
-            f"{name!r}. For a checkpoint, use --model."
-        )
+        raise unknown("preset", name, PRESETS)
     return model_settings(name)
-
-
-def _with_num_layers(settings, options):
-    """The recipe's student with another number of layers."""
-    if options.student is not None:
-        raise UsageError(
-            "--num-layers clashes with --student, which is a complete model. "
-            "Remove one of them."
-        )
-    if settings.bilstm is not None:
-        raise UsageError(
-            "--num-layers: the recipe's student is a BiLSTM of one layer. "
-            "Remove it."
-        )
-    return dataclasses.replace(settings, num_layers=options.num_layers)
-
-
-def _with_word_vectors(settings, options):
-    """A BiLSTM with a file's word vectors and their size as embeddings."""
-    if settings.bilstm is None:
-        raise UsageError(
-            "--word-vectors: only a BiLSTM starts from word vectors. Remove "
-            "it, or pass --student distilled_bilstm_en_uncased."
-        )
-    file = absolute(options.word_vectors)
-    return ModelSettings(
-        bilstm=dataclasses.replace(
-            settings.bilstm,
-            word_vectors=file,
-            embedding_dim=word_vector_width(file),
-        )
-    )
 
 
 def _copied_blocks(options, plan) -> ModelSettings:
@@ -300,8 +226,8 @@ def _pretrained_place(options, may_be_fine_tuned=False):
     if may_be_fine_tuned and not pathlib.Path(teacher).is_file():
         return teacher
     raise UsageError(
-        f"The checkpoint that {teacher} was fine-tuned from "
-        f"{why}, and the recipe needs it. Pass --pretrained MODEL."
+        f"The checkpoint that {teacher} was fine-tuned from {why}. Pass "
+        "--pretrained MODEL."
     )
 
 
@@ -338,11 +264,6 @@ def _encoder_behind(teacher):
 def corpus_settings(options, recipe=None) -> CorpusSettings | None:
     """Returns the corpus that the options name, or `None`."""
     if options.corpus is None:
-        reject_beside(
-            options,
-            "--corpus",
-            *("column", "held_out", "one_document", "detokenizer"),
-        )
         return None
     share_of = Masking.share_of if recipe is None else recipe.mask_share_of
     return CorpusSettings(
@@ -359,18 +280,9 @@ def stages_corpus(options, recipe, stages):
     """Returns the corpus for stages that need one, `None` if none does."""
     corpus = corpus_settings(options, recipe)
     if any(stage.data == "corpus" for stage in stages):
-        if corpus is None:
-            names = [stage.name for stage in stages if stage.data == "corpus"]
-            raise UsageError(
-                f"Recipe {recipe.name!r} needs running text for "
-                f"{', '.join(names)}. Pass --corpus FILE, or omit these "
-                "stages with --stages."
-            )
-    elif corpus is not None:
-        raise UsageError(
-            f"--corpus: no stage of recipe {recipe.name!r} here trains on "
-            "running text. Remove it."
-        )
+        require(options, "corpus")
+    else:
+        reject_given(options, ("corpus",), f"by recipe {recipe.name!r} here")
     return corpus
 
 
@@ -387,14 +299,12 @@ def unlabeled_settings(options) -> UnlabeledSettings | None:
 
 
 def augment_settings(options) -> AugmentSettings:
-    """Returns the settings of `kdkit augment`, or raises all their mistakes."""
-    if not names_data(options):
-        raise UsageError(
-            "Missing: --task NAME, or --train FILE for your own table."
-        )
-    validate_data(options)
+    """Returns the settings of `kdkit augment`."""
     data = chosen_data(options)
-    settings = AugmentSettings(
+    copies = options.copies
+    if copies is None:
+        copies = copies_for(data.task, options.parity)
+    return AugmentSettings(
         task=data.task,
         data_dir=data.data_dir,
         table=data.table,
@@ -403,24 +313,13 @@ def augment_settings(options) -> AugmentSettings:
         stop_words=absolute(options.stop_words),
         parity=options.parity,
         seed=options.seed,
+        augmentation=Augmentation(
+            num_copies=copies,
+            probability=options.probability,
+            num_candidates=options.candidates,
+            sequential=options.sequential,
+        ),
     )
-    copies = options.copies
-    if copies is None:
-        copies = copies_for(data.task, options.parity)
-    with all_mistakes() as check:
-        augmentation = None
-        with check():
-            augmentation = Augmentation(
-                num_copies=copies,
-                probability=options.probability,
-                num_candidates=options.candidates,
-                sequential=options.sequential,
-            )
-        if augmentation is None:
-            # Reported together with the other mistakes.
-            with check():
-                load_parts(settings, options.output)
-    return dataclasses.replace(settings, augmentation=augmentation)
 
 
 def augmented_settings(options, data) -> AugmentedSettings | None:

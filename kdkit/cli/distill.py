@@ -33,37 +33,25 @@ example:
 
 import dataclasses
 
-from kdkit.cli.embedders import (
-    EmbedderOptions,
-    embedder_settings,
-    is_about_embedders,
-    reject_embedder_options,
-)
+from kdkit.cli.embedders import embedder_settings, is_about_embedders
 from kdkit.cli.groups import (
     TASK,
     DecoderOptions,
     DistillationOptions,
+    EmbedderOptions,
     ForceOptions,
     RunOptions,
 )
 from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.next_steps import after_student, log_next
-from kdkit.cli.options import (
-    for_steps,
-    get_recipe,
-    is_on_text,
-    reject_quantization,
-    reject_text_options,
-    settings_of,
-    validate_distillation,
-)
+from kdkit.cli.options import for_steps, get_recipe, is_on_text
 from kdkit.cli.parser import changed, option
 from kdkit.cli.resolving import distill_settings
 from kdkit.cli.text_steps import repeated_pipeline, text_pipeline
 from kdkit.precisions import PRECISIONS
 from kdkit.runs.directory import is_finished
 from kdkit.runs.pipeline import Pipeline
-from kdkit.runs.settings import DistillSettings, PretrainSettings
+from kdkit.runs.settings import PretrainSettings
 
 
 @dataclasses.dataclass
@@ -116,21 +104,8 @@ def distillation_pipeline(options) -> Pipeline:
     """Returns the chain of runs that the options describe."""
     if is_about_embedders(options):
         return Pipeline(embedder_settings(options), options.run_dir)
-    reject_embedder_options(options)
-    if options.recipe is None:
-        complete(options)
     if options.config is not None and is_on_text(options.config):
-        reject_text_options(options)
         return repeated_pipeline(options)
     if options.model != "bert":
-        reject_quantization(options)
         return text_pipeline(get_recipe(options.recipe), for_steps(options))
     return Pipeline(distill_settings(options), options.run_dir)
-
-
-def complete(options) -> None:
-    """Takes the recipe from `--config` if none is named."""
-    if options.config is None:
-        validate_distillation(options)
-    if not is_on_text(options.config):
-        options.recipe = settings_of(DistillSettings, options.config).recipe

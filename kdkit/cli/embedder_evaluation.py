@@ -17,11 +17,12 @@ from kdkit.cli.groups import (
     BeamOptions,
     BenchmarkTextOptions,
     SentenceOptions,
+    TableOptions,
     TextOptions,
 )
-from kdkit.cli.options import require_labels
-from kdkit.cli.parser import File, given_flags, names_in, option
-from kdkit.cli.task_data import measured_task, names_a_table, table_flags
+from kdkit.cli.options import reject_given, require_labels
+from kdkit.cli.parser import File, names_in, option
+from kdkit.cli.task_data import measured_task, names_a_table
 from kdkit.data.labeled_tables import LabeledTable
 from kdkit.data.stored_texts import read_hashes, text_hash
 from kdkit.errors import UsageError
@@ -77,7 +78,7 @@ class EmbeddingOptions:
 
 OWN = names_in(EmbeddingOptions)
 RETRIEVAL = ("queries", "documents", "judgements")
-FOR_TASKS = ("task", "data_dir", "split")
+FOR_TASKS = ("task", "data_dir", "split", *names_in(TableOptions))
 FOREIGN = (
     *names_in(TextOptions, BenchmarkTextOptions, SentenceOptions, BeamOptions),
     "stride",
@@ -123,7 +124,7 @@ def is_about_embeddings(place, options) -> bool:
     """Returns whether a model is measured as an embedder."""
     from kdkit.cli.opened_embedders import is_embedder
 
-    return bool(given_flags(options, OWN)) or is_embedder(place)
+    return any(getattr(options, name) for name in OWN) or is_embedder(place)
 
 
 def open_on_embeddings(place, options):
@@ -144,8 +145,7 @@ def open_on_embeddings(place, options):
         if not len(examples):
             raise UsageError(
                 f"{options.without_texts_of} was trained on texts of all "
-                f"{about['left_out']} examples. Expected examples with other "
-                "texts. Omit --without-texts-of."
+                "examples."
             )
         known = None
     about["examples"] = len(examples)
@@ -260,55 +260,28 @@ def _trained_texts(place, options):
         known = read_hashes(pathlib.Path(run, TRAINED_TEXTS))
     if known is None and options.without_texts_of is not None:
         raise UsageError(
-            f"{run} has no record of the texts that it was trained on. "
-            "Expected a run that trained a sentence encoder on texts. Omit "
-            "--without-texts-of, or name such a run."
+            f"{run} has no record of the texts that it was trained on."
         )
     return known
 
 
 def _validate(options):
-    """Rejects options that clash or need another one."""
-    foreign = given_flags(options, FOREIGN)
-    if foreign:
-        raise UsageError(
-            f"{', '.join(foreign)} is for language models. An embedder is "
-            f"measured on {WAYS}. Remove it."
-        )
-    given = given_flags(options, RETRIEVAL)
-    if given and len(given) < len(RETRIEVAL):
-        raise UsageError(
-            "--queries, --documents and --judgements go together. Received: "
-            f"only {' and '.join(given)}. Pass all three."
-        )
-    given = [*given[:1], *given_flags(options, ("bitext",))]
-    given += [*given_flags(options, FOR_TASKS), *table_flags(options)]
-    if len(given) > 1 and given[0] in ("--queries", "--bitext"):
-        raise UsageError(
-            f"An embedder is measured on one of {WAYS}. Received: "
-            f"{' and '.join(given)}. Remove one of them."
-        )
-    widths = options.dimensions or ()
-    if any(width < 1 for width in widths) or len({*widths}) < len(widths):
-        raise UsageError(
-            "--dimensions needs different whole numbers above 0. Received: "
-            f"{' '.join(map(str, widths))}."
-        )
+    """Rejects options that another one replaces."""
+    reject_given(options, FOREIGN, "for embedders")
+    if options.bitext is not None:
+        others = (*RETRIEVAL, *FOR_TASKS)
+        reject_given(options, others, "beside --bitext")
+    if options.queries is not None:
+        reject_given(options, FOR_TASKS, "beside --queries")
 
 
 def _require_dimensions(options, width):
-    """Rejects prefix widths that are larger than the vectors' width."""
-    larger = [
-        str(one)
-        for one in options.dimensions or ()
-        if width is not None and one > width
-    ]
-    if larger:
-        raise UsageError(
-            f"The vectors of {options.model} have {width} dimensions. "
-            f"Expected --dimensions up to {width}. Received: "
-            f"{' '.join(larger)}."
-        )
+    """Rejects widths of prefixes that the vectors do not have."""
+    for one in options.dimensions or ():
+        if width is not None and not 1 <= one <= width:
+            raise UsageError(
+                f"Expected --dimensions from 1 to {width}. Received: {one}."
+            )
 
 
 def _read(place, options) -> _Texts:
@@ -323,11 +296,6 @@ def _translations(options):
     from kdkit.runs import inputs
 
     pairs = list(data.ParallelText(tuple(options.bitext)).pairs())
-    if not pairs:
-        raise UsageError(
-            f"{' and '.join(options.bitext)} have no texts. Expected one text "
-            "per line."
-        )
     sides = tuple(map(list, zip(*pairs, strict=True)))
     return _Texts(
         {"bitext": options.bitext},
@@ -376,7 +344,7 @@ def _pairs(place, options):
     if not task.is_regression or task.num_texts != 2:
         raise UsageError(
             f"Task {task.name!r} has no pairs of texts with scores. Expected "
-            f"one of {WAYS}. Name another task."
+            f"one of {WAYS}."
         )
     split = options.split or ("test" if options.test else "dev")
     examples = task.load(split, data_dir)
@@ -401,10 +369,7 @@ def _task(place, options):
         of_run = place.config.get("data") or {}
         name, table = of_run.get("task"), of_run.get("table")
         if name is None:
-            raise UsageError(
-                f"An embedder is measured on {WAYS}. Received: none of them. "
-                "Add the options of one."
-            )
+            raise UsageError(f"Missing: {WAYS}.")
         if table is not None:
             table = from_dict(LabeledTable, table)
             return tasks.task_of_table(table, name), options.data_dir

@@ -7,8 +7,9 @@ import pathlib
 import numpy as np
 
 from kdkit import data, models
-from kdkit.cli.parser import File, given_flags, names_in, option
-from kdkit.cli.task_data import table_flags
+from kdkit.cli.groups import TableOptions
+from kdkit.cli.options import reject_given
+from kdkit.cli.parser import File, names_in, option
 from kdkit.data import Examples
 from kdkit.data.candidates import POSITIVE
 from kdkit.errors import UsageError
@@ -43,7 +44,11 @@ class EmbedderOptions:
 
 
 OWN = names_in(EmbedderOptions)
-FLAGS = ("bundle", "strings", "logits")
+# Options that an embedder's files have no use for.
+FOREIGN = (
+    *("task", "data_dir", "tokenizer", "bundle", "strings", "logits"),
+    *names_in(TableOptions),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,24 +80,9 @@ def is_exported_as_embedder(place, options) -> bool:
     """Returns whether a MODEL is exported as an embedder."""
     if models.has_embedder(place.path) or options.pooling is not None:
         models.require_pooling(place.path, options.pooling)
-        clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
-        clashing += table_flags(options)
-        clashing += [f"--{name}" for name in FLAGS if getattr(options, name)]
-        if clashing:
-            raise UsageError(
-                f"{', '.join(clashing)}: not used for an embedder, which "
-                f"returns vectors. Received: {place.path}. Remove "
-                f"{' and '.join(clashing)}."
-            )
+        reject_given(options, FOREIGN, "for an embedder")
         return True
-    given = given_flags(options, OWN)
-    if given:
-        raise UsageError(
-            f"{', '.join(given)}: for embedders only. Received: {place.path}, "
-            "which does not describe a pooling. Remove "
-            f"{' and '.join(given)}, or add --pooling to make an embedder from "
-            "an encoder."
-        )
+    reject_given(options, OWN, f"for {place.path}, which is no embedder")
     return False
 
 
@@ -107,7 +97,6 @@ def read_embedder(place, exporter, options) -> Embedder:
     wanted = options.dimensions
     if wanted is not None and not 1 <= wanted <= opened.dimensions:
         raise UsageError(
-            f"The vectors of {place.path} have {opened.dimensions} dimensions. "
             f"Expected --dimensions from 1 to {opened.dimensions}. Received: "
             f"{wanted}."
         )
@@ -181,14 +170,8 @@ def _texts(place, options):
         if not files:
             return None
     corpus = data.Corpus(tuple(map(str, files)), column)
-    corpus.check()
     lines = filter(has_text, corpus.texts())
     texts = [*dict.fromkeys(itertools.islice(lines, MAX_TEXTS))]
-    if not texts:
-        raise UsageError(
-            f"{', '.join(map(str, files))} has no texts. Expected one text per "
-            "line. Name another file with --texts."
-        )
     order = np.random.default_rng(SEED).permutation(len(texts)).tolist()
     texts = [texts[row] for row in order]
     return texts[:VERIFICATION_ROWS], texts[VERIFICATION_ROWS:] or texts

@@ -51,10 +51,8 @@ from kdkit.cli.embedder_evaluation import (
 )
 from kdkit.cli.groups import MeasuredOptions
 from kdkit.cli.loading import load_tensorflow
-from kdkit.cli.options import given_flags, require_labels
+from kdkit.cli.options import reject_given, require_labels
 from kdkit.cli.parser import Model, option
-from kdkit.cli.task_data import measured_task, names_a_table
-from kdkit.errors import UsageError
 from kdkit.runs.events import Measurement
 from kdkit.training.task_data import predict_logits
 
@@ -123,14 +121,12 @@ def open_measurable(options):
         open_on_text,
     )
 
-    place = locate(options.model, options.arm)  # report a missing model first
+    place = locate(options.model, options.arm)
     if isinstance(options, EmbeddingOptions):
         options.pooling = options.pooling or place.pooling
         if is_about_embeddings(place, options):
             yield open_on_embeddings(place, options)
             return
-    if names_a_table(options):  # and mistakes in tables before TensorFlow
-        measured_task(place, options)[0].load(_split(options))
     if is_about_sentences(options):
         yield open_on_sentences(options)
     elif is_about_text(options):
@@ -149,13 +145,8 @@ def _open_on_task(place, options):
     from kdkit.cli.text_evaluation import Measurable
     from kdkit.runs import inputs
 
-    given = given_flags(
-        options, ("column", "one_document", "detokenizer", "stride")
-    )
-    if given:
-        raise UsageError(
-            f"{' and '.join(given)} needs --corpus. Received: none."
-        )
+    names = ("column", "one_document", "detokenizer", "stride")
+    reject_given(options, names, "without --corpus")
     opened = open_model(place, options)
     split = _split(options)
     examples = opened.read(split)

@@ -141,18 +141,11 @@ TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
 def export_model(options) -> None:
     """Exports a MODEL in every requested precision."""
     from kdkit import export
-    from kdkit.cli.bundle import require_fitting_options
     from kdkit.cli.models import locate
 
     place = locate(options.model, options.arm)
     options.pooling = options.pooling or place.pooling
-    if export.exporter_of(place.path) is not None:
-        raise UsageError(
-            f"{place.path} is an exported file. Expected a Keras model. Pass "
-            "the run or the preset directory that it is from."
-        )
     is_exported_as_embedder(place, options)
-    require_fitting_options(options)
     if options.bundle:
         has_collapsed = _export_bundle(place, options)
     else:
@@ -261,7 +254,6 @@ def _export_bundle(place, options):
     path = bundle_path(place, options, directory)
     exporter = export.get_exporter(options.format)
     options = with_precision(options)
-    _require_precisions(exporter, options.precision)
     read = read_model(place, exporter, options)
     written = write_bundle(
         path,
@@ -325,7 +317,7 @@ def _export_teacher(place, options):
             print(f"{file}: already exists, from --arm teacher.", flush=True)
             return False
         return _export_place(teacher, options, made_from=made_from)
-    except (UsageError, RunError) as error:
+    except (OSError, UsageError, RunError) as error:
         print(
             "The run's teacher was not exported in int8, so the report will "
             f"not contain that file: {error}",
@@ -403,16 +395,9 @@ def _targets(place, exporter, options, path=None):
     """Paths by precision. Rejects wrong precisions and existing files."""
     exporter.require_packages()
     precisions = _precisions(exporter, options)
-    _require_precisions(exporter, precisions)
     targets = _paths(place, exporter, options)
     if path is not None:
         targets = {precisions[0]: path}
-    existing = [str(path) for path in targets.values() if path.exists()]
-    if existing and not options.overwrite:
-        raise UsageError(
-            f"These files exist already: {', '.join(existing)}. Pass "
-            "--overwrite to replace them, or --output for another folder."
-        )
     return targets
 
 
@@ -426,17 +411,6 @@ def _as_written(path):
     """A path, relative if it is in the working directory."""
     here = pathlib.Path.cwd()
     return path.relative_to(here) if path.is_relative_to(here) else path
-
-
-def _require_precisions(exporter, precisions):
-    wrong = [name for name in precisions if name not in exporter.precisions]
-    if wrong:
-        *others, last = exporter.precisions
-        known = " or ".join([", ".join(others), last] if others else [last])
-        raise UsageError(
-            f"--precision: {exporter.title} files have {known}. Received: "
-            f"{', '.join(wrong)}. Choose another one, or another --format."
-        )
 
 
 def _measured(opened, file, encoded):

@@ -4,13 +4,14 @@ import dataclasses
 
 from kdkit import data, models
 from kdkit.cli import mediapipe
-from kdkit.cli.embedder_exports import is_exported_as_embedder, read_embedder
-from kdkit.cli.models import Opened, calibration_data, open_model
-from kdkit.cli.text_exports import (
-    read_decoder,
-    read_encoder_decoder,
-    require_text_options,
+from kdkit.cli.embedder_exports import (
+    FOREIGN,
+    is_exported_as_embedder,
+    read_embedder,
 )
+from kdkit.cli.models import Opened, calibration_data, open_model
+from kdkit.cli.options import reject_given
+from kdkit.cli.text_exports import read_decoder, read_encoder_decoder
 
 VERIFICATION_ROWS = 256
 
@@ -64,7 +65,7 @@ def read_model(place, exporter, options) -> ExportedModel:
         (models.has_encoder_decoder, read_encoder_decoder),
     ):
         if has_one(place.path):
-            require_text_options(options)
+            reject_given(options, FOREIGN, f"for {place.path}")
             text = read(place, exporter, options)
             return ExportedModel(
                 text.model,

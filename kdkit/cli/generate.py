@@ -27,10 +27,10 @@ import sys
 from kdkit import models
 from kdkit.cli.groups import BeamOptions, Seed
 from kdkit.cli.loading import load_tensorflow
-from kdkit.cli.options import given_flags
+from kdkit.cli.options import reject_given, require
 from kdkit.cli.parser import PAGES, File, Model, changed, option
 from kdkit.data.text_files import reject_table
-from kdkit.errors import UsageError, printable
+from kdkit.errors import UsageError, printable, unknown
 from kdkit.io.disk import writing
 from kdkit.io.files import write_text
 from kdkit.io.locks import alone_with
@@ -129,25 +129,11 @@ SAMPLER_CLASSES = {
 def print_text(options) -> None:
     """Prints the prompt with a decoder's continuation, or a target for it."""
     from kdkit import generation
-    from kdkit.cli.models import locate
     from kdkit.cli.texts import is_writer
 
-    locate(options.model)  # report a missing model first
     if is_writer(options.model):
         print_written(options)
         return
-    given = given_flags(
-        options,
-        (
-            *("input", "output", "kept_input"),
-            *("languages", "length_penalty"),
-        ),
-    )
-    if given:
-        raise UsageError(
-            f"{', '.join(given)} is for encoder-decoders. Received: "
-            f"{options.model}, which is not one. Remove it."
-        )
     sampler = _sampler(options)
     decoder, tokenizer = _open(options)
     end = tokenizer.end_token_id
@@ -166,14 +152,8 @@ def _sampler(options):
     import keras_hub
 
     sampler, names = SAMPLER_CLASSES[options.sampler]
-    foreign = given_flags(
-        options, [name for name in ARGUMENTS if name not in names]
-    )
-    if foreign:
-        raise UsageError(
-            f"{', '.join(foreign)} is not an option of the sampler "
-            f"{options.sampler!r}. Remove it, or choose another --sampler."
-        )
+    others = [name for name in ARGUMENTS if name not in names]
+    reject_given(options, others, f"by the sampler {options.sampler!r}")
     arguments = {
         ARGUMENTS[name]: getattr(options, name)
         for name in names
@@ -181,44 +161,18 @@ def _sampler(options):
     }
     if "seed" in names:
         arguments.setdefault("seed", 0)
-    _check(arguments)
     return getattr(keras_hub.samplers, sampler)(**arguments)
-
-
-def _check(arguments):
-    wrong = [
-        f"{name} must be {expected}, received {arguments[name]}"
-        for name, is_right, expected in (
-            ("temperature", lambda value: value > 0, "above 0"),
-            ("k", lambda value: value >= 1, "1 or more"),
-            ("p", lambda value: 0 < value <= 1, "above 0 and at most 1"),
-            ("num_beams", lambda value: value >= 1, "1 or more"),
-        )
-        if name in arguments and not is_right(arguments[name])
-    ]
-    if wrong:
-        raise UsageError(f"Wrong setting of the sampler: {'; '.join(wrong)}.")
 
 
 def _open(options):
     from kdkit import export
-    from kdkit.cli.models import file_tokenizer, locate
+    from kdkit.cli.models import OWN_TOKENIZER, file_tokenizer, locate
 
     place = locate(options.model)
     if export.exporter_of(place.path) is not None:
         decoder = export.open_file(place.path)
         return decoder, file_tokenizer(place, options)
-    if options.tokenizer is not None:
-        raise UsageError(
-            "--tokenizer is for exported files. Received: "
-            f"{place.path}, which has its own. Remove it."
-        )
-    if not models.has_decoder(place.path):
-        raise UsageError(
-            f"{options.model} is not a decoder. Expected a run of kdkit "
-            "pretrain with a decoder, its preset directory, or its .tflite "
-            "file."
-        )
+    reject_given(options, ("tokenizer",), OWN_TOKENIZER)
     loaded = models.load_language_model(place.path)
     return loaded.model, loaded.tokenizer
 
@@ -238,13 +192,6 @@ def print_written(options) -> None:
 
     beams = _beams(options)
     lines = [options.prompt] if options.input is None else _read(options)
-    alone = given_flags(options, ("output", "kept_input"))
-    if options.input is None and (alone or not options.prompt):
-        raise UsageError(
-            "An encoder-decoder needs a source. Expected --prompt TEXT, or "
-            "--input FILE with --output FILE. Received: "
-            f"{', '.join(alone) or 'none'}{' alone' * bool(alone)}."
-        )
     place = locate(options.model)
     opened = open_writer(place, options)
     languages = languages_of(options, opened)
@@ -282,25 +229,16 @@ def show(text: str) -> None:
 
 
 def _beams(options):
-    """The beams for --sampler, after rejecting samplers for decoders."""
+    """The beams for --sampler."""
     from kdkit import generation
     from kdkit.cli.texts import beam_settings
 
-    foreign = given_flags(options, OF_DECODERS)
-    if options.sampler not in ("greedy", "beam"):
-        foreign.append(f"--sampler {options.sampler}")
-    if foreign:
-        raise UsageError(
-            f"{', '.join(foreign)} is not for encoder-decoders, which search "
-            "for the most likely text. Remove it."
-        )
+    reject_given(options, OF_DECODERS, "by encoder-decoders")
     if options.sampler == "beam":
         return beam_settings(options)
-    given = given_flags(options, ("num_beams", "length_penalty"))
-    if given:
-        raise UsageError(
-            f"{', '.join(given)} needs --sampler beam. Received: greedy."
-        )
+    if options.sampler != "greedy":
+        raise unknown("sampler", options.sampler, ("greedy", "beam"))
+    reject_given(options, ("num_beams", "length_penalty"), "by greedy search")
     return generation.Beams(1)
 
 
@@ -361,9 +299,9 @@ def _write_locked(writer, lines, output, kept_input, made_from):
         )
 
 
-def _require_new(path, option="--output"):
+def _require_new(path):
     if path.exists():
-        raise UsageError(f"{path} already exists. Name another {option}.")
+        raise UsageError(f"{path} already exists.")
 
 
 def _read(options):
@@ -371,12 +309,7 @@ def _read(options):
     from kdkit.cli.texts import BegunTexts
     from kdkit.runs import inputs
 
-    if options.output is None:
-        raise UsageError("--input needs --output FILE. Received: none.")
-    if options.prompt:
-        raise UsageError(
-            "--prompt and --input are both sources. Remove one of them."
-        )
+    require(options, "output")
     output, *kept_input = _outputs(options)
     begun = BegunTexts(output, {})
     path = pathlib.Path(options.input)
@@ -386,13 +319,10 @@ def _read(options):
                 begun.forget()
     _require_new(output)
     for kept in kept_input:
-        if kept.resolve() in [other.resolve() for other in (path, output)]:
-            raise UsageError(
-                f"--kept-input needs its own file. Received: {kept}, which is "
-                "also --input or --output."
-            )
+        if kept.resolve() == output.resolve():
+            raise UsageError(f"{kept} cannot be --output and --kept-input.")
         if begun.kept_input != str(kept):
-            _require_new(kept, "--kept-input")
+            _require_new(kept)
     return _lines(path)
 
 
@@ -403,10 +333,8 @@ def _lines(path):
         if not has_text(line):
             raise UsageError(
                 f"{path}, line {number}: expected a text. Received: an empty "
-                "line. Remove it."
+                "line."
             )
         lines.append(line.strip())
-    if not lines:
-        raise UsageError(f"{path}: expected texts. Received: an empty file.")
     reject_table(path)
     return lines

@@ -6,6 +6,7 @@ import typing
 
 from kdkit.cli.parser import File, Model, changed, option
 from kdkit.errors import shortened
+from kdkit.models.sizes import POOLINGS
 
 LONGEST = 65536  # tokens; the known families' models read far fewer
 # Help pages: on tasks, on text, sentence encoders, and some of them.
@@ -449,7 +450,7 @@ class RecipeOptions:
     parity: str | None = option(
         "the variant of the recipe. See kdkit show RECIPE.",
         rare=True,
-        pages=TASK,
+        pages=ENCODERS,
     )
 
 
@@ -571,4 +572,50 @@ class DecoderOptions(BenchmarkTextOptions, SentenceOptions):
         "the task's text or pairs to measure on. Defaults to every 100th "
         "text of --task-text or --pairs.",
         pages=TEXT,
+    )
+
+
+@dataclasses.dataclass
+class EmbedderOptions:
+    """sentence encoders (sentence_embedding and others)"""
+
+    PAGES = EMBEDDERS
+
+    texts: list[File] | None = option(
+        "the texts to learn from, one per line, or tables with --column. Empty "
+        "lines, repeated texts, and texts of --task or --dev are left out.",
+        pages=TEXTS,
+    )
+    parallel: list[File] | None = option(
+        "texts, a file for each language, the teacher's first. Their lines "
+        "belong together. Lines without a text in the first file are left out.",
+        pages=TRANSLATIONS,
+    )
+    dev_parallel: list[File] | None = option(
+        "texts of the same languages to measure on. Defaults to one in 100 "
+        "lines of --parallel, which are then not used for training.",
+        pages=TRANSLATIONS,
+    )
+    candidates: list[File] | None = option(
+        "queries with documents to rank. Tables with the columns query, "
+        "positive, negative, and further ones negative_2 and so on; or JSON "
+        "lines with the list negatives.",
+        pages=CANDIDATES,
+    )
+    dev_candidates: list[File] | None = option(
+        "queries with documents, to choose the best epoch on. Defaults to "
+        "every 20th query of --candidates, which is then not used for "
+        "training.",
+        pages=CANDIDATES,
+    )
+    pooling: str | None = option(
+        "the pooling of an encoder that does not describe it: the teacher's, "
+        "or with --candidates the student's.",
+        choices=POOLINGS,
+    )
+    layers: list[int] | None = option(
+        "instead of --num-layers: the layers by number, from 1. They are the "
+        "teacher's, or with --candidates and --student that encoder's.",
+        metavar="N",
+        pages=LAYERED,
     )

@@ -131,10 +131,7 @@ def run(options):
         return
     path = pathlib.Path(options.output)
     if path.exists():
-        raise UsageError(
-            f"{path} already exists, and kdkit init never replaces a file. "
-            "Pass another --output, or remove the file."
-        )
+        raise UsageError(f"{path} already exists.")
     write_text(path, text)
     print(
         f"Written: {path}. Replace the values in its first lines, then run: "

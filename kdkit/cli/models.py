@@ -8,11 +8,11 @@ from collections.abc import Callable
 import numpy as np
 
 from kdkit import data, export, models, quantization
-from kdkit.cli.parser import given_flags, is_path
-from kdkit.cli.task_data import measured_task, stage_data, table_flags
+from kdkit.cli.options import unread
+from kdkit.cli.parser import is_path
+from kdkit.cli.task_data import measured_task, names_a_table, stage_data
 from kdkit.errors import UsageError
 from kdkit.export import quantization as file_quantization
-from kdkit.models.places import config_file
 from kdkit.runs import inputs
 from kdkit.runs.directory import CONFIG, EVENTS, RunDirectory, read_config
 from kdkit.tasks import Task
@@ -28,6 +28,8 @@ ARMS = (
     "decoder",
     "encoder_decoder",
 )
+NO_TOKENIZER = "The file is in no run. Pass --tokenizer MODEL."
+OWN_TOKENIZER = "for models, which have their own"
 PROBLEM_TYPES = {  # by the title of the task's kind, for transformers
     "multi-label": "multi_label_classification",
     "regression": "regression",
@@ -71,14 +73,9 @@ class Place:
     def require_same_rows(self, split, rows, options) -> None:
         """Requires that a split is that of the run, if its data is read."""
         run = self.reranker_run or self.run
-        named = given_flags(options, ("task", "data_dir"))
-        if run is not None and not named and not table_flags(options):
-            inputs.require_unchanged(
-                run,
-                {split: inputs.rows_digest(rows)},
-                "Restore the data, or name the data to measure on, such as "
-                "with --task, --data-dir or --test.",
-            )
+        is_named = options.task or options.data_dir or names_a_table(options)
+        if run is not None and not is_named:
+            inputs.require_unchanged(run, {split: inputs.rows_digest(rows)})
 
     def data_setting(self, name, given):
         """Returns a setting of the data: the user's value, or the run's."""
@@ -96,20 +93,11 @@ def locate(model: str, arm: str | None = None) -> Place:
     """Finds a model and the run that it belongs to."""
     path = pathlib.Path(model)
     if is_path(model) and not path.exists():
-        raise UsageError(
-            f"{path} does not exist. Expected a run directory, a preset "
-            "directory, a .keras, .tflite or .onnx file, or the name of a "
-            "keras-hub preset."
-        )
+        raise UsageError(f"{path} does not exist.")
     run_path = _find_run(path)
-    if path.is_dir() and path.resolve() != run_path:
-        _require_model(path)
     if run_path is None:
         if arm is not None:
-            raise UsageError(
-                f"--arm chooses a model of a run. Received: {path}, which is "
-                "not in a run directory."
-            )
+            raise unread("--arm", f"for {path}, which is in no run")
         return Place(path, None, None, {})
     run, config = RunDirectory(run_path), read_config(run_path)
     if path.resolve() != run_path:
@@ -123,42 +111,17 @@ def locate(model: str, arm: str | None = None) -> Place:
     }
     lost = run.lost_arms
     arm = arm or next((n for n in ARMS if n in available or n in lost), None)
-    if arm in lost:
-        raise UsageError(
-            f"The run in {path} was finished, but its model {arm!r} is "
-            f"missing. Available: {[*available] or 'none'}. Run its command "
-            "again, which makes the model again from its teachers, data and "
-            "checkpoints."
-        )
     if arm == "teacher" and arm not in available:
         place = Place(path, run, arm, config)
         source = config.get("teacher")
         if isinstance(source, str) or pathlib.Path(_teacher(place)).exists():
             return teacher_of(place)
-    if arm is None:
-        raise UsageError(
-            f"The run in {path} has no model, because it is not finished. Run "
-            "its command again to continue it."
-        )
     if arm not in available:
         raise UsageError(
-            f"The run in {path} has no model {arm!r}. Available: "
-            f"{[*available] or 'none, it is not finished'}."
+            f"The run in {path} has no model {arm or 'yet'}. Available: "
+            f"{', '.join(available) or 'none'}."
         )
     return Place(available[arm], run, arm, config)
-
-
-def _require_model(path):
-    """Raises an error for a folder of exported files."""
-    if config_file(path) is not None or export.exporter_of(path) is not None:
-        return
-    files = [one for one in sorted(path.iterdir()) if export.exporter_of(one)]
-    if files:
-        raise UsageError(
-            f"{path} is a folder of exported files. Expected a model or one "
-            f"file. Pass a file to measure it, such as {files[0]}; or the run "
-            "that they are from, to export its model again."
-        )
 
 
 def teacher_of(place: Place) -> Place:
@@ -166,9 +129,7 @@ def teacher_of(place: Place) -> Place:
     source = _teacher(place)
     found = locate(source)
     inputs.require_unchanged(
-        place.run,
-        {"teacher": inputs.model_digest(source)},
-        f"Restore {source}, or pass it instead of the run.",
+        place.run, {"teacher": inputs.model_digest(source)}
     )
     return dataclasses.replace(
         found,
@@ -261,10 +222,7 @@ class Opened:
     def encode_rows(self, examples, max_rows=None):
         """Returns examples, or some of them, encoded."""
         if self.tokenizer is None:
-            raise UsageError(
-                "This file contains no tokenizer. Pass --tokenizer MODEL, a "
-                "run or preset directory with the model's tokenizer."
-            )
+            raise UsageError(NO_TOKENIZER)
         if max_rows is not None:
             rows = np.random.default_rng(0).permutation(len(examples))
             examples = examples.take(rows[:max_rows])
@@ -286,7 +244,7 @@ def open_model(place, options) -> Opened:
     if not loaded.has_trained_head:
         raise UsageError(
             f"{place.path} is an encoder without a trained head for task "
-            f"{task.name!r}. Fine-tune it with kdkit train-teacher."
+            f"{task.name!r}."
         )
     length = _length(
         place,
@@ -326,10 +284,7 @@ def file_tokenizer(place, options):
     """Returns the tokenizer for a file, as `tokenizer_for`, or raises."""
     tokenizer = tokenizer_for(place, options)
     if tokenizer is None:
-        raise UsageError(
-            f"The tokenizer of {place.path} is unknown, because the file is "
-            "not in a run directory. Pass --tokenizer MODEL."
-        )
+        raise UsageError(NO_TOKENIZER)
     return tokenizer
 
 

@@ -4,7 +4,8 @@ import dataclasses
 from collections.abc import Callable
 
 from kdkit import export, models
-from kdkit.cli.models import file_tokenizer
+from kdkit.cli.models import OWN_TOKENIZER, file_tokenizer
+from kdkit.cli.options import reject_given
 from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.taps.names import SENTENCE_EMBEDDING
@@ -58,17 +59,12 @@ def _output_of(path):
 def open_embedder(place, options) -> OpenedEmbedder:
     """Opens the embedder at a `Place`."""
     if export.exporter_of(place.path) is not None:
-        if options.pooling is not None:
-            raise UsageError(
-                "--pooling is for directories without a description of it. "
-                f"Received: the exported file {place.path}. Remove it."
-            )
+        reject_given(options, ("pooling",), "for an exported file")
         file = export.open_file(place.path)
         if getattr(file, "outputs", SENTENCE_EMBEDDING) != SENTENCE_EMBEDDING:
             raise UsageError(
                 f"{place.path} returns {file.outputs}. Expected the file of an "
-                "embedder, which returns one vector for each text. Export one "
-                "with kdkit export."
+                "embedder."
             )
         return _opened(
             file,
@@ -76,11 +72,7 @@ def open_embedder(place, options) -> OpenedEmbedder:
             _length(place, options, None, file.sequence_length),
             models.conventions_at(options.tokenizer or place.run.path),
         )
-    if options.tokenizer is not None:
-        raise UsageError(
-            "--tokenizer is for exported files. Received: "
-            f"{place.path}, which has its own. Remove it."
-        )
+    reject_given(options, ("tokenizer",), OWN_TOKENIZER)
     loaded = models.load_embedder(place.path, options.pooling)
     length = _length(
         place,

@@ -1,8 +1,6 @@
-"""Validates combinations of options, and converts them to settings."""
+"""Converts options to settings, and refuses those that nothing reads."""
 
-import contextlib
 import dataclasses
-import functools
 import pathlib
 
 from kdkit import models
@@ -10,7 +8,9 @@ from kdkit.cli.groups import (
     BenchmarkTextOptions,
     CorpusOptions,
     DecoderOptions,
+    EmbedderOptions,
     PretrainedModelOptions,
+    RecipeOptions,
     SentenceOptions,
     StudentOptions,
     TableOptions,
@@ -19,184 +19,113 @@ from kdkit.cli.groups import (
     TextOptions,
     TransferOptions,
 )
-from kdkit.cli.parser import given_flags, names_in
-from kdkit.cli.task_data import names_data, validate_data
-from kdkit.errors import UsageError, all_mistakes, shortened, suggestion
+from kdkit.cli.parser import PAGES, declared_options
+from kdkit.errors import UsageError, unknown
 from kdkit.models import PRESETS, MassConfig
 from kdkit.recipes import RECIPES
-from kdkit.recipes.quantization import quantization_stage
-from kdkit.runs import smoke
 from kdkit.runs.directory import read_config, read_settings
-from kdkit.runs.settings import (
-    DistillSettings,
-    PretrainSettings,
-    TeacherSettings,
-)
-from kdkit.settings import override
-from kdkit.tasks import TASKS, get_task
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.sentence_settings import PairSettings, SentenceSettings
 
-# Options that --config and --smoke decide already.
-ON_TASKS = (
+# Groups of options that --config and --smoke decide, except for a few options.
+DECIDED = (
     TaskOptions, TableOptions, TeacherOptions, StudentOptions, TextOptions,
-    CorpusOptions, TransferOptions,
+    CorpusOptions, TransferOptions, BenchmarkTextOptions, SentenceOptions,
+    DecoderOptions, EmbedderOptions, PretrainedModelOptions, RecipeOptions,
 )  # fmt: skip
-SENTENCES = (BenchmarkTextOptions, SentenceOptions)
-OF_TEXT = (TextOptions, CorpusOptions, *SENTENCES, PretrainedModelOptions)
+READ_BESIDE = {
+    "--config": ("recipe", "control"),
+    "--smoke": ("recipe", "control", "parity", "model"),
+}
+# Options that are only read beside another one.
+NEEDS = {
+    "unlabeled_columns": ("unlabeled",),
+    "unlabeled_per_labeled": ("unlabeled",),
+    "augment_model": ("augment",),
+    "augment_vectors": ("augment_model",),
+    "column": ("corpus", "texts"),
+    "held_out": ("corpus", "pairs"),
+    "pair_columns": ("pairs",),
+    "cache_precision": ("cache",),
+    "stage": ("recipe",),
+    "parity": ("recipe",),
+}
+# Options that are not read beside another one.
+REPLACED = {
+    "teacher": "encoder",
+    "pretrained": "encoder",
+    "num_layers": "general",
+    "word_vectors": "general",
+    "smoke": "config",
+    "quantize": "config",
+}
 
 
-LABELS = {"task": "--task (or --train, your own table)"}
-# Groups of options that need the first one.
-NEEDED = (
-    ("unlabeled", "unlabeled_columns", "unlabeled_per_labeled"),
-    ("augment", "augment_model", "augment_vectors"),
-    ("augment_model", "augment_vectors"),
-    ("corpus", "column", "held_out"),
-)
+def reject_unread(options, *pages: str) -> None:
+    """Refuses an option that a kind of run would silently ignore.
+
+    Args:
+        options: the options of a verb that trains.
+        *pages: strings. The kinds of run that it may be, keys of
+            `kdkit.cli.parser.PAGES`.
+
+    Raises:
+        UsageError: for the first such option.
+    """
+    default = type(options)()
+    declared = declared_options(type(options))
+    given = {
+        name: one
+        for name, one in declared.items()
+        if getattr(options, name) != getattr(default, name)
+    }
+    begun = None
+    if options.config or options.smoke:
+        begun = "--config" if options.config else "--smoke"
+    for name, one in given.items():
+        if {*pages}.isdisjoint(one.pages):
+            raise unread(one.label, f"for {PAGES[pages[0]]}")
+        if begun and _is_decided(one, begun):
+            raise unread(one.label, f"beside {begun}")
+        needed = NEEDS.get(name, ())
+        if needed and given.keys().isdisjoint(needed):
+            raise unread(one.label, f"without {_flag(needed[0])}")
+        if REPLACED.get(name) in given:
+            raise unread(one.label, f"beside {_flag(REPLACED[name])}")
 
 
-def validate_teacher(options, checks_fields: bool = False) -> None:
-    """Validates the options of `kdkit train-teacher`, and its tables."""
-    stand_in = functools.partial(_same, smoke.TEACHER)
-    with _together(options, stand_in, checks_fields) as check:
-        with check():
-            _reject_clashes(options, (TaskOptions, TableOptions), "model")
-        if not (options.config or options.smoke):
-            with check():
-                validate_data(options)
-            with check():
-                _require(options, "task", "model")
+def _is_decided(one, begun):
+    """Whether --config or --smoke decides what an option says."""
+    if one.name == "model" and one.group is not DecoderOptions:
+        return True
+    return one.group in DECIDED and one.name not in READ_BESIDE[begun]
 
 
-def validate_pretraining(options, checks_fields: bool = False) -> None:
-    """Validates the options of `kdkit pretrain`, without reading files."""
-    stand_in = functools.partial(_same, smoke.PRETRAINING)
-    with _together(options, stand_in, checks_fields) as check:
-        with check():
-            _reject_clashes(options, OF_TEXT)
-        if options.pairs is None:
-            with check():
-                _require(options, "corpus")
-        with check():
-            if (options.recipe is None) != (options.teacher is None):
-                raise UsageError(
-                    "--recipe and --teacher go together. Received: only "
-                    f"{'--recipe' if options.teacher is None else '--teacher'}."
-                )
-        with check():
-            if options.recipe is not None:
-                get_recipe(options.recipe)
-            else:
-                reject_beside(options, "--recipe", "parity", "stage")
-        with check():
-            cache_settings(options)
+def require(options, *names) -> None:
+    """Requires the options that a new run needs."""
+    missing = [_flag(name) for name in names if getattr(options, name) is None]
+    if missing:
+        raise UsageError(f"Missing: {', '.join(missing)}.")
 
 
-def validate_distillation(options, checks_fields: bool = False) -> None:
-    """Validates the options of `kdkit distill`, and its tables."""
-    stand_in = functools.partial(_smoke_settings, options)
-    is_new = not (options.config or options.smoke)
-    with _together(options, stand_in, checks_fields) as check:
-        if options.recipe is not None or options.config is None:
-            with check():
-                get_recipe(options.recipe)
-        with check():
-            reject_quantization(options)
-        if options.model != "bert":
-            return
-        with check():
-            reject_text_options(options)
-        with check():
-            _reject_clashes(options, ON_TASKS, "stages")
-        if is_new:
-            with check():
-                require_one_source(options)
-            with check():
-                validate_data(options)
-            with check():
-                needed = "teacher" if options.encoder is None else "encoder"
-                _require(options, "task", needed)
-            for other, *names in NEEDED:
-                if getattr(options, other) is None:
-                    with check():
-                        flag = f"--{other.replace('_', '-')}"
-                        reject_beside(options, flag, *names)
-        with check():
-            cache_settings(options)
+def reject_given(options, names, where: str) -> None:
+    """Refuses an option that would be silently ignored, by its name."""
+    given = [name for name in names if getattr(options, name, None)]
+    if given:
+        raise unread(_flag(given[0]), where)
 
 
-def reject_quantization(options):
-    """Rejects `--quantize` where it has no effect."""
-    other = "--config" if options.config else f"--model {options.model}"
-    if getattr(options, "quantize", None) is not None and (
-        options.config or options.model != "bert"
-    ):
-        raise UsageError(
-            "--quantize adds a stage to a recipe for encoders. Received: "
-            f"{other}. Remove --quantize, or {other}."
-        )
+def unread(label: str, where: str) -> UsageError:
+    """Returns the error for an option that nothing reads."""
+    return UsageError(f"{label} is not read {where}.")
 
 
-@contextlib.contextmanager
-def _together(options, stand_in, checks_fields):
-    """Collects mistakes and, if there are any, also mistakes in `--set`."""
-    problems = []
-    try:
-        with all_mistakes() as check:
-            yield check
-    except UsageError as error:
-        problems.append(str(error))
-    if problems or checks_fields:
-        try:
-            settings = stand_in()
-            if settings is not None:
-                fields = _fields_of(type(settings), options.set)
-                override(settings, [*_short(settings, options), *fields])
-        except UsageError as error:
-            problems.append(str(error))
-    if problems:
-        raise UsageError("\n".join(problems))
-
-
-def _same(settings):
-    return settings
-
-
-def _smoke_settings(options):
-    """The settings of a recipe's smoke run, with the run's stages."""
-    is_on_task = options.model == "bert" and not options.config
-    if options.recipe not in RECIPES or not is_on_task:
-        return None
-    recipe = RECIPES[options.recipe]
-    settings = smoke.distillation(recipe, options.parity)
-    if options.smoke:
-        return settings
-    task = get_task(options.task if options.task in TASKS else "sst2")
-    stages = recipe.stages_for(task, options.parity)
-    chosen = [one for one in stages if one.name in (options.stages or ())]
-    changes = {"stages": tuple(chosen) or stages}
-    precision = getattr(options, "quantize", None)
-    if precision is not None:
-        added = quantization_stage(precision, task, stages)
-        changes["stages"] += (added,)
-    if not any(stage.data == "corpus" for stage in changes["stages"]):
-        changes["corpus"] = None
-    return dataclasses.replace(settings, **changes)
-
-
-def _fields_of(kind, assignments):
-    """The assignments whose fields exist whatever the run's models are."""
-    known = {field.name for field in dataclasses.fields(kind)}
-    found = []
-    for one in assignments:
-        first, _, rest = one.partition("=")[0].partition(".")
-        if first in ("stages", "data") or first not in known or not rest:
-            found.append(one)
-    return found
+def _flag(name):
+    return f"--{name.replace('_', '-')}"
 
 
 SHORT = ("epochs", "batch_size", "learning_rate")
+STEPS = ("student", "pretrained", "teacher", "general")  # of a chain on text
 
 
 def all_assignments(settings, options) -> list[str]:
@@ -205,7 +134,7 @@ def all_assignments(settings, options) -> list[str]:
 
 
 def _short(settings, options):
-    found, problems = [], []
+    found = []
     stages = [f"stages.{stage.name}" for stage in settings.stages]
     texts = [
         name
@@ -220,132 +149,47 @@ def _short(settings, options):
         if value is None:
             continue
         fields = [f"{place}.{field}={value}" for place in places]
-        if len(fields) == 1:
-            found += fields
-        else:
-            (flag,) = given_flags(options, (name,))
-            problems.append(
-                f"{flag} matches {len(fields)} fields of this run. Expected "
-                f"one of {', '.join(fields)}. Received: {flag} {value}."
-            )
-    if problems:
-        raise UsageError("\n".join(problems))
+        if len(fields) > 1:
+            raise _several(name, fields)
+        found += fields
     return found
+
+
+def _several(name, fields):
+    """The error for a short flag that could mean several fields."""
+    return UsageError(
+        f"{_flag(name)} matches {len(fields)} fields of this run. Expected one "
+        f"of {', '.join(fields)}."
+    )
 
 
 def for_steps(options):
     """Returns options whose short flags are settings of the steps on text."""
-    problems = [
-        f"{flag} matches 4 fields of this run, one for each step. Expected "
-        f"student.stages.0.{name}={getattr(options, name)}, or pretrained, "
-        "teacher or general instead of student."
-        for name in SHORT
-        for flag in given_flags(options, (name,))
-    ]
-    if problems:
-        raise UsageError("\n".join(problems))
+    for name in SHORT:
+        if (value := getattr(options, name)) is not None:
+            raise _several(
+                name, [f"{step}.stages.0.{name}={value}" for step in STEPS]
+            )
     if options.max_length is None:
         return options
     length = f"corpus.sequence_length={options.max_length}"
     return dataclasses.replace(options, set=[length, *options.set])
 
 
-def reject_beside(options, needed, *names):
-    """Rejects options that need another one."""
-    given = given_flags(options, names)
-    if given:
-        verb = "needs" if len(given) == 1 else "need"
-        raise UsageError(
-            f"{' and '.join(given)} {verb} {needed}. Received: none."
-        )
-
-
-def reject_text_options(options) -> None:
-    """Rejects options for models on text."""
-    names = names_in(DecoderOptions, *SENTENCES)
-    given = given_flags(
-        options,
-        [name for name in names if name != "model" and hasattr(options, name)],
-    )
-    if given:
-        raise UsageError(
-            f"{', '.join(given)}: for decoders and encoder-decoders. Also "
-            "pass --model gpt2, --model llama3 or --model mass, or remove it."
-        )
-
-
-def require_one_source(options) -> None:
-    """Rejects options that clash with --encoder."""
-    given = given_flags(
-        options,
-        ("teacher", "teacher_weights", "pretrained", "cache"),
-    )
-    if options.encoder is not None and given:
-        raise UsageError(
-            "--encoder trains the teachers in this run, and "
-            f"{', '.join(given)} is for existing teachers. Remove one of "
-            "them."
-        )
-
-
 def get_recipe(name):
     """Returns a recipe."""
-    if name is None:
-        raise UsageError(
-            "Missing: RECIPE (see kdkit list), or --config, the config.json of "
-            "a run to repeat."
-        )
     if name not in RECIPES:
-        raise UsageError(
-            f"Unknown recipe. Expected one of {sorted(RECIPES)}. Received: "
-            f"{name!r}.{suggestion(name, RECIPES)}"
-        )
+        raise unknown("recipe", name, RECIPES)
     return RECIPES[name]
-
-
-def _reject_clashes(options, groups, *names):
-    """Rejects options that --config or --smoke would silently override."""
-    source = "--config" if options.config else "--smoke"
-    names = [*names_in(*groups), *names]
-    if options.config and hasattr(options, "parity"):
-        names.append("parity")
-    given = given_flags(
-        options, [one for one in names if getattr(options, one) is not False]
-    )
-    if options.config and options.smoke:
-        given.append("--smoke")
-    if given and (options.config or options.smoke):
-        raise UsageError(
-            f"{', '.join(given)} clashes with {source}, which decides that "
-            "already. Remove it, or change settings with --set."
-        )
-
-
-def _require(options, *names):
-    if options.config or options.smoke:
-        return
-    missing = [
-        LABELS.get(name, f"--{name.replace('_', '-')}")
-        for name in names
-        if getattr(options, name) is None
-    ]
-    if LABELS["task"] in missing and names_data(options):
-        missing.remove(LABELS["task"])
-    if missing:
-        raise UsageError(
-            f"Missing: {', '.join(missing)}. Or try it on generated data with "
-            "--smoke."
-        )
 
 
 def cache_settings(options) -> CacheSettings | None:
     """Returns the settings of the teacher's cache, or `None`."""
-    if options.cache is not None:
-        return CacheSettings(
-            located(options.cache), options.cache_precision or "fp32"
-        )
-    reject_beside(options, "--cache", "cache_precision")
-    return None
+    if options.cache is None:
+        return None
+    return CacheSettings(
+        located(options.cache), options.cache_precision or "fp32"
+    )
 
 
 def shard_part(shard):
@@ -359,7 +203,7 @@ def shard_part(shard):
         and 1 <= int(which) <= int(count)
     ):
         raise UsageError(
-            f"--shard must be a part, such as 1/4 to 4/4. Received: {shard!r}."
+            f"Expected a part as --shard, such as 1/4. Received: {shard!r}."
         )
     return int(which) - 1, int(count)
 
@@ -380,13 +224,8 @@ def require_labels(encoded, split):
     """Requires that a split has labels, unlike GLUE's test sets."""
     if encoded.labels is None:
         raise UsageError(
-            f"Split {split!r} has no labels, so it has no metrics. Use "
-            "--split dev."
+            f"Split {split!r} has no labels, so it has no metrics."
         )
-
-
-# Options for running text.
-FOR_OTHERS = ("one_document", "detokenizer")
 
 
 def trains_encoder_decoder(options) -> bool:
@@ -401,21 +240,8 @@ def trains_encoder_decoder(options) -> bool:
 
 def sentence_settings(options) -> SentenceSettings | PairSettings:
     """Returns the settings of the sentences, or of the pairs."""
-    if (options.pairs is None) == (options.corpus is None):
-        raise UsageError(
-            "An encoder-decoder is pretrained on sentences, --corpus, and "
-            "fine-tuned on pairs, --pairs. Expected one of them. Received: "
-            f"{'both' if options.pairs else 'neither'}."
-        )
-    text, unread = "--corpus", "pair_columns"
     if options.pairs is not None:
-        text, unread = "--pairs", "column"
-    foreign = given_flags(options, (*FOR_OTHERS, unread))
-    if foreign:
-        raise UsageError(
-            f"{', '.join(foreign)} is not for an encoder-decoder's {text}. "
-            "Remove it."
-        )
+        reject_given(options, ("corpus", "column"), "beside --pairs")
     same = {
         "languages": tuple(options.languages or ()),
         "held_out": tuple(map(absolute, options.held_out or ())),
@@ -441,42 +267,29 @@ def require_same_sides(options, sides) -> None:
         language = known.get(located(file), side)
         if language != side:
             raise UsageError(
-                "--languages must begin with the languages of source and "
-                f"target. Received: {' '.join(options.languages)}, so {file} "
-                f"is {language!r} in --corpus and {side!r} in --pairs. Pass "
-                "the files of --corpus in that order."
+                f"--languages: {file} is {language!r} in --corpus and {side!r} "
+                "in --pairs, whose languages come first."
             )
-
-
-VERBS = [
-    kind.verb for kind in (DistillSettings, PretrainSettings, TeacherSettings)
-]
 
 
 def settings_of(kind, config):
     """Returns the settings of a run in a file."""
-    require_verb(config, kind.verb)
+    verb = read_config(config).get("verb")
+    if verb != kind.verb:
+        raise UsageError(
+            f"{config} holds a run of kdkit {verb}. Expected one of kdkit "
+            f"{kind.verb}."
+        )
     return read_settings(config, kind)
 
 
-def require_verb(config, expected: str) -> None:
-    """Rejects the settings of another verb's run."""
-    verb = read_config(config).get("verb", expected)
-    if verb == expected:
-        return
-    if verb not in VERBS:
+def require_same_recipe(options, settings) -> None:
+    """Requires that a recipe named beside --config is that of its run."""
+    if options.recipe not in (None, settings.recipe):
         raise UsageError(
-            f"{config}: expected the config.json of a run of kdkit {expected}. "
-            f"Received: the verb {shortened(verb)}."
+            f"{options.config} holds a run of recipe {settings.recipe!r}. "
+            f"Received: {options.recipe!r}."
         )
-    what = f"a run of kdkit {verb}"
-    if is_on_text(config):
-        verb, what = "distill", "the steps of a recipe on text"
-    wanted = "one on a task" if verb == expected else f"one of kdkit {expected}"
-    raise UsageError(
-        f"{config} holds {what}. Expected {wanted}. To repeat it, run: kdkit "
-        f"{verb} --config {config} --run-dir RUN"
-    )
 
 
 def is_on_text(config) -> bool:

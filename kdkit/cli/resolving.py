@@ -25,16 +25,16 @@ from kdkit.cli.options import (
     all_assignments,
     cache_settings,
     get_recipe,
+    reject_unread,
+    require,
+    require_same_recipe,
     sentence_settings,
     settings_of,
     trains_encoder_decoder,
-    validate_distillation,
-    validate_pretraining,
-    validate_teacher,
+    unread,
 )
 from kdkit.cli.task_data import chosen_data
 from kdkit.cli.updates import with_enough_updates
-from kdkit.errors import UsageError
 from kdkit.recipes import fine_tuning, pretraining
 from kdkit.recipes.quantization import quantization_stage
 from kdkit.recipes.stages import same_number_of_updates
@@ -54,12 +54,13 @@ from kdkit.training.task_data import open_task
 
 def teacher_settings(options) -> TeacherSettings:
     """Returns the settings of `kdkit train-teacher`."""
-    validate_teacher(options)
+    reject_unread(options, "bert")
     if options.config:
         settings = settings_of(TeacherSettings, options.config)
     elif options.smoke:
         settings = smoke.TEACHER
     else:
+        require(options, "model")
         settings = TeacherSettings(
             data=chosen_data(options),
             model=ModelSettings(checkpoint=absolute(options.model)),
@@ -70,33 +71,23 @@ def teacher_settings(options) -> TeacherSettings:
 
 def distill_settings(options) -> DistillSettings:
     """Returns the settings of `kdkit distill`."""
-    validate_distillation(options)
-    recipe = get_recipe(options.recipe)
-    if recipe.trains_embedder and not options.config:
-        raise UsageError(
-            f"Recipe {recipe.name!r} trains a sentence encoder, not a model "
-            "for a task. Use kdkit distill."
-        )
+    reject_unread(options, "bert")
     if options.config:
         settings = settings_of(DistillSettings, options.config)
-        if settings.recipe != recipe.name:
-            raise UsageError(
-                f"{options.config} holds a run of recipe {settings.recipe!r}. "
-                f"Received: {recipe.name!r}. Name {settings.recipe}, or remove "
-                "--config."
-            )
-    elif options.smoke:
+        require_same_recipe(options, settings)
+    recipe = get_recipe(settings.recipe if options.config else options.recipe)
+    if options.smoke:
         settings = smoke.distillation(recipe, options.parity)
         added = _quantization(options, recipe, open_task(settings.data))
         settings = dataclasses.replace(
             settings, stages=(*settings.stages, *smoke.short(added))
         )
-    else:
+    elif not options.config:
+        require(options, "teacher" if options.encoder is None else "encoder")
         data = chosen_data(options)
         task = open_task(data)
         stages = wanted_stages(options, recipe, task)
         stages += _quantization(options, recipe, task)
-        _require_teacher_for_control(options, recipe.name, stages)
         if options.general is None:
             student, general = student_settings(options, recipe), None
             pretrained = pretrained_encoder(options, recipe, stages, student)
@@ -129,22 +120,13 @@ def distill_settings(options) -> DistillSettings:
         )
     assignments = all_assignments(settings, options)
     of_control, others = _split_control(settings, options, assignments)
-    try:
-        settings = with_options(settings, options, others)
-        problems = []
-    except UsageError as error:
-        problems = [str(error)]
+    settings = with_options(settings, options, others)
     if of_control is not None:
         # After --set, so that the control has the same number of updates.
         control = same_number_of_updates(settings.stages)
-        try:
-            settings = override(
-                dataclasses.replace(settings, control=control), of_control
-            )
-        except UsageError as error:
-            problems.append(str(error))
-    if problems:
-        raise UsageError("\n".join(problems))
+        settings = override(
+            dataclasses.replace(settings, control=control), of_control
+        )
     if not options.config:
         settings = with_batches_that_fit(settings, assignments)
     if options.encoder is not None:
@@ -166,45 +148,36 @@ def _quantization(options, recipe, task):
     return (quantization_stage(precision, task, stages),)
 
 
-def _require_teacher_for_control(options, recipe, stages):
-    """Rejects a control for stages without a teacher."""
-    if options.control and not any(stage.objectives for stage in stages):
-        raise UsageError(
-            f"Recipe {recipe!r} trains the student on the labels alone, as a "
-            "control does. Remove --control."
-        )
-
-
 def _split_control(settings, options, assignments):
     """Splits the assignments to a control that follows the stages off."""
-    _require_teacher_for_control(options, settings.recipe, settings.stages)
     of_control = [one for one in assignments if one.startswith("control.")]
     follows = settings.control == same_number_of_updates(settings.stages)
     if follows or (options.control and not settings.control):
         others = [one for one in assignments if one not in of_control]
         return of_control, others
-    if of_control and not settings.control:
-        raise UsageError(
-            f"--set {of_control[0]}: this run has no control. Add --control."
-        )
     return None, assignments
 
 
 def pretrain_settings(options) -> PretrainSettings:
     """Returns the settings of `kdkit pretrain`."""
-    validate_pretraining(options)
+    of_sentences = trains_encoder_decoder(options)
+    reject_unread(options, *(["mass"] if of_sentences else ["bert", "gpt2"]))
     if options.config:
         settings = settings_of(PretrainSettings, options.config)
     elif options.smoke:
         settings = smoke.PRETRAINING
     else:
         recipe, stages = None, pretraining.STAGES
-        of_sentences = trains_encoder_decoder(options)
+        if options.pairs is None:
+            require(options, "corpus")
         if of_sentences:
             stages = pretraining.FROM_SCRATCH
             if options.pairs is not None:
                 stages = pretraining.PAIRS
+        if options.teacher is not None:
+            require(options, "recipe")
         if options.recipe is not None:
+            require(options, "teacher")
             recipe, stages = recipe_on_text(get_recipe(options.recipe), options)
         settings = PretrainSettings(
             corpus=sentence_settings(options)
@@ -268,19 +241,14 @@ def with_strategy(settings, strategy: str):
 
 
 def reject_unused_sizes(settings, assignments: Sequence[str]) -> None:
-    """Rejects a batch size in a unit that the run does not use."""
-    of_tokens = getattr(settings, "reads_sentences", False)
-    read, unread = "batch_size", "batch_tokens"
-    if of_tokens:
-        read, unread = unread, read
-    fields = [assignment.partition("=")[0] for assignment in assignments]
-    found = [field for field in fields if field.split(".")[-1] == unread]
-    if found:
-        raise UsageError(
-            f"--set: {', '.join(found)} would not be used. Batches of this "
-            f"run are counted in {'tokens' if of_tokens else 'examples'}. Set "
-            f"{read} instead."
-        )
+    """Refuses a batch size in a unit that the run does not use."""
+    read, other = "batch_size", "batch_tokens"
+    if getattr(settings, "reads_sentences", False):
+        read, other = other, read
+    for assignment in assignments:
+        field = assignment.partition("=")[0]
+        if field.split(".")[-1] == other:
+            raise unread(field, f"by this run: set {read}")
 
 
 def teachers_of_encoder(options, data, stages, corpus):

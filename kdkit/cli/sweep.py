@@ -24,7 +24,7 @@ example:
       --teacher runs/gpt2_ptb --student runs/general --run-dir runs/ptb_lambda
 """
 
-import argparse
+import copy
 import dataclasses
 import json
 import pathlib
@@ -37,15 +37,15 @@ from kdkit.cli.groups import (
     BenchmarkTextOptions,
     DistillationOptions,
     ForceOptions,
+    PretrainedModelOptions,
     RunOptions,
     SentenceOptions,
 )
 from kdkit.cli.loading import load_tensorflow
-from kdkit.cli.options import get_recipe, given_flags
-from kdkit.cli.parser import option
+from kdkit.cli.options import get_recipe, reject_given, require
+from kdkit.cli.parser import names_in, option
 from kdkit.cli.resolving import distill_settings, pretrain_settings
-from kdkit.cli.task_data import names_a_table, table_flags
-from kdkit.errors import UsageError
+from kdkit.cli.task_data import names_a_table
 from kdkit.io.files import write_text
 from kdkit.models import PRESETS
 from kdkit.recipes.ablations import SearchStep, get_search
@@ -104,14 +104,6 @@ def run(options):
     sweep(options)
 
 
-# Options of kdkit distill that runs on text alone do not have.
-FOR_TASKS = (
-    "data_dir", "teacher_weights", "num_layers", "pretrained", "word_vectors",
-    "general", "unlabeled", "unlabeled_columns", "unlabeled_per_labeled",
-    "augment", "augment_model", "augment_vectors", "stages",
-)  # fmt: skip
-
-
 def sweep(options) -> None:
     """Runs the steps of a search."""
     steps = _steps(options)
@@ -120,8 +112,6 @@ def sweep(options) -> None:
         load_tensorflow()
         validate_axes(settings, axes)
         yardstick(settings)
-        if options.curves:
-            _require_drawable(axes)
     fixed = {}
     found = []
     for number, step in enumerate(steps, start=1):
@@ -156,15 +146,18 @@ def sweep(options) -> None:
     print(json.dumps({"steps": found}))
 
 
+ON_TEXT = "by runs on running text, without --task"
+
+
 def _resolved(options, step, fixed):
     """A step's settings and axes, with the values fixed by earlier steps."""
-    options = argparse.Namespace(**{**vars(options), "recipe": step.recipe})
+    options = _changed(options, recipe=step.recipe)
     settings = (
         _settings_on_text(options)
         if options.task is None
         and not names_a_table(options)
         and (options.corpus or options.pairs)
-        else _settings_on_task(options)
+        else distill_settings(options)
     )
     settings = override(
         settings,
@@ -180,60 +173,33 @@ def _resolved(options, step, fixed):
     return settings, axes
 
 
-def _settings_on_task(options):
-    given = given_flags(options, ("one_document", "detokenizer", "stage"))
-    if given:
-        raise UsageError(
-            f"{' and '.join(given)} is for models on running text alone. "
-            "Received: --task. Remove one of them."
-        )
-    return distill_settings(options)
-
-
 def _settings_on_text(options):
-    given = [*given_flags(options, FOR_TASKS), *table_flags(options)]
-    if given:
-        raise UsageError(
-            f"{', '.join(given)} needs --task. Received: none, which means "
-            "runs on running text alone."
-        )
-    teachers = options.teacher or ()
-    if len(teachers) != 1:
-        raise UsageError(
-            "Runs on running text need one --teacher. "
-            f"Received: {' '.join(teachers) or 'none'}."
-        )
+    read = {*names_in(PretrainedModelOptions), "corpus", "column", "held_out"}
+    names = {*names_in(*DistillationOptions.__mro__[1:-1])} - read
+    reject_given(options, sorted(names - {"cache", "cache_precision"}), ON_TEXT)
+    require(options, "teacher")
+    (teacher,) = options.teacher
     # kdkit distill has one option for presets and checkpoints; pretrain has
     # two.
     student = options.student
     is_preset = student is None or student in PRESETS
     return pretrain_settings(
-        argparse.Namespace(
-            **{
-                **vars(options),
-                "teacher": teachers[0],
-                "student": student if is_preset else None,
-                "model": None if is_preset else student,
-                "tokenizer": None,
-                "vocabulary_size": None,
-            }
+        _changed(
+            options,
+            teacher=teacher,
+            student=student if is_preset else None,
+            model=None if is_preset else student,
+            tokenizer=None,
+            vocabulary_size=None,
         )
     )
 
 
-def _require_drawable(axes):
-    """Requires one setting with numbers, for the x axis."""
-    fields = [axis.field for axis in axes]
-    numbers = all(
-        isinstance(value, int | float) and not isinstance(value, bool)
-        for axis in axes
-        for value in axis.values
-    )
-    if len(axes) != 1 or not numbers:
-        raise UsageError(
-            "--curves plots a metric over the numbers of one setting. "
-            f"Received: {', '.join(fields)}."
-        )
+def _changed(options, **values):
+    """A copy of options with other values."""
+    options = copy.copy(options)
+    vars(options).update(values)
+    return options
 
 
 def _draw(file, step, axis, trials, measure):
@@ -253,26 +219,13 @@ def _draw(file, step, axis, trials, measure):
 
 def _steps(options):
     get_recipe(options.recipe)
-    if options.random is not None and options.random < 1:
-        raise UsageError(
-            f"--random: expected a number above 0. Received: {options.random}."
-        )
-    if options.paper == (options.over is not None):
-        raise UsageError(
-            "Expected one of --over FIELD=V1,V2 and --paper. "
-            f"Received: {'both' if options.paper else 'neither'}."
-        )
     if options.paper:
+        reject_given(options, ("over",), "beside --paper")
         return get_search(options.recipe)
+    require(options, "over")
     over = {}
     for text in options.over:
-        name, separator, values = text.partition("=")
-        if not separator or not values:
-            raise UsageError(
-                f"--over: expected FIELD=V1,V2. Received: {text!r}."
-            )
-        if name in over:
-            raise UsageError(f"--over: {name!r} is given twice.")
+        name, _, values = text.partition("=")
         over[name] = tuple(map(parse_value, split_values(values)))
     return (SearchStep(options.recipe, over),)
 

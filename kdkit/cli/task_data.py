@@ -1,14 +1,12 @@
 """The task that options name: built in, in a TOML file, or tables."""
 
-import copy
 import dataclasses
 import logging
 import pathlib
 
 from kdkit.cli.groups import TableOptions
-from kdkit.cli.parser import given_flags, names_in
-from kdkit.data import open_table
-from kdkit.errors import UsageError, all_mistakes, shortened
+from kdkit.cli.options import reject_given, require
+from kdkit.cli.parser import names_in
 from kdkit.recipes.stages import EMBEDDING_DATA
 from kdkit.runs.directory import CONFIG, read_config
 from kdkit.settings import from_dict
@@ -24,113 +22,8 @@ COLUMNS = ("text_column", "label_column")
 
 def names_a_table(options) -> bool:
     """Returns whether options name tables or their columns."""
-    return bool(table_flags(options))
-
-
-def table_flags(options) -> list[str]:
-    """Returns the flags about tables that the user passed."""
-    names = [
-        name
-        for name in names_in(TableOptions)
-        if getattr(options, name, None) not in (None, False)
-    ]
-    return given_flags(options, names)
-
-
-def names_data(options) -> bool:
-    """Returns whether options name data, or a teacher whose run has data."""
-    return (
-        options.task is not None
-        or names_a_table(options)
-        or data_of_teacher(options) is not None
-    )
-
-
-def validate_data(options) -> None:
-    """Validates the options about data, and reads the named tables."""
-    if options.task is None and not names_a_table(options):
-        return
-    present = copy.copy(options)
-    for name in FILES:
-        # Missing paths are reported before any option is used.
-        path = getattr(options, name)
-        if path is not None and not pathlib.Path(path).exists():
-            setattr(present, name, None)
-    with all_mistakes() as check:
-        with check():
-            _validate_tables(options)
-        is_table = present.train is not None and None not in (
-            options.text_column,
-            options.label_column,
-        )
-        if is_table if names_a_table(options) else _is_task(options.task):
-            with check():
-                chosen_task(present)
-
-
-def _is_task(name):
-    """Whether `--task` is no table, which `_validate_tables` rejects."""
-    return name.endswith(TOML) or not pathlib.Path(name).exists()
-
-
-def _validate_tables(options):
-    """Rejects table options that clash or are incomplete."""
-    flags = table_flags(options)
-    if options.task is not None and not _is_task(options.task):
-        raise UsageError(
-            f"--task names a built-in task or a TOML file. Received: the table "
-            f"{options.task}. Pass --train {options.task} instead."
-        )
-    if not flags:
-        if str(options.task).endswith(TOML) and options.data_dir is not None:
-            raise UsageError(
-                "--data-dir is for the built-in tasks. Received: a task in "
-                f"{options.task}, which names its files. Remove --data-dir."
-            )
-        return
-    with all_mistakes() as check:
-        with check():
-            if options.task is not None:
-                raise UsageError(
-                    "--task names a built-in task or a TOML file. Options for "
-                    f"your own table: {', '.join(flags)}. Received: both. "
-                    "Remove one of them."
-                )
-            if options.train is None:
-                verb = "needs" if len(flags) == 1 else "need"
-                raise UsageError(
-                    f"{', '.join(flags)} {verb} --train. Received: none."
-                )
-        with check():
-            if options.data_dir is not None:
-                raise UsageError(
-                    "--data-dir is for the built-in tasks. Received: "
-                    f"{flags[0]} too. Remove --data-dir."
-                )
-        with check():
-            _require_columns(options)
-
-
-def _require_columns(options):
-    """Requires the options for columns, and reports the table's columns."""
-    missing = [
-        f"--{name.replace('_', '-')}"
-        for name in COLUMNS
-        if getattr(options, name) is None
-    ]
-    path = next(
-        (getattr(options, name) for name in FILES if getattr(options, name)),
-        None,
-    )
-    if not missing or path is None:
-        return
-    found = ""
-    if pathlib.Path(path).is_file():
-        headings = open_table(path).headings
-        found = (
-            f" {path} has the columns {', '.join(map(shortened, headings))}."
-        )
-    raise UsageError(f"Missing: {' and '.join(missing)}.{found}")
+    names = names_in(TableOptions)
+    return any(getattr(options, name, None) for name in names)
 
 
 def chosen_task(options) -> Task:
@@ -138,6 +31,8 @@ def chosen_task(options) -> Task:
     teachers = getattr(options, "teacher", None) or [None]
     teacher = teachers[0] if isinstance(teachers, list) else teachers
     if names_a_table(options):
+        reject_given(options, ("task",), "beside a table of your own")
+        require(options, *COLUMNS)
         return from_table(
             *(getattr(options, name) for name in FILES),
             text_column=options.text_column,
@@ -159,12 +54,9 @@ def chosen_data(options) -> DataSettings:
     if options.task is not None or names_a_table(options):
         return DataSettings.of(chosen_task(options), data_dir)
     data = data_of_teacher(options)
+    if data is None:
+        require(options, "task")
     if data_dir is not None:
-        if data.table is not None:
-            raise UsageError(
-                "--data-dir is for the built-in tasks. Received: a teacher on "
-                f"the table {data.table.train}. Remove --data-dir."
-            )
         data = dataclasses.replace(data, data_dir=data_dir)
     _log.info(f"Data of {options.teacher[0]}: {_in_words(data)}.")
     return data
@@ -217,12 +109,8 @@ def measured_task(place, options) -> tuple[Task, str | None]:
     table = None if data is None else data.table
     if names_a_table(options):
         return _measured_tables(place, options, data), None
-    if options.task is None and data is None:
-        raise UsageError(
-            "Missing: --task NAME, or --test FILE with --text-column and "
-            f"--label-column, because {place.path} is not in the directory of "
-            "a run on a task, whose settings name the data."
-        )
+    if data is None:
+        require(options, "task")
     if data is None or options.task not in (None, data.task):
         task, data_dir = chosen_task(options), options.data_dir
     elif table is not None:
@@ -244,9 +132,7 @@ def _measured_tables(place, options, data):
         }
         table = dataclasses.replace(data.table, **files)
         return task_of_table(table, data.task)
-    if options.train is None and options.task is None:
-        _require_columns(options)
-    else:
-        _validate_tables(options)
+    reject_given(options, ("task",), "beside a table of your own")
+    require(options, *COLUMNS)
     named = {name: getattr(options, name) for name in names_in(TableOptions)}
     return from_table(**named, teacher=place.path)

@@ -8,9 +8,10 @@ import tempfile
 from collections.abc import Callable
 
 from kdkit import generation, models
+from kdkit.cli.groups import TableOptions
 from kdkit.cli.models import locate
-from kdkit.cli.options import FOR_OTHERS, given_flags
-from kdkit.cli.task_data import table_flags
+from kdkit.cli.options import reject_given, require, unread
+from kdkit.cli.parser import names_in
 from kdkit.cli.texts import beam_settings, is_writer, languages_of, open_writer
 from kdkit.data import Masking, open_packed, pack, pack_stream
 from kdkit.errors import UsageError
@@ -29,6 +30,10 @@ from kdkit.training.task_data import make_forward
 # Options for reading text, which a run's own text has settings for.
 HOW_READ = ("column", "one_document", "detokenizer")
 READING = (*HOW_READ, "sequence_length", "stride")
+FOR_TASKS = (
+    *("task", "data_dir", "split", "arm"),
+    *names_in(TableOptions),
+)
 
 
 def is_about_text(options) -> bool:
@@ -39,7 +44,9 @@ def is_about_text(options) -> bool:
 @contextlib.contextmanager
 def open_on_text(options):
     """Opens a language model with the text that it is measured on."""
-    _reject_what_is_for_tasks(options)
+    reject_given(options, (*FOR_TASKS, "tokenizer"), "for text")
+    if options.corpus is None:
+        reject_given(options, READING, "for the run's own text")
     settings = {}
     if _verb(options.model) == "pretrain":
         settings = read_config(options.model)["corpus"]
@@ -58,12 +65,10 @@ def open_on_text(options):
             one_document=bool(options.one_document),
             detokenizer=options.detokenizer,
         )
-        text.check()
     loaded = models.load_language_model(options.model)
     if not loaded.has_trained_head:
         raise UsageError(
-            f"{options.model} has no trained masked-language-modelling head. "
-            "Expected a run of kdkit pretrain."
+            f"{options.model} has no trained masked-language-modelling head."
         )
     require_length(length, loaded.model, "--sequence-length ")
     of_run = {name: settings.get(name) for name in HOW_READ}
@@ -83,11 +88,6 @@ def open_on_text(options):
         else:
             directory = pathlib.Path(options.model, "corpus/held_out")
             rows = open_packed(directory)
-            if rows is None:
-                raise UsageError(
-                    f"The held-out text of {options.model} is missing. Pass "
-                    "--corpus FILE."
-                )
         forward = make_forward(loaded.model)
         source = text_data.packed_source(
             loaded.model, loaded.tokenizer, masking, rows
@@ -140,23 +140,8 @@ def _pack(text, loaded, length, folder, stride):
             num_words=text.num_words(),
         )
     if stride is not None or text.one_document:
-        raise UsageError(
-            "--stride and --one-document are for decoders, which read from the "
-            "left. Received: an encoder. Remove them."
-        )
+        raise unread("--stride or --one-document", "for an encoder")
     return pack(text.texts(held_out=True), loaded.tokenizer, length, folder)
-
-
-def _reject_what_is_for_tasks(options):
-    names = ["task", "data_dir", "split", "arm", "tokenizer"]
-    if options.corpus is None:  # the run's own held-out text
-        names += READING
-    given = [*given_flags(options, names), *table_flags(options)]
-    if given:
-        raise UsageError(
-            "A model is measured on a task or on running text. Received: "
-            f"{', '.join(given)} for text. Remove it."
-        )
 
 
 def _verb(model):
@@ -199,39 +184,36 @@ class Measurable:
 OWN = ("pairs", "pair_columns", "languages", "num_beams", "length_penalty")
 # The smallest ratio of the perplexity with other sources to that with the own.
 LEAST_EFFECT = 1.05
-# Options for tasks and running text.
-FOREIGN = (
-    *("task", "data_dir", "split", "arm", "stride"),
-    *FOR_OTHERS,
-)
+# What each text of an encoder-decoder is read and measured with.
+READ = {
+    "pairs": (*OWN, "sequence_length"),
+    "corpus": ("corpus", "column", "languages", "sequence_length"),
+    "the run's own text": ("num_beams", "length_penalty"),
+}
 
 
 def is_about_sentences(options) -> bool:
     """Returns whether a model is measured as an encoder-decoder."""
-    return bool(given_flags(options, OWN)) or is_writer(options.model)
+    is_named = any(getattr(options, name) for name in OWN)
+    return is_named or is_writer(options.model)
 
 
 def open_on_sentences(options) -> Measurable:
     """Opens an encoder-decoder with the text that it is measured on."""
-    foreign = [*given_flags(options, FOREIGN), *table_flags(options)]
-    if foreign:
-        raise UsageError(
-            f"{', '.join(foreign)} is not for encoder-decoders, which are "
-            "measured on --pairs or on the sentences of --corpus. Remove it."
-        )
-    if not is_writer(options.model):
-        raise UsageError(
-            f"{options.model} is not an encoder-decoder. Expected a run of "
-            "kdkit "
-            "pretrain with a MASS, its preset directory, or a .tflite file of "
-            "it."
-        )
-    _validate_combination(options)
+    reject_given(options, FOR_TASKS, "for encoder-decoders")
+    kind = next(
+        (name for name in ("pairs", "corpus") if getattr(options, name)),
+        "the run's own text",
+    )
+    others = {*READING, *OWN, "corpus"} - {*READ[kind]}
+    reject_given(options, sorted(others), f"for {kind}")
     beams = beam_settings(options)
     place = locate(options.model)
     opened = open_writer(place, options)
     text = _text(options, opened, place.run)
-    _require_usable_text(text, options, opened)
+    text_data.require_vocabulary(text, opened.tokenizer)
+    if not opened.is_file:
+        require_length(text.sequence_length, opened.model, "--sequence-length ")
     held_out = text_data.load_sentences(
         text, opened.tokenizer, is_held_out=True
     )
@@ -317,49 +299,6 @@ def _reading(forward, source, perplexity):
     return {"perplexity_of_other_sources": others}
 
 
-def _validate_combination(options):
-    """Rejects options that clash or need another one."""
-    if options.pairs is not None and options.corpus is not None:
-        raise UsageError(
-            "An encoder-decoder is measured on --pairs or on the sentences of "
-            "--corpus. Received: both. Remove one of them."
-        )
-    if options.corpus is None and given_flags(options, ("column",)):
-        raise UsageError("--column needs --corpus FILE. Received: none.")
-    if options.pairs is None:
-        needed = ["pair_columns"]
-        if options.corpus is None:  # held-out text is read as in the run
-            needed += ["languages", "sequence_length"]
-        else:
-            needed += ["num_beams", "length_penalty"]
-        given = given_flags(options, needed)
-        if given:
-            raise UsageError(
-                f"{', '.join(given)} needs --pairs SOURCE TARGET. Received: "
-                "none."
-            )
-
-
-def _require_usable_text(text, options, opened):
-    """Rejects text that the model or the exported file cannot use."""
-    text_data.require_vocabulary(text, opened.tokenizer)
-    if not opened.is_file:
-        require_length(text.sequence_length, opened.model, "--sequence-length ")
-    elif isinstance(text, SentenceSettings):
-        raise UsageError(
-            "An exported file is measured by the targets that it writes. "
-            "Expected --pairs. Received: sentences with hidden spans."
-        )
-    if isinstance(text, SentenceSettings):
-        given = given_flags(options, ("num_beams", "length_penalty"))
-        if given:
-            raise UsageError(
-                f"{', '.join(given)} is for --pairs: sentences with a hidden "
-                "span are measured without beam search. Remove it, or pass "
-                "--pairs."
-            )
-
-
 def _text(options, opened, run):
     """The text to measure on: the named files, or the run's held-out text."""
     own = opened.text
@@ -400,13 +339,8 @@ def _text(options, opened, run):
             **spans,
         )
     if own is None:
-        raise UsageError(
-            f"{options.model} is not a run with held-out text. Pass --pairs "
-            "SOURCE TARGET, or --corpus FILE."
-        )
+        require(options, "pairs")
     inputs.require_unchanged(
-        run,
-        {"corpus": inputs.files_digest(own.all_files)},
-        "Restore the text, or pass --pairs or --corpus.",
+        run, {"corpus": inputs.files_digest(own.all_files)}
     )
     return dataclasses.replace(own, sequence_length=length)

@@ -3,8 +3,7 @@
 import dataclasses
 
 from kdkit import data, models
-from kdkit.cli.options import given_flags
-from kdkit.cli.task_data import table_flags
+from kdkit.cli.options import require
 from kdkit.cli.texts import text_of_run
 from kdkit.errors import UsageError
 from kdkit.training import text_data
@@ -37,11 +36,8 @@ def read_decoder(place, exporter, options) -> TextModel:
     length = options.sequence_length
     if length is None and exporter.in_steps:
         length = models.num_positions(model)
-        if length is None:
-            raise UsageError(
-                f"{place.path} reads texts of any length, but a file needs a "
-                "fixed one. Pass --sequence-length N."
-            )
+        if length is None:  # as Llama
+            require(options, "sequence_length")
     texts = None
     if place.run is not None:
         texts = _held_out(place.run.path / "corpus" / "held_out", length)
@@ -70,25 +66,10 @@ def _held_out_pairs(text, tokenizer, length):
             tokenizer,
             is_held_out=True,
         )
-    except UsageError as error:
+    except (OSError, UsageError) as error:
         print(f"Compared on generated pairs: {error}", flush=True)
         return None
     return found.first_pairs(DECODER_ROWS)
-
-
-def require_text_options(options) -> None:
-    """Raises an error for options that language models do not have."""
-    clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
-    clashing += table_flags(options)
-    for name in ("dynamic_length", "logits", "strings"):
-        if getattr(options, name):
-            clashing.append(f"--{name.replace('_', '-')}")
-    if clashing:
-        raise UsageError(
-            f"{', '.join(clashing)}: not used for a decoder or an "
-            "encoder-decoder, whose files hold --sequence-length tokens. "
-            f"Remove {' and '.join(clashing)}."
-        )
 
 
 def _held_out(directory, length):

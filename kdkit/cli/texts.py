@@ -11,7 +11,8 @@ import pathlib
 import keras
 
 from kdkit import export, generation, models
-from kdkit.cli.models import file_tokenizer
+from kdkit.cli.models import OWN_TOKENIZER, file_tokenizer
+from kdkit.cli.options import reject_given
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.io.reading import has_text, read_json
@@ -85,11 +86,7 @@ def open_writer(place, options) -> OpenedWriter:
         models.require_sentence_pieces(tokenizer)
         length = None if text is None else text.sequence_length
         return OpenedWriter(file, tokenizer, text, languages, length)
-    if options.tokenizer is not None:
-        raise UsageError(
-            "--tokenizer is for exported files. Received: "
-            f"{place.path}, which has its own. Remove it."
-        )
+    reject_given(options, ("tokenizer",), OWN_TOKENIZER)
     loaded = models.load_language_model(place.path)
     return OpenedWriter(
         loaded.model,
@@ -110,17 +107,12 @@ def text_of_run(place) -> SentenceSettings | PairSettings | None:
 def languages_of(options, opened) -> tuple[str | None, str | None]:
     """Returns the languages of source and target: the user's or the model's."""
     if options.languages is not None:
-        if len(options.languages) != 2:
-            raise UsageError(
-                "--languages needs two languages, of source and target. "
-                f"Received: {' '.join(options.languages)}."
-            )
         return tuple(options.languages)
     known = opened.tokenizer.languages
     if known and None in opened.languages:
         raise UsageError(
-            "The model has several languages. Expected --languages SOURCE "
-            f"TARGET, two of {', '.join(known)}. Received: none."
+            "Expected --languages SOURCE TARGET, two of "
+            f"{', '.join(known)}. Received: none."
         )
     return opened.languages
 
@@ -151,8 +143,7 @@ class BegunTexts:
         made_from, _, written = _noted(self.note)
         if made_from != self._made_from:
             raise UsageError(
-                f"{self.partial} was begun with another model, text or "
-                "setting. Remove it, or name another --output."
+                f"{self.partial} was begun with another model, text or setting."
             )
         return self._lines(written)
 
@@ -161,18 +152,11 @@ class BegunTexts:
         texts = self.partial.read_bytes()
         texts = texts[: written["bytes"]]
         if hashlib.sha256(texts).hexdigest() != written["sha256"]:
-            raise self._damaged(f"the bytes noted in {self.note.name}")
+            raise UsageError(
+                f"{self.partial} has other bytes than {self.note.name} notes."
+            )
         whole, _, _ = texts.rpartition(b"\n")
-        try:
-            return whole.decode().split("\n") if whole else []
-        except UnicodeDecodeError as error:
-            raise self._damaged("UTF-8") from error
-
-    def _damaged(self, expected):
-        return UsageError(
-            f"{self.partial} is damaged: expected {expected}. Received: other "
-            "bytes. Remove it to start again."
-        )
+        return whole.decode().split("\n") if whole else []
 
     @contextlib.contextmanager
     def going_on(self, lines: list[str]):
@@ -215,7 +199,7 @@ class BegunTexts:
         try:
             made_from, kept, written = _noted(self.note)
             texts = self._lines(written)
-        except UsageError:  # damaged, so the final content is unknown
+        except (ValueError, KeyError):  # so the final content is unknown
             return False
         is_whole = len(texts) == len(sources)
         if made_from.get("input") != input_digest or not is_whole:
@@ -262,13 +246,5 @@ def _is_file_of(path, lines):
 
 def _noted(note):
     """The fields of a note: the texts' inputs, the second file, the bytes."""
-    noted = read_json(note, "a note of kdkit generate", _of_note)
+    noted = read_json(note, "a note of kdkit generate")
     return noted, noted.pop(KEPT, None), noted.pop(WRITTEN, None)
-
-
-def _of_note(noted):
-    """A mistake in a note, or `None`."""
-    written = noted.get(WRITTEN)
-    if not isinstance(written, dict) or set(written) != {"bytes", "sha256"}:
-        return f"expected a number of bytes and a checksum in {WRITTEN!r}"
-    return None

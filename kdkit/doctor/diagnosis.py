@@ -33,8 +33,6 @@ from kdkit.runs.settings import (
 from kdkit.runs.task_parts import (
     Student,
     load_corpus_teacher,
-    require_encoder,
-    require_further_files,
 )
 from kdkit.training.making import (
     DATA_LENGTH,
@@ -63,8 +61,6 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     task = open_task(settings.data)
     with findings.attempt("data"):
         check_data(task, settings.data)
-    with findings.attempt("files"):
-        require_further_files(settings, task)
     with findings.attempt("label smoothing"):
         require_smoothable_labels((*settings.stages, *settings.control), task)
     run_dir = pathlib.Path(run_dir)
@@ -207,7 +203,6 @@ def _check_corpus_stages(settings, student, teacher):
     if isinstance(settings.pretrained, PretrainSettings):
         settings.pretrained.corpus.check()
         return
-    require_encoder(student)
     language_model = models.language_model(models.backbone_of(student))
     tokenizer = teacher.tokenizer
     load_corpus_teacher(

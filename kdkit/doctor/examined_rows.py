@@ -25,7 +25,6 @@ from kdkit.doctor.leakage import (
 )
 from kdkit.doctor.unknown_words import has_unknown, unknown_words
 from kdkit.errors import UsageError
-from kdkit.runs.augmenting import require_augmentation
 from kdkit.runs.settings import DistillSettings
 from kdkit.tasks import Task
 from kdkit.training.making import DATA_LENGTH
@@ -182,10 +181,9 @@ def epoch_rows(
     augmented = settings.augmented
     if augmented is not None:
         per_row = augmented.copies_per_epoch
-        if per_row is None and pathlib.Path(augmented.file).exists():
+        is_there = pathlib.Path(augmented.file).exists()
+        if per_row is None and (is_there or augmented.made_by is None):
             count += count_copies(augmented.file)
-        elif per_row is None and augmented.made_by is None:
-            require_augmentation(augmented, task)  # raises the error
         elif per_row is None:
             per_row = augmented.made_by.augmentation.num_copies
         count += num_train * (per_row or 0)

@@ -19,7 +19,7 @@ from kdkit.augmentation import (
     write_augmented,
 )
 from kdkit.data import read_all_word_vectors
-from kdkit.errors import UsageError, all_mistakes
+from kdkit.errors import UsageError
 from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.io.locks import locked
@@ -84,41 +84,22 @@ def augment(
 def load_parts(settings: AugmentSettings, output):
     """Loads the model and the words for augmentation; the file must be new."""
     task = open_task(settings)
-    with all_mistakes() as check:
-        with check():
-            _require_text_task(task)
-        with check():
-            task.check_data(["train"], settings.data_dir)
-        with check():
-            require_new_file(output)
-        with check():
-            loaded = _load_model(settings.model)
-        with check():
-            stop_words = _stop_words(settings.stop_words)
-        with check():
-            known = _vector_neighbors(settings)
-    return task, loaded, stop_words, known
-
-
-def require_augmentation(settings: AugmentedSettings, task) -> None:
-    """Requires that a run's augmented examples exist or can be made."""
     _require_text_task(task)
-    if pathlib.Path(settings.file).exists():
-        return
-    if settings.made_by is None:
+    require_new_file(output)
+    loaded = models.load_masked_lm(settings.model)
+    if not loaded.has_trained_head:
         raise UsageError(
-            f"There is no file {settings.file}. Expected the task's "
-            "augmented examples. Make the file with kdkit augment, or let "
-            "this run make it: --augment-model MODEL."
+            f"{settings.model} has no trained head for masked tokens. Train "
+            "one with kdkit pretrain."
         )
-    load_parts(settings.made_by, settings.file)
+    stop_words = _stop_words(settings.stop_words)
+    return task, loaded, stop_words, _vector_neighbors(settings)
 
 
 def prepare_augmented(settings: AugmentedSettings, examples) -> None:
-    """Writes a run's augmented examples, or validates the existing file."""
-    file = pathlib.Path(settings.file)
-    if file.exists():
-        made_by = settings.made_by
+    """Writes a run's augmented examples, or compares those that exist."""
+    file, made_by = pathlib.Path(settings.file), settings.made_by
+    if file.exists() or made_by is None:
         known = require_fingerprint(
             file, examples, _fingerprint(made_by) if made_by else {}
         )
@@ -127,7 +108,7 @@ def prepare_augmented(settings: AugmentedSettings, examples) -> None:
             f"{', from the same inputs' if known and made_by else ''}.",
         )
     else:
-        augment(settings.made_by, file)
+        augment(made_by, file)
 
 
 def prepare_copies(
@@ -140,7 +121,7 @@ def prepare_copies(
     with distribution.chief_first():
         train = task.load("train", data_dir)
         file = pathlib.Path(settings.file)
-        if file.exists():
+        if file.exists() or settings.made_by is None:
             prepare_augmented(settings, train)
             return
         with writing(file):
@@ -192,23 +173,16 @@ def _fingerprint(settings):
     files = models.model_files(settings.model)
     return {
         "model": settings.model if files is None else digest(files),
-        "word_vectors": _required_digest(settings.word_vectors),
-        "stop_words": _required_digest(settings.stop_words),
+        "word_vectors": _digest(settings.word_vectors),
+        "stop_words": _digest(settings.stop_words),
         "parity": READINGS.get(settings.parity),
         "seed": settings.seed,
         **vars(settings.augmentation),
     }
 
 
-def _required_digest(file):
-    if file is None:
-        return None
-    if not pathlib.Path(file).is_file():
-        raise UsageError(
-            f"Cannot read {file}: there is no such file. Expected the file "
-            "that the augmented examples were made with."
-        )
-    return digest(pathlib.Path(file))
+def _digest(file):
+    return None if file is None else digest(pathlib.Path(file))
 
 
 def _require_text_task(task):
@@ -218,18 +192,6 @@ def _require_text_task(task):
             "Augmentation is for tasks with sentences or pairs. Received: task "
             f"{task.name!r}, {task.kind.title}."
         )
-
-
-def _load_model(place):
-    loaded = models.load_masked_lm(place)
-    if not loaded.has_trained_head:
-        raise UsageError(
-            f"{place} has no trained head for masked tokens. Expected a "
-            "Hugging Face checkpoint with one, such as BertForMaskedLM's, or "
-            f"a run of kdkit pretrain: kdkit pretrain --model {place} --corpus "
-            "TEXT --run-dir RUN"
-        )
-    return loaded
 
 
 def _stop_words(file):

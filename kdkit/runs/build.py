@@ -10,7 +10,6 @@ import keras
 
 from kdkit.distillation.distiller import Distiller
 from kdkit.doctor import Findings
-from kdkit.errors import all_mistakes
 from kdkit.recipes.stages import Stage
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.distribution import ONE_DEVICE
@@ -59,15 +58,16 @@ class Parts:
         """Saves a summary of a trained model's answers, for the report."""
 
 
-def require_fitting_objectives(stages, teacher, student) -> None:
-    """Validates that stages on text fit the teacher and the student."""
-    with all_mistakes() as check:
-        for stage in stages:
-            with check():
-                Distiller(
-                    teacher,
-                    student,
-                    stage.weighted_objectives(),
-                    stage.label_weight,
-                    chunk_size=stage.chunk_size,
-                )
+def require_fitting_objectives(
+    stages, teachers, student, teacher_weights=None
+) -> None:
+    """Requires that stages fit teachers and student, before long steps."""
+    for stage in stages:
+        Distiller(
+            teachers,
+            student,
+            stage.weighted_objectives(),
+            stage.label_weight,
+            teacher_weights,
+            chunk_size=stage.chunk_size,
+        )

@@ -14,7 +14,7 @@ import warnings
 
 from kdkit import models
 from kdkit.backends import need_tensorflow, tf
-from kdkit.errors import RunError, UsageError, shortened
+from kdkit.errors import RunError, UsageError
 from kdkit.io.disk import writing
 from kdkit.io.files import (
     is_left_over,
@@ -103,19 +103,6 @@ class RunDirectory:
             for _, event in _numbered_events(path)
             if event is not None and kind in (None, type(event))
         ]
-
-    def require_events(self) -> None:
-        """Requires that every line of the log is an event."""
-        path = self.path / EVENTS
-        if not path.exists():
-            return
-        for number, event in _numbered_events(path):
-            if event is None:
-                raise UsageError(
-                    f"{path}, line {number}: expected an event of the run. "
-                    "Received: a damaged line. Restore the file from a copy, "
-                    "or choose another --run-dir."
-                )
 
     def filter_events(self, wanted) -> None:
         """Removes events from the log for which `wanted(event)` is false."""
@@ -232,7 +219,7 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
         yield RunDirectory(path, is_read_only=True, replicas=replicas)
         distribution.barrier()  # the chief finished it
         return
-    _require_free(path)
+    _require_own(path)
     new = [one for one in (path, *path.parents) if not one.exists()]
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
@@ -246,7 +233,6 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
             run = RunDirectory(path, replicas=replicas)
             if not run.is_finished:
                 run.remove_leftovers()
-                run.require_events()
             distribution.barrier()
             yield run
         except BaseException:
@@ -259,24 +245,15 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
 def require_run(path, settings: dict, kind=None) -> None:
     """Requires that a run can begin or continue in a directory."""
     path = pathlib.Path(path)
-    _require_free(path)
+    _require_own(path)
     if path.exists():
         _check_settings(path, settings, kind)
 
 
-def _require_free(path):
-    """Rejects a file, and a directory that holds other files."""
-    if path.exists() and not path.is_dir():
-        raise UsageError(
-            f"The run directory {path} is a file. Expected a directory, or the "
-            "name of a new one. Choose another --run-dir."
-        )
-    if path.is_dir() and not (path / CONFIG).exists():
-        _require_empty(path)
-
-
-def _require_empty(path):
+def _require_own(path):
     """Rejects a directory without settings that is not empty."""
+    if not path.is_dir() or (path / CONFIG).exists():
+        return
     unexpected = sorted(
         item.name
         for item in path.iterdir()
@@ -284,18 +261,10 @@ def _require_empty(path):
         and not _is_step(item)
         and not is_left_over(item)
     )
-    of_run = [name for name in (EVENTS, CHECKPOINTS) if name in unexpected]
-    if of_run:
-        raise UsageError(
-            f"{path / CONFIG} is missing. Expected the settings of the run, "
-            f"whose {' and '.join(of_run)} exist. Restore the file from a "
-            "copy, or choose another --run-dir."
-        )
     if unexpected:
         raise UsageError(
-            f"{path} is not a run directory and not empty. Expected a new "
-            f"or empty directory. Received one with: {unexpected[:5]}. Choose "
-            "another --run-dir."
+            f"{path} has no {CONFIG} and is not empty. Received a directory "
+            f"with: {unexpected[:5]}."
         )
 
 
@@ -328,13 +297,7 @@ def read_settings(path, kind):
 
 def read_replicas(path) -> int | None:
     """Returns a run's number of replicas, or `None` if it has not noted one."""
-    noted = _read_config_file(path).get(REPLICAS)
-    if noted is not None and (type(noted) is not int or noted < 2):
-        raise UsageError(
-            f"{path}: expected a number from 2 on as {REPLICAS}. Received: "
-            f"{shortened(noted)}."
-        )
-    return noted
+    return _read_config_file(path).get(REPLICAS)
 
 
 def _read_config_file(path):
@@ -355,7 +318,7 @@ def _check_settings(path, settings, kind, replicas=None):
         return
     there = read_config(path)
     if kind is not None:
-        # The differences below report what cannot be read.
+        # The differences below show what cannot be read.
         with contextlib.suppress(UsageError):
             there = to_dict(read_settings(path, kind))
     found = differences(without_changeable(there), without_changeable(settings))
@@ -363,16 +326,13 @@ def _check_settings(path, settings, kind, replicas=None):
         listed = "\n".join(f"  {line}" for line in found)
         raise UsageError(
             f"The run in {path} was made with other settings (there -> here):\n"
-            f"{listed}\nPass the same settings to continue it, or choose "
-            "another --run-dir."
+            f"{listed}\nPass the same settings, or choose another --run-dir."
         )
     noted = read_replicas(path)
     if replicas is not None and noted not in (None, replicas):
         raise UsageError(
             f"The run in {path} was begun with {noted} replicas. Received: "
-            f"{replicas}. Pass --devices {noted} to continue it (on several "
-            f"machines: processes and devices that make {noted} replicas), or "
-            "choose another --run-dir."
+            f"{replicas}."
         )
 
 

@@ -10,12 +10,11 @@ from kdkit import models
 from kdkit.data import EncodedExamples
 from kdkit.doctor import OK, RUINS, WARNING, Finding, Findings
 from kdkit.doctor.text_examination import examine_text_words
-from kdkit.errors import UsageError, all_mistakes
+from kdkit.errors import UsageError
 from kdkit.io.files import staged
 from kdkit.losses import HiddenStateMSE
 from kdkit.models import LoadedModel, Pooling
 from kdkit.models.conventions import COSINE, MANHATTAN
-from kdkit.models.places import SETTINGS
 from kdkit.runs.build import Leg, Parts, require_fitting_objectives
 from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.events import Doctor, Evaluation, Unlabeled
@@ -62,23 +61,6 @@ class EmbedderParts(Parts):
             inputs["student"] = model_digest(student.checkpoint)
         return inputs
 
-    def check(self, run, force, has_steps):
-        if has_steps:  # otherwise reported together with mistakes in models
-            self.check_files()
-
-    def check_files(self) -> None:
-        """Checks the run's files before its models are loaded."""
-        data = self.settings.data
-        with all_mistakes() as check:
-            with check():
-                data.check()
-            if self.task is not None:
-                with check():
-                    self.task.check_data([data.dev_split], data.data_dir)
-            if self.settings.cache is not None:
-                with check():
-                    self.cache_settings.check()
-
     @property
     def cache_settings(self):
         """The cache's settings, relative to the run directory."""
@@ -88,19 +70,15 @@ class EmbedderParts(Parts):
 
     def build(self):
         keras.utils.set_random_seed(self.settings.seed)
-        with all_mistakes() as check:
-            with check():
-                self.check_files()
-            with check():
-                with self.distribution.scope(), own_names():
-                    self.teacher = self.load_teacher()
-                self.tokenizer = self.make_tokenizer()
-                self.student = self.make_model()
-                with self.distribution.scope():
-                    require_fitting_objectives(
-                        self.settings.stages, *self.make_compared()
-                    )
-                self.check_conventions()
+        with self.distribution.scope(), own_names():
+            self.teacher = self.load_teacher()
+        self.tokenizer = self.make_tokenizer()
+        self.student = self.make_model()
+        with self.distribution.scope():
+            require_fitting_objectives(
+                self.settings.stages, *self.make_compared()
+            )
+        self.check_conventions()
         self.forward = make_forward(self.teacher.model)
 
     def make_model(self) -> keras.Model:
@@ -146,9 +124,8 @@ class EmbedderParts(Parts):
         if others:
             raise UsageError(
                 f"The teacher's vectors are compared by {similarity}, which "
-                "depends on their lengths. Expected hidden_state_mse between "
-                "vectors of the same width. Received: "
-                f"{', '.join(others)}. Pass --parity mse."
+                "depends on their lengths. Expected hidden_state_mse. "
+                f"Received: {', '.join(others)}."
             )
 
     def make_tokenizer(self):
@@ -307,9 +284,7 @@ def require_no_prompts(conventions) -> None:
     if prompts:
         raise UsageError(
             "The sentence encoder has prompts, and this recipe trains without. "
-            f"Expected none. Received: {', '.join(map(repr, prompts))}. Put "
-            "them into the texts, and remove them from a copy of its "
-            f"{SETTINGS}."
+            f"Received: {', '.join(map(repr, prompts))}."
         )
 
 
@@ -330,9 +305,8 @@ def make_student(
     if student.copy_from is not None:
         if student.copy_from != "teacher":
             raise UsageError(
-                'A sentence encoder starts from copy_from="teacher". Received: '
-                f"{student.copy_from!r}. Use --student {student.copy_from}, or "
-                "the teacher's layers."
+                'Expected student.copy_from="teacher", whose layers a sentence '
+                f"encoder starts from. Received: {student.copy_from!r}."
             )
         # Each text has a vector of its own to learn, so dropout is only noise.
         return models.dropped_layers(
@@ -376,8 +350,6 @@ def diagnose_embedder(parts: EmbedderParts) -> Findings:
     """Returns the findings about a run, without training or writing."""
     findings = Findings()
     if not isinstance(parts.settings.teacher, str):
-        with findings.attempt("files"):
-            parts.settings.data.check()
         return findings
     with findings.attempt("models"):
         parts.build()

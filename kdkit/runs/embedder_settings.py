@@ -10,6 +10,7 @@ from kdkit.runs.settings import (
     PretrainSettings,
     Saving,
     TeacherSettings,
+    require_cacheable,
     validate_run,
 )
 from kdkit.taps.names import SENTENCE_EMBEDDING
@@ -79,80 +80,46 @@ class EmbedderSettings:
 
     def __post_init__(self):
         validate_run(self, *self.arms.values())
-        problems = []
         data = self.data.stage_data
         others = [one.name for one in self.stages if one.data != data]
         if others or not self.stages:
-            problems.append(
-                f"this sentence encoder learns from {data}. Expected "
-                f"data={data!r} in every stage. Received: "
-                f"{', '.join(others) or 'no stage'}"
-            )
-        alone = [one.name for one in self.stages if not one.objectives]
-        if alone and not self.has_candidates:
-            problems.append(
-                "texts have no labels, so every stage needs an objective. "
-                f"Received: {', '.join(alone)} without one"
+            raise UsageError(
+                f"This sentence encoder learns from {data}. Received: other "
+                f"data in {', '.join(others) or 'no stage'}."
             )
         labeled = [one.name for one in self.stages if one.label_weight]
-        if labeled and not (alone or self.has_candidates):
-            problems.append(
-                "texts have no labels. Expected hard_label_weight=0. "
-                f"Received: {', '.join(labeled)} with a weight"
-            )
-        if self.has_candidates and self.cache is None:
-            problems.append(
-                "teacher and student read different tokens, so the teacher's "
-                "scores come from a cache. Received: cache=null. Remove it"
-            )
-        if self.student.bilstm is not None or self.student.mass is not None:
-            problems.append(
-                "the student must be an encoder. Received: a BiLSTM or a MASS"
-            )
-        if self.student.static is not None and data != TextsSettings.stage_data:
-            problems.append(
-                "a table of token vectors has the teacher's tokens, so it "
-                f"learns from texts. Received: {data}"
+        if labeled and not self.has_candidates:
+            raise UsageError(
+                "Texts have no labels. Expected hard_label_weight=0. Received: "
+                f"another one in {', '.join(labeled)}."
             )
         is_contrastive = self.has_control and self.student.has_random_weights
         if is_contrastive and data == "texts" and not self.student.dropout:
-            problems.append(
-                "the control learns from two dropout masks of each text. "
-                "Expected student.dropout above 0. Received: 0. Set it, or "
-                "remove --control"
+            raise UsageError(
+                "The control learns from two dropout masks of each text. "
+                "Expected student.dropout above 0. Received: 0."
             )
         if self.cache is not None:
-            problems += self.cache.problems(self.objectives)
+            require_cacheable(self.objectives)
+        reads_other_tokens = self.has_candidates
         if data == TranslationsSettings.stage_data:
-            problems += self._translation_problems()
-        is_measured = self.data.task or self.trains_control
-        if self.has_control and data == "texts" and not is_measured:
-            problems.append(
-                "the control is the student before training, which is only "
-                "measured, so it needs scored pairs. Pass --task or --dev, or "
-                "remove --control"
+            reads_other_tokens = True
+            self._require_comparable()
+        if reads_other_tokens and self.cache is None:
+            raise UsageError(
+                "Teacher and student read different tokens, so the teacher's "
+                "outputs come from a cache. Received: cache=null."
             )
-        if problems:
-            raise UsageError(f"Recipe {self.recipe!r}: {'; '.join(problems)}.")
 
-    def _translation_problems(self):
-        """Returns errors about a student that reads other token ids."""
-        problems = []
+    def _require_comparable(self):
+        """Rejects a student whose token ids or positions are other ones."""
         inside = [
-            f"{objective.name} ({objective.tap})"
-            for objective in self.objectives
-            if objective.tap != SENTENCE_EMBEDDING
+            one.name for one in self.objectives if one.tap != SENTENCE_EMBEDDING
         ]
         if inside:
-            problems.append(
-                "teacher and student read different tokens, so only their "
-                f"vectors can be compared. Expected tap={SENTENCE_EMBEDDING!r}."
-                f" Received: {', '.join(inside)}"
-            )
-        if self.cache is None:
-            problems.append(
-                "teacher and student read different tokens, so the teacher's "
-                "vectors must be cached. Received: cache=None"
+            raise UsageError(
+                "Teacher and student read different tokens, so only their "
+                f"vectors can be compared. Received: {', '.join(inside)}."
             )
         vocabularies = {
             "data.tokenizer": self.data.tokenizer,
@@ -160,13 +127,11 @@ class EmbedderSettings:
             "student.checkpoint": self.student.checkpoint,
         }
         given = [name for name, one in vocabularies.items() if one is not None]
-        if len(given) != 1:
-            problems.append(
-                "the student's vocabulary comes from one of "
-                f"{', '.join(vocabularies)}. Received: "
-                f"{' and '.join(given) or 'none'}"
+        if len(given) > 1:
+            raise UsageError(
+                "The student has one vocabulary. Received: "
+                f"{' and '.join(given)}."
             )
-        return problems
 
     @property
     def objectives(self) -> list:

@@ -10,7 +10,7 @@ reads an event need not.
 import dataclasses
 from typing import ClassVar
 
-from kdkit.errors import UsageError, shortened
+from kdkit.errors import UsageError
 from kdkit.runs.event_fields import (
     Fields,
     PositiveFloat,
@@ -41,23 +41,10 @@ class Event(Fields):
         cls.kind = kind
         _KINDS[kind] = cls
 
-    def __post_init__(self):
-        require_stage(self)
-
     @property
     def time(self) -> float | None:
         """Seconds since 1970 when it was logged, `None` before that."""
         return self.line.get("time")
-
-
-def require_stage(event) -> None:
-    """Raises a `UsageError` for an epoch that is not in a stage."""
-    epoch = getattr(event, "epoch", None)
-    if epoch is not None and event.stage is None:
-        raise UsageError(
-            f"An epoch is in a stage. Got epoch {epoch} and no stage. Pass "
-            "the stage's name."
-        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -73,15 +60,6 @@ class Doctor(Event, kind="doctor"):
 
     findings: tuple[dict, ...]
     forced: bool | None = None
-
-    def __post_init__(self):
-        for finding in self.findings:
-            for name in ("check", "outcome"):
-                if not isinstance(finding.get(name), str):
-                    raise UsageError(
-                        f"Expected a text as a finding's {name!r}. Got "
-                        f"{shortened(finding.get(name))}."
-                    )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -141,14 +119,6 @@ class Epoch(Event, kind="epoch"):
     logs: dict
     less_teacher_entropy: Texts | None = None
 
-    def __post_init__(self):
-        if self.arm not in ARMS + LANGUAGE_MODELS:
-            raise UsageError(
-                "The arm of an epoch must be one of "
-                f"{', '.join(ARMS + LANGUAGE_MODELS)}. Got "
-                f"{shortened(self.arm)}."
-            )
-
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Evaluation(Event, kind="evaluation"):
@@ -184,9 +154,6 @@ class Best(Fields):
     agreement: dict | None = None
     collapsed: str | None = None
     untrained_layers: Texts | None = None
-
-    def __post_init__(self):
-        require_stage(self)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

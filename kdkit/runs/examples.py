@@ -1,20 +1,17 @@
-"""Loads a distillation's examples, and validates its stages on the task."""
+"""A distillation's examples, and which of its stages learn from a teacher."""
 
 import dataclasses
 from collections.abc import Iterable
 
 from kdkit.data import EncodedExamples, unlabeled_rows
-from kdkit.distillation.distiller import Distiller
-from kdkit.errors import UsageError, all_mistakes
+from kdkit.errors import UsageError
 from kdkit.models import LoadedModel
-from kdkit.quantization import require_quantizable
 from kdkit.recipes.stages import Stage
+from kdkit.runs.build import require_fitting_objectives
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Augmented, Unlabeled
 from kdkit.runs.settings import DistillSettings
 from kdkit.tasks import Task
-from kdkit.training.making import DATA_LENGTH, require_length
-from kdkit.training.optimizers import make_label_loss
 from kdkit.training.sources import TaskSource
 from kdkit.training.task_data import (
     Evaluator,
@@ -87,24 +84,6 @@ def load_rows(
     return LoadedRows(train, dev, unlabeled, counts, settings)
 
 
-def require_fit(
-    settings: DistillSettings, student, teachers: list[LoadedModel]
-) -> None:
-    """Validates that all stages on the task fit student and teachers."""
-    with all_mistakes() as check:
-        for model in (student, *(teacher.model for teacher in teachers)):
-            with check():
-                require_length(
-                    settings.data.sequence_length, model, DATA_LENGTH
-                )
-        if any(stage.quantize is not None for stage in settings.stages):
-            with check():
-                require_quantizable(student)
-        for stage in stages_with_teachers(settings):
-            with check():
-                require_fitting_stage(settings, stage, student, teachers)
-
-
 def stages_with_teachers(settings: DistillSettings) -> tuple[Stage, ...]:
     """Returns the stages on the task that have objectives."""
     return tuple(
@@ -120,29 +99,24 @@ def require_fitting_stage(
     student,
     teachers: list[LoadedModel],
 ) -> None:
-    """Validates that a stage on the task fits the student and its teachers."""
-    Distiller(
+    """Requires that a stage on the task fits, before long steps."""
+    require_fitting_objectives(
+        [stage],
         [teacher.model for teacher in teachers],
         student,
-        stage.weighted_objectives(),
-        stage.label_weight,
         settings.teacher_weights or None,
-        chunk_size=stage.chunk_size,
     )
 
 
 def require_smoothable_labels(stages: Iterable[Stage], task: Task) -> None:
-    """Requires that the labels can be smoothed, if a stage smooths them."""
-    with all_mistakes() as check:
-        for stage in stages:
-            if stage.label_smoothing and stage.data == "task":
-                with check():
-                    make_label_loss(stage, task.kind.label_loss())
-                    if task.head.candidates is not None:
-                        raise UsageError(
-                            f"Stage {stage.name!r}: label smoothing is for "
-                            "tasks where a label may be any class. Received: "
-                            f"label_smoothing={stage.label_smoothing}, and "
-                            f"{task.name!r}, where each token has few "
-                            "possible labels. Use label_smoothing=0."
-                        )
+    """Requires that smoothed labels give nothing to impossible classes."""
+    smoothed = [
+        stage.name
+        for stage in stages
+        if stage.label_smoothing and stage.data == "task"
+    ]
+    if smoothed and task.head.candidates is not None:
+        raise UsageError(
+            f"{task.name!r} has few possible labels for each token. Expected "
+            f"label_smoothing=0 in {', '.join(smoothed)}."
+        )

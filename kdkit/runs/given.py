@@ -3,14 +3,13 @@
 import hashlib
 import json
 import pathlib
-from collections.abc import Iterator
 
 import keras
 import keras_hub
 import numpy as np
 
 from kdkit import models
-from kdkit.errors import UsageError, all_mistakes, shortened
+from kdkit.errors import UsageError
 from kdkit.io.files import staged, write_text
 from kdkit.io.reading import read_json
 from kdkit.models import LoadedModel
@@ -20,11 +19,6 @@ from kdkit.taps import own_names
 CONTENT = "content.json"  # checksums of the saved inputs
 LABEL = "label"
 TEXTS = ("text", "text_pair")  # the columns of saved tables
-KINDS = (
-    "the name of a task, the path of a table, (texts, labels), ((texts, "
-    'text_pairs), labels), a pandas DataFrame, or {"train": ..., "dev": ...} '
-    "of these"
-)
 
 
 class SavedInputs:
@@ -76,35 +70,13 @@ class SavedInputs:
         if not is_same and (self._run_dir / CONFIG).exists():
             raise UsageError(
                 f"The run in {self._run_dir} was made with other inputs: "
-                f"{name} differs from {path}. Pass the same ones to continue "
-                "it, or choose another run_dir."
+                f"{name} differs from {path}."
             )
         if not is_same:
             with staged(path, size) as partial:
                 write(partial)
             write_text(record, json.dumps({**known, name: content}))
         return str(path.resolve())
-
-
-def require_model(name: str, model, needs_tokenizer: bool) -> None:
-    """Requires a model that `SavedInputs.save_model` can save."""
-    kinds, expected = (keras_hub.models.TextClassifier,), "TextClassifier"
-    if not needs_tokenizer:
-        kinds += (keras_hub.models.Backbone,)
-        expected += " or Backbone"
-    found = model.model if isinstance(model, LoadedModel) else model
-    if not isinstance(found, kinds):
-        raise UsageError(
-            f"`{name}`: expected a path, the name of a preset, or a keras-hub "
-            f"{expected}. Received: {type(found).__name__}. Train other Keras "
-            "models with kdkit.Distiller."
-        )
-    if needs_tokenizer and _parts(model)[1] is None:
-        raise UsageError(
-            f"`{name}`: expected a {type(found).__name__} with a preprocessor, "
-            "whose tokenizer reads the texts. Received: none. Pass "
-            "preprocessor= when you make the model."
-        )
 
 
 def _parts(model):
@@ -123,92 +95,44 @@ def _parts(model):
 def table_columns(name: str, data, text_column, label_column) -> dict:
     """Returns the columns of examples in memory."""
     if hasattr(data, "columns") or hasattr(data, "column_names"):
-        texts, labels = _columns_of_frame(name, data, text_column, label_column)
-    elif isinstance(data, tuple | list) and len(data) == 2:
-        if text_column is not None or label_column is not None:
-            raise UsageError(
-                "`text_column` and `label_column` are for tables and data "
-                f"frames. Received: `{name}`, a tuple. Remove them."
-            )
+        if isinstance(text_column, str):
+            text_column = (text_column,)
+        texts = [list(data[column]) for column in text_column]
+        labels = data[label_column]
+    else:
         texts, labels = data
         is_pair = isinstance(texts, tuple) and not _is_text(texts[0])
         texts = texts if is_pair else (texts,)
-    else:
-        raise UsageError(
-            f"`{name}`: expected {KINDS}. Received: {shortened(data)}."
-        )
-    if len(texts) > len(TEXTS):
-        raise UsageError(
-            f"`{name}`: expected texts, or a pair of texts. Received: "
-            f"{len(texts)} sequences."
-        )
-    columns = {}
-    with all_mistakes() as check:
-        for column, values in zip(TEXTS, texts, strict=False):
-            with check():
-                columns[column] = list(_each_text(f"{name}: {column}", values))
-        with check():
-            columns[LABEL] = list(_each_label(f"{name}: {LABEL}", labels))
-    lengths = {column: len(values) for column, values in columns.items()}
-    if len(set(lengths.values())) > 1 or not all(lengths.values()):
-        raise UsageError(
-            f"`{name}`: expected texts and labels of the same number. "
-            f"Received: {lengths}."
-        )
+    columns = {
+        TEXTS[number]: _values(values) for number, values in enumerate(texts)
+    }
+    columns[LABEL] = _values(labels)
+    for column, values in columns.items():
+        kinds = str if column in TEXTS else str | int | float
+        for number, value in enumerate(values):
+            # NaN is a float that differs from itself.
+            if not isinstance(value, kinds) or value != value:
+                raise UsageError(
+                    f"`{name}`: expected {kinds} as {column}. Received: "
+                    f"{value!r} at {number}."
+                )
     return columns
-
-
-def _columns_of_frame(name, frame, text_column, label_column):
-    names = getattr(frame, "column_names", None)  # of a Hugging Face dataset
-    known = list(map(str, frame.columns if names is None else names))
-    if isinstance(text_column, str):
-        text_column = (text_column,)
-    wanted = [*(text_column or ()), *([label_column] if label_column else ())]
-    missing = [column for column in wanted if column not in known]
-    if missing or not (text_column and label_column):
-        what = f"There is no {', '.join(missing)}." if missing else ""
-        raise UsageError(
-            f"`{name}`: expected `text_column` and `label_column`, columns of "
-            f"the data frame. {what} Its columns are {', '.join(known)}."
-        )
-    return [frame[column] for column in text_column], frame[label_column]
 
 
 def _is_text(value):
     return isinstance(value, str | bytes)
 
 
-def _values(name, values):
-    """The values of a list, an array, a series or a tensor."""
+def _values(values):
+    """The values of a list, an array, a series or a tensor, as for JSON."""
     values = getattr(values, "numpy", lambda: values)()
     if hasattr(values, "tolist"):
         values = values.tolist()
-    if _is_text(values) or not hasattr(values, "__iter__"):
-        raise UsageError(
-            f"`{name}`: expected a sequence. Received: {shortened(values)}."
-        )
-    return values
-
-
-def _each_text(name, values) -> Iterator[str]:
-    for number, value in enumerate(_values(name, values)):
-        if not _is_text(value):
-            raise UsageError(
-                f"`{name}`: expected strings. Received: {shortened(value)} at "
-                f"{number}."
-            )
-        yield value.decode() if isinstance(value, bytes) else value
-
-
-def _each_label(name, values) -> Iterator[str | int | float]:
-    for number, value in enumerate(_values(name, values)):
-        if isinstance(value, np.generic):
-            value = value.item()
-        if isinstance(value, bytes):
-            value = value.decode()
-        if not isinstance(value, str | int | float) or value != value:
-            raise UsageError(
-                f"`{name}`: expected one string or number for each text. "
-                f"Received: {shortened(value)} at {number}."
-            )
-        yield value
+    values = [
+        value.item() if isinstance(value, np.generic) else value
+        for value in values
+    ]
+    return [
+        value.decode() if isinstance(value, bytes) else value
+        for value in values
+    ]

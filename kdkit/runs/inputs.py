@@ -169,10 +169,7 @@ def require_same_inputs(
 
 
 def require_unchanged(
-    run: RunDirectory,
-    inputs: dict[str, str | None],
-    fix: str = "Restore the inputs that the run was started with, or choose "
-    "another --run-dir.",
+    run: RunDirectory, inputs: dict[str, str | None]
 ) -> list[str]:
     """Requires that inputs are those that a run has logged."""
     before = next((event.digests for event in run.events(Inputs)), {})
@@ -189,7 +186,7 @@ def require_unchanged(
     if different:
         raise UsageError(
             f"The run in {run.path} was started with other inputs: "
-            f"{'; '.join(different)}. {fix}"
+            f"{'; '.join(different)}."
         )
     return [*present]
 
@@ -211,10 +208,8 @@ def _require_untrained(run):
     places = sorted((run.path / CHECKPOINTS).rglob(STATE))
     if places and not run.is_finished:
         raise UsageError(
-            f"{run.path / EVENTS} has lost the line of the event 'inputs'. "
-            f"Expected one, because the run has begun: {places[0]} exists. "
-            "Restore the file from a copy, or choose another "
-            "--run-dir."
+            f"{run.path / EVENTS} has lost the event 'inputs', so the run's "
+            "inputs cannot be compared. Choose another --run-dir."
         )
 
 
@@ -229,7 +224,7 @@ def is_finished_with(
         return reports_finished(run)
     try:
         inputs = find_inputs()
-    except UsageError:
+    except (OSError, UsageError):  # removed since
         inputs = {}
     require_same_inputs(run, inputs, distribution)
     return reports_finished(run, needs_models)

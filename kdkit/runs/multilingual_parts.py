@@ -1,11 +1,6 @@
 """The parts of runs that teach a sentence encoder further languages."""
 
-import keras_hub
-
 from kdkit import models
-from kdkit.errors import UsageError
-from kdkit.models.families import ALL_FAMILIES, family_of
-from kdkit.models.heads import backbone_of
 from kdkit.runs.embedder_parts import (
     TEXTS,
     EmbedderParts,
@@ -47,10 +42,6 @@ class MultilingualParts(EmbedderParts):
         directory = self.place / TOKENIZER
         if directory.is_dir():
             return models.load_saved_tokenizer(directory)
-        family = ALL_FAMILIES.get(student.family)
-        if student.copy_from is not None:
-            family = family_of(backbone_of(self.teacher.model))
-        _require_word_pieces(family)
         return models.train_word_pieces(
             vocabulary_texts(data),
             data.vocabulary_size,
@@ -85,15 +76,3 @@ class MultilingualParts(EmbedderParts):
     @property
     def teacher_texts(self):
         return self.source.train.sources
-
-
-def _require_word_pieces(family):
-    """Rejects a student that cannot read a trained vocabulary."""
-    pieces = keras_hub.tokenizers.WordPieceTokenizer
-    if not issubclass(family.tokenizer, pieces):
-        raise UsageError(
-            f"The trained vocabulary has word pieces, and {family.title} reads "
-            f"the tokens of a {family.tokenizer.__name__}. Received: "
-            "--vocabulary-size or its default. Pass --tokenizer PLACE, or a "
-            "checkpoint with its own vocabulary as --student."
-        )

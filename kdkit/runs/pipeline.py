@@ -16,7 +16,6 @@ import pathlib
 from collections.abc import Mapping, Sequence
 
 from kdkit import training
-from kdkit.errors import UsageError
 from kdkit.recipes import pretraining
 from kdkit.recipes.recipe import Recipe
 from kdkit.recipes.stages import without_teacher
@@ -175,8 +174,8 @@ class Pipeline:
                 trains again. Defaults to `True`.
 
         Raises:
-            UsageError: (a `ValueError`) for the user's mistakes, before any
-                training, and if a step was made from other inputs.
+            UsageError: (a `ValueError`) for the user's mistakes, and if a step
+                was made from other inputs.
             RunError: if a check reports an error, or a loss is not finite.
         """
         if isinstance(self.settings, TeacherSettings):
@@ -221,18 +220,12 @@ class Pipeline:
                 step's name belongs to that step, others to the last run.
 
         Raises:
-            UsageError: with all unknown fields and values of a wrong type.
+            UsageError: for unknown fields and values of a wrong type.
         """
-        before = self.settings.steps_before
         fields = []
         for assignment in assignments:
             name = assignment.split(".")[0]
             if name in TITLES and name != LAST and "." in assignment:
-                if name not in before:
-                    raise UsageError(
-                        f"--set {name}.… has no effect because --{name} "
-                        "already provides that step. Remove it."
-                    )
                 assignment = f"steps_before.{assignment}"
             fields.append(assignment.removeprefix(f"{LAST}."))
         return Pipeline(override(self.settings, fields), self.run_dir)

@@ -57,22 +57,6 @@ class Predictions(Fields):
     differing: int | None = None
     differences: tuple[Difference, ...] | None = None
 
-    def __post_init__(self):
-        size = len(self.classes or ())
-        rows = self.confusion
-        widths = None if rows is None else [len(row) for row in rows]
-        if rows is not None and (not size or widths != [size] * size):
-            raise UsageError(
-                f"Expected a confusion matrix of {size} × {size} counts, for "
-                f"the classes. Got rows of {widths}. Pass "
-                "a row and a column for each class."
-            )
-        if any(len(pair) != 2 for pair in self.scores or ()):
-            raise UsageError(
-                "Expected pairs of a label and a score. Got other numbers of "
-                "values. Pass two values each."
-            )
-
 
 def write_predictions(run_dir: pathlib.Path, found: list[Predictions]) -> None:
     """Writes `predictions.jsonl`; an older file is replaced."""

@@ -39,8 +39,7 @@ class RankerParts(EmbedderParts):
         if similarity not in (COSINE, DOT):
             raise UsageError(
                 "The student's scores are products of vectors. Expected the "
-                f"similarity cosine or dot. Received: {similarity}. Use "
-                "another student."
+                f"similarity cosine or dot. Received: {similarity}."
             )
 
     def load_teacher(self):
@@ -130,11 +129,6 @@ def make_retriever(settings: EmbedderSettings, teacher) -> LoadedModel:
         models.family_tokenizer(backbone, teacher.tokenizer)  # or raises
         model = models.make_embedder(backbone, pooling)
         return LoadedModel(model, teacher.tokenizer, True)
-    if place == "pretrained":
-        raise UsageError(
-            'A sentence encoder starts from copy_from="teacher" or a place. '
-            f"Received: {place!r}. Use --student."
-        )
     loaded = models.load_embedder(place, settings.pooling)
     if not student.copy_layers:
         return loaded

@@ -64,8 +64,7 @@ def train_teacher(
         force: as in `distill`. Defaults to `False`.
 
     Raises:
-        UsageError: (a `ValueError`) for the user's mistakes, before any
-            training.
+        UsageError: (a `ValueError`) for the user's mistakes.
         RunError: if a check of the data reports an error, or a loss is not
             finite.
     """
@@ -95,8 +94,7 @@ def distill(
             trains again. Defaults to `True`.
 
     Raises:
-        UsageError: (a `ValueError`) for the user's mistakes, before any
-            training.
+        UsageError: (a `ValueError`) for the user's mistakes.
         RunError: if a check reports an error, or a loss is not finite.
     """
     _run(settings, run_dir, force, needs_models=needs_models)
@@ -124,8 +122,7 @@ def pretrain(
         needs_models, force: as in `distill`.
 
     Raises:
-        UsageError: (a `ValueError`) for the user's mistakes, before any
-            training.
+        UsageError: (a `ValueError`) for the user's mistakes.
         RunError: if half of the texts contain unknown words, or a loss is not
             finite.
     """

@@ -1,14 +1,12 @@
 """The settings of runs: everything that decides a run's numbers."""
 
 import dataclasses
-import math
 import pathlib
 
 from kdkit import taps
 from kdkit.backends import validate_policy
 from kdkit.errors import UsageError
-from kdkit.models.families import DECODERS
-from kdkit.recipes.stages import EMBEDDING_DATA, Stage
+from kdkit.recipes.stages import Stage
 from kdkit.training.data_settings import (
     AugmentedSettings,
     CacheSettings,
@@ -26,65 +24,39 @@ from kdkit.training.model_settings import (
 from kdkit.training.sentence_settings import PairSettings, SentenceSettings
 
 
-def require_cacheable_text(settings) -> None:
-    """Requires that a run on text can use a cache of the teacher's outputs."""
-    objectives = [
-        objective for stage in settings.stages for objective in stage.objectives
-    ]
-    problems = settings.cache.problems(objectives)
-    if settings.teacher is None:
-        problems.append(
-            "it caches a teacher's outputs, and there is no teacher"
+def require_cacheable(objectives) -> None:
+    """Requires that a cache has all that objectives compare."""
+    counted = [one.name for one in objectives if one.loss.counts_padding]
+    if counted:
+        raise UsageError(
+            f"A cache stores no padding, which {', '.join(counted)} compare."
         )
-    if isinstance(settings.corpus, SentenceSettings):
-        problems.append(
-            "hidden spans are drawn again in every epoch, so the teacher's "
-            "outputs cannot be cached"
-        )
-    others = [
-        f"{objective.name} ({objective.tap})"
-        for objective in objectives
-        if taps.reads_source(objective.tap)
-    ]
+    others = [one.name for one in objectives if taps.reads_source(one.tap)]
     if others:
-        problems.append(
-            "for pairs only the decoder's outputs are cached, and "
-            f"{', '.join(others)} compare the encoder's"
+        raise UsageError(
+            "For pairs only the decoder's outputs are cached, and "
+            f"{', '.join(others)} compare the encoder's."
         )
-    if problems:
-        raise UsageError(f"--cache: {'; '.join(problems)}.")
 
 
 def require_one_tokenizer(settings) -> None:
-    """Requires exactly one source of a tokenizer, where one is needed."""
-    sources = {
-        name: getattr(settings, name)
-        for name in ("tokenizer", "vocabulary_size", "teacher")
+    """Requires that no source of a tokenizer is ignored."""
+    given = [
+        name
+        for name in ("tokenizer", "vocabulary_size")
         if getattr(settings, name) is not None
-    }
-    if len(sources) > 1:
-        raise UsageError(
-            "A tokenizer is read, trained, or the teacher's. Received: "
-            f"{sources}. Remove all but one."
-        )
-    sources.pop("teacher", None)
-    if sources and not settings.model.has_random_weights:
-        raise UsageError(
-            f"{' and '.join(sources)} is for a model with random weights; "
-            f"a checkpoint has its own tokenizer. Received: {sources}. "
-            "Remove it, or replace --model by --student, which begins with "
-            "random weights."
-        )
-    writes_text = (
-        settings.model.mass is not None or settings.model.family in DECODERS
+    ]
+    has_other = (
+        settings.teacher is not None or not settings.model.has_random_weights
     )
-    if settings.vocabulary_size is not None and not writes_text:
+    if given and len(given) + has_other > 1:
         raise UsageError(
-            "A vocabulary is trained for decoders and encoder-decoders. "
-            f"Received: family={settings.model.family!r}. Pass --tokenizer."
+            "The tokenizer is tokenizer, vocabulary_size, the teacher's or the "
+            f"checkpoint's. Received: {' and '.join(given)} beside another."
         )
 
 
+STAGE_DATA = ("task", "corpus")  # what stages of a distillation train on
 # Fields whose values may change when a run continues, also in the settings of
 # the runs inside it.
 FREE = ("checkpoint_minutes",)
@@ -157,20 +129,6 @@ def validate_run(settings, *arms: tuple[Stage, ...]) -> None:
     validate_strategy(settings)
     validate_parts(settings)
     Saving.of(settings)
-    models = [getattr(settings, name, None) for name in ("student", "model")]
-    if any(model is not None and model.static is not None for model in models):
-        others = [
-            stage.name
-            for stage in settings.stages
-            if stage.data not in EMBEDDING_DATA
-        ]
-        if others:
-            raise UsageError(
-                "A static table of token vectors is a sentence encoder. "
-                f"Expected stages with data in {EMBEDDING_DATA}. Received: "
-                f"{', '.join(others)}. Use the recipe static_embedding, or "
-                "another student."
-            )
     for stages in arms:
         names = [stage.name for stage in stages]
         if len(set(names)) < len(names):
@@ -182,31 +140,21 @@ def validate_run(settings, *arms: tuple[Stage, ...]) -> None:
 
 
 def _check_quantization(settings, stages):
-    """Rejects quantisation where a run does not support it."""
-    quantized = [stage for stage in stages if stage.quantize is not None]
+    """Requires that the ranges of quantisation are those of the student."""
+    quantized = tuple(stage for stage in stages if stage.quantize is not None)
     if not quantized:
         return
-    problems = []
-    if settings.verb != DistillSettings.verb:
-        problems.append("only kdkit distill trains with quantisation")
-    if stages[-1:] != tuple(quantized):
-        problems.append(
-            "only the last stage can have quantisation, received it in "
-            f"{', '.join(stage.name for stage in quantized)}"
+    if stages[-1:] != quantized:
+        raise UsageError(
+            "Only the last stage can have quantize, because later updates "
+            "change the ranges. Received it in "
+            f"{', '.join(stage.name for stage in quantized)}."
         )
     if settings.dtype_policy != "float32":
-        problems.append(
-            "quantisation-aware training needs float32, received "
-            f"{settings.dtype_policy}: remove --mixed-precision"
+        raise UsageError(
+            "Stages with quantize round in float32. Received: "
+            f"dtype_policy={settings.dtype_policy!r}."
         )
-    student = getattr(settings, "student", None)
-    if student is not None and student.bilstm is not None:
-        problems.append(
-            "quantisation-aware training is for encoders, received a BiLSTM: "
-            "quantise it after training, with kdkit export --precision"
-        )
-    if problems:
-        raise UsageError(f"Quantisation: {'; '.join(problems)}.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -244,13 +192,6 @@ class TeacherSettings:
 
     def __post_init__(self):
         validate_run(self, self.stages)
-        if any(stage.objectives for stage in self.stages):
-            named = [stage.name for stage in self.stages if stage.objectives]
-            raise UsageError(
-                "A teacher learns from labels alone. Expected stages without "
-                f"objectives. Received: objectives in {', '.join(named)}. "
-                "Remove them, or train a student with kdkit distill."
-            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -313,29 +254,18 @@ class PretrainSettings:
 
     def __post_init__(self):
         validate_run(self, self.stages)
-        has_sizes = self.model.has_random_weights
-        if has_sizes and (self.model.mass is None) == self.reads_sentences:
-            raise UsageError(
-                "MASS trains on sentences and pairs, other models on running "
-                f"text. Received: {type(self.corpus).__name__}, and the "
-                f"sizes of a {'MASS' if self.model.mass else 'BERT or GPT-2'}."
-            )
-        if self.reads_sentences and self.jit_compile is True:
-            raise UsageError(
-                "XLA compiles a step for each batch shape, and batches of "
-                "sentences have many shapes. Received: jit_compile=True. Use "
-                "jit_compile=update or jit_compile=false."
-            )
         has_objectives = any(stage.objectives for stage in self.stages)
         if has_objectives != (self.teacher is not None):
             raise UsageError(
-                "Pretraining needs objectives if and only if it has a teacher. "
+                "Pretraining has objectives if and only if it has a teacher. "
                 f"Received: teacher={self.teacher!r}, "
                 f"{'' if has_objectives else 'no '}objectives."
             )
         require_one_tokenizer(self)
         if self.cache is not None:
-            require_cacheable_text(self)
+            require_cacheable(
+                [one for stage in self.stages for one in stage.objectives]
+            )
 
     @property
     def reads_sentences(self) -> bool:
@@ -414,110 +344,28 @@ class DistillSettings:
 
     def __post_init__(self):
         validate_run(self, *self.arms.values())
-        on_corpus = [
-            stage
-            for stages in self.arms.values()
-            for stage in stages
-            if stage.data == "corpus"
-        ]
-        problems = []
-        of_embedders = [
-            one.name for one in self.stages if one.data in EMBEDDING_DATA
-        ]
-        if of_embedders:
-            problems.append(
-                f"stages with data in {EMBEDDING_DATA} are for recipes of "
-                "sentence encoders, such as sentence_embedding, received "
-                f"{', '.join(of_embedders)}"
-            )
-        if not any(stage.data == "task" for stage in self.stages):
-            problems.append(
-                "no stage trains on the task. Add one, or use kdkit pretrain"
-            )
-        if on_corpus and self.corpus is None:
-            problems.append(
-                f"stage {on_corpus[0].name!r} needs a corpus, and none is given"
-            )
-        needs_encoder = self.student.copy_from == "pretrained" or any(
-            stage.objectives for stage in on_corpus
-        )
-        if needs_encoder and self.pretrained is None:
-            problems.append(
-                "the student starts from, or learns from, a pretrained "
-                "encoder, and none is given"
+        others = [one for one in self.stages if one.data not in STAGE_DATA]
+        on_task = [one for one in self.stages if one.data == "task"]
+        if others or not on_task:
+            raise UsageError(
+                f"Recipe {self.recipe!r}: expected stages on "
+                f"{' and '.join(STAGE_DATA)}, one of them on the task. "
+                f"Received: {', '.join(one.data for one in self.stages)}."
             )
         if self.general is not None and self.student.checkpoint is None:
-            problems.append(
-                "general distillation makes the student's checkpoint, and the "
-                "student has none"
+            raise UsageError(
+                "Expected the student's checkpoint in the run of general "
+                "distillation. Received: a student without one."
             )
-        problems += self._teacher_problems()
-        problems += self._strategy_problems()
-        if problems:
-            raise UsageError(f"Recipe {self.recipe!r}: {'; '.join(problems)}.")
-
-    def _teacher_problems(self):
-        """Mistakes in unlabelled examples, further teachers and the cache."""
-        problems = []
-        has_objectives = any(
-            stage.objectives and stage.data == "task" for stage in self.stages
-        )
-        given = [
-            name
-            for name in ("unlabeled", "more_teachers", "cache")
-            if getattr(self, name)
-        ]
-        if given and not has_objectives:
-            problems.append(
-                "no stage on the task learns from a teacher, so "
-                f"{' and '.join(given)} would not be used"
-            )
-        count = 1 + len(self.more_teachers)
+        objectives = [one for stage in on_task for one in stage.objectives]
+        for name in ("unlabeled", "more_teachers", "cache"):
+            if getattr(self, name) and not objectives:
+                raise UsageError(
+                    "No stage on the task learns from a teacher. Received: "
+                    f"{name}."
+                )
         if self.cache is not None:
-            problems += self._cache_problems()
-        if self.teacher_weights and len(self.teacher_weights) != count:
-            problems.append(
-                f"teacher_weights needs one number for each of {count} "
-                f"teachers, received {list(self.teacher_weights)}"
-            )
-        elif self.teacher_weights and not (
-            all(0 <= weight < math.inf for weight in self.teacher_weights)
-            and any(self.teacher_weights)
-        ):
-            problems.append(
-                "teacher_weights must be finite numbers of at least 0, not "
-                f"all 0, received {list(self.teacher_weights)}"
-            )
-        return problems
-
-    def _strategy_problems(self):
-        """The runs inside this one that have another strategy."""
-        return [
-            "all steps of a run need the same strategy, received "
-            f"{name}.strategy={made.strategy!r} in a run with {self.strategy!r}"
-            for name in ("teacher", "pretrained", "general")
-            if isinstance(
-                made := getattr(self, name), TeacherSettings | PretrainSettings
-            )
-            and made.strategy != self.strategy
-        ]
-
-    def _cache_problems(self):
-        """Objectives that cannot use cached outputs."""
-        problems = self.cache.problems(
-            [
-                objective
-                for stage in self.stages
-                if stage.data == "task"
-                for objective in stage.objectives
-            ]
-        )
-        if isinstance(self.teacher, TeacherSettings):
-            problems.append(
-                "a cache needs an existing teacher, and this one is trained "
-                "in the run"
-            )
-        return problems
+            require_cacheable(objectives)
 
     @property
     def arms(self) -> dict[str, tuple[Stage, ...]]:

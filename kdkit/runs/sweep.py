@@ -7,14 +7,13 @@ import pathlib
 import random
 from collections.abc import Callable
 
-from kdkit.errors import UsageError
+from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import RunFinished
 from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import DistillSettings, PretrainSettings
 from kdkit.settings import canonical_path, override, to_dict
-from kdkit.training.making import validate_sizes
 from kdkit.training.model_settings import require_one_process
 from kdkit.training.task_data import open_task
 
@@ -54,12 +53,6 @@ def yardstick(settings: DistillSettings | PretrainSettings) -> Yardstick:
     if isinstance(settings, DistillSettings):
         task = open_task(settings.data)
         return Yardstick(task.primary_metric, "max", "dev", task.name)
-    if not any(stage.trains_head for stage in settings.stages):
-        raise UsageError(
-            f"Runs of recipe {settings.recipe!r} on text predict no tokens, so "
-            "a sweep cannot compare their perplexity. Expected --task, or "
-            "another recipe."
-        )
     return Yardstick("perplexity", "min", "held_out", "text")
 
 
@@ -95,13 +88,12 @@ def trial_name(values: dict) -> str:
     )
 
 
-# Settings that all trials share, and settings of earlier steps.
+# Settings of earlier steps and of the control.
 OTHER_MODELS = (
     "teacher.", "pretrained.", "control.", "general.", "augmented.made_by.",
 )  # fmt: skip
-SHARED = ("general.", "augmented.made_by.", "cache.")
 # For runs on a task: the settings that decide which examples are measured.
-OF_DEV = ("data.task", "data.data_dir", "data.dev_split")
+OF_DEV = ("data.task", "data.data_dir", "data.dev_split", "data.table")
 # For runs on text: the settings that decide which tokens a perplexity counts.
 MEASURED = (
     "corpus.masking", "corpus.spans", "corpus.held_out",
@@ -120,26 +112,15 @@ class Axis:
     field: str
     values: tuple
 
-    def __post_init__(self):
-        if len(set(map(json.dumps, self.values))) < len(self.values):
-            raise UsageError(
-                f"{self.field} has the same value twice. Received: "
-                f"{list(self.values)}."
-            )
-        if not self.values:
-            raise UsageError(
-                f"{self.field} needs values to try, such as 1,2. "
-                "Received: none."
-            )
-
 
 def find_field(settings, name: str) -> str:
     """Returns the dotted path of the setting with a name."""
     if "." in name and (whole := canonical_path(settings, name)):
         return whole
+    leaves = [*_leaves(to_dict(settings), "")]
     paths = [
         path
-        for path in _leaves(to_dict(settings), "")
+        for path in leaves
         if path == name
         or (path.endswith(f".{name}") and not path.startswith(OTHER_MODELS))
     ]
@@ -148,13 +129,9 @@ def find_field(settings, name: str) -> str:
     if len(paths) == 1:
         return paths[0]
     if not paths:
-        raise UsageError(
-            f"There is no setting {name!r}. Expected a dotted path as for "
-            "--set, or the end of one; kdkit show RECIPE lists them."
-        )
-    raise UsageError(
-        f"{name!r} matches {' and '.join(paths)}. Pass more of the path."
-    )
+        ends = {path.rpartition(".")[2] for path in leaves}
+        raise unknown("setting", name, ends)
+    raise UsageError(f"{name!r} matches {' and '.join(paths)}.")
 
 
 def run_sweep(
@@ -203,45 +180,23 @@ def validate_axes(
 ) -> None:
     """Validates each value before any run."""
     require_one_process(settings)
-    on_task = isinstance(settings, DistillSettings)
-    has_cache = on_task and settings.cache is not None
     for axis in axes:
-        if axis.field.startswith(SHARED) or (
-            axis.field.startswith("teacher") and has_cache
-        ):
+        if _is_measured(settings, axis.field):
             raise UsageError(
-                f"{axis.field} is a setting that the trials share. Expected a "
-                "setting of the distillation itself. Make a sweep for each "
-                "value."
-            )
-        is_of_table = axis.field.startswith("data.table")
-        if on_task and (axis.field in OF_DEV or is_of_table):
-            raise UsageError(
-                f"{axis.field} decides which examples are measured, so the "
-                "trials could not be compared. Expected a setting of training "
-                f"alone. Received: {axis.field} with {list(axis.values)}. Make "
-                "a sweep for each value."
-            )
-        if not on_task and _is_measured(settings, axis.field):
-            raise UsageError(
-                f"{axis.field} decides which tokens are measured, so the "
-                "trials' perplexities could not be compared. Expected a "
-                f"setting of training alone. Received: {axis.field} with "
-                f"{list(axis.values)}. Run kdkit pretrain for each value and "
-                "measure the models in the same way: with kdkit evaluate "
-                "RUN/encoder (or RUN/decoder) --corpus FILE, on a task or on "
-                "pairs."
+                f"{axis.field} decides what is measured, so the trials could "
+                "not be compared. Make a sweep for each value."
             )
         for value in axis.values:
-            chosen = with_values(settings, {axis.field: value})
-            validate_sizes(chosen.student if on_task else chosen.model)
+            with_values(settings, {axis.field: value})
 
 
 def _is_measured(settings, field):
-    """Whether a setting of a run on text decides which tokens are measured."""
-    names = MEASURED
-    if not settings.corpus.held_out:
-        names += MEASURED_OF_FILES
+    """Whether a setting decides which examples or tokens are measured."""
+    names = OF_DEV
+    if isinstance(settings, PretrainSettings):
+        names = MEASURED
+        if not settings.corpus.held_out:
+            names += MEASURED_OF_FILES
     return any(f"{field}.".startswith(f"{name}.") for name in names)
 
 

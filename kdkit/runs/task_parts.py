@@ -2,7 +2,6 @@
 
 import dataclasses
 import logging
-import pathlib
 
 import keras
 
@@ -13,13 +12,11 @@ from kdkit.doctor.examination import (
     examine_memory_first,
     examine_teacher_first,
 )
-from kdkit.errors import UsageError, all_mistakes
 from kdkit.models import LoadedModel
-from kdkit.runs.augmenting import require_augmentation
 from kdkit.runs.build import Leg, Parts, require_fitting_objectives
 from kdkit.runs.examples import (
     load_rows,
-    require_fit,
+    require_fitting_stage,
     require_smoothable_labels,
     stages_with_teachers,
 )
@@ -34,7 +31,6 @@ from kdkit.runs.settings import (
     TeacherSettings,
 )
 from kdkit.taps import own_names
-from kdkit.tasks import Task
 from kdkit.training.answers import find_differences, summarize
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.making import (
@@ -48,7 +44,6 @@ from kdkit.training.making import (
 from kdkit.training.sources import TaskSource
 from kdkit.training.task_data import (
     Evaluator,
-    check_data,
     load_data,
     load_other_dev_splits,
     make_forward,
@@ -110,19 +105,12 @@ class TeacherParts(TaskParts):
 
     def build(self):
         settings, task = self.settings, self.task
+        require_smoothable_labels(settings.stages, task)
         keras.utils.set_random_seed(settings.seed)
-        with all_mistakes() as check:
-            with check():
-                check_data(task, settings.data)
-            with check():
-                require_smoothable_labels(settings.stages, task)
-            with check():
-                with self.distribution.scope(), own_names():
-                    model, self.tokenizer = make_model(self._start, task)
-                    self._model = models.in_policy(model, settings.dtype_policy)
-                require_length(
-                    settings.data.sequence_length, model, DATA_LENGTH
-                )
+        with self.distribution.scope(), own_names():
+            model, self.tokenizer = make_model(self._start, task)
+            self._model = models.in_policy(model, settings.dtype_policy)
+        require_length(settings.data.sequence_length, model, DATA_LENGTH)
 
     def examine(self, run, force):
         return examine_teacher_first(
@@ -159,7 +147,6 @@ class DistillParts(TaskParts):
         self.pretrained = settings.pretrained
         if isinstance(settings.pretrained, PretrainSettings):
             self.pretrained = place_of_step(place, "pretrained")
-        self._is_checked = False
 
     def inputs(self):
         return distillation_inputs(self.settings, self.task)
@@ -174,32 +161,17 @@ class DistillParts(TaskParts):
             (*settings.stages, *settings.control), self.task
         )
         examine_memory_first(run, settings, force)
-        if has_steps:  # otherwise reported together with mistakes in models
-            self._check_files()
-
-    def _check_files(self):
-        if not self._is_checked:
-            with all_mistakes() as check:
-                with check():
-                    check_data(self.task, self.settings.data)
-                with check():
-                    require_further_files(self.settings, self.task)
-        self._is_checked = True
 
     def build(self, on_task_alone: bool = False):
         """Loads the teachers and makes the student, once each."""
         self._on_task_alone = on_task_alone
-        with all_mistakes() as check:
-            with check():
-                self._check_files()
-            with check():
-                with self.distribution.scope(), own_names():
-                    self.teachers = load_teachers(self.places, self.task)
-                self.tokenizer = self.teachers[0].tokenizer
-                self._sizes = known_sizes(self.settings)
-                self._student = self._make("student", self._sizes)
-                with self.distribution.scope():
-                    self._check_fit()
+        with self.distribution.scope(), own_names():
+            self.teachers = load_teachers(self.places, self.task)
+        self.tokenizer = self.teachers[0].tokenizer
+        self._sizes = known_sizes(self.settings)
+        self._student = self._make("student", self._sizes)
+        with self.distribution.scope():
+            self._check_fit()
         self.forwards = [make_forward(one.model) for one in self.teachers]
 
     def _make(self, name, sizes):
@@ -212,7 +184,6 @@ class DistillParts(TaskParts):
             model = models.in_policy(model, self.settings.dtype_policy)
         language_model = None
         if self._stages(name, "corpus"):
-            require_encoder(model)
             with self.distribution.scope():
                 language_model = models.language_model(
                     models.backbone_of(model)
@@ -229,15 +200,15 @@ class DistillParts(TaskParts):
     def _check_fit(self):
         """Validates that the stages fit the models."""
         settings, student = self.settings, self._student
+        for model in (student.model, *(one.model for one in self.teachers)):
+            require_length(settings.data.sequence_length, model, DATA_LENGTH)
+        for stage in stages_with_teachers(settings):
+            require_fitting_stage(settings, stage, student.model, self.teachers)
         self._text_teacher = None
-        with all_mistakes() as check:
-            with check():
-                require_fit(settings, student.model, self.teachers)
-            if student.language_model is not None:
-                with check():
-                    self._text_teacher = load_corpus_teacher(
-                        settings, student, self.tokenizer, self.pretrained
-                    )
+        if student.language_model is not None:
+            self._text_teacher = load_corpus_teacher(
+                settings, student, self.tokenizer, self.pretrained
+            )
 
     def examine(self, run, force):
         return examine_first(
@@ -355,76 +326,21 @@ class Student:
     language_model: keras.Model | None
 
 
-def require_further_files(settings: DistillSettings, task: Task) -> None:
-    """Checks the files of augmented examples, unlabelled text and corpora."""
-    with all_mistakes() as check:
-        if settings.augmented is not None:
-            with check():
-                require_augmentation(settings.augmented, task)
-        if settings.general is not None:
-            with check():
-                settings.general.corpus.check()
-        if settings.unlabeled is not None:
-            with check():
-                _require_files(settings.unlabeled.files)
-        if settings.cache is not None:
-            with check():
-                settings.cache.check()
-
-
-def _require_files(files):
-    missing = [file for file in files if not pathlib.Path(file).is_file()]
-    if missing:
-        raise UsageError(
-            f"Cannot read {', '.join(missing)}: there is no such file. "
-            "Expected text without labels."
-        )
-
-
-def require_encoder(student) -> None:
-    """Requires that a student has an encoder, to learn from text."""
-    if not models.has_encoder(student):
-        raise UsageError(
-            "Stages on a corpus train an encoder with a masked-language-"
-            "modelling head. Received: a student without an encoder, a BiLSTM. "
-            "Remove these stages with --stages, or use a transformer."
-        )
-
-
 def load_corpus_teacher(
     settings: DistillSettings, student: Student, tokenizer, pretrained
 ) -> LoadedModel | None:
-    """Checks the stages on a corpus, and loads their teacher."""
+    """Loads the teacher of the stages on a corpus, `None` if none has one."""
+    corpus = settings.corpus
+    require_readable(corpus, student.model)
+    require_length(corpus.sequence_length, student.model, CORPUS_LENGTH)
     stages = [
         stage
         for stage in settings.stages
         if stage.objectives and stage.data == "corpus"
     ]
-    corpus, teacher = settings.corpus, None
-    with all_mistakes() as check:
-        with check():
-            corpus.check()
-        with check():
-            require_readable(corpus, student.model)
-        with check():
-            require_length(corpus.sequence_length, student.model, CORPUS_LENGTH)
-        if stages:
-            with check():
-                teacher = _load_text_teacher(pretrained, tokenizer)
-                require_fitting_objectives(
-                    stages, teacher.model, student.language_model
-                )
-    return teacher
-
-
-def _load_text_teacher(source, tokenizer):
-    """Loads a masked language model with the task's vocabulary."""
-    teacher = load_text_teacher(source, needs_head=True)
-    if teacher.tokenizer.get_vocabulary() != tokenizer.get_vocabulary():
-        raise UsageError(
-            f"The pretrained encoder in {source} and the task's teacher have "
-            "different vocabularies. Use the encoder that the teacher was "
-            "fine-tuned from."
-        )
+    if not stages:
+        return None
+    teacher = load_text_teacher(pretrained, needs_head=True)
     models.check_same_ids(teacher.tokenizer, tokenizer)
+    require_fitting_objectives(stages, teacher.model, student.language_model)
     return teacher

@@ -10,7 +10,7 @@ from kdkit.doctor.text_examination import (
     examine_steps_first,
     examine_text_words,
 )
-from kdkit.errors import UsageError, all_mistakes
+from kdkit.errors import UsageError
 from kdkit.io.files import staged
 from kdkit.models import LoadedModel
 from kdkit.runs.build import Leg, Parts, require_fitting_objectives
@@ -30,7 +30,7 @@ from kdkit.training.making import (
     load_text_teacher,
     require_length,
 )
-from kdkit.training.sentence_settings import PairSettings
+from kdkit.training.sentence_settings import PairSettings, SentenceSettings
 from kdkit.training.text_data import (
     is_masked,
     load_text,
@@ -63,23 +63,13 @@ class PretrainParts(Parts):
         """The model to train with its tokenizer; sets the teacher."""
         settings, teacher = self.settings, None
         self._teacher = None
-        with all_mistakes() as check:
-            with check():
-                settings.corpus.check()
-            if settings.cache is not None:
-                with check():
-                    settings.cache.check()
-            with check():
-                if settings.teacher is not None:
-                    teacher = load_text_teacher(
-                        settings.teacher, self._has_head
-                    )
-                # So that models with and without a teacher begin with the same
-                # weights: Keras draws their seeds from this generator.
-                # TensorFlow's generator is not set again, because that breaks
-                # SentencePiece tokenizers.
-                random.seed(settings.seed)
-                loaded = self._make(teacher)
+        if settings.teacher is not None:
+            teacher = load_text_teacher(settings.teacher, self._has_head)
+        # So that models with and without a teacher begin with the same weights:
+        # Keras draws their seeds from this generator. TensorFlow's generator is
+        # not set again, because that breaks SentencePiece tokenizers.
+        random.seed(settings.seed)
+        loaded = self._make(teacher)
         length = settings.corpus.sequence_length
         require_length(length, loaded.model, CORPUS_LENGTH)
         require_readable(settings.corpus, loaded.model)
@@ -92,20 +82,15 @@ class PretrainParts(Parts):
     def _fitting_teacher(self, teacher, model):
         """The teacher with the head that the stages need."""
         settings = self.settings
-        if language_model_kind(teacher) != language_model_kind(model):
-            raise UsageError(
-                "The teacher and the student must both be encoders, decoders "
-                f"or encoder-decoders. Received: a {type(teacher).__name__} as "
-                f"teacher, a {type(model).__name__} as student. Use two of a "
-                "kind."
-            )
         require_length(settings.corpus.sequence_length, teacher, CORPUS_LENGTH)
         if not self._has_head:
             teacher = teacher.backbone
-        if settings.cache is not None and is_masked(settings.corpus, teacher):
+        hides = isinstance(settings.corpus, SentenceSettings)
+        hides = hides or is_masked(settings.corpus, teacher)
+        if settings.cache is not None and hides:
             raise UsageError(
-                "--cache: masks are drawn again in every epoch, so the "
-                "teacher's outputs cannot be cached. Remove it."
+                "Masks and spans are drawn again in every epoch. Expected no "
+                "cache."
             )
         stages = [stage for stage in settings.stages if stage.objectives]
         require_fitting_objectives(stages, teacher, model)

@@ -16,14 +16,11 @@ def make_tokenizer(settings: PretrainSettings, directory):
     if settings.vocabulary_size is not None:
         if directory.is_dir():
             return models.load_saved_tokenizer(directory)
-        settings.corpus.check()
         return _train(settings)
     if settings.corpus.files:
         raise UsageError(
-            "A model with random weights needs a tokenizer. Expected the place "
-            "of one: a run, a preset directory or a vocabulary file. Pass "
-            "--tokenizer MODEL. For a decoder or an encoder-decoder, you can "
-            "train one on the text: --vocabulary-size N."
+            "A model with random weights needs --tokenizer MODEL or, to train "
+            "one on the text, --vocabulary-size N."
         )
     return models.word_piece_tokenizer(
         data.sentiment_vocabulary(), lowercase=True

@@ -10,7 +10,6 @@ from patients import checks, copied, found, rows_of, write_rows
 from kdkit.doctor import NOTE, OK, RUINS, WARNING, Finding, diagnosis, resources
 from kdkit.doctor.diagnosis import diagnose
 from kdkit.doctor.resources import cache_disk
-from kdkit.errors import UsageError
 from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.training import (
@@ -19,7 +18,6 @@ from kdkit.training import (
     CorpusSettings,
     ModelSettings,
     UnlabeledSettings,
-    distill,
 )
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -140,15 +138,9 @@ def with_dev_alone(settings, made, tmp_path):
     )
 
 
-def with_copies_that_are_not_there(settings, made, tmp_path):
-    augmented = AugmentedSettings(str(tmp_path / "copies.tsv"))
-    return dataclasses.replace(settings, augmented=augmented)
-
-
 @pytest.mark.parametrize(
     ("change", "check", "said"),
     [
-        (with_copies_that_are_not_there, "files", "There is no file"),
         (with_latin_copies, "augmented copies", "line 3: expected UTF-8"),
         (with_dev_alone, "unlabelled rows", "None of the"),
     ],
@@ -228,21 +220,6 @@ def test_no_step_is_timed_for_which_there_is_no_memory(
     time = found(findings, "time")
     assert time.outcome == NOTE
     assert "Not measured: see memory" in time.found
-
-
-def test_a_cache_in_the_place_of_a_file(settings, tmp_path):
-    """A run begins no folder."""
-    file = tmp_path / "cache"
-    file.write_text("")
-    changed = dataclasses.replace(settings, cache=CacheSettings(str(file)))
-    findings = diagnose(changed, tmp_path / "run")
-    assert checks(findings, RUINS) == {"files"}
-    assert "Cannot create a cache in" in found(findings, "files").found
-    with pytest.raises(
-        UsageError, match=f"cache in {file}: .* not a directory"
-    ):
-        distill(changed, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_cache_that_the_disk_does_not_hold(tmp_path, monkeypatch):

@@ -6,9 +6,7 @@ import pytest
 from helpers import sentiment_student, small_dev_set
 
 from kdkit import data, export, models
-from kdkit.cli.bundle import _final_name
 from kdkit.cli.main import main
-from kdkit.errors import RunError, UsageError
 
 LENGTH = 12
 
@@ -53,24 +51,9 @@ def test_a_run_has_one_folder_for_an_app(run, capsys):
     assert "exists already" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("kind", [UsageError, RunError])
-def test_errors_name_the_final_folder(kind, tmp_path):
-    folder, path = tmp_path / ".bundle-1", tmp_path / "bundle"
-    with (
-        pytest.raises(kind, match=f"^{path / 'a.tflite'} is wrong$"),
-        _final_name(folder, path),
-    ):
-        raise kind(f"{folder / 'a.tflite'} is wrong")
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--bundle --format onnx", "--bundle contains LiteRT files"),
-        ("--bundle --dynamic-length", "--bundle contains files of one length"),
-        ("--bundle --precision int9 --output new", "Received: int9"),
-        ("--strings", "Expected --format saved_model"),
-        ("--format onnx --logits", "--logits applies to LiteRT files"),
         ("--license Apache-2.0", "in lower case and without blanks"),
         ("--output new --sequence-length 4096", "longer than the model's"),
     ],
@@ -87,14 +70,3 @@ def test_options_that_do_not_fit_are_one_line(
     ]
     assert message in line
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_folder_of_files_is_no_model(run, tmp_path, capsys):
-    folder = run / "exports" / "some"
-    folder.mkdir(parents=True)
-    (folder / "student-int8.tflite").touch()
-    for verb in ("export", "evaluate"):
-        assert main([verb, str(folder)]) == 2
-        error = capsys.readouterr().err
-        assert f"{folder} is a folder of exported files" in error
-        assert str(folder / "student-int8.tflite") in error

@@ -167,4 +167,4 @@ def test_a_recipe_without_teacher_has_nothing_to_keep(
         "--cache", str(tmp_path / "cache"),
     ]  # fmt: skip
     assert main(command) == 2
-    assert "cache would not be used" in capsys.readouterr().err
+    assert "learns from a teacher. Received: cache" in capsys.readouterr().err

@@ -14,7 +14,7 @@ import pandas
 import pytest
 
 import kdkit
-from kdkit.cli.arguments import Call, in_python
+from kdkit.cli.arguments import Call
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.runs.given import table_columns
@@ -111,8 +111,6 @@ def test_models_in_memory_and_a_temporary_run(teacher, finished_run):
         assert result.teacher_metrics == other.teacher_metrics
         place, kept = result.run_dir, result.student
     assert not place.exists()
-    with pytest.raises(UsageError, match="removed by close"):
-        result.report()
     assert kept.predict(["fine"], verbose=0).shape == (1, 2)
 
 
@@ -198,9 +196,6 @@ def test_columns_of_data_in_memory():
         None,
         None,
     ) == {"text": ["a", "b"], "text_pair": ["c", "d"], "label": [1, 0]}
-    frame = pandas.DataFrame({"text": ["a"], "label": [1]})
-    with pytest.raises(UsageError, match="no mark.*columns are text, label"):
-        table_columns("data", frame, ["text"], "mark")
 
 
 def test_a_run_continues_only_with_its_models(teacher, finished_run, tmp_path):
@@ -220,36 +215,23 @@ def test_a_run_continues_only_with_its_models(teacher, finished_run, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("data", "problem"),
+    ("change", "named"),
     [
-        (None, "Missing: `data`. Expected the name of a task"),
-        ({"trian": (["a"], [1])}, "Received: a dict with ['trian']"),
-        ({"train": "a.csv", "dev": (["a"], [1])}, "Received: in memory dev"),
-        (
-            {"train": ((["a"], ["b"]), [1]), "dev": (["a"], [1])},
-            "Received: pairs in train alone",
-        ),
-        (3, "Received: 3"),
-        ((["a", None], [0, 1]), "expected strings. Received: None at 1"),
-        ((["a", "b"], [[0, 1], [1, 0]]), "one string or number for each text"),
-        ((("a", "b"), 1), "expected a sequence. Received: 1"),
-        ((([], []), []), "'text': 0, 'text_pair': 0, 'label': 0"),
+        ({"contrl": True}, "argument 'contrl'. Expected one of: control, "),
+        ({"smoke": True}, "argument 'smoke'"),
+        ({"recipe": "tinbert"}, "'tinbert'. Expected one of: tinybert"),
+        ({"settings": {"data.dev_splt": 1}}, "'dev_splt'"),
+        ({"data": (["a", None], [0, 1])}, "None at 1"),
+        ({"data": (["a", "b"], [0, float("nan")])}, "nan at 1"),
+        ({"data": (["a", "b"], [[0, 1], [1, 0]])}, "[0, 1] at 0"),
     ],
-    ids=[
-        "none",
-        "split",
-        "mixed",
-        "pairs",
-        "number",
-        "no text",
-        "one-hot",
-        "label",
-        "empty",
-    ],
+    ids=str,
 )
-def test_wrong_data(data, problem, tmp_path):
-    with pytest.raises(UsageError, match=re.escape(problem)):
-        kdkit.distill("bert_base_en_uncased", data=data)
+def test_a_mistake_is_told_by_its_name(change, named, tmp_path):
+    call = {"data": "sentiment", "recipe": "vanilla_kd", **change}
+    call["student"] = "tinybert_4_layer_en_uncased"
+    with pytest.raises(UsageError, match=re.escape(named)):
+        kdkit.distill("bert_base_en_uncased", run_dir=tmp_path / "run", **call)
 
 
 @pytest.mark.large
@@ -286,37 +268,10 @@ def test_the_example_of_the_docstring_runs(teacher, tmp_path, monkeypatch):
     assert variables["result"].run_dir == pathlib.Path("runs/tinybert")
 
 
-@pytest.mark.parametrize(
-    ("command_line", "python"),
-    [
-        ("Missing: --teacher, --task.", "Missing: teacher, data."),
-        ("Pass --data-dir DIR.", "Pass data_dir=DIR."),
-        ("Remove --control.", "Remove control=True."),
-        (
-            "Use --set data.sequence_length=32.",
-            'Use settings={"data.sequence_length": 32}.',
-        ),
-        (
-            "See kdkit evaluate --split for others.",
-            "See kdkit evaluate --split for others.",
-        ),
-        (
-            "Or: kdkit pretrain --model M --run-dir RUN",
-            "Or: kdkit pretrain --model M --run-dir RUN",
-        ),
-    ],
-    ids=["several", "value", "flag", "setting", "verb", "command"],
-)
-def test_errors_are_in_the_words_of_python(command_line, python):
-    assert in_python(command_line) == python
-
-
 def test_an_encoder_in_place_of_a_teacher_is_fine_tuned_first(tmp_path):
     call = Call(
         None, None, "sentiment", "pkd", {}, {"encoder": "bert_tiny_en_uncased"}
     )
-    words = call.words(tmp_path, None)
+    words = call.words(tmp_path)
     assert "--teacher" not in words
     assert "--encoder=bert_tiny_en_uncased" in words
-    with pytest.raises(UsageError, match="`teacher`: expected a path"):
-        kdkit.distill(None, data="sentiment", recipe="pkd", run_dir=tmp_path)

@@ -225,54 +225,6 @@ def test_arms_with_and_without_a_teacher_begin_with_the_same_weights(
         np.testing.assert_array_equal(ours, theirs)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--student", "lightpaff_gpt2_4_layer_en"], "--vocabulary-size N"),
-        (
-            ["--student", "bert_3_layer_en_uncased", "--vocabulary-size=300"],
-            "trained for decoders",
-        ),
-        (
-            ["--model", "RUN", "--vocabulary-size", "300"],
-            "a checkpoint has its own tokenizer",
-        ),
-        (
-            ["--model", "RUN", "--one-document"],
-            "only whole files can be held out",
-        ),
-        (
-            ["--model", "RUN", "--set", "corpus.sequence_length=64"],
-            "8 positions",
-        ),
-        (["--model", "RUN", "--set", "corpus.detokenizer=x"], "detokenizer"),
-        (["--model", "RUN", "--stage", "pretraining"], "needs --recipe"),
-        (["--model", "RUN", "--cache", "new"], "there is no teacher"),
-        (
-            ["--student", "bert_3_layer_en_uncased", "--tokenizer", "RUN"],
-            "BERT cannot use the tokens of a GPT2Tokenizer",
-        ),
-        (
-            ["--recipe", "tinybert", "--teacher", "RUN"],
-            "'tinybert' is for encoders",
-        ),
-        (
-            ["--recipe", "lightpaff", "--teacher", "RUN", "--stage", "one"],
-            "has pretraining, fine_tuning",
-        ),
-    ],
-)
-def test_mistakes_are_told_without_a_traceback(
-    arguments, message, pretrained, text, tmp_path, capsys
-):
-    words = [word.replace("RUN", str(pretrained)) for word in arguments]
-    words += ["--corpus", str(text / "train.txt")]
-    run_dir = tmp_path / "new"
-    assert main(["pretrain", *words, "--run-dir", str(run_dir)]) == 2
-    assert message in capsys.readouterr().err
-    assert not (run_dir / "config.json").exists()
-
-
 def test_lines_of_one_document_are_for_decoders_and_files(pretrained):
     with pytest.raises(UsageError, match="rows of a table"):
         data.Corpus(("a.tsv",), column="text", one_document=True)

@@ -18,9 +18,6 @@ RUNS = {
     "pretrain": smoke.PRETRAINING,
     "distill": smoke.distillation(RECIPES["pkd"]),
 }
-STEPS = dataclasses.replace(
-    smoke.PRETRAINING, steps_before={"teacher": smoke.PRETRAINING}
-)
 
 
 @pytest.fixture
@@ -49,38 +46,8 @@ def test_settings_of_another_verb_name_the_verb_that_takes_them(
 ):
     file, run = config(to_dict(RUNS[made_by])), tmp_path / "run"
     told = refused(capsys, verb, "--config", file, "--run-dir", str(run))
-    assert told == (
-        f"kdkit {verb}: {file} holds a run of kdkit {made_by}. Expected one of "
-        f"kdkit {verb}. To repeat it, run: kdkit {made_by} --config "
-        f"{file} --run-dir RUN\n"
-    )
+    assert f"holds a run of kdkit {made_by}. Expected one of" in told
     assert not run.exists()
-
-
-def test_steps_on_text_are_of_distill(config, tmp_path, capsys):
-    file, run = config(to_dict(STEPS)), ["--run-dir", str(tmp_path / "run")]
-    told = refused(capsys, "train-teacher", "--config", file, *run)
-    assert "holds the steps of a recipe on text" in told
-    assert f"To repeat it, run: kdkit distill --config {file}" in told
-    told = refused(capsys, "sweep", "pkd", "--config", file, "--paper", *run)
-    assert "Expected one on a task" in told
-
-
-@pytest.mark.parametrize("verb", ["report", ["distill"], None, 3])
-def test_settings_of_no_verb_are_told(verb, config, tmp_path, capsys):
-    settings = {**to_dict(RUNS["distill"]), "verb": verb}
-    words = ["--config", config(settings), "--run-dir", str(tmp_path / "run")]
-    told = refused(capsys, "distill", *words)
-    assert f"Received: the verb {verb!r}" in told
-
-
-@pytest.mark.parametrize("made_by", ["train-teacher", "pretrain"])
-def test_the_doctor_looks_at_settings_of_distillations_alone(
-    made_by, config, capsys
-):
-    file = config(to_dict(RUNS[made_by]))
-    told = refused(capsys, "doctor", "--config", file)
-    assert f"holds a run of kdkit {made_by}. Expected one of kdkit dist" in told
 
 
 def test_a_teacher_within_a_run_begins_with_the_encoder_beside_it(

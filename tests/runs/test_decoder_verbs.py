@@ -2,7 +2,6 @@
 
 import json
 
-import keras_hub
 import numpy as np
 import pytest
 from helpers import decoder, read_events
@@ -138,24 +137,15 @@ def test_a_file_elsewhere_needs_a_tokenizer(files, preset, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["generate", "RUN", "--top-k", "3"], "--top-k is not an option of"),
+        (["generate", "RUN", "--top-k", "3"], "--top-k is not read by"),
         (["generate", "RUN", "--max-tokens", "99"], "capacity is 24 tokens"),
         (["generate", "RUN", "--max-tokens", "0"], "least one token to add"),
-        (
-            ["generate", "RUN", "--sampler", "top_p", "--top-p", "1.5"],
-            "p must be above 0 and at most 1, received 1.5",
-        ),
-        (
-            ["generate", "RUN", "--tokenizer", "x"],
-            "--tokenizer is for exported",
-        ),
-        (["generate", "ENCODER"], "is not a decoder"),
+        (["generate", "RUN", "--tokenizer", "x"], "--tokenizer is not read"),
         (
             ["export", "RUN", "--format", "onyx"],
             "one of litert, onnx, saved_model",
         ),
-        (["export", "RUN", "--dynamic-length"], "--dynamic-length"),
-        (["export", "RUN", "--task", "sst2"], "--task: not used for a decoder"),
+        (["export", "RUN", "--task", "sst2"], "--task is not read for"),
         (["export", "RUN", "--sequence-length", "99"], "1 to 24"),
         (["benchmark", "FILE", "--batch-size", "2"], "only batch_size=1"),
         (["benchmark", "FILE", "--sequence-length", "9"], "length=24 only"),
@@ -165,10 +155,7 @@ def test_a_file_elsewhere_needs_a_tokenizer(files, preset, tmp_path, capsys):
 def test_mistakes_are_one_plain_line(
     arguments, said, run, files, tmp_path, capsys
 ):
-    places = {"RUN": run, "FILE": files["fp32"], "ENCODER": tmp_path / "bert"}
-    if "ENCODER" in arguments:
-        backbone = keras_hub.models.BertBackbone(40, 1, 2, 8, 16)
-        backbone.save_to_preset(str(places["ENCODER"]))
+    places = {"RUN": run, "FILE": files["fp32"]}
     arguments = [str(places.get(word, word)) for word in arguments]
     if arguments[0] == "export":
         arguments += ["--output", str(tmp_path / "files")]

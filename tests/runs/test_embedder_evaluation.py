@@ -14,6 +14,7 @@ from encoders import encoder, tokenizer
 from helpers import read_events
 
 from kdkit import data, export, models, tasks
+from kdkit.cli import embedder_evaluation
 from kdkit.cli.main import main
 from kdkit.data.stored_texts import choose_texts, store_texts
 from kdkit.reporting import read_run
@@ -295,7 +296,7 @@ def test_first_dimensions_are_measured_too(directory, vectors, folder, capsys):
     assert found["16"] == pytest.approx(result["metrics"], abs=1e-6)
     assert f"first 4 dimensions: spearman {expected:.4f}" in text
     assert main(["evaluate", str(directory), *PAIRS, "--dimensions", "17"]) == 2
-    assert "have 16 dimensions" in capsys.readouterr().err
+    assert "from 1 to 16" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("loaded_once")
@@ -326,7 +327,9 @@ def test_texts_that_a_run_was_trained_on_are_counted(run, vectors, capsys):
 
 
 @pytest.mark.usefixtures("loaded_once")
-def test_texts_of_a_run_are_left_out_for_any_model(run, directory, capsys):
+def test_texts_of_a_run_are_left_out_for_any_model(
+    run, directory, capsys, monkeypatch
+):
     own, _ = evaluate(capsys, run, *PAIRS)
     result, _ = evaluate(capsys, directory, *PAIRS, "--without-texts-of", run)
     assert result["metrics"] == own["metrics_without_training_texts"]
@@ -334,23 +337,28 @@ def test_texts_of_a_run_are_left_out_for_any_model(run, directory, capsys):
     found = ["evaluate", str(directory), *PAIRS, "--without-texts-of"]
     assert main([*found, str(directory)]) == 2
     assert "no record of the texts" in capsys.readouterr().err
+    monkeypatch.setattr(
+        embedder_evaluation, "_are_among", lambda some, _: [True] * len(some)
+    )
+    assert main([*found, str(run)]) == 2
+    assert "trained on texts of all examples" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "Received: none of them."),
+        ([], "Missing: pairs with scores"),
         (["--task", "sentiment"], "'sentiment' has no pairs of texts with"),
-        (RETRIEVAL[:4], "only --queries and --documents. Pass all three."),
-        ([*RETRIEVAL, *BITEXT], "Received: --queries and --bitext."),
-        ([*BITEXT, "--task", "stsb"], "Received: --bitext and --task."),
-        ([*PAIRS, "--corpus", "source.txt"], "--corpus is for language models"),
+        ([*RETRIEVAL, *BITEXT], "--queries is not read beside --bitext"),
+        ([*BITEXT, "--task", "stsb"], "--task is not read beside --bitext"),
+        ([*RETRIEVAL, "--split", "dev"], "--split is not read beside --quer"),
+        ([*PAIRS, "--corpus", "source.txt"], "--corpus is not read for embed"),
         (["--bitext", "source.txt", "shorter.txt"], "6 in source.txt, 5 in"),
-        ([*PAIRS, "--dimensions", "4", "4"], "different whole numbers above 0"),
-        ([*PAIRS, "--tokenizer", "."], "--tokenizer is for exported files"),
+        ([*PAIRS, "--dimensions", "0"], "from 1 to 16"),
+        ([*PAIRS, "--tokenizer", "."], "--tokenizer is not read"),
         ([*PAIRS, "--sequence-length", "999"], "--sequence-length 12"),
     ],
-    ids=["nothing", "classes", "two_files", "two_kinds", "task", "corpus",
+    ids=["nothing", "classes", "two_kinds", "task", "split", "corpus",
          "lengths", "dimensions", "tokenizer", "positions"],
 )  # fmt: skip
 @pytest.mark.usefixtures("loaded_once")
@@ -367,7 +375,7 @@ def test_a_file_is_measured_as_its_model(directory, vectors, folder, capsys):
     result, _ = evaluate(capsys, "a.tflite", *PAIRS, "--tokenizer", directory)
     assert result["metrics"] == pytest.approx(own["metrics"], abs=1e-4)
     assert main(["evaluate", "a.tflite", *PAIRS, "--pooling", "mean"]) == 2
-    assert "--pooling is for directories" in capsys.readouterr().err
+    assert "--pooling is not read for" in capsys.readouterr().err
 
 
 MINILM = os.environ.get("MINILM", "~/.cache/kdkit/all-minilm-l6-v2")

@@ -12,7 +12,6 @@ from helpers import read_events, stopped_after_save
 
 import kdkit
 from kdkit import data, models
-from kdkit.cli.main import main
 from kdkit.data.stored_texts import read_hashes, text_hash
 from kdkit.errors import RunError, UsageError
 from kdkit.losses import SimilarityKLDivergence
@@ -22,7 +21,7 @@ from kdkit.recipes.sentence_embedding import TAP, with_prefixes
 from kdkit.reporting import write_report
 from kdkit.runs import embedder_parts, runner, smoke
 from kdkit.runs.reduced_teacher import FILE, ReducedTeacher
-from kdkit.settings import override, to_dict
+from kdkit.settings import override
 from kdkit.training import ModelSettings, distill, embedding_data
 
 TEXTS, LENGTH = 48, 24
@@ -119,7 +118,7 @@ def test_a_dot_teachers_prompts_and_lengths_are_learned(
     made = dataclasses.replace(
         settings, teacher=str(tmp_path / "dot"), has_control=False
     )
-    with pytest.raises(UsageError, match=r"compared by dot.*cosine.*--parity"):
+    with pytest.raises(UsageError, match=r"compared by dot.*cosine"):
         distill(made, tmp_path / "cosine")
     stages = RECIPES["sentence_embedding"].variant("mse").stages
     made = dataclasses.replace(made, stages=stages)
@@ -216,8 +215,6 @@ def test_without_pairs_the_loss_on_held_out_texts_chooses(settings, tmp_path):
     page = write_report(tmp_path / "run", tmp_path / "report.html").read_text()
     assert f"vectors of {len(train) + len(held_out)} texts, without" in page
     assert "not compared with data for evaluation" in page
-    with pytest.raises(UsageError, match="needs scored pairs"):
-        dataclasses.replace(alone, has_control=True)
 
 
 def test_texts_of_dev_are_left_out_with_a_warning(settings, tmp_path, caplog):
@@ -350,43 +347,19 @@ def test_a_student_of_another_width_with_its_control(
     assert not (tmp_path / "run" / FILE).exists()
 
 
-def test_a_contrastive_control_without_dropout_is_refused(settings):
-    sizes = ModelSettings(**RANDOM | {"dropout": 0.0})
-    with pytest.raises(UsageError, match="two dropout masks"):
-        dataclasses.replace(settings, student=sizes)
-
-
 def test_a_wider_student_needs_another_loss(settings, tmp_path):
     wider = ModelSettings(**RANDOM | {"hidden_dim": 32})
     with pytest.raises(UsageError, match="projection"):
         distill(dataclasses.replace(settings, student=wider), tmp_path / "run")
 
 
-def test_settings_are_those_of_config_json(settings, finished):
-    config = json.loads((finished / "config.json").read_text())
-    del config["provenance"]
-    assert config == to_dict(settings)
-
-
-def test_the_report_has_all_models(finished, tmp_path):
-    path = write_report(finished, tmp_path / "report.html")
-    page = path.read_text()
-    assert "spearman" in page.lower()
-    assert "vectors of" in page
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (["stages.0.objectives=[]"], "objective"),
-        (["stages.0.hard_label_weight=1"], "no labels"),
-        (["stages.0.data=task"], "learns from texts"),
-        (["data.dev_split=test"], "dev split"),
-    ],
-)
-def test_wrong_settings_are_refused(changes, message, settings):
-    with pytest.raises(UsageError, match=message):
-        override(settings, changes)
+def test_layers_of_another_encoder_are_not_taken_for_the_teachers(
+    settings, teacher
+):
+    student = ModelSettings(copy_from="another", copy_layers=(1,))
+    other = dataclasses.replace(settings, student=student)
+    with pytest.raises(UsageError, match="Received: 'another'"):
+        embedder_parts.make_student(other, models.load_embedder(teacher))
 
 
 def test_contrastive_loss_is_that_of_two_views():
@@ -399,14 +372,6 @@ def test_contrastive_loss_is_that_of_two_views():
     logits = unit[0::2] @ unit[1::2].T / 0.1
     expected = np.log(np.exp(logits).sum(axis=1)) - np.diag(logits)
     assert float(found) == pytest.approx(expected.mean(), rel=1e-5)
-
-
-@pytest.mark.large
-def test_smoke_run_of_the_command_line(tmp_path):
-    run = tmp_path / "run"
-    words = ["distill", "sentence_embedding", "--smoke", "--run-dir", str(run)]
-    assert main(words) == 0
-    assert main(["report", str(run)]) == 0
 
 
 @pytest.mark.large

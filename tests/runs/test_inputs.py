@@ -13,8 +13,8 @@ from kdkit.reporting import read_run
 from kdkit.runs import smoke
 from kdkit.runs.directory import (
     RunDirectory,
+    open_run,
     read_config,
-    require_run,
     write_json,
 )
 from kdkit.runs.events import Inputs
@@ -97,19 +97,6 @@ def test_a_test_split_that_changed_is_named(filtered, run, tmp_path):
         )
 
 
-def test_a_run_of_a_version_that_noted_less_goes_on(filtered, run, tmp_path):
-    write_split(tmp_path, "test", ["a text"])
-    inputs = distillation_inputs(filtered, TASK)
-    old = {
-        name: value
-        for name, value in inputs.items()
-        if name != "test" and "splits" not in name
-    }
-    assert len(old) == len(inputs) - 2
-    log_inputs(run, old)
-    require_same_inputs(run, inputs, ONE_DEVICE)
-
-
 def test_a_test_split_that_decides_no_rows_is_no_input(settings, run, tmp_path):
     inputs = distillation_inputs(settings, TASK)
     assert set(inputs) <= {"train", "dev", "teacher", "pretrained", "student"}
@@ -124,7 +111,7 @@ def test_a_run_that_trained_and_lost_its_inputs_does_not_go_on(settings, run):
     folder.mkdir(parents=True)
     (folder / "state.json").write_text("{}")
     with pytest.raises(
-        UsageError, match=r"metrics\.jsonl has lost the line.*copy"
+        UsageError, match=r"metrics\.jsonl has lost the event 'inputs'"
     ):
         require_same_inputs(run, inputs, ONE_DEVICE)
     log_inputs(run, inputs)
@@ -178,7 +165,7 @@ def test_a_teacher_that_changed_is_not_opened_as_the_runs(taught, capsys):
     for verb in ("evaluate", "export"):
         assert main([verb, *of_run]) == 2
         told = capsys.readouterr().err
-        assert "the content of the teacher has changed. Restore" in told
+        assert "the content of the teacher has changed" in told
     assert main(["export", str(run.path), "--precision", "fp32"]) == 0
     told = capsys.readouterr().out
     assert "was not exported in int8" in told
@@ -195,14 +182,18 @@ def test_a_teacher_that_moved_continues(taught, tmp_path):
     moved = teacher.rename(tmp_path / "elsewhere")
     config = read_config(run.path)
     settings = {**config, "teacher": str(moved)}
-    require_run(run.path, settings)
+    with open_run(run.path, settings):
+        pass
     run.note_moved_models(settings)
     assert read_config(run.path) == settings
     assert read_run(run.path).teacher_run.run_dir == moved
     run.note_moved_models({**settings, "checkpoint_minutes": "none"})
     assert read_config(run.path) == settings
-    with pytest.raises(UsageError, match="made with other settings"):
-        require_run(run.path, {**settings, "teacher": "a_preset"})
+    with (
+        pytest.raises(UsageError, match="made with other settings"),
+        open_run(run.path, {**settings, "teacher": "a_preset"}),
+    ):
+        pass
 
 
 def test_rows_of_a_run_that_changed_are_not_measured(taught, capsys):

@@ -64,8 +64,8 @@ def test_files_of_both_formats_are_timed_alike_and_reported(
             ["export", "RUN", "--format", "onnx", "--precision", "fp16"],
             "fp16",
         ),
-        (["export", "RUN", "--format", "onnx"], "already"),
-        (["export", "FILE"], "is an exported file"),
+        (["export", "RUN", "--format", "onnx"], "the path exists"),
+        (["generate", "FILE", "--prompt", "a"], "an encoder's file"),
     ],
 )
 def test_mistakes_are_one_line(arguments, message, run, capsys):

@@ -121,17 +121,6 @@ def test_short_flags_are_of_the_only_stage():
         assert text.sequence_length == 16
     given = [*words, "stages.fine_tuning.epochs=5", "pkd", *SMOKE]
     assert distill_settings(parsed("distill", *given)).stages[0].epochs == 5
-
-
-def test_short_flags_ask_for_the_field_where_there_are_several():
-    with pytest.raises(UsageError) as raised:
-        distill_settings(parsed("distill", "tinybert", "--epochs", "3", *SMOKE))
-    message = str(raised.value)
-    assert "stages.intermediate_layer.epochs=3" in message
-    assert "stages.prediction_layer.epochs=3" in message
-    words = ["lightpaff", "--model", "gpt2", *SMOKE, "--learning-rate", "1"]
-    with pytest.raises(UsageError, match=r"student.stages.0.learning_rate=1"):
-        for_steps(parsed("distill", *words))
     words = ["lightpaff", "--model", "mass", *SMOKE, "--max-length", "20"]
     steps = for_steps(parsed("distill", *words))
     assert steps.set == ["corpus.sequence_length=20"]

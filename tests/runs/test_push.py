@@ -1,10 +1,8 @@
 """kdkit push: what it uploads, asks for and refuses, without a network."""
 
-import http.server
 import json
 import pathlib
 import shutil
-import threading
 
 import huggingface_hub
 import keras_hub
@@ -62,7 +60,7 @@ def test_nothing_is_uploaded_without_yes(preset, uploads, capsys):
     out, err = capsys.readouterr()
     assert f"{preset} to {TO}:\n  README.md" in out
     assert "model.weights.h5" in out
-    assert "Nothing was uploaded. Expected --yes" in err
+    assert "Nothing was uploaded. Pass --yes" in err
     assert push(preset, TO, "--dry-run") == 0
     assert "model.weights.h5" in capsys.readouterr().out
     assert uploads == []
@@ -108,8 +106,6 @@ def test_an_exported_file_is_uploaded_with_its_card_and_labels(
     words = ["--precision", "int8", "fp16", "--no-teacher"]
     assert main(["export", str(run), *words, "--license", "mit"]) == 0
     file = run / "exports" / "student-int8.tflite"
-    assert push(file, "kaggle://a/b/keras/c", "--yes") == 2
-    assert "Expected a keras-hub preset" in capsys.readouterr().err
     assert push(file, TO, "--yes") == 0
     (_, name, files) = uploads[-1]
     assert name == "ada/tiny"
@@ -136,8 +132,6 @@ def test_kaggle_is_left_to_keras_hub(preset, uploads, monkeypatch, capsys):
     assert push(preset, to, "--yes") == 0
     ((uri, _),) = uploads
     assert uri == to
-    assert push(preset, to, "--yes", "--public") == 2
-    assert "--public applies to hf://" in capsys.readouterr().err
 
 
 @pytest.fixture
@@ -152,79 +146,18 @@ def test_hugging_face_directory_is_uploaded_as_a_folder(
 ):
     assert push(checkpoint, TO, "--yes") == 0
     assert [call[0] for call in uploads] == ["create", "folder"]
-    assert push(checkpoint, "kaggle://a/b/keras/c", "--yes") == 2
-    assert "Expected a keras-hub preset" in capsys.readouterr().err
 
 
 def test_the_files_of_a_checkpoint_have_one_mode(checkpoint):
     assert len({file.stat().st_mode for file in checkpoint.iterdir()}) == 1
 
 
-@pytest.mark.parametrize(
-    ("words", "problem"),
-    [
-        (["{preset}", "hf://ada"], "Expected hf://USER/MODEL or kaggle://"),
-        (["{preset}", "kaggle://a/b/c"], "Unknown place to upload to"),
-        (["{preset}", "https://x/y"], "Received: 'https://x/y'"),
-        (["{preset}/config.json", TO], "is not a directory"),
-        (["{empty}", TO], "has no model to upload"),
-        (["{preset}", TO, "--yes", "--dry-run"], "--yes clashes with"),
-        (["{preset}", TO, "--license", "GPL v3"], "received 'GPL v3'"),
-    ],
-)
-def test_mistakes_are_one_line(words, problem, preset, tmp_path, capsys):
-    names = {"preset": preset, "empty": tmp_path}
-    assert push(*(word.format(**names) for word in words)) == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert problem in line
-
-
 def test_a_license_without_effect_is_refused(preset, uploads, capsys):
     (preset / "README.md").write_text("mine")
     assert push(preset, TO, "--yes", "--license", "mit") == 2
     assert "--license does not change it" in capsys.readouterr().err
-    assert push(preset, "hf://ada", "--license", "Apache 2.0", "--yes") == 2
-    error = capsys.readouterr().err
-    assert "identifier of a license" in error
-    assert "Unknown place to upload to" in error
+    assert push(preset, "hf://ada", "--yes") == 2
+    assert "Unknown place to upload to" in capsys.readouterr().err
+    assert push(preset, TO, "--license", "GPL v3") == 2
+    assert "received 'GPL v3'" in capsys.readouterr().err
     assert uploads == []
-
-
-def test_missing_token_is_reported_before_the_upload(
-    preset, uploads, monkeypatch, capsys
-):
-    monkeypatch.setattr(huggingface_hub, "get_token", lambda: None)
-    assert push(preset, TO, "--yes") == 2
-    assert "Run hf auth login, or set HF_TOKEN." in capsys.readouterr().err
-    assert uploads == []
-
-
-class Refusing(http.server.BaseHTTPRequestHandler):
-    """A hub that refuses every request."""
-
-    def do_POST(self):  # noqa: N802
-        self.rfile.read(int(self.headers.get("content-length", 0)))
-        content = json.dumps({"error": "no rights"}).encode()
-        self.send_response(403)
-        self.send_header("content-length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *arguments):
-        del arguments
-
-
-def test_refusal_by_the_hub_is_one_line(preset, monkeypatch, capsys):
-    server = http.server.HTTPServer(("127.0.0.1", 0), Refusing)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    endpoint = f"http://127.0.0.1:{server.server_port}"
-    constants = huggingface_hub.constants
-    monkeypatch.setattr(constants, "ENDPOINT", endpoint)
-    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
-    monkeypatch.setenv("HF_TOKEN", "hf_x")
-    assert push(preset, TO, "--yes") == 1
-    server.shutdown()
-    server.server_close()
-    (line,) = capsys.readouterr().err.splitlines()
-    assert "The upload to hf://ada/tiny failed: " in line
-    assert "403" in line

@@ -9,7 +9,6 @@ from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import Stage
 from kdkit.runs import smoke
-from kdkit.settings import override
 from kdkit.training import (
     CorpusSettings,
     DataSettings,
@@ -72,32 +71,3 @@ def test_rates_and_shares_are_finite_and_above_0(value):
         dataclasses.replace(STAGE, learning_rate=value)
     with pytest.raises(UsageError, match="`per_labeled`.*above 0 and finite"):
         UnlabeledSettings(("a",), per_labeled=value)
-
-
-@pytest.mark.parametrize("weights", [(0.0, 0.0), (-1.0, 2.0), (1.0, math.inf)])
-def test_teachers_have_weights_that_can_be_shares(weights):
-    both = {"more_teachers": ("other",), "teacher_weights": weights}
-    with pytest.raises(UsageError, match="at least 0, not all 0, received"):
-        dataclasses.replace(DISTILLATION, **both)
-    both["teacher_weights"] = (0.0, 2.0)
-    assert dataclasses.replace(DISTILLATION, **both).teacher_weights == (0, 2)
-
-
-def test_impossible_numbers_are_told_at_once():
-    with pytest.raises(UsageError) as raised:
-        override(
-            DISTILLATION,
-            [
-                "data.max_train_rows=-390",
-                "data.num_buckets=0",
-                "data.dev_split=train",
-                "stages.0.weight_decay=-5",
-            ],
-        )
-    for said in (
-        "max_train_rows must be null or at least 1, received -390",
-        "num_buckets must be null or at least 1, received 0",
-        "dev_split='train'",
-        "weight_decay must be finite and at least 0, received -5.0",
-    ):
-        assert said in str(raised.value)

@@ -15,10 +15,9 @@ from kdkit.errors import UsageError
 from kdkit.models import Head
 from kdkit.recipes import RECIPES
 from kdkit.reporting import write_report
-from kdkit.runs import embedder_parts, runner, smoke
-from kdkit.settings import from_dict, override, to_dict
+from kdkit.runs import smoke
+from kdkit.settings import override
 from kdkit.training import (
-    EmbedderSettings,
     ModelSettings,
     candidate_data,
     distill,
@@ -216,13 +215,6 @@ def test_a_stopped_run_continues_with_the_same_bits(
         assert one == other
 
 
-def test_settings_are_those_of_config_json(settings, finished):
-    config = json.loads((finished / "config.json").read_text())
-    del config["provenance"]
-    assert config == to_dict(settings)
-    assert from_dict(EmbedderSettings, config) == settings
-
-
 def test_the_texts_of_the_run_are_recorded(finished, rows):
     hashes = set(read_hashes(finished / "texts" / "train").tolist())
     trained = rows.take(row for row in range(QUERIES) if row % 4)
@@ -305,21 +297,12 @@ def test_texts_of_scored_pairs_are_left_out(rows):
     assert chosen.held_out[:2] == [0, 5]
 
 
-def test_the_doctor_checks_a_run_without_writing(settings, tmp_path):
-    parts = runner.parts_of_embedder(settings, tmp_path / "run")
-    findings = embedder_parts.diagnose_embedder(parts)
-    assert not findings.ruinous
-    assert not (tmp_path / "run").exists()
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["cache=null"], "read different tokens"),
         (["data.num_candidates=1"], "at least 2"),
         (["data.scale=0"], "scale must be"),
         (["data.dev_split=test"], "dev split"),
-        (["stages.0.data=texts"], "learns from candidates"),
     ],
 )
 def test_wrong_settings_are_refused(changes, message, settings):
@@ -345,10 +328,3 @@ def test_two_classes_are_one_score(tmp_path):
     loaded = models.load_reranker(place)
     assert loaded.model.output_shape[-1] == 2
     assert loaded.has_trained_head
-
-
-@pytest.mark.large
-def test_smoke_run_of_the_command_line(tmp_path):
-    run = str(tmp_path / "run")
-    words = ["distill", "reranker_to_embedder", "--smoke", "--run-dir", run]
-    assert main(words) == 0

@@ -8,7 +8,7 @@ import pytest
 
 from kdkit.data import Shares
 from kdkit.errors import UsageError
-from kdkit.io.files import staged, without_digest
+from kdkit.io.files import staged
 from kdkit.runs import directory
 from kdkit.runs.directory import (
     RunDirectory,
@@ -72,18 +72,10 @@ def test_a_run_goes_on_with_as_many_replicas(tmp_path):
     with open_run(path, SETTINGS, distribution=four):
         pass
     with (
-        pytest.raises(UsageError, match=r"4 replicas. Received: 2.*devices 4"),
+        pytest.raises(UsageError, match="4 replicas. Received: 2"),
         open_run(path, SETTINGS, distribution=two),
     ):
         pass
-
-
-@pytest.mark.parametrize("noted", ["two", 1, 2.0, True])
-def test_replicas_that_are_no_number_are_refused(noted, tmp_path):
-    path = tmp_path / "config.json"
-    path.write_text(json.dumps({**SETTINGS, "replicas": noted}))
-    with pytest.raises(UsageError, match="as replicas"):
-        read_replicas(path)
 
 
 def test_a_failed_preparation_leaves_no_config(tmp_path):
@@ -105,24 +97,6 @@ def test_a_strangers_directory_is_refused(tmp_path):
         pass
 
 
-@pytest.mark.parametrize("left", ["metrics.jsonl", "checkpoints"])
-def test_a_run_without_its_settings_is_told_that_they_are_gone(tmp_path, left):
-    start(tmp_path / "run")
-    (tmp_path / "run" / "checkpoints").mkdir()
-    (tmp_path / "run" / "config.json").unlink()
-    for other in {"metrics.jsonl", "checkpoints"} - {left}:
-        (tmp_path / "run" / other).rename(tmp_path / other)
-    with (
-        pytest.raises(
-            UsageError,
-            match=rf"config.json is missing.*{left} exist.*from a copy",
-        ),
-        open_run(tmp_path / "run", SETTINGS),
-    ):
-        pass
-    assert not (tmp_path / "run" / "config.json").exists()
-
-
 def test_a_cut_off_line_is_no_event(tmp_path):
     start(tmp_path / "run")
     with open(tmp_path / "run" / "metrics.jsonl", "a") as file:
@@ -142,22 +116,6 @@ def test_what_is_logged_after_a_cut_off_line_is_not_lost(tmp_path):
         assert len(run.events()) == 2
 
 
-@pytest.mark.parametrize(
-    "damage",
-    [{"arm": None}, {"epoch": "1"}, {"seconds": None}, {"time": "now"}],
-    ids=str,
-)
-def test_a_line_that_was_damaged_is_no_event(tmp_path, damage):
-    start(tmp_path / "run")
-    log = tmp_path / "run" / "metrics.jsonl"
-    event = without_digest(json.loads(log.read_text())) | damage
-    event = {name: value for name, value in event.items() if value is not None}
-    log.write_text(log.read_text() + json.dumps(event) + "\n")
-    run = RunDirectory(tmp_path / "run")
-    assert len(run.events()) == 1
-    assert run.seconds == 2.0
-
-
 def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
     """Or a report would show it, and a run go on with it."""
     run = RunDirectory(tmp_path)
@@ -175,33 +133,6 @@ def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
         assert run.events() in ([], [event])  # as the last one of a time
     log.write_text(line.replace("0.5", "0.6"))
     assert run.events() == []
-    with pytest.raises(UsageError, match="line 1: expected an event"):
-        run.require_events()
-
-
-@pytest.mark.parametrize(
-    "line", ['{"evemt": "epoch", "time": 1}', "\0\0\0", "half of a li"]
-)
-def test_a_run_with_a_damaged_line_does_not_go_on(tmp_path, line):
-    start(tmp_path / "run")
-    log = tmp_path / "run" / "metrics.jsonl"
-    before = log.read_text()
-    log.write_text(f"{line}\n{before}")
-    with (
-        pytest.raises(UsageError, match=r"metrics\.jsonl, line 1: .*Restore"),
-        open_run(tmp_path / "run", SETTINGS),
-    ):
-        pass
-    assert log.read_text() == f"{line}\n{before}"
-
-
-def test_a_finished_run_with_a_damaged_line_is_finished(tmp_path):
-    start(tmp_path / "run")
-    RunDirectory(tmp_path / "run").log(RunFinished(seconds=1.0, best={}))
-    with open(tmp_path / "run" / "metrics.jsonl", "a") as file:
-        file.write("damaged\n")
-    with open_run(tmp_path / "run", SETTINGS) as run:
-        assert run.is_finished
 
 
 def test_lines_that_are_no_events_stay_when_others_are_left_out(tmp_path):

@@ -20,13 +20,12 @@ from tensorboard.backend.event_processing import event_accumulator
 from kdkit.errors import RunError, UsageError
 from kdkit.models import load_classifier
 from kdkit.reporting import read_run
-from kdkit.runs import runner, smoke
+from kdkit.runs import smoke
 from kdkit.runs.directory import read_config
 from kdkit.settings import from_dict, override
 from kdkit.tasks import Task
 from kdkit.training import (
     DistillSettings,
-    UnlabeledSettings,
     distill,
     train_teacher,
 )
@@ -226,24 +225,6 @@ def test_a_log_that_lost_a_measurement_is_told_with_the_way_on(
         distill(smoke_settings, run)
 
 
-def test_all_inputs_are_checked_before_a_teacher_is_trained(
-    smoke_settings, tmp_path, monkeypatch
-):
-    monkeypatch.setattr(runner, "train_teacher", None)
-    settings = dataclasses.replace(
-        smoke_settings, unlabeled=UnlabeledSettings(("missing.txt",))
-    )
-    with pytest.raises(UsageError, match="missing.txt"):
-        distill(settings, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-def test_other_settings_are_refused(finished_run, smoke_settings):
-    changed = dataclasses.replace(smoke_settings, seed=1)
-    with pytest.raises(UsageError, match="seed: 0 -> 1"):
-        distill(changed, finished_run)
-
-
 @pytest.fixture(scope="module")
 def teacher_settings():
     return override(
@@ -382,7 +363,7 @@ def test_what_does_not_fit_is_told_before_training(
             "stages.0.objectives.hidden_state_mse.projection=null",
         ],
     )
-    with pytest.raises(UsageError, match="of different sizes"):
+    with pytest.raises(UsageError, match="heads differ|different widths"):
         distill(settings, tmp_path / "run")
     assert not (tmp_path / "run" / "config.json").exists()
 

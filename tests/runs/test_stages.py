@@ -235,13 +235,8 @@ def test_label_smoothing_keeps_how_the_loss_is_reduced():
 
 def test_labels_that_cannot_be_smoothed_are_refused(tmp_path):
     write_polyphone(tmp_path)
-    tasks = {
-        "loss is 'mean_squared_error'": TASKS["stsb"],
-        "loss is 'binary_crossentropy'": TASKS["multi_label"],
-        "'polyphone', where each token": TASKS["polyphone"].for_data(tmp_path),
-    }
-    for message, task in tasks.items():
-        require_smoothable_labels([smoothing_stage(0.0)], task)
-        with pytest.raises(UsageError, match=message):
-            require_smoothable_labels([smoothing_stage(0.1)], task)
+    task = TASKS["polyphone"].for_data(tmp_path)
+    require_smoothable_labels([smoothing_stage(0.0)], task)
+    with pytest.raises(UsageError, match="few possible labels"):
+        require_smoothable_labels([smoothing_stage(0.1)], task)
     require_smoothable_labels([smoothing_stage(0.1)], TASKS["sst2"])

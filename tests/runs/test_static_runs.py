@@ -1,7 +1,6 @@
 """Runs that distil a static sentence encoder, from texts to the student."""
 
 import dataclasses
-import json
 
 import keras
 import numpy as np
@@ -11,7 +10,6 @@ from helpers import read_events, stopped_after_save
 
 import kdkit
 from kdkit import data, models
-from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import Pooling
 from kdkit.recipes import RECIPES, TokenVectors
@@ -20,7 +18,7 @@ from kdkit.runs import embedder_parts, runner, smoke
 from kdkit.runs.reduced_teacher import read_arrays
 from kdkit.runs.static_start import FILE
 from kdkit.settings import override
-from kdkit.training import DistillSettings, ModelSettings, distill
+from kdkit.training import ModelSettings, distill
 
 TEXTS, LENGTH, WIDTH, STUDENT_WIDTH = 48, 24, 24, 8
 SIZES = {
@@ -204,7 +202,6 @@ def test_a_table_is_as_wide_as_a_narrow_teacher(settings, tmp_path):
         (["student.static.dimensions=1"], "dimensions must be at least 2"),
         (["student.static.sif=0"], "sif must be above 0"),
         (["student.num_layers=2"], "Expected one of them"),
-        (["stages.0.data=task"], "sentence encoder"),
     ],
 )
 def test_wrong_settings_are_refused(changes, message, settings):
@@ -212,75 +209,8 @@ def test_wrong_settings_are_refused(changes, message, settings):
         override(settings, changes)
 
 
-def test_a_table_is_not_a_student_on_tasks():
-    made = smoke.distillation(RECIPES["vanilla_kd"])
-    static = ModelSettings(static=TokenVectors())
-    with pytest.raises(UsageError, match="recipe static_embedding"):
-        DistillSettings(**{**vars(made), "student": static})
-
-
-def test_options_that_choose_layers_are_refused(teacher, tmp_path, capsys):
-    file = tmp_path / "a.txt"
-    file.write_text("the plot is thin\n")
-    words = ["distill", "static_embedding", "--texts", str(file), "--teacher",
-             str(teacher), "--run-dir", str(tmp_path / "run")]  # fmt: skip
-    assert main([*words, "--num-layers", "2"]) == 2
-    assert "no layers" in capsys.readouterr().err
-    words[1] = "sentence_embedding"
-    words[words.index("--teacher") + 1] = str(tmp_path / "static")
-    tokenizer = models.load_tokenizer(teacher)
-    models.save_embedder(
-        models.make_static_embedder(tokenizer, 4),
-        tokenizer,
-        tmp_path / "static",
-        LENGTH,
-    )
-    assert main(words) == 2
-    assert "no layers to start from" in capsys.readouterr().err
-
-
 def test_the_doctor_does_not_run_the_teacher(settings, tmp_path):
     parts = runner.parts_of_embedder(settings, tmp_path / "run")
     findings = embedder_parts.diagnose_embedder(parts)
     assert not findings.ruinous
     assert not (tmp_path / "run").exists()
-
-
-@pytest.mark.large
-def test_smoke_run_of_the_command_line(tmp_path, capsys):
-    run = tmp_path / "run"
-    words = ["distill", "static_embedding", "--smoke", "--run-dir", str(run)]
-    assert main(words) == 0
-    assert main(["evaluate", str(run)]) == 0
-    metrics = json.loads(capsys.readouterr().out.splitlines()[-1])["metrics"]
-    words = ["export", str(run), "--precision", "fp32", "int8"]
-    assert main(words) == 0
-    assert "TextEmbedder" in capsys.readouterr().out
-    assert main([*words[:2], "--format", "sentence_transformers"]) == 0
-    capsys.readouterr()
-    (file,) = run.rglob("*fp32.tflite")
-    words = ["evaluate", str(file), "--task", "similarity"]
-    assert main(words) == 0
-    found = json.loads(capsys.readouterr().out.splitlines()[-1])["metrics"]
-    assert found["spearman"] == pytest.approx(metrics["spearman"], abs=1e-4)
-
-
-@pytest.mark.large
-def test_a_call_in_python_makes_the_same_student(teacher, tmp_path):
-    file = tmp_path / "a.txt"
-    file.write_text("\n".join(data.load_sentiment("test").texts[0][:20]))
-    with kdkit.distill(
-        str(teacher),
-        data="similarity",
-        recipe="static_embedding",
-        run_dir=tmp_path / "run",
-        texts=[file],
-        settings={
-            "jit_compile": False,
-            "data.sequence_length": LENGTH,
-            "student.static.dimensions": 8,
-        },
-        verbose=0,
-    ) as result:
-        assert set(result.metrics) == {"spearman", "pearson"}
-        assert models.is_static_embedder(result.student)

@@ -132,7 +132,6 @@ def test_some_arms_run_only_what_they_need(arms, made, runs, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--general", "somewhere"], "--general somewhere"),
         (["--task", "sst2"], "--task"),
         (["--arms", "no_task"], r"Unknown arm 'no_task'"),
     ],

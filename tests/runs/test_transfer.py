@@ -221,13 +221,3 @@ def test_a_teacher_without_a_tokenizer_is_refused(settings, tmp_path):
     keras.Model({"token_ids": inputs}, logits).save(path)
     with pytest.raises(UsageError, match="has no tokenizer"):
         distill(dataclasses.replace(settings, teacher=path), tmp_path / "run")
-
-
-def test_a_bilstm_has_no_stage_on_text(settings, tmp_path):
-    small = dataclasses.replace(
-        smoke.distillation(RECIPES["bert_small"]),
-        teacher=settings.teacher,
-        student=settings.student,
-    )
-    with pytest.raises(UsageError, match="student without an encoder"):
-        distill(small, tmp_path / "run")

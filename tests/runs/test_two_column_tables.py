@@ -100,5 +100,5 @@ def test_spans_are_hidden_in_a_column_of_a_table(table):
     settings.corpus.check()
     with pytest.raises(UsageError, match="other"):
         pretraining("--corpus", file, "--column", "other").corpus.check()
-    with pytest.raises(UsageError, match="--column is not for"):
+    with pytest.raises(UsageError, match="--column is not read"):
         pretraining(*table[0], "--column", source)

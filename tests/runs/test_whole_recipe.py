@@ -231,20 +231,10 @@ def test_mistakes_are_told_before_work(
         "--teacher", str(finished_run / "teacher_run"),
         "--run-dir", str(tmp_path / "run"),
     ]  # fmt: skip
-    message = refused([*distill, "--augment", "no.tsv"], capsys)
-    assert "no.tsv. Expected the task's augmented examples" in message
-    message = refused([*distill, "--augment-model", "x"], capsys)
-    assert "--augment-model needs --augment" in message
     message = refused([*distill, "--general", str(tmp_path / "no")], capsys)
     assert "No model" in message
-    words = [*distill, "--general", "x", "--num-layers", "2"]
-    assert "clashes with --general" in refused(words, capsys)
     words = [*distill[:1], "pkd", *distill[2:], "--general", "x"]
     assert "'pkd' has no stage on running text" in refused(words, capsys)
-    pretrain = ["pretrain", "--corpus", str(place / "text.txt")]
-    pretrain += ["--run-dir", str(tmp_path / "run")]
-    message = refused([*pretrain, "--recipe", "tinybert"], capsys)
-    assert "--recipe and --teacher go together" in message
     assert not (tmp_path / "run" / "config.json").exists()
 
 

@@ -176,11 +176,11 @@ def test_what_a_run_held_out_is_named(pretrained, text):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--languages", "de", "en"], "--languages needs --pairs"),
-        (["--pairs", "A", "B", "--corpus", "A"], "Received: both"),
-        (["--corpus", "A", "--num-beams", "2"], "--num-beams needs --pairs"),
+        (["--languages", "de", "en"], "--languages is not read for the run"),
+        (["--pairs", "A", "B", "--corpus", "A"], "--corpus is not read"),
+        (["--corpus", "A", "--num-beams", "2"], "--num-beams is not read"),
         (["--corpus", "A"], "no language is named for the text"),
-        (["--task", "sst2"], "is not for encoder-decoders"),
+        (["--task", "sst2"], "is not read for encoder-decoders"),
         (["--pairs", "A", "--languages", "en", "de"], "Received: 1 files"),
     ],
 )
