@@ -70,8 +70,8 @@ def ranked(**changes):
 TABS = "text\tlabel\n"
 COPIES = "source_row\tcolumn\tcopy\tsentence\n"
 FILES = {
-    "width_own": ("a.csv", "text,label\na,x\nb,y,z\n", own_table, "line 3"),
-    "width_built_in": ("a.tsv", f"{TABS}a\tgood\n\n\tb", built_in, "line 3"),
+    "width": ("a.csv", "text,label\na,x\nb,y,z\n", own_table, "3: expected 2"),
+    "blank": ("a.tsv", f"{TABS}a\tgood\n\n\tb", built_in, "3: expected 2"),
     "width_of_pairs": ("a.tsv", f"{TABS}a\n", pairs_of_rows, "line 2"),
     "width_of_copies": ("a.tsv", f"{COPIES}0\ta\n", copies, "line 2"),
     "class": ("a.tsv", f"{TABS}a\tugly\n", built_in, "line 2.*label 'ugly'"),
