@@ -272,11 +272,9 @@ def run_count(runs: Sequence) -> str:
 def settings_text(config: dict, leave_out: Collection[str]) -> str:
     """Returns a configuration as text, equal for runs that are comparable."""
     kept = {
-        key: _set(value)
-        for key, value in config.items()
+        key: value
+        for key, value in _set(config).items()
         if key not in leave_out
-        and key not in SAVING
-        and _is_set(value)
         and not (key == "cache" and value.get("precision") == "fp32")
         and (key, value) != ("dtype_policy", "float32")
     }
@@ -462,32 +460,33 @@ def _timed(records, file, setting):
 
 def _file_labels(files: list[ExportedFile]):
     """Returns the shortest labels that distinguish the files."""
-    short = [f"{file.title} {file.precision}" for file in files]
-    longer = [
-        f"{label}, length {file.sequence_length or 'any'}"
-        for file, label in zip(files, short, strict=True)
-    ]
-    folders = [
-        label
-        if (folder := os.path.dirname(file.file)) in ("exports", "")
-        else f"{label}, {folder.removeprefix('exports/')}"
-        for file, label in zip(files, short, strict=True)
-    ]
-    longest = [
-        f"{label}, {file.file.removeprefix('exports/')}"
-        for file, label in zip(files, longer, strict=True)
-    ]
+    rows = [_labels(file) for file in files]
+    columns = [*zip(*rows, strict=True)]
     return [
         next(
             (
-                names[index]
-                for names in (short, longer, folders)
-                if names.count(names[index]) == 1
+                label
+                for label, column in zip(row, columns, strict=True)
+                if column.count(label) == 1
             ),
-            longest[index],
+            row[-1],
         )
-        for index in range(len(files))
+        for row in rows
     ]
+
+
+def _labels(file):
+    """The labels of a file, the shortest first."""
+    short = f"{file.title} {file.precision}"
+    longer = f"{short}, length {file.sequence_length or 'any'}"
+    name = file.file.removeprefix("exports/")
+    folder = os.path.dirname(name)
+    return (
+        short,
+        longer,
+        f"{short}, {folder}" if folder else short,
+        f"{longer}, {name}",
+    )
 
 
 def _with_setting(label, setting, settings):
@@ -544,18 +543,13 @@ def _cell(measure, values):
     return text
 
 
-def _is_set(value):
-    """Whether a setting is set."""
-    return value is not None and value is not False
-
-
 def _set(value):
     """The settings that are set in a value, at any depth."""
     if isinstance(value, dict):
         return {
             key: _set(one)
             for key, one in value.items()
-            if _is_set(one) and key not in SAVING
+            if one is not None and one is not False and key not in SAVING
         }
     if isinstance(value, list):
         return [_set(one) for one in value]

@@ -34,7 +34,6 @@ STYLE = pathlib.Path(__file__).with_name("style.mplstyle")
 COLORS = {"teacher": "#68737f", "control": "#b8500b", "student": "#0a63c2"}
 # In SVG units: a picture without its legend, its margins, parts of a legend.
 _LARGE, _SMALL, _SQUARE = (400, 300), (320, 210), (320, 320)
-_WIDE = 620
 _LEFT, _RIGHT, _BOTTOM, _TOP = 50, 12, 46, 30
 _LINE, _CHARACTER, _HANDLE = 16, 7, 40
 _DASHED = (0, (4, 2))
