@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from kdkit.errors import UsageError, suggestion
+from kdkit.errors import unknown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -33,8 +33,4 @@ def require_precision(precision: str) -> None:
         UsageError: (a `ValueError`) with the precisions that have it.
     """
     if precision not in SCHEMES:
-        raise UsageError(
-            "Invalid precision of quantisation-aware training. Expected one "
-            f"of {', '.join(PRECISIONS)}. Received: {precision!r}."
-            f"{suggestion(precision, PRECISIONS)}"
-        )
+        raise unknown("precision", precision, PRECISIONS)

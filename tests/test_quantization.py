@@ -242,7 +242,7 @@ def _apply(model, precision="int4", **arguments):
 @pytest.mark.parametrize(
     ("run", "message"),
     [
-        (lambda model: FakeQuantization("int5"), "static_int8, int4. Received"),
+        (lambda model: FakeQuantization("int5"), "int4, static_int8"),
         (lambda model: FakeQuantization("static_int8"), "calibration data"),
         (
             lambda model: _apply(

@@ -148,7 +148,7 @@ def test_a_run_stopped_while_it_rounds_ends_the_same_bit_for_bit(
     ("changes", "message"),
     [
         (["dtype_policy=mixed_bfloat16"], "needs float32"),
-        (["stages.quantization.quantize=int5"], "static_int8, int4"),
+        (["stages.quantization.quantize=int5"], "int4, static_int8"),
         (["stages.fine_tuning.quantize=int4"], "only the last stage"),
         (["teacher.stages.0.quantize=int4"], "only kdkit distill"),
     ],
