@@ -2,7 +2,6 @@
 
 import contextlib
 import importlib
-import importlib.util
 import logging
 import os
 import pathlib
@@ -15,18 +14,13 @@ NVIDIA = pathlib.Path("/dev/nvidiactl")  # exists where the driver is loaded
 
 
 def require_backend() -> None:
-    """Checks that Keras will run on TensorFlow, without importing either."""
+    """Requires that Keras will run on TensorFlow, without importing either."""
     backend = os.environ["KERAS_BACKEND"]
     if backend != "tensorflow":
         raise UsageError(
             "The command line runs on Keras' TensorFlow backend, "
             f"KERAS_BACKEND=tensorflow. Received: {backend!r}. On other "
             "backends use kdkit.Distiller, or kdkit.training.run_on_arrays."
-        )
-    if importlib.util.find_spec("tensorflow") is None:
-        raise UsageError(
-            "The command line needs TensorFlow, which is not installed. Run "
-            "pip install tensorflow tensorflow-text."
         )
 
 
