@@ -10,8 +10,7 @@ import re
 from collections.abc import Callable
 
 from kdkit.data.examples import Examples
-from kdkit.errors import RunError, UsageError
-from kdkit.io.disk import describe, disk_problem
+from kdkit.errors import UsageError
 from kdkit.io.files import (
     add_content,
     change_in_words,
@@ -176,7 +175,6 @@ def write_augmented(
     Raises:
         UsageError: (a `ValueError`) if the file already exists, or was begun
             with other settings.
-        RunError: if it cannot be written, for example on a full disk.
     """
     output = pathlib.Path(output)
     if part is not None:
@@ -186,28 +184,16 @@ def write_augmented(
     unfinished = output.with_name(f".{output.name}.part")
     state = output.with_name(f".{output.name}.json")
     fingerprint = {**fingerprint, "texts": texts_digest(examples)}
-    try:
-        with exclusive_file(output):
-            begun, content = _begun(unfinished, state, output, fingerprint)
-            progress = _write(
-                examples, augmenter, unfinished, state, fingerprint,
-                begun or Progress(rows=first), content, end, columns, in_place,
-                announce,
-            )  # fmt: skip
-            # The note first: a file without a note could not be checked.
-            rename(state, note_path(output))
-            rename(unfinished, output)
-    except (OSError, RunError) as error:
-        number = disk_problem(error)
-        if number is None:
-            raise
-        begun, _ = _begun(unfinished, state, output, fingerprint)
-        kept = begun.rows - first if begun else 0
-        kept = (
-            f"{kept} of {end - first} examples are written next to it; the "
-            "same command resumes with the others."
-        )
-        raise RunError(describe(output, number, kept)) from error
+    with exclusive_file(output):
+        begun, content = _begun(unfinished, state, output, fingerprint)
+        progress = _write(
+            examples, augmenter, unfinished, state, fingerprint,
+            begun or Progress(rows=first), content, end, columns, in_place,
+            announce,
+        )  # fmt: skip
+        # The note first: a file without a note could not be checked.
+        rename(state, note_path(output))
+        rename(unfinished, output)
     return progress
 
 
@@ -333,7 +319,7 @@ def exclusive_file(output: pathlib.Path):
     """Prevents other processes from writing a file inside the block."""
     require_new_file(output)
     output.parent.mkdir(parents=True, exist_ok=True)
-    with alone_with(output, "file"):
+    with alone_with(output):
         require_new_file(output)  # another process may just have finished it
         yield
 

@@ -8,7 +8,6 @@ from collections.abc import Callable
 
 from kdkit import export, models
 from kdkit.errors import RunError, UsageError, all_mistakes
-from kdkit.io.disk import writing
 from kdkit.io.files import folder_beside
 
 PRECISION = "int8"  # for CPUs; needs no calibration data
@@ -115,27 +114,24 @@ def write_bundle(
     """Writes a bundle, and prints the names of its files."""
     export.require_bundle_task(opened.task)
     _require_tokenizer(opened, "--bundle")
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with folder_beside(path) as folder, _final_name(folder, path):
-            written = [
-                write(precision, folder / name)
-                for name, precision in precisions.items()
-            ]
-            bundle = export.to_bundle(
-                [folder / name for name in precisions],
-                path,
-                opened.task,
-                opened.tokenizer,
-                None if split is None else opened.read(split),
-                {
-                    name: measured["metrics"]
-                    for name, (_, measured) in zip(
-                        precisions, written, strict=True
-                    )
-                },
-                overwrite,
-            )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with folder_beside(path) as folder, _final_name(folder, path):
+        written = [
+            write(precision, folder / name)
+            for name, precision in precisions.items()
+        ]
+        bundle = export.to_bundle(
+            [folder / name for name in precisions],
+            path,
+            opened.task,
+            opened.tokenizer,
+            None if split is None else opened.read(split),
+            {
+                name: measured["metrics"]
+                for name, (_, measured) in zip(precisions, written, strict=True)
+            },
+            overwrite,
+        )
     names = [file.name for file in bundle.files]
     print(f"{path}: {', '.join(names)} and {export.MANIFEST}.", flush=True)
     return [

@@ -72,7 +72,6 @@ from kdkit.cli.models import locate, teacher_of
 from kdkit.cli.next_steps import after_export, log_next
 from kdkit.cli.parser import Model, option
 from kdkit.errors import RunError, UsageError, install_line
-from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.reporting.cards import CARD, write_card
 from kdkit.reporting.records import is_run, read_run
@@ -412,8 +411,7 @@ def _targets(place, exporter, options, path=None):
 
 def _make_folder(targets):
     directory = next(iter(targets.values())).parent
-    with writing(directory):
-        directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
 
 
 def _as_written(path):

@@ -19,7 +19,7 @@ from kdkit.cli.help_pages import wanted_page
 from kdkit.cli.messages import shown_messages
 from kdkit.cli.parser import HELP, Parser, missing_places
 from kdkit.errors import RunError, UsageError, printable, suggestion
-from kdkit.io.disk import describe, disk_problem
+from kdkit.io.disk import disk_problem
 from kdkit.io.machine import keep_freed_memory
 from kdkit.io.signals import (
     INTERRUPTED,
@@ -170,14 +170,10 @@ def _of_a_file(error):
             "A path contains a zero byte, which no file's name can have. "
             "Remove it from the options or from the run's settings."
         )
-    number = disk_problem(error)
     place = getattr(error, "filename", None)
-    if number is None and isinstance(error, OSError) and place is not None:
-        number = error.errno
-    if number is None:
-        return None
-    kept = "Finished work is saved."
-    return describe(place, number, kept, "written or read")
+    if disk_problem(error) or isinstance(error, OSError) and place is not None:
+        return str(error)
+    return None
 
 
 def _say(name, what, status):

@@ -342,4 +342,4 @@ def _find_places(file, line, num_texts):
 
 
 def _lines(file):
-    return numbered_lines(file, "a file of kdkit augment")
+    return numbered_lines(file)

@@ -106,9 +106,7 @@ def read_label_words(path, least: int = 1) -> tuple[str, ...]:
     path = pathlib.Path(path)
     lines = [
         (number, line.strip())
-        for number, line in numbered_lines(
-            path, "a label set, one label per line"
-        )
+        for number, line in numbered_lines(path)
         if line.strip()
     ]
     for number, line in lines:
@@ -212,7 +210,7 @@ def without_blank_end(
 
 def read_lines(path, what: str) -> list[str]:
     """Returns the lines of a UTF-8 file without their line ends."""
-    lines = [line for _, line in without_blank_end(numbered_lines(path, what))]
+    lines = [line for _, line in without_blank_end(numbered_lines(path))]
     if not any(line.strip() for line in lines):
         raise UsageError(f"{path} is empty. Expected {what}.")
     return lines

@@ -14,7 +14,6 @@ from kdkit.data.encoding import traced_tokenizer
 from kdkit.data.masking import Masker, traced_masker
 from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
-from kdkit.io.disk import writing
 from kdkit.io.files import (
     digest,
     fits_own_digest,
@@ -166,8 +165,7 @@ def _write(directory, pieces, width, frame=(), pad_last=False, **about):
     """Cuts a stream of tokens into windows, and writes each with its frame."""
     directory = pathlib.Path(directory)
     # The index is written last: with an index, the sequences are complete.
-    with writing(directory):
-        (directory / INDEX).unlink(missing_ok=True)
+    (directory / INDEX).unlink(missing_ok=True)
     step = about.get("stride", width)
     num_rows = num_texts = 0
     left_over = np.empty(0, "int32")

@@ -18,7 +18,6 @@ import numpy as np
 from kdkit.data.encoding import EncodedExamples, encoded_steps
 from kdkit.data.unlabeled import normalized
 from kdkit.errors import UsageError
-from kdkit.io.disk import writing
 from kdkit.io.files import (
     digest,
     fits_own_digest,
@@ -168,8 +167,7 @@ def _in_words(choice, every):
 
 def _store(rows, tokenizer, sequence_length, directory, counts, prompts):
     """Writes the columns, then the index: an index means success."""
-    with writing(directory):
-        (directory / INDEX).unlink(missing_ok=True)
+    (directory / INDEX).unlink(missing_ok=True)
     hashes, num_truncated = array.array("Q"), 0
 
     def hashed():

@@ -20,7 +20,6 @@ from kdkit.data.examples import (
 )
 from kdkit.errors import UsageError, shortened, suggestion
 from kdkit.io.reading import (
-    MAX_LINE_BYTES,
     numbered_lines,
     parse_json,
     read_json,
@@ -41,6 +40,7 @@ OTHERS = {
     ".zst": "Unpack it",
 }
 FIRST_OBJECTS = 100  # their keys are the columns of JSON lines
+MAX_CELL_BYTES = 1 << 24  # more than many books
 BREAKS = re.compile(r"[\t\r\n]+")
 WHAT = "a table with a header"
 # Files of a Hugging Face dataset that `save_to_disk` wrote.
@@ -157,7 +157,7 @@ def open_table(path, wanted: Iterable[str] = (), finds_quotes=False) -> Table:
     if suffix in JSON_LINES:
         return _json_lines(path)
     if suffix == ".csv":
-        _, header = next(numbered_lines(path, WHAT), (1, ""))
+        _, header = next(numbered_lines(path), (1, ""))
         return _delimited(path, _separator(header, wanted), True)
     return _delimited(path, "\t", finds_quotes and _has_quotes(path))
 
@@ -209,7 +209,7 @@ def _cells_of(line, separator):
 def _has_quotes(path):
     """Whether a CSV writer quoted cells of a tab-separated file."""
     num_columns = None
-    for _, line in numbered_lines(path, WHAT):
+    for _, line in numbered_lines(path):
         cells = line.split("\t")
         num_columns = num_columns or len(cells)
         is_broken = len(cells) != num_columns and breaks_in_quotes(cells)
@@ -225,7 +225,7 @@ def _delimited(path, separator, is_quoted):
     words = SEPARATORS[separator]
     rule = f"{words} between columns, "
     rule += "quotes around cells" if is_quoted else "quotes are text"
-    lines = without_blank_end(numbered_lines(path, WHAT))
+    lines = without_blank_end(numbered_lines(path))
     if is_quoted:
         rows = _quoted_rows(path, lines, separator)
     else:
@@ -253,7 +253,7 @@ def _delimited(path, separator, is_quoted):
 
 def _quoted_rows(path, lines, separator):
     """Yields the number of a row's first line, and its cells."""
-    csv.field_size_limit(MAX_LINE_BYTES)
+    csv.field_size_limit(MAX_CELL_BYTES)
     reader = csv.reader(
         (f"{line}\n" for _, line in lines), delimiter=separator, strict=True
     )
@@ -303,7 +303,7 @@ def _json_lines(path):
 
 
 def _objects(path):
-    for number, line in numbered_lines(path, "one JSON object per line"):
+    for number, line in numbered_lines(path):
         if line.strip():
             try:
                 yield f"line {number}", parse_json(line), None
@@ -313,7 +313,7 @@ def _objects(path):
 
 def _listed(path):
     """The objects of a file with one list, `None` for another file."""
-    lines = (line for _, line in numbered_lines(path, "JSON objects"))
+    lines = (line for _, line in numbered_lines(path))
     first = next(filter(str.strip, lines), "")
     if not first.lstrip().startswith("["):
         return None

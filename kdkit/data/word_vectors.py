@@ -162,7 +162,5 @@ def _width_in_header(text):
 
 def _lines(path):
     """The number, from 1, and the text of every line that is not empty."""
-    lines = numbered_lines(
-        path, "a text file such as glove.6B.300d.txt", errors="replace"
-    )
+    lines = numbered_lines(path, errors="replace")
     return ((number, line) for number, line in lines if line.strip())

@@ -204,7 +204,7 @@ def read_test_vectors(path: str | pathlib.Path) -> list[TestVector]:
     """Reads the test vectors of an app bundle."""
     file = pathlib.Path(path) / VECTORS
     vectors = []
-    for number, line in numbered_lines(file, "test vectors, one a line"):
+    for number, line in numbered_lines(file):
         try:
             vectors.append(from_dict(TestVector, parse_json(line)))
         except UsageError as error:

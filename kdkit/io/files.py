@@ -12,7 +12,6 @@ import sys
 import tempfile
 
 from kdkit.errors import shortened
-from kdkit.io.disk import writing
 
 MARK = ".kdkit-"  # in the names of temporary folders
 DIGEST = re.compile("[0-9a-f]{16}")  # the form of a checksum from `digest`
@@ -22,14 +21,13 @@ LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[0-9a-f]{{8}}")
 @contextlib.contextmanager
 def staged(path: pathlib.Path, num_bytes: int = 0):
     """Yields a path to write to, and renames the written file to `path`."""
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with folder_beside(path) as folder:
-            partial = folder / path.name
-            reserve(folder, num_bytes)
-            yield partial
-            flush(partial)
-            rename(partial, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with folder_beside(path) as folder:
+        partial = folder / path.name
+        reserve(folder, num_bytes)
+        yield partial
+        flush(partial)
+        rename(partial, path)
 
 
 @contextlib.contextmanager

@@ -151,14 +151,8 @@ def test_read_table_refuses_a_file_with_a_header_only(write):
 @pytest.mark.parametrize("prefix", [b"", b"\xef\xbb\xbf"])
 def test_read_table_names_the_line_that_is_not_utf8(write, prefix):
     path = write(prefix + b"sentence\tlabel\nfine\tgood\ncaf\xe9\tgood\n")
-    with pytest.raises(UsageError, match="line 3: expected UTF-8") as info:
+    with pytest.raises(UsageError, match="line 3: .* byte 0xe9"):
         read_table(path, SENTENCES)
-    assert "byte 0xe9" in str(info.value)
-
-
-def test_read_table_names_a_file_it_cannot_read(tmp_path):
-    with pytest.raises(UsageError, match="Cannot read .*absent.tsv"):
-        read_table(tmp_path / "absent.tsv", SENTENCES)
 
 
 def test_read_table_joins_rows_broken_by_a_line_feed(write):
