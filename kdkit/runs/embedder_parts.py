@@ -75,9 +75,6 @@ class EmbedderParts(Parts):
             if self.task is not None:
                 with check():
                     self.task.check_data([data.dev_split], data.data_dir)
-            if self.settings.cache is not None:
-                with check():
-                    self.cache_settings.check()
 
     @property
     def cache_settings(self):

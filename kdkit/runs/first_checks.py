@@ -35,9 +35,6 @@ def validate_steps(pipeline: Pipeline, attempt: Callable) -> list[str]:
         settings = step.settings
         with attempt("files"):
             settings.corpus.check()
-        if settings.cache is not None:
-            with attempt("files"):
-                settings.cache.check()
         with attempt("longest row"):
             _check_positions(step.name, settings)
         with attempt("sizes"):

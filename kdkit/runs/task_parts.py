@@ -367,9 +367,6 @@ def require_further_files(settings: DistillSettings, task: Task) -> None:
         if settings.unlabeled is not None:
             with check():
                 _require_files(settings.unlabeled.files)
-        if settings.cache is not None:
-            with check():
-                settings.cache.check()
 
 
 def _require_files(files):

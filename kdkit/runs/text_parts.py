@@ -66,9 +66,6 @@ class PretrainParts(Parts):
         with all_mistakes() as check:
             with check():
                 settings.corpus.check()
-            if settings.cache is not None:
-                with check():
-                    settings.cache.check()
             with check():
                 if settings.teacher is not None:
                     teacher = load_text_teacher(

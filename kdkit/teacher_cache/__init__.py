@@ -6,8 +6,6 @@ _DEFINED_IN = {
     "PRECISIONS": "shards",
     "OutputsOfTeachers": "reading",
     "TeacherCache": "cache",
-    "require_cache_directory": "index",
-    "validate_precision": "shards",
     "require_disk_space": "index",
     "packed_size": "shards",
     "row_keys": "shards",
