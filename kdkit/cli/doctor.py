@@ -14,6 +14,7 @@ example:
   kdkit doctor --config runs/tinybert/config.json
 """
 
+import contextlib
 import copy
 import dataclasses
 import pathlib
@@ -63,9 +64,9 @@ def diagnosis(options):
     pipeline = distill.distillation_pipeline(options)
     if isinstance(pipeline.settings, PretrainSettings):
         findings = doctor.Findings()
-        right = validate_steps(pipeline, findings.attempt)
+        validate_steps(pipeline, contextlib.nullcontext)
         text_examination.examine_text(
-            text_examination.TextSteps(pipeline, right),
+            text_examination.TextSteps(pipeline),
             text_examination.TEXTS,
             findings,
         )

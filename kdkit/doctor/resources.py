@@ -240,8 +240,7 @@ def examine_needs(
     subject, rows: ExaminedRows, train, findings: Findings
 ) -> None:
     """Estimates the memory of a step and what the run writes."""
-    with findings.attempt("memory"):
-        findings.add(_memory(subject, rows, train))
+    findings.add(_memory(subject, rows, train))
     settings, student = subject.settings, subject.student
     sizes = {
         f"{arm} with checkpoints": run_size(

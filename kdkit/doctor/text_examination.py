@@ -1,5 +1,6 @@
 """The checks of a distillation on text only, run before its first step."""
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -20,7 +21,6 @@ from kdkit.doctor.resources import (
     run_size,
 )
 from kdkit.doctor.unknown_words import texts_with_unknown, unknown_words
-from kdkit.errors import all_mistakes
 from kdkit.models import load_tokenizer
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.runs.directory import RunDirectory
@@ -154,15 +154,11 @@ SAMPLE = 2000  # texts whose tokens are counted
 class TextSteps:
     """What is known of a chain of runs on text."""
 
-    def __init__(self, pipeline: Pipeline, right=None):
+    def __init__(self, pipeline: Pipeline):
         self.runs = {step.name: step.settings for step in pipeline.steps}
         self.places = {step.name: step.place for step in pipeline.steps}
         self.run_dir = pathlib.Path(pipeline.run_dir)
-        self.given = {
-            name: place
-            for name, place in pipeline.given.items()
-            if right is None or name in right
-        }
+        self.given = dict(pipeline.given)
 
     @functools.cached_property
     def tokenizers(self) -> dict:
@@ -200,8 +196,7 @@ class TextSteps:
 
 def examine_steps_first(pipeline: Pipeline, force: bool) -> Findings | None:
     """Checks the runs before the first of them, if not done earlier."""
-    with all_mistakes() as check:
-        validate_steps(pipeline, lambda what: check())
+    validate_steps(pipeline, contextlib.nullcontext)
     steps = TextSteps(pipeline)
     last = pipeline.settings
     if not open_distribution(last.strategy).is_chief:
@@ -210,7 +205,7 @@ def examine_steps_first(pipeline: Pipeline, force: bool) -> Findings | None:
         logged = logged_findings(RunDirectory(steps.places[name]))
         if logged is not None:
             return logged
-    findings = Findings(keeps_mistakes=False)
+    findings = Findings()
     examine_text(steps, QUICK_TEXTS, findings)
     decide(findings, force)
     return findings
@@ -218,13 +213,10 @@ def examine_steps_first(pipeline: Pipeline, force: bool) -> Findings | None:
 
 def examine_text(steps: TextSteps, num_texts: int, findings: Findings) -> None:
     """Runs the checks for text that need no training."""
-    with findings.attempt("vocabulary"):
-        _examine_vocabulary(steps, findings)
-        _examine_sizes(steps, findings)
-    with findings.attempt("texts kept apart"):
-        _examine_texts(steps, num_texts, findings)
-    with findings.attempt("lengths"):
-        _examine_lengths(steps, findings)
+    _examine_vocabulary(steps, findings)
+    _examine_sizes(steps, findings)
+    _examine_texts(steps, num_texts, findings)
+    _examine_lengths(steps, findings)
     for tokenizer in itertools.islice(steps.tokenizers.values(), 1):
         for name, corpus in steps.corpora.items():
             examine_text_words(f"step {name}", corpus, tokenizer, findings)
@@ -240,11 +232,10 @@ def examine_text_words(
             f"{name}, {side}": functools.partial(corpus.side_texts, number)
             for number, side in enumerate(("sources", "targets"))
         }
-    with findings.attempt("unknown words"):
-        for what, read in texts.items():
-            some = itertools.islice(read(held_out=False), SAMPLE)
-            splits = {what: texts_with_unknown(some, tokenizer)}
-            findings.add(unknown_words(splits, tokenizer))
+    for what, read in texts.items():
+        some = itertools.islice(read(held_out=False), SAMPLE)
+        splits = {what: texts_with_unknown(some, tokenizer)}
+        findings.add(unknown_words(splits, tokenizer))
 
 
 def _examine_vocabulary(steps, findings):

@@ -6,7 +6,7 @@ from patients import checks, copied, found, rows_of, write_rows
 
 from kdkit import doctor
 from kdkit.data import Examples, TokenExamples
-from kdkit.doctor import OK, RUINS, WARNING
+from kdkit.doctor import OK, WARNING
 from kdkit.doctor.diagnosis import diagnose
 from kdkit.settings import override
 
@@ -153,25 +153,3 @@ def test_rows_again_and_within_quotation_marks_are_warnings(
     assert said in found(findings, check).found
     both = {"repeated rows", "texts"}
     assert checks(findings, WARNING) & both == {check}
-
-
-@pytest.mark.usefixtures("quickly")
-def test_what_is_wrong_with_train_and_with_dev_is_told_at_once(
-    made, settings, tmp_path
-):
-    """Such as commas in the place of tabs."""
-    root = copied(made, tmp_path)
-    for split in ("train", "dev"):
-        file = root / "SST-2" / f"{split}.tsv"
-        file.write_text(file.read_text().replace("\t", ","))
-    findings = diagnose(
-        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
-    )
-    assert checks(findings, RUINS) == {"data"}
-    said = found(findings, "data").found
-    for split in ("train", "dev"):
-        assert (
-            f"{split}.tsv, line 1: expected a header with 'sentence', 'label', "
-            "separated by tabs"
-        ) in said
-    assert said.count("Received: ['sentence,label']") == 2

@@ -7,10 +7,9 @@ import types
 import pytest
 from patients import checks, copied, found, rows_of, write_rows
 
-from kdkit.doctor import NOTE, OK, RUINS, WARNING, Finding, diagnosis, resources
+from kdkit.doctor import NOTE, OK, RUINS, WARNING, Finding, resources
 from kdkit.doctor.diagnosis import diagnose
 from kdkit.doctor.resources import cache_disk
-from kdkit.errors import UsageError
 from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.training import (
@@ -19,7 +18,6 @@ from kdkit.training import (
     CorpusSettings,
     ModelSettings,
     UnlabeledSettings,
-    distill,
 )
 
 pytestmark = pytest.mark.usefixtures("quickly")
@@ -42,7 +40,10 @@ def test_rows_of_dev_in_the_text_that_is_distilled_on(made, settings, tmp_path):
     file = tmp_path / "text.txt"
     file.write_text("\n".join(rows_of(made, "dev")[0]))
     general = dataclasses.replace(
-        smoke.PRETRAINING, corpus=CorpusSettings((str(file),)), tokenizer=None
+        smoke.PRETRAINING,
+        corpus=CorpusSettings((str(file),)),
+        model=settings.student,
+        tokenizer=None,
     )
     findings = diagnose(
         dataclasses.replace(
@@ -69,20 +70,6 @@ def test_unlabelled_rows_of_dev(made, settings, tmp_path):
     )
     assert checks(findings, WARNING) == {"unlabelled rows"}
     assert "4 of 5" in found(findings, "unlabelled rows").found
-
-
-def test_a_table_of_dev_without_the_names_of_its_columns(
-    made, settings, tmp_path
-):
-    """A label behind each text, it was other text than dev's."""
-    file = tmp_path / "SST-2" / "dev.tsv"
-    shutil.copytree(made / "SST-2", file.parent)
-    unlabeled = UnlabeledSettings((str(file),))
-    findings = diagnose(
-        dataclasses.replace(settings, unlabeled=unlabeled), tmp_path / "run"
-    )
-    assert checks(findings, RUINS) == {"unlabelled rows"}
-    assert "Received: a table" in found(findings, "unlabelled rows").found
 
 
 def test_unlabelled_texts_that_a_csv_writer_quoted(settings, tmp_path):
@@ -123,49 +110,6 @@ def test_augmented_copies_of_other_data(made, settings, tmp_path):
             tmp_path / "run",
         )
         assert checks(findings, RUINS) == ruined
-
-
-def with_latin_copies(settings, made, tmp_path):
-    augmented = write_copies(tmp_path / "copies.tsv", [(0, "ab")])
-    with open(augmented.file, "ab") as more:
-        more.write(b"1\tcaf\xe9\n")
-    return dataclasses.replace(settings, augmented=augmented)
-
-
-def with_dev_alone(settings, made, tmp_path):
-    file = tmp_path / "text.txt"
-    file.write_text("\n".join(rows_of(made, "dev")[0]))
-    return dataclasses.replace(
-        settings, unlabeled=UnlabeledSettings((str(file),))
-    )
-
-
-def with_copies_that_are_not_there(settings, made, tmp_path):
-    augmented = AugmentedSettings(str(tmp_path / "copies.tsv"))
-    return dataclasses.replace(settings, augmented=augmented)
-
-
-@pytest.mark.parametrize(
-    ("change", "check", "said"),
-    [
-        (with_copies_that_are_not_there, "files", "There is no file"),
-        (with_latin_copies, "augmented copies", "line 3: expected UTF-8"),
-        (with_dev_alone, "unlabelled rows", "None of the"),
-    ],
-)
-def test_what_several_checks_cannot_read_is_one_row(
-    change, check, said, timed, made, settings, tmp_path, monkeypatch
-):
-    """Rows are also counted for the size of a cache and for the time."""
-    monkeypatch.setattr(diagnosis, "_seconds_per_update", lambda *_: (0.1, 1.0))
-    changed = dataclasses.replace(
-        change(settings, made, tmp_path),
-        cache=CacheSettings(str(tmp_path / "cache")),
-    )
-    findings = diagnose(changed, tmp_path / "run")
-    assert checks(findings, RUINS) == {check}
-    assert said in findings.ruinous[0].found
-    assert "disk" in checks(findings, OK)
 
 
 def test_rows_that_are_cut(made, settings, tmp_path):
@@ -228,21 +172,6 @@ def test_no_step_is_timed_for_which_there_is_no_memory(
     time = found(findings, "time")
     assert time.outcome == NOTE
     assert "Not measured: see memory" in time.found
-
-
-def test_a_cache_in_the_place_of_a_file(settings, tmp_path):
-    """A run begins no folder."""
-    file = tmp_path / "cache"
-    file.write_text("")
-    changed = dataclasses.replace(settings, cache=CacheSettings(str(file)))
-    findings = diagnose(changed, tmp_path / "run")
-    assert checks(findings, RUINS) == {"files"}
-    assert "Cannot create a cache in" in found(findings, "files").found
-    with pytest.raises(
-        UsageError, match=f"cache in {file}: .* not a directory"
-    ):
-        distill(changed, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
 
 
 def test_a_cache_that_the_disk_does_not_hold(tmp_path, monkeypatch):
