@@ -55,7 +55,7 @@ from kdkit.runs.first_checks import require_sources
 from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import from_dict
 from kdkit.tasks import generation_signatures
-from kdkit.training.model_settings import ModelSettings, require_one_process
+from kdkit.training.model_settings import ModelSettings
 from kdkit.training.task_data import open_task
 
 
@@ -91,7 +91,6 @@ def run_ablation(options) -> None:
     """Runs every arm with every seed, and prints the table."""
     ablation = get_ablation(options.recipe, options.over, options.arms)
     settings = distill_settings(options)
-    require_one_process(settings)
     if not pathlib.Path(options.run_dir).exists():
         require_sources(settings)
     # All settings first, so that every mistake is reported before the first

@@ -58,7 +58,6 @@ def open_on_text(options):
             one_document=bool(options.one_document),
             detokenizer=options.detokenizer,
         )
-        text.check()
     loaded = models.load_language_model(options.model)
     if not loaded.has_trained_head:
         raise UsageError(

@@ -12,7 +12,6 @@ from kdkit.runs.tokenizer import require_fitting_tokenizer
 from kdkit.settings import to_dict
 from kdkit.training import text_data
 from kdkit.training.making import CORPUS_LENGTH, validate_sizes
-from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import check_data, open_pairs, open_task
 
 # Values of `copy_from` that mean the run's own models.
@@ -33,8 +32,6 @@ def validate_steps(pipeline: Pipeline, attempt: Callable) -> list[str]:
     runs = [step.settings for step in pipeline.steps]
     for step in pipeline.steps:
         settings = step.settings
-        with attempt("files"):
-            settings.corpus.check()
         with attempt("longest row"):
             _check_positions(step.name, settings)
         with attempt("sizes"):
@@ -87,12 +84,7 @@ def _check_positions(name, settings):
 def require_sources(settings: RunSettings) -> None:
     """Checks the files of a run and the places of its models."""
     with all_mistakes() as check:
-        if isinstance(settings, PretrainSettings):
-            # Pairs are read completely.
-            if not isinstance(settings.corpus, PairSettings):
-                with check():
-                    settings.corpus.check()
-        elif isinstance(settings, EmbedderSettings):
+        if isinstance(settings, EmbedderSettings):
             student = settings.student
             place, pooled = settings.teacher, settings.teacher
             if settings.has_candidates:
@@ -104,12 +96,10 @@ def require_sources(settings: RunSettings) -> None:
                 with check():
                     models.require_pooling(pooled, settings.pooling)
             with check():
-                settings.data.check()
-            with check():
                 task = open_pairs(settings.data)
                 if task is not None:
                     dev = [settings.data.dev_split]
                     task.check_data(dev, settings.data.data_dir)
-        else:
+        elif not isinstance(settings, PretrainSettings):
             with check():
                 check_data(open_task(settings.data), settings.data)

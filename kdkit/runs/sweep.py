@@ -15,7 +15,6 @@ from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import DistillSettings, PretrainSettings
 from kdkit.settings import canonical_path, override, to_dict
 from kdkit.training.making import validate_sizes
-from kdkit.training.model_settings import require_one_process
 from kdkit.training.task_data import open_task
 
 TRIALS = "trials"
@@ -202,7 +201,6 @@ def validate_axes(
     settings: DistillSettings | PretrainSettings, axes: tuple[Axis, ...]
 ) -> None:
     """Validates each value before any run."""
-    require_one_process(settings)
     on_task = isinstance(settings, DistillSettings)
     has_cache = on_task and settings.cache is not None
     for axis in axes:

@@ -361,9 +361,6 @@ def require_further_files(settings: DistillSettings, task: Task) -> None:
         if settings.augmented is not None:
             with check():
                 require_augmentation(settings.augmented, task)
-        if settings.general is not None:
-            with check():
-                settings.general.corpus.check()
         if settings.unlabeled is not None:
             with check():
                 _require_files(settings.unlabeled.files)
@@ -399,8 +396,6 @@ def load_corpus_teacher(
     ]
     corpus, teacher = settings.corpus, None
     with all_mistakes() as check:
-        with check():
-            corpus.check()
         with check():
             require_readable(corpus, student.model)
         with check():

@@ -63,20 +63,15 @@ class PretrainParts(Parts):
         """The model to train with its tokenizer; sets the teacher."""
         settings, teacher = self.settings, None
         self._teacher = None
-        with all_mistakes() as check:
-            with check():
-                settings.corpus.check()
-            with check():
-                if settings.teacher is not None:
-                    teacher = load_text_teacher(
-                        settings.teacher, self._has_head
-                    )
-                # So that models with and without a teacher begin with the same
-                # weights: Keras draws their seeds from this generator.
-                # TensorFlow's generator is not set again, because that breaks
-                # SentencePiece tokenizers.
-                random.seed(settings.seed)
-                loaded = self._make(teacher)
+        with all_mistakes() as check, check():
+            if settings.teacher is not None:
+                teacher = load_text_teacher(settings.teacher, self._has_head)
+            # So that models with and without a teacher begin with the same
+            # weights: Keras draws their seeds from this generator.
+            # TensorFlow's generator is not set again, because that breaks
+            # SentencePiece tokenizers.
+            random.seed(settings.seed)
+            loaded = self._make(teacher)
         length = settings.corpus.sequence_length
         require_length(length, loaded.model, CORPUS_LENGTH)
         require_readable(settings.corpus, loaded.model)
@@ -139,7 +134,7 @@ class PretrainParts(Parts):
     def examine(self, run, force):
         if run.is_read_only or run.events(Doctor):
             return None
-        findings = Findings(keeps_mistakes=False)
+        findings = Findings()
         examine_text_words(
             "the corpus", self.settings.corpus, self.tokenizer, findings
         )

@@ -16,7 +16,6 @@ def make_tokenizer(settings: PretrainSettings, directory):
     if settings.vocabulary_size is not None:
         if directory.is_dir():
             return models.load_saved_tokenizer(directory)
-        settings.corpus.check()
         return _train(settings)
     if settings.corpus.files:
         raise UsageError(

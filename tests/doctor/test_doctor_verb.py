@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import pathlib
 import shutil
 
 import pytest
@@ -27,7 +26,7 @@ from kdkit.doctor import NOTE, OK, RUINS, WARNING
 from kdkit.doctor.diagnosis import diagnose
 from kdkit.errors import RunError, UsageError
 from kdkit.settings import override
-from kdkit.training import ModelSettings, UnlabeledSettings, distill
+from kdkit.training import ModelSettings, distill
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -162,13 +161,6 @@ def with_other_ids_in_a_teacher(settings, tmp_path):
     return dataclasses.replace(settings, more_teachers=(str(second),))
 
 
-def with_dev_alone(settings, tmp_path):
-    file, root = tmp_path / "text.txt", pathlib.Path(settings.data.data_dir)
-    file.write_text("\n".join(rows_of(root, "dev")[0]))
-    unlabeled = UnlabeledSettings((str(file),))
-    return dataclasses.replace(settings, unlabeled=unlabeled)
-
-
 def with_few_positions(settings, tmp_path):
     return override(settings, ["student.max_sequence_length=8"])
 
@@ -180,7 +172,6 @@ def with_few_positions(settings, tmp_path):
         (with_other_ids, "token ids"),
         (with_other_ids_in_a_teacher, "token ids"),
         (with_an_untrained_teacher, "no trained head"),
-        (with_dev_alone, "None of"),
         (with_few_positions, "8 positions"),
     ],
 )

@@ -312,13 +312,6 @@ def test_sentences_have_further_files_and_languages(third, text_files, runs):
     assert teacher.corpus.languages == ("en", "de")
 
 
-def test_pairs_alone_have_two_languages(text_files, runs, capsys):
-    words = ["--model", "mass", "--teacher", "one", "--general", "other"]
-    words += ["--languages", "en", "de", "fr", *TRANSLATE[-3:]]
-    assert distill(*words) == 2
-    assert "Pairs need two languages" in capsys.readouterr().err
-
-
 def test_the_file_of_the_last_step_alone_makes_all_of_them_again(
     text_files, runs
 ):

@@ -159,31 +159,9 @@ def test_a_config_alone_takes_as_many_devices_as_its_run_had(
     assert taken == used
 
 
-def test_one_device_is_refused(teacher_settings, use_devices, tmp_path):
-    use_devices(1)
-    with pytest.raises(UsageError, match="--devices 2"):
-        train_teacher(
-            with_strategy(teacher_settings, "mirrored"), tmp_path / "run"
-        )
-    assert not (tmp_path / "run").exists()
-
-
-def test_batches_of_fewer_rows_than_replicas_are_refused(
-    teacher_settings, use_devices, tmp_path
-):
-    use_devices(4)
-    settings = override(
-        with_strategy(teacher_settings, "mirrored"), ["stages.0.batch_size=3"]
-    )
-    with pytest.raises(UsageError, match="fine_tuning 3"):
-        train_teacher(settings, tmp_path / "run")
-
-
 @pytest.mark.parametrize(
     "change",
     [
-        "jit_compile=true",
-        "jit_compile=update",
         "dtype_policy=mixed_float16",
         "stages.0.gradient_accumulation_steps=2",
         "strategy=tpu",

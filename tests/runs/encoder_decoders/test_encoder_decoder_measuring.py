@@ -179,7 +179,7 @@ def test_what_a_run_held_out_is_named(pretrained, text):
         (["--languages", "de", "en"], "--languages needs --pairs"),
         (["--pairs", "A", "B", "--corpus", "A"], "Received: both"),
         (["--corpus", "A", "--num-beams", "2"], "--num-beams needs --pairs"),
-        (["--corpus", "A"], "no language is named for the text"),
+        (["--corpus", "A"], "The vocabulary has language tokens"),
         (["--task", "sst2"], "is not for encoder-decoders"),
         (["--pairs", "A", "--languages", "en", "de"], "Received: 1 files"),
     ],
