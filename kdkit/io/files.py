@@ -11,8 +11,6 @@ import shutil
 import sys
 import tempfile
 
-from kdkit.errors import shortened
-
 MARK = ".kdkit-"  # in the names of temporary folders
 DIGEST = re.compile("[0-9a-f]{16}")  # the form of a checksum from `digest`
 LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[0-9a-f]{{8}}")
@@ -149,7 +147,7 @@ def change_in_words(name: str, before, now) -> str:
     if all(is_content):
         return f"the content of the {name} has changed"
     was, is_now = (
-        "other files" if is_digest else shortened(value)
+        "other files" if is_digest else repr(value)
         for value, is_digest in zip((before, now), is_content, strict=True)
     )
     return f"{name} was {was}, is {is_now}"

@@ -279,7 +279,9 @@ def test_evaluate_wants_a_head_for_masked_tokens(pretrained, tmp_path, capsys):
     file.write_text("some words")
     words = [str(tmp_path / "encoder"), "--corpus", str(file)]
     assert main(["evaluate", *words]) == 2
-    assert "no trained head for masked tokens" in capsys.readouterr().err
+    assert (
+        "no trained masked-language-modelling head" in capsys.readouterr().err
+    )
 
 
 def test_encoder_loads_without_kdkits_help(pretrained):

@@ -71,7 +71,7 @@ def test_languages_are_checked_before_a_run_begins(
     ]
     for languages, message in (
         (["--languages", "en", "fr"], "no token for the language 'fr'"),
-        ([], "no language is named for the text"),
+        ([], "The vocabulary has language tokens"),
     ):
         assert main([*arguments, *languages]) == 2
         assert message in capsys.readouterr().err
