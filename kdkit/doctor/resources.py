@@ -114,7 +114,6 @@ def memory(
     trained: int,
     per_batch: int,
     batch: str,
-    check: str = "memory",
 ) -> Finding:
     """Compares the memory for a step with this machine's memory.
 
@@ -125,7 +124,6 @@ def memory(
         per_batch: int. Numbers per batch: the taps, and the student's
             activations for the gradient.
         batch: string. A description of the largest batch.
-        check: string, as in `Finding`. Defaults to `"memory"`.
     """
     sizes = {
         "weights": (teachers + student) * BYTES,
@@ -144,18 +142,17 @@ def memory(
         "shorter rows."
     )
     if total > machine.total:
-        return Finding(check, RUINS, found, advice)
+        return Finding("memory", RUINS, found, advice)
     if total > TIGHT * machine.available:
-        return Finding(check, WARNING, found, advice)
-    return Finding(check, OK, found)
+        return Finding("memory", WARNING, found, advice)
+    return Finding("memory", OK, found)
 
 
-def memory_to_train(parameters: int, check: str = "memory") -> Finding | None:
+def memory_to_train(parameters: int) -> Finding | None:
     """Reports a student that is too large to train or to build.
 
     Args:
         parameters: int. A lower bound for its number of parameters.
-        check: string, as in `Finding`. Defaults to `"memory"`.
 
     Returns:
         A `Finding`, or `None` if the student fits.
@@ -164,7 +161,7 @@ def memory_to_train(parameters: int, check: str = "memory") -> Finding | None:
     if not lack:
         return None
     return Finding(
-        check,
+        "memory",
         RUINS,
         "Weights, gradients and Adam's moments of a student of "
         f"{parameters / 1e6:,.0f} M parameters need {lack}.",
