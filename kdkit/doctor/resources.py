@@ -12,7 +12,6 @@ from kdkit.distillation import teacher_entry
 from kdkit.distillation.layer_maps import layer_map
 from kdkit.doctor.examined_rows import ExaminedRows, epoch_rows
 from kdkit.doctor.findings import OK, RUINS, WARNING, Finding, Findings
-from kdkit.errors import UsageError
 from kdkit.io.machine import byte_size, memory_shortage
 from kdkit.runs.settings import TeacherSettings
 from kdkit.taps import (
@@ -226,10 +225,7 @@ def examine_memory(sizes: ModelSettings) -> Finding | None:
     """Reports a student that is too large, before it is built."""
     if not sizes.has_random_weights and sizes.bilstm is None:
         return None
-    try:
-        config = models.student_config(sizes.config(), vocabulary_size=1)
-    except UsageError:
-        return None
+    config = models.student_config(sizes.config(), vocabulary_size=1)
     return memory_to_train(models.least_parameters(config))
 
 

@@ -11,7 +11,7 @@ from kdkit.data import tokenize
 from kdkit.distillation import teacher_entry
 from kdkit.doctor.compatibility import same_vocabulary, student_size
 from kdkit.doctor.data import texts_too_long
-from kdkit.doctor.findings import NOTE, OK, RUINS, WARNING, Finding, Findings
+from kdkit.doctor.findings import OK, RUINS, WARNING, Finding, Findings
 from kdkit.doctor.leakage import texts_kept_apart
 from kdkit.doctor.resources import (
     activations,
@@ -385,10 +385,3 @@ def _examine_lengths(steps, findings):
                 "Running text is packed to full rows: nothing is truncated.",
             )
         )
-    findings.add(
-        Finding(
-            "time",
-            NOTE,
-            "Not estimated for runs on text: see the first epoch of each step.",
-        )
-    )

@@ -159,21 +159,6 @@ def test_a_config_alone_takes_as_many_devices_as_its_run_had(
     assert taken == used
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        "dtype_policy=mixed_float16",
-        "stages.0.gradient_accumulation_steps=2",
-        "strategy=tpu",
-    ],
-)
-def test_what_does_not_go_with_several_devices_is_refused(
-    change, teacher_settings
-):
-    with pytest.raises(UsageError, match=change.split("=")[0].rsplit(".")[-1]):
-        override(with_strategy(teacher_settings, "mirrored"), [change])
-
-
 def test_runs_in_a_run_share_its_strategy():
     settings = smoke.distillation(RECIPES["tinybert"])
     both = with_strategy(settings, "mirrored")

@@ -12,7 +12,7 @@ from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.training import distill, train_teacher
-from kdkit.training.distribution import Distribution, processes_of_job
+from kdkit.training.distribution import processes_of_job
 
 
 @pytest.mark.large
@@ -33,19 +33,6 @@ def test_two_processes_have_the_numbers_of_one(tmp_path):
     # One process wrote.
     assert len(list(run.rglob("events.out.*"))) == 2
     assert len(read_events(run, "run_finished")) == 1
-
-
-class Second(Distribution):
-    """The second of two processes, whose first has another number."""
-
-    def _numbers_of_all(self, number):
-        return [number + 1, number]
-
-
-def test_processes_with_other_settings_are_refused():
-    with pytest.raises(UsageError, match="have different settings"):
-        Second(rank=1, num_processes=2).require_same("settings", {"seed": 0})
-    Distribution().require_same("settings", {"seed": 0})
 
 
 def test_slurm_names_the_processes_in_the_order_of_tensorflow(monkeypatch):

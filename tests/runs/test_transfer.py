@@ -188,9 +188,3 @@ def test_a_malformed_test_file_does_not_switch_off_the_check(tmp_path):
             UnlabeledSettings((str(text),)),
             tokenizer=None,
         )
-
-
-def test_rows_longer_than_a_model_reads_are_refused(settings, tmp_path):
-    settings = override(settings, ["data.sequence_length=64"])
-    with pytest.raises(UsageError, match="sequence_length=32"):
-        distill(settings, tmp_path / "run")

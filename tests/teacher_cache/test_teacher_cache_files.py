@@ -134,30 +134,6 @@ def test_parts_need_room_for_all_of_them(tmp_path, teacher, monkeypatch):
     assert make(tmp_path, teacher).needed(encoded, entries) == 0
 
 
-def test_a_damaged_file_of_the_whole_is_run_again_by_a_part(tmp_path, teacher):
-    encoded, entries = rows(12), [Entry("logits")]
-    whole = make(tmp_path, teacher)
-    expected = whole.outputs(encoded, entries)(np.arange(12), LENGTH)
-    for damage in (b"", None):
-        (shard,) = make(tmp_path, teacher).describe()["shards"]
-        file = tmp_path / shard["file"]
-        file.unlink() if damage is None else file.write_bytes(damage)
-        says = Says()
-        for which in range(2):
-            part = make(tmp_path, teacher, says, part=(which, 2))
-            part.outputs(encoded, entries)
-        assert "1 damaged files removed" in says[0]
-        found = make(tmp_path, teacher).outputs(encoded, entries)
-        found = found(np.arange(12), LENGTH)
-        np.testing.assert_allclose(
-            found["logits"], expected["logits"], atol=1e-5
-        )
-        for path in tmp_path.rglob("*"):
-            if path.name.endswith(".arrow") or path.name == "index.json":
-                path.unlink()
-        make(tmp_path, teacher).outputs(encoded, entries)
-
-
 @pytest.fixture
 def stopped_after(monkeypatch):
     """A function: passes write small files, and stop after some of them."""
