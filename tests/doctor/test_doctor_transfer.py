@@ -112,20 +112,6 @@ def test_augmented_copies_of_other_data(made, settings, tmp_path):
         assert checks(findings, RUINS) == ruined
 
 
-def test_rows_that_are_cut(made, settings, tmp_path):
-    root = copied(made, tmp_path)
-    rows, labels = rows_of(root, "train")
-    rows = [f"{row} {row}" for row in rows]
-    write_rows(root / "SST-2", "train", rows, labels)
-    findings = diagnose(
-        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
-    )
-    lengths = found(findings, "lengths")
-    assert lengths.outcome == WARNING
-    assert "40 of 40 rows of train (100.0 %)" in lengths.found
-    assert "--max-length 24" in lengths.advice
-
-
 def test_a_test_file_that_cannot_be_read_is_a_note(made, settings, tmp_path):
     root = copied(made, tmp_path)
     (root / "SST-2" / "test.tsv").write_text("index\tsentence\n0\ta\tb\n")

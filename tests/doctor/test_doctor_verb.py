@@ -194,32 +194,6 @@ def test_a_student_that_no_machine_holds_is_not_built(
     assert "this machine has" in found(findings, "memory").found
 
 
-def test_a_dev_of_one_class_is_not_blamed_on_the_teacher(
-    made, settings, tmp_path
-):
-    root = copied(made, tmp_path)
-    rows = [
-        row
-        for row, label in zip(*rows_of(root, "dev"), strict=True)
-        if label == 1
-    ]
-    # Each of them twice, so that there are 100 answers.
-    write_rows(root / "SST-2", "dev", 2 * rows, [1] * 2 * len(rows))
-    findings = diagnose(
-        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
-    )
-    assert checks(findings, RUINS) == set()
-    assert checks(findings, WARNING) == {
-        "class balance of dev",
-        "repeated rows",
-    }
-    assert f"All labels of {2 * len(rows)} rows are the same" in (
-        found(findings, "class balance of dev").found
-    )
-    alike = {"teacher accuracy", "label order"}
-    assert checks(findings, NOTE) == alike
-
-
 def test_the_verb_prints_a_table_and_says_no_by_its_status(
     timed, settings, config, tmp_path, capsys, monkeypatch
 ):
