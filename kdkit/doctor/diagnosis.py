@@ -51,7 +51,7 @@ from kdkit.training.task_data import (
 
 ROWS = 1000  # dev examples that teachers predict
 # Checks (by the beginning of their names) without which no update can run.
-STEPLESS = ("token table", "vocabulary", "longest row", "memory")
+STEPLESS = ("token table", "memory")
 
 
 def diagnose(settings: DistillSettings, run_dir) -> Findings:
@@ -59,12 +59,12 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
     findings = Findings()
     task = open_task(settings.data)
     require_smoothable_labels((*settings.stages, *settings.control), task)
-    run_dir = pathlib.Path(run_dir)
-    teachers, places = _teachers(settings, task, run_dir)
     too_large = examine_memory(known_sizes(settings))
     if too_large is not None:  # it is not built
         findings.add(too_large)
         return findings
+    run_dir = pathlib.Path(run_dir)
+    teachers, places = _teachers(settings, task, run_dir)
     student, tokenizer = _student(settings, task, teachers[0])
     for model in (student, *(teacher.model for teacher in teachers)):
         require_length(settings.data.sequence_length, model, DATA_LENGTH)

@@ -73,7 +73,6 @@ class Subject:
     student: object
     tokenizer: object
     fitting: tuple[Stage, ...]
-    has_student: bool = True
 
     @functools.cached_property
     def shapes(self):
@@ -122,7 +121,6 @@ def examine_teacher_first(
         student=None,
         tokenizer=None,
         fitting=(),
-        has_student=False,
     )
     return examine_first(run, subject, force)
 
@@ -152,35 +150,33 @@ def examine(
     rows = load_rows_to_examine(
         subject.settings, subject.task, num_rows, findings
     )
-    train = dev = None
-    if subject.teachers:
-        dev, train = (
-            encode_some(
-                subject.task,
-                some,
-                subject.teachers[0].tokenizer,
-                subject.settings.data.sequence_length,
-            )
-            for some in (rows.dev, rows.train)
+    tokenizer = subject.teachers[0].tokenizer
+    dev, train = (
+        encode_some(
+            subject.task,
+            some,
+            tokenizer,
+            subject.settings.data.sequence_length,
         )
+        for some in (rows.dev, rows.train)
+    )
     _examine_teachers(subject, rows, dev, findings)
-    if subject.has_student:
+    if subject.student is not None:
         _examine_models(subject, rows, findings)
     examine_rows(subject.settings, subject.task, rows, num_texts, findings)
     findings.add(_seen_dev(subject.task, subject.places))
-    if subject.has_student:
+    if subject.student is not None:
         findings.add(_updates(subject, rows))
-    if subject.teachers:
-        _examine_corpora(subject, findings)
-        examine_lengths(subject.settings, train, dev, findings)
-        examine_words(
-            {
-                "train": (rows.train, train),
-                subject.settings.data.dev_split: (rows.dev, dev),
-            },
-            subject.teachers[0].tokenizer,
-            findings,
-        )
+    _examine_corpora(subject, findings)
+    examine_lengths(subject.settings, train, dev, findings)
+    examine_words(
+        {
+            "train": (rows.train, train),
+            subject.settings.data.dev_split: (rows.dev, dev),
+        },
+        tokenizer,
+        findings,
+    )
     if subject.student is not None:
         examine_needs(subject, rows, train, findings)
     return rows, train
