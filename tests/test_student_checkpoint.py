@@ -7,7 +7,6 @@ import pytest
 from helpers import batch, bert, run_without_kdkit, sentiment_student
 
 import kdkit
-from kdkit.errors import UsageError
 
 pytestmark = pytest.mark.usefixtures("eager")
 NUMBERS = np.random.default_rng(0).normal(size=(8, 4)).astype("float32")
@@ -113,27 +112,3 @@ def test_keras_hub_student_without_tokenizer_is_a_directory(tmp_path):
     np.testing.assert_array_equal(
         backbone.get_weights()[0], distiller.student.backbone.get_weights()[0]
     )
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        ({"filepath": "folder"}, "ends in .keras"),
-        ({"filepath": "m.keras", "mode": "best"}, "Expected one of"),
-        (
-            {
-                "filepath": "m.keras",
-                "monitor": "val_f1",
-                "save_best_only": True,
-            },
-            "no 'val_f1'.*val_loss",
-        ),
-        ({"filepath": "{accuracy}.keras"}, "cannot be filled: 'accuracy'"),
-    ],
-    ids=["folder", "mode", "monitor", "field"],
-)
-def test_mistakes_are_named(tmp_path, monkeypatch, arguments, message):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(UsageError, match=message):
-        trained(kdkit.StudentCheckpoint(**arguments), epochs=1)
-    assert not list(tmp_path.iterdir())

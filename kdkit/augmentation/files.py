@@ -287,7 +287,7 @@ def exclusive_file(output: pathlib.Path):
     """Prevents other processes from writing a file inside the block."""
     require_new_file(output)
     output.parent.mkdir(parents=True, exist_ok=True)
-    with alone_with(output, "file"):
+    with alone_with(output):
         require_new_file(output)  # another process may just have finished it
         yield
 

@@ -50,7 +50,7 @@ from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import PretrainSettings
 from kdkit.settings import from_dict
 from kdkit.tasks import generation_signatures
-from kdkit.training.model_settings import ModelSettings, require_one_process
+from kdkit.training.model_settings import ModelSettings
 from kdkit.training.task_data import open_task
 
 
@@ -86,7 +86,6 @@ def run_ablation(options) -> None:
     """Runs every arm with every seed, and prints the table."""
     ablation = get_ablation(options.recipe, options.over, options.arms)
     settings = distill_settings(options)
-    require_one_process(settings)
     load_tensorflow()
     # All settings first, so that every mistake is reported before the first
     # run.

@@ -6,7 +6,6 @@ import pathlib
 from collections.abc import Callable
 
 from kdkit import export
-from kdkit.io.disk import writing
 from kdkit.io.files import folder_beside
 
 PRECISION = "int8"  # for CPUs; needs no calibration data
@@ -47,27 +46,24 @@ def write_bundle(
     overwrite: bool,
 ) -> list[tuple]:
     """Writes a bundle, and prints the names of its files."""
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with folder_beside(path) as folder:
-            written = [
-                write(precision, folder / name)
-                for name, precision in precisions.items()
-            ]
-            bundle = export.to_bundle(
-                [folder / name for name in precisions],
-                path,
-                opened.task,
-                opened.tokenizer,
-                None if split is None else opened.read(split),
-                {
-                    name: measured["metrics"]
-                    for name, (_, measured) in zip(
-                        precisions, written, strict=True
-                    )
-                },
-                overwrite,
-            )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with folder_beside(path) as folder:
+        written = [
+            write(precision, folder / name)
+            for name, precision in precisions.items()
+        ]
+        bundle = export.to_bundle(
+            [folder / name for name in precisions],
+            path,
+            opened.task,
+            opened.tokenizer,
+            None if split is None else opened.read(split),
+            {
+                name: measured["metrics"]
+                for name, (_, measured) in zip(precisions, written, strict=True)
+            },
+            overwrite,
+        )
     names = [file.name for file in bundle.files]
     print(f"{path}: {', '.join(names)} and {export.MANIFEST}.", flush=True)
     return [

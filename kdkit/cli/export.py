@@ -62,7 +62,6 @@ from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.next_steps import after_export, log_next
 from kdkit.cli.parser import Model, option
 from kdkit.errors import RunError, UsageError
-from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.summary import HELP
@@ -403,8 +402,7 @@ def _targets(place, exporter, options, path=None):
 
 def _make_folder(targets):
     directory = next(iter(targets.values())).parent
-    with writing(directory):
-        directory.mkdir(parents=True, exist_ok=True)
+    directory.mkdir(parents=True, exist_ok=True)
 
 
 def _as_written(path):

@@ -31,7 +31,6 @@ from kdkit.cli.options import reject_given, require
 from kdkit.cli.parser import PAGES, File, Model, changed, option
 from kdkit.data.text_files import reject_table
 from kdkit.errors import UsageError, printable, unknown
-from kdkit.io.disk import writing
 from kdkit.io.files import write_text
 from kdkit.io.locks import alone_with
 from kdkit.io.reading import has_text, numbered_lines
@@ -254,9 +253,8 @@ def _write(writer, lines, outputs, made_from):
     """Writes a line a source, to a temporary file until all are there."""
     output, *kept_input = outputs
     for path in outputs:
-        with writing(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-    with alone_with(output, "--output"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with alone_with(output):
         _require_new(output)  # another process may have finished it just now
         _write_locked(writer, lines, output, kept_input, made_from)
 
@@ -269,22 +267,20 @@ def _write_locked(writer, lines, output, kept_input, made_from):
     written = begun.lines()
     if written:
         print(f"Continuing after {len(written)} texts.", flush=True)
-    kept = "The finished lines are saved, and the same command continues."
-    with writing(output, kept), begun.going_on(written) as add:
+    with begun.going_on(written) as add:
         for begin in range(len(written), len(lines), LINES_AT_ONCE):
             some = writer(lines[begin : begin + LINES_AT_ONCE])
             add(some)
             written += some
             print(f"{len(written)} of {len(lines)} texts.", flush=True)
     has_texts = list(map(has_text, written))
-    with writing(output, kept):
-        for path in kept_input:
-            # If the call is stopped from here on, the file belongs to it.
-            begun.write_note(**{KEPT: str(path)})
-            write_text(path, text_of(itertools.compress(lines, has_texts)))
-            written = list(itertools.compress(written, has_texts))
-        write_text(output, text_of(written))
-        begun.forget()
+    for path in kept_input:
+        # If the call is stopped from here on, the file belongs to it.
+        begun.write_note(**{KEPT: str(path)})
+        write_text(path, text_of(itertools.compress(lines, has_texts)))
+        written = list(itertools.compress(written, has_texts))
+    write_text(output, text_of(written))
+    begun.forget()
     if not all(has_texts):
         number = has_texts.index(False) + 1
         rest = (
@@ -314,7 +310,7 @@ def _read(options):
     begun = BegunTexts(output, {})
     path = pathlib.Path(options.input)
     if output.exists() and begun.are_there:
-        with alone_with(output, "--output"):
+        with alone_with(output):
             if begun.are_done(_lines(path), inputs.files_digest([path])):
                 begun.forget()
     _require_new(output)

@@ -30,7 +30,6 @@ from kdkit.cli.groups import License
 from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.parser import Model, option
 from kdkit.errors import UsageError
-from kdkit.io.disk import writing
 from kdkit.io.files import write_text
 from kdkit.io.machine import byte_size
 from kdkit.io.reading import read_json
@@ -140,12 +139,11 @@ def _staged(source, is_preset, options):
     with tempfile.TemporaryDirectory(prefix="kdkit-push-") as parent:
         folder = pathlib.Path(parent, source.resolve().name)
         place = locate(str(source))
-        with writing(folder):
-            if source.is_file():
-                _copy_file(source, folder, place)
-            else:
-                ignored = shutil.ignore_patterns(".*", "*.lock")
-                shutil.copytree(source, folder, ignore=ignored)
+        if source.is_file():
+            _copy_file(source, folder, place)
+        else:
+            ignored = shutil.ignore_patterns(".*", "*.lock")
+            shutil.copytree(source, folder, ignore=ignored)
         card, license = folder / CARD, options.license
         is_own = card.is_file() and is_card(card)
         in_run = place.run is not None and (is_preset or is_own)

@@ -1,12 +1,10 @@
 """Checks that teacher and student fit: sizes, blocks, vocabularies."""
 
-import itertools
 from collections.abc import Iterable
 
 from kdkit.distillation.layer_maps import layer_map
 from kdkit.doctor.findings import NOTE, OK, RUINS, WARNING, Finding
-from kdkit.errors import UsageError
-from kdkit.models import check_same_ids, vocabulary_by_id
+from kdkit.models import check_same_ids
 from kdkit.reporting.formatting import millions, times, words
 from kdkit.taps import PER_LAYER_TAPS, ModelShape, split_tap
 
@@ -16,16 +14,13 @@ LEAST_WAY = 2.5 * INITIAL_SPREAD
 LEAST_WAY_OF_HEAD = 0.5 * INITIAL_SPREAD
 
 
-def student_size(
-    teacher: dict, student: dict, check: str = "student size"
-) -> Finding:
+def student_size(teacher: dict, student: dict) -> Finding:
     """Compares the numbers of parameters of teacher and student.
 
     Args:
         teacher: dict with `name` and `parameters`, the result of
             `kdkit.models.architecture`.
         student: dict of the same kind.
-        check: string, as in `Finding`. Defaults to `"student size"`.
 
     >>> student_size(
     ...     {"name": "BERT 12×768", "parameters": 109_482_240},
@@ -39,9 +34,9 @@ def student_size(
         f"from {teacher['name']} of {millions(teacher['parameters'])} M: "
     )
     if ratio > 1:
-        return Finding(check, OK, f"{found}{times(ratio)} smaller.")
+        return Finding("student size", OK, f"{found}{times(ratio)} smaller.")
     return Finding(
-        check,
+        "student size",
         WARNING,
         f"{found}not smaller, {times(1 / ratio)} the teacher.",
         "Choose fewer blocks or less width, with --student or --set "
@@ -53,7 +48,6 @@ def few_updates(
     updates: Iterable[tuple[int, float]],
     only_head: bool = False,
     is_trial: bool = False,
-    check: str = "updates",
 ) -> Finding:
     """Checks whether random weights get enough updates.
 
@@ -75,7 +69,6 @@ def few_updates(
             `False`.
         is_trial: bool. Whether the run only tries things out; the finding is
             then a note. Defaults to `False`.
-        check: string, as in `Finding`. Defaults to `"updates"`.
 
     >>> few_updates([(345, 2.5e-5)]).outcome
     'warning'
@@ -90,10 +83,10 @@ def few_updates(
         f"{INITIAL_SPREAD:g}; {count} updates move each by {way:.2g} at most."
     )
     if way >= least:
-        return Finding(check, OK, found)
+        return Finding("updates", OK, found)
     needed = "more" if not way else f"{count * least / way:.0f}"
     return Finding(
-        check,
+        "updates",
         NOTE if is_trial else WARNING,
         found,
         "Such a student seldom learns more than the most frequent class. It "
@@ -108,7 +101,6 @@ def compared_layers(
     objectives: Iterable,
     teacher: ModelShape,
     student: ModelShape,
-    check: str = "layers",
 ) -> Finding:
     """Lists the blocks and widths that objectives compare.
 
@@ -117,7 +109,6 @@ def compared_layers(
         objectives: iterable of `kdkit.Objective`.
         teacher: `kdkit.taps.ModelShape`.
         student: `kdkit.taps.ModelShape`.
-        check: string, as in `Finding`. Defaults to `"layers"`.
     """
     maps = {}
     for objective in objectives:
@@ -139,15 +130,10 @@ def compared_layers(
         parts.append("no blocks are compared, only outputs")
     if None not in (student.num_classes, teacher.num_classes):
         parts.append(f"logits {student.num_classes} and {teacher.num_classes}")
-    return Finding(check, OK, f"{words(stage)}: {'; '.join(parts)}.")
+    return Finding("layers", OK, f"{words(stage)}: {'; '.join(parts)}.")
 
 
 CHECK = "vocabulary"
-SHOWN = 3
-STUDENT_ADVICE = (
-    "Start the student from a checkpoint with the teacher's vocabulary, or "
-    "from random weights."
-)
 
 
 def same_vocabulary(
@@ -155,48 +141,30 @@ def same_vocabulary(
     other,
     name: str,
     texts=(),
-    check: str = CHECK,
-    advice: str = STUDENT_ADVICE,
 ) -> Finding:
-    """Compares two tokenizers id by id, and on some texts.
+    """Compares two tokenizers with the same ids on some texts.
 
     Args:
         teacher: the teacher's tokenizer.
         other: the other model's tokenizer.
         name: string. The other model's name in the finding.
         texts: iterable of strings that both tokenize. Defaults to none.
-        check: string, as in `Finding`. Defaults to `"vocabulary"`.
-        advice: string. The advice if ids differ. Defaults to the advice for a
-            student.
+
+    Raises:
+        UsageError: (a `ValueError`) if ids mean different words to them.
     """
     size = teacher.vocabulary_size()
     if teacher is other:
         return Finding(
-            check,
+            CHECK,
             OK,
             f"{size} ids, one tokenizer for teacher and {name}.",
         )
-    different = _different_ids(teacher, other)
-    try:
-        check_same_ids(teacher, other)
-    except UsageError as error:
-        found = str(error)
-        if different:
-            found = (
-                f"Of {size} ids of the teacher {len(different)} are "
-                f"other words for the {name}: {'; '.join(different[:SHOWN])}"
-                f"{'; …' if len(different) > SHOWN else '.'}"
-            )
-        return Finding(
-            check,
-            RUINS,
-            found,
-            advice,
-        )
+    check_same_ids(teacher, other)
     apart = [text for text in texts if _ids(teacher, text) != _ids(other, text)]
     if apart:
         return Finding(
-            check,
+            CHECK,
             WARNING,
             f"All {size} ids are the same words, but {len(apart)} of "
             f"{len(texts)} texts are split into other pieces by the {name}'s "
@@ -205,59 +173,41 @@ def same_vocabulary(
             "capitals or accents differently.",
         )
     return Finding(
-        check,
+        CHECK,
         OK,
         f"All {size} ids, including special ones, are the same words "
         f"for teacher and {name}.",
     )
 
 
-def table_size(
-    tokenizer, rows: int | None, name: str, check: str = "token table"
-) -> Finding | None:
+def table_size(tokenizer, rows: int | None, name: str) -> Finding | None:
     """Compares the size of a model's embeddings with its vocabulary.
 
     Args:
         tokenizer: a keras-hub tokenizer.
         rows: int or `None`. Number of embeddings, `None` if there are none.
         name: string. The model's name in the finding.
-        check: string, as in `Finding`. Defaults to `"token table"`.
 
     Returns:
         A `Finding`, or `None` if the sizes are equal.
-        A `Finding`, or `None` where they are equal.
     """
     size = tokenizer.vocabulary_size()
     if rows is None or rows == size:
         return None
     if rows < size:
         return Finding(
-            check,
+            "token table",
             RUINS,
             f"The {name} has embeddings for {rows} ids, but its tokenizer has "
             f"{size}.",
             "Use the tokenizer that the model was trained with.",
         )
     return Finding(
-        check,
+        "token table",
         NOTE,
         f"The {name} has embeddings for {rows} ids, {rows - size} more than "
         "its tokenizer has; they are never used.",
     )
-
-
-def _different_ids(teacher, other):
-    """Returns a description of each id that is not the same word for both."""
-    pairs = itertools.zip_longest(
-        map(repr, vocabulary_by_id(teacher)),
-        map(repr, vocabulary_by_id(other)),
-        fillvalue="nothing",
-    )
-    return [
-        f"{number} is {first} and {second}"
-        for number, (first, second) in enumerate(pairs)
-        if first != second
-    ]
 
 
 def _ids(tokenizer, text):

@@ -18,14 +18,13 @@ RARE = 0.02  # share of examples below which a class is hard to learn
 SHOWN = 6
 
 
-def lengths_cut(splits: dict, option: str, check: str = LENGTHS) -> Finding:
+def lengths_cut(splits: dict, option: str) -> Finding:
     """Counts the examples that are truncated.
 
     Args:
         splits: dict from the name of examples to their
             `kdkit.data.EncodedExamples`, with one `sequence_length`.
         option: string. The option that sets the length, without the number.
-        check: string, as in `Finding`. Defaults to `"lengths"`.
     """
     parts, highest = [], 0.0
     for name, encoded in splits.items():
@@ -42,15 +41,15 @@ def lengths_cut(splits: dict, option: str, check: str = LENGTHS) -> Finding:
         found += f" The longest has {longest} tokens."
         shorter = max(SHORTEST, 1 << (longest - 1).bit_length())
         if shorter >= length:
-            return Finding(check, OK, found)
+            return Finding(LENGTHS, OK, found)
         return Finding(
-            check,
+            LENGTHS,
             NOTE,
             found,
             f"Exported files pad each text to {length} tokens. For faster "
             f"files: {option}{shorter}",
         )
-    return _share_finding(check, highest, found, option, length)
+    return _share_finding(highest, found, option, length)
 
 
 def texts_too_long(
@@ -59,7 +58,6 @@ def texts_too_long(
     length: int,
     unit: str,
     option: str,
-    check: str = LENGTHS,
 ) -> Finding:
     """Counts the sentences that will be truncated.
 
@@ -70,7 +68,6 @@ def texts_too_long(
         unit: string. The unit of `counts`: `"tokens"`, or `"words"` if there
             is no tokenizer yet; more sentences are then truncated than counted.
         option: string. The option that sets the length, without the number.
-        check: string, as in `Finding`. Defaults to `"lengths"`.
     """
     cut = sum(count > length - 2 for count in counts)
     found = (
@@ -78,31 +75,30 @@ def texts_too_long(
         f"{len(counts)} ({share(cut, len(counts))}) have more {unit}, the "
         f"longest {max(counts)}."
     )
-    return _share_finding(check, cut / len(counts), found, option, length)
+    return _share_finding(cut / len(counts), found, option, length)
 
 
-def _share_finding(check, cut, found, option, length):
+def _share_finding(cut, found, option, length):
     """Returns the finding for a share of truncated examples."""
     if cut < NOTED:
-        return Finding(check, OK, found)
+        return Finding(LENGTHS, OK, found)
     return Finding(
-        check,
+        LENGTHS,
         NOTE if cut < WARNED else WARNING,
         found,
         f"Read more of them: {option}{2 * length}",
     )
 
 
-def class_balance(task: Task, labels, check: str = BALANCE) -> Finding:
+def class_balance(task: Task, labels) -> Finding:
     """Counts the labels of the training examples.
 
     Args:
         task: `kdkit.tasks.Task`.
         labels: labels, as for `Task.compute_metrics`.
-        check: string, as in `Finding`. Defaults to `"class balance"`.
     """
     if isinstance(task.kind, Regression):
-        return _scores(np.asarray(labels), check)
+        return _scores(np.asarray(labels))
     names = task.class_names
     if isinstance(task.kind, MultiLabel):
         counts = np.asarray(labels).sum(axis=0)
@@ -123,21 +119,21 @@ def class_balance(task: Task, labels, check: str = BALANCE) -> Finding:
     alike = [names[i] for i in order if spelled[names[i].casefold()] > 1]
     if np.count_nonzero(counts) < 2 and len(names) > 1:
         return Finding(
-            check,
+            BALANCE,
             RUINS,
             f"{found} There is only one class to learn.",
             "Check the labels in the training file.",
         )
     if alike:
         return Finding(
-            check,
+            BALANCE,
             WARNING,
             f"{found} Classes that differ only in case: {_listed(alike)}.",
             "If they are one class, write its label in one way.",
         )
     if absent:
         return Finding(
-            check,
+            BALANCE,
             WARNING,
             f"{found} No row to train on has {_listed(absent)}.",
             "Add such rows, or the student never learns to predict them.",
@@ -145,12 +141,12 @@ def class_balance(task: Task, labels, check: str = BALANCE) -> Finding:
     rare = [names[i] for i in order if counts[i] < RARE * total]
     if rare and len(names) * RARE < 1:
         return Finding(
-            check,
+            BALANCE,
             NOTE,
             f"{found} Rarer than {share(RARE, 1)}: {_listed(rare)}.",
             "Accuracy hides them. Look at a metric by class as well.",
         )
-    return Finding(check, OK, found)
+    return Finding(BALANCE, OK, found)
 
 
 def dev_balance(task: Task, labels, check: str) -> Finding | None:
@@ -184,19 +180,19 @@ def are_alike(task: Task, labels) -> bool:
     return bool((labels == labels[:1]).all())
 
 
-def _scores(labels, check):
+def _scores(labels):
     found = (
         f"{len(labels)} scores from {labels.min():.2f} to {labels.max():.2f}, "
         f"{labels.mean():.2f} ± {labels.std():.2f}."
     )
     if not np.ptp(labels):
         return Finding(
-            check,
+            BALANCE,
             RUINS,
             f"{found} There is only one score to learn.",
             "Check the scores in the training file.",
         )
-    return Finding(check, OK, found)
+    return Finding(BALANCE, OK, found)
 
 
 def _listed(names):

@@ -10,10 +10,9 @@ import keras
 from kdkit import models
 from kdkit.doctor.examination import Subject, examine
 from kdkit.doctor.examined_rows import ExaminedRows, epoch_rows
-from kdkit.doctor.findings import NOTE, RUINS, Finding, Findings
+from kdkit.doctor.findings import NOTE, Finding, Findings
 from kdkit.doctor.resources import examine_memory
 from kdkit.doctor.text_examination import TEXTS
-from kdkit.errors import UsageError
 from kdkit.io.machine import duration
 from kdkit.recipes.stages import Stage
 from kdkit.reporting.formatting import words
@@ -36,7 +35,7 @@ from kdkit.runs.task_parts import (
 )
 from kdkit.training.making import (
     DATA_LENGTH,
-    load_teacher,
+    load_teachers,
     make_model,
     require_length,
 )
@@ -45,43 +44,33 @@ from kdkit.training.stage_trainer import Arm, make_trainer
 from kdkit.training.task_data import (
     Evaluator,
     TrainingRows,
-    check_data,
     make_forward,
     open_task,
 )
 
 ROWS = 1000  # dev examples that teachers predict
 # Checks (by the beginning of their names) without which no update can run.
-STEPLESS = ("token table", "vocabulary", "longest row", "memory")
+STEPLESS = ("token table", "memory")
 
 
 def diagnose(settings: DistillSettings, run_dir) -> Findings:
     """Loads a run's parts and checks all of them."""
     findings = Findings()
     task = open_task(settings.data)
-    with findings.attempt("data"):
-        check_data(task, settings.data)
-    with findings.attempt("label smoothing"):
-        require_smoothable_labels((*settings.stages, *settings.control), task)
-    run_dir = pathlib.Path(run_dir)
-    teachers, places = _teachers(settings, task, run_dir, findings)
-    student, tokenizer = None, None
+    require_smoothable_labels((*settings.stages, *settings.control), task)
     too_large = examine_memory(known_sizes(settings))
-    findings.add(too_large)
-    if teachers and too_large is None:
-        with findings.attempt("student"):
-            student, tokenizer = _student(settings, task, teachers[0])
+    if too_large is not None:  # it is not built
+        findings.add(too_large)
+        return findings
+    run_dir = pathlib.Path(run_dir)
+    teachers, places = _teachers(settings, task, run_dir)
+    student, tokenizer = _student(settings, task, teachers[0])
     for model in (student, *(teacher.model for teacher in teachers)):
-        if model is not None:
-            with findings.attempt("longest row"):
-                require_length(
-                    settings.data.sequence_length, model, DATA_LENGTH
-                )
-    fitting = ()
-    if student is not None:
-        fitting = _fitting(settings, student, teachers, findings)
-        with findings.attempt("stages on the corpus"):
-            _check_corpus_stages(settings, student, teachers[0])
+        require_length(settings.data.sequence_length, model, DATA_LENGTH)
+    fitting = stages_with_teachers(settings)
+    for stage in fitting:
+        require_fitting_stage(settings, stage, student, teachers)
+    _check_corpus_stages(settings, student, teachers[0])
     subject = Subject(
         settings,
         task,
@@ -94,54 +83,19 @@ def diagnose(settings: DistillSettings, run_dir) -> Findings:
         fitting,
     )
     rows, train = examine(subject, ROWS, TEXTS, findings)
-    learning = stages_with_teachers(settings)
-    if train is not None and student is not None and fitting == learning:
-        _time(subject, rows, train, findings)
+    _time(subject, rows, train, findings)
     return findings
 
 
-def _teachers(settings, task, run_dir, findings):
+def _teachers(settings, task, run_dir):
     """Returns the teachers and their paths."""
-    if isinstance(settings.teacher, TeacherSettings):
-        made = run_dir / "teacher_run"
-        if not is_finished(made):
-            with findings.attempt("teacher"):
-                return [_untrained(settings, task)], [made]
-            return [], []
-        first = made
-    else:
-        first = settings.teacher
-    teachers, places = [], []
-    for number, place in enumerate((first, *settings.more_teachers)):
-        which = f" {number + 1}" if settings.more_teachers else ""
-        try:
-            teacher = load_teacher(place, task)
-        except UsageError as error:
-            teacher = _without_class_names(place, task)
-            check = f"teacher{which}"
-            if teacher is not None and teacher.has_trained_head:
-                check = f"label names{which}"
-            findings.add(
-                Finding(
-                    check,
-                    RUINS,
-                    str(error),
-                )
-            )
-        if teacher is not None:
-            teachers.append(teacher)
-            places.append(place)
-    return teachers, places
-
-
-def _without_class_names(place, task):
-    """Loads a teacher without its class names; `None` if that fails too."""
-    head = dataclasses.replace(task.head, class_names=None)
-    try:
-        teacher = models.load_classifier(place, head)
-    except UsageError:
-        return None
-    return teacher if teacher.tokenizer is not None else None
+    first = settings.teacher
+    if isinstance(first, TeacherSettings):
+        first = run_dir / "teacher_run"
+        if not is_finished(first):
+            return [_untrained(settings, task)], [first]
+    places = [first, *settings.more_teachers]
+    return load_teachers(places, task), places
 
 
 def _untrained(settings, task):
@@ -162,24 +116,7 @@ def _student(settings, task, teacher):
     pretrained = settings.pretrained
     if isinstance(pretrained, PretrainSettings):
         pretrained = pretrained.model.checkpoint
-    try:
-        return make_model(sizes, task, teacher, pretrained)
-    except UsageError:
-        # A student with other tokens is compared with the teacher later.
-        place = sizes.checkpoint or sizes.copy_from
-        if place in (None, "teacher"):
-            raise
-        return make_model(sizes, task, None, pretrained)
-
-
-def _fitting(settings, student, teachers, findings):
-    """Returns the stages with teachers whose objectives fit."""
-    fitting = []
-    for stage in stages_with_teachers(settings):
-        with findings.attempt("layers"):
-            require_fitting_stage(settings, stage, student, teachers)
-            fitting.append(stage)
-    return tuple(fitting)
+    return make_model(sizes, task, teacher, pretrained)
 
 
 def _time(subject, rows, train, findings):
@@ -192,8 +129,7 @@ def _time(subject, rows, train, findings):
             Finding("time", NOTE, f"Not measured: see {', '.join(ruined)}.")
         )
         return
-    with findings.attempt("time"):
-        findings.add(time_needed(subject, rows, train))
+    findings.add(time_needed(subject, rows, train))
 
 
 def _check_corpus_stages(settings, student, teacher):
@@ -201,7 +137,6 @@ def _check_corpus_stages(settings, student, teacher):
     if all(stage.data != "corpus" for stage in settings.stages):
         return
     if isinstance(settings.pretrained, PretrainSettings):
-        settings.pretrained.corpus.check()
         return
     language_model = models.language_model(models.backbone_of(student))
     tokenizer = teacher.tokenizer

@@ -26,7 +26,7 @@ from kdkit.doctor.examined_rows import (
     load_rows_to_examine,
     sample,
 )
-from kdkit.doctor.findings import NOTE, WARNING, Finding, Findings
+from kdkit.doctor.findings import NOTE, RUINS, WARNING, Finding, Findings
 from kdkit.doctor.resources import examine_memory, examine_needs
 from kdkit.doctor.teacher_checks import (
     finite_weights,
@@ -42,7 +42,6 @@ from kdkit.models import (
     architecture,
     backbone_of,
     class_names_at,
-    num_positions,
     untrained_head,
 )
 from kdkit.recipes.stages import Stage
@@ -74,7 +73,6 @@ class Subject:
     student: object
     tokenizer: object
     fitting: tuple[Stage, ...]
-    has_student: bool = True
 
     @functools.cached_property
     def shapes(self):
@@ -93,7 +91,7 @@ def examine_first(run, subject: Subject, force: bool) -> Findings | None:
     """Checks a run before it trains, if that was not done earlier."""
     if _is_examined(run):
         return None
-    findings = Findings(keeps_mistakes=False)
+    findings = Findings()
     examine(subject, QUICK_ROWS, QUICK_TEXTS, findings)
     decide(findings, force, _step_findings(subject))
     return findings
@@ -123,7 +121,6 @@ def examine_teacher_first(
         student=None,
         tokenizer=None,
         fitting=(),
-        has_student=False,
     )
     return examine_first(run, subject, force)
 
@@ -150,47 +147,38 @@ def examine(
     subject: Subject, num_rows: int, num_texts: int, findings: Findings
 ):
     """Runs all checks that need no training."""
-    rows = train = dev = None
-    if all(one.check != "data" for one in findings):
-        with findings.attempt("data"):
-            rows = load_rows_to_examine(
-                subject.settings, subject.task, num_rows, findings
-            )
-    if rows is not None and subject.teachers:
-        with findings.attempt("lengths"):
-            dev, train = (
-                encode_some(
-                    subject.task,
-                    some,
-                    subject.teachers[0].tokenizer,
-                    subject.settings.data.sequence_length,
-                )
-                for some in (rows.dev, rows.train)
-            )
-    _examine_teachers(subject, rows, dev, findings)
-    if subject.has_student:
-        _examine_models(subject, rows, findings)
-    if rows is not None:
-        examine_rows(subject.settings, subject.task, rows, num_texts, findings)
-        findings.add(_seen_dev(subject.task, subject.places))
-        if subject.has_student:
-            with findings.attempt("augmented copies"):
-                findings.add(_updates(subject, rows))
-    if subject.teachers:
-        _examine_corpora(subject, findings)
-    if dev is not None:
-        examine_lengths(subject.settings, train, dev, findings)
-        examine_words(
-            {
-                "train": (rows.train, train),
-                subject.settings.data.dev_split: (rows.dev, dev),
-            },
-            subject.teachers[0].tokenizer,
-            findings,
+    rows = load_rows_to_examine(
+        subject.settings, subject.task, num_rows, findings
+    )
+    tokenizer = subject.teachers[0].tokenizer
+    dev, train = (
+        encode_some(
+            subject.task,
+            some,
+            tokenizer,
+            subject.settings.data.sequence_length,
         )
-        if subject.student is not None:
-            with findings.attempt("disk of the cache"):
-                examine_needs(subject, rows, train, findings)
+        for some in (rows.dev, rows.train)
+    )
+    _examine_teachers(subject, rows, dev, findings)
+    if subject.student is not None:
+        _examine_models(subject, rows, findings)
+    examine_rows(subject.settings, subject.task, rows, num_texts, findings)
+    findings.add(_seen_dev(subject.task, subject.places))
+    if subject.student is not None:
+        findings.add(_updates(subject, rows))
+    _examine_corpora(subject, findings)
+    examine_lengths(subject.settings, train, dev, findings)
+    examine_words(
+        {
+            "train": (rows.train, train),
+            subject.settings.data.dev_split: (rows.dev, dev),
+        },
+        tokenizer,
+        findings,
+    )
+    if subject.student is not None:
+        examine_needs(subject, rows, train, findings)
     return rows, train
 
 
@@ -233,21 +221,9 @@ def _examine_teachers(subject, rows, dev, findings):
         which = f" {number + 1}" if len(subject.teachers) > 1 else ""
         name = f"teacher{which}"
         size = getattr(backbone_of(teacher.model), "vocabulary_size", None)
-        tokens = Findings()
-        tokens.add(table_size(teacher.tokenizer, size, name))
-        if number:
-            tokens.add(
-                same_vocabulary(
-                    subject.teachers[0].tokenizer,
-                    teacher.tokenizer,
-                    name,
-                    check=f"vocabulary{which}",
-                    advice="Use teachers of one vocabulary.",
-                )
-            )
-        findings.extend(tokens)
+        table = table_size(teacher.tokenizer, size, name)
+        findings.add(table)
         if not teacher.has_trained_head:
-            # Errors of a given teacher are reported elsewhere.
             if isinstance(subject.settings.teacher, TeacherSettings):
                 findings.add(
                     Finding(
@@ -257,49 +233,15 @@ def _examine_teachers(subject, rows, dev, findings):
                         "order are checked then, before distilling.",
                     )
                 )
-        elif unread := _unread(subject, teacher, tokens):
-            findings.add(
-                Finding(
-                    f"teacher{which} accuracy",
-                    NOTE,
-                    "Accuracy and label order are not measured: see "
-                    f"{', '.join(unread)}.",
-                )
-            )
-        elif dev is not None:
+        elif table is None or table.outcome != RUINS:
             findings.extend(examine_answers(subject, number, rows, dev, which))
-
-
-def _unread(subject, teacher, tokens):
-    """Returns the checks that explain why a teacher cannot read examples."""
-    checks = [one.check for one in tokens.ruinous]
-    positions = num_positions(teacher.model)
-    if (
-        positions is not None
-        and positions < subject.settings.data.sequence_length
-    ):
-        checks.append("longest row")
-    return checks
 
 
 def _examine_models(subject, rows, findings):
     """Compares the student's tokens, blocks and sizes with the teacher's."""
     student, teachers = subject.student, subject.teachers
-    if student is None or not teachers:
-        findings.add(
-            Finding(
-                "models",
-                NOTE,
-                "Vocabulary, layers, sizes and resources are not checked: "
-                f"there is no {'student' if teachers else 'teacher'} to "
-                "compare.",
-            )
-        )
-        return
     first = teachers[0]
-    texts = []
-    if rows is not None and hasattr(rows.dev, "texts"):
-        texts = rows.dev.texts[0][:TEXTS]
+    texts = rows.dev.texts[0][:TEXTS] if hasattr(rows.dev, "texts") else []
     findings.add(
         same_vocabulary(first.tokenizer, subject.tokenizer, "student", texts)
     )

@@ -63,7 +63,7 @@ def load_rows_to_examine(
     for split in kept_apart(task, data):
         try:
             others.setdefault(split, task.load(split, data.data_dir))
-        except UsageError as error:
+        except (OSError, UsageError) as error:
             unread.append(str(error).splitlines()[0])
     found = f"{len(train)} rows to train on"
     if len(train) < len(all_train):
@@ -107,38 +107,27 @@ def examine_rows(
     for name, corpus in corpora.items():
         if corpus is not None:
             check = f"rows in {name}"
-            with findings.attempt(check):
-                findings.add(
-                    rows_in_text(others, corpus.texts(False), num_texts, check)
-                )
+            findings.add(
+                rows_in_text(others, corpus.texts(False), num_texts, check)
+            )
     if settings.unlabeled is not None:
-        with findings.attempt("unlabelled rows"):
-            unlabeled, kept = read_kept_unlabeled(
-                task, settings.data, settings.unlabeled
+        unlabeled, kept = read_kept_unlabeled(
+            task, settings.data, settings.unlabeled
+        )
+        what, count = "unlabelled rows", len(unlabeled)
+        findings.add(removed_rows(what, count - len(kept), count, what))
+        findings.add(
+            odd_texts(
+                {"the unlabelled text": row_texts(unlabeled)},
+                "unlabelled texts",
             )
-            count = len(unlabeled)
-            findings.add(
-                removed_rows(
-                    "unlabelled rows",
-                    count - len(kept),
-                    count,
-                    "unlabelled rows",
-                )
-            )
-            findings.add(
-                odd_texts(
-                    {"the unlabelled text": row_texts(unlabeled)},
-                    "unlabelled texts",
-                )
-            )
+        )
     augmented = settings.augmented
     if augmented is not None and pathlib.Path(augmented.file).exists():
-        with findings.attempt("augmented copies"):
-            all_train = row_texts(rows.all_train)
-            known = {row for some in others.values() for row in some}
-            copies = read_copies(augmented.file, task.num_texts, len(all_train))
-            for finding in augmented_copies(copies, all_train, known):
-                findings.add(finding)
+        all_train = row_texts(rows.all_train)
+        known = {row for some in others.values() for row in some}
+        copies = read_copies(augmented.file, task.num_texts, len(all_train))
+        findings.extend(augmented_copies(copies, all_train, known))
     findings.add(class_balance(task, rows.train.labels))
     dev_check = f"class balance of {settings.data.dev_split}"
     findings.add(dev_balance(task, rows.dev.labels, dev_check))
@@ -153,19 +142,14 @@ def examine_lengths(settings, train, dev, findings: Findings) -> None:
 
 def examine_words(splits: dict, tokenizer, findings: Findings) -> None:
     """Counts the examples with words that the tokenizer has no token for."""
-    with findings.attempt("unknown words"):
-        findings.add(
-            unknown_words(
-                {
-                    name: (
-                        given_texts(sample(rows, TRAIN_ROWS)),
-                        has_unknown(encoded, tokenizer),
-                    )
-                    for name, (rows, encoded) in splits.items()
-                },
-                tokenizer,
-            )
+    counted = {
+        name: (
+            given_texts(sample(rows, TRAIN_ROWS)),
+            has_unknown(encoded, tokenizer),
         )
+        for name, (rows, encoded) in splits.items()
+    }
+    findings.add(unknown_words(counted, tokenizer))
 
 
 def encode_some(task: Task, rows, tokenizer, sequence_length: int):

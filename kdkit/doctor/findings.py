@@ -1,6 +1,5 @@
 """The result of a check: its outcome, the facts, the advice."""
 
-import contextlib
 import dataclasses
 
 from rich import box
@@ -8,7 +7,7 @@ from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from kdkit.errors import RunError, UsageError, printable
+from kdkit.errors import printable
 
 OK, NOTE, WARNING, RUINS = "ok", "note", "warning", "ruins the run"
 OUTCOMES = (OK, NOTE, WARNING, RUINS)
@@ -37,35 +36,12 @@ class Findings(list):
 
     Args:
         rows: iterable of `Finding`. Defaults to none.
-        keeps_mistakes: bool. Whether errors in `attempt` become rows; otherwise
-            they are raised. Defaults to `True`.
     """
-
-    def __init__(self, rows=(), keeps_mistakes: bool = True):
-        super().__init__(rows)
-        self._keeps_mistakes = keeps_mistakes
 
     def add(self, finding: Finding | None) -> None:
         """Appends a finding, if there is one."""
         if finding is not None:
             self.append(finding)
-
-    @contextlib.contextmanager
-    def attempt(self, check: str, advice: str = ""):
-        """Records an error inside the block as a finding that ruins the run.
-
-        Args:
-            check: string, as in `Finding`.
-            advice: string, as in `Finding`. Defaults to `""`.
-        """
-        try:
-            yield
-        except (UsageError, RunError) as error:
-            if not self._keeps_mistakes:
-                raise
-            # An error that several checks meet is reported once.
-            if all(one.found != str(error) for one in self):
-                self.append(Finding(check, RUINS, str(error), advice))
 
     @property
     def ruinous(self) -> "Findings":

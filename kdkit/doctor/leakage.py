@@ -31,7 +31,6 @@ def rows_kept_apart(
     others: dict[str, list[tuple]],
     train_labels: Iterable | None = None,
     labels: dict[str, list] | None = None,
-    check: str = CHECK,
 ) -> Finding:
     """Counts the dev and test examples that are also trained on.
 
@@ -47,7 +46,6 @@ def rows_kept_apart(
             Defaults to `None`, without labels.
         labels: dict from the name of a split to its labels. Defaults to `None`,
             without labels.
-        check: string, as in `Finding`. Defaults to `"rows kept apart"`.
     """
     bare = {
         split: list(map(without_punctuation, rows))
@@ -84,9 +82,9 @@ def rows_kept_apart(
     if not parts:
         found = "There is no other split to compare the rows to train on with."
     if first is None:
-        return Finding(check, outcome, found)
+        return Finding(CHECK, outcome, found)
     return Finding(
-        check,
+        CHECK,
         outcome,
         f"{found} For example {' | '.join(first)[:60]!r}.",
         "Remove these rows from the training data, or scores on them also "
@@ -158,7 +156,6 @@ def texts_kept_apart(
     limit: int,
     steps: tuple[str, str],
     worst_outcome: str = RUINS,
-    check: str = "texts kept apart",
 ) -> Finding:
     """Counts the held-out texts that are also trained on.
 
@@ -172,7 +169,6 @@ def texts_kept_apart(
             that trains.
         worst_outcome: string. The most severe possible outcome. Defaults to
             `"ruins the run"`.
-        check: string, as in `Finding`. Defaults to `"texts kept apart"`.
     """
     known = {
         normalized(texts)
@@ -191,9 +187,9 @@ def texts_kept_apart(
         "trains on."
     )
     if not inside:
-        return Finding(check, OK, found)
+        return Finding("texts kept apart", OK, found)
     return Finding(
-        check,
+        "texts kept apart",
         mildest(worst_outcome, _gravity(len(inside) / len(known))),
         f"{found} For example {' | '.join(min(inside))[:60]!r}.",
         "Remove them from one of the two, or the perplexity is measured on "
@@ -244,7 +240,6 @@ def augmented_copies(
     copies: Iterable[tuple[int, tuple]],
     train: list[tuple],
     known: set[tuple],
-    check: str = "augmented copies",
 ) -> list[Finding]:
     """Checks that copies belong to their source examples and no others.
 
@@ -256,7 +251,6 @@ def augmented_copies(
         copies: iterable of the number of an example and the texts of its copy.
         train: list of tuples of strings, the examples, from `row_texts`.
         known: set of tuples of strings. The dev and test examples.
-        check: string, as in `Finding`. Defaults to `"augmented copies"`.
 
     Returns:
         List of `Finding`: about dev and test, and about the source examples.
@@ -277,13 +271,18 @@ def augmented_copies(
         common += len((words | pairs) & theirs) / len(words | pairs)
     if not count:
         return [
-            Finding(check, RUINS, "The file has no copies.", "Make it again.")
+            Finding(
+                "augmented copies",
+                RUINS,
+                "The file has no copies.",
+                "Make it again.",
+            )
         ]
-    findings = [removed_rows("copies", inside, count, check)]
+    findings = [removed_rows("copies", inside, count, "augmented copies")]
     if not compared:
         findings.append(
             Finding(
-                check,
+                "augmented copies",
                 NOTE,
                 f"All {count} copies are of rows with one word, and may share "
                 "no word with them: their sources are not checked.",
@@ -300,7 +299,7 @@ def augmented_copies(
     if mean < LEAST_COMMON:
         findings.append(
             Finding(
-                check,
+                "augmented copies",
                 RUINS,
                 f"{shares} They belong to other rows, but get these rows' "
                 "labels.",
@@ -308,7 +307,7 @@ def augmented_copies(
             )
         )
     else:
-        findings.append(Finding(check, OK, shares))
+        findings.append(Finding("augmented copies", OK, shares))
     return findings
 
 
@@ -351,7 +350,6 @@ FILL = "Check that column of the file, or use a task with single texts."
 def repeated_rows(
     rows: dict[str, list[tuple]],
     labels: dict[str, list],
-    check: str = "repeated rows",
 ) -> Finding:
     """Counts the repeated examples of a split, and the contradictory ones.
 
@@ -362,7 +360,6 @@ def repeated_rows(
     Args:
         rows: dict from the name of a split to its examples, from `row_texts`.
         labels: dict from the name of a split to its labels, from `row_labels`.
-        check: string, as in `Finding`. Defaults to `"repeated rows"`.
     """
     again, against, examples, advice = [], [], [], []
     for split, some in rows.items():
@@ -399,9 +396,9 @@ def repeated_rows(
             f"{', '.join(against)}."
         )
     if not advice:
-        return Finding(check, OK, said)
+        return Finding("repeated rows", OK, said)
     return Finding(
-        check,
+        "repeated rows",
         WARNING,
         f"{said} For example {' | '.join(examples[0])[:60]!r}.",
         " ".join(dict.fromkeys(advice)),

@@ -12,7 +12,6 @@ from kdkit.distillation import teacher_entry
 from kdkit.distillation.layer_maps import layer_map
 from kdkit.doctor.examined_rows import ExaminedRows, epoch_rows
 from kdkit.doctor.findings import OK, RUINS, WARNING, Finding, Findings
-from kdkit.errors import UsageError
 from kdkit.io.machine import byte_size, memory_shortage
 from kdkit.runs.settings import TeacherSettings
 from kdkit.taps import (
@@ -114,7 +113,6 @@ def memory(
     trained: int,
     per_batch: int,
     batch: str,
-    check: str = "memory",
 ) -> Finding:
     """Compares the memory for a step with this machine's memory.
 
@@ -125,7 +123,6 @@ def memory(
         per_batch: int. Numbers per batch: the taps, and the student's
             activations for the gradient.
         batch: string. A description of the largest batch.
-        check: string, as in `Finding`. Defaults to `"memory"`.
     """
     sizes = {
         "weights": (teachers + student) * BYTES,
@@ -144,18 +141,17 @@ def memory(
         "shorter rows."
     )
     if total > machine.total:
-        return Finding(check, RUINS, found, advice)
+        return Finding("memory", RUINS, found, advice)
     if total > TIGHT * machine.available:
-        return Finding(check, WARNING, found, advice)
-    return Finding(check, OK, found)
+        return Finding("memory", WARNING, found, advice)
+    return Finding("memory", OK, found)
 
 
-def memory_to_train(parameters: int, check: str = "memory") -> Finding | None:
+def memory_to_train(parameters: int) -> Finding | None:
     """Reports a student that is too large to train or to build.
 
     Args:
         parameters: int. A lower bound for its number of parameters.
-        check: string, as in `Finding`. Defaults to `"memory"`.
 
     Returns:
         A `Finding`, or `None` if the student fits.
@@ -164,7 +160,7 @@ def memory_to_train(parameters: int, check: str = "memory") -> Finding | None:
     if not lack:
         return None
     return Finding(
-        check,
+        "memory",
         RUINS,
         "Weights, gradients and Adam's moments of a student of "
         f"{parameters / 1e6:,.0f} M parameters need {lack}.",
@@ -229,10 +225,7 @@ def examine_memory(sizes: ModelSettings) -> Finding | None:
     """Reports a student that is too large, before it is built."""
     if not sizes.has_random_weights and sizes.bilstm is None:
         return None
-    try:
-        config = models.student_config(sizes.config(), vocabulary_size=1)
-    except UsageError:
-        return None
+    config = models.student_config(sizes.config(), vocabulary_size=1)
     return memory_to_train(models.least_parameters(config))
 
 
@@ -240,8 +233,7 @@ def examine_needs(
     subject, rows: ExaminedRows, train, findings: Findings
 ) -> None:
     """Estimates the memory of a step and what the run writes."""
-    with findings.attempt("memory"):
-        findings.add(_memory(subject, rows, train))
+    findings.add(_memory(subject, rows, train))
     settings, student = subject.settings, subject.student
     sizes = {
         f"{arm} with checkpoints": run_size(

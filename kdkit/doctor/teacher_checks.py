@@ -319,26 +319,25 @@ def teacher_at_rest(teacher, forward, inputs, check: str = AT_REST) -> Finding:
     )
 
 
-def teacher_frozen(teacher, student, check: str = FROZEN) -> Finding:
+def teacher_frozen(teacher, student) -> Finding:
     """Checks whether training a student would also train its teacher.
 
     Args:
         teacher: `keras.Model`.
         student: `keras.Model`.
-        check: string, as in `Finding`. Defaults to `"teacher frozen"`.
     """
     trained = {id(weight) for weight in student.trainable_weights}
     shared = [w.path for w in teacher.weights if id(w) in trained]
     if shared:
         return Finding(
-            check,
+            FROZEN,
             RUINS,
             f"{len(shared)} of its weights are the student's too, such as "
             f"{shared[0]}, and would be trained.",
             "Copy the layers instead of using them twice.",
         )
     return Finding(
-        check,
+        FROZEN,
         OK,
         f"None of its {len(teacher.weights)} weights is among the "
         f"{len(trained)} trained ones.",
@@ -362,12 +361,11 @@ def _fingerprint(model):
 WEIGHTS_CHECK = "student weights"
 
 
-def finite_weights(model, check: str = WEIGHTS_CHECK) -> Finding:
+def finite_weights(model) -> Finding:
     """Looks for weights in a model that are not finite.
 
     Args:
         model: `keras.Model`.
-        check: string, as in `Finding`. Defaults to `"student weights"`.
     """
     broken = [
         weight.path
@@ -376,10 +374,10 @@ def finite_weights(model, check: str = WEIGHTS_CHECK) -> Finding:
     ]
     if not broken:
         return Finding(
-            check, OK, f"All {len(model.weights)} of them are finite."
+            WEIGHTS_CHECK, OK, f"All {len(model.weights)} of them are finite."
         )
     return Finding(
-        check,
+        WEIGHTS_CHECK,
         RUINS,
         f"{len(broken)} of {len(model.weights)} are not finite, such as "
         f"{broken[0]}.",

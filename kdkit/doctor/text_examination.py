@@ -10,7 +10,7 @@ from kdkit.data import tokenize
 from kdkit.distillation import teacher_entry
 from kdkit.doctor.compatibility import same_vocabulary, student_size
 from kdkit.doctor.data import texts_too_long
-from kdkit.doctor.findings import NOTE, OK, RUINS, WARNING, Finding, Findings
+from kdkit.doctor.findings import OK, RUINS, WARNING, Finding, Findings
 from kdkit.doctor.leakage import texts_kept_apart
 from kdkit.doctor.resources import (
     activations,
@@ -202,7 +202,7 @@ def examine_steps_first(pipeline: Pipeline, force: bool) -> Findings | None:
         logged = logged_findings(RunDirectory(steps.places[name]))
         if logged is not None:
             return logged
-    findings = Findings(keeps_mistakes=False)
+    findings = Findings()
     examine_text(steps, QUICK_TEXTS, findings)
     decide(findings, force)
     return findings
@@ -210,13 +210,10 @@ def examine_steps_first(pipeline: Pipeline, force: bool) -> Findings | None:
 
 def examine_text(steps: TextSteps, num_texts: int, findings: Findings) -> None:
     """Runs the checks for text that need no training."""
-    with findings.attempt("vocabulary"):
-        _examine_vocabulary(steps, findings)
-        _examine_sizes(steps, findings)
-    with findings.attempt("texts kept apart"):
-        _examine_texts(steps, num_texts, findings)
-    with findings.attempt("lengths"):
-        _examine_lengths(steps, findings)
+    _examine_vocabulary(steps, findings)
+    _examine_sizes(steps, findings)
+    _examine_texts(steps, num_texts, findings)
+    _examine_lengths(steps, findings)
     for tokenizer in itertools.islice(steps.tokenizers.values(), 1):
         for name, corpus in steps.corpora.items():
             examine_text_words(f"step {name}", corpus, tokenizer, findings)
@@ -232,11 +229,10 @@ def examine_text_words(
             f"{name}, {side}": functools.partial(corpus.side_texts, number)
             for number, side in enumerate(("sources", "targets"))
         }
-    with findings.attempt("unknown words"):
-        for what, read in texts.items():
-            some = itertools.islice(read(held_out=False), SAMPLE)
-            splits = {what: texts_with_unknown(some, tokenizer)}
-            findings.add(unknown_words(splits, tokenizer))
+    for what, read in texts.items():
+        some = itertools.islice(read(held_out=False), SAMPLE)
+        splits = {what: texts_with_unknown(some, tokenizer)}
+        findings.add(unknown_words(splits, tokenizer))
 
 
 def _examine_vocabulary(steps, findings):
@@ -386,10 +382,3 @@ def _examine_lengths(steps, findings):
                 "Running text is packed to full rows: nothing is truncated.",
             )
         )
-    findings.add(
-        Finding(
-            "time",
-            NOTE,
-            "Not estimated for runs on text: see the first epoch of each step.",
-        )
-    )

@@ -53,9 +53,7 @@ def has_unknown(encoded, tokenizer) -> np.ndarray:
     return counts.reshape(len(encoded), -1).any(axis=1)
 
 
-def unknown_words(
-    splits: dict[str, tuple], tokenizer, check: str = CHECK
-) -> Finding:
+def unknown_words(splits: dict[str, tuple], tokenizer) -> Finding:
     """Counts the examples with unknown tokens, and lists the words.
 
     A marker in a text, such as Penn Treebank's `<unk>`, is plain text to a
@@ -65,7 +63,6 @@ def unknown_words(
         splits: dict from the name of a split to its examples and, for each, a
             bool. An example is a tuple of strings, its texts or words.
         tokenizer: a keras-hub tokenizer.
-        check: string, as in `Finding`. Defaults to `"unknown words"`.
     """
     parts, highest, affected = [], 0.0, []
     for name, (examples, is_affected) in splits.items():
@@ -78,7 +75,7 @@ def unknown_words(
         affected += [examples[row] for row in np.flatnonzero(is_affected)]
     found = f"With words that the vocabulary lacks: {', '.join(parts)}."
     if not affected:
-        return Finding(check, OK, found)
+        return Finding(CHECK, OK, found)
     counts = _counts(affected, tokenizer)
     shown = [f"{_brief(word)} ({count})" for word, count in _commonest(counts)]
     if shown:
@@ -87,9 +84,9 @@ def unknown_words(
         others = f" and {more} other word{plural}" if more else ""
         found += f" The commonest: {', '.join(shown)}{others}."
     if highest < WARNED:
-        return Finding(check, OK, found)
+        return Finding(CHECK, OK, found)
     outcome = WARNING if highest < RUINOUS else RUINS
-    return Finding(check, outcome, found, ADVICE)
+    return Finding(CHECK, outcome, found, ADVICE)
 
 
 def texts_with_unknown(

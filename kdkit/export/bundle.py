@@ -195,7 +195,7 @@ def read_test_vectors(path: str | pathlib.Path) -> list[TestVector]:
     file = pathlib.Path(path) / VECTORS
     return [
         from_dict(TestVector, parse_json(line))
-        for _, line in numbered_lines(file, "test vectors, one a line")
+        for _, line in numbered_lines(file)
     ]
 
 

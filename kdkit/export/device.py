@@ -88,22 +88,14 @@ def measure_on_device(
     program = f"{REMOTE}/benchmark_model"
     reports = []
     try:
-        adb(*phone, "shell", f"mkdir -p {REMOTE}", failed="prepare")
-        adb(*phone, "push", str(benchmark_model), program, failed="copy to")
-        adb(*phone, "shell", f"chmod 755 {program}", failed="prepare")
+        adb(*phone, "shell", f"mkdir -p {REMOTE}")
+        adb(*phone, "push", str(benchmark_model), program)
+        adb(*phone, "shell", f"chmod 755 {program}")
         for model, length in zip(models, lengths, strict=True):
-            adb(
-                *phone,
-                "push",
-                str(model.path),
-                f"{REMOTE}/model.tflite",
-                failed="copy to",
-            )
+            adb(*phone, "push", str(model.path), f"{REMOTE}/model.tflite")
             given = _push_inputs(phone, model, batch_size, length, seed)
             words = [program, f"--graph={REMOTE}/model.tflite", *flags, *given]
-            printed = adb(
-                *phone, "shell", shlex.join(words), failed="run the file on"
-            )
+            printed = adb(*phone, "shell", shlex.join(words))
             times = parse_measurement(printed)
             reports.append(
                 LatencyReport(
@@ -172,7 +164,7 @@ def _push_inputs(phone, model, batch_size, length, seed):
             file = pathlib.Path(folder, f"input_{number}.bin")
             file.write_bytes(values.tobytes())
             remote = f"{REMOTE}/{file.name}"
-            adb(*phone, "push", str(file), remote, failed="copy to")
+            adb(*phone, "push", str(file), remote)
             names.append(tensor)
             shapes.append(",".join(map(str, values.shape)))
             # The program reads "::" as a colon in a name.

@@ -11,9 +11,6 @@ import shutil
 import sys
 import tempfile
 
-from kdkit.errors import shortened
-from kdkit.io.disk import writing
-
 MARK = ".kdkit-"  # in the names of temporary folders
 DIGEST = re.compile("[0-9a-f]{16}")  # the form of a checksum from `digest`
 LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[0-9a-f]{{8}}")
@@ -22,14 +19,13 @@ LEFT_OVER = re.compile(rf"\..+{re.escape(MARK)}[0-9a-f]{{8}}")
 @contextlib.contextmanager
 def staged(path: pathlib.Path, num_bytes: int = 0):
     """Yields a path to write to, and renames the written file to `path`."""
-    with writing(path):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with folder_beside(path) as folder:
-            partial = folder / path.name
-            reserve(folder, num_bytes)
-            yield partial
-            flush(partial)
-            rename(partial, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with folder_beside(path) as folder:
+        partial = folder / path.name
+        reserve(folder, num_bytes)
+        yield partial
+        flush(partial)
+        rename(partial, path)
 
 
 @contextlib.contextmanager
@@ -151,7 +147,7 @@ def change_in_words(name: str, before, now) -> str:
     if all(is_content):
         return f"the content of the {name} has changed"
     was, is_now = (
-        "other files" if is_digest else shortened(value)
+        "other files" if is_digest else repr(value)
         for value, is_digest in zip((before, now), is_content, strict=True)
     )
     return f"{name} was {was}, is {is_now}"

@@ -83,7 +83,7 @@ def read_vocabulary(file: pathlib.Path) -> dict[str, int]:
 def read_merges(file: pathlib.Path) -> list[str]:
     """Reads merges, two tokens per line with a blank between them."""
     lines = []
-    for number, line in numbered_lines(file, "merges, one a line"):
+    for number, line in numbered_lines(file):
         if line.startswith("#version") or not line.strip():
             continue
         if len(line.split(" ")) != 2:
@@ -178,10 +178,7 @@ SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 def read_word_pieces(path: pathlib.Path):
     """Returns a tokenizer from a file of word pieces."""
-    pieces = [
-        line
-        for _, line in numbered_lines(path, "a vocabulary, one piece a line")
-    ]
+    pieces = [line for _, line in numbered_lines(path)]
     missing = [piece for piece in SPECIAL_PIECES if piece not in pieces]
     if missing:
         raise UsageError(

@@ -20,7 +20,6 @@ from kdkit.augmentation import (
 )
 from kdkit.data import read_all_word_vectors
 from kdkit.errors import UsageError
-from kdkit.io.disk import writing
 from kdkit.io.files import digest
 from kdkit.io.locks import locked
 from kdkit.io.machine import duration
@@ -124,8 +123,7 @@ def prepare_copies(
         if file.exists() or settings.made_by is None:
             prepare_augmented(settings, train)
             return
-        with writing(file):
-            file.parent.mkdir(parents=True, exist_ok=True)
+        file.parent.mkdir(parents=True, exist_ok=True)
         turn = file.with_name(f".{file.name}.turn.lock")
         waiting = f"Another process is writing {file}: waiting for it."
         with locked(turn, waiting=waiting):
@@ -197,7 +195,7 @@ def _require_text_task(task):
 def _stop_words(file):
     if file is None:
         return default_stop_words()
-    lines = numbered_lines(file, "stop words, one word a line")
+    lines = numbered_lines(file)
     return frozenset(word for _, line in lines for word in line.lower().split())
 
 

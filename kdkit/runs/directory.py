@@ -15,7 +15,6 @@ import warnings
 from kdkit import models
 from kdkit.backends import need_tensorflow, tf
 from kdkit.errors import RunError, UsageError
-from kdkit.io.disk import writing
 from kdkit.io.files import (
     is_left_over,
     remove_left_over,
@@ -221,8 +220,7 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
         return
     _require_own(path)
     new = [one for one in (path, *path.parents) if not one.exists()]
-    with writing(path):
-        path.mkdir(parents=True, exist_ok=True)
+    path.mkdir(parents=True, exist_ok=True)
     busy = (
         f"Another process is working on the run in {path}. Wait for it, or "
         "choose another --run-dir."

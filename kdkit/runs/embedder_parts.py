@@ -152,7 +152,7 @@ class EmbedderParts(Parts):
     def examine(self, run, force):
         if run.is_read_only or run.events(Doctor):
             return None
-        findings = Findings(keeps_mistakes=False)
+        findings = Findings()
         self.examine_texts(findings)
         if not any(one.outcome in (WARNING, RUINS) for one in findings):
             return None
@@ -351,8 +351,7 @@ def diagnose_embedder(parts: EmbedderParts) -> Findings:
     findings = Findings()
     if not isinstance(parts.settings.teacher, str):
         return findings
-    with findings.attempt("models"):
-        parts.build()
-        findings.add(Finding("models", OK, "Teacher and student fit."))
-        parts.examine_texts(findings)
+    parts.build()
+    findings.add(Finding("models", OK, "Teacher and student fit."))
+    parts.examine_texts(findings)
     return findings

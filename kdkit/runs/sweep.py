@@ -14,7 +14,6 @@ from kdkit.runs.events import RunFinished
 from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import DistillSettings, PretrainSettings
 from kdkit.settings import canonical_path, override, to_dict
-from kdkit.training.model_settings import require_one_process
 from kdkit.training.task_data import open_task
 
 TRIALS = "trials"
@@ -179,7 +178,6 @@ def validate_axes(
     settings: DistillSettings | PretrainSettings, axes: tuple[Axis, ...]
 ) -> None:
     """Validates each value before any run."""
-    require_one_process(settings)
     for axis in axes:
         if _is_measured(settings, axis.field):
             raise UsageError(

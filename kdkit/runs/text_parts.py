@@ -127,7 +127,7 @@ class PretrainParts(Parts):
     def examine(self, run, force):
         if run.is_read_only or run.events(Doctor):
             return None
-        findings = Findings(keeps_mistakes=False)
+        findings = Findings()
         examine_text_words(
             "the corpus", self.settings.corpus, self.tokenizer, findings
         )

@@ -8,9 +8,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from kdkit.data import CacheableDataset, for_any_shape
-from kdkit.errors import RunError, UsageError
-from kdkit.io.disk import describe as describe_problem
-from kdkit.io.disk import disk_problem, writing
+from kdkit.errors import UsageError
 from kdkit.io.files import rename
 from kdkit.io.machine import byte_size, duration
 from kdkit.losses import top_classes
@@ -33,7 +31,6 @@ from kdkit.teacher_cache.shards import (
     row_bytes,
     row_keys,
     sequence_keys,
-    validate_precision,
     write_shard,
 )
 
@@ -74,7 +71,6 @@ class TeacherCache:
         announce: Callable[[str], None] = print,
         part: tuple[int, int] | None = None,
     ):
-        validate_precision(precision)
         self.directory = pathlib.Path(directory)
         if part is not None:
             self.directory = part_directory(directory, part)
@@ -195,8 +191,7 @@ class TeacherCache:
                 for shard in shards:
                     entries = index.remove_shard(shard)
                     file = self.directory / shard["file"]
-                    with writing(file):
-                        rename(directory / shard["file"], file)
+                    rename(directory / shard["file"], file)
                     self._index.add(shard, entries)
             # The directory stays: a process may still write into it.
             if shards:
@@ -242,23 +237,9 @@ class TeacherCache:
             f"{self.directory}: running the teacher on {filling.num_rows} "
             f"examples, {byte_size(filling.size)}."
         )
-        try:
-            self._write(filling, keys, encoded.sequence_length)
-        except (OSError, RunError) as error:
-            number = disk_problem(error)
-            if number is None:
-                raise
-            kept = (
-                "Written outputs stay; the same command resumes with the rest."
-            )
-            raise RunError(
-                describe_problem(self.directory, number, kept)
-            ) from error
-
-    def _write(self, filling, keys, sequence_length):
         started, told, done = time.monotonic(), time.monotonic(), 0
         for shard, known in filling.write(self.directory, keys):
-            shard["sequence_length"] = sequence_length
+            shard["sequence_length"] = encoded.sequence_length
             self._index.add(shard, known)
             done += shard["bytes"]  # keys and headers included
             now = time.monotonic()
@@ -283,8 +264,7 @@ def _asked(entries, additional):
     if others:
         raise UsageError(
             "Only a decoder's outputs can be cached for pairs. Received: "
-            f"{', '.join(others)}, which need the encoder. Run the teacher in "
-            "each step for these, without the cache."
+            f"{', '.join(others)}, which need the encoder."
         )
     return entries, additional
 

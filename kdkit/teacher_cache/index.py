@@ -3,20 +3,17 @@
 import contextlib
 import json
 import math
-import os
 import pathlib
 import re
 import shutil
 
 import numpy as np
 
-from kdkit.errors import RunError, UsageError, shortened
-from kdkit.io.disk import writing
+from kdkit.errors import RunError, UsageError
 from kdkit.io.files import change_in_words, digest, write_text
 from kdkit.io.locks import locked
 from kdkit.io.machine import byte_size
 from kdkit.io.reading import read_json
-from kdkit.taps import LENGTH
 from kdkit.teacher_cache.shards import Shard, find
 
 INDEX = "index.json"
@@ -24,10 +21,6 @@ FORMAT = 2
 FILE = re.compile(r"[0-9a-f]{32}\.arrow")  # names from `write_shard`
 BEGUN = re.compile(rf"\.{FILE.pattern}\W.*")  # folder names from `staged`
 ROW_LENGTH = "sequence_length"
-TYPES = {
-    "rows": int, "bytes": int, "sha256": str, "entries": list, ROW_LENGTH: int,
-}  # fmt: skip
-MOST = 1e300  # limit for a sum, so that many can be added
 ERRORS = "errors"  # in a file's entry, by output
 SUMS = ("largest_error", "squared_errors", "squares")
 
@@ -37,13 +30,7 @@ class Index:
 
     def __init__(self, directory: pathlib.Path, fingerprint: dict):
         self.directory = directory
-        try:
-            directory.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise UsageError(
-                f"Cannot create a cache in {directory}: {error.strerror}. "
-                "Expected a directory, or the name of a new one."
-            ) from error
+        directory.mkdir(parents=True, exist_ok=True)
         self._fingerprint = {"format": FORMAT, **fingerprint}
         self._check()
 
@@ -54,16 +41,14 @@ class Index:
             return {
                 "fingerprint": self._fingerprint, "entries": {}, "shards": []
             }  # fmt: skip
-        return read_json(path, "the index of a cache", _index_error)
+        return read_json(path, "the index of a cache")
 
     @staticmethod
     def stored_size(directory: pathlib.Path) -> int:
         """Returns the bytes of a directory's cached outputs, 0 without any."""
         if not (directory / INDEX).is_file():
             return 0
-        index = read_json(
-            directory / INDEX, "the index of a cache", _index_error
-        )
+        index = read_json(directory / INDEX, "the index of a cache")
         return sum(shard["bytes"] for shard in index["shards"])
 
     def add(self, shard: dict, entries: dict) -> None:
@@ -113,8 +98,7 @@ class Index:
             known = {shard["file"] for shard in self.read()["shards"]}
             for path in list(self.directory.iterdir()):
                 if FILE.fullmatch(path.name) and path.name not in known:
-                    with writing(path):
-                        path.unlink()
+                    path.unlink()
                 elif BEGUN.fullmatch(path.name):
                     remove = pathlib.Path.unlink
                     if path.is_dir():
@@ -141,8 +125,7 @@ class Index:
                 ]
                 self._write(index)
             for file in damaged:
-                with writing(self.directory / file):
-                    (self.directory / file).unlink(missing_ok=True)
+                (self.directory / file).unlink(missing_ok=True)
         return damaged
 
     def _check(self):
@@ -156,8 +139,7 @@ class Index:
         if different:
             raise UsageError(
                 f"The cache in {self.directory} contains other outputs: "
-                f"{'; '.join(different)}. Use the teacher that filled it, or "
-                "another directory."
+                f"{'; '.join(different)}."
             )
 
     def _write(self, index):
@@ -199,48 +181,6 @@ def _with_errors(index):
             },
         }
     return {**index, "entries": entries}
-
-
-def _index_error(index):
-    """Returns the error in an index, or `None`; file names must be plain."""
-    fields = {"fingerprint": dict, "entries": dict, "shards": list}
-    for name, kind in fields.items():
-        if not isinstance(index.get(name), kind):
-            return f"expected a JSON {kind.__name__} as its {name!r}"
-    for shard in index["shards"]:
-        file = shard.get("file") if isinstance(shard, dict) else None
-        if not isinstance(file, str) or not FILE.fullmatch(file):
-            return f"{shortened(file)} is not the name of a cache file"
-        for name, kind in TYPES.items():
-            if type(shard.get(name)) is not kind:
-                return f"expected a {kind.__name__} as {name!r} of {file}"
-        if not all(isinstance(name, str) for name in shard["entries"]):
-            return f"expected names as 'entries' of {file}"
-        errors = shard.get(ERRORS)
-        if not isinstance(errors, dict) or not all(
-            map(_has_sums, errors.values())
-        ):
-            return f"expected {', '.join(SUMS)} in {ERRORS!r} of {file}"
-    for name, known in index["entries"].items():
-        if not isinstance(known, dict) or not _is_shape(known.get("shape")):
-            return f"expected sizes as 'shape' of {shortened(name)}"
-        if not _has_sums(known):
-            return f"expected numbers as {', '.join(SUMS)} of {shortened(name)}"
-    return None
-
-
-def _has_sums(known):
-    return isinstance(known, dict) and all(
-        isinstance(known.get(one), int | float) and 0 <= known[one] < MOST
-        for one in SUMS
-    )
-
-
-def _is_shape(shape):
-    return isinstance(shape, list) and all(
-        size == LENGTH or (type(size) is int and 0 < size < 1 << 31)
-        for size in shape
-    )
 
 
 def find_rows(index, files, entries, keys):
@@ -311,30 +251,6 @@ def find_missing(indices, encoded, keys, entries, additional, part=None):
 HEADROOM = 1.1  # required free disk space over the bytes to write
 
 
-def require_cache_directory(directory) -> None:
-    """Raises an error if a path cannot be a directory; does not create it.
-
-    Args:
-        directory: path.
-
-    Raises:
-        UsageError: (a `ValueError`) if the path is something else, or if no
-            directory can be created there.
-    """
-    place = pathlib.Path(directory).absolute()
-    there = next(one for one in (place, *place.parents) if os.path.lexists(one))
-    if not there.is_dir():
-        problem = f"{there} is not a directory"
-    elif there != place and not os.access(there, os.W_OK | os.X_OK):
-        problem = f"{there} is not writable"
-    else:
-        return
-    raise UsageError(
-        f"Cannot create a cache in {os.fspath(directory)}: {problem}. Expected "
-        "a directory, or the name of a new one."
-    )
-
-
 def require_disk_space(directory, size: int) -> None:
     """Raises an error if outputs do not fit on the disk, before any write.
 
@@ -348,10 +264,8 @@ def require_disk_space(directory, size: int) -> None:
     free = shutil.disk_usage(directory).free
     if size * HEADROOM > free:
         raise RunError(
-            f"The teacher's outputs need {byte_size(size)} in "
-            f"{os.fspath(directory)}, where {byte_size(free)} "
-            "are free. Use a smaller precision (bf16, int8), fewer rows, "
-            "or another disk."
+            f"The teacher's outputs need {byte_size(size)} in {directory}, "
+            f"where {byte_size(free)} are free."
         )
 
 

@@ -5,9 +5,8 @@ import math
 import numpy as np
 
 from kdkit.backends import tf
-from kdkit.errors import RunError
 from kdkit.taps import LENGTH, SENTENCE_EMBEDDING, TEACHER_OUTPUTS, sizes
-from kdkit.teacher_cache.shards import packed_size, row_bytes, unpack
+from kdkit.teacher_cache.shards import row_bytes, unpack
 
 ALIGNMENT = 64  # bytes; TensorFlow copies arrays with another alignment
 
@@ -64,7 +63,6 @@ class _EntryReader:
     """Reads one entry."""
 
     def __init__(self, entry, shape, places, shards, lengths, precision):
-        self._name = entry.name
         self._shape = shape
         self._places = places
         self._columns = {
@@ -82,7 +80,6 @@ class _EntryReader:
         """Returns the tensor of a batch."""
         places = self._places[numbers].tolist()
         lengths = self._lengths[numbers].tolist()
-        self._require_size(places[:1], lengths[:1])
         batch = _aligned((len(numbers), *sizes(self._shape, padded_length)))
         for one, (shard, row), length in zip(
             batch, places, lengths, strict=True
@@ -98,21 +95,6 @@ class _EntryReader:
                 for axis in self._long_axes:
                     one[(*real[:axis], slice(length, None))] = 0
         return batch
-
-    def _require_size(self, places, lengths):
-        """Raises an error if stored bytes do not fit the entry's shape."""
-        for (shard, row), length in zip(places, lengths, strict=True):
-            expected = packed_size(
-                sizes(self._shape, length), self._precision, self._exact
-            )
-            received = len(self._columns[shard](row))
-            if received != expected:
-                raise RunError(
-                    f"The index of the cache is damaged: {self._name} has the "
-                    f"shape {list(self._shape)}, of {expected} bytes. "
-                    f"Received: {received}. Remove the cache, and run the "
-                    "command again."
-                )
 
 
 def _aligned(shape):

@@ -62,8 +62,7 @@ def run_on_arrays(
 
     Raises:
         UsageError: (a `ValueError`) if a stage is on running text or has
-            `gradient_accumulation_steps`, the logs have no `monitor`, or no
-            generator takes the seed.
+            `gradient_accumulation_steps`, or no generator takes the seed.
 
     Example:
 
@@ -78,10 +77,8 @@ def run_on_arrays(
     on_text = [stage.name for stage in stages if stage.data != "task"]
     if on_text:
         raise UsageError(
-            f"Stages {on_text} are on running text. Expected stages on a "
-            "task's examples, because arrays hold these. Run the stages on "
-            "text with `kdkit pretrain --recipe`, and pass the rest of the "
-            "recipe's stages."
+            f"Stages {on_text} are on running text. Arrays hold a task's "
+            "examples."
         )
     in_parts = [
         stage.name for stage in stages if stage.gradient_accumulation_steps > 1
@@ -89,8 +86,7 @@ def run_on_arrays(
     if in_parts:
         raise UsageError(
             f"Stages {in_parts} have gradient_accumulation_steps above 1, and "
-            "Keras' fit does not split batches into parts. Set it to 1, with "
-            "a smaller batch_size if memory is short."
+            "Keras' fit does not split batches into parts."
         )
     if loss is None:
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
@@ -163,12 +159,6 @@ class _ChosenWeights(keras.callbacks.Callback):
     def on_epoch_end(self, epoch, logs=None):
         if self._monitor is None:
             return
-        if self._monitor not in logs:
-            raise UsageError(
-                "A stage with keep_best needs a log to choose its epoch. "
-                f"Expected monitor as one of {sorted(logs)}. Received: "
-                f"{self._monitor!r}."
-            )
         value = logs[self._monitor], -logs["val_loss"]
         if value > self._best:
             self._best = value

@@ -40,8 +40,8 @@ class StopAtNonFinite(keras.callbacks.Callback):
             terms = [name for name in broken if name != "loss"] or broken
             raise RunError(
                 f"{', '.join(terms)} became {logs[terms[0]]} in stage "
-                f"{self._stage!r} at step {self._step}. The last checkpoint "
-                "is saved. Try a smaller learning_rate."
+                f"{self._stage!r} at step {self._step}. Try a smaller "
+                "learning_rate."
             )
 
 

@@ -264,18 +264,21 @@ def load_rows(
     dev, known_queries = None, set()
     if settings.held_out:
         dev = settings.read(held_out=True)
-        _require_same_candidates(settings, rows, dev)
+        if rows.num_candidates != dev.num_candidates:
+            raise UsageError(
+                f"Queries to train on have {rows.num_candidates} candidates, "
+                f"those to measure on {dev.num_candidates}. Set "
+                "data.num_candidates."
+            )
         known_queries = set(map(text_hash, dev.queries))
         compared += ("the queries to measure on",)
     every = 0 if settings.held_out else settings.held_out_every
     chosen = choose_rows(rows, known, known_queries, every)
     if not (chosen.train and (settings.held_out or chosen.held_out)):
         raise UsageError(
-            "No query is left to train on. Expected at least two that are not "
-            f"repeated and not in the data for evaluation. Received: "
-            f"{len(rows)} rows, {chosen.counts['repeated']} of them repeated "
-            f"and {chosen.counts['dropped']} in the data for evaluation. Add "
-            "other queries."
+            f"No query is left to train or to measure on. Of {len(rows)} rows "
+            f"{chosen.counts['repeated']} are repeated and "
+            f"{chosen.counts['dropped']} in the data for evaluation."
         )
     if dev is None:
         dev = rows.take(chosen.held_out)
@@ -315,15 +318,3 @@ def load_rows(
         train, held_out, settings.num_buckets, split, pairs
     )
     return source, {**chosen.counts, "compared_with": compared, "empty": 0}
-
-
-def _require_same_candidates(settings, rows, dev):
-    """Rejects a dev file whose queries have another number of candidates."""
-    if rows.num_candidates != dev.num_candidates:
-        raise UsageError(
-            f"{', '.join(settings.held_out)}: expected "
-            f"{rows.num_candidates - 1} negatives for each query, as in the "
-            f"training data. Received: {dev.num_candidates - 1}. Use the first "
-            "ones of each: --set data.num_candidates="
-            f"{min(rows.num_candidates, dev.num_candidates)}."
-        )

@@ -5,7 +5,7 @@ import math
 from typing import ClassVar
 
 from kdkit.data import Candidates, load_candidates, read_candidates
-from kdkit.errors import all_mistakes
+from kdkit.errors import UsageError
 from kdkit.training.embedding_settings import EmbeddingData
 
 
@@ -47,36 +47,19 @@ class CandidatesSettings(EmbeddingData):
         "num_candidates": 2,
     }
 
-    def problems(self):
-        problems = super().problems()
+    def __post_init__(self):
+        super().__post_init__()
         if self.scale is not None and not 0 < self.scale < math.inf:
-            problems.append(
+            raise UsageError(
                 "scale must be null, or above 0 and finite, received "
-                f"{self.scale}"
+                f"{self.scale}."
             )
-        if self.held_out and not self.files:
-            problems.append("held_out needs files to train on, received none")
-        return problems
-
-    def check(self) -> None:
-        """Reads the files.
-
-        Raises:
-            UsageError: with all mistakes in the files.
-        """
-        with all_mistakes() as check:
-            for files in filter(None, (self.files, self.held_out)):
-                with check():
-                    read_candidates(files, self.num_candidates)
 
     def read(self, held_out: bool = False) -> Candidates:
         """Returns the queries of `files`, or those of `held_out`.
 
         Args:
             held_out: bool. Defaults to `False`.
-
-        Raises:
-            UsageError: with all mistakes in the files.
         """
         if self.files:
             files = self.held_out if held_out else self.files

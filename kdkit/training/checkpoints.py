@@ -10,8 +10,7 @@ import keras
 import numpy as np
 
 from kdkit.backends import tf
-from kdkit.errors import RunError, shortened
-from kdkit.io.disk import writing
+from kdkit.errors import RunError
 from kdkit.io.files import (
     digest,
     fits_own_digest,
@@ -80,16 +79,15 @@ def read_state(file: pathlib.Path) -> StageState:
     """Reads a `state.json`."""
     values = read_json(file, "the state of a stage")
     if not fits_own_digest(values):
-        raise damaged(file, "its content does not match its checksum")
+        raise damaged(file)
     return from_dict(StageState, without_digest(values))
 
 
-def damaged(file: pathlib.Path, found: str) -> RunError:
-    """Returns the error for a file of a stage."""
+def damaged(file: pathlib.Path) -> RunError:
+    """Returns the error for a file that was changed."""
     return RunError(
-        f"Cannot continue from {file}: {found}. Remove the folder "
-        f"{file.parent}, and the same command repeats this stage from its "
-        "beginning."
+        f"{file} does not match its checksum. Remove the folder {file.parent}, "
+        "and the same command repeats this stage."
     )
 
 
@@ -115,15 +113,6 @@ class RunningState:
     def restore(self, trainer) -> None:
         """Assigns the state to a model that has its variables."""
         variables = _variables(trainer)
-        shapes = [value.shape[1:] for value in self.values]
-        expected = [tuple(variable.shape) for variable in variables]
-        if shapes != expected:
-            raise RunError(
-                "The checkpoint has a model with other metrics or random "
-                f"layers. Expected variables of shapes {expected}. Received: "
-                f"{shapes}. Continue with the version of kdkit and Keras that "
-                "wrote it."
-            )
         for variable, values in zip(variables, self.values, strict=True):
             parts = _parts(variable)
             if len(parts) != len(values):
@@ -240,7 +229,7 @@ class StageCheckpoints:
         """Loads the newest checkpoint; returns its state within an epoch."""
         position = self.state.newest
         if position.epoch or position.step:
-            self._read(trainer, position.name)
+            trainer.load_weights(self._file(position.name))
         file = self._file(position.name)
         return RunningState.read(file) if position.step else None
 
@@ -263,42 +252,26 @@ class StageCheckpoints:
 
     def _load(self, model, name):
         self._check(name)
-        self._read(model, name)
-
-    def _read(self, model, name):
-        try:
-            model.load_weights(self._file(name))
-        except Exception as error:  # h5py and Keras raise many types of errors
-            raise damaged(
-                self._file(name),
-                f"it cannot be loaded ({shortened(str(error))})",
-            ) from error
+        model.load_weights(self._file(name))
 
     def _check(self, name):
-        """Requires that a file exists and matches its checksum."""
-        file = self._file(name)
-        if not file.is_file():
-            found = "there is no such file"
-        elif self.state.digests.get(name) != digest(file):
-            found = "its content does not match its checksum"
-        else:
-            return
-        raise damaged(file, found)
+        """Requires that a file matches its checksum."""
+        if self.state.digests.get(name) != digest(self._file(name)):
+            raise damaged(self._file(name))
 
     def _save(self, model, name, running=None):
         """Writes a file to the disk; returns its checksum by its name."""
-        with writing(self._file(name), "Earlier checkpoints are saved."):
-            self._directory.mkdir(parents=True, exist_ok=True)
-            temporary = self._file(UNFINISHED)
-            temporary.unlink(missing_ok=True)
-            # HDF5 ends the process if the disk is full.
-            reserve(self._directory, stored_size(model))
-            model.save_weights(temporary, overwrite=True)
-            if running is not None:
-                running.write(temporary)
-            found = digest(temporary)
-            flush(temporary)
-            rename(temporary, self._file(name))
+        self._directory.mkdir(parents=True, exist_ok=True)
+        temporary = self._file(UNFINISHED)
+        temporary.unlink(missing_ok=True)
+        # HDF5 ends the process if the disk is full.
+        reserve(self._directory, stored_size(model))
+        model.save_weights(temporary, overwrite=True)
+        if running is not None:
+            running.write(temporary)
+        found = digest(temporary)
+        flush(temporary)
+        rename(temporary, self._file(name))
         return {name: found}
 
     def _note(self, position, digests):

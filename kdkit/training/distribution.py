@@ -15,7 +15,6 @@ from kdkit.backends import tf
 from kdkit.data import WHOLE, Shares
 from kdkit.errors import UsageError
 from kdkit.io.files import digest_of_text
-from kdkit.recipes.stages import Stage
 from kdkit.training.model_settings import MULTI_WORKER
 
 _log = logging.getLogger(__name__)
@@ -53,11 +52,7 @@ class Distribution:
         """Requires the same value in all processes; raises in all of them."""
         number = int(digest_of_text(json.dumps(value, sort_keys=True)), 16) >> 1
         if len(set(self._numbers_of_all(number))) > 1:
-            raise UsageError(
-                f"The processes of a run need the same {what}. Received: "
-                "others. Run the same command with the same files in all "
-                "processes."
-            )
+            raise UsageError(f"The processes of a run have different {what}.")
 
     def _numbers_of_all(self, number):
         """Returns an integer from each process. All must call it."""
@@ -81,21 +76,6 @@ class Distribution:
         if self.is_chief:
             self.barrier()
 
-    def check(self, settings) -> None:
-        """Requires at least one example per replica in each stage's batches."""
-        small = [
-            f"{stage.name} {stage.batch_size}"
-            for stage in _stages_in(settings)
-            if stage.batch_size < self.shares.total
-        ]
-        if small:
-            raise UsageError(
-                "Each replica needs an example of every batch. Expected a "
-                f"batch_size of at least {self.shares.total}, the number of "
-                f"replicas. Received: {', '.join(dict.fromkeys(small))}. Set a "
-                "larger stages.….batch_size, or use fewer devices."
-            )
-
 
 ONE_DEVICE = Distribution()
 
@@ -103,10 +83,8 @@ ONE_DEVICE = Distribution()
 @contextlib.contextmanager
 def training_on(settings):
     """Opens a run's devices."""
-    distribution = open_distribution(settings.strategy)
-    distribution.check(settings)
     with taps.kept_names():
-        yield distribution
+        yield open_distribution(settings.strategy)
 
 
 def open_distribution(strategy: str | None) -> Distribution:
@@ -115,14 +93,7 @@ def open_distribution(strategy: str | None) -> Distribution:
         return ONE_DEVICE
     if strategy == MULTI_WORKER:
         return _multi_worker()
-    devices = visible_devices()
-    if len(devices) == 1:
-        raise UsageError(
-            "The strategy 'mirrored' is for several devices. Received: one, "
-            f"{devices[0]}. Remove it, or split the CPU of a machine "
-            "without GPUs: kdkit VERB --devices 2."
-        )
-    return _mirrored(tuple(devices))
+    return _mirrored(tuple(visible_devices()))
 
 
 @functools.cache
@@ -147,9 +118,7 @@ def _multi_worker():
         "replicas."
     )
     shares = Shares(rank * count, count, total)
-    distribution = Distribution(strategy, shares, rank, len(addresses))
-    distribution.require_same("number of GPUs", {"GPUs": len(gpus)})
-    return distribution
+    return Distribution(strategy, shares, rank, len(addresses))
 
 
 def processes_of_job():
@@ -157,36 +126,25 @@ def processes_of_job():
     resolvers = tf.distribute.cluster_resolver
     if "TF_CONFIG" in os.environ:
         resolver = resolvers.TFConfigClusterResolver()
-    elif "SLURM_STEP_NODELIST" in os.environ:
-        # One process a machine, whatever its devices are.
-        resolver = resolvers.SlurmClusterResolver(
-            gpus_per_node=1, gpus_per_task=1, auto_set_gpu=False
-        )
-    else:
-        raise UsageError(
-            "Training on several machines needs the addresses of all "
-            "processes. Expected TF_CONFIG or Slurm's variables. Received: "
-            "neither. Start the command with srun, or set TF_CONFIG."
-        )
-    jobs = resolver.cluster_spec().as_dict()
-    addresses = [*jobs.get("chief", ()), *jobs["worker"]]
-    rank = resolver.task_id
-    if resolver.task_type == "worker":
-        rank += len(addresses) - len(jobs["worker"])
-    # TensorFlow sorts Slurm's machines: node10 comes before node2.
+        jobs = resolver.cluster_spec().as_dict()
+        addresses = [*jobs.get("chief", ()), *jobs["worker"]]
+        is_worker = resolver.task_type == "worker"
+        before = len(addresses) - len(jobs["worker"])
+        return addresses, resolver.task_id + is_worker * before
+    # One process a machine, whatever its devices are.
+    resolver = resolvers.SlurmClusterResolver(
+        gpus_per_node=1, gpus_per_task=1, auto_set_gpu=False
+    )
+    addresses = resolver.cluster_spec().as_dict()["worker"]
+    # TensorFlow sorts the machines: node10 comes before node2.
     hosts = [address.rpartition(":")[0] for address in addresses]
-    name = os.environ.get("SLURMD_NODENAME")
-    if "TF_CONFIG" not in os.environ and name in hosts:
-        rank = hosts.index(name)
-    return addresses, rank
+    return addresses, hosts.index(os.environ["SLURMD_NODENAME"])
 
 
 @functools.cache
 def _mirrored(devices):
     """One strategy per process, because it owns the keys of collectives."""
-    _log.info(
-        f"{len(devices)} devices train together: {', '.join(devices)}.",
-    )
+    _log.info(f"{len(devices)} devices train together: {', '.join(devices)}.")
     on_cpu = devices[0].startswith("CPU")
     return Distribution(
         tf.distribute.MirroredStrategy(
@@ -197,48 +155,22 @@ def _mirrored(devices):
     )
 
 
-def _stages_in(value):
-    """Yields the stages of a run and its inner runs that count examples."""
-    if isinstance(value, Stage):
-        yield value
-    elif isinstance(value, tuple):
-        for entry in value:
-            yield from _stages_in(entry)
-    elif dataclasses.is_dataclass(value) and not getattr(
-        value, "reads_sentences", False
-    ):
-        for entry in vars(value).values():
-            yield from _stages_in(entry)
-
-
 def visible_devices() -> list[str]:
     """Returns the names of TensorFlow's GPUs, or else its logical CPUs."""
-    for kind in ("GPU", "CPU"):
-        found = tf.config.list_logical_devices(kind)
-        if found:
-            return [f"{kind}:{number}" for number in range(len(found))]
-    return []
+    kind = "GPU" if tf.config.list_logical_devices("GPU") else "CPU"
+    found = tf.config.list_logical_devices(kind)
+    return [f"{kind}:{number}" for number in range(len(found))]
 
 
 def use_devices(number: int) -> None:
-    """Limits TensorFlow to a number of devices."""
+    """Limits TensorFlow to a number of devices, before it computes."""
     gpus = tf.config.list_physical_devices("GPU")
-    if number < 1 or gpus and number > len(gpus):
-        raise UsageError(
-            f"Expected from 1 to {len(gpus) or 'any number of'} devices. "
-            f"Received: {number}. Choose another number with --devices."
+    if not gpus:
+        (cpu,) = tf.config.list_physical_devices("CPU")
+        tf.config.set_logical_device_configuration(
+            cpu, [tf.config.LogicalDeviceConfiguration()] * number
         )
-    try:
-        if gpus:
-            tf.config.set_visible_devices(gpus[:number], "GPU")
-        else:
-            (cpu,) = tf.config.list_physical_devices("CPU")
-            tf.config.set_logical_device_configuration(
-                cpu, [tf.config.LogicalDeviceConfiguration()] * number
-            )
-    except RuntimeError as error:
-        raise UsageError(
-            "The number of devices must be set before TensorFlow computes "
-            "anything. "
-            f"Received: {error}"
-        ) from error
+        return
+    if number > len(gpus):
+        raise UsageError(f"Expected at most {len(gpus)} devices.")
+    tf.config.set_visible_devices(gpus[:number], "GPU")

@@ -5,7 +5,7 @@ import itertools
 from typing import ClassVar
 
 from kdkit.data import Corpus, LabeledTable, load_sentiment
-from kdkit.errors import UsageError, all_mistakes
+from kdkit.errors import UsageError
 from kdkit.io.reading import has_text
 from kdkit.settings import too_small
 from kdkit.training.data_settings import require_dev
@@ -52,18 +52,11 @@ class EmbeddingData:
     }
 
     def __post_init__(self):
-        with all_mistakes() as check:
-            with check():
-                if problems := self.problems():
-                    raise UsageError(
-                        f"Settings of {self.stage_data}: {'; '.join(problems)}."
-                    )
-            with check():
-                require_dev(self.dev_split)
-
-    def problems(self) -> list[str]:
-        """Returns what is wrong with the settings, as texts."""
-        return too_small(self, self.least)
+        if wrong := too_small(self, self.least):
+            raise UsageError(
+                f"Settings of {self.stage_data}: {'; '.join(wrong)}."
+            )
+        require_dev(self.dev_split)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -94,22 +87,6 @@ class TextsSettings(EmbeddingData):
     def holds_out(self) -> int:
         """One in so many texts is held out; 0 for none."""
         return 0 if self.task else self.held_out_every
-
-    def check(self) -> None:
-        """Requires that the files exist, and that one of them has text.
-
-        Raises:
-            UsageError: with all missing files, and for tables without
-                `column`.
-        """
-        if not self.files:
-            return
-        Corpus(self.files, self.column).check()
-        if next(self.texts(held_out=False), None) is None:
-            raise UsageError(
-                f"No text in {', '.join(self.files)}. Expected one text per "
-                "line. Received: only empty lines. Name files with text."
-            )
 
     def lines(self):
         """Yields the lines, also empty ones."""

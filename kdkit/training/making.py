@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from kdkit import data, models
-from kdkit.errors import UsageError, all_mistakes
+from kdkit.errors import UsageError
 from kdkit.late import keras_hub
 from kdkit.tasks import Task
 from kdkit.training.model_settings import ModelSettings
@@ -23,9 +23,8 @@ def require_context_length(
     """Requires that sequences fit a model's positions before it is built."""
     if positions is not None and sequence_length > positions:
         raise UsageError(
-            "Sequences may be longer than the model's context. Received: "
-            f"sequences of {sequence_length} tokens, a model with {positions} "
-            f"positions. Use {option}{positions}."
+            f"Sequences of {sequence_length} tokens are longer than the "
+            f"model's {positions} positions. Use {option}{positions}."
         )
 
 
@@ -40,29 +39,9 @@ def load_teacher(source, task: Task) -> "models.LoadedModel":
     teacher = models.load_classifier(source, task.head)
     models.require_num_classes(teacher.num_other_classes, task.head, source)
     if not teacher.has_trained_head:
-        of_others = ""
-        if task.head.kind == "sequence":
-            of_others = (
-                "; a Hugging Face checkpoint is one if its class ends with "
-                "ForSequenceClassification"
-            )
-        data = f"--task {task.name}"
-        if task.table is not None:
-            texts = " ".join(task.table.text_columns)
-            data = (
-                f"--train {task.table.train} --text-column {texts} "
-                f"--label-column {task.table.label_column}"
-            )
         raise UsageError(
-            f"The teacher in {source} is a pretrained encoder whose head for "
-            f"task {task.name!r} is untrained. Expected a fine-tuned teacher "
-            f"of {task.num_classes} classes{of_others}. Train one with: kdkit "
-            f"train-teacher {data} --model {source} --run-dir RUN"
-        )
-    if teacher.tokenizer is None:
-        raise UsageError(
-            f"The teacher in {source} has no tokenizer. Expected a run or a "
-            "preset directory, or a .keras file whose preprocessor has one."
+            f"The teacher in {source} has no trained head for task "
+            f"{task.name!r}. Train one with kdkit train-teacher."
         )
     return teacher
 
@@ -72,24 +51,17 @@ def load_text_teacher(source, needs_head: bool) -> "models.LoadedModel":
     teacher = models.load_language_model(source)
     if needs_head and not teacher.has_trained_head:
         raise UsageError(
-            f"The encoder in {source} has no trained "
-            "masked-language-modelling head, so it cannot teach on a corpus. "
-            f"Train one with: kdkit pretrain --model {source} --corpus FILE "
-            "--run-dir RUN"
+            f"The encoder in {source} has no trained head for masked tokens. "
+            "Train one with kdkit pretrain."
         )
     return teacher
 
 
 def load_teachers(sources, task: Task) -> "list[models.LoadedModel]":
     """Loads teachers with the same token ids."""
-    loaded = []
-    with all_mistakes() as check:
-        for source in sources:
-            with check():
-                loaded.append(load_teacher(source, task))
-                _require_same_tokens(
-                    loaded[0].tokenizer, loaded[-1].tokenizer, source
-                )
+    loaded = [load_teacher(source, task) for source in sources]
+    for other in loaded[1:]:
+        models.check_same_ids(loaded[0].tokenizer, other.tokenizer)
     return loaded
 
 
@@ -107,14 +79,7 @@ def make_model(
         if tokenizer is None and teacher is not None:
             tokenizer = teacher.tokenizer
         if teacher is not None:
-            _require_same_tokens(
-                teacher.tokenizer, tokenizer, settings.checkpoint
-            )
-        if tokenizer is None:
-            raise UsageError(
-                f"{settings.checkpoint} has no tokenizer. Expected a run or "
-                "a preset directory."
-            )
+            models.check_same_ids(teacher.tokenizer, tokenizer)
         return loaded.model, tokenizer
     if settings.copy_from is not None:
         return _copy_blocks(settings, task, teacher, pretrained)
@@ -138,12 +103,7 @@ def _copy_blocks(settings, task, teacher, pretrained):
             place = pretrained
         encoder, tokenizer = models.load_encoder(place)
         if teacher is not None:
-            _require_same_tokens(teacher.tokenizer, tokenizer, place)
-    elif teacher is None:
-        raise UsageError(
-            'copy_from="teacher" needs a run with a teacher. Received: a run '
-            "without one. Pass the place of an encoder."
-        )
+            models.check_same_ids(teacher.tokenizer, tokenizer)
     else:
         encoder, tokenizer = teacher.model, teacher.tokenizer
     encoder = models.copy_blocks(encoder, settings.copy_layers)
@@ -156,20 +116,8 @@ def _copy_blocks(settings, task, teacher, pretrained):
 def _make_bilstm(sizes: ModelSettings, task, tokenizer, announce):
     """Builds a BiLSTM, with word vectors as embeddings if there are some."""
     settings = sizes.bilstm
-    if task.head.kind != "sequence":
-        raise UsageError(
-            "A BiLSTM classifies sentences and pairs. Received: task "
-            f"{task.name!r}, {task.kind.title}. Use a transformer as student."
-        )
     vectors = found = None
     if settings.word_vectors is not None:
-        width = data.word_vector_width(settings.word_vectors)
-        if width != settings.embedding_dim:
-            raise UsageError(
-                f"The vectors in {settings.word_vectors} have {width} numbers. "
-                f"Received: embedding_dim={settings.embedding_dim}. Use --set "
-                f"student.bilstm.embedding_dim={width}."
-            )
         vectors, found = data.read_word_vectors(
             settings.word_vectors,
             data.words_of_pieces(tokenizer.get_vocabulary()),
@@ -197,18 +145,9 @@ def _make_tokenizer(task):
         )
     if task.generate is None:
         raise UsageError(
-            f"A model with random weights has no tokenizer for task "
-            f"{task.name!r}. Expected a checkpoint with one. Pass "
-            "--model, or --set model.checkpoint=PLACE."
+            "A model with random weights has no tokenizer for task "
+            f"{task.name!r}. Pass --model."
         )
     return models.word_piece_tokenizer(
         data.sentiment_vocabulary(), lowercase=True
     )
-
-
-def _require_same_tokens(teacher, other, place):
-    """Requires that a model has the teacher's token ids."""
-    try:
-        models.check_same_ids(teacher, other)
-    except UsageError as error:
-        raise UsageError(f"{place}: {error}") from error

@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from kdkit.errors import UsageError
+from kdkit.errors import UsageError, unknown
 from kdkit.models import PRESETS, BilstmConfig, MassConfig
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.recipes.recipe import TokenVectors
@@ -114,10 +114,8 @@ class ModelSettings:
         ]
         if len(sources) != 1:
             raise UsageError(
-                "A model comes from a checkpoint, from an encoder's layers "
-                "(copy_from and copy_layers), from sizes with random weights, "
-                "or is a BiLSTM, a MASS or a static table of token vectors. "
-                "Expected one of them. Received: "
+                "Expected one source of a model: checkpoint, copy_from, "
+                "sizes, bilstm, mass or static. Received: "
                 f"{', '.join(sources) or 'none'}."
             )
         if (self.copy_from is None) == bool(self.copy_layers):
@@ -139,13 +137,7 @@ class ModelSettings:
         if unused:
             raise UsageError(
                 f"{', '.join(unused)} are for a model with random weights. "
-                f"Received: a model from {sources[0]}. Remove them."
-            )
-        if given and len(given) < len(SIZES):
-            missing = [name for name in SIZES if name not in given]
-            raise UsageError(
-                f"A model with random weights needs all of {SIZES}. Missing: "
-                f"{', '.join(missing)}."
+                f"Received: a model from {sources[0]}."
             )
 
     @property
@@ -199,14 +191,9 @@ def model_settings(preset_or_checkpoint: str) -> ModelSettings:
 
 def validate_text_numbers(settings) -> None:
     """Rejects impossible numbers in the settings of text."""
-    problems = too_small(settings, {"max_texts": 1, "sequence_length": 3})
-    if settings.held_out_every < 2:
-        problems.append(
-            "held_out_every must be at least 2, or no text is left to train "
-            f"on, received {settings.held_out_every}"
-        )
-    if problems:
-        raise UsageError(f"Settings of text: {'; '.join(problems)}.")
+    least = {"max_texts": 1, "sequence_length": 3, "held_out_every": 2}
+    if wrong := too_small(settings, least):
+        raise UsageError(f"Settings of text: {'; '.join(wrong)}.")
 
 
 UPDATE = "update"
@@ -242,60 +229,30 @@ def validate_strategy(settings) -> None:
     if settings.strategy is None:
         return
     if settings.strategy not in STRATEGIES:
-        raise UsageError(
-            f"`strategy` must be one of {STRATEGIES} or null. Received: "
-            f"{settings.strategy!r}."
-        )
-    if settings.jit_compile:
-        raise UsageError(
-            "XLA compiles steps for one device only. Received: jit_compile="
-            f"{settings.jit_compile!r}, strategy={settings.strategy!r}. Use "
-            "jit_compile=false, or one device."
-        )
+        raise unknown("strategy", settings.strategy, STRATEGIES)
     if settings.dtype_policy == "mixed_float16":
         raise UsageError(
-            "In float16, Keras checks that gradients are finite on one "
-            "replica only, before they are summed. Received: "
-            f"dtype_policy='mixed_float16', strategy={settings.strategy!r}. "
-            "Use mixed_bfloat16, or one device."
+            "dtype_policy=mixed_float16 is for one device: Keras checks the "
+            "gradients of one replica alone."
         )
-    in_parts = _stages_in_parts(settings)
-    if in_parts:
+    if _has_parts(settings):
         raise UsageError(
-            "Gradient accumulation is for one device: several devices "
-            "compute the parts of a batch at once. Received: "
-            f"strategy={settings.strategy!r}, gradient_accumulation_steps "
-            f"above 1 in {', '.join(in_parts)}. Use more devices, or a "
-            "smaller batch_size."
+            "gradient_accumulation_steps above 1 are for one device: several "
+            "compute the parts of a batch at once."
         )
 
 
 def validate_parts(settings) -> None:
     """Rejects parts of batches in float16, where loss scaling may skip one."""
-    in_parts = _stages_in_parts(settings)
-    if settings.dtype_policy == "mixed_float16" and in_parts:
+    if settings.dtype_policy == "mixed_float16" and _has_parts(settings):
         raise UsageError(
-            "In float16, a part of a batch with gradients that are not "
-            "finite is skipped, so later parts would mix two batches. "
-            "Received: dtype_policy='mixed_float16', "
-            f"gradient_accumulation_steps above 1 in {', '.join(in_parts)}. "
-            "Use mixed_bfloat16, or whole batches."
+            "In float16, a part of a batch may be skipped, so later parts "
+            "would mix two batches. Use mixed_bfloat16, or whole batches."
         )
 
 
-def _stages_in_parts(settings):
-    return [
-        stage.name
+def _has_parts(settings):
+    return any(
+        stage.gradient_accumulation_steps > 1
         for stage in (*settings.stages, *getattr(settings, "control", ()))
-        if stage.gradient_accumulation_steps > 1
-    ]
-
-
-def require_one_process(settings) -> None:
-    """Rejects `multi_worker` where one process makes many runs."""
-    if settings.strategy == MULTI_WORKER:
-        raise UsageError(
-            "Several machines can only train a single run together. "
-            "Received: many runs, strategy='multi_worker'. Use "
-            "strategy=mirrored, and make some of the runs on each machine."
-        )
+    )

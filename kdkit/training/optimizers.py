@@ -156,10 +156,8 @@ def make_label_loss(stage, loss):
         return loss
     if not isinstance(loss, keras.losses.SparseCategoricalCrossentropy):
         raise UsageError(
-            f"Stage {stage.name!r}: label smoothing is for labels with "
-            "one class each. Received: label_smoothing="
-            f"{stage.label_smoothing}, and labels whose loss is "
-            f"{loss.name!r}. Use label_smoothing=0."
+            f"Stage {stage.name!r}: label_smoothing is for labels with one "
+            f"class each. Received: the loss {loss.name!r}."
         )
     return SmoothedCrossEntropy(stage.label_smoothing, reduction=loss.reduction)
 

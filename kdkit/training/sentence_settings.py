@@ -5,13 +5,11 @@ import itertools
 from collections.abc import Iterable, Iterator
 
 from kdkit.data import (
-    GENERATED_LANGUAGES,
     Corpus,
     ParallelText,
     SpanMasking,
     generated_pairs,
 )
-from kdkit.errors import UsageError
 from kdkit.training.model_settings import validate_text_numbers
 
 
@@ -36,9 +34,6 @@ class SentenceSettings:
         spans: `kdkit.data.SpanMasking`.
         column: string or `None`. The column with the sentences, for tables.
 
-    Raises:
-        UsageError: (a `ValueError`) if the numbers of files and languages
-            differ.
     """
 
     files: tuple[str, ...] = ()
@@ -52,23 +47,6 @@ class SentenceSettings:
 
     def __post_init__(self):
         validate_text_numbers(self)
-        if not self.files:
-            _reject_file_settings(self)
-            return
-        problems = []
-        if self.languages and len(self.languages) != len(self.files):
-            problems.append(
-                f"{len(self.files)} files have {len(self.languages)} languages"
-            )
-        if self.held_out and len(self.held_out) != len(self.files):
-            problems.append(
-                f"{len(self.files)} files have {len(self.held_out)} held out, "
-                "expected one in the language of each"
-            )
-        if problems:
-            raise UsageError(
-                f"Sentences need one file per language: {'; '.join(problems)}."
-            )
 
     @property
     def all_files(self) -> tuple[str, ...]:
@@ -79,15 +57,6 @@ class SentenceSettings:
     def different_languages(self) -> tuple[str, ...]:
         """The languages in their order, each once."""
         return tuple(dict.fromkeys(self.languages))
-
-    def check(self) -> None:
-        """Requires that the files exist.
-
-        Raises:
-            UsageError: with all missing files.
-        """
-        if self.files:
-            Corpus(self.all_files, self.column).check()
 
     def texts(self, held_out: bool) -> Iterator[str]:
         """Yields the sentences to measure on, or the sentences to train on."""
@@ -137,8 +106,7 @@ class PairSettings:
             texts are truncated.
 
     Raises:
-        UsageError: (a `ValueError`) if files and columns do not make pairs, or
-            only one language is named.
+        UsageError: (a `ValueError`) if files and columns do not make pairs.
     """
 
     files: tuple[str, ...] = ()
@@ -151,16 +119,8 @@ class PairSettings:
 
     def __post_init__(self):
         validate_text_numbers(self)
-        if not self.files:
-            _reject_file_settings(self)
         for files in filter(None, (self.files, self.held_out)):
             self._parallel(files)
-        if len(self.languages) not in (0, 2):
-            raise UsageError(
-                "Pairs need two languages, of source and target. Received: "
-                "languages="
-                f"{list(self.languages)}."
-            )
 
     @property
     def all_files(self) -> tuple[str, ...]:
@@ -176,15 +136,6 @@ class PairSettings:
     def sides(self) -> tuple[str | None, str | None]:
         """The languages of source and target."""
         return self.languages or (None, None)
-
-    def check(self) -> None:
-        """Reads the files.
-
-        Raises:
-            UsageError: as `kdkit.data.ParallelText.check` does.
-        """
-        for files in filter(None, (self.files, self.held_out)):
-            self._parallel(files).check()
 
     def texts(self, held_out: bool) -> Iterator[str]:
         """Yields the source and the target of each pair in `pairs`."""
@@ -219,20 +170,3 @@ def _part(entries, every, held_out):
         for number, entry in enumerate(entries)
         if (number % every == 0) == held_out
     )
-
-
-def _reject_file_settings(settings):
-    """Rejects settings for files if there are no files."""
-    of_files = {
-        name: getattr(settings, name)
-        for name in ("held_out", "column", "columns")
-        if getattr(settings, name, None)
-    }
-    if of_files or settings.languages != GENERATED_LANGUAGES:
-        raise UsageError(
-            "Without files, the text is generated, in the languages "
-            f"{list(GENERATED_LANGUAGES)}, and some of it is held out. "
-            f"Received: no files, languages={list(settings.languages)}"
-            + "".join(f", {name}={one!r}" for name, one in of_files.items())
-            + ". Name files to train on."
-        )

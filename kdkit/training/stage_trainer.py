@@ -12,12 +12,11 @@ from keras import ops
 from kdkit import models
 from kdkit.distillation import label_count, sum_over_replicas
 from kdkit.distillation.distiller import Distiller
-from kdkit.errors import RunError
 from kdkit.losses.base import safe_divide
 from kdkit.models import padding_row
 from kdkit.quantization import RANGES_FILE, FakeQuantization, read_quantization
 from kdkit.recipes.stages import Stage
-from kdkit.runs.directory import CHECKPOINTS, EVENTS, RunDirectory
+from kdkit.runs.directory import CHECKPOINTS, RunDirectory
 from kdkit.runs.events import Best, Epoch, Evaluation, StageFinished
 from kdkit.runs.settings import Saving
 from kdkit.steps import Step
@@ -122,15 +121,11 @@ class Arm:
     def _evaluation(self, run, stage, epoch):
         """The evaluation after the epoch whose weights the model has."""
         where = (self.name, stage.name, epoch)
-        for event in run.events(Evaluation):
-            # The first evaluation: other dev splits are measured after it.
-            if (event.arm, event.stage, event.epoch) == where:
-                return event
-        folder = _checkpoints(run, self, stage)
-        raise RunError(
-            f"{run.path / EVENTS} has no evaluation of {self.name} after epoch "
-            f"{epoch} of {stage.name}. Remove {folder}, and the same command "
-            "repeats this stage."
+        # The first evaluation: other dev splits are measured after it.
+        return next(
+            event
+            for event in run.events(Evaluation)
+            if (event.arm, event.stage, event.epoch) == where
         )
 
 

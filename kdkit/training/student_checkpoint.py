@@ -7,7 +7,7 @@ import pathlib
 import keras
 import keras_hub
 
-from kdkit.errors import UsageError
+from kdkit.errors import unknown
 from kdkit.io.files import staged
 from kdkit.models.families import family_of
 from kdkit.models.saving import save_preset, stored_size
@@ -52,10 +52,8 @@ class StudentCheckpoint(keras.callbacks.Callback):
         best_epoch: int or `None`. Its epoch, counted from 1.
 
     Raises:
-        UsageError: (a `ValueError`) if an argument is invalid, `monitor` or a
-            field of `filepath` is not in the logs, or the student is no
-            keras-hub model and `filepath` a directory.
-        RunError: (a `RuntimeError`) for a disk error.
+        UsageError: (a `ValueError`) for an unknown `mode`, or if the logs have
+            no `monitor`.
 
     Example:
 
@@ -79,10 +77,7 @@ class StudentCheckpoint(keras.callbacks.Callback):
     ):
         super().__init__()
         if mode not in MODES:
-            raise UsageError(
-                "Invalid value for argument `mode`. Expected one of "
-                f"{MODES}. Received: mode={mode!r}."
-            )
+            raise unknown("mode", mode, MODES)
         self.filepath = pathlib.Path(filepath)
         self.monitor = monitor
         self.save_best_only = save_best_only
@@ -99,17 +94,6 @@ class StudentCheckpoint(keras.callbacks.Callback):
     def student(self):
         """The model to save: the distiller's student, or the model itself."""
         return getattr(self.model, "student", self.model)
-
-    def on_train_begin(self, logs=None):
-        is_file = self.filepath.suffix == ".keras"
-        if not is_file and not isinstance(
-            self.student, keras_hub.models.Task | keras_hub.models.Backbone
-        ):
-            raise UsageError(
-                "Only models of keras-hub are saved as directories. Expected a "
-                f"path that ends in .keras. Received: {self.filepath}, for a "
-                f"{type(self.student).__name__}."
-            )
 
     def on_epoch_end(self, epoch, logs=None):
         logs = logs or {}
@@ -130,11 +114,7 @@ class StudentCheckpoint(keras.callbacks.Callback):
     def _is_best(self, epoch, logs):
         """Compares an epoch with those before, and notes a better one."""
         if self.monitor not in logs:
-            raise UsageError(
-                f"The logs have no {self.monitor!r} to compare epochs by. "
-                f"Expected one of {sorted(logs)}. Pass one as monitor=, and "
-                "validation_data to fit for names that begin with val_."
-            )
+            raise unknown("log", self.monitor, logs)
         value = float(logs[self.monitor])
         is_better = not math.isnan(value) and (
             self.best is None or self._sign * (value - self.best) > 0
@@ -144,14 +124,7 @@ class StudentCheckpoint(keras.callbacks.Callback):
         return is_better
 
     def _path(self, epoch, logs):
-        try:
-            return pathlib.Path(str(self.filepath).format(epoch=epoch, **logs))
-        except (KeyError, ValueError, IndexError) as error:
-            raise UsageError(
-                f"The fields of filepath cannot be filled: {error}. Expected "
-                f"epoch and names in the logs, {sorted(logs)}. Received: "
-                f"{self.filepath}."
-            ) from error
+        return pathlib.Path(str(self.filepath).format(epoch=epoch, **logs))
 
     def _save(self, path):
         student = self.student

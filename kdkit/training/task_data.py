@@ -15,7 +15,7 @@ from kdkit.data import (
     for_any_shape,
 )
 from kdkit.data.labeled_tables import release_rows
-from kdkit.errors import UsageError, all_mistakes
+from kdkit.errors import UsageError
 from kdkit.taps import select_inputs
 from kdkit.tasks import Task
 from kdkit.training.data_settings import (
@@ -43,10 +43,8 @@ def open_pairs(settings: TextsSettings) -> Task | None:
     task = open_task(settings)
     if not (task.is_regression and task.num_texts == 2):
         raise UsageError(
-            "Sentence encoders are measured on pairs of texts with scores. "
-            f"Received: task {task.name!r}, {task.kind.title} of "
-            f"{task.num_texts} text(s). Use a task such as stsb, or your own "
-            "table: --dev FILE --text-column A B --label-column SCORE."
+            "Sentence encoders are measured on pairs of texts with scores, "
+            f"such as stsb. Received: task {task.name!r}."
         )
     return task
 
@@ -65,14 +63,10 @@ def load_split(task: Task, settings: DataSettings, tokenizer, split):
 
 def read_train_and_dev(task: Task, settings: DataSettings) -> list:
     """Reads the training examples and the examples of dev."""
-    splits = ("train", settings.dev_split)
-    task.check_data(splits, settings.data_dir)
-    rows = []
-    with all_mistakes() as check:
-        for split in splits:
-            with check():
-                rows.append(task.load(split, settings.data_dir))
-    return rows
+    return [
+        task.load(split, settings.data_dir)
+        for split in ("train", settings.dev_split)
+    ]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -189,11 +183,6 @@ def read_kept_unlabeled(
     task: Task, settings: DataSettings, unlabeled: UnlabeledSettings
 ):
     """Reads unlabelled examples, with and without those in dev or test."""
-    if task.head.kind != "sequence":
-        raise UsageError(
-            "Unlabelled text is for tasks with sentences or pairs. Received: "
-            f"task {task.name!r}, {task.kind.title}. Remove it."
-        )
     rows = data.read_unlabeled(
         unlabeled.files, unlabeled.columns, task.num_texts
     )
@@ -201,16 +190,10 @@ def read_kept_unlabeled(
     kept = data.without_texts_of(
         rows, [task.load(split, settings.data_dir) for split in splits]
     )
-    if not len(rows):
-        raise UsageError(
-            f"{', '.join(unlabeled.files)}: expected examples below the "
-            "header. Received: none."
-        )
     if not len(kept):
         raise UsageError(
-            f"None of the {len(rows)} unlabelled examples in "
-            f"{', '.join(unlabeled.files)} can be used: dev or test contains "
-            "all of them. Add other text."
+            f"None of {len(rows)} unlabelled examples is left: dev or test "
+            "contains all of them."
         )
     return rows, kept
 
@@ -251,7 +234,7 @@ def _is_there(task, split, data_dir):
     """Whether the files of a split exist."""
     try:
         task.check_data([split], data_dir)
-    except UsageError:
+    except (OSError, UsageError):
         return False
     return True
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import ClassVar
 
 from kdkit.data import GENERATED_LANGUAGES, ParallelLines, generated_pairs
-from kdkit.errors import UsageError, all_mistakes
+from kdkit.errors import UsageError
 from kdkit.io.reading import has_text
 from kdkit.training.embedding_settings import EmbeddingData
 
@@ -38,8 +38,8 @@ class TranslationsSettings(EmbeddingData):
         max_texts: int or `None`. Use only so many first lines. `None` for all.
 
     Raises:
-        UsageError: (a `ValueError`) as in `EmbeddingData`, if the files are not
-            of the same languages, or if two vocabularies are named.
+        UsageError: (a `ValueError`) as in `EmbeddingData`, or if two
+            vocabularies are named.
     """
 
     held_out: tuple[str, ...] = ()
@@ -55,27 +55,15 @@ class TranslationsSettings(EmbeddingData):
     }
 
     def __post_init__(self):
-        with all_mistakes() as check:
-            with check():
-                super().__post_init__()
-            for files in filter(None, (self.files, self.held_out)):
-                with check():
-                    ParallelLines(files)
-            with check():
-                if self.held_out and len(self.held_out) != len(self.files):
-                    raise UsageError(
-                        "The texts to train and to measure on need the same "
-                        f"languages. Received: {len(self.files)} files to "
-                        f"train on, {len(self.held_out)} to measure on. Name a "
-                        "file for each language in both."
-                    )
-            with check():
-                if None not in (self.tokenizer, self.vocabulary_size):
-                    raise UsageError(
-                        "A tokenizer has a vocabulary. Received: both "
-                        f"tokenizer={self.tokenizer!r} and vocabulary_size="
-                        f"{self.vocabulary_size}. Remove one of them."
-                    )
+        super().__post_init__()
+        for files in filter(None, (self.files, self.held_out)):
+            ParallelLines(files)
+        if None not in (self.tokenizer, self.vocabulary_size):
+            raise UsageError(
+                "A tokenizer has a vocabulary. Received: both tokenizer="
+                f"{self.tokenizer!r} and vocabulary_size="
+                f"{self.vocabulary_size}."
+            )
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -96,26 +84,6 @@ class TranslationsSettings(EmbeddingData):
     def holds_out(self) -> int:
         """One in so many sources is held out; 0 for none."""
         return 0 if self.held_out else self.held_out_every
-
-    def check(self) -> None:
-        """Reads the files.
-
-        Raises:
-            UsageError: as `kdkit.data.ParallelLines.lines` does, and if no line
-                has a text and its translation.
-        """
-        with all_mistakes() as check:
-            for files in filter(None, (self.files, self.held_out)):
-                with check():
-                    lines = ParallelLines(files).lines()
-                    # All lines are read, to compare their numbers.
-                    if not sum(map(_has_pair, lines)):
-                        raise UsageError(
-                            f"No translation in {', '.join(files)}. Expected a "
-                            "text and its translation on the same line. "
-                            "Received: empty lines. Name files with "
-                            "translations."
-                        )
 
     def lines(self, held_out: bool = False) -> Iterator[tuple[str, ...]]:
         """Yields the texts of each line, also empty ones.
@@ -139,7 +107,3 @@ class TranslationsSettings(EmbeddingData):
         """
         lines = self.lines(held_out)
         return filter(has_text, itertools.chain.from_iterable(lines))
-
-
-def _has_pair(texts):
-    return has_text(texts[0]) and any(map(has_text, texts[1:]))

@@ -16,7 +16,7 @@ from kdkit.data.stored_translations import (
     choose_translations,
     store_translations,
 )
-from kdkit.errors import UsageError, all_mistakes
+from kdkit.errors import UsageError
 from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import bitext_metrics
@@ -246,32 +246,17 @@ def require_translations(
 ) -> None:
     """Checks that each language has texts to train and to measure on."""
     every = settings.holds_out
-    files = "--dev-parallel"
-    if not settings.held_out:
-        files = f"--parallel, or name other files with {files}"
-    parts = (
-        ("train", choice.is_part(every, held_out=False), "--parallel"),
-        ("measure", measured.is_part(every, not settings.held_out), files),
-    )
-    with all_mistakes() as check:
-        for purpose, is_chosen, options in parts:
-            has_texts = is_chosen.any(axis=0)
-            names = [
-                name
-                for name, has_one in zip(
-                    settings.languages, has_texts, strict=True
-                )
-                if not has_one
-            ]
-            if not names or not has_texts[0]:
-                continue  # without a source, no text is left at all
-            with check():
-                raise UsageError(
-                    f"Each language needs texts to {purpose} on. Received: "
-                    f"none in {', '.join(names)}. Add lines with a text in "
-                    f"{settings.languages[0]} and in {', '.join(names)} to "
-                    f"{options}."
-                )
+    parts = {
+        "train": choice.is_part(every, held_out=False),
+        "measure": measured.is_part(every, not settings.held_out),
+    }
+    for purpose, is_chosen in parts.items():
+        has_texts = zip(settings.languages, is_chosen.any(axis=0), strict=True)
+        missing = [name for name, has_one in has_texts if not has_one]
+        if missing:
+            raise UsageError(
+                f"There are no texts to {purpose} on in {', '.join(missing)}."
+            )
 
 
 def _held_out_texts(settings):

@@ -92,21 +92,22 @@ def config(tmp_path):
 @pytest.fixture(scope="module")
 def load_once():
     """Loading a teacher, and tracing its tokenizer, take seconds."""
-    load = diagnosis.load_teacher
+    load = diagnosis.load_teachers
     known = {}
 
-    def load_teacher(place, task):
-        if place not in known:
-            known[place] = load(place, task)
-        return known[place]
+    def load_teachers(places, task):
+        places = tuple(map(str, places))
+        if places not in known:
+            known[places] = load(places, task)
+        return known[places]
 
-    return load_teacher
+    return load_teachers
 
 
 @pytest.fixture
 def quickly(request, monkeypatch, load_once):
     """The same teacher is loaded once; a step of each stage is not timed."""
-    monkeypatch.setattr(diagnosis, "load_teacher", load_once)
+    monkeypatch.setattr(diagnosis, "load_teachers", load_once)
     if "timed" not in request.fixturenames:
         monkeypatch.setattr(diagnosis, "time_needed", lambda *unused: None)
 

@@ -249,20 +249,3 @@ def test_later_steps_on_text_know_what_was_found_before_the_first(tmp_path):
     again = text_examination.examine_steps_first(pipeline, force=False)
     assert again == found
     assert again.ruinous  # so that their logs say --force, too
-
-
-def test_mistakes_in_steps_on_text_are_rows(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "text.txt").write_text("\n".join(TEXT))
-    words = [
-        "lightpaff", "--model", "gpt2", "--decoder", "gpt2_medium_en",
-        "--vocabulary-size", "300", "--corpus", "text.txt",
-        "--task-text", "text.txt", "--cache", "text.txt",
-        "--set", "general.model.max_sequence_length=64",
-    ]  # fmt: skip
-    assert main(["doctor", *words]) == 1
-    printed = " ".join(capsys.readouterr().out.split())
-    # On a small disk its row ruins the run, too.
-    assert "longest row" in printed.rpartition("ruin the run")[2]
-    assert "lengths ok" in printed
-    assert "text.txt is not a directory. Expected" in printed

@@ -7,7 +7,7 @@ import types
 import pytest
 from patients import checks, copied, found, rows_of, write_rows
 
-from kdkit.doctor import NOTE, OK, RUINS, WARNING, Finding, diagnosis, resources
+from kdkit.doctor import NOTE, OK, RUINS, WARNING, Finding, resources
 from kdkit.doctor.diagnosis import diagnose
 from kdkit.doctor.resources import cache_disk
 from kdkit.runs import smoke
@@ -40,7 +40,10 @@ def test_rows_of_dev_in_the_text_that_is_distilled_on(made, settings, tmp_path):
     file = tmp_path / "text.txt"
     file.write_text("\n".join(rows_of(made, "dev")[0]))
     general = dataclasses.replace(
-        smoke.PRETRAINING, corpus=CorpusSettings((str(file),)), tokenizer=None
+        smoke.PRETRAINING,
+        corpus=CorpusSettings((str(file),)),
+        model=settings.student,
+        tokenizer=None,
     )
     findings = diagnose(
         dataclasses.replace(
@@ -67,20 +70,6 @@ def test_unlabelled_rows_of_dev(made, settings, tmp_path):
     )
     assert checks(findings, WARNING) == {"unlabelled rows"}
     assert "4 of 5" in found(findings, "unlabelled rows").found
-
-
-def test_a_table_of_dev_without_the_names_of_its_columns(
-    made, settings, tmp_path
-):
-    """A label behind each text, it was other text than dev's."""
-    file = tmp_path / "SST-2" / "dev.tsv"
-    shutil.copytree(made / "SST-2", file.parent)
-    unlabeled = UnlabeledSettings((str(file),))
-    findings = diagnose(
-        dataclasses.replace(settings, unlabeled=unlabeled), tmp_path / "run"
-    )
-    assert checks(findings, RUINS) == {"unlabelled rows"}
-    assert "Received: a table" in found(findings, "unlabelled rows").found
 
 
 def test_unlabelled_texts_that_a_csv_writer_quoted(settings, tmp_path):
@@ -121,57 +110,6 @@ def test_augmented_copies_of_other_data(made, settings, tmp_path):
             tmp_path / "run",
         )
         assert checks(findings, RUINS) == ruined
-
-
-def with_latin_copies(settings, made, tmp_path):
-    augmented = write_copies(tmp_path / "copies.tsv", [(0, "ab")])
-    with open(augmented.file, "ab") as more:
-        more.write(b"1\tcaf\xe9\n")
-    return dataclasses.replace(settings, augmented=augmented)
-
-
-def with_dev_alone(settings, made, tmp_path):
-    file = tmp_path / "text.txt"
-    file.write_text("\n".join(rows_of(made, "dev")[0]))
-    return dataclasses.replace(
-        settings, unlabeled=UnlabeledSettings((str(file),))
-    )
-
-
-@pytest.mark.parametrize(
-    ("change", "check", "said"),
-    [
-        (with_latin_copies, "augmented copies", "line 3: expected UTF-8"),
-        (with_dev_alone, "unlabelled rows", "None of the"),
-    ],
-)
-def test_what_several_checks_cannot_read_is_one_row(
-    change, check, said, timed, made, settings, tmp_path, monkeypatch
-):
-    """Rows are also counted for the size of a cache and for the time."""
-    monkeypatch.setattr(diagnosis, "_seconds_per_update", lambda *_: (0.1, 1.0))
-    changed = dataclasses.replace(
-        change(settings, made, tmp_path),
-        cache=CacheSettings(str(tmp_path / "cache")),
-    )
-    findings = diagnose(changed, tmp_path / "run")
-    assert checks(findings, RUINS) == {check}
-    assert said in findings.ruinous[0].found
-    assert "disk" in checks(findings, OK)
-
-
-def test_rows_that_are_cut(made, settings, tmp_path):
-    root = copied(made, tmp_path)
-    rows, labels = rows_of(root, "train")
-    rows = [f"{row} {row}" for row in rows]
-    write_rows(root / "SST-2", "train", rows, labels)
-    findings = diagnose(
-        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
-    )
-    lengths = found(findings, "lengths")
-    assert lengths.outcome == WARNING
-    assert "40 of 40 rows of train (100.0 %)" in lengths.found
-    assert "--max-length 24" in lengths.advice
 
 
 def test_a_test_file_that_cannot_be_read_is_a_note(made, settings, tmp_path):

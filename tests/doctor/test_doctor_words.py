@@ -1,14 +1,11 @@
 """Words that a tokenizer has no token for, found before training."""
 
-import dataclasses
-
 import encoders
 import numpy as np
 import pytest
-from helpers import large_except, read_events
+from helpers import large_except
 from kinds import VOCABULARY, WORDS, write_encoder
 from patients import (
-    LENGTH,
     checks,
     copied,
     found,
@@ -30,7 +27,7 @@ from kdkit.doctor import OK, RUINS, WARNING
 from kdkit.doctor.diagnosis import diagnose
 from kdkit.errors import RunError
 from kdkit.models.families import FAMILIES
-from kdkit.recipes import fine_tuning, pretraining
+from kdkit.recipes import pretraining
 from kdkit.runs import task_parts
 from kdkit.settings import override
 from kdkit.tasks import get_task
@@ -38,10 +35,8 @@ from kdkit.training import (
     CorpusSettings,
     ModelSettings,
     PretrainSettings,
-    TeacherSettings,
     distill,
     pretrain,
-    train_teacher,
 )
 
 TEXTS = [" ".join(WORDS[n % 4 : n % 4 + 4]) for n in range(200)]
@@ -209,27 +204,6 @@ def test_distillation_stops_at_unknown_words(foreign, tmp_path):
         distill(foreign, tmp_path / "run")
     with pytest.raises(KeyboardInterrupt):
         distill(foreign, tmp_path / "run", force=True)
-
-
-@pytest.mark.large
-@pytest.mark.usefixtures("stopped")
-def test_training_a_teacher_stops_at_unknown_words(foreign, tmp_path, logged):
-    write_encoder(tmp_path / "encoder")
-    settings = TeacherSettings(
-        data=dataclasses.replace(foreign.data, sequence_length=LENGTH),
-        model=ModelSettings(checkpoint=str(tmp_path / "encoder")),
-        stages=fine_tuning.STAGES,
-        jit_compile=False,
-    )
-    with pytest.raises(RunError, match="unknown words.*--force"):
-        train_teacher(settings, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-    assert "schön (20)" in " ".join(logged().split())
-    for _ in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            train_teacher(settings, tmp_path / "run", force=True)
-    (event,) = read_events(tmp_path / "run", "doctor")
-    assert event["forced"]
 
 
 def test_pretraining_stops_at_unknown_words(tmp_path, logged):

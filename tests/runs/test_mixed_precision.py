@@ -145,5 +145,5 @@ def test_another_policy_changes_the_precision_alone(kind):
 
 
 def test_an_unknown_policy_is_refused():
-    with pytest.raises(UsageError, match="one of .*mixed_bfloat16"):
+    with pytest.raises(UsageError, match="mixed_bfloat16"):
         dataclasses.replace(smoke.TEACHER, dtype_policy="float8")

@@ -265,7 +265,7 @@ def test_a_language_without_texts_to_measure_on_is_refused(
         settings.data, held_out=tuple(map(str, held_out))
     )
     read = models.load_tokenizer(settings.teacher)
-    with pytest.raises(UsageError, match="measure on.*none in xx"):
+    with pytest.raises(UsageError, match="measure on in xx"):
         translations.load_translations(made, None, read, read, tmp_path)
     assert not [*tmp_path.glob("*/index.json")]
 
@@ -277,11 +277,8 @@ def test_a_language_without_texts_to_train_on_is_refused(settings, tmp_path):
         file.write_text("\n".join(texts) + "\n")
     made = dataclasses.replace(settings.data, files=tuple(map(str, files)))
     read = models.load_tokenizer(settings.teacher)
-    with pytest.raises(UsageError) as caught:
+    with pytest.raises(UsageError, match="train on in xx"):
         translations.load_translations(made, None, read, read, tmp_path)
-    message = str(caught.value)
-    assert "texts to train on. Received: none in xx" in message
-    assert "texts to measure on. Received: none in xx" in message
 
 
 def test_the_control_of_random_weights_learns_from_translations(

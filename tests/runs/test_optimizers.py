@@ -7,8 +7,6 @@ import tensorflow as tf
 from helpers import large_except
 
 import kdkit
-from kdkit.errors import UsageError
-from kdkit.training.model_settings import validate_jit_compile
 from kdkit.training.optimizers import AdamW
 
 RATE, BETA_1, BETA_2, EPSILON, DECAY = 0.01, 0.9, 0.999, 1e-6, 0.1
@@ -118,14 +116,3 @@ def test_an_optimizer_is_made_again_from_its_configuration():
     assert (copy.fused, copy.bias_correction) == (True, False)
     assert copy.untrained_rows == {"words": 1}
     assert copy.weight_decay == DECAY
-
-
-@pytest.mark.parametrize("value", [True, False, "update"])
-def test_the_three_ways_to_compile_are_taken(value):
-    validate_jit_compile(value)
-
-
-@pytest.mark.parametrize("value", ["all", None, 2])
-def test_other_ways_to_compile_are_refused(value):
-    with pytest.raises(UsageError, match='true, false or "update". Received'):
-        validate_jit_compile(value)

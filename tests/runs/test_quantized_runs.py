@@ -147,21 +147,9 @@ def test_a_run_stopped_while_it_rounds_ends_the_same_bit_for_bit(
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-<<<<<<< HEAD
         (["dtype_policy=mixed_bfloat16"], "round in float32"),
-        (["stages.quantization.quantize=int5"], "static_int8, int4"),
+        (["stages.quantization.quantize=int5"], "Unknown precision"),
         (["stages.fine_tuning.quantize=int4"], "last stage"),
-||||||| 45ed94c9
-        (["dtype_policy=mixed_bfloat16"], "needs float32"),
-        (["stages.quantization.quantize=int5"], "static_int8, int4"),
-        (["stages.fine_tuning.quantize=int4"], "only the last stage"),
-        (["teacher.stages.0.quantize=int4"], "only kdkit distill"),
-=======
-        (["dtype_policy=mixed_bfloat16"], "needs float32"),
-        (["stages.quantization.quantize=int5"], "int4, static_int8"),
-        (["stages.fine_tuning.quantize=int4"], "only the last stage"),
-        (["teacher.stages.0.quantize=int4"], "only kdkit distill"),
->>>>>>> p6-front
     ],
     ids=["precision of training", "precision", "first stage"],
 )

@@ -161,43 +161,6 @@ def test_a_config_alone_takes_as_many_devices_as_its_run_had(
     assert taken == used
 
 
-def test_one_device_is_refused(teacher_settings, use_devices, tmp_path):
-    use_devices(1)
-    with pytest.raises(UsageError, match="--devices 2"):
-        train_teacher(
-            with_strategy(teacher_settings, "mirrored"), tmp_path / "run"
-        )
-    assert not (tmp_path / "run").exists()
-
-
-def test_batches_of_fewer_rows_than_replicas_are_refused(
-    teacher_settings, use_devices, tmp_path
-):
-    use_devices(4)
-    settings = override(
-        with_strategy(teacher_settings, "mirrored"), ["stages.0.batch_size=3"]
-    )
-    with pytest.raises(UsageError, match="fine_tuning 3"):
-        train_teacher(settings, tmp_path / "run")
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        "jit_compile=true",
-        "jit_compile=update",
-        "dtype_policy=mixed_float16",
-        "stages.0.gradient_accumulation_steps=2",
-        "strategy=tpu",
-    ],
-)
-def test_what_does_not_go_with_several_devices_is_refused(
-    change, teacher_settings
-):
-    with pytest.raises(UsageError, match=change.split("=")[0].rsplit(".")[-1]):
-        override(with_strategy(teacher_settings, "mirrored"), [change])
-
-
 def test_runs_in_a_run_share_its_strategy():
     settings = smoke.distillation(RECIPES["tinybert"])
     both = with_strategy(settings, "mirrored")

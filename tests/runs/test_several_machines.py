@@ -10,10 +10,9 @@ from kdkit.cli.resolving import with_strategy
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
-from kdkit.runs.sweep import validate_axes
 from kdkit.settings import override
 from kdkit.training import distill, train_teacher
-from kdkit.training.distribution import Distribution, processes_of_job
+from kdkit.training.distribution import processes_of_job
 
 
 @pytest.mark.large
@@ -36,19 +35,6 @@ def test_two_processes_have_the_numbers_of_one(tmp_path):
     assert len(read_events(run, "run_finished")) == 1
 
 
-class Second(Distribution):
-    """The second of two processes, whose first has another number."""
-
-    def _numbers_of_all(self, number):
-        return [number + 1, number]
-
-
-def test_processes_with_other_settings_are_refused():
-    with pytest.raises(UsageError, match="need the same settings"):
-        Second(rank=1, num_processes=2).require_same("settings", {"seed": 0})
-    Distribution().require_same("settings", {"seed": 0})
-
-
 def test_slurm_names_the_processes_in_the_order_of_tensorflow(monkeypatch):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     for name, value in {
@@ -60,21 +46,6 @@ def test_slurm_names_the_processes_in_the_order_of_tensorflow(monkeypatch):
     }.items():
         monkeypatch.setenv(name, value)
     assert processes_of_job() == (["n10:8888", "n2:8888"], 1)
-
-
-def test_without_addresses_several_machines_are_refused(monkeypatch):
-    for name in ("TF_CONFIG", "SLURM_STEP_NODELIST"):
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(UsageError, match="Expected TF_CONFIG or Slurm's"):
-        processes_of_job()
-
-
-def test_one_process_makes_the_runs_of_a_sweep():
-    settings = with_strategy(
-        smoke.distillation(RECIPES["tinybert"]), "multi_worker"
-    )
-    with pytest.raises(UsageError, match="many runs"):
-        validate_axes(settings, ())
 
 
 @pytest.mark.parametrize(

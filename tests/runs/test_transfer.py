@@ -4,7 +4,6 @@ import dataclasses
 import json
 import math
 
-import keras
 import numpy as np
 import pytest
 from helpers import read_events
@@ -124,29 +123,13 @@ def test_verbs_take_the_run_of_a_bilstm(run, capsys):
     assert main(["report", str(run)]) == 0
 
 
-def test_teachers_of_other_words_are_refused(settings, tmp_path):
-    with pytest.raises(UsageError, match="no-such-teacher"):
-        distill(
-            dataclasses.replace(settings, more_teachers=("no-such-teacher",)),
-            tmp_path / "run",
-        )
-
-
-def test_word_vectors_of_another_width_are_refused(settings, tmp_path):
-    vectors = tmp_path / "vectors.txt"
-    vectors.write_text("plot 1 2\n")
-    settings = override(settings, [f"student.bilstm.word_vectors={vectors}"])
-    with pytest.raises(UsageError, match="embedding_dim=2"):
-        distill(settings, tmp_path / "run")
-
-
 def test_text_that_is_all_in_dev_is_refused(settings, tmp_path):
     file = tmp_path / "text.txt"
     file.write_text(data.load_sentiment("dev").texts[0][0])
     settings = dataclasses.replace(
         settings, unlabeled=UnlabeledSettings((str(file),))
     )
-    with pytest.raises(UsageError, match="None of the 1 unlabelled"):
+    with pytest.raises(UsageError, match="None of 1 unlabelled"):
         distill(settings, tmp_path / "run")
 
 
@@ -205,19 +188,3 @@ def test_a_malformed_test_file_does_not_switch_off_the_check(tmp_path):
             UnlabeledSettings((str(text),)),
             tokenizer=None,
         )
-
-
-def test_rows_longer_than_a_model_reads_are_refused(settings, tmp_path):
-    settings = override(settings, ["data.sequence_length=64"])
-    with pytest.raises(UsageError, match="sequence_length=32"):
-        distill(settings, tmp_path / "run")
-
-
-def test_a_teacher_without_a_tokenizer_is_refused(settings, tmp_path):
-    inputs = keras.Input((None,), dtype="int32", name="token_ids")
-    states = keras.layers.Embedding(4, 2)(inputs)
-    logits = keras.layers.Dense(2)(states[:, 0])
-    path = str(tmp_path / "model.keras")
-    keras.Model({"token_ids": inputs}, logits).save(path)
-    with pytest.raises(UsageError, match="has no tokenizer"):
-        distill(dataclasses.replace(settings, teacher=path), tmp_path / "run")

@@ -2,7 +2,6 @@
 
 import collections
 import concurrent.futures
-import os
 import shutil
 
 import numpy as np
@@ -14,7 +13,6 @@ from helpers import LENGTH, bert
 from kdkit import models
 from kdkit.errors import RunError, UsageError
 from kdkit.taps import Entry
-from kdkit.teacher_cache.index import require_cache_directory
 
 
 def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):
@@ -62,25 +60,6 @@ def test_a_file_that_is_made_again_counts_once_in_the_errors(
     assert after["shards"] != before["shards"]
 
 
-def test_places_where_there_can_be_no_cache_are_refused(tmp_path, monkeypatch):
-    file, link = tmp_path / "file", tmp_path / "link"
-    file.write_text("")
-    link.symlink_to(tmp_path / "nothing")
-    for place in (file, file / "cache", link):
-        with pytest.raises(UsageError, match="is not a directory"):
-            require_cache_directory(place)
-    new = tmp_path / "new" / "cache"
-    for place in (tmp_path, new):
-        require_cache_directory(place)
-    assert not new.parent.exists()
-    monkeypatch.setattr(os, "access", lambda place, mode: False)
-    require_cache_directory(tmp_path)  # where all may be kept already
-    with pytest.raises(
-        UsageError, match=f"{tmp_path} is not writable. Expected"
-    ):
-        require_cache_directory(new)
-
-
 def test_only_what_a_dead_process_left_of_a_cache_is_removed(tmp_path, teacher):
     """A directory may be one that Hugging Face's `datasets` keeps."""
     name = f"{'0a' * 16}.arrow"
@@ -117,8 +96,6 @@ def test_another_teacher_is_refused_by_name(tmp_path, teacher):
         make(tmp_path, teacher, name="b")
     with pytest.raises(UsageError, match="precision was 'fp32', is 'int8'"):
         make(tmp_path, teacher, precision="int8")
-    with pytest.raises(UsageError, match="one of .*bf16"):
-        make(tmp_path / "new", teacher, precision="fp8")
 
 
 def test_too_little_room_is_told_before_the_first_byte(
@@ -155,36 +132,6 @@ def test_parts_need_room_for_all_of_them(tmp_path, teacher, monkeypatch):
     second.outputs(encoded, entries)
     # And the whole cache takes both in, and needs nothing.
     assert make(tmp_path, teacher).needed(encoded, entries) == 0
-
-
-def test_a_damaged_file_of_the_whole_is_run_again_by_a_part(tmp_path, teacher):
-    encoded, entries = rows(12), [Entry("logits")]
-    whole = make(tmp_path, teacher)
-    expected = whole.outputs(encoded, entries)(np.arange(12), LENGTH)
-    for damage in (b"", None):
-        (shard,) = make(tmp_path, teacher).describe()["shards"]
-        file = tmp_path / shard["file"]
-        file.unlink() if damage is None else file.write_bytes(damage)
-        says = Says()
-        for which in range(2):
-            part = make(tmp_path, teacher, says, part=(which, 2))
-            part.outputs(encoded, entries)
-        assert "1 damaged files removed" in says[0]
-        found = make(tmp_path, teacher).outputs(encoded, entries)
-        found = found(np.arange(12), LENGTH)
-        np.testing.assert_allclose(
-            found["logits"], expected["logits"], atol=1e-5
-        )
-        for path in tmp_path.rglob("*"):
-            if path.name.endswith(".arrow") or path.name == "index.json":
-                path.unlink()
-        make(tmp_path, teacher).outputs(encoded, entries)
-
-
-def test_a_file_in_its_place_is_told(tmp_path, teacher):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(UsageError, match="a cache in .*file: File exists"):
-        make(tmp_path / "file", teacher)
 
 
 @pytest.fixture
