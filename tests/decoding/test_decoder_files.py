@@ -176,8 +176,6 @@ def test_a_text_as_long_as_the_room_can_be_read(model, reports):
     np.testing.assert_allclose(file(text), whole[0], atol=1e-4)
     with pytest.raises(UsageError, match="capacity of 12 tokens"):
         file.step(0)
-    with pytest.raises(UsageError, match="capacity is 12.*max_tokens=11"):
-        generation.generate(file, PROMPT, 11)
     file.reset()
     with pytest.raises(UsageError, match=r"0 to 119\. Received: 120"):
         file.step(VOCABULARY)
@@ -241,13 +239,3 @@ def test_files_of_the_other_kind_are_refused_by_name(reports, encoder_file):
         export.LiteRTModel(reports["fp32"].file)
     with pytest.raises(UsageError, match="Not a decoder's step"):
         export.LiteRTDecoder(encoder_file)
-
-
-def test_samplers_of_several_texts_are_refused(reports):
-    file = export.LiteRTDecoder(reports["fp32"].file)
-    with pytest.raises(UsageError, match="BeamSampler compares several"):
-        generation.generate(file, PROMPT, 3, "beam")
-    with pytest.raises(UsageError, match="The text is empty"):
-        file([])
-    with pytest.raises(UsageError, match="Received: 0 tokens"):
-        generation.generate(file, [], 3)

@@ -141,8 +141,7 @@ def test_the_users_pairs_are_compared(model, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"source_length": 13}, "source_length=13"),
-        ({"sequence_length": 0}, "sequence_length=0"),
+        ({"source_length": 13}, "a length of 13"),
         ({"precision": "int2"}, "int2"),
         ({"verification_data": []}, "Received: none"),
         ({"verification_data": [([], [1])]}, r"shapes \[\[\(0,\), \(1,\)\]\]"),

@@ -103,21 +103,8 @@ def test_a_block_is_the_one_of_keras_hub(normalize_first):
         )
 
 
-def test_what_is_no_decoder_is_refused(encoder_model):
-    with pytest.raises(UsageError, match="Only decoders.*BertTextClassifier"):
-        generation.DecoderStep(encoder_model, 8)
-
-
-@pytest.mark.parametrize("length", [0, 13])
-def test_a_length_without_positions_is_refused(length):
-    with pytest.raises(UsageError, match=f"1 to 12.*sequence_length={length}"):
-        generation.DecoderStep(decoder(1), length)
-
-
 def test_a_decoder_without_positions_needs_a_length(tmp_path):
     model = decoder(1, family="llama3")
     assert generation.DecoderStep(model, 5000).sequence_length == 5000
-    with pytest.raises(UsageError, match="Expected 1 or more"):
-        generation.DecoderStep(model, 0)
-    with pytest.raises(UsageError, match="Expected sequence_length=N"):
+    with pytest.raises(UsageError, match="sequence_length=N"):
         export.to_litert(model, tmp_path / "model.tflite")
