@@ -129,7 +129,7 @@ def test_a_sentence_stands_between_its_language_and_an_end(tokenizer):
         (GERMAN, 2, "de", "sequence_length=2"),
         ([], 8, "de", "no sentences"),
         (["a", " ", "b"], 8, "de", "an empty one, number 2"),
-        (GERMAN, 8, "fr", "no token for the language 'fr'"),
+        (GERMAN, 8, "fr", "language 'fr'"),
     ],
 )
 def test_sentences_that_cannot_be_encoded_are_told(

@@ -13,7 +13,6 @@ import kdkit
 from kdkit import losses, taps
 from kdkit.errors import UsageError
 from kdkit.models import (
-    check_same_ids,
     family_tokenizer,
     load_classifier,
     load_tokenizer,
@@ -41,28 +40,12 @@ def test_models_that_read_other_words_are_refused():
     terms = [kdkit.Objective(losses.HiddenStateMSE(), tap="hidden_states")]
     teacher.preprocessor = preprocessor("bert", own, LENGTH)
     student.preprocessor = preprocessor("distil_bert", other, LENGTH)
-    with pytest.raises(
-        UsageError,
-        match="vocabularies differ, teacher of 20 pieces, student of 6",
-    ):
+    with pytest.raises(UsageError, match="other vocabularies"):
         kdkit.Distiller(teacher, student, terms)
     student.preprocessor = preprocessor(
         "distil_bert", family_tokenizer(student, own), LENGTH
     )
     kdkit.Distiller(teacher, student, terms)
-
-
-def test_same_ids_are_checked_by_their_meaning():
-    check_same_ids(tokenizer("bert"), tokenizer("electra"))
-    with pytest.raises(UsageError) as raised:
-        check_same_ids(tokenizer("bert"), tokenizer("roberta"))
-    for text in (
-        "vocabularies differ",
-        "start_token_id differs, teacher 2, student 0",
-        "are separated by 1 tokens for the teacher, 2 for the student",
-        "BertTokenizer and RobertaTokenizer",
-    ):
-        assert text in str(raised.value)
 
 
 def test_a_tokenizer_becomes_that_of_the_students_family():
@@ -71,8 +54,6 @@ def test_a_tokenizer_becomes_that_of_the_students_family():
     assert type(found) is keras_hub.tokenizers.DistilBertTokenizer
     assert ids_of(found) == ids_of(own)
     assert family_tokenizer(encoder("bert"), own) is own
-    with pytest.raises(UsageError, match="RoBERTa cannot use the tokens"):
-        family_tokenizer(encoder("roberta"), own)
 
 
 def ids_of(tokens):
@@ -181,8 +162,6 @@ def test_encoder_of_a_preset_gets_a_new_head(family, tmp_path):
         family, num_classes=None, vocabulary_size=tokens.vocabulary_size()
     )
     backbone.save_to_preset(str(tmp_path))
-    with pytest.raises(UsageError, match="with its tokenizer"):
-        load_classifier(tmp_path, num_classes=5)
     tokens.save_to_preset(str(tmp_path))
     loaded = load_classifier(tmp_path, num_classes=5)
     assert not loaded.has_trained_head

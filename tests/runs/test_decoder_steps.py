@@ -182,15 +182,10 @@ def test_a_tokenizer_is_the_first_teachers(text_files, runs, saved):
     assert pretrained.vocabulary_size is None
 
 
-def test_a_tokenizer_that_the_model_does_not_read_is_told_first(
-    text_files, runs, saved, capsys
-):
+def test_a_missing_tokenizer_is_told_first(text_files, runs, capsys):
     words = [*ALL[:2], *ALL[4:], "--tokenizer"]
     assert distill(*words, "nowhere") == 2
-    assert "nowhere is not a directory" in capsys.readouterr().err
-    words = [*TRANSLATE[:4], *TRANSLATE[6:], "--tokenizer"]
-    assert distill(*words, saved("decoder")) == 2
-    assert "needs a MassTokenizer" in capsys.readouterr().err
+    assert "nowhere" in capsys.readouterr().err
     assert not runs
 
 

@@ -74,7 +74,7 @@ def test_languages_are_checked_before_a_run_begins(
         *("--model", str(pretrained), "--set", "corpus.sequence_length=32"),
     ]
     for languages, message in (
-        (["--languages", "en", "fr"], "no token for the language 'fr'"),
+        (["--languages", "en", "fr"], "language 'fr'"),
         ([], "no language is named for the text"),
     ):
         assert main([*arguments, *languages]) == 2

@@ -276,7 +276,7 @@ def test_a_run_whose_pairs_are_gone_is_exported(translator, tmp_path, capsys):
         (["--sampler", "top_k"], "--sampler top_k"),
         (["--num-beams", "2"], "needs --sampler beam"),
         (["--languages", "en"], "--languages needs two"),
-        (["--languages", "en", "fr"], "no token for the language 'fr'"),
+        (["--languages", "en", "fr"], "language 'fr'"),
         (["--input", __file__], "needs --output"),
     ],
 )
