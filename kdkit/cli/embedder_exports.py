@@ -77,7 +77,6 @@ class Embedder:
 def is_exported_as_embedder(place, options) -> bool:
     """Returns whether a MODEL is exported as an embedder."""
     if models.has_embedder(place.path) or options.pooling is not None:
-        models.require_pooling(place.path, options.pooling)
         clashing = given_flags(options, ("task", "data_dir", "tokenizer"))
         clashing += table_flags(options)
         clashing += [f"--{name}" for name in FLAGS if getattr(options, name)]

@@ -4,7 +4,6 @@ import logging
 import pathlib
 import re
 
-from kdkit.errors import UsageError
 from kdkit.io.reading import read_json
 
 _log = logging.getLogger(__name__)
@@ -97,60 +96,6 @@ def may_have_dense(source) -> bool:
     )
 
 
-def reject_cross_encoder(source) -> None:
-    """Raises an error for a cross-encoder, which returns no vectors."""
-    if is_cross_encoder(source):
-        raise UsageError(
-            f"{source} is a cross-encoder, which scores pairs of texts. "
-            "Expected a sentence encoder, which returns vectors. To learn from "
-            "scores, use the recipe reranker_to_embedder."
-        )
-
-
-def require_pooling(source, pooling: str | None) -> None:
-    """Raises an error for a directory that does not describe its pooling.
-
-    `kdkit.models.load_embedder` raises it too. This check takes milliseconds.
-
-    Args:
-        source: string or path, as in `kdkit.models.load_embedder`.
-        pooling: string or `None`. The pooling that the user chose, if any.
-
-    Raises:
-        UsageError: (a `ValueError`) for a cross-encoder, and if there is no
-            description and no choice.
-    """
-    path = pathlib.Path(source)
-    reject_cross_encoder(source)
-    if pooling is not None or not path.is_dir():
-        return
-    is_described = has_embedder(path)
-    if not is_described:
-        file = config_file(path)
-        is_run = (path / "metrics.jsonl").is_file()
-        if file is None or (is_run and file.parent == path):
-            return  # there is no model yet: its loader has a better error
-    if (path / MODULES).is_file():
-        is_described = static_folder(path) is not None or any(
-            str(entry.get("type")).endswith(".Pooling")
-            and (path / str(entry.get("path")) / "config.json").is_file()
-            for entry in _modules(path)
-        )
-    if not is_described:
-        raise undescribed_pooling(source)
-
-
-def undescribed_pooling(source) -> UsageError:
-    """Returns the error for a directory that does not describe its pooling."""
-    return UsageError(
-        f"{source} has no description of its pooling. Expected an embedder "
-        "saved by kdkit, or a sentence-transformers directory with the folder "
-        "of the module Pooling and its config.json. If the model's card "
-        "describes the pooling, pass --pooling mean, cls or max (in Python "
-        "pooling='mean')."
-    )
-
-
 def task_class(path: pathlib.Path) -> str:
     """Returns the class of a preset's task model; empty without a task."""
     if not (path / "task.json").is_file():
@@ -234,38 +179,3 @@ def num_classes_at(source) -> int | None:
         return None
     labels = config.get("id2label")
     return len(labels) if isinstance(labels, dict) else 2  # the default
-
-
-def require_reranker(source) -> None:
-    """Raises an error for a directory without a cross-encoder.
-
-    `kdkit.models.load_reranker` raises it too. This check takes milliseconds.
-
-    Args:
-        source: string or path, as in `kdkit.models.load_reranker`.
-
-    Raises:
-        UsageError: (a `ValueError`) for an embedder, an encoder without a
-            head, and a classifier of more than two classes.
-    """
-    expected = (
-        "Expected a cross-encoder: a classifier of pairs of texts with one "
-        "score or two classes"
-    )
-    if has_embedder(source):
-        raise UsageError(
-            f"{source} is a sentence encoder, which returns vectors. "
-            f"{expected}. To learn from vectors, use the recipe "
-            "sentence_embedding."
-        )
-    if is_encoder_alone(source):
-        raise UsageError(
-            f"{source} is an encoder without a head. {expected}. Fine-tune it "
-            "with kdkit train-teacher, for example on --task stsb."
-        )
-    count = num_classes_at(source)
-    if count is not None and count > 2:
-        raise UsageError(
-            f"{source} has {count} classes. {expected}. Pass another "
-            "teacher, such as a run of kdkit train-teacher on --task stsb."
-        )

@@ -7,16 +7,13 @@ from kdkit.errors import UsageError, all_mistakes
 from kdkit.runs.directory import is_finished, require_run
 from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.pipeline import Pipeline, RunSettings
-from kdkit.runs.settings import PRETRAINED, PretrainSettings
+from kdkit.runs.settings import PretrainSettings
 from kdkit.runs.tokenizer import require_fitting_tokenizer
 from kdkit.settings import to_dict
 from kdkit.training import text_data
 from kdkit.training.making import CORPUS_LENGTH, validate_sizes
 from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.task_data import check_data, open_pairs, open_task
-
-# Values of `copy_from` that mean the run's own models.
-OF_RUN = (PRETRAINED, "pretrained", "teacher")
 
 
 def validate_first(settings: RunSettings, run_dir) -> None:
@@ -96,16 +93,6 @@ def require_sources(settings: RunSettings) -> None:
                 with check():
                     settings.corpus.check()
         elif isinstance(settings, EmbedderSettings):
-            student = settings.student
-            place, pooled = settings.teacher, settings.teacher
-            if settings.has_candidates:
-                pooled = student.checkpoint or student.copy_from
-                if isinstance(place, str):
-                    with check():
-                        models.require_reranker(place)
-            if isinstance(pooled, str) and pooled not in OF_RUN:
-                with check():
-                    models.require_pooling(pooled, settings.pooling)
             with check():
                 settings.data.check()
             with check():

@@ -168,15 +168,6 @@ def test_architecture_counts_both_directions():
     assert described["parameters"] == bilstm().count_params()
 
 
-def test_it_is_a_whole_classifier():
-    with pytest.raises(UsageError, match="its number of classes"):
-        models.student("distilled_bilstm_en_uncased")
-    with pytest.raises(UsageError, match="units must be an integer above 0"):
-        models.student(models.BilstmConfig(units=0), num_classes=2)
-    with pytest.raises(UsageError, match="num_texts must be 1 or 2"):
-        models.student(models.BilstmConfig(num_texts=3), num_classes=2)
-
-
 def test_labels_alone_train_it():
     model, x = bilstm(), batch(16)
     model.compile("adam", keras.losses.SparseCategoricalCrossentropy(True))

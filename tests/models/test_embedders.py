@@ -81,10 +81,6 @@ def test_dense_layers_are_between_pooling_and_normalization():
     expected = expected / np.linalg.norm(expected, axis=-1, keepdims=True)
     np.testing.assert_allclose(vectors(model), expected, atol=1e-5)
     assert models.pooling_of(model) == pooling
-    with pytest.raises(UsageError, match="width 16. Received: an encoder of"):
-        kdkit.models.embedders.with_encoder(
-            model, encoder("bert", num_classes=None, hidden_dim=8)
-        )
 
 
 @pytest.mark.parametrize("dense", [(), DENSE], ids=["no dense", "dense"])
@@ -103,42 +99,6 @@ def test_a_row_without_tokens_is_finite():
     for family in ("bert", "distil_bert"):
         model = models.make_embedder(encoder(family, num_classes=None))
         assert np.isfinite(vectors(model, empty)).all()
-
-
-def test_a_decoder_is_refused_by_name():
-    with pytest.raises(UsageError, match="a GPT-2, which is a decoder"):
-        models.make_embedder(encoder_of_text())
-    with pytest.raises(UsageError, match="Received: a Sequential"):
-        models.make_embedder(keras.Sequential())
-
-
-def encoder_of_text():
-    return kdkit.models.student(
-        {
-            "family": "gpt2",
-            "num_layers": 1,
-            "hidden_dim": 8,
-            "num_heads": 2,
-            "intermediate_dim": 8,
-            "vocabulary_size": 20,
-            "max_sequence_length": 8,
-        }
-    )
-
-
-def test_unknown_settings_are_errors():
-    for make in (
-        lambda: models.Pooling("mean_sqrt_len_tokens"),
-        lambda: models.DenseSettings(0),
-        lambda: models.DenseSettings(4, activation="relu"),
-    ):
-        with pytest.raises(UsageError, match="Received: "):
-            make()
-    classifier = encoder("bert")
-    assert not models.is_embedder(classifier)
-    for function in (models.pooling_of, models.embedding_width):
-        with pytest.raises(UsageError, match="kdkit.models.make_embedder"):
-            function(classifier)
 
 
 def test_layers_are_dropped():
@@ -249,7 +209,7 @@ def test_a_saved_embedder_is_the_same(name, tmp_path):
         list(ids) for ids in tokens(texts)
     ]
     models.load_embedder(tmp_path / "place", pooling.mode)
-    with pytest.raises(UsageError, match="another pooling.*Omit the pooling"):
+    with pytest.raises(UsageError, match="another pooling"):
         models.load_embedder(tmp_path / "place", models.Pooling("mean", False))
     # A classifier starts from the encoder.
     assert not models.load_classifier(tmp_path / "place", 2).has_trained_head
@@ -276,20 +236,8 @@ def test_a_saved_embedder_loads_without_kdkit(tmp_path):
     np.testing.assert_allclose(found, vectors(model), atol=1e-6)
 
 
-def test_a_damaged_file_is_an_error(tmp_path):
-    model = models.make_embedder(encoder("distil_bert", num_classes=None))
-    models.save_embedder(model, tokenizer("distil_bert"), tmp_path, LENGTH)
-    (tmp_path / "sentence_embedding.keras").write_bytes(b"no archive")
-    with pytest.raises(UsageError, match="cannot be loaded"):
-        models.load_embedder(tmp_path)
-
-
-def test_an_encoder_needs_a_pooling(tmp_path):
+def test_an_encoder_gets_the_given_pooling(tmp_path):
     backbone = encoder("bert", num_classes=None)
     models.save_encoder(backbone, tokenizer("bert"), tmp_path)
-    with pytest.raises(UsageError, match="no description.*--pooling mean"):
-        models.load_embedder(tmp_path)
     loaded = models.load_embedder(tmp_path, "max")
     assert models.pooling_of(loaded.model) == models.Pooling("max")
-    with pytest.raises(UsageError, match="Expected one of .'mean', 'cls'"):
-        models.load_embedder(tmp_path, "lasttoken")

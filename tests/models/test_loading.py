@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from helpers import run_without_kdkit
 
-from kdkit.errors import UsageError
 from kdkit.models import (
     load_classifier,
     load_tokenizer,
@@ -87,10 +86,6 @@ def test_saved_preset_loads_where_kdkit_is_not_installed(
     np.testing.assert_allclose(logits, classifier(BATCH).numpy(), atol=1e-6)
 
 
-def load_two_classes(source):
-    return load_classifier(source, num_classes=2)
-
-
 def test_saved_preset_holds_no_optimizer(preset, tmp_path):
     trained = make_classifier()
     trained.compile(optimizer="adam", loss="mse")
@@ -114,18 +109,3 @@ def test_keras_file_loads(classifier, tmp_path):
     np.testing.assert_array_equal(
         loaded.model(BATCH).numpy(), classifier(BATCH).numpy()
     )
-
-
-def test_other_number_of_classes_is_refused(preset):
-    with pytest.raises(UsageError, match="has 2 classes. The task has 3"):
-        load_classifier(preset, num_classes=3)
-
-
-def test_missing_places_say_what_is_expected(tmp_path):
-    with pytest.raises(UsageError, match="No such file"):
-        load_classifier(tmp_path / "no.keras", 2)
-    with pytest.raises(UsageError, match="No model found in"):
-        load_classifier(tmp_path, 2)
-    (tmp_path / "metrics.jsonl").write_text("")
-    with pytest.raises(UsageError, match="No model found in"):
-        load_classifier(tmp_path, 2)

@@ -81,30 +81,6 @@ def test_earlier_dense_layers_stay_and_no_layer_is_changed(embedder):
     assert len(models.dense_layers(twice)) == 3
 
 
-@pytest.mark.parametrize(
-    ("dimensions", "change", "message"),
-    [
-        (0, lambda found: found, "from 1 to the embedder's width 16"),
-        (17, lambda found: found, "dimensions=17"),
-        (2.0, lambda found: found, "whole number"),
-        (4, lambda found: found[:, :8], r"\(num_texts, 16\).*\(40, 8\)"),
-        (4, lambda found: found[0], r"Received: shape \(16,\)"),
-        (8, lambda found: found[:8], "more than 8 finite vectors.*Received: 8"),
-        (4, lambda found: np.where(found > 0, found, np.nan), "40 not finite"),
-    ],
-)
-def test_widths_and_vectors_that_do_not_fit_are_refused(
-    embedder, vectors, dimensions, change, message
-):
-    with pytest.raises(UsageError, match=message):
-        models.reduce_width(embedder, dimensions, change(vectors))
-
-
-def test_only_embedders_are_reduced(vectors):
-    with pytest.raises(UsageError, match="Expected an embedder"):
-        models.reduce_width(encoder("bert"), 4, vectors)
-
-
 @pytest.fixture(scope="module")
 def student():
     backbone = encoder("bert", num_classes=None, seed=1, hidden_dim=8)

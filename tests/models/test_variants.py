@@ -14,7 +14,6 @@ from helpers import large_except
 import kdkit
 from kdkit import export
 from kdkit.backends import with_policy
-from kdkit.errors import UsageError
 from kdkit.models import (
     Head,
     add_head,
@@ -253,36 +252,6 @@ def test_the_note_states_the_measured_difference():
     note = settings_note(model)
     assert "the activation is relu and not gelu_new." in note
     assert "differ by up to 0." in note
-
-
-@pytest.fixture(scope="module")
-def plain_preset(tmp_path_factory):
-    path = tmp_path_factory.mktemp("plain") / "preset"
-    save_preset(tiny("bert"), tokenizer("bert"), path, 6)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ({"activation": "Lambda"}, "Unknown activation"),
-        ({"activation": ["gelu"]}, "Unknown activation"),
-        ({"layer_norm_epsilon": "1"}, "must be a float"),
-        ({"layer_norm_epsilon": float("nan")}, "must be a float"),
-        ({"head_activation": "relu"}, "has no activation to set"),
-    ],
-)
-def test_a_damaged_entry_is_refused(entry, message, plain_preset):
-    (plain_preset / "kdkit.json").write_text(json.dumps(entry))
-    with pytest.raises(UsageError, match=message):
-        load_classifier(plain_preset, 3)
-
-
-def test_a_family_without_settings_is_refused(tmp_path):
-    save_preset(tiny("deberta_v3"), tokenizer("deberta_v3"), tmp_path, 6)
-    (tmp_path / "kdkit.json").write_text(json.dumps(EXACT))
-    with pytest.raises(UsageError, match="Remove kdkit.json"):
-        load_classifier(tmp_path, 3)
 
 
 def test_a_student_of_blocks_is_its_preset_without_kdkit(tmp_path):

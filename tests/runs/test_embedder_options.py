@@ -198,27 +198,6 @@ def test_mistakes_are_refused(words, message, place, capsys):
     assert message in capsys.readouterr().err
 
 
-def test_a_teacher_without_pooling_is_refused(place, capsys):
-    assert main(["distill", *NEW]) == 2
-    assert "has no description of its pooling" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("has_config", [True, False])
-def test_a_pooling_is_described_by_the_config_of_its_folder(
-    has_config, tmp_path
-):
-    modules = [{"path": "1_Pooling", "type": "sentence_transformers.Pooling"}]
-    (tmp_path / "modules.json").write_text(json.dumps(modules))
-    (tmp_path / "1_Pooling").mkdir()
-    if has_config:
-        (tmp_path / "1_Pooling" / "config.json").write_text("{}")
-        models.require_pooling(tmp_path, None)
-    else:
-        models.require_pooling(tmp_path, "mean")
-        with pytest.raises(UsageError, match="no description of its pooling"):
-            models.require_pooling(tmp_path, None)
-
-
 @pytest.mark.parametrize("name", ["cache", "sweep"])
 def test_other_verbs_name_the_one_for_sentence_encoders(name, place, capsys):
     more = {"sweep": ["--over", "seed=1,2"], "cache": ["--cache", "c"]}
@@ -266,8 +245,6 @@ def test_students_of_a_cross_encoder(words, source, layers, classifier):
         ([*NEW, "--candidates", "c.tsv"], "--candidates is not for sentence_"),
         ([*RANKING, "--student", "tinybert_4_layer_en_uncased",
           "--num-layers", "2"], "choose the student"),
-        ([*RANKING, "--teacher", "teacher"], "encoder without a head"),
-        ([*RANKING, "--student", "teacher"], "description of its pooling"),
         ([*RANKING, "--candidates", "a.txt"], "a.txt: expected a table with"),
         ([*RANKING, "--candidates", "d.tsv"], "d.tsv does not exist"),
         ([*RANKING, "cache=null"], "read different tokens"),
