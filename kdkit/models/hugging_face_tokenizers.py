@@ -78,9 +78,7 @@ def _pieces(model, files):
         return model["vocab"]
     return {
         line.rstrip(): number - 1
-        for number, line in numbered_lines(
-            files.path / VOCABULARY, "a vocabulary, one piece a line"
-        )
+        for number, line in numbered_lines(files.path / VOCABULARY)
     }
 
 

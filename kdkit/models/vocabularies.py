@@ -67,7 +67,7 @@ def read_merges(file: pathlib.Path) -> list[str]:
     """Reads merges, two tokens per line with a blank between them."""
     return [
         line
-        for _, line in numbered_lines(file, "merges, one a line")
+        for _, line in numbered_lines(file)
         if line.strip() and not line.startswith("#version")
     ]
 
@@ -128,10 +128,7 @@ SPECIAL_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 
 def read_word_pieces(path: pathlib.Path):
     """Returns a tokenizer from a file of word pieces."""
-    pieces = [
-        line
-        for _, line in numbered_lines(path, "a vocabulary, one piece a line")
-    ]
+    pieces = [line for _, line in numbered_lines(path)]
     ordinary = set(pieces) - set(SPECIAL_PIECES)
     is_cased = any(
         piece != piece.lower()

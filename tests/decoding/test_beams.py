@@ -158,15 +158,6 @@ def test_a_search_is_over_when_it_says(
         )
 
 
-def test_a_wider_beam_is_never_worse(model, source):
-    first = np.full(len(source[0]), FIRST, "int32")
-    scores = [
-        make_beam_search(model, Beams(size), LENGTH, END)(*source, first)[1]
-        for size in (1, 125)
-    ]
-    assert np.all(scores[1] >= scores[0] - 1e-5)
-
-
 def test_a_beam_of_one_is_greedy(model, source, chances):
     first = np.full(len(source[0]), FIRST, "int32")
     tokens, _ = make_beam_search(model, Beams(1), LENGTH, END)(*source, first)

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers import decoder, large_except, with_random_weights
+from helpers import large_except, with_random_weights
 
 from kdkit import export, generation
 from kdkit.errors import RunError, UsageError
@@ -142,9 +142,6 @@ def test_the_users_pairs_are_compared(model, tmp_path):
     ("changes", "message"),
     [
         ({"source_length": 13}, "a length of 13"),
-        ({"precision": "int2"}, "int2"),
-        ({"verification_data": []}, "Received: none"),
-        ({"verification_data": [([], [1])]}, r"shapes \[\[\(0,\), \(1,\)\]\]"),
     ],
 )
 def test_wrong_arguments_are_told_and_leave_no_file(
@@ -165,20 +162,6 @@ def test_a_diverged_model_leaves_no_file(tmp_path):
             broken, tmp_path / "x.tflite", source_length=4, sequence_length=4
         )
     assert not list(tmp_path.iterdir())
-
-
-def test_a_source_without_room_is_refused(reports):
-    file = export.LiteRTSeq2Seq(reports["fp32"].file)
-    for length in (0, SOURCE + 1):
-        with pytest.raises(UsageError, match=f"Received: {length}"):
-            file.read_source(np.zeros(length, "int32"))
-
-
-def test_a_decoders_file_is_no_encoder_decoder(tmp_path):
-    path = tmp_path / "decoder.tflite"
-    export.to_litert(decoder(1), path)
-    with pytest.raises(UsageError, match="with the signature .decode."):
-        export.LiteRTSeq2Seq(path)
 
 
 BEAMS = (

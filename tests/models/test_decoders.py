@@ -1,15 +1,12 @@
 """Decoders: taps, language models and their files, byte-pair tokenizers."""
 
-import itertools
 import json
 
-import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import DECODER_SIZES, decoder, large_except, softmax, to_numpy
+from helpers import DECODER_SIZES, decoder, softmax, to_numpy
 
-import kdkit
 from kdkit import models, taps
 from kdkit.errors import UsageError
 from kdkit.models.families import DECODERS, adapters_of, family_of
@@ -126,47 +123,6 @@ def test_llama_has_rotated_queries_and_keys_of_groups():
         ("values", np.repeat(values, 2, axis=2)),
     ):
         np.testing.assert_allclose(read[tap][0], expected, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("family", "chunk_size"),
-    large_except(
-        [*itertools.product(DECODERS, [None, 5])], ("gpt2", None), ("llama3", 5)
-    ),
-)
-def test_decoders_distil_states_attention_and_logits(family, chunk_size):
-    teacher = decoder(4, family=family)
-    student = models.copy_blocks(teacher, [1, 4])
-    student = models.language_model(student)
-    copied, source = (
-        adapters_of(model.backbone)[""][-1].block.get_weights()
-        for model in (student, teacher)
-    )
-    keras.tree.map_structure(np.testing.assert_array_equal, copied, source)
-    x = inputs()
-    y = np.roll(x["token_ids"], -1, axis=1)
-    objectives = [
-        kdkit.Objective(kdkit.losses.AttentionMSE(), tap="attention_logits"),
-        kdkit.Objective(kdkit.losses.HiddenStateMSE(), tap="hidden_states"),
-        kdkit.Objective(kdkit.losses.LogitKLDivergence(), weight=0.4),
-    ]
-    distiller = kdkit.Distiller(
-        teacher,
-        student,
-        objectives,
-        hard_label_weight=0.6,
-        chunk_size=chunk_size,
-    )
-    distiller.compile(
-        optimizer=keras.optimizers.Adam(1e-2),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    )
-    weights = x["padding_mask"].astype("float32")
-    logs = [
-        distiller.train_on_batch(x, y, weights, return_dict=True)["loss"]
-        for _ in range(3)
-    ]
-    assert logs[-1] < logs[0]
 
 
 def test_a_saved_decoder_loads_where_kdkit_is_not(model, tmp_path):

@@ -69,16 +69,6 @@ def test_head_is_tied_to_the_embeddings():
     assert sorted(shapes) == sorted([(8, 8), (8,), (8,), (8,), (20,)])
 
 
-def test_file_brings_head_encoder_and_tokenizer(saved):
-    model, path = saved
-    loaded = models.load_masked_lm(path)
-    assert loaded.has_trained_head
-    np.testing.assert_allclose(
-        loaded.model(inputs()), model(inputs()), atol=1e-6
-    )
-    assert loaded.tokenizer.get_vocabulary() == data.sentiment_vocabulary()
-
-
 def test_file_is_an_encoder_for_other_uses(saved):
     model, path = saved
     backbone, _ = models.load_encoder(path)
@@ -89,11 +79,6 @@ def test_file_is_an_encoder_for_other_uses(saved):
     )
     classifier = models.load_classifier(path, num_classes=3)
     assert not classifier.has_trained_head
-
-
-def test_sizes_are_read_without_weights(saved):
-    backbone, _ = models.load_encoder(saved[1], load_weights=False)
-    assert backbone.num_layers == 2
 
 
 def test_an_encoder_without_a_head_gets_a_new_one(tokenizer, tmp_path):

@@ -1,6 +1,5 @@
 """Embedders with principal components, and distillation between embedders."""
 
-import keras
 import numpy as np
 import pytest
 from encoders import encoder
@@ -137,13 +136,3 @@ def test_other_losses_of_unequal_widths_are_refused(embedder, student):
     wide = losses.Matryoshka("similarity_kl_divergence", (16, 4))
     with pytest.raises(UsageError, match="dimensions of at most 8"):
         kdkit.Distiller(embedder, student, [objective(wide)])
-
-
-def test_a_distiller_with_matryoshka_is_saved(tmp_path, teacher, student):
-    loss = losses.Matryoshka("hidden_state_cosine", (8, 4), (1.0, 0.5))
-    distiller = kdkit.Distiller(teacher, student, [objective(loss)])
-    distiller.compile("sgd")
-    distiller.train_on_batch(FEW)
-    distiller.save(tmp_path / "distiller.keras")
-    loaded = keras.models.load_model(tmp_path / "distiller.keras")
-    assert loaded.objectives == distiller.objectives

@@ -268,13 +268,3 @@ def test_saved_model_and_onnx_return_the_same_vectors(
         write(embedder, tmp_path / name)
         file = export.open_file(tmp_path / name)
         assert_allclose(vectors(file, tokenizer), expected, atol=1e-5)
-
-
-def test_shorter_vectors_are_the_first_numbers(embedder, tokenizer, tmp_path):
-    path = tmp_path / "file.tflite"
-    export.to_litert(embedder, path, sequence_length=LENGTH, dimensions=3)
-    assert_allclose(
-        vectors(export.open_file(path), tokenizer),
-        unit(vectors(embedder, tokenizer)[:, :3]),
-        atol=1e-5,
-    )

@@ -99,13 +99,6 @@ def test_other_rules_are_other_ids(tokenizer):
             check_same_ids(tokenizer, other)
 
 
-def test_keras_saves_a_tokenizer_with_its_rules(tokenizer):
-    config = keras.saving.serialize_keras_object(tokenizer)
-    again = keras.saving.deserialize_keras_object(config)
-    again.set_vocabulary(PIECES)
-    assert list(again([TEXT])[0]) == IDS
-
-
 def test_a_keras_file_holds_a_tokenizer_with_its_rules(tokenizer, tmp_path):
     model = student(SIZES, num_classes=2)
     model.preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
