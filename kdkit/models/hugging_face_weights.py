@@ -299,19 +299,13 @@ def _read(path, names, is_classifier):
 
 def _order(id2label, class_names):
     """Returns the checkpoint's numbers of the task's classes, by name."""
-    if not isinstance(id2label, dict):
+    if id2label is None:
         return None
     numbers = {_plain(name): number for number, name in id2label.items()}
     try:
-        order = [int(numbers[_plain(name)]) for name in class_names]
-    except (KeyError, ValueError):
+        return [int(numbers[_plain(name)]) for name in class_names]
+    except KeyError:
         return None
-    if sorted(order) != list(range(len(class_names))):
-        raise UsageError(
-            "The checkpoint's 'id2label' does not number the classes from 0. "
-            f"Received: {id2label}."
-        )
-    return order
 
 
 def _plain(name):

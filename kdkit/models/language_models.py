@@ -142,7 +142,7 @@ def load_language_model(source) -> LoadedModel:
         as trained as these. An encoder without a head gets a random one.
 
     Raises:
-        UsageError: (a `ValueError`) if there is no model.
+        UsageError: (a `ValueError`) if a directory contains no model.
     """
     path = pathlib.Path(source)
     cls = _keras_hub_class(path)

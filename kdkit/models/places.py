@@ -67,16 +67,15 @@ def is_cross_encoder(source) -> bool:
 def static_folder(path: pathlib.Path) -> pathlib.Path | None:
     """Returns the folder of a directory's `StaticEmbedding`, if it has one."""
     for entry in _modules(path):
-        if str(entry.get("type")).endswith(".StaticEmbedding"):
-            return path / pathlib.PurePath(str(entry.get("path"))).name
+        if entry["type"].endswith(".StaticEmbedding"):
+            return path / entry["path"]
     return None
 
 
 def _modules(path):
     """Returns the objects in `modules.json`, none without the file."""
     file, what = path / MODULES, "the list of a model's parts"
-    entries = read_json(file, what, kind=list) if file.is_file() else []
-    return [entry for entry in entries if isinstance(entry, dict)]
+    return read_json(file, what, kind=list) if file.is_file() else []
 
 
 def may_have_dense(source) -> bool:
@@ -91,9 +90,7 @@ def may_have_dense(source) -> bool:
     folders = (path, *map(path.joinpath, ARMS))
     if any((folder / POOLING_FILE).is_file() for folder in folders):
         return True
-    return any(
-        str(entry.get("type")).endswith(".Dense") for entry in _modules(path)
-    )
+    return any(entry["type"].endswith(".Dense") for entry in _modules(path))
 
 
 def task_class(path: pathlib.Path) -> str:
@@ -101,7 +98,7 @@ def task_class(path: pathlib.Path) -> str:
     if not (path / "task.json").is_file():
         return ""
     task = read_json(path / "task.json", "the config of a model")
-    return str(task.get("class_name", ""))
+    return task.get("class_name", "")
 
 
 def class_names_at(source) -> tuple[str, ...] | None:
@@ -115,9 +112,6 @@ def class_names_at(source) -> tuple[str, ...] | None:
 
     Returns:
         Tuple of strings; `None` if the classes have no names.
-
-    Raises:
-        UsageError: (a `ValueError`) if these files are damaged.
     """
     path = pathlib.Path(source)
     if path.is_file():
@@ -125,22 +119,15 @@ def class_names_at(source) -> tuple[str, ...] | None:
     for folder in (*map(path.joinpath, ARMS), path):
         if (folder / LABELS_FILE).is_file():
             labels = read_json(folder / LABELS_FILE, "the names of classes")
-            names = labels.get("classes")
-            return tuple(map(str, names)) if isinstance(names, list) else None
+            return tuple(labels["classes"])
     file = path / "config.json"
     if not file.is_file():
         return None
     config = read_json(file, "the config of a model")
-    names, classes = config.get("id2label"), config.get("architectures")
-    if not isinstance(names, dict) or not any(
-        str(name).endswith(SUFFIX)
-        for name in (classes if isinstance(classes, list) else ())
-    ):
+    names = config.get("id2label")
+    if names is None or not _is_classifier(config):
         return None
-    try:
-        ordered = [str(names[key]) for key in sorted(names, key=int)]
-    except ValueError:
-        return None
+    ordered = [names[key] for key in sorted(names, key=int)]
     return None if any(map(UNNAMED.fullmatch, ordered)) else tuple(ordered)
 
 
@@ -154,10 +141,7 @@ def is_encoder_alone(source) -> bool:
     config = read_json(file, "the config of a model")
     if "registered_name" in config:
         return True
-    classes = config.get("architectures")
-    return isinstance(classes, list) and not any(
-        str(name).endswith(SUFFIX) for name in classes
-    )
+    return "architectures" in config and not _is_classifier(config)
 
 
 def num_classes_at(source) -> int | None:
@@ -167,15 +151,14 @@ def num_classes_at(source) -> int | None:
         return None
     if task_class(file.parent).endswith("TextClassifier"):
         task = read_json(file.parent / "task.json", "the config of a model")
-        config = task.get("config")
-        found = config.get("num_classes") if isinstance(config, dict) else None
-        return found if type(found) is int else None
+        return task["config"]["num_classes"]
     config = read_json(file, "the config of a model")
-    classes = config.get("architectures")
-    if not any(
-        str(name).endswith(SUFFIX)
-        for name in (classes if isinstance(classes, list) else ())
-    ):
+    if not _is_classifier(config):
         return None
-    labels = config.get("id2label")
-    return len(labels) if isinstance(labels, dict) else 2  # the default
+    return len(config.get("id2label") or range(2))  # two is the default
+
+
+def _is_classifier(config):
+    """Whether a Hugging Face checkpoint classifies texts."""
+    classes = config.get("architectures") or ()
+    return any(name.endswith(SUFFIX) for name in classes)

@@ -267,6 +267,14 @@ def test_added_tokens_are_found_whole(family, tmp_path, request):
     assert tokenizer.vocabulary_size() == len(judge)
 
 
+def test_byte_pairs_of_sentencepiece_are_refused(data_dir, tmp_path):
+    model = trained(data_dir, model_type="bpe")
+    (tmp_path / "spiece.model").write_bytes(model)
+    (tmp_path / "config.json").write_text('{"model_type": "albert"}')
+    with pytest.raises(UsageError, match="not a Unigram model"):
+        load_tokenizer(tmp_path)
+
+
 def test_added_token_without_room_is_refused_by_name(xlm_roberta, tmp_path):
     write(tmp_path, "xlm_roberta", xlm_roberta, added=["Covid"])
     with pytest.raises(UsageError, match="'Covid'"):

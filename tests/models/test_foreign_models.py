@@ -300,6 +300,18 @@ def test_quantised_weights_are_refused(tmp_path):
         load_backbone(tmp_path)
 
 
+def test_two_models_in_one_checkpoint_are_refused(tmp_path):
+    foreign_model("bert").save_pretrained(tmp_path)
+
+    def change(tensors):
+        for name, value in list(tensors.items()):
+            tensors[f"second.{name}"] = value.copy()
+
+    retensor(tmp_path, change=change)
+    with pytest.raises(UsageError, match="2 models"):
+        load_backbone(tmp_path)
+
+
 def test_a_block_with_more_weights_is_refused(tmp_path):
     foreign_model("bert").save_pretrained(tmp_path)
     name = "encoder.layer.0.attention.self.distance_embedding.weight"

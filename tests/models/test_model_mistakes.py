@@ -10,8 +10,14 @@ import pytest
 from helpers import bert
 
 from kdkit import data, models
-from kdkit.errors import UsageError
-from kdkit.models import heads, ruled_tokenizers, text_rules, vocabularies
+from kdkit.errors import RunError, UsageError
+from kdkit.models import (
+    heads,
+    hugging_face_saving,
+    ruled_tokenizers,
+    text_rules,
+    vocabularies,
+)
 from kdkit.models.families import ALL_FAMILIES, Family, register_family
 from kdkit.models.tokenizer_json import to_tokenizer_json
 
@@ -334,6 +340,14 @@ def test_a_mistake_is_refused_where_it_is_made(name, tmp_path):
     mistake, word = MISTAKES[name]
     with pytest.raises(UsageError, match=word):
         mistake(tmp_path)
+
+
+def test_a_written_tokenizer_of_other_ids_is_no_file(tmp_path):
+    made = to_tokenizer_json(models.word_piece_tokenizer(WORDS, True))
+    made.save(str(tmp_path / "tokenizer.json"))
+    other = models.word_piece_tokenizer(WORDS[::-1], True)
+    with pytest.raises(RunError, match="other ids"):
+        hugging_face_saving.require_same_ids(other, tmp_path)
 
 
 @pytest.fixture
