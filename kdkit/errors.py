@@ -1,11 +1,8 @@
 """kdkit's two exceptions, and helpers for messages."""
 
-import contextlib
 import difflib
 import importlib.util
 import unicodedata
-
-CLOSE = 0.75  # the similarity from which a name may be mistyped
 
 
 class UsageError(ValueError):
@@ -41,38 +38,6 @@ def require_extra(extra: str, *modules: str) -> None:
             )
 
 
-@contextlib.contextmanager
-def all_mistakes():
-    """Collects the errors of several checks and raises them as one.
-
-    Yields a context manager that records a `UsageError` and continues. At the
-    end of the block all recorded errors are raised as one, without repetitions.
-
-    >>> try:
-    ...     with all_mistakes() as check:
-    ...         with check():
-    ...             raise UsageError("one")
-    ...         with check():
-    ...             raise UsageError("two")
-    ... except UsageError as error:
-    ...     print(error)
-    one
-    two
-    """
-    problems = []
-
-    @contextlib.contextmanager
-    def check():
-        try:
-            yield
-        except UsageError as error:
-            problems.append(str(error))
-
-    yield check
-    if problems:
-        raise UsageError("\n".join(dict.fromkeys(problems)))
-
-
 def printable(text: str) -> str:
     r"""Returns a text with the characters escaped that a terminal interprets.
 
@@ -90,32 +55,6 @@ def printable(text: str) -> str:
         else sign.encode("unicode_escape").decode()
         for sign in text
     )
-
-
-def shortened(value, limit: int = 100) -> str:
-    """Returns the beginning of a value's `repr`, for messages.
-
-    >>> shortened("word " * 1000, limit=16)
-    "'word word word ..."
-    """
-    if isinstance(value, str | bytes):
-        value = value[: limit + 1]
-    elif isinstance(value, list | tuple):
-        value = value[:limit]
-    shown = repr(value)
-    return shown if len(shown) <= limit else f"{shown[:limit]}..."
-
-
-def suggestion(name: str, valid) -> str:
-    """Returns the question whether another name was meant, with a space first.
-
-    >>> suggestion("--tsk", ["--task", "--seed"])
-    ' Did you mean --task?'
-    >>> suggestion("--nothing", ["--task", "--seed"])
-    ''
-    """
-    close = difflib.get_close_matches(str(name), map(str, valid), 1, CLOSE)
-    return f" Did you mean {close[0]}?" if close else ""
 
 
 def unknown(what: str, name, names) -> UsageError:

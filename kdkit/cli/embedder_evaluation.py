@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kdkit import data, models, tasks
+from kdkit import data, tasks
 from kdkit.cli.groups import (
     ENCODERS,
     BeamOptions,
@@ -134,7 +134,6 @@ def open_on_embeddings(place, options):
     from kdkit.runs import inputs
 
     _validate(options)
-    models.require_pooling(place.path, options.pooling)
     texts = _read(place, options)
     examples = np.arange(len(texts.sides[0]))
     about, known = dict(texts.about), _trained_texts(place, options)

@@ -5,7 +5,6 @@ import re
 import typing
 
 from kdkit.cli.parser import File, Model, changed, option
-from kdkit.errors import shortened
 from kdkit.models.sizes import POOLINGS
 
 LONGEST = 65536  # tokens; the known families' models read far fewer
@@ -43,7 +42,7 @@ def a_length(text: str) -> int:
     if not 1 <= length <= LONGEST:
         raise ValueError(
             f"expected a number of tokens from 1 to {LONGEST}, received "
-            f"{shortened(text)}"
+            f"{text!r}"
         )
     return length
 
@@ -54,7 +53,7 @@ def a_license(text: str) -> str:
         raise ValueError(
             "expected the Hugging Face Hub's identifier of a license, such as "
             "apache-2.0, mit, cc-by-4.0 or other, in lower case and without "
-            f"blanks, received {shortened(text)}"
+            f"blanks, received {text!r}"
         )
     return text
 

@@ -83,7 +83,6 @@ def open_writer(place, options) -> OpenedWriter:
             text.sides if isinstance(text, PairSettings) else (None,) * 2
         )
         tokenizer = file_tokenizer(place, options)
-        models.require_sentence_pieces(tokenizer)
         length = None if text is None else text.sequence_length
         return OpenedWriter(file, tokenizer, text, languages, length)
     reject_given(options, ("tokenizer",), OWN_TOKENIZER)

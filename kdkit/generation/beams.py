@@ -46,12 +46,12 @@ class Beams:
         if self.beam_size < 1:
             raise UsageError(
                 "`beam_size` must be at least 1. Received: "
-                f"beam_size={self.beam_size}. Use 1 for greedy decoding."
+                f"beam_size={self.beam_size}."
             )
         if not 0 <= self.length_penalty < math.inf:
             raise UsageError(
                 "`length_penalty` must be a number of at least 0. Received: "
-                f"length_penalty={self.length_penalty}. Use for example 1.0."
+                f"length_penalty={self.length_penalty}."
             )
 
 
@@ -74,16 +74,15 @@ def make_beam_search(model, beams: Beams, max_length: int, end_token_id: int):
         of shape `(batch_size,)`. It is a `tf.function`.
 
     Raises:
-        UsageError: (a `ValueError`) if `max_length` is below 2, or above the
-            model's positions.
+        UsageError: (a `ValueError`) if `max_length` is above the model's
+            positions.
     """
     # The last token is written but never read.
     longest = model.backbone.max_sequence_length + 1
-    if not 2 <= max_length <= longest:
+    if max_length > longest:
         raise UsageError(
-            "Invalid value for argument `max_length`. Expected 2 (one token "
-            f"after the first) to {longest} (the model's positions). "
-            f"Received: max_length={max_length}."
+            f"The model's positions are for at most {longest} tokens. Received:"
+            f" max_length={max_length}."
         )
     search = _Search(model, beams, max_length, end_token_id)
     row, ids = (None,), (None, None)

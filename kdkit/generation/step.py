@@ -4,22 +4,13 @@ import dataclasses
 
 from keras import ops
 
-from kdkit import models
 from kdkit.errors import UsageError
-from kdkit.models.families import DECODERS, adapters_of, family_of
+from kdkit.models.families import adapters_of, family_of
 
 
 def num_positions(model) -> int | None:
     """Returns a decoder's maximum number of tokens, `None` for no limit."""
-    backbone = getattr(model, "backbone", None)
-    family = family_of(backbone)
-    if family is None or not family.is_decoder:
-        known = [family.title for family in DECODERS.values()]
-        raise UsageError(
-            f"Only decoders ({', '.join(known)}) read one token at a time. "
-            f"Received: {type(model).__name__}. Pass a decoder."
-        )
-    return family.num_positions(backbone)
+    return family_of(model.backbone).num_positions(model.backbone)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,8 +39,7 @@ class DecoderStep:
         num_key_value_heads, head_dim)`.
 
     Raises:
-        UsageError: (a `ValueError`) if the model is not a decoder or has fewer
-            positions.
+        UsageError: (a `ValueError`) if the model has fewer positions.
     """
 
     model: object
@@ -57,14 +47,9 @@ class DecoderStep:
 
     def __post_init__(self):
         longest = num_positions(self.model)
-        if self.sequence_length < 1 or (
-            longest is not None and self.sequence_length > longest
-        ):
-            expected = "1 or more"
-            if longest is not None:
-                expected = f"1 to {longest}, the model's positions"
+        if longest is not None and self.sequence_length > longest:
             raise UsageError(
-                f"Invalid sequence length. Expected {expected}. Received: "
+                f"The model has {longest} positions. Received: "
                 f"sequence_length={self.sequence_length}."
             )
 
@@ -120,8 +105,7 @@ class Seq2SeqStep:
         sequence_length: int. The capacity for a target in tokens.
 
     Raises:
-        UsageError: (a `ValueError`) if the model is not an encoder-decoder or
-            has fewer positions.
+        UsageError: (a `ValueError`) if the model has fewer positions.
     """
 
     model: object
@@ -129,19 +113,13 @@ class Seq2SeqStep:
     sequence_length: int
 
     def __post_init__(self):
-        if not isinstance(self.model, models.MassSeq2SeqLM):
-            raise UsageError(
-                "Invalid model. Expected a kdkit.models.MassSeq2SeqLM. "
-                f"Received: {type(self.model).__name__}."
-            )
         longest = self.model.backbone.max_sequence_length
-        for name in ("source_length", "sequence_length"):
-            length = getattr(self, name)
-            if not 1 <= length <= longest:
-                raise UsageError(
-                    f"Invalid length. Expected 1 to {longest}, the model's "
-                    f"positions. Received: {name}={length}."
-                )
+        length = max(self.source_length, self.sequence_length)
+        if length > longest:
+            raise UsageError(
+                f"The model has {longest} positions. Received: a length of "
+                f"{length}."
+            )
 
     @property
     def cache_shape(self) -> tuple[int, int, int]:

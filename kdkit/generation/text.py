@@ -33,14 +33,13 @@ def generate(
             `"top_p"`. Defaults to `"greedy"`.
         stop_token_ids: sequence of ints. Tokens that end the text. The token
             that ends it is not returned.
-            that does is not returned.
 
     Returns:
         An int32 array of the new tokens.
 
     Raises:
-        UsageError: (a `ValueError`) if the text is empty, the tokens exceed the
-            decoder's capacity, or a file does not support the sampler.
+        UsageError: (a `ValueError`) if the tokens exceed the decoder's
+            capacity.
 
     Example:
 
@@ -51,24 +50,11 @@ def generate(
     """
     is_file = not isinstance(decoder, keras.Model)
     sampler = keras_hub.samplers.get(sampler)
-    if is_file and "get_next_token" not in vars(type(sampler)):
-        raise UsageError(
-            f"A {type(sampler).__name__} compares several texts, but a "
-            "decoder's file processes one. Expected one of 'greedy', 'random', "
-            "'top_k', 'top_p'. Use one of these, or the Keras model."
-        )
-    if not len(token_ids) or max_tokens < 1:
-        raise UsageError(
-            "Nothing to do. Expected a text of at least one token, and at "
-            f"least one token to add. Received: {len(token_ids)} tokens, "
-            f"max_tokens={max_tokens}."
-        )
     room = decoder.sequence_length if is_file else num_positions(decoder)
     if room is not None and len(token_ids) + max_tokens > room:
         raise UsageError(
-            f"The decoder's capacity is {room} tokens for the text and the new "
-            f"tokens. Received: {len(token_ids)} tokens, "
-            f"max_tokens={max_tokens}. Reduce max_tokens."
+            f"The decoder's capacity is {room} tokens. Received: "
+            f"{len(token_ids)} tokens, max_tokens={max_tokens}."
         )
     make = _with_file if is_file else _with_keras
     return make(decoder, token_ids, max_tokens, sampler, list(stop_token_ids))
@@ -144,8 +130,8 @@ class TextWriter:
         num_unfinished: int. How many texts reached `max_length` so far.
 
     Raises:
-        UsageError: (a `ValueError`) for a language without a token, a text
-            without tokens, or a length above the model's positions.
+        UsageError: (a `ValueError`) for a language without a token, or a length
+            above the model's positions.
     """
 
     def __init__(self, model, tokenizer, languages, beams: Beams, max_length):
@@ -156,16 +142,7 @@ class TextWriter:
         self.num_unfinished = 0
         self._first = tokenizer.language_token_id(target)
         self._at_once = max(TOKENS_AT_ONCE // beams.beam_size, 1)
-        tokenizer.language_token_id(self._source)  # raises for unknown ones
         is_file = not isinstance(model, keras.Model)
-        positions = (
-            model.room if is_file else model.backbone.max_sequence_length
-        )
-        if max_length > positions:
-            raise UsageError(
-                f"The model reads and writes at most {positions} tokens. "
-                f"Received: max_length={max_length}. Reduce it."
-            )
         make = _search_in_file if is_file else make_beam_search
         self._search = make(model, beams, max_length, tokenizer.end_token_id)
 

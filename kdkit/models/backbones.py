@@ -6,6 +6,7 @@ import warnings
 
 import keras_hub
 
+from kdkit.errors import UsageError
 from kdkit.io.reading import read_json
 from kdkit.models.hugging_face_config import (
     is_convertible,
@@ -22,6 +23,7 @@ def load_backbone(place, load_weights=True, needs_pooler=True):
     path = pathlib.Path(place)
     config = hugging_face_config(path)
     if config is None:
+        require_preset(place)
         backbone = keras_hub.models.Backbone.from_preset(
             str(place), load_weights=load_weights
         )
@@ -42,6 +44,13 @@ def load_backbone(place, load_weights=True, needs_pooler=True):
                 stacklevel=2,
             )
     return backbone
+
+
+def require_preset(place):
+    """Raises an error for what is neither a path nor a preset's name."""
+    is_known = str(place) in keras_hub.models.Backbone.presets
+    if not (is_known or "://" in str(place) or pathlib.Path(place).exists()):
+        raise UsageError(f"There is no file, directory or preset {place}.")
 
 
 def hugging_face_config(path: pathlib.Path) -> dict | None:

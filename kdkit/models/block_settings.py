@@ -3,7 +3,6 @@
 import dataclasses
 import math
 
-from kdkit.errors import UsageError, shortened
 from kdkit.late import keras
 
 # The supported ones, by Hugging Face's names. Except for "gelu_new" these are
@@ -36,28 +35,10 @@ class BlockSettings:
     Args:
         activation: string. A key of `ACTIVATIONS`.
         layer_norm_epsilon: float.
-
-    Raises:
-        UsageError: (a `ValueError`) if the activation is unknown or the
-            epsilon is not a number above 0.
     """
 
     activation: str
     layer_norm_epsilon: float
-
-    def __post_init__(self):
-        name = self.activation
-        if not isinstance(name, str) or name not in ACTIVATIONS:
-            raise UsageError(
-                f"Unknown activation. Expected one of {sorted(ACTIVATIONS)}. "
-                f"Received: {shortened(name)}."
-            )
-        epsilon = self.layer_norm_epsilon
-        if not isinstance(epsilon, float) or not 0 < epsilon < 1:
-            raise UsageError(
-                "layer_norm_epsilon must be a float between 0 and 1. Received: "
-                f"{shortened(epsilon)}."
-            )
 
     def is_same(self, other: "BlockSettings") -> bool:
         """Whether another object has the same meaning."""

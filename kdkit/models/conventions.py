@@ -8,7 +8,7 @@ import dataclasses
 import json
 import pathlib
 
-from kdkit.errors import UsageError, shortened
+from kdkit.errors import unknown
 from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
 from kdkit.models.places import ARMS, SETTINGS
@@ -46,18 +46,10 @@ class Conventions:
 
     def __post_init__(self):
         if self.similarity not in SIMILARITIES:
-            raise UsageError(
-                "Unknown similarity of an embedder (similarity_fn_name). "
-                f"Expected one of {SIMILARITIES}. Received: "
-                f"{shortened(self.similarity)}. Use another model."
-            )
-        known = (None, *ROLES, *self.prompts)
-        if self.default_prompt_name not in known:
-            raise UsageError(
-                "An embedder's default_prompt_name is none of its prompts. "
-                f"Expected one of {sorted(self.prompts)}. Received: "
-                f"{shortened(self.default_prompt_name)}. Correct {SETTINGS}."
-            )
+            raise unknown("similarity", self.similarity, SIMILARITIES)
+        name = self.default_prompt_name
+        if name is not None and name not in {*ROLES, *self.prompts}:
+            raise unknown("default_prompt_name", name, self.prompts)
 
     def prompt(self, role: str | None = None) -> str:
         """Returns the prompt of a role, empty if there is none.
@@ -101,25 +93,16 @@ def conventions_at(source) -> Conventions:
         source: string or path, as in `kdkit.models.load_embedder`.
 
     Raises:
-        UsageError: (a `ValueError`) if kdkit does not know them.
+        UsageError: (a `ValueError`) for an unknown similarity or default
+            prompt.
     """
     for folder in (source, *(pathlib.Path(source, arm) for arm in ARMS)):
         file = pathlib.Path(folder, SETTINGS)
         if file.is_file():
-            found = read_json(file, "a model's settings", _problem)
+            found = read_json(file, "a model's settings")
             return Conventions(
                 found.get("prompts") or {},
                 found.get("default_prompt_name"),
                 found.get("similarity_fn_name") or COSINE,
             )
     return PLAIN
-
-
-def _problem(settings):
-    """The error in a file of settings, or `None`."""
-    prompts = settings.get("prompts") or {}
-    if not isinstance(prompts, dict) or not all(
-        isinstance(prompt, str | None) for prompt in prompts.values()
-    ):
-        return "expected strings as 'prompts'"
-    return None

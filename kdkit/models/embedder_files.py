@@ -11,19 +11,16 @@ import pathlib
 import keras
 import keras_hub
 
-from kdkit.errors import UsageError
 from kdkit.models.conventions import PLAIN, conventions_at
 from kdkit.models.embedders import (
     Pooling,
     make_embedder,
     pooling_model,
     pooling_of,
-    require_embedder,
     standalone_pooling,
 )
 from kdkit.models.families import family_of
 from kdkit.models.heads import backbone_of, join
-from kdkit.models.library_errors import loading
 from kdkit.models.loading import (
     LoadedModel,
     find_preset_directory,
@@ -34,9 +31,7 @@ from kdkit.models.places import (
     MODULES,
     POOLING_FILE,
     TOKENIZER_DIRECTORY,
-    reject_cross_encoder,
     task_class,
-    undescribed_pooling,
 )
 from kdkit.models.saving import (
     LENGTH,
@@ -48,8 +43,8 @@ from kdkit.models.saving import (
 from kdkit.models.sentence_transformers import (
     load_sentence_transformer,
     require_same_pooling,
+    undescribed_pooling,
 )
-from kdkit.models.sizes import POOLINGS
 from kdkit.models.static import is_static_embedder
 from kdkit.models.static_files import save_static
 from kdkit.models.tokenizers import family_tokenizer, load_saved_tokenizer
@@ -76,9 +71,9 @@ def load_embedder(source, pooling=None) -> LoadedModel:
         contain prompts, which the caller puts before texts, and the similarity.
 
     Raises:
-        UsageError: (a `ValueError`) if there is no model, its pooling is not
-            described, differs from `pooling` or is one that kdkit does not
-            compute; or if its architecture is unknown.
+        UsageError: (a `ValueError`) if a directory contains no model, or the
+            pooling is not described, differs from `pooling` or is one that
+            kdkit does not compute.
 
     Example:
 
@@ -86,7 +81,6 @@ def load_embedder(source, pooling=None) -> LoadedModel:
     embedder = kdkit.models.load_embedder("all-MiniLM-L6-v2/")
     ```
     """
-    _require_pooling(pooling)
     path = pathlib.Path(source)
     if not path.exists():
         return _load_named(str(source), pooling)
@@ -98,7 +92,6 @@ def load_embedder(source, pooling=None) -> LoadedModel:
 
 def _load_directory(path, source, pooling):
     """Loads an embedder from a directory, without its conventions."""
-    reject_cross_encoder(source)
     if (path / MODULES).is_file():
         return load_sentence_transformer(path, pooling)
     path = find_preset_directory(path)
@@ -147,10 +140,8 @@ def save_embedder(
             cosine.
 
     Raises:
-        UsageError: (a `ValueError`) if the model is not an embedder, or the
-            tokenizer does not fit it.
+        UsageError: (a `ValueError`) if the tokenizer does not fit the model.
     """
-    require_embedder(model)
     path = pathlib.Path(path)
     backbone = backbone_of(model)
     own_tokenizer = getattr(family_of(backbone), "tokenizer", None)
@@ -172,18 +163,15 @@ def save_embedder(
 
 def _load_with_pooling(path):
     """Loads an encoder and the pooling in the file next to it."""
-    with loading(path):
-        saved = keras.models.load_model(
-            path / POOLING_FILE, compile=False, safe_mode=True
-        )
+    saved = keras.models.load_model(
+        path / POOLING_FILE, compile=False, safe_mode=True
+    )
     if is_static_embedder(saved):
         model = saved
         tokenizer = load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     else:
         backbone, tokenizer = load_encoder(path, needs_pooler=False)
-        with loading(path):
-            model = join(backbone, saved)
-            pooling_of(model)
+        model = join(backbone, saved)
     return LoadedModel(
         model, tokenizer, True, sequence_length=saved_length(path)
     )
@@ -200,11 +188,3 @@ def _load_named(name, pooling):
 
 def _as_pooling(pooling):
     return Pooling(pooling) if isinstance(pooling, str) else pooling
-
-
-def _require_pooling(pooling):
-    if not isinstance(pooling, Pooling) and pooling not in (None, *POOLINGS):
-        raise UsageError(
-            "Invalid value for argument `pooling`. Expected one of "
-            f"{POOLINGS} or a kdkit.models.Pooling. Received: {pooling!r}."
-        )

@@ -15,13 +15,12 @@ import keras_hub
 import numpy as np
 from keras import ops
 
-from kdkit.errors import UsageError
-from kdkit.models.families import FAMILIES, family_of
+from kdkit.errors import UsageError, unknown
+from kdkit.models.families import family_of
 from kdkit.models.heads import EXCLUDED, backbone_of, join
 from kdkit.models.sizes import POOLINGS
 from kdkit.taps.names import SENTENCE_EMBEDDING
 
-ACTIVATIONS = ("linear", "tanh")
 MASK, TOKENS, STATES = "padding_mask", "token_ids", "sequence_output"
 
 
@@ -33,26 +32,11 @@ class DenseSettings:
         units: int. The width of its output.
         use_bias: bool. Defaults to `True`.
         activation: string. `"linear"` or `"tanh"`. Defaults to `"linear"`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the width or the activation is invalid.
     """
 
     units: int
     use_bias: bool = True
     activation: str = "linear"
-
-    def __post_init__(self):
-        if type(self.units) is not int or self.units < 1:
-            raise UsageError(
-                "The width of an embedder's dense layer must be a whole number "
-                f"above 0. Received: units={self.units!r}."
-            )
-        if self.activation not in ACTIVATIONS:
-            raise UsageError(
-                "Unknown activation of an embedder's dense layer. Expected one "
-                f"of {ACTIVATIONS}. Received: {self.activation!r}."
-            )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,10 +67,7 @@ class Pooling:
 
     def __post_init__(self):
         if self.mode not in POOLINGS:
-            raise UsageError(
-                f"Unknown pooling. Expected one of {POOLINGS}. Received: "
-                f"{self.mode!r}."
-            )
+            raise unknown("pooling", self.mode, POOLINGS)
         object.__setattr__(self, "dense", tuple(self.dense))
 
 
@@ -108,10 +89,6 @@ def make_embedder(backbone, pooling: Pooling | None = None):
         weights. The input is the encoder's, the output a tensor of shape
         `(batch_size, dimensions)`.
 
-    Raises:
-        UsageError: (a `ValueError`) if the backbone is not an encoder from a
-            known family.
-
     Example:
 
     ```python
@@ -121,14 +98,6 @@ def make_embedder(backbone, pooling: Pooling | None = None):
     """
     pooling = Pooling() if pooling is None else pooling
     family = family_of(backbone)
-    if family is None or family.is_decoder:
-        name = type(backbone).__name__ if family is None else family.title
-        kind = "" if family is None else ", which is a decoder"
-        raise UsageError(
-            "An embedder needs an encoder, whose states depend on the whole "
-            f"text. Expected one of the families {tuple(FAMILIES)}. Received: "
-            f"a {name}{kind}. Use another model."
-        )
     if family.embedder is None or pooling.dense:
         return join(backbone, pooling_layers(backbone.hidden_dim, pooling))
     model = family.embedder(
@@ -203,28 +172,13 @@ def standalone_pooling(embedder):
     return pooling_layers(backbone.hidden_dim, pooling_of(embedder))
 
 
-def require_embedder(model) -> None:
-    """Raises an error for a model that is not an embedder."""
-    if not is_embedder(model):
-        raise UsageError(
-            "Expected an embedder, which returns one vector for each text. "
-            f"Received: a {type(model).__name__}. Make an embedder from an "
-            "encoder with kdkit.models.make_embedder(backbone, "
-            'kdkit.models.Pooling("mean")).'
-        )
-
-
 def pooling_of(embedder) -> Pooling:
     """Returns the `Pooling` of an embedder.
 
     Args:
         embedder: `keras.Model`, the result of `make_embedder` or
             `load_embedder`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the model is not an embedder.
     """
-    require_embedder(embedder)
     model = pooling_model(embedder)
     if model is None:
         return Pooling(embedder.pooling_mode, embedder.normalize)
@@ -260,15 +214,8 @@ def dense_layers(embedder) -> list:
 def with_encoder(embedder, backbone):
     """Returns an embedder on another encoder with the same pooling."""
     made = make_embedder(backbone, pooling_of(embedder))
-    widths = backbone_of(embedder).hidden_dim, backbone.hidden_dim
     pairs = zip(dense_layers(made), dense_layers(embedder), strict=True)
     for ours, theirs in pairs:
-        if widths[0] != widths[1]:
-            raise UsageError(
-                "The dense layers of this embedder are for states of width "
-                f"{widths[0]}. Received: an encoder of width {widths[1]}. "
-                "Use an encoder of the same width."
-            )
         ours.set_weights(theirs.get_weights())
     return made
 
@@ -278,11 +225,7 @@ def embedding_width(embedder) -> int:
 
     Args:
         embedder: `keras.Model`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the model is not an embedder.
     """
-    require_embedder(embedder)
     return embedder.output_shape[-1]
 
 
@@ -313,9 +256,8 @@ def reduce_width(embedder, dimensions: int, vectors):
         `(batch_size, dimensions)`.
 
     Raises:
-        UsageError: (a `ValueError`) if the model is not an embedder,
-            `dimensions` is not from 1 to its width, `vectors` do not fit, or
-            the embedder is a table of token vectors.
+        UsageError: (a `ValueError`) if there are too few vectors, or one is not
+            finite.
 
     Example:
 
@@ -325,20 +267,6 @@ def reduce_width(embedder, dimensions: int, vectors):
     narrow = kdkit.models.reduce_width(teacher, 128, vectors)
     ```
     """
-    width = embedding_width(embedder)
-    if type(dimensions) is not int or not 1 <= dimensions <= width:
-        raise UsageError(
-            "Invalid value for argument `dimensions`. Expected a whole number "
-            f"from 1 to the embedder's width {width}. Received: "
-            f"dimensions={dimensions!r}."
-        )
-    vectors = np.asarray(vectors)
-    if vectors.ndim != 2 or vectors.shape[1] != width:
-        raise UsageError(
-            "Invalid value for argument `vectors`. Expected the embedder's "
-            f"vectors, of shape (num_texts, {width}). Received: shape "
-            f"{vectors.shape}."
-        )
     components = principal_components(vectors, dimensions)
     made = with_dense(embedder, DenseSettings(dimensions, use_bias=False))
     dense_layers(made)[-1].set_weights([components])
@@ -352,18 +280,8 @@ def with_dense(embedder, settings: DenseSettings):
         embedder: `keras.Model`. Its layers are used; its own dense layers are
             copied.
         settings: `DenseSettings` of the new layer, which is the last one.
-
-    Raises:
-        UsageError: (a `ValueError`) if the embedder is a table of token
-            vectors.
     """
     pooling, backbone = pooling_of(embedder), backbone_of(embedder)
-    if family_of(backbone) is None:
-        raise UsageError(
-            "Only the vectors of an encoder can be reduced. Received: a table "
-            "of token vectors. Use an encoder, or vectors as wide as the "
-            f"table's {embedding_width(embedder)} dimensions."
-        )
     made = make_embedder(
         backbone,
         dataclasses.replace(pooling, dense=(*pooling.dense, settings)),
@@ -392,10 +310,8 @@ def principal_components(vectors, dimensions: int):
     vectors = np.asarray(vectors, "float64")
     if len(vectors) <= dimensions or not np.isfinite(vectors).all():
         raise UsageError(
-            f"The {dimensions} principal components need more than "
-            f"{dimensions} finite vectors. Received: {len(vectors)} vectors, "
-            f"{(~np.isfinite(vectors)).any(axis=1).sum()} not finite. Use "
-            "more texts, or fewer dimensions."
+            f"{dimensions} principal components need more than {dimensions} "
+            f"vectors, all finite. Received: {len(vectors)} vectors."
         )
     width = vectors.shape[1]
     covariance = np.cov(vectors, rowvar=False).reshape(width, width)

@@ -17,9 +17,9 @@ from collections.abc import Mapping
 import numpy as np
 
 from kdkit.backends import with_policy
-from kdkit.errors import UsageError, shortened
+from kdkit.errors import unknown
 from kdkit.late import keras, keras_hub, ops
-from kdkit.models.families import FAMILIES, family_of, find_backbone
+from kdkit.models.families import family_of, find_backbone
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.weights import TABLE, layers_at_their_start
 
@@ -53,10 +53,7 @@ class Head:
 
     def __post_init__(self):
         if self.kind not in HEADS:
-            raise UsageError(
-                f"Unknown kind of head. Expected one of {HEADS}. Received: "
-                f"{self.kind!r}."
-            )
+            raise unknown("kind of head", self.kind, HEADS)
 
 
 def add_head(backbone, head: Head, tokenizer=None):
@@ -73,20 +70,10 @@ def add_head(backbone, head: Head, tokenizer=None):
         shapes `(batch_size, num_classes)`, `(batch_size / num_classes,
         num_classes)` for `"multiple_choice"`, and `(batch_size,
         sequence_length, num_classes)` for `"tokens"`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the tokenizer is missing.
     """
-    family = family_of(backbone)
-    if family.is_decoder:
-        raise UsageError(
-            f"{family.title} is a decoder. Tasks need an encoder, whose first "
-            "state depends on the whole text. Use one of the families "
-            f"{tuple(FAMILIES)}."
-        )
     dropout = backbone.get_config()["dropout"]
     if head.kind == "sequence":
-        return family.classifier(
+        return family_of(backbone).classifier(
             backbone, num_classes=head.num_classes, dropout=dropout
         )
     if head.kind == "multiple_choice":
@@ -189,20 +176,6 @@ def _head_weights(model):
     return [weight for weight in model.weights if id(weight) not in encoder]
 
 
-def require_activation(model) -> None:
-    """Raises an error if a classifier's activation does not accept logits."""
-    activation = getattr(model, "activation", None)
-    if not isinstance(model, keras_hub.models.TextClassifier) or not activation:
-        return
-    logits = ops.zeros((1, model.num_classes))
-    if ops.shape(activation(logits)) != (1, model.num_classes):
-        raise UsageError(
-            f"The classifier's activation is {shortened(activation)}. Expected "
-            "a function whose result has the shape of the logits. Restore the "
-            "config from a copy, or save the model again."
-        )
-
-
 def _named(outputs):
     """Returns a backbone's outputs by name, also if there is only one."""
     return (
@@ -245,12 +218,6 @@ def _tokens_head(backbone, head, dropout, tokenizer):
 
 def _candidate_table(head, tokenizer):
     """Returns ones for the classes that a token can have."""
-    if tokenizer is None:
-        raise UsageError(
-            "A head with candidates needs the tokenizer, to look up the ids of "
-            "their tokens. Received: tokenizer=None. Pass the encoder's "
-            "tokenizer."
-        )
     ids = {piece: i for i, piece in enumerate(tokenizer.get_vocabulary())}
     known = {
         ids[piece]: list(classes)

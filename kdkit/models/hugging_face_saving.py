@@ -15,7 +15,7 @@ import numpy as np
 import tokenizers
 from tokenizers import decoders, processors
 
-from kdkit.errors import RunError, UsageError, shortened
+from kdkit.errors import RunError, UsageError, unknown
 from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
 from kdkit.models.families import ALL_FAMILIES, HEAD_CLASSES, family_of
@@ -70,58 +70,25 @@ def require_hugging_face(model) -> None:
     form = family and family.checkpoints
     if form is None:
         known = [one.title for one in ALL_FAMILIES.values() if one.checkpoints]
+        name = family.title if family else type(backbone).__name__
+        raise unknown("family of Hugging Face checkpoints", name, known)
+    epsilon = _settings(backbone).layer_norm_epsilon
+    if form.epsilon[0] is None and not math.isclose(epsilon, form.epsilon[1]):
         raise UsageError(
-            "This model cannot become a Hugging Face checkpoint. Expected a "
-            f"model of {', '.join(known)}. Received: a "
-            f"{family.title if family else type(model).__name__}. Export it in "
-            "another format."
-        )
-    problem = _problem(model, backbone, family)
-    if problem is not None:
-        raise UsageError(
-            f"This {family.title} cannot become a Hugging Face checkpoint: "
-            f"{problem}. Export it in another format."
-        )
-
-
-def _problem(model, backbone, family):
-    """Returns what transformers computes differently, or `None`."""
-    form = family.checkpoints
-    settings = _settings(backbone)
-    if form.epsilon[0] is None and not math.isclose(
-        settings.layer_norm_epsilon, form.epsilon[1]
-    ):
-        return (
-            "its layer_norm_epsilon is "
-            f"{settings.layer_norm_epsilon:g}. Expected {form.epsilon[1]:g}, "
-            "which transformers always uses for this family"
-        )
-    if family.is_decoder or model is backbone:
-        return None
-    kind = classifier_head_kind(model)
-    names = form.head_layers(kind)
-    if not names:
-        return (
-            f"transformers has another head of kind {kind!r} for this family. "
-            "Expected a classifier of texts or tokens"
+            f"In transformers a {family.title} has the layer_norm_epsilon "
+            f"{form.epsilon[1]:g}. Received: {epsilon:g}."
         )
     activation = getattr(model, "activation", None)
     if activation not in (None, keras.activations.linear):
-        return (
-            f"its output has the activation {activation.__name__!r}. Expected "
-            "logits"
+        raise UsageError(
+            "In transformers the outputs are logits. Received: a classifier "
+            f"with the activation {activation.__name__!r}."
         )
     head_model = find_head(model)
     if head_model is not None and "token_ids" in head_model.input:
-        return (
-            "its head has candidate classes for each token, which no class of "
-            "transformers has"
+        raise UsageError(
+            "In transformers no head has candidate classes for each token."
         )
-    *inner, _ = head_layers(model, names).values()
-    width = backbone.hidden_dim
-    if any(layer.units != width for layer in inner):
-        return f"its head is {inner[0].units} wide. Expected {width}"
-    return None
 
 
 def save_hugging_face(
@@ -152,8 +119,8 @@ def save_hugging_face(
             single logit, otherwise classification.
 
     Raises:
-        UsageError: (a `ValueError`) if transformers has no such model or
-            tokenizer, or the names do not fit. Nothing is written.
+        UsageError: (a `ValueError`) if transformers has no such model, or the
+            names do not fit. Nothing is written.
         RunError: if the written tokenizer does not return the same ids.
     """
     require_hugging_face(model)
@@ -161,10 +128,11 @@ def save_hugging_face(
     if tokenizer is not None:
         tokenizer = with_nearest_rules(tokenizer)
         made = to_tokenizer_json(tokenizer)
+    tensors = _tensors(model, config)
     path = pathlib.Path(path)
     path.mkdir(parents=True, exist_ok=True)
     write_json(path / "config.json", config)
-    write_tensors(path / WEIGHTS, _tensors(model, config))
+    write_tensors(path / WEIGHTS, tensors)
     if tokenizer is not None:
         _save_tokenizer(model, tokenizer, made, path)
 
@@ -180,9 +148,6 @@ def load_saved_hugging_face(path: pathlib.Path):
 
     Returns:
         `keras.Model`.
-
-    Raises:
-        UsageError: (a `ValueError`) if a file is damaged.
     """
     file = path / "config.json"
     values = read_json(file, "the config of a model")
@@ -246,14 +211,8 @@ def _config(model, tokenizer, class_names, problem_type):
         class_names = [f"LABEL_{number}" for number in range(num_classes)]
     if len(set(class_names)) != num_classes or len(class_names) != num_classes:
         raise UsageError(
-            "The names of the classes do not fit. Expected "
-            f"{num_classes} different strings. Received: class_names="
-            f"{shortened(tuple(class_names))}. Pass one for each logit."
-        )
-    if problem_type not in (None, *PROBLEM_TYPES):
-        raise UsageError(
-            "Invalid value for argument `problem_type`. Expected one of "
-            f"{PROBLEM_TYPES}. Received: {problem_type!r}."
+            f"Expected {num_classes} different names of classes. Received: "
+            f"class_names={tuple(class_names)}."
         )
     values["id2label"] = {str(n): name for n, name in enumerate(class_names)}
     values["label2id"] = {name: n for n, name in enumerate(class_names)}
@@ -423,7 +382,7 @@ def require_same_ids(tokenizer, path):
             raise RunError(
                 f"{path / WHOLE} returns other ids than the model's tokenizer "
                 f"for the text {text!r}. Expected {list(map(int, ids))}. "
-                f"Received: {received}. Report this as a bug of kdkit."
+                f"Received: {received}."
             )
 
 

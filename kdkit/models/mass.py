@@ -8,8 +8,6 @@ depth and one vocabulary, and its positions always start at 0.
 import keras
 import keras_hub
 
-from kdkit.errors import UsageError
-
 EPSILON = 1e-5
 
 
@@ -47,10 +45,6 @@ class MassBackbone(keras_hub.models.Backbone):
     Returns of a call:
         dict of float tensors `encoder_sequence_output` and
         `decoder_sequence_output` of shape `(batch_size, length, hidden_dim)`.
-
-    Raises:
-        UsageError: (a `ValueError`) if a size is not positive, or if
-            `hidden_dim` is not a multiple of `num_heads`.
     """
 
     def __init__(
@@ -67,16 +61,6 @@ class MassBackbone(keras_hub.models.Backbone):
         dtype=None,
         **kwargs,
     ):
-        sizes = {
-            "vocabulary_size": vocabulary_size,
-            "encoder_num_layers": encoder_num_layers,
-            "decoder_num_layers": decoder_num_layers,
-            "num_heads": num_heads,
-            "hidden_dim": hidden_dim,
-            "intermediate_dim": intermediate_dim,
-            "max_sequence_length": max_sequence_length,
-        }
-        _check(sizes)
         # keras-hub looks under this name for the layer that predicts tokens.
         self.token_embedding = keras_hub.layers.ReversibleEmbedding(
             vocabulary_size,
@@ -148,10 +132,15 @@ class MassBackbone(keras_hub.models.Backbone):
             dtype=dtype,
             **kwargs,
         )
-        for name, size in sizes.items():
-            setattr(self, name, size)
+        self.vocabulary_size = vocabulary_size
+        self.encoder_num_layers = encoder_num_layers
+        self.decoder_num_layers = decoder_num_layers
+        self.num_heads = num_heads
+        self.hidden_dim = hidden_dim
+        self.intermediate_dim = intermediate_dim
         self.tied_output = tied_output
         self.dropout = dropout
+        self.max_sequence_length = max_sequence_length
 
     @property
     def num_layers(self) -> int:
@@ -229,17 +218,3 @@ def _embedding_layers(half, max_sequence_length, hidden_dim, dropout, dtype):
 def _initializer(hidden_dim):
     """Returns an initializer that preserves the variance at any width."""
     return keras.initializers.TruncatedNormal(stddev=hidden_dim**-0.5)
-
-
-def _check(sizes):
-    wrong = {name: size for name, size in sizes.items() if size < 1}
-    if wrong:
-        raise UsageError(
-            f"Sizes must be at least 1. Received: {wrong}. Pass larger ones."
-        )
-    if sizes["hidden_dim"] % sizes["num_heads"]:
-        raise UsageError(
-            "`hidden_dim` must be a multiple of `num_heads`. Received: "
-            f"hidden_dim={sizes['hidden_dim']}, "
-            f"num_heads={sizes['num_heads']}. Change one of them."
-        )

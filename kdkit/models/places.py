@@ -4,7 +4,6 @@ import logging
 import pathlib
 import re
 
-from kdkit.errors import UsageError
 from kdkit.io.reading import read_json
 
 _log = logging.getLogger(__name__)
@@ -68,16 +67,15 @@ def is_cross_encoder(source) -> bool:
 def static_folder(path: pathlib.Path) -> pathlib.Path | None:
     """Returns the folder of a directory's `StaticEmbedding`, if it has one."""
     for entry in _modules(path):
-        if str(entry.get("type")).endswith(".StaticEmbedding"):
-            return path / pathlib.PurePath(str(entry.get("path"))).name
+        if entry["type"].endswith(".StaticEmbedding"):
+            return path / entry["path"]
     return None
 
 
 def _modules(path):
     """Returns the objects in `modules.json`, none without the file."""
     file, what = path / MODULES, "the list of a model's parts"
-    entries = read_json(file, what, kind=list) if file.is_file() else []
-    return [entry for entry in entries if isinstance(entry, dict)]
+    return read_json(file, what, kind=list) if file.is_file() else []
 
 
 def may_have_dense(source) -> bool:
@@ -92,63 +90,7 @@ def may_have_dense(source) -> bool:
     folders = (path, *map(path.joinpath, ARMS))
     if any((folder / POOLING_FILE).is_file() for folder in folders):
         return True
-    return any(
-        str(entry.get("type")).endswith(".Dense") for entry in _modules(path)
-    )
-
-
-def reject_cross_encoder(source) -> None:
-    """Raises an error for a cross-encoder, which returns no vectors."""
-    if is_cross_encoder(source):
-        raise UsageError(
-            f"{source} is a cross-encoder, which scores pairs of texts. "
-            "Expected a sentence encoder, which returns vectors. To learn from "
-            "scores, use the recipe reranker_to_embedder."
-        )
-
-
-def require_pooling(source, pooling: str | None) -> None:
-    """Raises an error for a directory that does not describe its pooling.
-
-    `kdkit.models.load_embedder` raises it too. This check takes milliseconds.
-
-    Args:
-        source: string or path, as in `kdkit.models.load_embedder`.
-        pooling: string or `None`. The pooling that the user chose, if any.
-
-    Raises:
-        UsageError: (a `ValueError`) for a cross-encoder, and if there is no
-            description and no choice.
-    """
-    path = pathlib.Path(source)
-    reject_cross_encoder(source)
-    if pooling is not None or not path.is_dir():
-        return
-    is_described = has_embedder(path)
-    if not is_described:
-        file = config_file(path)
-        is_run = (path / "metrics.jsonl").is_file()
-        if file is None or (is_run and file.parent == path):
-            return  # there is no model yet: its loader has a better error
-    if (path / MODULES).is_file():
-        is_described = static_folder(path) is not None or any(
-            str(entry.get("type")).endswith(".Pooling")
-            and (path / str(entry.get("path")) / "config.json").is_file()
-            for entry in _modules(path)
-        )
-    if not is_described:
-        raise undescribed_pooling(source)
-
-
-def undescribed_pooling(source) -> UsageError:
-    """Returns the error for a directory that does not describe its pooling."""
-    return UsageError(
-        f"{source} has no description of its pooling. Expected an embedder "
-        "saved by kdkit, or a sentence-transformers directory with the folder "
-        "of the module Pooling and its config.json. If the model's card "
-        "describes the pooling, pass --pooling mean, cls or max (in Python "
-        "pooling='mean')."
-    )
+    return any(entry["type"].endswith(".Dense") for entry in _modules(path))
 
 
 def task_class(path: pathlib.Path) -> str:
@@ -156,7 +98,7 @@ def task_class(path: pathlib.Path) -> str:
     if not (path / "task.json").is_file():
         return ""
     task = read_json(path / "task.json", "the config of a model")
-    return str(task.get("class_name", ""))
+    return task.get("class_name", "")
 
 
 def class_names_at(source) -> tuple[str, ...] | None:
@@ -170,9 +112,6 @@ def class_names_at(source) -> tuple[str, ...] | None:
 
     Returns:
         Tuple of strings; `None` if the classes have no names.
-
-    Raises:
-        UsageError: (a `ValueError`) if these files are damaged.
     """
     path = pathlib.Path(source)
     if path.is_file():
@@ -180,22 +119,15 @@ def class_names_at(source) -> tuple[str, ...] | None:
     for folder in (*map(path.joinpath, ARMS), path):
         if (folder / LABELS_FILE).is_file():
             labels = read_json(folder / LABELS_FILE, "the names of classes")
-            names = labels.get("classes")
-            return tuple(map(str, names)) if isinstance(names, list) else None
+            return tuple(labels["classes"])
     file = path / "config.json"
     if not file.is_file():
         return None
     config = read_json(file, "the config of a model")
-    names, classes = config.get("id2label"), config.get("architectures")
-    if not isinstance(names, dict) or not any(
-        str(name).endswith(SUFFIX)
-        for name in (classes if isinstance(classes, list) else ())
-    ):
+    names = config.get("id2label")
+    if names is None or not _is_classifier(config):
         return None
-    try:
-        ordered = [str(names[key]) for key in sorted(names, key=int)]
-    except ValueError:
-        return None
+    ordered = [names[key] for key in sorted(names, key=int)]
     return None if any(map(UNNAMED.fullmatch, ordered)) else tuple(ordered)
 
 
@@ -209,10 +141,7 @@ def is_encoder_alone(source) -> bool:
     config = read_json(file, "the config of a model")
     if "registered_name" in config:
         return True
-    classes = config.get("architectures")
-    return isinstance(classes, list) and not any(
-        str(name).endswith(SUFFIX) for name in classes
-    )
+    return "architectures" in config and not _is_classifier(config)
 
 
 def num_classes_at(source) -> int | None:
@@ -222,50 +151,14 @@ def num_classes_at(source) -> int | None:
         return None
     if task_class(file.parent).endswith("TextClassifier"):
         task = read_json(file.parent / "task.json", "the config of a model")
-        config = task.get("config")
-        found = config.get("num_classes") if isinstance(config, dict) else None
-        return found if type(found) is int else None
+        return task["config"]["num_classes"]
     config = read_json(file, "the config of a model")
-    classes = config.get("architectures")
-    if not any(
-        str(name).endswith(SUFFIX)
-        for name in (classes if isinstance(classes, list) else ())
-    ):
+    if not _is_classifier(config):
         return None
-    labels = config.get("id2label")
-    return len(labels) if isinstance(labels, dict) else 2  # the default
+    return len(config.get("id2label") or range(2))  # two is the default
 
 
-def require_reranker(source) -> None:
-    """Raises an error for a directory without a cross-encoder.
-
-    `kdkit.models.load_reranker` raises it too. This check takes milliseconds.
-
-    Args:
-        source: string or path, as in `kdkit.models.load_reranker`.
-
-    Raises:
-        UsageError: (a `ValueError`) for an embedder, an encoder without a
-            head, and a classifier of more than two classes.
-    """
-    expected = (
-        "Expected a cross-encoder: a classifier of pairs of texts with one "
-        "score or two classes"
-    )
-    if has_embedder(source):
-        raise UsageError(
-            f"{source} is a sentence encoder, which returns vectors. "
-            f"{expected}. To learn from vectors, use the recipe "
-            "sentence_embedding."
-        )
-    if is_encoder_alone(source):
-        raise UsageError(
-            f"{source} is an encoder without a head. {expected}. Fine-tune it "
-            "with kdkit train-teacher, for example on --task stsb."
-        )
-    count = num_classes_at(source)
-    if count is not None and count > 2:
-        raise UsageError(
-            f"{source} has {count} classes. {expected}. Pass another "
-            "teacher, such as a run of kdkit train-teacher on --task stsb."
-        )
+def _is_classifier(config):
+    """Whether a Hugging Face checkpoint classifies texts."""
+    classes = config.get("architectures") or ()
+    return any(name.endswith(SUFFIX) for name in classes)

@@ -11,14 +11,10 @@ import keras
 from keras import ops
 
 from kdkit.errors import UsageError
-from kdkit.models.embedders import (
-    pooling_of,
-    require_embedder,
-    standalone_pooling,
-)
+from kdkit.models.embedders import pooling_of, standalone_pooling
 from kdkit.models.heads import backbone_of, join
 from kdkit.models.loading import LoadedModel, load_classifier
-from kdkit.models.places import num_classes_at, require_reranker
+from kdkit.models.places import num_classes_at
 
 RANKING = "ranking"
 SCALE = 20.0  # of cosines
@@ -48,11 +44,7 @@ def make_ranker(embedder, num_candidates: int, scale: float | None = None):
         A functional `keras.Model` with the embedder's inputs. Its rows are
         groups of `1 + num_candidates`: a query, then its candidates. The output
         has the shape `(batch_size / (1 + num_candidates), num_candidates)`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the model is not an embedder.
     """
-    require_embedder(embedder)
     if scale is None:
         scale = default_scale(embedder)
     backbone = backbone_of(embedder)
@@ -83,17 +75,16 @@ def load_reranker(source) -> LoadedModel:
             sentence-transformers' cross-encoders, or two classes.
 
     Raises:
-        UsageError: (a `ValueError`) if there is no such classifier, or its
-            head was not trained.
+        UsageError: (a `ValueError`) if its head was not trained, or has more
+            than two classes.
     """
-    require_reranker(source)
     num_classes = num_classes_at(source) or 1
     loaded = load_classifier(source, num_classes)
-    if not loaded.has_trained_head:
+    if not loaded.has_trained_head or num_classes > 2:
         raise UsageError(
-            f"{source} has no trained head, so it has no scores. Expected a "
-            "cross-encoder, fine-tuned on pairs of texts. Fine-tune it with "
-            "kdkit train-teacher."
+            f"{source} is not a cross-encoder. Expected a trained head of one "
+            f"score or two classes. Received: {num_classes} classes, "
+            f"has_trained_head={loaded.has_trained_head}."
         )
     return dataclasses.replace(loaded, num_other_classes=None)
 

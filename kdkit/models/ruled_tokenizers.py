@@ -12,9 +12,9 @@ import keras
 import keras_hub
 
 from kdkit.backends import tf, tf_text
-from kdkit.errors import UsageError, shortened
+from kdkit.errors import UsageError
 from kdkit.models.character_maps import character_map
-from kdkit.models.families import ALL_FAMILIES, family_of
+from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.text_rules import (
     CUT,
     NOT_A_PIECE,
@@ -40,21 +40,13 @@ def with_rules(tokenizer, rules: TextRules | None):
     tokenizer = plain_tokenizer(tokenizer)
     if rules is None:
         return tokenizer
-    cls = _ruled(type(tokenizer)) if family_of(tokenizer) else None
-    if cls is None:
-        known = {family.tokenizer.__name__ for family in ALL_FAMILIES.values()}
-        raise UsageError(
-            f"A {type(tokenizer).__name__} does not support text rules. "
-            f"Expected one of {sorted(known)}. Remove the rules."
-        )
-    size = tokenizer.vocabulary_size()
     for token in rules.added_tokens:
-        if token.id >= size or tokenizer.id_to_token(token.id) != token.content:
+        if tokenizer.id_to_token(token.id) != token.content:
             raise UsageError(
-                f"The added token {shortened(token.content)} does not have the "
-                f"id {token.id} in the vocabulary of {size} pieces. "
-                "Restore the tokenizer's files from a copy."
+                f"The added token {token.content!r} does not have the id "
+                f"{token.id} in the vocabulary."
             )
+    cls = _ruled(type(tokenizer))
     return _with_class(cls, tokenizer, text_rules=rules.to_json())
 
 
@@ -94,7 +86,7 @@ class WithTextRules:
     def __init__(self, *args, text_rules, **kwargs):
         self._ids = None
         super().__init__(*args, **kwargs)
-        self.text_rules = read_rules(text_rules, "the config of a tokenizer")
+        self.text_rules = read_rules(text_rules)
 
     @property
     def truncation_side(self) -> str:
@@ -140,7 +132,7 @@ class WordPieceRules(WithTextRules):
         **kwargs,
     ):
         del lowercase, strip_accents
-        rules = read_rules(text_rules, "the config of a tokenizer")
+        rules = read_rules(text_rules)
         super().__init__(
             vocabulary,
             lowercase=rules.lowercase,
@@ -332,15 +324,13 @@ MIXINS = {
 
 @functools.cache
 def _ruled(cls):
-    """Returns a class with rules that Keras can save, `None` for others."""
-    for base, mixin in MIXINS.items():
-        if issubclass(cls, base):
-            # Without a backbone, because keras-hub searches all classes for a
-            # backbone's tokenizer. Errors contain the class's name.
-            members = {"plain": cls, "backbone_cls": None}
-            made = type(cls.__name__, (mixin, cls), members)
-            return keras.saving.register_keras_serializable("kdkit")(made)
-    return None
+    """Returns a class with rules that Keras can save."""
+    base = next(base for base in MIXINS if issubclass(cls, base))
+    # Without a backbone, because keras-hub searches all classes for a
+    # backbone's tokenizer. Errors contain the class's name.
+    members = {"plain": cls, "backbone_cls": None}
+    made = type(cls.__name__, (MIXINS[base], cls), members)
+    return keras.saving.register_keras_serializable("kdkit")(made)
 
 
 # Files contain the names of these classes, so they are registered up front.

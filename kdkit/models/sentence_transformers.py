@@ -7,12 +7,11 @@ followed, rejected by name, or does not change the vectors.
 
 import dataclasses
 import pathlib
-import re
 
 import keras
 import numpy as np
 
-from kdkit.errors import UsageError, shortened
+from kdkit.errors import UsageError, unknown
 from kdkit.io.reading import read_json
 from kdkit.models.conventions import PLAIN
 from kdkit.models.embedders import (
@@ -21,24 +20,18 @@ from kdkit.models.embedders import (
     dense_layers,
     make_embedder,
     pooling_of,
-    require_embedder,
 )
-from kdkit.models.families import FAMILIES
 from kdkit.models.heads import backbone_of
-from kdkit.models.hugging_face_config import is_convertible, is_hugging_face
 from kdkit.models.hugging_face_files import CONFIG
 from kdkit.models.hugging_face_saving import save_hugging_face, write_json
 from kdkit.models.hugging_face_weights import WEIGHTS, Tensors, write_tensors
 from kdkit.models.loading import LoadedModel, load_encoder
-from kdkit.models.places import MODULES, TRANSFORMER_FILES, undescribed_pooling
+from kdkit.models.places import MODULES, TRANSFORMER_FILES
 from kdkit.models.ruled_tokenizers import with_rules
-from kdkit.models.sizes import POOLINGS
 from kdkit.models.static import is_static_embedder
 from kdkit.models.static_files import load_static_module, save_static_module
 from kdkit.models.text_rules import TextRules, tokenizer_rules
 
-# The encoder may be in the directory itself. No name begins with a point.
-FOLDER = re.compile(r"(\w[\w.-]{0,200})?", re.ASCII)
 PACKAGE = "sentence_transformers."
 STATIC, TRANSFORMER, POOLING, DENSE, NORMALIZE = (
     "StaticEmbedding",
@@ -57,7 +50,7 @@ MODE_FIELDS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-WIDTH_FIELDS = ("embedding_dimension", "word_embedding_dimension")
+WIDTH_FIELD = "word_embedding_dimension"
 DENSE_ACTIVATIONS = {"Tanh": "tanh", "Identity": "linear"}
 TORCH_ACTIVATIONS = {
     "tanh": "torch.nn.modules.activation.Tanh",
@@ -78,7 +71,6 @@ REQUIRED = {
     },
     NORMALIZE: {"module_input_name": VECTOR, "module_output_name": VECTOR},
 }
-KNOWN = "a model of Transformer, Pooling, Dense and Normalize, or a static one"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -112,10 +104,8 @@ def load_sentence_transformer(path, pooling=None) -> LoadedModel:
             )
         described = pooling
     require_same_pooling(pooling, described, path)
-    _require_known_architecture(transformer.path)
     backbone, tokenizer = load_encoder(transformer.path, needs_pooler=False)
-    _require_width(others, backbone.hidden_dim)
-    weights = _dense_weights(others, described, backbone.hidden_dim)
+    weights = _dense_weights(others)
     model = make_embedder(backbone, described)
     for layer, arrays in zip(dense_layers(model), weights, strict=True):
         layer.set_weights(arrays)
@@ -129,25 +119,29 @@ def require_same_pooling(pooling, described: Pooling, source) -> None:
     if pooling in (None, described, described.mode):
         return
     raise UsageError(
-        f"The embedder in {source} has another pooling than the given one. "
-        f"Expected {described}. Received: {pooling!r}. Omit the pooling."
+        f"The embedder in {source} has another pooling. Expected {described}. "
+        f"Received: {pooling!r}."
+    )
+
+
+def undescribed_pooling(source) -> UsageError:
+    """Returns the error for a directory that does not describe its pooling."""
+    return UsageError(
+        f"{source} does not describe its pooling. If the model's card does, "
+        "pass --pooling mean, cls or max (in Python pooling='mean')."
     )
 
 
 def read_modules(path: pathlib.Path) -> list[Module]:
     """Reads the parts of an embedder from `modules.json`."""
     what = "the list of a sentence-transformers model's parts"
-    entries = read_json(path / MODULES, what, _modules_error, kind=list)
+    entries = read_json(path / MODULES, what, kind=list)
     modules = []
     for entry in entries:
         kind = entry["type"].rpartition(".")[2]
         known = (STATIC, *ORDER)
         if not entry["type"].startswith(PACKAGE) or kind not in known:
-            raise UsageError(
-                f"{path / MODULES} has the module {shortened(entry['type'])}. "
-                f"Expected one of {known}, because kdkit computes no other. "
-                f"Use {KNOWN}."
-            )
+            raise unknown(f"module in {path / MODULES}", entry["type"], known)
         folder = path / entry["path"].removeprefix(".")
         names = ("config.json",)
         if kind == TRANSFORMER:
@@ -157,20 +151,6 @@ def read_modules(path: pathlib.Path) -> list[Module]:
     for module in modules:
         _require_supported(module)
     return modules
-
-
-def _modules_error(entries):
-    """Returns the error in a list of modules, or `None`."""
-    for entry in entries:
-        if not (
-            isinstance(entry, dict)
-            and isinstance(entry.get("type"), str)
-            and isinstance(entry.get("path"), str)
-        ):
-            return "expected objects with 'type' and 'path'"
-        if entry["path"] != "." and not FOLDER.fullmatch(entry["path"]):
-            return f"{shortened(entry['path'])} is not a folder's name"
-    return None
 
 
 def _read_config(folder, names):
@@ -193,10 +173,9 @@ def _require_order(path, kinds):
         or len(once) > len(set(once))
     ):
         raise UsageError(
-            f"{path / MODULES} has its modules in an order that kdkit does not "
-            f"compute. Expected {', '.join(ORDER)}, with any number of Dense, "
-            f"or {STATIC}, {NORMALIZE}. "
-            f"Received: {', '.join(kinds) or 'none'}. Use {KNOWN}."
+            f"The modules in {path / MODULES} are in another order. Expected "
+            f"{', '.join(ORDER)}, with any number of Dense, or {STATIC}, "
+            f"{NORMALIZE}. Received: {', '.join(kinds) or 'none'}."
         )
 
 
@@ -207,8 +186,7 @@ def _require_supported(module):
         if value not in (None, expected):
             raise UsageError(
                 f"The module {module.kind} in {module.path} has "
-                f"{name}={shortened(value)}. Expected {expected!r}, because "
-                "kdkit computes nothing else. Use another model."
+                f"{name}={value!r}. Expected {expected!r}."
             )
 
 
@@ -223,20 +201,9 @@ def read_pooling(path: pathlib.Path, modules) -> Pooling | None:
         modes = [
             mode for name, mode in MODE_FIELDS.items() if config.get(name)
         ] or ["mean"]
-    modes = [modes] if isinstance(modes, str) else modes
-    if not isinstance(modes, list) or len(modes) != 1:
-        raise UsageError(
-            f"{kinds[POOLING].path} joins the poolings {shortened(modes)} to "
-            f"one vector. Expected a single one of {POOLINGS}. Use another "
-            "model."
-        )
-    if modes[0] not in POOLINGS:
-        raise UsageError(
-            f"{kinds[POOLING].path} has the pooling {shortened(modes[0])}, "
-            f"which kdkit does not compute. Expected one of {POOLINGS}. Use "
-            "another model."
-        )
-    return Pooling(modes[0], NORMALIZE in kinds, _dense_settings(modules))
+    # Several modes are joined to one vector, which `Pooling` refuses.
+    mode = modes if isinstance(modes, str) else "+".join(modes)
+    return Pooling(mode, NORMALIZE in kinds, _dense_settings(modules))
 
 
 def _dense_settings(modules):
@@ -250,78 +217,25 @@ def _one_dense(module):
     config = module.config or {}
     name = str(config.get("activation_function", "Tanh")).rpartition(".")[2]
     if name not in DENSE_ACTIVATIONS:
-        raise UsageError(
-            f"The dense layer in {module.path} has the activation {name!r}. "
-            f"Expected one of {sorted(DENSE_ACTIVATIONS)}. Use another model."
-        )
-    units, use_bias = config.get("out_features"), config.get("bias", True)
-    if type(units) is not int or units < 1 or type(use_bias) is not bool:
-        raise UsageError(
-            f"The config of the dense layer in {module.path} is damaged. "
-            "Expected a whole number above 0 as 'out_features' and a boolean "
-            f"as 'bias'. Received: {shortened(units)}, {shortened(use_bias)}. "
-            "Restore it from a copy."
-        )
-    return DenseSettings(units, use_bias, DENSE_ACTIVATIONS[name])
+        raise unknown(f"activation in {module.path}", name, DENSE_ACTIVATIONS)
+    return DenseSettings(
+        config["out_features"],
+        config.get("bias", True),
+        DENSE_ACTIVATIONS[name],
+    )
 
 
-def _dense_weights(modules, pooling, width):
-    """Returns the weights of the dense layers, whose sizes are then known."""
-    modules = [module for module in modules if module.kind == DENSE]
+def _dense_weights(modules):
+    """Returns the weights of the dense layers."""
     found = []
-    for settings, module in zip(pooling.dense, modules, strict=True):
-        if not (module.path / WEIGHTS).is_file():
-            raise UsageError(
-                f"The dense layer in {module.path} has no {WEIGHTS}. kdkit "
-                "does not open pickles, because these can run code. If you "
-                "trust the model, convert it in Python with "
-                "sentence_transformers.SentenceTransformer("
-                f"{str(module.path.parent)!r}).save_pretrained(DIRECTORY)."
-            )
-        names = ["linear.weight", *["linear.bias"] * settings.use_bias]
-        with Tensors(module.path) as tensors:
-            found.append([tensors.read(name).T for name in names])
-        expected = [(width, settings.units), (settings.units,)][: len(names)]
-        received = [one.shape for one in found[-1]]
-        if received != expected:
-            raise UsageError(
-                f"The weights in {module.path} do not fit its config. Expected "
-                f"the shapes {expected}. Received: {received}. Restore the "
-                "folder from a copy."
-            )
-        width = settings.units
-    return found
-
-
-def _require_known_architecture(path):
-    """Raises an error that names an architecture which keras-hub lacks."""
-    file = path / "config.json"
-    if not file.is_file():
-        return  # the loader names the files
-    config = read_json(file, "the config of a model")
-    if is_hugging_face(config) and not is_convertible(config):
-        names = [
-            family.title for family in FAMILIES.values() if family.checkpoints
-        ]
-        raise UsageError(
-            f"The encoder in {path} is of type "
-            f"{shortened(config['model_type'])}, which kdkit does not compute. "
-            f"Expected one of {', '.join(names)}. Use an embedder with such an "
-            "encoder, for example all-MiniLM-L6-v2 instead of "
-            "all-mpnet-base-v2."
-        )
-
-
-def _require_width(modules, width):
     for module in modules:
-        if module.kind == POOLING and module.config:
-            given = [module.config.get(name) for name in WIDTH_FIELDS]
-            if {*map(str, given)} - {str(None), str(width)}:
-                raise UsageError(
-                    f"The pooling in {module.path} is for another width. "
-                    f"Expected the encoder's {width}. Received: "
-                    f"{shortened(given)}. Restore the model from a copy."
-                )
+        if module.kind == DENSE:
+            names = ["linear.weight"]
+            if _one_dense(module).use_bias:
+                names.append("linear.bias")
+            with Tensors(module.path) as tensors:
+                found.append([tensors.read(name).T for name in names])
+    return found
 
 
 def _with_lower_case(tokenizer, config):
@@ -367,8 +281,7 @@ def save_sentence_transformer(
             cosine.
 
     Raises:
-        UsageError: (a `ValueError`) if the model is not an embedder, or
-            transformers has no such encoder.
+        UsageError: (a `ValueError`) if transformers has no such encoder.
         RunError: if the written tokenizer does not return the same ids.
 
     Example:
@@ -378,7 +291,6 @@ def save_sentence_transformer(
     embedder = sentence_transformers.SentenceTransformer("student/")
     ```
     """
-    require_embedder(model)
     path = pathlib.Path(path)
     backbone, pooling = backbone_of(model), pooling_of(model)
     is_static, folders = is_static_embedder(model), []
@@ -405,9 +317,7 @@ def save_sentence_transformer(
             name: mode == pooling.mode for name, mode in MODE_FIELDS.items()
         }
         width = backbone.hidden_dim
-        folder(
-            POOLING, **{WIDTH_FIELDS[1]: width}, **modes, include_prompt=True
-        )
+        folder(POOLING, **{WIDTH_FIELD: width}, **modes, include_prompt=True)
     for settings, layer in zip(pooling.dense, dense_layers(model), strict=True):
         place = folder(
             DENSE,

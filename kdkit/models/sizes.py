@@ -6,8 +6,7 @@ explains where ours differs.
 
 import dataclasses
 
-from kdkit.errors import UsageError
-from kdkit.io.machine import memory_shortage
+from kdkit.errors import UsageError, unknown
 from kdkit.models.families import ALL_FAMILIES
 
 # How an embedder makes one vector from the states of an encoder.
@@ -213,9 +212,6 @@ PRESETS = {
 }
 
 
-BYTES = 4  # per float32 number
-
-
 def least_parameters(config: BertConfig | BilstmConfig | MassConfig) -> int:
     """Returns how many parameters a model's tables and matrices have.
 
@@ -242,18 +238,6 @@ def least_parameters(config: BertConfig | BilstmConfig | MassConfig) -> int:
     return ALL_FAMILIES[config.family].least_parameters(config)
 
 
-def require_model_memory(
-    config: BertConfig | BilstmConfig | MassConfig,
-) -> None:
-    """Raises an error for a model whose weights do not fit in memory."""
-    lack = memory_shortage(BYTES * least_parameters(config))
-    if lack:
-        raise UsageError(
-            f"The student cannot be built: its weights need {lack}. Received: "
-            f"{config}. Choose fewer or narrower layers, or fewer positions."
-        )
-
-
 RULES = ("first", "spread")
 
 
@@ -274,7 +258,7 @@ def choose_blocks(rule, num_blocks, num_copied) -> tuple[int, ...]:
 
     Raises:
         UsageError: (a `ValueError`) if the rule is unknown, or if the student
-            has no blocks or more blocks than the encoder.
+            has more blocks than the encoder.
 
     >>> choose_blocks("first", num_blocks=12, num_copied=3)
     (1, 2, 3)
@@ -282,14 +266,11 @@ def choose_blocks(rule, num_blocks, num_copied) -> tuple[int, ...]:
     (1, 3, 6)
     """
     if rule not in RULES:
+        raise unknown("rule for blocks", rule, RULES)
+    if num_copied > num_blocks:
         raise UsageError(
-            f"Unknown rule for blocks. Expected one of {RULES}. Received: "
-            f"{rule!r}."
-        )
-    if not 1 <= num_copied <= num_blocks:
-        raise UsageError(
-            "Invalid number of blocks to copy. Expected 1 to "
-            f"{num_blocks}, the encoder's number. Received: {num_copied}."
+            f"The encoder has {num_blocks} blocks. Received: {num_copied} to "
+            "copy."
         )
     if rule == "first":
         return tuple(range(1, num_copied + 1))

@@ -50,10 +50,6 @@ def make_static_embedder(
         shape `(batch_size, dimensions)`. It can be trained, saved, measured and
         exported as any embedder; it has no layers to copy.
 
-    Raises:
-        UsageError: (a `ValueError`) if `dimensions` is not a whole number above
-            0.
-
     Example:
 
     ```python
@@ -61,11 +57,6 @@ def make_static_embedder(
     student = kdkit.models.make_static_embedder(loaded.tokenizer)
     ```
     """
-    if type(dimensions) is not int or dimensions < 1:
-        raise UsageError(
-            "Invalid value for argument `dimensions`. Expected a whole number "
-            f"above 0. Received: dimensions={dimensions!r}."
-        )
     inputs = {
         name: keras.Input((None,), dtype="int32", name=name)
         for name in (TOKENS, MASK, SEGMENTS)
@@ -113,11 +104,8 @@ def token_vectors(embedder) -> np.ndarray:
 
     Returns:
         `float32` array of shape `(vocabulary_size, dimensions)`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the model is not a static embedder.
     """
-    return ops.convert_to_numpy(_required_table(embedder)).astype("float32")
+    return ops.convert_to_numpy(_table(embedder)).astype("float32")
 
 
 def set_token_vectors(
@@ -156,52 +144,37 @@ def set_token_vectors(
             `1e-3`, as in the paper.
 
     Raises:
-        UsageError: (a `ValueError`) if the model is not a static embedder, or
-            an argument does not fit.
+        UsageError: (a `ValueError`) if `lengths` do not fit, `sif` is not above
+            0, or a vector is not finite.
 
     Reference:
      - [Arora et al., 2017](https://openreview.net/forum?id=SyK00v5xx)
     """
-    require_sif(sif)
-    table = _required_table(embedder)
+    if sif is not None and not 0 < sif < np.inf:
+        raise UsageError(f"Expected a number above 0. Received: sif={sif!r}.")
     vectors = np.asarray(vectors, "float32")
-    if vectors.shape != tuple(table.shape) or not np.isfinite(vectors).all():
-        raise UsageError(
-            "Invalid value for argument `vectors`. Expected finite numbers of "
-            f"shape {tuple(table.shape)}, one row for each token id. Received: "
-            f"shape {vectors.shape}. Pass the vectors of all tokens."
-        )
+    if not np.isfinite(vectors).all():
+        raise UsageError("Some of the tokens' vectors are not finite.")
     if sif is not None:
         counts = _counts(tokenizer, token_ids, lengths, len(vectors))
         share = counts / counts.sum()
         weighted = vectors * (sif / (sif + share))[:, np.newaxis]
         common = _common_component(weighted, token_ids, lengths, counts > 0)
         vectors = weighted - np.outer(weighted @ common, common)
-    table.assign(vectors.astype("float32"))
+    _table(embedder).assign(vectors.astype("float32"))
 
 
 def _counts(tokenizer, token_ids, lengths, num_tokens):
     """Counts each token in texts, without those around them."""
-    if (
-        token_ids is None
-        or lengths is None
-        or not len(lengths)
-        or int(np.sum(lengths)) != len(token_ids)
-    ):
-        received = "none" if token_ids is None else f"{len(token_ids)} tokens"
+    if int(np.sum(lengths)) != len(token_ids):
         raise UsageError(
-            "SIF weights need the tokens of texts. Expected `token_ids`, and "
-            f"`lengths` whose sum is their number. Received: {received}. Pass "
-            "both, or sif=None."
+            f"The lengths of the texts are {np.sum(lengths)} tokens. Received: "
+            f"{len(token_ids)} token_ids."
         )
     counts = np.bincount(token_ids, minlength=num_tokens)
     counts[special_token_ids(tokenizer)] = 0
-    if len(counts) > num_tokens or not counts.any():
-        raise UsageError(
-            f"The texts must have tokens below {num_tokens}, the size of the "
-            f"table. Received: ids up to {np.max(token_ids)}, {counts.sum()} "
-            "of them counted. Encode the texts with the model's tokenizer."
-        )
+    if not counts.any():
+        raise UsageError("The texts have no tokens that count.")
     return counts
 
 
@@ -224,26 +197,6 @@ def _common_component(weighted, token_ids, lengths, is_counted):
         squares += means.T @ means
     _, components = np.linalg.eigh(squares)
     return components[:, -1].astype("float32")
-
-
-def require_sif(sif: float | None) -> None:
-    """Raises an error for an impossible SIF weight."""
-    if sif is not None and not 0 < sif < np.inf:
-        raise UsageError(
-            "Invalid value for argument `sif`. Expected a number above 0, such "
-            f"as 0.001, or None. Received: sif={sif!r}. Pass sif=None for no "
-            "weights."
-        )
-
-
-def _required_table(embedder):
-    if not is_static_embedder(embedder):
-        raise UsageError(
-            "Expected a static embedder, from "
-            "kdkit.models.make_static_embedder(tokenizer). Received: a "
-            f"{type(embedder).__name__}. Make one from the tokenizer."
-        )
-    return _table(embedder)
 
 
 def _table(model):

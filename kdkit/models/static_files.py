@@ -8,7 +8,6 @@ import pathlib
 
 import numpy as np
 
-from kdkit.errors import UsageError
 from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_saving import (
     require_same_ids,
@@ -16,7 +15,6 @@ from kdkit.models.hugging_face_saving import (
     write_json,
 )
 from kdkit.models.hugging_face_weights import WEIGHTS, Tensors, write_tensors
-from kdkit.models.library_errors import loading
 from kdkit.models.loading import LoadedModel
 from kdkit.models.places import POOLING_FILE, TOKENIZER_DIRECTORY
 from kdkit.models.static import (
@@ -64,28 +62,14 @@ def save_static_module(model, tokenizer, path, sequence_length) -> None:
 
 def load_static_module(path: pathlib.Path, normalize: bool) -> LoadedModel:
     """Loads a static embedder from the folder of a `StaticEmbedding`."""
-    for name in (WHOLE, WEIGHTS):
-        if not (path / name).is_file():
-            raise UsageError(
-                f"The static embedder in {path} has no {name}. Expected both "
-                f"{WHOLE} and {WEIGHTS}. Restore it from a copy."
-            )
     tokenizer = read_whole_tokenizer(path / WHOLE)
-    with Tensors(path) as tensors, loading(path):
+    with Tensors(path) as tensors:
         table = tensors.read(TABLE if TABLE in tensors else OTHER_TABLE)
         if MAPPING in tensors:
             table = table[tensors.integers(MAPPING)]
         if SCALES in tensors:
             table = table * tensors.read(SCALES)[:, np.newaxis]
-    size = tokenizer.vocabulary_size()
-    if table.ndim != 2 or len(table) != size:
-        raise UsageError(
-            f"The table in {path} does not fit its tokenizer. Expected {size} "
-            f"rows. Received: shape {table.shape}. Restore the folder from a "
-            "copy."
-        )
     model = make_static_embedder(tokenizer, table.shape[1], normalize)
-    with loading(path):
-        set_token_vectors(model, table, tokenizer, sif=None)
+    set_token_vectors(model, table, tokenizer, sif=None)
     length = tokenizer.sequence_length
     return LoadedModel(model, tokenizer, True, sequence_length=length)

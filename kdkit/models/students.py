@@ -8,23 +8,16 @@ import numpy as np
 from keras import ops
 
 from kdkit import models
-from kdkit.errors import UsageError
+from kdkit.errors import UsageError, unknown
 from kdkit.models.bilstm import build_bilstm
-from kdkit.models.embedders import require_embedder, with_encoder
-from kdkit.models.families import ALL_FAMILIES, FAMILIES, blocks_of, family_of
+from kdkit.models.embedders import with_encoder
+from kdkit.models.families import ALL_FAMILIES, blocks_of, family_of
 from kdkit.models.heads import Head, add_head, backbone_of
-from kdkit.models.sizes import (
-    PRESETS,
-    BertConfig,
-    BilstmConfig,
-    MassConfig,
-    require_model_memory,
-)
+from kdkit.models.sizes import PRESETS, BertConfig, BilstmConfig, MassConfig
 from kdkit.models.token_ids import preprocessor_tokenizer, vocabulary_by_id
 from kdkit.models.tokenizers import convert_tokenizer, family_tokenizer
 from kdkit.models.variants import keras_hub_backbone
 
-MAX_LAYERS = 1000
 NOT_COUNTED = ("dropout", "tied_output")
 FAMILY_SIZES = ("embedding_dim", "num_key_value_heads")
 
@@ -59,8 +52,8 @@ def student(preset_or_config, num_classes=None, teacher=None, **settings):
         `kdkit.models.MassBackbone`, which is not a classifier.
 
     Raises:
-        UsageError: (a `ValueError`) if the preset or a setting is unknown, a
-            size is invalid, or the weights do not fit in the machine's memory.
+        UsageError: (a `ValueError`) if the preset or the family is unknown, or
+            a size is invalid.
 
     Example:
 
@@ -76,20 +69,9 @@ def student(preset_or_config, num_classes=None, teacher=None, **settings):
         num_classes = num_classes or getattr(source, "num_classes", None)
         settings = {**_vocabulary(source), **settings}
     config = student_config(preset_or_config, **settings)
-    require_model_memory(config)
     if isinstance(config, BilstmConfig):
-        if num_classes is None:
-            raise UsageError(
-                "A BiLSTM student is a classifier. Expected its number of "
-                "classes. Received: num_classes=None. Pass num_classes."
-            )
         return build_bilstm(config, num_classes, dtype)
     if isinstance(config, MassConfig):
-        if num_classes is not None:
-            raise UsageError(
-                "An encoder-decoder writes text and has no classes. Received: "
-                f"num_classes={num_classes}. Use an encoder, such as a BERT."
-            )
         # Imported with its package: the class needs Keras, the sizes do not.
         return models.MassBackbone(**dataclasses.asdict(config), dtype=dtype)
     family = ALL_FAMILIES[config.family]
@@ -142,41 +124,19 @@ def student_config(preset_or_config, **settings):
         `BertConfig`, `BilstmConfig` or `MassConfig`.
 
     Raises:
-        UsageError: as in `student`. One message lists all errors.
+        UsageError: as in `student`.
     """
-    kind, fields = _kind_and_fields(preset_or_config)
-    fields |= settings
-    known = {field.name: field for field in dataclasses.fields(kind)}
-    problems = [
-        f"unknown setting {name!r}, valid are {sorted(known)}"
-        for name in sorted(set(fields) - set(known))
-    ]
-    problems += [
-        f"{name!r} is missing"
-        for name, field in known.items()
-        if name not in fields and field.default is dataclasses.MISSING
-    ]
-    if not problems:
-        config = kind(**fields)
-        problems = _impossible_sizes(config)
-    if problems:
-        raise UsageError(f"The student cannot be built: {'; '.join(problems)}.")
-    return config
-
-
-def _kind_and_fields(preset_or_config):
-    """Returns a configuration's class and its fields."""
     config = preset_or_config
-    if isinstance(config, str) and config in PRESETS:
+    if isinstance(config, str):
+        if config not in PRESETS:
+            raise unknown("student", config, PRESETS)
         config = PRESETS[config].config
-    if isinstance(config, BertConfig | BilstmConfig | MassConfig):
-        return type(config), dataclasses.asdict(config)
     if isinstance(config, Mapping):
-        return BertConfig, dict(config)
-    raise UsageError(
-        f"Unknown student preset. Expected one of {sorted(PRESETS)}. "
-        f"Received: {preset_or_config!r}."
-    )
+        config = BertConfig(**{**config, **settings})
+    else:
+        config = dataclasses.replace(config, **settings)
+    _require_possible(config)
+    return config
 
 
 def _constructor_sizes(config):
@@ -185,69 +145,42 @@ def _constructor_sizes(config):
     return ALL_FAMILIES[sizes.pop("family")].constructor_sizes(sizes)
 
 
-def _impossible_sizes(config):
-    """Returns errors about a configuration, as a list of strings."""
-    if isinstance(config, BilstmConfig):
-        sizes = dataclasses.asdict(config)
-        problems = _not_above_zero(sizes)
-        if config.num_texts not in (1, 2):
-            problems.append(
-                f"num_texts must be 1 or 2, received {config.num_texts!r}"
+def _require_possible(config):
+    """Raises an error for a size that a model cannot have."""
+    sizes = dataclasses.asdict(config)
+    family = sizes.pop("family", None)
+    if family is not None:
+        if family not in ALL_FAMILIES:
+            raise unknown("family", family, ALL_FAMILIES)
+        for name in FAMILY_SIZES:
+            is_given = sizes[name] is not None
+            if is_given and not ALL_FAMILIES[family].takes(name):
+                raise UsageError(
+                    f"A {family} has no {name}. Received: {sizes[name]!r}."
+                )
+        sizes = _constructor_sizes(config)
+    for name, value in sizes.items():
+        is_size = isinstance(value, int) and value > 0
+        if name not in NOT_COUNTED and not is_size:
+            raise UsageError(
+                f"{name} must be an integer above 0. Received: {value!r}."
             )
-        return problems
-    if isinstance(config, MassConfig):
-        problems = _not_above_zero(dataclasses.asdict(config))
-        return problems or _unbuildable(config)
-    if config.family not in ALL_FAMILIES:
-        return [
-            f"family must be one of {sorted(ALL_FAMILIES)}, received "
-            f"{config.family!r}"
-        ]
-    family = ALL_FAMILIES[config.family]
-    foreign = [
-        f"{name} does not exist in family {config.family!r}, received "
-        f"{getattr(config, name)!r}"
-        for name in FAMILY_SIZES
-        if getattr(config, name) is not None and not family.takes(name)
-    ]
-    problems = foreign or _not_above_zero(_constructor_sizes(config))
-    return problems or _unbuildable(config)
-
-
-def _unbuildable(config):
-    """Returns errors about heads that do not fit and about too many layers."""
-    problems = [
-        f"{name} must be at most {MAX_LAYERS}, received {depth}"
-        for name, depth in dataclasses.asdict(config).items()
-        if name.endswith("num_layers") and depth > MAX_LAYERS
-    ]
-    if config.hidden_dim % config.num_heads:
-        problems.append(
-            f"num_heads must divide hidden_dim, received hidden_dim="
-            f"{config.hidden_dim}, num_heads={config.num_heads}"
-        )
-    groups = getattr(config, "num_key_value_heads", None)
-    if groups and config.num_heads % groups:
-        problems.append(
-            f"num_key_value_heads must divide num_heads, received "
-            f"num_key_value_heads={groups}, num_heads={config.num_heads}"
-        )
-    return problems
-
-
-def _not_above_zero(sizes):
-    """Returns errors about sizes that are not above 0, and about dropout."""
-    problems = [
-        f"{name} must be an integer above 0, received {value!r}"
-        for name, value in sizes.items()
-        if name not in NOT_COUNTED
-        and not (isinstance(value, int) and value > 0)
-    ]
     if not 0 <= sizes["dropout"] < 1:
-        problems.append(
-            f"dropout must be in [0, 1), received {sizes['dropout']!r}"
+        raise UsageError(
+            f"dropout must be in [0, 1). Received: {sizes['dropout']!r}."
         )
-    return problems
+    if isinstance(config, BilstmConfig):
+        if config.num_texts > 2:
+            raise UsageError(
+                f"num_texts must be 1 or 2. Received: {config.num_texts}."
+            )
+        return
+    groups = getattr(config, "num_key_value_heads", None) or 1
+    if config.hidden_dim % config.num_heads or config.num_heads % groups:
+        raise UsageError(
+            "num_heads must divide hidden_dim, and num_key_value_heads divide "
+            f"num_heads. Received: {config}."
+        )
 
 
 def copy_blocks(encoder, layers, num_classes=None, dropout=None):
@@ -303,8 +236,7 @@ def dropped_layers(embedder, layers, dropout=None):
         An embedder with vectors of the same width.
 
     Raises:
-        UsageError: (a `ValueError`) if the model is not an embedder, or a
-            layer is out of range.
+        UsageError: (a `ValueError`) if a layer is out of range.
 
     Example:
 
@@ -312,7 +244,6 @@ def dropped_layers(embedder, layers, dropout=None):
     student = kdkit.models.dropped_layers(teacher, [1, 3, 6])
     ```
     """
-    require_embedder(embedder)
     return with_encoder(
         embedder, copy_blocks(embedder, layers, dropout=dropout)
     )
@@ -340,7 +271,6 @@ def with_vocabulary(embedder, tokenizer, own_tokenizer):
     References:
      - [Gee et al., 2022](https://aclanthology.org/2022.emnlp-industry.41/)
     """
-    require_embedder(embedder)
     source = backbone_of(embedder)
     family_tokenizer(source, own_tokenizer)  # raises if it does not fit
     size = own_tokenizer.vocabulary_size()
@@ -378,19 +308,6 @@ def _token_vectors(table, tokenizer, own_tokenizer):
     return vectors
 
 
-SIZES = (
-    "hidden_dim",
-    "intermediate_dim",
-    "num_heads",
-    "num_key_value_heads",
-    "vocabulary_size",
-    "max_sequence_length",
-    "num_segments",
-    "embedding_dim",
-    "bucket_size",
-)
-
-
 def initialize_from_teacher(student, teacher, layers: Sequence[int]):
     """Copies the teacher's embeddings, chosen blocks and pooler.
 
@@ -414,10 +331,8 @@ def initialize_from_teacher(student, teacher, layers: Sequence[int]):
 
     Raises:
         UsageError: (a `ValueError`) if a block is out of range, the number of
-            layers is not the student's, sizes differ, the teacher lacks one of
-            the student's layers, or student blocks that share their weights,
-            as in ALBERT, would copy different blocks. The student is then
-            unchanged.
+            layers is not the student's, or student blocks that share their
+            weights, as in ALBERT, would copy different blocks.
 
     Example:
 
@@ -431,102 +346,31 @@ def initialize_from_teacher(student, teacher, layers: Sequence[int]):
     """
     target = backbone_of(student)
     source = backbone_of(teacher)
-    layers = list(layers)
-    problems = _families(target, source)
-    if not problems:
-        problems = _layers(target, source, layers) + _sizes(target, source)
-    pairs = []
-    if not problems:
-        pairs, problems = _pairs(target, source, layers)
-    if problems:
+    blocks, teacher_blocks = blocks_of(target), blocks_of(source)
+    if len(layers) != len(blocks) or not all(
+        1 <= layer <= len(teacher_blocks) for layer in layers
+    ):
         raise UsageError(
-            "The student cannot start from the teacher's layers: "
-            f"{'; '.join(problems)}. Build the student with the teacher's "
-            "sizes, or start it from random weights."
+            f"Expected {len(blocks)} layers, which count from 1 to "
+            f"{len(teacher_blocks)}. Received: {list(layers)}."
         )
-    for target_layer, source_layer in pairs:
-        target_layer.set_weights(source_layer.get_weights())
-    return student
-
-
-def _families(target, source):
-    return [
-        f"the {role} is a {type(backbone).__name__}, expected an encoder of "
-        f"one of the families {sorted(FAMILIES)}"
-        for role, backbone in (("student", target), ("teacher", source))
-        if family_of(backbone) is None
-    ]
-
-
-def _layers(target, source, layers):
-    """Returns errors about the choice of layers."""
-    problems = []
-    num_student, num_teacher = len(blocks_of(target)), len(blocks_of(source))
-    if len(layers) != num_student:
-        problems.append(
-            f"expected {num_student} layers, one per student block, "
-            f"received {layers}"
-        )
-    outside = [layer for layer in layers if not 1 <= layer <= num_teacher]
-    if outside:
-        problems.append(
-            f"layers count from 1 to {num_teacher}, received {outside}"
-        )
-    return problems
-
-
-def _sizes(target, source):
-    """Returns errors about sizes that both have but that differ."""
-    problems = []
-    for size in SIZES:
-        received = [
-            family_of(backbone).size(backbone, size)
-            for backbone in (target, source)
-        ]
-        if None not in received and received[0] != received[1]:
-            problems.append(
-                f"{size} differs, student {received[0]}, teacher {received[1]}"
-            )
-    return problems
-
-
-def _pairs(target, source, layers):
-    """Returns pairs of a student's and a teacher's layer, and errors."""
-    pairs, problems = [], []
     counterparts = _parts(source)
-    for name, layer in _parts(target).items():
-        if name in counterparts:
-            pairs.append((layer, counterparts[name]))
-        else:
-            problems.append(
-                f"the student's {name} has no counterpart in the "
-                f"{type(source).__name__}"
-            )
+    pairs = [
+        (layer, counterparts[name]) for name, layer in _parts(target).items()
+    ]
     chosen = {}
-    teacher_blocks = blocks_of(source)
-    for number, block in enumerate(blocks_of(target), start=1):
+    for number, block in enumerate(blocks, start=1):
         teacher_block = teacher_blocks[layers[number - 1] - 1]
-        first, earlier = chosen.setdefault(id(block), (number, teacher_block))
-        if first == number:
-            pairs.append((block, teacher_block))
-        elif earlier is not teacher_block:
-            problems.append(
-                f"student blocks {first} and {number} share their weights, "
-                f"student blocks {first} and {number} share their weights, "
-                "do not"
+        earlier = chosen.setdefault(id(block), teacher_block)
+        if earlier is not teacher_block:
+            raise UsageError(
+                f"Student block {number} shares its weights with an earlier "
+                f"one, which is a copy of another layer in {list(layers)}."
             )
+        pairs.append((block, teacher_block))
     for layer, counterpart in pairs:
-        shapes = [
-            (type(one).__name__, [tuple(w.shape) for w in one.weights])
-            for one in (layer, counterpart)
-        ]
-        if shapes[0] != shapes[1]:
-            problems.append(
-                f"the student's {layer.name} is a {shapes[0][0]} with weights "
-                f"{shapes[0][1]}, the teacher's {counterpart.name} a "
-                f"{shapes[1][0]} with {shapes[1][1]}"
-            )
-    return pairs, problems
+        layer.set_weights(counterpart.get_weights())
+    return student
 
 
 def _parts(backbone):

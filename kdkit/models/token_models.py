@@ -13,7 +13,6 @@ import tokenizers
 from sentencepiece import sentencepiece_model_pb2 as sentencepiece_model
 
 from kdkit.backends import tf
-from kdkit.errors import UsageError, shortened
 from kdkit.models.text_rules import CUT, WHITE_SPACE, WordIds, cut_words
 
 # Letters and digits for `tokenizers`, but not for RE2's version of Unicode.
@@ -74,12 +73,6 @@ class ByteLevelPairs:
             if merge.startswith("#version"):
                 continue
             first, second = merge.split(" ")
-            if not {first, second, first + second} <= vocabulary.keys():
-                raise UsageError(
-                    f"The merge {shortened(merge)} does not fit its vocabulary."
-                    " Expected both tokens and their concatenation in it. "
-                    "Restore the tokenizer's files from a copy."
-                )
             pair = vocabulary[first] * self._size + vocabulary[second]
             # If a pair occurs twice, the last one counts.
             pairs[pair] = (rank, vocabulary[first + second])

@@ -12,7 +12,7 @@ from tokenizers import models, normalizers, pre_tokenizers, processors
 from kdkit.errors import UsageError
 from kdkit.models.character_maps import build_normalizer
 from kdkit.models.families import family_of
-from kdkit.models.ruled_tokenizers import BytePair, SentencePiece, WordPiece
+from kdkit.models.ruled_tokenizers import BytePair, WordPiece
 from kdkit.models.text_rules import TextRules, bert_rules, tokenizer_rules
 from kdkit.models.token_ids import vocabulary_by_id
 from kdkit.models.token_models import UNKNOWN_PENALTY
@@ -64,14 +64,11 @@ def _rules(tokenizer):
         return bert_rules(tokenizer.lowercase, tokenizer.strip_accents)
     if rules is None and isinstance(tokenizer, BytePair):
         return TextRules()
-    if rules is None or not isinstance(
-        tokenizer, WordPiece | BytePair | SentencePiece
-    ):
+    if rules is None:
         raise UsageError(
-            f"A {type(tokenizer).__name__} cannot be written as a "
-            "tokenizer.json. Expected word pieces, byte pairs, or unigrams "
-            "from a Hugging Face checkpoint. Use the tokenizer of such a "
-            "checkpoint."
+            f"No tokenizer.json returns the ids of a {type(tokenizer).__name__}"
+            ". Expected word pieces, byte pairs, or unigrams from a Hugging "
+            "Face checkpoint."
         )
     return rules
 

@@ -6,16 +6,15 @@ import pathlib
 import keras
 import keras_hub
 
-from kdkit.errors import UsageError, shortened
+from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
-from kdkit.models.families import ALL_FAMILIES, FAMILIES, family_of
+from kdkit.models.families import ALL_FAMILIES, family_of
 from kdkit.models.hugging_face_config import checkpoint_family
 from kdkit.models.hugging_face_tokenizers import read_tokenizer
-from kdkit.models.library_errors import loading
 from kdkit.models.ruled_tokenizers import WordPiece, plain_tokenizer, with_rules
 from kdkit.models.text_rules import bert_rules, read_rules, tokenizer_rules
-from kdkit.models.variants import EXTRAS_FILE, load_extras, save_extras
+from kdkit.models.variants import load_extras, save_extras
 from kdkit.models.vocabularies import MassTokenizer
 from kdkit.models.whole_tokenizer import WholeTokenizer
 
@@ -23,14 +22,17 @@ TEXT_RULES = "text_rules"  # the entry of `kdkit.json`
 
 
 def load_preset_tokenizer(source):
-    """Loads the tokenizer of a preset or a checkpoint, or both of a pair."""
+    """Loads the tokenizer of a preset or a checkpoint."""
     directory = pathlib.Path(source)
     if not directory.is_dir():
-        return _with_own_rules(_load(str(source)))
+        return _with_own_rules(
+            keras_hub.tokenizers.Tokenizer.from_preset(str(source))
+        )
     family = hugging_face_family(directory)
     if family is not None:
         return read_tokenizer(directory, family)
-    return with_saved_rules(_load(str(directory)), directory)
+    tokenizer = keras_hub.tokenizers.Tokenizer.from_preset(str(directory))
+    return with_saved_rules(tokenizer, directory)
 
 
 def hugging_face_family(directory):
@@ -44,18 +46,13 @@ def with_saved_rules(tokenizer, directory):
     entry = load_extras(directory).get(TEXT_RULES)
     if entry is None or tokenizer is None:
         return tokenizer
-    rules = read_rules(entry, pathlib.Path(directory) / EXTRAS_FILE)
-    return with_rules(tokenizer, rules)
+    return with_rules(tokenizer, read_rules(entry))
 
 
 def save_rules(tokenizer, directory) -> None:
     """Writes a tokenizer's text rules into a directory's `kdkit.json`."""
     rules = tokenizer_rules(tokenizer)
     save_extras(directory, **{TEXT_RULES: rules and rules.to_json()})
-
-
-def _load(source, **kwargs):
-    return keras_hub.tokenizers.Tokenizer.from_preset(source, **kwargs)
 
 
 def _with_own_rules(tokenizer):
@@ -107,13 +104,12 @@ def convert_tokenizer(family, tokenizer):
         return tokenizer
     if _reads_sentence_pieces(family, tokenizer):
         return tokenizer
-    if not (isinstance(tokenizer, WordPiece) and _has_pieces(family)):
+    has_pieces = issubclass(family.tokenizer, WordPiece)
+    if not (isinstance(tokenizer, WordPiece) and has_pieces):
         raise UsageError(
             f"{family.title} cannot use the tokens of a "
             f"{type(tokenizer).__name__}. Expected a "
-            f"{family.tokenizer.__name__}. Use a student from the teacher's "
-            "family, or for word pieces one of "
-            f"{[one.name for one in FAMILIES.values() if _has_pieces(one)]}."
+            f"{family.tokenizer.__name__}."
         )
     plain = plain_tokenizer(tokenizer)
     config = plain.get_config()
@@ -132,10 +128,6 @@ def _reads_sentence_pieces(family, tokenizer):
         return True
     xlm_roberta = keras_hub.tokenizers.XLMRobertaTokenizer
     return isinstance(tokenizer, xlm_roberta) and not family.is_decoder
-
-
-def _has_pieces(family):
-    return issubclass(family.tokenizer, WordPiece)
 
 
 def save_tokenizer(tokenizer, directory) -> None:
@@ -165,67 +157,28 @@ def load_saved_tokenizer(directory):
     config = read_json(directory / CONFIG_FILE, "the config of a tokenizer")
     if "model" in config:  # not keras-hub's, which has the same name
         return read_whole_tokenizer(directory / CONFIG_FILE)
-    with loading(directory):
-        tokenizer = keras.saving.deserialize_keras_object(config)
-        checked_tokenizer(tokenizer, directory)
-        tokenizer.load_assets(str(directory))
+    tokenizer = keras.saving.deserialize_keras_object(config)
+    checked_tokenizer(tokenizer, directory)
+    tokenizer.load_assets(str(directory))
     return with_saved_rules(tokenizer, directory)
 
 
 def read_whole_tokenizer(path) -> WholeTokenizer:
     """Returns the tokenizer of a `tokenizer.json`."""
-    with loading(path):
-        return WholeTokenizer(path.read_text(encoding="utf-8"))
-
-
-def require_sentence_pieces(tokenizer) -> None:
-    """Raises an error for a tokenizer that does not fit an encoder-decoder.
-
-    Args:
-        tokenizer: a keras-hub tokenizer.
-
-    Raises:
-        UsageError: (a `ValueError`) if it is not a `MassTokenizer`.
-    """
-    if not isinstance(tokenizer, MassTokenizer):
-        raise UsageError(
-            "An encoder-decoder needs a MassTokenizer, which has a mask and "
-            f"languages. Received: a {type(tokenizer).__name__}. Pass the "
-            "tokenizer of another encoder-decoder."
-        )
+    return WholeTokenizer(path.read_text(encoding="utf-8"))
 
 
 def checked_tokenizer(tokenizer, source):
     """Returns a loaded tokenizer if kdkit can encode texts with it."""
-    problem = None if tokenizer is None else _problem(tokenizer)
-    if problem is not None:
+    if tokenizer is None:
+        return None
+    if not (isinstance(tokenizer, MassTokenizer) or family_of(tokenizer)):
+        names = [one.tokenizer.__name__ for one in ALL_FAMILIES.values()]
+        names.append(MassTokenizer.__name__)
+        raise unknown("tokenizer", type(tokenizer).__name__, names)
+    if tokenizer.sequence_length is not None:
         raise UsageError(
-            f"The tokenizer in {source} cannot encode texts: {problem}. "
-            "Restore its config from a copy, or save the tokenizer again."
+            f"The tokenizer in {source} truncates and pads texts. Expected "
+            f"sequence_length=None. Received: {tokenizer.sequence_length}."
         )
     return tokenizer
-
-
-def _problem(tokenizer):
-    if not (
-        isinstance(tokenizer, keras_hub.tokenizers.Tokenizer)
-        and (isinstance(tokenizer, MassTokenizer) or family_of(tokenizer))
-    ):
-        names = [family.tokenizer.__name__ for family in ALL_FAMILIES.values()]
-        return (
-            f"expected one of {[*names, MassTokenizer.__name__]}. Received: a "
-            f"{type(tokenizer).__name__}"
-        )
-    if tokenizer.sequence_length is not None:
-        return (
-            "expected sequence_length=null, because kdkit pads by batch. "
-            f"Received: {shortened(tokenizer.sequence_length)}"
-        )
-    if "int" not in keras.backend.standardize_dtype(tokenizer.compute_dtype):
-        return (
-            "expected an integer dtype. Received: "
-            f"{shortened(tokenizer.compute_dtype)}"
-        )
-    if not getattr(tokenizer, "split", True):
-        return "expected split=true. Received: false"
-    return None

@@ -19,7 +19,6 @@ import math
 import pathlib
 
 import keras
-import keras_hub
 import numpy as np
 from keras import ops
 
@@ -92,14 +91,11 @@ class _MaskedLM:
         }
 
     def save_to_preset(self, preset_dir, max_shard_size=10):
-        """Raises an error: keras-hub's head has other settings."""
+        """Raises an error: a loaded head would have other settings."""
         del max_shard_size
         raise UsageError(
-            f"keras-hub has no {type(self).__name__} with these settings in "
-            "its head, so the preset would not load. Expected "
-            "kdkit.models.save_language_model(model, tokenizer, "
-            f"{str(preset_dir)!r}, sequence_length), which writes them to "
-            "kdkit.json. Call it instead."
+            "keras-hub has no such head. Call kdkit.models.save_language_model "
+            f"instead, which writes {preset_dir} and kdkit.json."
         )
 
 
@@ -243,7 +239,6 @@ def _copied_backbone(backbone, settings):
     }
     if not given:
         return own_class(backbone).from_config(sizes)
-    _require(own is not None, given, backbone)
     chosen = dataclasses.replace(own, **given)
     if chosen.is_same(own):
         return own_class(backbone).from_config(sizes)
@@ -265,9 +260,7 @@ def _head_arguments(model, settings):
     }
     if not given:
         return {}
-    is_masked = isinstance(model, keras_hub.models.MaskedLM)
     own = family_of(model.backbone).head_settings
-    _require(is_masked and own is not None, given, model)
     chosen = dataclasses.replace(own, **given)
     return {
         "head_activation": chosen.activation,
@@ -298,15 +291,6 @@ def _without_settings(config):
             "head_epsilon",
         )
     }
-
-
-def _require(can, settings, model):
-    if not can:
-        raise UsageError(
-            f"A {type(model).__name__} has no {' and '.join(settings)} to set. "
-            "Remove kdkit.json from the preset, or restore the preset from a "
-            "copy."
-        )
 
 
 NUM_ROWS = 4

@@ -11,7 +11,7 @@ import types
 import typing
 from typing import Annotated
 
-from kdkit.errors import UsageError, shortened
+from kdkit.errors import UsageError
 
 LARGEST = 1e100  # ratios and pictures of such numbers can be shown
 LARGEST_COUNT = 1 << 53  # floats represent all integers up to it
@@ -102,4 +102,4 @@ def _converted(hint, value):
             return value
     elif isinstance(value, hint):
         return value
-    raise UsageError(f"Expected {hint}. Got {shortened(value)}.")
+    raise UsageError(f"Expected {hint}. Got {value!r}.")

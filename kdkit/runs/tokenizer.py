@@ -37,7 +37,6 @@ def save_trained_tokenizer(tokenizer, directory) -> None:
 def readable_tokenizer(model: ModelSettings, tokenizer):
     """Returns a tokenizer, converted to the class for a model's family."""
     if model.mass is not None:
-        models.require_sentence_pieces(tokenizer)
         return tokenizer
     return models.convert_tokenizer(ALL_FAMILIES.get(model.family), tokenizer)
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from helpers import large_except, with_random_weights
 
-from kdkit.errors import UsageError
 from kdkit.generation import Beams, make_beam_search
 from kdkit.models import MassBackbone, MassSeq2SeqLM
 
@@ -157,34 +156,6 @@ def test_a_search_is_over_when_it_says(
         np.testing.assert_array_equal(
             found, [FIRST, *words, *[END] * (LENGTH - 1 - len(words))]
         )
-
-
-def test_a_wider_beam_is_never_worse(model, source):
-    first = np.full(len(source[0]), FIRST, "int32")
-    scores = [
-        make_beam_search(model, Beams(size), LENGTH, END)(*source, first)[1]
-        for size in (1, 125)
-    ]
-    assert np.all(scores[1] >= scores[0] - 1e-5)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"beam_size": 0}, "beam_size=0"),
-        ({"length_penalty": -0.1}, "length_penalty=-0.1"),
-        ({"length_penalty": float("nan")}, "length_penalty=nan"),
-    ],
-)
-def test_impossible_beams_are_refused(settings, message):
-    with pytest.raises(UsageError, match=message):
-        Beams(**settings)
-
-
-@pytest.mark.parametrize("max_length", [1, 10])
-def test_lengths_that_the_model_has_not_are_refused(model, max_length):
-    with pytest.raises(UsageError, match=f"to 9 .*max_length={max_length}"):
-        make_beam_search(model, Beams(), max_length, END)
 
 
 def test_a_beam_of_one_is_greedy(model, source, chances):

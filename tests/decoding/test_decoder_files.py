@@ -223,11 +223,3 @@ def test_a_file_that_differs_is_not_left(model, tmp_path, monkeypatch):
     with pytest.raises(RunError, match="differ from the Keras model's by 1"):
         export.to_litert(model, tmp_path / "wrong.tflite")
     assert not list(tmp_path.iterdir())
-
-
-def test_samplers_of_several_texts_are_refused(reports):
-    file = export.LiteRTDecoder(reports["fp32"].file)
-    with pytest.raises(UsageError, match="BeamSampler compares several"):
-        generation.generate(file, PROMPT, 3, "beam")
-    with pytest.raises(UsageError, match="Received: 0 tokens"):
-        generation.generate(file, [], 3)

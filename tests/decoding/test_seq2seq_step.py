@@ -3,9 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from helpers import bert, to_numpy, with_random_weights
+from helpers import to_numpy, with_random_weights
 
-from kdkit.errors import UsageError
 from kdkit.generation import Seq2SeqStep
 from kdkit.models import MassBackbone, MassSeq2SeqLM
 
@@ -58,21 +57,3 @@ def test_every_position_has_the_logits_of_the_whole_target(
     np.testing.assert_allclose(
         np.stack(logits, axis=1), model(batch), atol=1e-5
     )
-
-
-@pytest.mark.parametrize(
-    ("source", "room", "message"),
-    [(0, 7, "source_length=0"), (6, 9, "sequence_length=9")],
-)
-def test_lengths_that_the_model_has_not_are_refused(
-    model, source, room, message
-):
-    with pytest.raises(UsageError, match=message):
-        Seq2SeqStep(model, source, room)
-
-
-def test_other_models_are_refused():
-    with pytest.raises(
-        UsageError, match="Expected a kdkit.models.MassSeq2SeqLM"
-    ):
-        Seq2SeqStep(bert(), 4, 4)

@@ -2,13 +2,12 @@
 
 import zipfile
 
-import keras
 import numpy as np
 import pytest
-from helpers import batch, bert, labels, large_except, run_without_kdkit
+from helpers import batch, large_except, run_without_kdkit
 
 import kdkit
-from kdkit import export, losses, models
+from kdkit import export, models
 from kdkit.errors import UsageError
 
 SIZES = {
@@ -94,26 +93,6 @@ def test_sentences_of_a_pair_are_read_apart_and_compared():
         )
 
 
-@pytest.mark.parametrize("num_texts", [1, 2])
-def test_size_is_the_papers(num_texts):
-    preset = models.PRESETS["distilled_bilstm_en_uncased"]
-    model = models.student(
-        "distilled_bilstm_en_uncased", num_classes=2, num_texts=num_texts
-    )
-    assert model.count_params() == pytest.approx(
-        preset.paper_parameters, rel=0.03
-    )
-
-
-def test_it_learns_from_a_transformers_logits():
-    objective = kdkit.Objective(losses.LogitMSE())
-    distiller = kdkit.Distiller(bert(seed=1), bilstm(), [objective])
-    distiller.compile(keras.optimizers.Adam(0.01))
-    x = batch(16)
-    history = distiller.fit(x, batch_size=16, epochs=5, verbose=0).history
-    assert history["loss"][-1] < history["loss"][0]
-
-
 def test_other_taps_are_refused_by_name():
     with pytest.raises(UsageError, match="Unknown tap 'hidden_states'"):
         kdkit.taps.tapped(bilstm(), ["hidden_states"])
@@ -166,20 +145,3 @@ def test_architecture_counts_both_directions():
     described = models.architecture(bilstm())
     assert described["name"] == "BiLSTM 1×6"
     assert described["parameters"] == bilstm().count_params()
-
-
-def test_it_is_a_whole_classifier():
-    with pytest.raises(UsageError, match="its number of classes"):
-        models.student("distilled_bilstm_en_uncased")
-    with pytest.raises(UsageError, match="units must be an integer above 0"):
-        models.student(models.BilstmConfig(units=0), num_classes=2)
-    with pytest.raises(UsageError, match="num_texts must be 1 or 2"):
-        models.student(models.BilstmConfig(num_texts=3), num_classes=2)
-
-
-def test_labels_alone_train_it():
-    model, x = bilstm(), batch(16)
-    model.compile("adam", keras.losses.SparseCategoricalCrossentropy(True))
-    inputs = {name: x[name] for name in model.input}
-    history = model.fit(inputs, labels(16), epochs=3, verbose=0).history
-    assert np.isfinite(history["loss"]).all()

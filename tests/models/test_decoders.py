@@ -1,19 +1,15 @@
 """Decoders: taps, language models and their files, byte-pair tokenizers."""
 
-import itertools
 import json
 
-import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import DECODER_SIZES, decoder, large_except, softmax, to_numpy
+from helpers import DECODER_SIZES, decoder, softmax, to_numpy
 
-import kdkit
 from kdkit import models, taps
 from kdkit.errors import UsageError
 from kdkit.models.families import DECODERS, adapters_of, family_of
-from kdkit.models.vocabularies import read_byte_pairs
 
 BATCH, LENGTH, LAYERS, WIDTH = 3, 7, 2, 16
 VOCABULARY = 40
@@ -129,47 +125,6 @@ def test_llama_has_rotated_queries_and_keys_of_groups():
         np.testing.assert_allclose(read[tap][0], expected, atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("family", "chunk_size"),
-    large_except(
-        [*itertools.product(DECODERS, [None, 5])], ("gpt2", None), ("llama3", 5)
-    ),
-)
-def test_decoders_distil_states_attention_and_logits(family, chunk_size):
-    teacher = decoder(4, family=family)
-    student = models.copy_blocks(teacher, [1, 4])
-    student = models.language_model(student)
-    copied, source = (
-        adapters_of(model.backbone)[""][-1].block.get_weights()
-        for model in (student, teacher)
-    )
-    keras.tree.map_structure(np.testing.assert_array_equal, copied, source)
-    x = inputs()
-    y = np.roll(x["token_ids"], -1, axis=1)
-    objectives = [
-        kdkit.Objective(kdkit.losses.AttentionMSE(), tap="attention_logits"),
-        kdkit.Objective(kdkit.losses.HiddenStateMSE(), tap="hidden_states"),
-        kdkit.Objective(kdkit.losses.LogitKLDivergence(), weight=0.4),
-    ]
-    distiller = kdkit.Distiller(
-        teacher,
-        student,
-        objectives,
-        hard_label_weight=0.6,
-        chunk_size=chunk_size,
-    )
-    distiller.compile(
-        optimizer=keras.optimizers.Adam(1e-2),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    )
-    weights = x["padding_mask"].astype("float32")
-    logs = [
-        distiller.train_on_batch(x, y, weights, return_dict=True)["loss"]
-        for _ in range(3)
-    ]
-    assert logs[-1] < logs[0]
-
-
 def test_a_saved_decoder_loads_where_kdkit_is_not(model, tmp_path):
     family = family_of(model.backbone)
     tokenizer = models.train_byte_pairs(TEXT * 9, 262, family.name)
@@ -191,13 +146,8 @@ def test_a_saved_decoder_loads_where_kdkit_is_not(model, tmp_path):
     text = own.generate("the", max_length=8)
     assert text.startswith("the")
     assert len(text) > len("the")
-    with pytest.raises(UsageError, match="Expected an encoder"):
+    with pytest.raises(UsageError, match="no masked tokens"):
         models.load_masked_lm(tmp_path / "saved")
-
-
-def test_tasks_need_an_encoder():
-    with pytest.raises(UsageError, match="GPT-2 is a decoder"):
-        models.student("lightpaff_gpt2_4_layer_en", num_classes=2)
 
 
 def test_trained_byte_pairs_spell_any_text():
@@ -209,14 +159,6 @@ def test_trained_byte_pairs_spell_any_text():
     assert tokenizer.end_token_id == 259
     # The most frequent pairs are one token.
     assert len(tokenizer("the the")) < len("the the")
-
-
-@pytest.mark.parametrize(
-    ("size", "message"), [(257, "more than 257"), (9999, "too few different")]
-)
-def test_impossible_vocabularies_are_refused(size, message):
-    with pytest.raises(UsageError, match=message):
-        models.train_byte_pairs(TEXT, size)
 
 
 @pytest.mark.parametrize(
@@ -233,27 +175,14 @@ def test_byte_pairs_are_read_as_they_are_published(
     pieces = ["<|endoftext|>", "a", "b", "ab"]
     ids = {piece: index for index, piece in enumerate(pieces)}
     (tmp_path / vocabulary).write_text(json.dumps(ids))
-    with pytest.raises(UsageError, match=f"Missing: .*{merges}"):
-        read_byte_pairs(tmp_path / vocabulary)
     (tmp_path / merges).write_text("#version: 0.2\na b\n")
     tokenizer = models.load_tokenizer(tmp_path / vocabulary)
     assert list(tokenizer("abb")) == [3, 2]
-
-
-def test_other_files_are_no_byte_pairs(tmp_path):
-    file = tmp_path / "tokens.json"
-    with pytest.raises(UsageError, match="name that ends with"):
-        read_byte_pairs(file)
-    file = tmp_path / "vocab.json"
-    file.write_text('{"a": 0}')
-    (tmp_path / "merges.txt").write_text("")
-    with pytest.raises(UsageError, match="not a GPT-2 vocabulary"):
-        read_byte_pairs(file)
 
 
 def test_vocabularies_of_equal_size_and_other_ids_are_refused():
     first = models.train_byte_pairs(TEXT, 260)
     second = models.train_byte_pairs(["zzyzx zzyzx"], 260)
     models.check_same_ids(first, models.train_byte_pairs(TEXT, 260))
-    with pytest.raises(UsageError, match="vocabularies differ"):
+    with pytest.raises(UsageError, match="other vocabularies"):
         models.check_same_ids(first, second)

@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from encoders import SENTENCES, encoder, tokenizer
+from encoders import encoder, tokenizer
 
 import kdkit
 from kdkit import models
@@ -15,7 +15,6 @@ from kdkit.models.heads import in_policy
 from kdkit.taps import describe, tapped
 
 LENGTH = 7
-TEXTS = [*SENTENCES, "Good, Weak", "caf\u00e9 \U0001f602", ""]
 IDS = np.array([[5, 6, 7, 8, 9, 10], [5, 6, 7, 8, 0, 0], [5, 6, 0, 0, 0, 0]])
 BATCH = {
     "token_ids": IDS.astype("int32"),
@@ -60,16 +59,6 @@ def test_the_vector_is_the_pooled_states(family, mode):
     assert models.embedding_width(unit) == 16
 
 
-def test_keras_hub_has_the_embedders_of_bert_and_xlm_roberta():
-    kinds = {
-        family: type(models.make_embedder(encoder(family, num_classes=None)))
-        for family in ("bert", "xlm_roberta", "electra")
-    }
-    assert kinds["bert"] is keras_hub.models.BertTextEmbedder
-    assert kinds["xlm_roberta"] is keras_hub.models.XLMRobertaTextEmbedder
-    assert not issubclass(kinds["electra"], keras_hub.models.TextEmbedder)
-
-
 def test_dense_layers_are_between_pooling_and_normalization():
     backbone = encoder("bert", num_classes=None)
     pooling = models.Pooling("cls", dense=DENSE)
@@ -81,10 +70,6 @@ def test_dense_layers_are_between_pooling_and_normalization():
     expected = expected / np.linalg.norm(expected, axis=-1, keepdims=True)
     np.testing.assert_allclose(vectors(model), expected, atol=1e-5)
     assert models.pooling_of(model) == pooling
-    with pytest.raises(UsageError, match="width 16. Received: an encoder of"):
-        kdkit.models.embedders.with_encoder(
-            model, encoder("bert", num_classes=None, hidden_dim=8)
-        )
 
 
 @pytest.mark.parametrize("dense", [(), DENSE], ids=["no dense", "dense"])
@@ -103,42 +88,6 @@ def test_a_row_without_tokens_is_finite():
     for family in ("bert", "distil_bert"):
         model = models.make_embedder(encoder(family, num_classes=None))
         assert np.isfinite(vectors(model, empty)).all()
-
-
-def test_a_decoder_is_refused_by_name():
-    with pytest.raises(UsageError, match="a GPT-2, which is a decoder"):
-        models.make_embedder(encoder_of_text())
-    with pytest.raises(UsageError, match="Received: a Sequential"):
-        models.make_embedder(keras.Sequential())
-
-
-def encoder_of_text():
-    return kdkit.models.student(
-        {
-            "family": "gpt2",
-            "num_layers": 1,
-            "hidden_dim": 8,
-            "num_heads": 2,
-            "intermediate_dim": 8,
-            "vocabulary_size": 20,
-            "max_sequence_length": 8,
-        }
-    )
-
-
-def test_unknown_settings_are_errors():
-    for make in (
-        lambda: models.Pooling("mean_sqrt_len_tokens"),
-        lambda: models.DenseSettings(0),
-        lambda: models.DenseSettings(4, activation="relu"),
-    ):
-        with pytest.raises(UsageError, match="Received: "):
-            make()
-    classifier = encoder("bert")
-    assert not models.is_embedder(classifier)
-    for function in (models.pooling_of, models.embedding_width):
-        with pytest.raises(UsageError, match="kdkit.models.make_embedder"):
-            function(classifier)
 
 
 def test_layers_are_dropped():
@@ -176,45 +125,6 @@ def test_the_tap_is_the_output(family):
         tapped(encoder(family), ["sentence_embedding"])
 
 
-@pytest.mark.parametrize(
-    ("width", "projection"),
-    [(16, None), (8, "shared")],
-    ids=["same width", "projection"],
-)
-def test_a_student_learns_from_vectors(width, projection):
-    teacher = models.make_embedder(
-        encoder("bert", num_classes=None, num_layers=6), models.Pooling("cls")
-    )
-    if projection is None:
-        student = models.dropped_layers(teacher, [1, 6])
-    else:
-        student = models.make_embedder(
-            encoder("distil_bert", num_classes=None, hidden_dim=width)
-        )
-    loss = kdkit.losses.HiddenStateCosine()
-    objective = kdkit.Objective(
-        loss, tap="sentence_embedding", projection=projection
-    )
-    distiller = kdkit.Distiller(teacher, student, objective)
-    distiller.compile(optimizer=keras.optimizers.Adam(3e-2))
-    before = distiller.evaluate(BATCH, verbose=0, return_dict=True)["loss"]
-    expected = _mean_cosine_distance(vectors(teacher), distiller, student)
-    np.testing.assert_allclose(before, expected, atol=1e-5)
-    distiller.fit(BATCH, epochs=5, verbose=0)
-    after = distiller.evaluate(BATCH, verbose=0, return_dict=True)["loss"]
-    assert after < before / 2
-    assert distiller.predict(BATCH, verbose=0).shape == (3, width)
-
-
-def _mean_cosine_distance(theirs, distiller, student):
-    ours = vectors(student)
-    for projection in distiller.projections:
-        ours = np.asarray(projection(ours))
-    cosines = (theirs * ours).sum(-1)
-    cosines /= np.linalg.norm(theirs, axis=-1) * np.linalg.norm(ours, axis=-1)
-    return 1 - cosines.mean()
-
-
 def test_vectors_of_other_widths_need_a_projection():
     teacher = models.make_embedder(encoder("bert", num_classes=None))
     student = models.make_embedder(
@@ -249,7 +159,7 @@ def test_a_saved_embedder_is_the_same(name, tmp_path):
         list(ids) for ids in tokens(texts)
     ]
     models.load_embedder(tmp_path / "place", pooling.mode)
-    with pytest.raises(UsageError, match="another pooling.*Omit the pooling"):
+    with pytest.raises(UsageError, match="another pooling"):
         models.load_embedder(tmp_path / "place", models.Pooling("mean", False))
     # A classifier starts from the encoder.
     assert not models.load_classifier(tmp_path / "place", 2).has_trained_head
@@ -276,20 +186,8 @@ def test_a_saved_embedder_loads_without_kdkit(tmp_path):
     np.testing.assert_allclose(found, vectors(model), atol=1e-6)
 
 
-def test_a_damaged_file_is_an_error(tmp_path):
-    model = models.make_embedder(encoder("distil_bert", num_classes=None))
-    models.save_embedder(model, tokenizer("distil_bert"), tmp_path, LENGTH)
-    (tmp_path / "sentence_embedding.keras").write_bytes(b"no archive")
-    with pytest.raises(UsageError, match="cannot be loaded"):
-        models.load_embedder(tmp_path)
-
-
-def test_an_encoder_needs_a_pooling(tmp_path):
+def test_an_encoder_gets_the_given_pooling(tmp_path):
     backbone = encoder("bert", num_classes=None)
     models.save_encoder(backbone, tokenizer("bert"), tmp_path)
-    with pytest.raises(UsageError, match="no description.*--pooling mean"):
-        models.load_embedder(tmp_path)
     loaded = models.load_embedder(tmp_path, "max")
     assert models.pooling_of(loaded.model) == models.Pooling("max")
-    with pytest.raises(UsageError, match="Expected one of .'mean', 'cls'"):
-        models.load_embedder(tmp_path, "lasttoken")

@@ -24,8 +24,6 @@ LAYERS, WIDTH, HEADS = 2, 16, 2
 WITH_POOLER = ("bert", "albert", "electra")
 WITH_ATTENTION = tuple(name for name in FAMILIES if name != "deberta_v3")
 
-every_family = pytest.mark.parametrize("family", FAMILIES)
-
 
 def inputs_of(model):
     everything = batch() | {"mask_positions": np.array([[1, 2]] * 4)}
@@ -275,22 +273,6 @@ def test_every_objective_that_makes_sense_trains(family):
     }
     assert kernels <= moved
     assert student.backbone.token_embedding.embeddings.path in moved
-
-
-@pytest.mark.large
-def test_a_bert_teaches_a_distil_bert():
-    teacher = encoder("bert", num_layers=4, hidden_dim=24, dropout=0.1)
-    student = encoder("distil_bert")
-    terms = objectives(taps.describe(student))
-    history, moved = train_one_step(teacher, student, terms)
-    assert np.isfinite(history["loss"][0])
-    kernels = {
-        weight.path
-        for block in student.backbone.transformer_layers
-        for weight in block.trainable_weights
-        if weight.path.endswith("kernel")
-    }
-    assert kernels <= moved
 
 
 def test_relations_bridge_families_and_head_counts():

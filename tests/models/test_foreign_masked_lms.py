@@ -3,7 +3,6 @@
 import keras_hub
 import numpy as np
 import pytest
-import safetensors.numpy
 from foreign import batch, foreign_model, largest, outputs, save_foreign
 from helpers import large_except
 from test_foreign_models import TOLERANCE, name_of, old_name, retensor
@@ -92,7 +91,7 @@ def test_keras_hub_does_not_save_a_head_that_it_lacks(tmp_path):
     model = foreign_model("bert", "ForMaskedLM", hidden_act="relu")
     save_foreign(model, "bert", tmp_path)
     loaded = load_masked_lm(tmp_path)
-    with pytest.raises(UsageError, match=r"models\.save_language_model"):
+    with pytest.raises(UsageError, match="save_language_model"):
         loaded.model.save_to_preset(tmp_path / "preset")
 
 
@@ -121,15 +120,5 @@ def test_a_head_with_embeddings_of_its_own_is_refused(family, head, tmp_path):
     model = foreign_model(family, head, tie_word_embeddings=False)
     save_foreign(model, family, tmp_path)
     backbone = load_backbone(tmp_path, needs_pooler=False)
-    with pytest.raises(UsageError, match="'tie_word_embeddings' is false"):
+    with pytest.raises(UsageError, match="is not the token embeddings"):
         checkpoint_language_model(tmp_path, backbone)
-
-
-def test_a_head_without_its_bias_is_refused(tmp_path):
-    save_foreign(foreign_model("roberta", "ForMaskedLM"), "roberta", tmp_path)
-    file = tmp_path / "model.safetensors"
-    tensors = safetensors.numpy.load_file(file)
-    del tensors["lm_head.bias"]
-    safetensors.numpy.save_file(tensors, file)
-    with pytest.raises(UsageError, match="missing .*: lm_head.bias"):
-        load_masked_lm(tmp_path)

@@ -1,13 +1,9 @@
 """Teachers from presets, Hugging Face directories, files and runs."""
 
-import json
-
 import keras_hub
 import numpy as np
 import pytest
-from helpers import run_without_kdkit
 
-from kdkit.errors import UsageError
 from kdkit.models import (
     load_classifier,
     load_tokenizer,
@@ -64,33 +60,6 @@ def preset(classifier, tmp_path_factory):
     return path
 
 
-def test_saved_preset_gives_the_same_logits_and_tokenizer(classifier, preset):
-    loaded = load_classifier(preset, num_classes=2)
-    assert loaded.has_trained_head
-    assert list(loaded.tokenizer(["good bad"])[0]) == [5, 6]
-    np.testing.assert_array_equal(
-        loaded.model(BATCH).numpy(), classifier(BATCH).numpy()
-    )
-
-
-@pytest.mark.large
-def test_saved_preset_loads_where_kdkit_is_not_installed(
-    classifier, preset, tmp_path
-):
-    script = (
-        "import json, keras_hub\n"
-        f"m = keras_hub.models.TextClassifier.from_preset({str(preset)!r})\n"
-        "print(json.dumps(m.predict(['good bad'], verbose=0).tolist()))\n"
-    )
-    printed = run_without_kdkit(script, tmp_path)
-    logits = json.loads(printed.splitlines()[-1])
-    np.testing.assert_allclose(logits, classifier(BATCH).numpy(), atol=1e-6)
-
-
-def load_two_classes(source):
-    return load_classifier(source, num_classes=2)
-
-
 def test_saved_preset_holds_no_optimizer(preset, tmp_path):
     trained = make_classifier()
     trained.compile(optimizer="adam", loss="mse")
@@ -104,28 +73,3 @@ def test_saved_preset_holds_no_optimizer(preset, tmp_path):
         )
     }
     assert sizes["second"] <= sizes["student"]
-
-
-def test_keras_file_loads(classifier, tmp_path):
-    path = tmp_path / "model.keras"
-    classifier.save(path)
-    loaded = load_classifier(path, num_classes=2)
-    assert loaded.tokenizer is None
-    np.testing.assert_array_equal(
-        loaded.model(BATCH).numpy(), classifier(BATCH).numpy()
-    )
-
-
-def test_other_number_of_classes_is_refused(preset):
-    with pytest.raises(UsageError, match="has 2 classes. The task has 3"):
-        load_classifier(preset, num_classes=3)
-
-
-def test_missing_places_say_what_is_expected(tmp_path):
-    with pytest.raises(UsageError, match="No such file"):
-        load_classifier(tmp_path / "no.keras", 2)
-    with pytest.raises(UsageError, match="No model found in"):
-        load_classifier(tmp_path, 2)
-    (tmp_path / "metrics.jsonl").write_text("")
-    with pytest.raises(UsageError, match="No model found in"):
-        load_classifier(tmp_path, 2)

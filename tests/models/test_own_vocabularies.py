@@ -7,7 +7,6 @@ from encoders import SENTENCES, WORD_PIECES, encoder, tokenizer
 from keras import ops
 
 from kdkit import models
-from kdkit.errors import UsageError
 from kdkit.models.families import family_of
 from kdkit.models.ruled_tokenizers import plain_tokenizer
 
@@ -70,15 +69,6 @@ def test_word_pieces_have_the_same_ids_in_other_libraries():
     assert keras_hub == ours
 
 
-@pytest.mark.parametrize(
-    ("size", "message"),
-    [(30, "a larger vocabulary"), (5000, "more text, or vocabulary_size=")],
-)
-def test_a_size_that_does_not_fit_the_text_is_refused(size, message):
-    with pytest.raises(UsageError, match=message):
-        models.train_word_pieces(TEXTS, size)
-
-
 def table_of(embedder):
     backbone = models.backbone_of(embedder)
     layer = family_of(backbone).token_embedding(backbone)
@@ -135,11 +125,3 @@ def test_a_text_of_shared_tokens_has_the_same_vector():
         for ids in [[2, *map(int, one(SENTENCES[0])), 3]]
     ]
     np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)
-
-
-def test_a_tokenizer_of_another_kind_is_refused():
-    old = models.make_embedder(encoder("distil_bert", None))
-    with pytest.raises(UsageError, match="cannot use the tokens"):
-        models.with_vocabulary(
-            old, tokenizer("distil_bert"), tokenizer("roberta")
-        )

@@ -9,7 +9,6 @@ import tensorflow as tf
 from encoders import encoder
 
 from kdkit import models
-from kdkit.errors import UsageError
 from kdkit.models import DenseSettings, Pooling
 from kdkit.taps import describe, tapped
 
@@ -75,13 +74,6 @@ def test_a_static_embedder_has_a_ranker():
     assert not models.is_embedder(ranker)
 
 
-def test_more_padding_changes_no_score():
-    ranker = models.make_ranker(make(), CANDIDATES)
-    np.testing.assert_allclose(
-        ranker(batch(LENGTH + 5)), ranker(batch()), atol=1e-4
-    )
-
-
 @pytest.mark.parametrize("side", ["query", "candidates"])
 def test_the_gradient_reaches_both_towers(side):
     """A token that only one side has gets a gradient."""
@@ -99,24 +91,6 @@ def test_the_gradient_reaches_both_towers(side):
     assert np.abs(gradient[19]).max() > 1e-6
 
 
-def test_the_embedder_learns_with_its_ranker():
-    embedder = make()
-    ranker = models.make_ranker(embedder, CANDIDATES)
-    before = np.asarray(embedder(batch()))
-    ranker.compile(
-        optimizer=keras.optimizers.Adam(1e-2),
-        loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
-    )
-    ranker.train_on_batch(batch(), np.zeros(QUERIES, "int32"))
-    after = np.asarray(embedder(batch()))
-    assert np.abs(after - before).max() > 1e-3
-
-
-def test_only_embedders_have_rankers():
-    with pytest.raises(UsageError, match="Expected an embedder"):
-        models.make_ranker(encoder("bert", num_classes=2), 2)
-
-
 def test_a_score_is_the_logit_or_the_log_odds():
     logits = np.random.default_rng(0).normal(size=(5, 2))
     np.testing.assert_array_equal(
@@ -124,35 +98,6 @@ def test_a_score_is_the_logit_or_the_log_odds():
     )
     odds = np.exp(logits[:, 1]) / np.exp(logits[:, 0])
     np.testing.assert_allclose(models.reranker_scores(logits), np.log(odds))
-
-
-def preset(path, **task):
-    path.mkdir()
-    config = {"registered_name": "keras_hub>BertBackbone", "config": {}}
-    (path / "config.json").write_text(json.dumps(config))
-    if task:
-        (path / "task.json").write_text(json.dumps(task))
-    return path
-
-
-def test_other_models_than_cross_encoders_are_refused_by_their_files(tmp_path):
-    classifier = {"class_name": "BertTextClassifier"}
-    with pytest.raises(UsageError, match="has 3 classes"):
-        models.require_reranker(
-            preset(tmp_path / "a", **classifier, config={"num_classes": 3})
-        )
-    with pytest.raises(UsageError, match="is a sentence encoder"):
-        models.require_reranker(
-            preset(tmp_path / "b", class_name="BertTextEmbedder")
-        )
-    with pytest.raises(UsageError, match="encoder without a head"):
-        models.require_reranker(preset(tmp_path / "c"))
-    for count in (1, 2):
-        path = preset(
-            tmp_path / f"d{count}", **classifier, config={"num_classes": count}
-        )
-        models.require_reranker(path)
-        assert models.places.num_classes_at(path) == count
 
 
 @pytest.mark.parametrize(("labels", "count"), [(None, 2), ({"0": "A"}, 1)])

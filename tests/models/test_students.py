@@ -2,11 +2,8 @@
 
 import numpy as np
 import pytest
-from helpers import TinyBackbone
 
-from kdkit.errors import UsageError
 from kdkit.models import (
-    BertConfig,
     BilstmConfig,
     MassConfig,
     initialize_from_teacher,
@@ -26,17 +23,6 @@ TINY = {
 }
 
 
-def test_student_from_a_dict_has_its_sizes():
-    backbone = student(TINY)
-    assert (backbone.num_layers, backbone.hidden_dim) == (2, 8)
-
-
-def test_student_with_classes_is_a_classifier_with_logits():
-    model = student(TINY, num_classes=3)
-    assert model.output_shape == (None, 3)
-    assert model.preprocessor is None
-
-
 def test_settings_replace_those_of_the_preset():
     config = student_config("tinybert_4_layer_en_uncased", num_layers=2)
     assert config.num_layers == 2
@@ -46,23 +32,6 @@ def test_settings_replace_those_of_the_preset():
 def test_dtype_policy_reaches_the_student():
     backbone = student(TINY, dtype="mixed_float16")
     assert backbone.transformer_layers[0].compute_dtype == "float16"
-
-
-def test_unknown_preset_lists_the_known():
-    with pytest.raises(UsageError, match="tinybert_4_layer_en_uncased"):
-        student("tinybert")
-
-
-def test_all_impossible_settings_are_told_at_once():
-    with pytest.raises(UsageError) as raised:
-        student_config({**TINY, "num_layers": 0, "dropout": 1.5})
-    assert "num_layers must be an integer above 0" in str(raised.value)
-    assert "dropout must be in [0, 1)" in str(raised.value)
-
-
-def test_heads_must_divide_the_width():
-    with pytest.raises(UsageError, match="num_heads must divide hidden_dim"):
-        student_config({**TINY, "num_heads": 3})
 
 
 @pytest.mark.parametrize("family", ALL_FAMILIES)
@@ -83,89 +52,9 @@ def test_least_parameters_of_a_bilstm_and_an_encoder_decoder():
         assert 0.5 * count < least_parameters(config) <= count
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        BertConfig(1, 8, 2, 16, max_sequence_length=10**12),
-        BilstmConfig(units=10**9),
-        MassConfig(1, 1, 10**9, 2, 16),
-    ],
-)
-def test_a_student_that_no_machine_holds_is_refused(config):
-    with pytest.raises(UsageError, match="this machine has"):
-        student(config)
-
-
-def test_more_layers_than_can_be_loaded_again_are_refused():
-    with pytest.raises(UsageError, match="num_layers must be at most"):
-        student({**TINY, "num_layers": 10**5})
-
-
-def test_unknown_and_missing_settings_are_named():
-    with pytest.raises(UsageError, match="unknown setting 'depth'"):
-        student_config({**TINY, "depth": 3})
-    with pytest.raises(UsageError, match="'num_heads' is missing"):
-        student_config({"num_layers": 1, "hidden_dim": 8})
-
-
 @pytest.fixture(scope="module")
 def deep_teacher():
     return student({**TINY, "num_layers": 4}, num_classes=2)
-
-
-def test_chosen_layers_are_copied(deep_teacher):
-    model = initialize_from_teacher(
-        student(TINY, num_classes=2), deep_teacher, layers=[1, 4]
-    )
-    pairs = [
-        (model.backbone.transformer_layers[0], 0),
-        (model.backbone.transformer_layers[1], 3),
-    ]
-    for block, index in pairs:
-        source = deep_teacher.backbone.transformer_layers[index]
-        for copied, original in zip(
-            block.get_weights(), source.get_weights(), strict=True
-        ):
-            np.testing.assert_array_equal(copied, original)
-    for name in ("token_embedding", "position_embedding", "pooled_dense"):
-        for copied, original in zip(
-            getattr(model.backbone, name).get_weights(),
-            getattr(deep_teacher.backbone, name).get_weights(),
-            strict=True,
-        ):
-            np.testing.assert_array_equal(copied, original)
-
-
-def test_all_layers_make_the_same_encoder(deep_teacher):
-    backbone = initialize_from_teacher(
-        student({**TINY, "num_layers": 4}), deep_teacher, layers=[1, 2, 3, 4]
-    )
-    batch = {
-        "token_ids": np.array([[1, 2, 3]]),
-        "segment_ids": np.zeros((1, 3), "int32"),
-        "padding_mask": np.ones((1, 3), "int32"),
-    }
-    np.testing.assert_array_equal(
-        backbone(batch)["pooled_output"].numpy(),
-        deep_teacher.backbone(batch)["pooled_output"].numpy(),
-    )
-
-
-def test_what_does_not_fit_is_told_at_once_and_nothing_copied(deep_teacher):
-    narrow = student({**TINY, "hidden_dim": 4})
-    before = narrow.get_weights()
-    with pytest.raises(UsageError) as raised:
-        initialize_from_teacher(narrow, deep_teacher, layers=[0, 5, 1])
-    message = str(raised.value)
-    assert "expected 2 layers" in message
-    assert "layers count from 1 to 4, received [0, 5]" in message
-    assert "hidden_dim differs, student 4, teacher 8" in message
-    for old, new in zip(before, narrow.get_weights(), strict=True):
-        np.testing.assert_array_equal(old, new)
-
-
-def test_config_is_data():
-    assert BertConfig(2, 8, 2, 16).vocabulary_size == 30522
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -183,18 +72,9 @@ def test_width_of_the_embeddings_is_of_albert_and_electra_alone():
     wide = student({**TINY, "family": "albert"})
     narrow = student({**TINY, "family": "albert"}, embedding_dim=4)
     assert (wide.embedding_dim, narrow.embedding_dim) == (8, 4)
-    with pytest.raises(UsageError, match="embedding_dim does not exist"):
-        student_config({**TINY, "embedding_dim": 4})
-    with pytest.raises(UsageError, match="embedding_dim must be an integer"):
-        student_config({**TINY, "family": "electra", "embedding_dim": 0})
 
 
-def test_unknown_family_lists_the_known():
-    with pytest.raises(UsageError, match="family must be one of .*'distil_b"):
-        student_config(TINY, family="t5")
-
-
-@pytest.mark.parametrize("family", sorted(set(FAMILIES) - {"bert"}))
+@pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_every_family_starts_from_its_own(family):
     config = {**TINY, "family": family}
     teacher = student({**config, "num_layers": 3})
@@ -237,28 +117,3 @@ def test_a_distil_bert_starts_from_a_bert(deep_teacher):
             layer.get_weights(), expected.get_weights(), strict=True
         ):
             np.testing.assert_array_equal(copied, original)
-
-
-@pytest.mark.parametrize(
-    ("target", "source", "message"),
-    [
-        ("bert", "distil_bert", "segment_embedding has no counterpart"),
-        ("deberta_v3", "bert", "relative_embeddings has no counterpart"),
-        ("albert", "bert", "blocks 1 and 2 share their weights"),
-        ("distil_bert", "deberta_v3", "position_embedding has no counterpart"),
-    ],
-)
-def test_families_without_counterparts_are_refused(target, source, message):
-    model = student(TINY, family=target)
-    before = model.get_weights()
-    with pytest.raises(UsageError, match=message):
-        initialize_from_teacher(
-            model, student({**TINY, "family": source}), layers=[1, 2]
-        )
-    for old, new in zip(before, model.get_weights(), strict=True):
-        np.testing.assert_array_equal(old, new)
-
-
-def test_encoders_of_no_family_are_refused(deep_teacher):
-    with pytest.raises(UsageError, match="the student is a TinyBackbone"):
-        initialize_from_teacher(TinyBackbone(), deep_teacher, layers=[1, 2])

@@ -13,10 +13,8 @@ from kdkit.models import (
     convert_tokenizer,
     load_classifier,
     load_encoder,
-    load_saved_tokenizer,
     load_tokenizer,
     save_encoder,
-    save_tokenizer,
     student,
     tokenizer_rules,
     word_piece_tokenizer,
@@ -59,7 +57,7 @@ def preset(tokenizer, tmp_path):
 
 
 def test_rules_are_read_as_they_were_written():
-    assert read_rules(json.loads(json.dumps(RULES.to_json())), "x") == RULES
+    assert read_rules(json.loads(json.dumps(RULES.to_json()))) == RULES
     assert bert_rules(True) == bert_rules(True, strip_accents=True)
     assert bert_rules(False) == bert_rules(False, strip_accents=False)
 
@@ -97,15 +95,8 @@ def test_other_rules_are_other_ids(tokenizer):
     for other in (plain_tokenizer(tokenizer), bert_rules(False)):
         if isinstance(other, TextRules):
             other = with_rules(tokenizer, other)
-        with pytest.raises(UsageError, match="normalize texts differently"):
+        with pytest.raises(UsageError, match="other rules"):
             check_same_ids(tokenizer, other)
-
-
-def test_keras_saves_a_tokenizer_with_its_rules(tokenizer):
-    config = keras.saving.serialize_keras_object(tokenizer)
-    again = keras.saving.deserialize_keras_object(config)
-    again.set_vocabulary(PIECES)
-    assert list(again([TEXT])[0]) == IDS
 
 
 def test_a_keras_file_holds_a_tokenizer_with_its_rules(tokenizer, tmp_path):
@@ -132,7 +123,7 @@ def test_a_preset_holds_keras_hubs_class_and_the_rules(preset, tokenizer):
     assert plain.lowercase
     assert plain.strip_accents
     extras = json.loads((preset / "kdkit.json").read_text())
-    assert read_rules(extras["text_rules"], preset) == RULES
+    assert read_rules(extras["text_rules"]) == RULES
     assert list(load_encoder(preset)[1]([TEXT])[0]) == IDS
 
 
@@ -151,34 +142,6 @@ def test_readme_of_a_preset_has_the_measured_difference(preset, tokenizer):
     load_encoder(preset)
 
 
-WRONG = {
-    "text": "normalizer",
-    "step": {"normalizer": [{"type": "Nmt"}]},
-    "list": {"normalizer": {}},
-    "setting": {"normalizer": [{"type": "BertNormalizer"}]},
-    "null": {"normalizer": [{**RULES.normalizer[0], "strip_accents": None}]},
-    "unhashable": {"normalizer": [{"type": []}]},
-    "token": {"added_tokens": [{"content": "x"}]},
-    "id": {"added_tokens": [RULES.to_json()["added_tokens"][0] | {"id": 99}]},
-    "content": {
-        "added_tokens": [RULES.to_json()["added_tokens"][0] | {"content": "y"}]
-    },
-    "length": {"max_input_chars_per_word": 0},
-    "more": {"stem": True},
-}
-
-
-@pytest.mark.parametrize("case", WRONG)
-def test_rules_that_cannot_be_followed_are_refused(case, tokenizer, tmp_path):
-    save_tokenizer(tokenizer, tmp_path / "saved")
-    change = WRONG[case]
-    rules = change if case == "text" else RULES.to_json() | change
-    file = tmp_path / "saved" / "kdkit.json"
-    file.write_text(json.dumps({"text_rules": rules}))
-    with pytest.raises(UsageError, match="(text rules|added token)"):
-        load_saved_tokenizer(tmp_path / "saved")
-
-
 @pytest.mark.parametrize("lowercase", [True, False])
 def test_named_presets_have_the_rules_of_their_papers(lowercase, monkeypatch):
     """A preset that is downloaded says whether it is lower-cased."""
@@ -193,7 +156,7 @@ def test_named_presets_have_the_rules_of_their_papers(lowercase, monkeypatch):
         "from_preset",
         lambda name: downloaded,
     )
-    _, tokenizer = load_encoder("bert_tiny_en")
+    _, tokenizer = load_encoder("bert_tiny_en_uncased")
     assert tokenizer_rules(tokenizer) == bert_rules(lowercase)
 
 

@@ -11,10 +11,8 @@ from encoders import encoder, tokenizer
 from foreign import batch, foreign_model, largest, outputs, save_foreign
 from helpers import large_except
 
-import kdkit
 from kdkit import export
 from kdkit.backends import with_policy
-from kdkit.errors import UsageError
 from kdkit.models import (
     Head,
     add_head,
@@ -38,7 +36,6 @@ from kdkit.models.variants import (
     settings_note,
     with_settings,
 )
-from kdkit.taps import tapped
 
 WITH_BLOCK_SETTINGS = [
     name for name, family in ALL_FAMILIES.items() if family.block_settings
@@ -165,18 +162,6 @@ def test_copies_have_the_activation(family, how):
     assert extra_settings(copy) == EXACT
 
 
-def test_keras_own_copies_of_a_backbone_have_the_activation():
-    model = with_settings(encoder("bert", num_classes=None), EXACT)
-    for copy in (
-        keras.models.clone_model(model),
-        keras.saving.deserialize_keras_object(
-            keras.saving.serialize_keras_object(model)
-        ),
-    ):
-        copy.set_weights(model.get_weights())
-        assert difference(copy, model) == 0
-
-
 def test_a_keras_file_has_the_activation(tmp_path):
     model = with_settings(tiny("bert"), EXACT)
     model.save(tmp_path / "model.keras")
@@ -192,14 +177,6 @@ def test_weights_have_the_same_names_in_files(tmp_path):
     plain.set_weights([0 * value for value in plain.get_weights()])
     plain.load_weights(tmp_path / "a.weights.h5")
     assert difference(with_settings(plain, EXACT), model) == 0
-
-
-def test_a_distiller_s_student_has_the_activation():
-    teacher, model = tiny("bert"), with_settings(tiny("bert"), EXACT)
-    objective = kdkit.Objective(kdkit.losses.LogitMSE())
-    distiller = kdkit.Distiller(teacher, model, [objective])
-    copy = kdkit.Distiller.from_config(distiller.get_config())
-    assert extra_settings(copy.student) == EXACT
 
 
 @pytest.mark.parametrize(
@@ -246,45 +223,6 @@ def test_a_preset_saved_over_another_has_its_own_settings(tmp_path):
     assert difference(loaded, backbone) == 0
 
 
-def test_the_note_states_the_measured_difference():
-    plain = tiny("bert")
-    model = with_settings(plain, {**RELU, "layer_norm_epsilon": 1e-12})
-    assert settings_note(plain) == ""
-    note = settings_note(model)
-    assert "the activation is relu and not gelu_new." in note
-    assert "differ by up to 0." in note
-
-
-@pytest.fixture(scope="module")
-def plain_preset(tmp_path_factory):
-    path = tmp_path_factory.mktemp("plain") / "preset"
-    save_preset(tiny("bert"), tokenizer("bert"), path, 6)
-    return path
-
-
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        ({"activation": "Lambda"}, "Unknown activation"),
-        ({"activation": ["gelu"]}, "Unknown activation"),
-        ({"layer_norm_epsilon": "1"}, "must be a float"),
-        ({"layer_norm_epsilon": float("nan")}, "must be a float"),
-        ({"head_activation": "relu"}, "has no activation to set"),
-    ],
-)
-def test_a_damaged_entry_is_refused(entry, message, plain_preset):
-    (plain_preset / "kdkit.json").write_text(json.dumps(entry))
-    with pytest.raises(UsageError, match=message):
-        load_classifier(plain_preset, 3)
-
-
-def test_a_family_without_settings_is_refused(tmp_path):
-    save_preset(tiny("deberta_v3"), tokenizer("deberta_v3"), tmp_path, 6)
-    (tmp_path / "kdkit.json").write_text(json.dumps(EXACT))
-    with pytest.raises(UsageError, match="Remove kdkit.json"):
-        load_classifier(tmp_path, 3)
-
-
 def test_a_student_of_blocks_is_its_preset_without_kdkit(tmp_path):
     """Its activation is keras-hub's, whatever the teacher's is."""
     teacher = with_settings(encoder("bert", num_classes=None), EXACT)
@@ -317,15 +255,6 @@ def test_masked_lms_keep_the_settings_of_body_and_head(tmp_path):
     plain = keras_hub.models.MaskedLM.from_preset(str(tmp_path))
     assert type(plain) is keras_hub.models.AlbertMaskedLM
     assert "of the head is gelu and not gelu_new" in settings_note(model)
-
-
-def test_taps_read_the_swapped_blocks():
-    model = with_settings(tiny("bert"), EXACT)
-    inputs = inputs_of(model)
-    read = tapped(model, ["logits", "hidden_states"])(inputs)
-    np.testing.assert_allclose(read["logits"], model(inputs), atol=1e-6)
-    states = model.backbone(inputs)["sequence_output"]
-    np.testing.assert_allclose(read["hidden_states"][-1], states, atol=1e-6)
 
 
 def exact_classifier(path, family):

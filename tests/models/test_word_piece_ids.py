@@ -10,7 +10,6 @@ import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
-from encoders import encoder
 from helpers import large_except
 from real_texts import (
     DATA_SETS,
@@ -26,7 +25,6 @@ from kdkit import data
 from kdkit.data.encoding import traced_tokenizer
 from kdkit.errors import UsageError
 from kdkit.models import (
-    family_tokenizer,
     load_classifier,
     load_encoder,
     load_saved_tokenizer,
@@ -251,12 +249,6 @@ def test_added_tokens_are_found_whole(case, lowercase, tmp_path):
     assert number == judge.convert_tokens_to_ids((added or special)[0])
 
 
-def test_errors_name_keras_hubs_class(tmp_path):
-    write(tmp_path, PIECES)
-    with pytest.raises(UsageError, match="tokens of a BertTokenizer"):
-        family_tokenizer(encoder("roberta"), load_tokenizer(tmp_path))
-
-
 def test_special_tokens_in_texts_are_plain_text(tmp_path):
     write(tmp_path, [*PIECES, "[", "]", "sep", "mask"])
     tokenizer = load_tokenizer(tmp_path)
@@ -281,27 +273,19 @@ def whole_word(content):
 
 
 REFUSED = {
-    "truncation_side": (
-        edit(truncation_side="middle"),
-        "'middle' as truncation_side. Expected one of right, left",
-    ),
     "tokenizer_class": (edit(tokenizer_class="BertJapaneseTokenizer"),
                         "BertJapaneseTokenizer"),
     "auto_map": (edit(auto_map={"AutoTokenizer": ["x", None]}), "auto_map"),
     "cls_token": (edit(cls_token="<s>"), "'<s>' as cls_token"),
     "single_word": (edit(added_tokens_decoder={"16": whole_word("xy")}),
                     "xy.*single_word"),
-    "do_lower_case": (edit(do_lower_case="yes"), "yes.*'do_lower_case'"),
     "pre_tokenizer": (edit_whole(pre_tokenizer={"type": "Metaspace"}),
                       "Metaspace"),
-    "normalizer": (edit_whole(normalizer={"type": "Nmt"}), "Nmt"),
     "model": (edit_whole(model={"type": "BPE", "vocab": {}}), "BPE"),
     "no special tokens": (edit_whole(post_processor=None), "special tokens"),
-    "post_processor": (edit_whole(post_processor={"type": "x"}), "damaged"),
-    "token": (edit(added_tokens_decoder={"16": 3}), "the token 3"),
-    "added_tokens": (edit_whole(added_tokens={"a": 1}), "added_tokens"),
-    "vocabulary": (edit_whole(model={"type": "WordPiece", "vocab": [1]}),
-                   "vocabulary"),
+    "vocabulary": (edit_whole(model={"type": "WordPiece",
+                                     "vocab": {"a": 0, "b": 0}}),
+                   "several tokens of one id"),
 }  # fmt: skip
 
 
@@ -311,12 +295,6 @@ def test_what_cannot_be_followed_is_refused_by_name(case, tmp_path):
     apply, message = REFUSED[case]
     apply(tmp_path)
     with pytest.raises(UsageError, match=message):
-        load_tokenizer(tmp_path)
-
-
-def test_checkpoint_without_any_vocabulary_is_refused(tmp_path):
-    (tmp_path / "config.json").write_text('{"model_type": "bert"}')
-    with pytest.raises(UsageError, match=r"tokenizer\.json or vocab\.txt"):
         load_tokenizer(tmp_path)
 
 

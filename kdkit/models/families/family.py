@@ -104,7 +104,8 @@ class Family:
     @property
     def is_decoder(self) -> bool:
         """Whether the family's models predict the next token."""
-        return _is_given(type(self), "causal_lm")
+        # Without loading keras-hub's class.
+        return inspect.getattr_static(self, "causal_lm") is not None
 
     @property
     def has_positions(self) -> bool:
@@ -240,8 +241,7 @@ def register_family(cls: type[Family]) -> type[Family]:
         The class, so that this is a decorator.
 
     Raises:
-        UsageError: (a `ValueError`) if attributes are missing, or if another
-            family has this name.
+        UsageError: (a `ValueError`) if another family has this name.
 
     Example:
 
@@ -256,30 +256,12 @@ def register_family(cls: type[Family]) -> type[Family]:
         parts = {"token_embedding": "token_embedding"}
     ```
     """
-    required = ("name", "title", "backbone", "tokenizer", "parts")
-    missing = [name for name in required if not _is_given(cls, name)]
-    if not (_is_given(cls, "classifier") or _is_given(cls, "causal_lm")):
-        missing.append("classifier (for an encoder) or causal_lm")
-    if missing:
-        raise UsageError(
-            f"Family {cls.__name__} cannot be registered. Missing attributes: "
-            f"{', '.join(missing)}. Define them in the class."
-        )
     if cls.name in ALL_FAMILIES:
-        raise UsageError(
-            f"The family name {cls.name!r} is taken. Expected a new name, not "
-            f"one of {sorted(ALL_FAMILIES)}. Change `name`."
-        )
+        raise UsageError(f"There is already a family {cls.name!r}.")
     family = cls()
     (_DECODERS if family.is_decoder else _ENCODERS)[cls.name] = family
     _by_class.cache_clear()
     return cls
-
-
-def _is_given(cls, name):
-    """Whether a class defines an attribute, without loading its value."""
-    value = inspect.getattr_static(cls, name, None)
-    return value is not None and value != types.MappingProxyType({})
 
 
 @functools.cache

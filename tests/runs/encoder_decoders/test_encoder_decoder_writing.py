@@ -275,7 +275,7 @@ def test_a_run_whose_pairs_are_gone_is_exported(translator, tmp_path, capsys):
         (["--num-beams", "0", "--sampler", "beam"], "beam_size=0"),
         (["--sampler", "top_k"], "sampler 'top_k'"),
         (["--num-beams", "2"], "--num-beams is not read by greedy search"),
-        (["--languages", "en", "fr"], "no token for the language 'fr'"),
+        (["--languages", "en", "fr"], "language 'fr'"),
     ],
 )
 def test_generate_refuses(translator, capsys, arguments, message):
