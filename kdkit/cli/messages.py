@@ -15,7 +15,6 @@ from kdkit.io.machine import duration
 
 STYLES = {logging.WARNING: "yellow", logging.ERROR: "red"}
 BAR_WIDTH = 24
-LEVELS = ("auto", 0, 1, 2)  # as in `keras.Model.fit`
 
 
 @contextlib.contextmanager

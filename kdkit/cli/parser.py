@@ -196,15 +196,6 @@ def _option(field, hint, group):
     )
 
 
-def given_flags(options, names) -> list[str]:
-    """Returns the flags of the named options that the user passed."""
-    return [
-        f"--{name.replace('_', '-')}"
-        for name in names
-        if getattr(options, name) is not None
-    ]
-
-
 def names_in(*groups: type) -> list[str]:
     """Returns the names of the options that groups declare."""
     return [

@@ -27,7 +27,6 @@ PARQUET = (".parquet", ".pq")
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 LONGEST_CELL = 1 << 24
 FIRST_OBJECTS = 100  # their keys are the columns of JSON lines
-MAX_CELL_BYTES = 1 << 24  # more than many books
 BREAKS = re.compile(r"[\t\r\n]+")
 # Files of a Hugging Face dataset that `save_to_disk` wrote.
 DATASET_INFO, DATASET_STATE = "dataset_info.json", "state.json"

@@ -240,14 +240,6 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
         distribution.barrier()
 
 
-def require_run(path, settings: dict, kind=None) -> None:
-    """Requires that a run can begin or continue in a directory."""
-    path = pathlib.Path(path)
-    _require_own(path)
-    if path.exists():
-        _check_settings(path, settings, kind)
-
-
 def _require_own(path):
     """Rejects a directory without settings that is not empty."""
     if not path.is_dir() or (path / CONFIG).exists():

@@ -46,7 +46,6 @@ _DEFINED_IN = {
     "symbolic_inputs": "layers",
     "tap_name": "names",
     "tapped": "rewiring",
-    "sibling_taps": "names",
 }
 __all__ = list(_DEFINED_IN)
 

@@ -72,17 +72,6 @@ def name_tap(part: str, kind: str) -> str:
     return f"{part}_{kind}" if part else kind
 
 
-def sibling_taps(tap: str, kinds: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the taps of the given kinds in the same part as `tap`.
-
-    >>> sibling_taps("cross_attention_probs", ("attention_logits", "queries"))
-    ('cross_attention_logits',)
-    """
-    part, _ = split_tap(tap)
-    names = (name_tap(part, kind) for kind in kinds)
-    return tuple(name for name in names if name in TAPS + SEQ2SEQ_TAPS)
-
-
 def tap_name(tap: str | Callable) -> str:
     """Returns the name under which a model returns a tap.
 

@@ -279,21 +279,3 @@ class CacheSettings:
     def __post_init__(self):
         if self.precision not in PRECISIONS:
             raise unknown("precision", self.precision, PRECISIONS)
-
-    def problems(self, objectives) -> list[str]:
-        """Returns the reasons why objectives cannot use the cache.
-
-        Args:
-            objectives: list of the `kdkit.Objective` that read the cache.
-        """
-        counted = [
-            objective.name
-            for objective in objectives
-            if objective.loss.counts_padding
-        ]
-        if not counted:
-            return []
-        return [
-            f"{', '.join(counted)} with parity 'tinybert' also compare "
-            "padding, which a cache never stores"
-        ]

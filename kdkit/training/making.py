@@ -28,12 +28,6 @@ def require_context_length(
         )
 
 
-def validate_sizes(settings: ModelSettings) -> None:
-    """Rejects impossible sizes before a model is built."""
-    if settings.has_random_weights:
-        models.student_config(settings.config())
-
-
 def load_teacher(source, task: Task) -> "models.LoadedModel":
     """Loads a fine-tuned teacher."""
     teacher = models.load_classifier(source, task.head)
