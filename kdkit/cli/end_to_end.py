@@ -52,7 +52,7 @@ def _texts(place, options, tokenizer):
         texts = task.load("dev", data_dir)
         chosen = range(min(NUM_TEXTS, len(texts)))
         return texts.take(chosen), task.encode
-    except UsageError:
+    except (OSError, UsageError):
         _log.info(
             f"Generated texts of {NUM_WORDS} words for {place.path}: its data "
             "is unknown or missing."

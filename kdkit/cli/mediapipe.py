@@ -150,5 +150,5 @@ def _training_texts(opened, encoded):
         return ()
     try:
         return list(opened.read("train").texts[0])
-    except UsageError:
+    except (OSError, UsageError):
         return ()

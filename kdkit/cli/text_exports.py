@@ -70,7 +70,7 @@ def _held_out_pairs(text, tokenizer, length):
             tokenizer,
             is_held_out=True,
         )
-    except UsageError as error:
+    except (OSError, UsageError) as error:
         print(f"Compared on generated pairs: {error}", flush=True)
         return None
     return found.first_pairs(DECODER_ROWS)

@@ -64,7 +64,7 @@ def load_rows_to_examine(
     for split in kept_apart(task, data):
         try:
             others.setdefault(split, task.load(split, data.data_dir))
-        except UsageError as error:
+        except (OSError, UsageError) as error:
             unread.append(str(error).splitlines()[0])
     found = f"{len(train)} rows to train on"
     if len(train) < len(all_train):

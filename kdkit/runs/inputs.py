@@ -229,7 +229,7 @@ def is_finished_with(
         return reports_finished(run)
     try:
         inputs = find_inputs()
-    except UsageError:
+    except (OSError, UsageError):  # removed since
         inputs = {}
     require_same_inputs(run, inputs, distribution)
     return reports_finished(run, needs_models)

@@ -251,7 +251,7 @@ def _is_there(task, split, data_dir):
     """Whether the files of a split exist."""
     try:
         task.check_data([split], data_dir)
-    except UsageError:
+    except (OSError, UsageError):
         return False
     return True
 
