@@ -67,7 +67,8 @@ class TokenizerFiles:
     def require_class(self, *names) -> None:
         """Raises an error if transformers has another class of tokenizer."""
         if self.class_name not in names:
-            raise unknown(f"tokenizer in {self.path}", self.class_name, names)
+            known = filter(None, names)
+            raise unknown(f"tokenizer in {self.path}", self.class_name, known)
 
     def require_special(self, tokens: dict) -> list[str]:
         """Raises an error for special tokens that keras-hub does not have."""

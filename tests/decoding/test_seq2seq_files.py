@@ -6,9 +6,7 @@ import pytest
 from helpers import large_except, with_random_weights
 
 from kdkit import export, generation
-from kdkit.errors import RunError, UsageError
 from kdkit.models import MassBackbone, MassSeq2SeqLM
-from kdkit.weights import note_gradients
 
 VOCABULARY, SOURCE, ROOM, FIRST = 120, 10, 12, 5
 
@@ -54,22 +52,6 @@ def test_the_file_in_half_precision_is_the_model(reports):
     assert reports["fp16"].max_abs_difference < 0.05
     sizes = [reports[name].size_bytes for name in ("int8", "fp16", "fp32")]
     assert sizes == sorted(sizes)
-
-
-@pytest.mark.large
-def test_a_layer_that_was_never_trained_is_warned_of(tmp_path):
-    student = MassSeq2SeqLM(
-        MassBackbone(VOCABULARY, 1, 1, 2, 16, 16, max_sequence_length=8)
-    )
-    weights = student.trainable_weights
-    last = weights[-1].path.rpartition("/")[0]  # its bias is zero
-    note_gradients(
-        weights, [not weight.path.startswith(last) for weight in weights]
-    )
-    with pytest.warns(UserWarning, match=f"Never trained.*'{last}'"):
-        export.to_litert(
-            student, tmp_path / "x.tflite", source_length=4, sequence_length=4
-        )
 
 
 @pytest.mark.large
@@ -136,32 +118,6 @@ def test_the_users_pairs_are_compared(model, tmp_path):
         verification_data=pairs,
     )
     assert report.examples == 8
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"source_length": 13}, "a length of 13"),
-    ],
-)
-def test_wrong_arguments_are_told_and_leave_no_file(
-    model, tmp_path, changes, message
-):
-    settings = {"source_length": SOURCE, "sequence_length": ROOM} | changes
-    with pytest.raises(UsageError, match=message):
-        export.to_litert(model, tmp_path / "x.tflite", **settings)
-    assert not list(tmp_path.iterdir())
-
-
-def test_a_diverged_model_leaves_no_file(tmp_path):
-    backbone = MassBackbone(20, 1, 1, 2, 8, 8, max_sequence_length=8)
-    broken = MassSeq2SeqLM(backbone)
-    broken.set_weights([np.nan * value for value in broken.get_weights()])
-    with pytest.raises(RunError):
-        export.to_litert(
-            broken, tmp_path / "x.tflite", source_length=4, sequence_length=4
-        )
-    assert not list(tmp_path.iterdir())
 
 
 BEAMS = (

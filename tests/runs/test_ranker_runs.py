@@ -316,7 +316,7 @@ def test_teachers_without_a_trained_head_are_refused(settings, tmp_path):
     )
     models.save_encoder(backbone, tokenizer(), tmp_path / "encoder")
     wrong = dataclasses.replace(settings, teacher=str(tmp_path / "encoder"))
-    with pytest.raises(UsageError, match="encoder without a head"):
+    with pytest.raises(UsageError, match="not a cross-encoder"):
         distill(wrong, tmp_path / "run")
     short = override(settings, ["data.pair_length=64"])
     with pytest.raises(UsageError, match="data.pair_length=48"):
