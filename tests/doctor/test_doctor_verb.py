@@ -171,7 +171,7 @@ def test_a_student_of_other_token_ids(settings, tmp_path):
             "layers",
             "2 teacher layers",
         ),
-        ("student.num_heads=4", "layers", "different sizes: 4"),
+        ("student.num_heads=4", "layers", "4 in the student"),
         ("student.max_sequence_length=8", "longest row", "8 positions"),
         ("student.num_layers=100000", "student", "at most 1000"),
         ("student.num_heads=3", "student", "num_heads must divide hidden_dim"),
