@@ -140,13 +140,15 @@ def test_a_file_elsewhere_needs_a_tokenizer(files, preset, tmp_path, capsys):
         (["generate", "RUN", "--tokenizer", "x"], "--tokenizer is not read"),
         (
             ["export", "RUN", "--format", "onyx"],
-            "one of litert, onnx, saved_model",
+            "Unknown format",
         ),
         (["export", "RUN", "--task", "sst2"], "--task is not read for"),
         (["export", "RUN", "--sequence-length", "99"], "1 to 24"),
-        (["benchmark", "FILE", "--batch-size", "2"], "only batch_size=1"),
-        (["benchmark", "FILE", "--sequence-length", "9"], "length=24 only"),
-        (["evaluate", "FILE", "--task", "sst2"], "a decoder's file"),
+        (["benchmark", "FILE", "--batch-size", "2"], "batch_size=1 only"),
+        (
+            ["benchmark", "FILE", "--sequence-length", "9"],
+            "other lengths than 9",
+        ),
     ],
 )
 def test_mistakes_are_one_plain_line(
