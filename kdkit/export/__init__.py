@@ -22,6 +22,11 @@ from kdkit.export.bundle import (
     read_bundle,
     verify_bundle,
 )
+from kdkit.export.bundle_writing import (
+    require_bundle_path,
+    require_bundle_task,
+    to_bundle,
+)
 from kdkit.export.device import measure_on_device
 from kdkit.export.exporters import (
     Exporter,
@@ -47,7 +52,6 @@ from kdkit.export.sentence_transformers import to_sentence_transformers
 from kdkit.export.texts import TextInputs
 from kdkit.export.transformers_checkpoint import to_hugging_face
 from kdkit.export.verification import ExportReport
-from kdkit.late_names import late_names
 
 __all__ = [
     "MANIFEST",
@@ -98,13 +102,6 @@ FORMATS = (
     "transformers_checkpoint",
     "sentence_transformers",
 )
-
-_DEFINED_IN = {  # with tokenizers, which import Keras
-    "require_bundle_path": "bundle_writing",
-    "require_bundle_task": "bundle_writing",
-    "to_bundle": "bundle_writing",
-}
-__getattr__ = late_names(__name__, _DEFINED_IN)[0]
 
 for _module in FORMATS:
     importlib.import_module(f"{__name__}.{_module}")
