@@ -22,6 +22,9 @@ from kdkit.export.bundle import (
     read_bundle,
     verify_bundle,
 )
+from kdkit.export.bundle_writing import (
+    to_bundle,
+)
 from kdkit.export.device import measure_on_device
 from kdkit.export.exporters import (
     Exporter,
@@ -47,7 +50,6 @@ from kdkit.export.sentence_transformers import to_sentence_transformers
 from kdkit.export.texts import TextInputs
 from kdkit.export.transformers_checkpoint import to_hugging_face
 from kdkit.export.verification import ExportReport
-from kdkit.late_names import late_names
 
 __all__ = [
     "MANIFEST",
@@ -96,9 +98,6 @@ FORMATS = (
     "transformers_checkpoint",
     "sentence_transformers",
 )
-
-# With tokenizers, which import Keras.
-__getattr__ = late_names(__name__, {"to_bundle": "bundle_writing"})[0]
 
 for _module in FORMATS:
     importlib.import_module(f"{__name__}.{_module}")
