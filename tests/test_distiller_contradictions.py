@@ -106,7 +106,7 @@ ON_PROBABILITIES = [
 ]
 
 
-@pytest.mark.parametrize("loss", ON_PROBABILITIES, ids=str)
+@pytest.mark.parametrize("loss", ON_PROBABILITIES)
 def test_losses_on_probabilities_are_refused(loss):
     model = distiller(hard_label_weight=1.0)
     with pytest.raises(UsageError, match="expects probabilities"):

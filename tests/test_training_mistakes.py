@@ -13,7 +13,7 @@ from helpers import bert
 import kdkit
 from kdkit.data import Candidates
 from kdkit.errors import RunError, UsageError
-from kdkit.recipes import RECIPES, run_on_arrays
+from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.tasks import get_task
@@ -33,6 +33,7 @@ from kdkit.training import (
     distribution,
     making,
     optimizers,
+    run_on_arrays,
     text_data,
     translations,
 )
