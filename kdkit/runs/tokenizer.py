@@ -5,7 +5,6 @@ from kdkit.errors import UsageError
 from kdkit.io.files import staged
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.runs.settings import PretrainSettings
-from kdkit.training import text_data
 from kdkit.training.model_settings import ModelSettings
 
 
@@ -43,16 +42,6 @@ def readable_tokenizer(model: ModelSettings, tokenizer):
         models.require_sentence_pieces(tokenizer)
         return tokenizer
     return models.convert_tokenizer(ALL_FAMILIES.get(model.family), tokenizer)
-
-
-def require_fitting_tokenizer(settings: PretrainSettings) -> None:
-    """Requires that the run's model can use its tokenizer."""
-    if settings.tokenizer is None:
-        return
-    tokenizer = models.load_tokenizer(settings.tokenizer)
-    readable_tokenizer(settings.model, tokenizer)
-    if settings.reads_sentences:
-        text_data.require_vocabulary(settings.corpus, tokenizer)
 
 
 def _train(settings):

@@ -182,62 +182,6 @@ def test_a_tokenizer_is_the_first_teachers(text_files, runs, saved):
     assert pretrained.vocabulary_size is None
 
 
-def test_a_tokenizer_that_the_model_does_not_read_is_told_first(
-    text_files, runs, saved, capsys
-):
-    words = [*ALL[:2], *ALL[4:], "--tokenizer"]
-    assert distill(*words, "nowhere") == 2
-    assert "nowhere is not a directory" in capsys.readouterr().err
-    words = [*TRANSLATE[:4], *TRANSLATE[6:], "--tokenizer"]
-    assert distill(*words, saved("decoder")) == 2
-    assert "needs a MassTokenizer" in capsys.readouterr().err
-    assert not runs
-
-
-def test_models_of_other_tokens_are_told_before_anything_is_run(
-    text_files, runs, saved, capsys
-):
-    teacher = saved("teacher")
-    other = saved("other", "zzyzx " * 50 + "\n")
-    arguments = ["--task-text", "task.txt"]
-    assert distill("--teacher", teacher, "--general", other, *arguments) == 2
-    assert "ids" in capsys.readouterr().err
-    assert not runs
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "Missing: --task-text"),
-        (["--task-text", "task.txt"], "--decoder, the teacher to pretrain"),
-        ([*ALL, "--task", "sst2"], "--task is not for --model gpt2"),
-        ([*ALL, "--control"], "--control is not for"),
-        (
-            [*ALL, "--smoke"],
-            "--decoder, --vocabulary-size, --task-held-out, --task-text, "
-            "--corpus clashes with --smoke",
-        ),
-        ([*ALL, "--set", "general.nothing=1"], "nothing"),
-        (
-            [*ALL, "--set", "general.model.max_sequence_length=64"],
-            "Step 'general': sequences of 128 tokens",
-        ),
-        (
-            [*ALL, "--general", "nowhere", "--student", "gpt2_medium_en"],
-            "--student has no effect",
-        ),
-        ([*ALL, "--general", "nowhere"], "nowhere is not a decoder"),
-        ([*ALL[:-4], "--task-text", "nowhere.txt"], "nowhere.txt"),
-    ],
-)
-def test_mistakes_are_told_before_anything_is_run(
-    arguments, said, text_files, runs, capsys
-):
-    assert distill(*arguments) == 2
-    assert said in capsys.readouterr().err
-    assert not runs
-
-
 def test_recipes_and_options_of_encoders_are_refused(text_files, runs, capsys):
     words = ["distill", "pkd", "--model", "gpt2", "--run-dir", "run"]
     assert main(words) == 2
@@ -271,35 +215,6 @@ def test_an_encoder_decoder_learns_sentences_and_then_pairs(text_files, runs):
     assert not teacher.stages[0].objectives
     assert student.stages[0].objectives
     assert {settings.jit_compile for _, settings in runs} == {"update"}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (TRANSLATE[:-3], "Missing: --pairs"),
-        ([*TRANSLATE, "--task-text", "task.txt"], "--task-text is not for"),
-        ([*TRANSLATE, "--set", "jit_compile=true"], "jit_compile=update"),
-        (
-            [*TRANSLATE, "--set", "general.model.mass.max_sequence_length=64"],
-            "general.model.mass.max_sequence_length=128",
-        ),
-        (
-            [*TRANSLATE, "--set", "general.model.mass.num_heads=3"],
-            "num_heads must divide hidden_dim",
-        ),
-        ([*TRANSLATE, "--general", "nowhere"], "is not an encoder-decoder"),
-        (
-            [*TRANSLATE[:-2], "task.txt", "general.txt"],
-            "task.txt is 'de' in --corpus and 'en' in --pairs",
-        ),
-    ],
-)
-def test_mistakes_about_pairs_are_told_before_anything_is_run(
-    arguments, said, text_files, runs, capsys
-):
-    assert distill(*arguments) == 2
-    assert said in capsys.readouterr().err
-    assert not runs
 
 
 @pytest.mark.parametrize("third", ["de", "fr"])
