@@ -126,7 +126,7 @@ def test_an_exported_file_is_uploaded_with_its_card_and_labels(
     assert "| student-fp16.tflite |" not in card
 
 
-def test_kaggle_is_left_to_keras_hub(preset, uploads, monkeypatch, capsys):
+def test_kaggle_is_left_to_keras_hub(preset, uploads, monkeypatch):
     to = "kaggle://ada/tiny/keras/sst2"
     monkeypatch.setenv("KAGGLE_API_TOKEN", "x")
     assert push(preset, to, "--yes") == 0
