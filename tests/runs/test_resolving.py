@@ -178,7 +178,7 @@ def test_students_that_cannot_be_are_refused(
             "stages.0.objectives.0.loss.temperature=0",
             "Expected a number above 0",
         ),
-        ("student.num_layers=2", "one of them. Received: copy_from, sizes"),
+        ("student.num_layers=2", "Received: copy_from, sizes"),
         ("student.copy_layers=[]", "go together"),
     ],
 )
