@@ -111,7 +111,7 @@ def test_bilstm_is_as_wide_as_its_word_vectors(finished_run, tmp_path):
             "stages.0.objectives.0.loss.temperature=0",
             "`temperature` must be above 0",
         ),
-        ("student.num_layers=2", "one of them. Received: copy_from, sizes"),
+        ("student.num_layers=2", "Received: copy_from, sizes"),
         ("student.copy_layers=[]", "go together"),
     ],
 )
