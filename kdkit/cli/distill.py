@@ -33,7 +33,6 @@ example:
 
 import dataclasses
 
-from kdkit.cli.embedders import embedder_settings, is_about_embedders
 from kdkit.cli.groups import (
     TASK,
     DecoderOptions,
@@ -43,15 +42,8 @@ from kdkit.cli.groups import (
     RunOptions,
 )
 from kdkit.cli.loading import load_tensorflow
-from kdkit.cli.next_steps import after_student, log_next
-from kdkit.cli.options import for_steps, get_recipe, is_on_text
 from kdkit.cli.parser import changed, option
-from kdkit.cli.resolving import distill_settings
-from kdkit.cli.text_steps import repeated_pipeline, text_pipeline
 from kdkit.precisions import PRECISIONS
-from kdkit.runs.directory import is_finished
-from kdkit.runs.pipeline import Pipeline
-from kdkit.runs.settings import PretrainSettings
 
 
 @dataclasses.dataclass
@@ -84,6 +76,9 @@ class Options(
 
 def run(options):
     run_pipeline(options)
+
+    from kdkit.cli.next_steps import after_student, log_next
+
     log_next(after_student(options.run_dir))
 
 
@@ -93,6 +88,8 @@ def run_pipeline(options) -> None:
     load_tensorflow()
 
     from kdkit.doctor import text_examination
+    from kdkit.runs.directory import is_finished
+    from kdkit.runs.settings import PretrainSettings
 
     is_on_text = isinstance(pipeline.settings, PretrainSettings)
     if is_on_text and not is_finished(pipeline.run_dir):
@@ -100,8 +97,14 @@ def run_pipeline(options) -> None:
     pipeline.run(options.force, findings)
 
 
-def distillation_pipeline(options) -> Pipeline:
-    """Returns the chain of runs that the options describe."""
+def distillation_pipeline(options):
+    """Returns the `Pipeline` of runs that the options describe."""
+    from kdkit.cli.embedders import embedder_settings, is_about_embedders
+    from kdkit.cli.options import for_steps, get_recipe, is_on_text
+    from kdkit.cli.resolving import distill_settings
+    from kdkit.cli.text_steps import repeated_pipeline, text_pipeline
+    from kdkit.runs.pipeline import Pipeline
+
     if is_about_embedders(options):
         return Pipeline(embedder_settings(options), options.run_dir)
     if options.config is not None and is_on_text(options.config):
