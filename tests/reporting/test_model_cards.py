@@ -10,7 +10,6 @@ from encoders import encoder, tokenizer
 from references import reference
 
 from kdkit import export
-from kdkit.export import ExportReport
 from kdkit.reporting import read_run
 from kdkit.reporting.cards import MARKER, UNKNOWN, license_in, write_card
 
@@ -52,28 +51,6 @@ def test_card_has_the_runs_numbers(run):
     ):
         assert text in card, text
     assert "not run | not run | not run" not in card.partition("## Files")[2]
-
-
-@pytest.mark.parametrize(
-    ("data", "files", "expected"),
-    [
-        ("texts", ["a/train.en"], "Training data: texts of train.en"),
-        ("candidates", ["b.tsv"], "queries with candidates of b.tsv"),
-        ("translations", [], "Training data: generated sentences"),
-    ],
-)
-def test_the_task_of_a_sentence_encoder_is_no_training_data(
-    data, files, expected, run
-):
-    config = {
-        **run.config,
-        "stages": [{"name": "distillation", "data": data}],
-        "data": {"files": files, "task": "stsb"},
-    }
-    card = card_of(dataclasses.replace(run, config=config))
-    assert expected in card
-    assert "rows of stsb" not in card
-    assert "nyu-mll/glue" not in card
 
 
 FORMATS = {"litert": ".tflite", "onnx": ".onnx", "saved_model": ""}
@@ -123,19 +100,6 @@ def test_readme_of_the_users_own_is_left(run):
     (folder / "README.md").write_text("mine")
     assert write_card(folder, run) is None
     assert (folder / "README.md").read_text() == "mine"
-
-
-def test_card_without_a_run_has_what_is_known(tmp_path):
-    (tmp_path / "old-int8.tflite").write_bytes(b"x" * 1000)
-    report = ExportReport(
-        str(tmp_path / "new-fp32.tflite"), "litert", "LiteRT", "fp32",
-        2_000_000, 16, 1e-7, 1.0, 8,
-    )  # fmt: skip
-    card = write_card(tmp_path, reports=[report], license="mit").read_text()
-    assert "| new-fp32.tflite | LiteRT | fp32 | 2.00 | 16 | 1.0e-7 |" in card
-    assert "| old-int8.tflite | LiteRT | not run | 0.001 |" in card
-    assert "mit. The training data may have other terms." in card
-    assert "## Training" not in card
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from kdkit.reporting import read_run, render_comparison, render_report
-from kdkit.runs.predictions import Confused, Difference, Predictions
+from kdkit.runs.predictions import Difference, Predictions
 
 
 def answers(arm, **more):
@@ -56,49 +56,6 @@ def test_page_shows_data_chance_and_answers(run):
         "positive ✓ <small>97\u00a0%</small>",
     ):
         assert shown in text, shown
-
-
-def test_page_names_the_users_own_table(make_run):
-    table = {
-        "train": "/home/me/my.csv",
-        "dev": None,
-        "text_columns": ["a", "b"],
-    }
-    run = make_run("run", {"data": {"task": "my", "table": table}})
-    text = render_report(read_run(run.run_dir))
-    assert "<dt>Train</dt><dd>my.csv</dd>" in text
-    assert "<dt>Text columns</dt><dd>a, b</dd>" in text
-    assert "<dt>Dev</dt>" not in text
-
-
-def test_page_opens_to_a_picture(run):
-    text = render_report(read_run(run.run_dir))
-    assert text.index("<img") < text.index('class="verdict"')
-    assert text.index("<img") < text.index("<table")
-
-
-def test_page_of_an_unfinished_run_says_not_measured(distillation_run):
-    text = render_report(read_run(distillation_run.run_dir))
-    assert text.count("Not measured") == 2  # answers, differences
-
-
-def test_many_classes_show_the_most_frequent_errors(distillation_run):
-    errors = (Confused(label="joy", answer="love", count=1_200),)
-    distillation_run.predictions(
-        answers("student", classes=None, confusion=None, confused=errors)
-    )
-    text = render_report(read_run(distillation_run.run_dir))
-    assert '<td class="name">love</td><td>1,200</td>' in text
-    assert 'class="matrix' not in text
-
-
-def test_scores_are_drawn_against_labels(distillation_run):
-    scores = ((0.0, 0.5), (5.0, 4.0))
-    distillation_run.predictions(
-        answers("student", classes=None, confusion=None, scores=scores)
-    )
-    text = render_report(read_run(distillation_run.run_dir))
-    assert 'alt="Student, score against label"' in text
 
 
 @pytest.mark.parametrize(

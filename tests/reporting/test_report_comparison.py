@@ -1,6 +1,5 @@
 """Comparisons of several runs: names, learning curves, trade-offs."""
 
-import re
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -34,25 +33,6 @@ def test_names_of_runs_leave_out_the_seed(name, make_run):
     assert read_run(make_run(name, {}).run_dir).name == "skip"
 
 
-def test_runs_of_one_command_are_named_after_it(make_run):
-    arm = {"provenance": {"command": "kdkit ablate pkd --seeds 0"}}
-    found = {
-        name: read_run(make_run(name, config).run_dir)
-        for name, config in {
-            "ptb/full/seed_3": arm,
-            "ptb/general_kd/seed_3": arm,
-            "ptb/teacher_run": arm,
-            "en_de/general_run": {},
-        }.items()
-    }
-    assert [(run.name, run.label) for run in found.values()] == [
-        ("ptb_full", "ptb_full_seed3"),
-        ("ptb_general_kd", "ptb_general_kd_seed3"),
-        ("ptb_teacher", "ptb_teacher"),
-        ("en_de_general", "en_de_general"),
-    ]
-
-
 @pytest.fixture
 def make_curve(make_run):
     """A function of a name that makes a run with three epochs."""
@@ -75,24 +55,6 @@ def texts(svg):
             "{http://www.w3.org/2000/svg}text"
         )
     }
-
-
-def test_learning_curves_have_two_lines_for_each_run(make_curve):
-    svg = plot_learning_curves([make_curve("pkd"), make_curve("kd", 0.02)])
-    assert {"pkd", "kd"} <= texts(svg)
-    styles = re.findall(r'style="(fill: none; [^"]*)"', svg)
-    for color in ("#0a63c2", "#b8500b"):
-        drawn = [style for style in styles if color in style]
-        assert sum("dasharray" in style for style in drawn) == 1
-        # One of these is in the legend.
-        assert sum("dasharray" not in style for style in drawn) == 2
-
-
-def test_seeds_of_one_method_are_told_apart(make_curve):
-    svg = plot_learning_curves(
-        [make_curve(f"pkd/seed_{seed}", seed=seed) for seed in (0, 1)]
-    )
-    assert {"pkd, seed 0", "pkd, seed 1"} <= texts(svg)
 
 
 def test_epochs_on_text_do_not_move_the_curve_of_the_task(make_run):
@@ -135,18 +97,3 @@ def test_report_writes_tables_and_curves(runs, tmp_path):
     assert "### skip: tinybert on sst2, 2 runs: mean" in page.read_text()
     assert {"skip, seed 1", "skip, seed 2"} <= texts(curves.read_text())
     assert (runs[0].run_dir / "comparison.html").is_file()
-
-
-def test_a_trade_off_has_a_point_for_each_student_and_teacher(runs):
-    svg = plot_trade_off(group_by_seed(runs[:2]))
-    (teacher,) = {run.teacher_run.name for run in runs[:2]}
-    named = texts(svg)
-    assert {"skip, int8 file", f"{teacher}, fp32 file"} <= named
-    assert "million parameters" in named
-    assert "ms, 1 thread, batch 1, length 128" in named
-
-
-def test_a_trade_off_without_timed_files_is_against_parameters(runs):
-    svg = plot_trade_off(group_by_seed(runs[2:]))
-    assert "last" in texts(svg)
-    assert not any(text.startswith("ms, ") for text in texts(svg))

@@ -98,13 +98,3 @@ def test_report_escapes_what_it_is_given(make_run):
     found = outline(text)
     assert "script" not in found.tags
     assert "&lt;script&gt;" in text
-
-
-def test_report_says_not_run_where_nothing_was(make_run):
-    run = make_run("run", {"recipe": "tinybert", "teacher": "x"})
-    text = render_report(read_run(run.run_dir))
-    outline(text)
-    assert '<td class="empty">not run</td>' in text
-    for what in ("Training", "Export", "Metric over epochs"):
-        assert f"{what}: not run." in text
-    assert "<img" not in text

@@ -7,12 +7,10 @@ import pytest
 from kdkit.reporting import (
     group_by_seed,
     markdown_tables,
-    print_report,
     read_run,
     render_report,
 )
-from kdkit.reporting.notes import run_notes, what_is_hidden
-from kdkit.reporting.summary import model_title, run_title, verdict
+from kdkit.reporting.summary import verdict
 
 PARAMETERS = {"teacher": 14_000_000, "student": 3_000_000}
 
@@ -87,20 +85,6 @@ def test_the_trained_model_is_a_student_if_it_has_a_teacher(runs):
     assert "The student reaches 40.0 perplexity, the teacher 30.0" in found
 
 
-@pytest.mark.parametrize(
-    ("languages", "teacher", "title"),
-    [
-        ([], None, "training on pairs"),
-        (["en", "de"], None, "training on en to de pairs"),
-        (["en", "de"], "runs/t", "lightpaff on en to de pairs"),
-    ],
-)
-def test_a_run_on_pairs_is_called_so(make_text_run, languages, teacher, title):
-    corpus = {"files": ["a", "b"], "columns": [], "languages": languages}
-    run = make_text_run("run", 60.0, teacher=teacher, corpus=corpus)
-    assert run_title(read_run(run.run_dir)) == title
-
-
 def test_runs_that_begin_with_the_same_run_are_of_one_group(make_text_run):
     runs = [
         make_text_run(f"pkd_seed{seed}", 80.0, seed=seed, model=model)
@@ -172,95 +156,3 @@ def test_a_teachers_perplexity_is_compared_where_the_same_tokens_are_hidden(
     text = render_report(read_run(teacher))
     assert ("12.0 perplexity, the teacher 20.0" in text) == compared
     assert ("numbers are not comparable" in text) != compared
-
-
-@pytest.mark.parametrize(
-    ("hidden", "words"),
-    [
-        (
-            {
-                "masking": {
-                    "share": 0.15,
-                    "mask_share": 0.8,
-                    "random_share": 0.1,
-                }
-            },
-            "15 % of the tokens masked",
-        ),
-        (
-            {
-                "masking": {
-                    "share": 0.4,
-                    "mask_share": 1.0,
-                    "random_share": 0.0,
-                    "whole_words": True,
-                }
-            },
-            "40 % of the tokens masked by whole words (100 % of them as masks, "
-            "0 % as random tokens)",
-        ),
-        ({"spans": {"share": 0.5}}, "spans of 50 % of a sentence hidden"),
-        ({"masking": {}}, ""),
-        ({}, ""),
-    ],
-)
-def test_what_was_hidden_is_said_in_words(hidden, words):
-    assert what_is_hidden(**hidden) == words
-
-
-def test_what_was_measured_later_is_a_note(runs, capsys):
-    print_report(runs[1])
-    said = " ".join(capsys.readouterr().out.split())
-    assert (
-        "kdkit evaluate on test.txt by rows of 8 tokens, 4 new: student 1.000 "
-        "perplexity, 90.0 word perplexity."
-    ) in said
-
-
-def test_a_model_without_a_teacher_is_called_the_model(make_text_run):
-    run = make_text_run("alone", 80.0, test=[90.0])
-    records = read_run(run.run_dir)
-    text = markdown_tables([records])
-    assert "| **model** | 40.0 |" in text
-    assert "**teacher**" not in text
-    text = render_report(records)
-    assert "The model reaches 40.0 perplexity on 7 rows held out" in text
-    assert "4 new: model 1.000 perplexity" in text
-
-
-def test_a_model_that_goes_on_from_a_seed_of_another_has_its_sizes(make_run):
-    settings = {"verb": "pretrain", "seed": 0, "teacher": None, "recipe": None}
-    for sizes, title in (
-        ({"num_layers": 3}, "3×96"),
-        ({"encoder_num_layers": 3, "decoder_num_layers": 2}, "3+2×96"),
-    ):
-        run = make_run(f"arm_of_{len(sizes)}/seed_0", settings)
-        run.log("model", arm="decoder", name="seed_0", hidden_dim=96, **sizes)
-        assert model_title(read_run(run.run_dir)) == title
-    run.log("model", arm="decoder", name="minilm", hidden_dim=96)
-    assert model_title(read_run(run.run_dir)) == "minilm"
-
-
-def test_what_was_written_stands_with_its_signature(make_text_run):
-    run = make_text_run("run", 60.0)
-    for bleu, of_file in (31.25, {}), (30.75, {"file": "mass-int8.tflite"}):
-        run.log(
-            "measurement",
-            corpus=None,
-            pairs=["/data/test.en", "/data/test.de"],
-            languages=["en", "de"],
-            sequence_length=64,
-            beam_size=4,
-            length_penalty=1.0,
-            signatures={"bleu": "nrefs:1|tok:13a"},
-            arm="decoder",
-            metrics={"bleu": bleu, "perplexity": 5.0},
-            **of_file,
-        )
-    first, second = run_notes(read_run(run.run_dir))
-    where = (
-        "test.en and test.de (en to de, 64 tokens at most, 4 beams, length "
-        "penalty 1.0; BLEU nrefs:1|tok:13a)"
-    )
-    assert f"{where}: model 31.2 BLEU" in first
-    assert f"{where}, mass-int8.tflite: model 30.8 BLEU" in second

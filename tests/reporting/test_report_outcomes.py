@@ -17,9 +17,6 @@ from kdkit.reporting.comparison import (
 )
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.events import Best
-from kdkit.runs.log import finish
 
 CHANCE = "is right in 50.9 %, the most frequent answer alone in 50.9 %"
 
@@ -55,25 +52,6 @@ def test_seeds_are_compared_by_their_spread():
     assert not is_noise("f1", [0.8], [0.8001], 100)  # no error is known
 
 
-@pytest.mark.parametrize("student", [0.88, 0.8876, 0.893])
-def test_students_near_the_teacher_are_called_that(student, make_distillation):
-    """For and against: 872 examples cannot resolve half a point."""
-    run = make_distillation("run", student=student, exported=False)
-    text = verdict(read_run(run.run_dir))
-    assert f"({100 * student:.1f} % of 88.8 %, within two standard" in text
-
-
-def test_controls_near_the_student_are_called_that(make_distillation):
-    for name, control in (("less", 0.835), ("more", 0.841)):
-        run = make_distillation(name, control=control, exported=False)
-        text = verdict(read_run(run.run_dir))
-        assert "points " + name in text
-        assert text.endswith(
-            "within two standard errors: no difference is shown."
-        )
-        assert "did not help" not in text
-
-
 def collapse(run, arm, accuracy):
     """Logs that an arm ended at the level of the commonest class."""
     stage = {"student": "prediction_layer", "control": "fine_tuning"}.get(arm)
@@ -100,69 +78,6 @@ def test_a_collapsed_student_has_no_gains(make_distillation):
     assert "The student has collapsed" in output.getvalue()
 
 
-def test_a_run_ends_with_the_headline_of_its_report(make_distillation, logged):
-    run = make_distillation("run", student=0.509, exported=False)
-    collapse(run, "student", 0.509)
-    best = Best(
-        stage="prediction_layer",
-        epoch=3,
-        split="dev",
-        metrics={"accuracy": 0.509},
-        collapsed=CHANCE,
-    )
-    finish(RunDirectory(run.run_dir), {"student": best})
-    student, headline = logged().splitlines()
-    assert student.startswith("student: accuracy 0.5090 on dev")
-    assert headline == verdict(read_run(run.run_dir))
-    assert headline.startswith("The student has collapsed")
-
-
-def test_numbers_of_a_smoke_run_are_said_to_mean_nothing(make_run):
-    """Its student is random: nothing is said of collapse."""
-    command = "kdkit distill pkd --smoke --run-dir run"
-    config = {"recipe": "pkd", "teacher": "x"}
-    config["provenance"] = {"command": command}
-    run = make_run("run", config)
-    run.evaluation("student", "s", 1, 0.6)
-    collapse(run, "student", 0.509)
-    text = verdict(read_run(run.run_dir))
-    assert "smoke run" in text
-    assert "numbers mean nothing" in text
-    assert "collapsed" not in text
-
-
-def test_a_share_of_a_much_worse_teacher_is_not_shown(make_run):
-    run = make_run("run", {"recipe": "multilingual", "teacher": "x"})
-    run.evaluation("teacher", None, None, 0.25)
-    run.evaluation("student", "s", 1, 0.9)
-    text = verdict(read_run(run.run_dir))
-    assert text.startswith(
-        "The student reaches 90.0 % accuracy, the teacher 25.0 %"
-    )
-
-
-def test_a_collapsed_control_or_teacher_is_named(make_distillation, make_run):
-    run = make_distillation("run", control=0.509)
-    collapse(run, "control", 0.509)
-    text = verdict(read_run(run.run_dir))
-    assert text.startswith("The student keeps 94.4 %")
-    assert "without a teacher: 50.9 %, 32.9 points less (it has" in text
-    assert f"(it has collapsed: it {CHANCE})." in text
-    run = make_run("teacher_alone", {"verb": "train-teacher"})
-    collapse(run, "teacher", 0.509)
-    text = verdict(read_run(run.run_dir))
-    assert text.startswith(
-        f"The teacher has collapsed (50.9 % accuracy): it {CHANCE}"
-    )
-    assert "--control" not in text
-    run = make_run("of_it", {"recipe": "pkd", "teacher": "x"})
-    run.evaluation("student", "s", 1, 0.6)
-    collapse(run, "teacher", 0.509)
-    text = verdict(read_run(run.run_dir))
-    assert text.startswith("The teacher has collapsed")
-    assert "--control" in text
-
-
 def test_an_untrained_head_is_told_first(make_run):
     run = make_run("run", {"recipe": "tinybert", "teacher": "x"})
     run.evaluation("student", "intermediate_layer", 1, 0.49)
@@ -177,22 +92,3 @@ def test_an_untrained_head_is_told_first(make_run):
         "The student's head was never trained (bert/logits): no stage reads "
         "its logits, so its answers are random; the student reaches 49.0 %"
     )
-
-
-def test_distillation_and_quantisation_are_told_apart(
-    distillation_run, teacher_run
-):
-    file = "exports/teacher/teacher-int8.tflite"
-    distillation_run.export(
-        "teacher", "int8", 0.8870, file=file, size_bytes=22_800_000
-    )
-    distillation_run.latency(file, 24.0)
-    text = verdict(read_run(distillation_run.run_dir))
-    assert (
-        "by distillation alone its fp32 file is 4.1× faster and 1.6× smaller "
-        "than the teacher's; by quantisation alone the teacher's int8 file is "
-        "2.6× faster and 4.0× smaller than its fp32 file, at 88.7 % accuracy, "
-        "within two standard errors of what it was; its int8 file is 10× "
-        "faster and 6.3× smaller than the teacher's fp32 file, and 4.0× "
-        "faster and 1.6× smaller than the teacher's int8 file;"
-    ) in text

@@ -4,8 +4,6 @@ import math
 import re
 import xml.etree.ElementTree as ElementTree
 
-import pytest
-
 from kdkit.reporting import (
     outcome_pictures,
     plot_losses,
@@ -13,7 +11,7 @@ from kdkit.reporting import (
     plot_values,
     read_run,
 )
-from kdkit.reporting.plots import COLORS, draw
+from kdkit.reporting.plots import COLORS
 from kdkit.reporting.trade_off import latency_setting
 
 # The second line of a colour in SVG is its entry in the legend.
@@ -27,18 +25,6 @@ def texts(svg):
         "".join(element.itertext())
         for element in root.iter("{http://www.w3.org/2000/svg}text")
     ]
-
-
-def test_titles_fit_their_pictures():
-    def paint(left, right):
-        right.set_title("Accuracy on dev (%) against a latency in milliseconds")
-
-    title = "soft cross entropy less teacher's entropy"
-    svg = draw(title, paint, size=(320, 210), columns=2)
-    sizes = re.findall(r"font-weight: 700; font-size: ([\d.]+)px", svg)
-    # At 12 px they are 277 and 364 wide in DejaVu Sans; an axis is 270.
-    assert [round(float(size), 1) for size in sizes] == [11.7, 8.9]
-    assert "font-size: 12px" in draw("loss", lambda axes: None)
 
 
 def num_lines(svg, color, dashed=False):
@@ -73,32 +59,6 @@ def test_losses_have_a_picture_for_each_objective(distillation_run):
     assert again == svg
 
 
-def test_loss_that_spans_decades_has_a_logarithmic_axis(make_run):
-    run = make_run("run", {})
-    for epoch in range(1, 5):
-        run.epoch(
-            "student",
-            "intermediate_layer",
-            epoch,
-            attention_mse=100.0 / 10**epoch,
-            hidden_state_mse=5.0 - epoch,
-        )
-    (stage,) = plot_losses(read_run(run.run_dir))
-    attention, hidden = stage.pictures.values()
-    assert {"0.01", "0.1", "1", "10"} <= set(texts(attention))
-    assert {"1", "2", "3", "4"} <= set(texts(hidden))
-    assert "0.1" not in texts(hidden)
-
-
-def test_loss_of_a_single_objective_is_drawn_once(make_run):
-    run = make_run("run", {})
-    run.epoch(
-        "student", "prediction_layer", 1, soft_cross_entropy=0.4, loss=0.4
-    )
-    (stage,) = plot_losses(read_run(run.run_dir))
-    assert [*stage.pictures] == ["soft cross entropy"]
-
-
 def test_losses_without_the_teachers_entropy_say_so(make_run):
     run = make_run("run", {})
     run.epoch("control", "fine_tuning", 1, loss=0.4, x=1.0)
@@ -128,18 +88,6 @@ def test_metric_has_a_line_for_each_arm_and_the_teachers_level(
         assert num_lines(svg, COLORS[arm], dashed) == LINES_AND_ENTRIES
 
 
-def test_metric_of_a_teachers_run_is_a_curve(make_run):
-    run = make_run("run", {})
-    for epoch, accuracy in ((1, 0.8), (2, 0.8001)):
-        run.evaluation("teacher", "fine_tuning", epoch, accuracy)
-    records = read_run(run.run_dir)
-    assert plot_losses(records) == []
-    svg = plot_metric(records)
-    assert num_lines(svg, COLORS["teacher"]) == LINES_AND_ENTRIES
-    # The axis is not so narrow that noise would look like a result.
-    assert {"79.5", "80.0", "80.5"} <= set(texts(svg))
-
-
 def test_latency_names_the_files_timed_in_the_commonest_setting(
     distillation_run,
 ):
@@ -155,21 +103,6 @@ def test_latency_names_the_files_timed_in_the_commonest_setting(
     assert {"10", "20", "50"} <= found
     assert "control int8" not in found
     assert "control int8" in texts(pictures["size"])
-
-
-def test_outcome_without_files_is_drawn_against_parameters(make_distillation):
-    records = read_run(
-        make_distillation("run", teacher="x", exported=False).run_dir
-    )
-    (svg,) = outcome_pictures(records, chance=0.5).values()
-    names = {"teacher", "control", "student", "chance", "million parameters"}
-    assert names <= set(texts(svg))
-
-
-def test_outcome_has_the_control_at_the_cost_of_the_student(distillation_run):
-    pictures = outcome_pictures(read_run(distillation_run.run_dir))
-    for svg in pictures.values():
-        assert "control" in texts(svg)
 
 
 def test_pictures_of_nothing_are_empty(make_run):
@@ -193,13 +126,3 @@ def test_values_have_a_line_and_a_name_for_each_model():
     assert {"distilled", "a control with a $long_name$", " _日本"} <= set(found)
     assert {"an axis", "1000"} <= set(found)
     assert not {"diverged", "not run"} & set(found)
-
-
-@pytest.mark.parametrize(
-    ("last", "hollow"),
-    [([0.8, 0.7, 0.6], 0), ([0.8, math.nan, math.nan], 1), ([math.nan], 0)],
-)
-def test_points_are_hollow_where_seeds_have_no_value(last, hollow):
-    svg = plot_values({"it": [(0, [0.9]), (1, last)]}, "accuracy", "", "x")
-    note = "hollow: without the seeds that were not finite"
-    assert texts(svg).count(note) == hollow

@@ -1,10 +1,8 @@
-import dataclasses
 import json
 
 import pytest
 
-from kdkit.recipes.stages import EMBEDDING_DATA
-from kdkit.reporting.records import EMBEDDING_TITLES, read_run
+from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import (
     Setting,
     best_evaluation,
@@ -54,13 +52,6 @@ def test_student_of_another_run_may_be_the_teacher(make_run, distillation_run):
     assert {file.arm for file in files} == {"teacher"}
 
 
-def test_read_run_takes_a_preset_for_no_run(make_run):
-    run = make_run("run", {"teacher": "bert_base_en_uncased"})
-    records = read_run(run.run_dir)
-    assert records.teacher_run is None
-    assert records.remarks == ()
-
-
 def test_read_run_says_which_lines_are_no_events(distillation_run, teacher_run):
     whole = read_run(distillation_run.run_dir)
     with open(teacher_run.run_dir / "metrics.jsonl", "a") as file:
@@ -75,14 +66,6 @@ def test_read_run_says_which_lines_are_no_events(distillation_run, teacher_run):
     first, second = records.remarks
     assert first.endswith(f"line 3, {count}.")
     assert second.startswith("Teacher's run: Ignored in metrics.jsonl")
-
-
-def test_read_run_without_events_says_so(make_run):
-    run = make_run("run", {})
-    (run.run_dir / "metrics.jsonl").unlink()
-    records = read_run(run.run_dir)
-    assert records.events == ()
-    assert "nothing was run yet" in records.remarks[0]
 
 
 def test_best_evaluation_is_the_one_that_run_finished_names(distillation_run):
@@ -120,13 +103,6 @@ def test_best_evaluation_leaves_out_what_is_no_number(make_run):
     assert best.metrics == {"accuracy": 0.5}
 
 
-def test_exported_files_are_sorted_and_have_latencies(distillation_run):
-    files = exported_files(read_run(distillation_run.run_dir), "student")
-    assert [file.precision for file in files] == ["fp32", "fp16", "int8"]
-    assert files[2].latencies[Setting(1, 1, 128)].median_ms == 5.93
-    assert str(Setting(1, 1, 128)) == "1 thread, batch 1, length 128"
-
-
 def test_a_sentences_latency_has_the_room_of_its_file():
     fields = {
         "file": "a.tflite", "median_ms": 1.0, "p95_ms": 1.0, "threads": 1,
@@ -141,12 +117,6 @@ def test_a_sentences_latency_has_the_room_of_its_file():
     )
     # Files with other rooms are not compared.
     assert other != alike
-
-
-def test_exported_files_of_the_teacher_come_from_its_run(distillation_run):
-    (file,) = exported_files(read_run(distillation_run.run_dir), "teacher")
-    assert file.size_bytes == 91_200_000
-    assert file.latencies[Setting(1, 1, 128)].median_ms == 61.3
 
 
 def test_exported_files_keep_the_latest_latency_of_each_setting(make_run):
@@ -224,15 +194,6 @@ def test_stage_seconds_prefer_finished_stages_to_epochs(make_run):
     assert run_seconds(records) is None
 
 
-def test_model_description_has_the_parameters(distillation_run):
-    records = read_run(distillation_run.run_dir)
-    assert model_description(records, "student").parameters == 14_350_250
-    without_events = dataclasses.replace(records, events=())
-    assert model_description(without_events, "student").parameters is None
-    teacher = model_description(without_events, "teacher")
-    assert teacher.parameters == 22_713_602
-
-
 def test_records_need_no_keras(run_python, distillation_run):
     found = run_python(
         "import sys, json, kdkit.reporting as reporting\n"
@@ -242,7 +203,3 @@ def test_records_need_no_keras(run_python, distillation_run):
         "('keras', 'tensorflow', 'matplotlib.pyplot')]))"
     )
     assert json.loads(found) == []
-
-
-def test_every_kind_of_embedding_data_has_words():
-    assert set(EMBEDDING_TITLES) == set(EMBEDDING_DATA)

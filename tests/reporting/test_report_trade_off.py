@@ -5,7 +5,6 @@ import statistics
 from unittest.mock import MagicMock
 
 import pytest
-from matplotlib.figure import Figure
 
 from kdkit.reporting import group_by_seed, plot_trade_off, read_run, trade_off
 from kdkit.reporting.trade_off import names_apart
@@ -80,34 +79,6 @@ def test_teachers_that_are_no_runs_have_a_point_each(make_student, points):
     assert points(*runs) == {
         "bert_base": 90, "bert_large": 95, "a": 85, "b": 90,
     }  # fmt: skip
-
-
-def test_slower_files_of_a_model_have_hollow_points(make_student, monkeypatch):
-    timed = [
-        ("teacher", "fp32", 40), ("teacher", "int8", 20),
-        ("student", "int8", 10), ("student", "fp32", 20),
-    ]  # fmt: skip
-    run = make_student("student", "teacher", 0.9, timed=timed)
-    _, latency = axes = Figure().subplots(1, 2)
-    monkeypatch.setattr(
-        trade_off, "draw", lambda title, paint, columns: paint(*axes)
-    )
-    plot_trade_off([[run]])
-    drawn = {
-        line.get_label(): (
-            *line.get_xdata(),
-            *line.get_ydata(),
-            line.get_markerfacecolor() == "white",
-        )
-        for line in latency.get_lines()
-    }
-    assert drawn == {
-        "teacher, int8 file": (20, 90, False),
-        "teacher, fp32 file": (40, 90, True),
-        "student, int8 file": (10, 85, False),
-        "student, fp32 file": (20, 85, True),
-    }
-    assert [text.get_text() for text in latency.texts] == ["90.0", "85.0"]
 
 
 def test_models_of_one_name_have_their_folder_in_it(
