@@ -67,15 +67,6 @@ def test_the_file_is_the_model(precision, reports):
 
 
 @pytest.mark.large
-def test_greedy_text_is_that_of_keras(model, reports):
-    file = export.LiteRTDecoder(reports["fp32"].file)
-    expected = greedy_text(model, PROMPT, ROOM)
-    for _ in range(2):  # a second text knows nothing of the first
-        text = generation.generate(file, PROMPT, ROOM - len(PROMPT))
-        np.testing.assert_array_equal(text, expected)
-
-
-@pytest.mark.large
 def test_the_file_of_a_llama_is_the_model(tmp_path):
     """Rotary positions, and a cache of two heads for four of queries."""
     llama = decoder(2, family="llama3", vocabulary_size=VOCABULARY)
@@ -167,21 +158,3 @@ def test_a_text_as_long_as_the_room_can_be_read(model, reports):
         file = export.LiteRTDecoder(reports[precision].file)
         with pytest.raises(RuntimeError, match="out of bounds"):
             file.step(VOCABULARY)
-
-
-@pytest.mark.large
-def test_a_shorter_cache_can_be_chosen(model, tmp_path):
-    report = export.to_litert(
-        model, tmp_path / "short.tflite", sequence_length=5
-    )
-    assert export.LiteRTDecoder(report.file).sequence_length == 5
-
-
-@pytest.mark.large
-def test_users_texts_are_what_it_is_compared_on(model, tmp_path):
-    report = export.to_litert(
-        model,
-        tmp_path / "texts.tflite",
-        verification_data=[np.arange(5), np.arange(3)],
-    )
-    assert report.examples == 8

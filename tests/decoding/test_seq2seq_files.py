@@ -47,26 +47,6 @@ def test_the_file_is_the_model(reports):
     assert reports["int8"].size_bytes < reports["fp32"].size_bytes
 
 
-@pytest.mark.large
-def test_the_file_in_half_precision_is_the_model(reports):
-    assert reports["fp16"].max_abs_difference < 0.05
-    sizes = [reports[name].size_bytes for name in ("int8", "fp16", "fp32")]
-    assert sizes == sorted(sizes)
-
-
-@pytest.mark.large
-def test_a_table_that_both_signatures_look_up_is_there_once(tmp_path):
-    words = 3000  # nearly all of the weights
-    small = MassSeq2SeqLM(
-        MassBackbone(words, 1, 1, 2, 16, 16, max_sequence_length=8)
-    )
-    report = export.to_litert(
-        small, tmp_path / "x.tflite", source_length=4, sequence_length=4
-    )
-    table = 4 * words * 16
-    assert report.size_bytes - 4 * small.count_params() < 0.7 * table
-
-
 def test_a_joint_table_is_there_once_in_int8_too(tmp_path):
     words, width = 2000, 128
     small = MassSeq2SeqLM(
@@ -79,45 +59,6 @@ def test_a_joint_table_is_there_once_in_int8_too(tmp_path):
     more = report.size_bytes - small.count_params()
     assert more < 0.5 * words * width
     assert report.same_top_class > 0.9
-
-
-@pytest.mark.large
-def test_greedy_text_is_that_of_keras(model, reports):
-    file = export.LiteRTSeq2Seq(reports["fp32"].file)
-    model.compile(sampler="greedy")
-    rng = np.random.default_rng(4)
-    prompt = np.zeros((1, ROOM), "int32")
-    prompt[0, 0] = FIRST
-    for length in (SOURCE, 3, 7):  # a second source knows nothing of the first
-        source = rng.integers(0, VOCABULARY, length)
-        written = model.generate(
-            {
-                "encoder_token_ids": source[np.newaxis],
-                "encoder_padding_mask": np.ones((1, length), "int32"),
-                "decoder_token_ids": prompt,
-                "decoder_padding_mask": np.arange(ROOM)[np.newaxis] < 1,
-            },
-            stop_token_ids=None,
-        )
-        expected = np.asarray(written["decoder_token_ids"])[0]
-        file.read_source(source)
-        text = [FIRST]
-        while len(text) < ROOM:
-            text.append(int(file.step(text[-1]).argmax()))
-        np.testing.assert_array_equal(text, expected)
-
-
-@pytest.mark.large
-def test_the_users_pairs_are_compared(model, tmp_path):
-    pairs = [(np.arange(4), np.arange(6)), (np.arange(9), np.arange(2))]
-    report = export.to_litert(
-        model,
-        tmp_path / "file.tflite",
-        source_length=SOURCE,
-        sequence_length=ROOM,
-        verification_data=pairs,
-    )
-    assert report.examples == 8
 
 
 BEAMS = (

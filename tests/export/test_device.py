@@ -123,26 +123,6 @@ def test_a_single_run_has_no_spread():
     assert found["peak_memory_mb"] is None
 
 
-@pytest.mark.parametrize(
-    ("devices", "serial", "problem"),
-    [
-        ({}, None, "finds no device"),
-        ({"A1": "device", "B2": "device"}, None, "2 devices: A1, B2"),
-        ({"A1": "device"}, "C3", "no device 'C3'"),
-        ({"A1": "unauthorized"}, None, "Accept the computer's key"),
-        ({"A1": "offline"}, None, "'offline'"),
-    ],
-    ids=["none", "two", "unknown", "unauthorized", "offline"],
-)
-def test_phones_that_cannot_be_used_are_refused(
-    devices, serial, problem, phone
-):
-    phone(devices=devices)
-    with pytest.raises(UsageError, match=problem) as error:
-        find_device(serial)
-    assert "\n" not in str(error.value)
-
-
 def test_a_serial_number_chooses_the_phone(phone):
     phone(devices=["A1", "B2"])
     assert find_device("B2") == Device("B2", "Pixel 8", "15")

@@ -54,12 +54,6 @@ def test_subclassed_image_model_is_a_litert_file(network, precision, tmp_path):
     assert timed.median_ms > 0
 
 
-def test_an_image_file_reads_images(network, tmp_path):
-    export.to_saved_model(network, tmp_path / "student")
-    file = export.open_file(tmp_path / "student")
-    np.testing.assert_allclose(file(IMAGES), network(IMAGES), atol=1e-5)
-
-
 @pytest.mark.parametrize("wrapped", [False, True], ids=["", "in_a_dict"])
 def test_model_of_token_ids_is_a_file_of_token_ids(reader, wrapped, tmp_path):
     path, model = tmp_path / "student.tflite", reader

@@ -2,7 +2,6 @@
 
 import importlib.util
 
-import keras
 import numpy as np
 import pytest
 from encoders import SENTENCES, encoder, tokenizer
@@ -133,14 +132,6 @@ def test_onnx_files_have_the_vectors(embedder, tmp_path):
     assert export.open_file(report.file).outputs == "sentence_embedding"
 
 
-@pytest.mark.large
-def test_saved_models_have_the_vectors(embedder, tmp_path):
-    report = export.to_saved_model(embedder, tmp_path / "model", dimensions=5)
-    found = export.open_file(report.file)(batch_of())
-    expected = unit(vectors(embedder, batch_of())[:, :5])
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
 def test_vectors_in_other_directions_refuse_a_file():
     expected = [np.eye(3, dtype="float32")]
     turned = expected[0] + np.array([0, 1, 0], "float32")
@@ -156,16 +147,3 @@ def test_vectors_in_other_directions_refuse_a_file():
     assert compared("int8", 2 * expected[0]).smallest_cosine == 1
     with pytest.raises(RunError, match="differ from the Keras model's by 1"):
         compared("fp32", 2 * expected[0])
-
-
-@pytest.mark.large
-def test_keras_saves_and_exports_an_embedder(mapped, tmp_path):
-    path = tmp_path / "embedder.keras"
-    mapped.save(path)
-    again = keras.models.load_model(path)
-    report = export.to_litert(again, tmp_path / "f.tflite", "fp32", LENGTH)
-    np.testing.assert_allclose(
-        export.open_file(report.file)(batch_of()),
-        vectors(mapped, batch_of()),
-        atol=1e-5,
-    )

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from encoders import encoder
 from helpers import LENGTH, batch, large_except
 from references import reference
@@ -26,17 +25,6 @@ def test_litert_file_has_the_families_inputs_and_logits(family, tmp_path):
     assert set(file.input_names) == set(model.input)
     x = {name: batch()[name] for name in model.input}
     np.testing.assert_allclose(file(batch()), model(x), atol=1e-4)
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("family", ["distil_bert", "deberta_v3"])
-def test_saved_model_has_the_families_inputs_and_logits(family, tmp_path):
-    model = encoder(family)
-    path = tmp_path / "saved_model"
-    export.to_saved_model(model, path)
-    x = {name: batch()[name] for name in model.input}
-    loaded = tf.saved_model.load(str(path))
-    np.testing.assert_allclose(loaded.serve(x), model(x), atol=1e-4)
 
 
 @pytest.mark.large

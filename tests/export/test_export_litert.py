@@ -4,13 +4,11 @@ import os
 import keras
 import numpy as np
 import pytest
-import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 from helpers import large_except
 
 from kdkit import export
 from kdkit.backends import as_float32
-from kdkit.errors import RunError
 
 
 def input_details(path):
@@ -99,54 +97,12 @@ def test_as_float32_copies_models_in_half_precision(
         np.testing.assert_array_equal(expected.astype("float32"), received)
 
 
-def test_as_float32_leaves_float32_models_alone(bert):
-    assert as_float32(bert) is bert
-
-
-@pytest.mark.large
-def test_to_litert_exports_regression_models_without_preprocessor(
-    tmp_path, make_bert, preprocessor
-):
-    model = make_bert(preprocessor=preprocessor, num_classes=1)
-    report = export.to_litert(model, tmp_path / "m.tflite")
-    assert set(input_details(report.file)) == set(model.input)
-    assert report.same_top_class is None
-
-
-@pytest.mark.large
-def test_to_litert_verifies_quietly_on_the_given_batches(
-    bert, tmp_path, make_batch, capsys
-):
-    data = tf.data.Dataset.from_tensors(
-        (make_batch(3, 12), np.zeros(3, "int32"))
-    ).repeat(2)
-    report = export.to_litert(
-        bert,
-        tmp_path / "new" / "m.tflite",
-        sequence_length=16,
-        verification_data=data,
-    )
-    assert report.examples == 6
-    assert os.listdir(tmp_path / "new") == ["m.tflite"]
-    assert capsys.readouterr().out == ""
-
-
 def test_to_litert_takes_the_length_of_a_model_with_fixed_inputs(tmp_path):
     tokens = keras.Input((7,), dtype="int32", name="token_ids")
     x = keras.layers.Flatten()(keras.layers.Embedding(20, 4)(tokens))
     model = keras.Model({"token_ids": tokens}, keras.layers.Dense(3)(x))
     report = export.to_litert(model, tmp_path / "m.tflite")
     assert report.sequence_length == 7
-
-
-def test_to_litert_refuses_a_model_that_gives_nan(tmp_path, make_bert):
-    model = make_bert()
-    weights = model.get_weights()
-    weights[-1][0] = np.nan
-    model.set_weights(weights)
-    with pytest.raises(RunError, match="NaN or infinity in 8 of 16"):
-        export.to_litert(model, tmp_path / "m.tflite")
-    assert os.listdir(tmp_path) == []
 
 
 def test_to_litert_refuses_a_file_that_cannot_be_run(tmp_path):

@@ -12,7 +12,6 @@ from encoders import encoder
 from helpers import LENGTH, batch, decoder, large_except
 
 from kdkit import export
-from kdkit.cli.main import MISTAKE, main
 from kdkit.export import quantization
 from kdkit.models.families import FAMILIES
 
@@ -193,29 +192,3 @@ def test_every_family_is_quantised(family, precision, tmp_path):
     assert report.same_top_class >= (0.5 if precision == "int4" else 0.8)
     kind = {"static_int8": "int8", "int16x8": "int16", "int4": "int8"}
     assert kind[precision] in types(report.file, "")
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("precision", QUANTIZED)
-def test_quantised_files_take_any_length(model, rows, precision, tmp_path):
-    report = export.to_litert(
-        model, tmp_path / "m.tflite", precision, calibration_data=rows
-    )
-    assert report.sequence_length is None
-    assert report.same_top_class >= 0.8
-
-
-def test_the_command_line_calibrates_on_the_data_of_a_smoke_run(
-    tmp_path, capsys
-):
-    run = str(tmp_path / "run")
-    assert not main(["train-teacher", "--smoke", "--run-dir", run])
-    capsys.readouterr()
-    assert not main(["export", run, "--precision", "static_int8"])
-    assert (tmp_path / "run/exports/teacher-static_int8.tflite").is_file()
-    preset = str(tmp_path / "run" / "teacher")
-    out = str(tmp_path / "out")
-    assert capsys.readouterr().out.count("on dev") == 1
-    status = main(["export", preset, "--precision", "int3", "--output", out])
-    assert status == MISTAKE
-    assert "static_int8" in capsys.readouterr().err

@@ -9,7 +9,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import DEV_ROWS, python_blocks, sentiment_student, small_dev_set
+from helpers import python_blocks, sentiment_student
 
 from kdkit import data, export, models
 from kdkit.cli.main import main
@@ -298,37 +298,6 @@ def test_what_mediapipe_cannot_run_is_an_error(
     with pytest.raises(UsageError, match=message):
         export.to_litert(model, tmp_path / "file.tflite", **arguments)
     assert os.listdir(tmp_path) == []
-
-
-@pytest.fixture(scope="module")
-def small_dev():
-    with small_dev_set():
-        yield
-
-
-@pytest.mark.large
-def test_metrics_are_the_same_with_and_without_logits(
-    tiny, small_dev, tmp_path, capsys
-):
-    models.save_preset(*tiny, tmp_path / "model", LENGTH)
-    task = ["--task", "sentiment"]
-    for name, words in (("probabilities", []), ("logits", ["--logits"])):
-        command = ["export", str(tmp_path / "model"), "--precision", "fp32"]
-        command += [*task, *words, "--output", str(tmp_path / name)]
-        assert main(command) == 0
-    assert (
-        f"MediaPipe: {DEV_ROWS} of {DEV_ROWS} dev texts"
-        in capsys.readouterr().out
-    )
-    lines = []
-    for name in ("probabilities", "logits"):
-        file = next((tmp_path / name).iterdir())
-        outputs = {"probabilities": "softmax"}.get(name, name)
-        assert export.open_file(file).outputs == outputs
-        command = ["evaluate", str(file), *task, "--tokenizer"]
-        assert main([*command, str(tmp_path / "model")]) == 0
-        lines.append(capsys.readouterr().out.splitlines()[-1])
-    assert lines[0] == lines[1]
 
 
 def test_sigmoid_of_several_labels_gives_the_logits(tiny, tmp_path):

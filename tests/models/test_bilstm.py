@@ -3,12 +3,9 @@
 import zipfile
 
 import numpy as np
-import pytest
-from helpers import batch, large_except, run_without_kdkit
+from helpers import batch
 
-import kdkit
-from kdkit import export, models
-from kdkit.errors import UsageError
+from kdkit import models
 
 SIZES = {
     "units": 3,
@@ -93,40 +90,10 @@ def test_sentences_of_a_pair_are_read_apart_and_compared():
         )
 
 
-def test_other_taps_are_refused_by_name():
-    with pytest.raises(UsageError, match="Unknown tap 'hidden_states'"):
-        kdkit.taps.tapped(bilstm(), ["hidden_states"])
-
-
-@pytest.mark.parametrize("num_texts", large_except([1, 2], 2))
-def test_exported_file_agrees_with_keras(num_texts, tmp_path):
-    model = bilstm(num_texts)
-    report = export.to_litert(
-        model, tmp_path / "model.tflite", sequence_length=6
-    )
-    assert report.max_abs_difference <= 1e-4
-
-
 def test_file_names_no_class_of_kdkit(tmp_path):
     bilstm(num_texts=2).save(tmp_path / "student.keras")
     with zipfile.ZipFile(tmp_path / "student.keras") as file:
         assert b"kdkit" not in file.read("config.json")
-
-
-@pytest.mark.large
-def test_file_loads_without_kdkit(tmp_path):
-    model, x = bilstm(num_texts=2), batch()
-    model.save(tmp_path / "student.keras")
-    np.savez(tmp_path / "x.npz", **x)
-    code = (
-        "import keras, numpy as np\n"
-        "model = keras.models.load_model('student.keras')\n"
-        "np.save('logits.npy', model(dict(np.load('x.npz'))))\n"
-    )
-    run_without_kdkit(code, tmp_path)
-    np.testing.assert_allclose(
-        np.load(tmp_path / "logits.npy"), model(x), atol=1e-6
-    )
 
 
 def test_embeddings_start_from_word_vectors_where_there_are_some():
@@ -139,9 +106,3 @@ def test_embeddings_start_from_word_vectors_where_there_are_some():
     np.testing.assert_allclose(table[found], vectors[found], atol=1e-6)
     spread = vectors[found].std()
     assert 0.5 * spread < table[~found].std() < 2 * spread
-
-
-def test_architecture_counts_both_directions():
-    described = models.architecture(bilstm())
-    assert described["name"] == "BiLSTM 1×6"
-    assert described["parameters"] == bilstm().count_params()

@@ -31,14 +31,6 @@ def test_blocks_are_those_of_the_papers(rule, num_blocks, num_copied, expected):
     assert choose_blocks(rule, num_blocks, num_copied) == expected
 
 
-def test_spread_blocks_rise_from_the_first_to_the_last_for_any_depths():
-    for num_blocks in range(2, 30):
-        for num_copied in range(2, num_blocks + 1):
-            blocks = choose_blocks("spread", num_blocks, num_copied)
-            assert (blocks[0], blocks[-1]) == (1, num_blocks)
-            assert list(blocks) == sorted(set(blocks))
-
-
 def test_student_of_the_first_blocks_computes_what_the_encoder_does_there():
     encoder = bert(num_layers=3, num_classes=None)
     student = copy_blocks(encoder, (1, 2), num_classes=5)

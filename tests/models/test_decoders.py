@@ -178,11 +178,3 @@ def test_byte_pairs_are_read_as_they_are_published(
     (tmp_path / merges).write_text("#version: 0.2\na b\n")
     tokenizer = models.load_tokenizer(tmp_path / vocabulary)
     assert list(tokenizer("abb")) == [3, 2]
-
-
-def test_vocabularies_of_equal_size_and_other_ids_are_refused():
-    first = models.train_byte_pairs(TEXT, 260)
-    second = models.train_byte_pairs(["zzyzx zzyzx"], 260)
-    models.check_same_ids(first, models.train_byte_pairs(TEXT, 260))
-    with pytest.raises(UsageError, match="other vocabularies"):
-        models.check_same_ids(first, second)

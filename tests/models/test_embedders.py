@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from encoders import encoder, tokenizer
 
-import kdkit
 from kdkit import models
 from kdkit.data import Examples, encode
 from kdkit.errors import UsageError
@@ -123,18 +122,6 @@ def test_the_tap_is_the_output(family):
         tapped(model, ["logits"])
     with pytest.raises(UsageError, match="Unknown tap 'sentence_embedding'"):
         tapped(encoder(family), ["sentence_embedding"])
-
-
-def test_vectors_of_other_widths_need_a_projection():
-    teacher = models.make_embedder(encoder("bert", num_classes=None))
-    student = models.make_embedder(
-        encoder("bert", num_classes=None, hidden_dim=8)
-    )
-    objective = kdkit.Objective(
-        kdkit.losses.HiddenStateMSE(), tap="sentence_embedding"
-    )
-    with pytest.raises(UsageError, match="16 in the teacher, 8 in the student"):
-        kdkit.Distiller(teacher, student, objective)
 
 
 SAVED = {

@@ -133,25 +133,3 @@ def test_a_saved_model_loads_where_kdkit_is_not_installed(
     logits = json.loads(printed.splitlines()[-1])
     x = preprocessor(family, tokens, LENGTH)(SENTENCES)
     np.testing.assert_allclose(logits, model(x), atol=1e-5)
-
-
-@pytest.mark.parametrize("family", large_except(FAMILIES, "bert", "electra"))
-def test_encoder_of_a_preset_gets_a_new_head(family, tmp_path):
-    tokens = tokenizer(family)
-    backbone = encoder(
-        family, num_classes=None, vocabulary_size=tokens.vocabulary_size()
-    )
-    backbone.save_to_preset(str(tmp_path))
-    tokens.save_to_preset(str(tmp_path))
-    loaded = load_classifier(tmp_path, num_classes=5)
-    assert not loaded.has_trained_head
-    assert type(loaded.model) is FAMILIES[family].classifier
-    assert type(loaded.tokenizer) is FAMILIES[family].tokenizer
-    assert loaded.model.output_shape == (None, 5)
-    assert taps.describe(loaded.model.backbone) == taps.describe(backbone)
-    for found, expected in zip(
-        loaded.model.backbone.get_weights(),
-        backbone.get_weights(),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(found, expected)

@@ -28,7 +28,6 @@ from kdkit.models import (
     save_preset,
 )
 from kdkit.models.heads import backbone_of, classifier_head_kind, find_head
-from kdkit.weights import count_parameters
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *"abcdefghijklmno"]
 
@@ -87,14 +86,6 @@ def test_only_candidates_of_a_token_have_a_logit_of_their_own():
     (table,) = find_head(bound).get_layer("candidates").get_weights()
     assert table.shape == (PIECES.index("b") + 2, 3)
     assert not find_head(bound).get_layer("candidates").trainable_weights
-
-
-def test_a_table_of_candidates_is_no_parameter():
-    counts = {
-        count_parameters(model("tokens", num_classes=3, candidates=candidates))
-        for candidates in (None, {"b": (0, 2)}, {"b": (0, 2), "長": (0,)})
-    }
-    assert counts == {model("tokens", num_classes=3).count_params()}
 
 
 @pytest.mark.parametrize("kind", ["sequence", "multiple_choice", "tokens"])

@@ -18,28 +18,6 @@ def tokenizer():
     )
 
 
-@pytest.fixture(scope="module")
-def encoder(tokenizer):
-    return models.student(
-        {
-            "num_layers": 2,
-            "hidden_dim": 8,
-            "num_heads": 2,
-            "intermediate_dim": 16,
-            "vocabulary_size": tokenizer.vocabulary_size(),
-            "max_sequence_length": 16,
-        }
-    )
-
-
-@pytest.fixture(scope="module")
-def saved(encoder, tokenizer, tmp_path_factory):
-    path = tmp_path_factory.mktemp("masked_lm") / "encoder"
-    model = models.language_model(encoder)
-    models.save_language_model(model, tokenizer, path, 16)
-    return model, path
-
-
 def inputs():
     return {
         **batch(),
@@ -69,18 +47,6 @@ def test_head_is_tied_to_the_embeddings():
     assert sorted(shapes) == sorted([(8, 8), (8,), (8,), (8,), (20,)])
 
 
-def test_file_is_an_encoder_for_other_uses(saved):
-    model, path = saved
-    backbone, _ = models.load_encoder(path)
-    np.testing.assert_allclose(
-        backbone(batch())["sequence_output"],
-        model.backbone(batch())["sequence_output"],
-        atol=1e-6,
-    )
-    classifier = models.load_classifier(path, num_classes=3)
-    assert not classifier.has_trained_head
-
-
 def test_an_encoder_without_a_head_gets_a_new_one(tokenizer, tmp_path):
     classifier = models.student(
         {
@@ -101,16 +67,6 @@ def test_an_encoder_without_a_head_gets_a_new_one(tokenizer, tmp_path):
         strict=True,
     ):
         np.testing.assert_array_equal(ours, theirs)
-
-
-def test_vocabulary_file_makes_a_tokenizer(tmp_path):
-    file = tmp_path / "vocab.txt"
-    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    file.write_text("\n".join([*special, "film", "##s"]))
-    tokenizer = models.load_tokenizer(file)
-    assert np.asarray(tokenizer("Films")).tolist() == [5, 6]
-    file.write_text("\n".join([*special, "film", "Film"]))
-    assert np.asarray(models.load_tokenizer(file)("Film")).tolist() == [6]
 
 
 @pytest.mark.parametrize(

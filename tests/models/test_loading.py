@@ -2,12 +2,9 @@
 
 import keras_hub
 import numpy as np
-import pytest
 
 from kdkit.models import (
     load_classifier,
-    load_tokenizer,
-    save_preset,
     student,
 )
 
@@ -33,11 +30,6 @@ def make_classifier():
     )
 
 
-@pytest.fixture(scope="module")
-def classifier():
-    return make_classifier()
-
-
 def test_a_compiled_model_loads_without_a_warning(tmp_path):
     """keras-hub saves its optimizer, which kdkit does not need."""
     model = make_classifier()
@@ -50,26 +42,3 @@ def test_a_compiled_model_loads_without_a_warning(tmp_path):
     model.save_to_preset(str(tmp_path / "teacher"))
     loaded = load_classifier(tmp_path / "teacher", 2)
     np.testing.assert_array_equal(loaded.model(BATCH), model(BATCH))
-
-
-@pytest.fixture(scope="module")
-def preset(classifier, tmp_path_factory):
-    path = tmp_path_factory.mktemp("preset") / "student"
-    tokenizer = keras_hub.tokenizers.BertTokenizer(VOCABULARY, lowercase=True)
-    save_preset(classifier, tokenizer, path, sequence_length=8)
-    return path
-
-
-def test_saved_preset_holds_no_optimizer(preset, tmp_path):
-    trained = make_classifier()
-    trained.compile(optimizer="adam", loss="mse")
-    trained.optimizer.build(trained.trainable_variables)
-    save_preset(trained, load_tokenizer(preset), tmp_path / "second", 8)
-    sizes = {
-        path.parent.name: path.stat().st_size
-        for path in (
-            preset / "task.weights.h5",
-            tmp_path / "second" / "task.weights.h5",
-        )
-    }
-    assert sizes["second"] <= sizes["student"]

@@ -23,24 +23,9 @@ SIZES = {
     "intermediate_dim": 12,
     "max_sequence_length": 12,
 }
-TEACHER = {
-    "encoder_num_layers": 6,
-    "decoder_num_layers": 6,
-    "num_heads": 16,
-    "hidden_dim": 1024,
-    "intermediate_dim": 4096,
-}
-STUDENT = {
-    "encoder_num_layers": 6,
-    "decoder_num_layers": 4,
-    "num_heads": 8,
-    "hidden_dim": 512,
-    "intermediate_dim": 1024,
-}
+
+
 # As in the paper; kdkit's models share one vocabulary.
-TWO_OF_40_000 = {"vocabulary_size": 40_000, "decoder_vocabulary_size": 40_000}
-
-
 @pytest.fixture(scope="module")
 def model():
     keras.utils.set_random_seed(0)
@@ -60,53 +45,12 @@ def inputs():
     }
 
 
-@pytest.mark.parametrize(
-    ("sizes", "paper"),
-    [
-        ({"vocabulary_size": 32_000, **TEACHER}, 213e6),
-        ({"vocabulary_size": 32_000, **STUDENT}, 42e6),
-        ({**TWO_OF_40_000, **STUDENT}, 67e6),
-        ({**TWO_OF_40_000, **TEACHER, "tied_output": False}, 307e6),
-    ],
-)
-def test_sizes_have_the_papers_parameters(sizes, paper):
-    assert count_by_hand(**sizes) == pytest.approx(paper, rel=0.03)
-
-
-def count_by_hand(
-    vocabulary_size,
-    encoder_num_layers,
-    decoder_num_layers,
-    hidden_dim,
-    intermediate_dim,
-    decoder_vocabulary_size=0,
-    tied_output=True,
-    max_sequence_length=512,
-    num_heads=None,
-):
-    width, norm = hidden_dim, 2 * hidden_dim
-    tables = vocabulary_size + decoder_vocabulary_size
-    if not tied_output:
-        tables += decoder_vocabulary_size or vocabulary_size
-    attention = 4 * (width * width + width) + norm
-    feed_forward = (
-        2 * width * intermediate_dim + intermediate_dim + width + norm
+def test_an_output_of_its_own_is_one_table_more():
+    tied, own = (
+        MassBackbone(**SIZES, tied_output=tied).count_params()
+        for tied in (True, False)
     )
-    return (
-        tables * width
-        + 2 * (max_sequence_length * width + norm)
-        + encoder_num_layers * (attention + feed_forward)
-        + decoder_num_layers * (2 * attention + feed_forward)
-    )
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{}, {"tied_output": False}],
-)
-def test_a_built_model_has_as_many_parameters_as_counted(changes):
-    sizes = {**SIZES, **changes}
-    assert MassBackbone(**sizes).count_params() == count_by_hand(**sizes)
+    assert own - tied == SIZES["vocabulary_size"] * SIZES["hidden_dim"]
 
 
 def test_positions_say_where_the_decoders_tokens_stand(model, inputs):

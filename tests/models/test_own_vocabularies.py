@@ -34,20 +34,6 @@ def test_word_pieces_have_the_asked_size_and_lose_no_accent():
     assert ids_of(made, "ode") != ids_of(made, "öde")
 
 
-def test_cased_word_pieces_have_capital_letters():
-    made = models.train_word_pieces(TEXTS, SIZE + 20, lowercase=False)
-    assert {"D", "É"} <= {piece[0] for piece in made.get_vocabulary()}
-    assert ids_of(made, "Der") != ids_of(made, "der")
-
-
-def test_word_pieces_are_the_same_in_every_training():
-    made = [
-        models.train_word_pieces(texts, SIZE).get_vocabulary()
-        for texts in (TEXTS, iter(TEXTS), TEXTS)
-    ]
-    assert made[0] == made[1] == made[2]
-
-
 def test_word_pieces_have_the_same_ids_in_other_libraries():
     made = models.train_word_pieces(TEXTS, SIZE)
     other = tokenizers.Tokenizer(
@@ -101,27 +87,3 @@ def test_tokens_start_from_the_vectors_of_their_pieces(family):
     ]
     assert len(same) == len(old.weights) - 1
     assert all(same)
-
-
-def test_a_text_of_shared_tokens_has_the_same_vector():
-    read = tokenizer("bert")
-    size = read.vocabulary_size()
-    old = models.make_embedder(encoder("bert", None, vocabulary_size=size))
-    own = models.word_piece_tokenizer(
-        [*WORD_PIECES[:5], "und", *WORD_PIECES[:4:-1]], lowercase=True
-    )
-    new = models.with_vocabulary(old, read, own)
-    vectors = [
-        np.array(
-            model(
-                {
-                    "token_ids": np.array([ids]),
-                    "padding_mask": np.ones((1, len(ids)), "int32"),
-                    "segment_ids": np.zeros((1, len(ids)), "int32"),
-                }
-            )
-        )
-        for model, one in ((old, read), (new, own))
-        for ids in [[2, *map(int, one(SENTENCES[0])), 3]]
-    ]
-    np.testing.assert_allclose(vectors[0], vectors[1], atol=1e-6)

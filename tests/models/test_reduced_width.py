@@ -54,16 +54,6 @@ def test_reduced_vectors_are_those_of_scikit_learn(
     )
 
 
-def test_as_many_components_as_dimensions_keep_all_cosines(embedder, vectors):
-    turned = np.asarray(models.reduce_width(embedder, WIDTH, vectors)(BATCH))
-    np.testing.assert_allclose(
-        turned @ turned.T, vectors @ vectors.T, atol=1e-5
-    )
-    variances = turned.var(axis=0)
-    assert (np.diff(variances) < 1e-6).all()
-    assert np.abs(turned - vectors).max() > 0.1
-
-
 def test_earlier_dense_layers_stay_and_no_layer_is_changed(embedder):
     pooling = models.Pooling(
         "cls", False, (models.DenseSettings(6, activation="tanh"),)
@@ -117,15 +107,6 @@ def test_embedders_of_two_widths_are_distilled(teacher, student):
     after = tapped(student, ["sentence_embedding"])(FEW)["sentence_embedding"]
     assert np.abs(np.asarray(after) - np.asarray(before)).max() > 0
     assert not np.isnan(np.asarray(after)).any()
-
-
-def test_similarities_need_no_equal_widths(embedder, student):
-    distiller = kdkit.Distiller(
-        embedder, student, [objective(losses.SimilarityKLDivergence())]
-    )
-    distiller.compile("sgd")
-    assert not distiller.projections
-    assert distiller.evaluate(FEW, verbose=0, return_dict=True)["loss"] > 0
 
 
 def test_other_losses_of_unequal_widths_are_refused(embedder, student):

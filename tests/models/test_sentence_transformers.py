@@ -213,28 +213,12 @@ def of_dense(**fields):
 
 
 REFUSED = {
-    "MPNet": (
-        {"config.json": {"model_type": "mpnet"}},
-        "mpnet",
-    ),
-    "pooling of several layers": (
-        of_modules("WeightedLayerPooling"),
-        "WeightedLayerPooling",
-    ),
     "an LSTM": (of_modules("LSTM"), "LSTM"),
     "own code": (
         {"modules.json": [{"path": "", "type": "custom_st.Transformer"}]},
         "custom_st.Transformer",
     ),
     "no pooling": (of_modules("Normalize"), "does not describe its pooling"),
-    "a pooling without config": (
-        {"1_Pooling/config.json": None},
-        "does not describe its pooling",
-    ),
-    "joined poolings": (
-        of_pooling(pooling_mode=["mean", "max"]),
-        "'mean.max'",
-    ),
     "joined poolings of earlier versions": (
         of_pooling(pooling_mode_cls_token=True, pooling_mode_max_tokens=True),
         "'cls.max'",
@@ -256,7 +240,6 @@ REFUSED = {
         of_dense(activation_function="torch.nn.modules.activation.ReLU"),
         "ReLU",
     ),
-    "no modules": ({"modules.json": []}, "Received: none"),
 }
 
 

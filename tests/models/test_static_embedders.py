@@ -115,15 +115,6 @@ def test_a_saved_embedder_loads_with_the_same_bits(
     assert again.get_vocabulary() == tokenizer.get_vocabulary()
 
 
-def test_a_copy_in_another_precision_has_the_same_layers(embedder, tokenizer):
-    other = models.in_policy(embedder, "mixed_bfloat16")
-    assert models.is_static_embedder(other)
-    assert other.dtype_policy.name == "mixed_bfloat16"
-    assert_allclose(
-        vectors(other, tokenizer), vectors(embedder, tokenizer), atol=0.02
-    )
-
-
 @pytest.mark.parametrize("normalize", [True, False])
 def test_sentence_transformers_returns_the_same_vectors(
     normalize, embedder, tokenizer, tmp_path
@@ -255,16 +246,3 @@ def test_litert_files_return_the_same_vectors(
         vectors(embedder, tokenizer),
         atol=1e-5 if precision == "fp32" else 0.05,
     )
-
-
-def test_saved_model_and_onnx_return_the_same_vectors(
-    embedder, tokenizer, tmp_path
-):
-    expected = vectors(embedder, tokenizer)
-    for write, name in (
-        (export.to_saved_model, "saved_model"),
-        (export.to_onnx, "file.onnx"),
-    ):
-        write(embedder, tmp_path / name)
-        file = export.open_file(tmp_path / name)
-        assert_allclose(vectors(file, tokenizer), expected, atol=1e-5)

@@ -2,14 +2,11 @@
 
 import json
 
-import keras
 import keras_hub
 import numpy as np
 import pytest
 
-from kdkit.errors import UsageError
 from kdkit.models import (
-    check_same_ids,
     convert_tokenizer,
     load_classifier,
     load_encoder,
@@ -17,14 +14,11 @@ from kdkit.models import (
     save_encoder,
     student,
     tokenizer_rules,
-    word_piece_tokenizer,
 )
 from kdkit.models.families import FAMILIES, family_of
 from kdkit.models.ruled_tokenizers import plain_tokenizer, with_rules
-from kdkit.models.saving import SAMPLES
 from kdkit.models.text_rules import (
     AddedToken,
-    TextRules,
     bert_rules,
     read_rules,
 )
@@ -90,15 +84,6 @@ def test_other_families_keep_the_rules(family, tokenizer):
     assert list(other([TEXT])[0]) == IDS
 
 
-def test_other_rules_are_other_ids(tokenizer):
-    check_same_ids(tokenizer, with_rules(tokenizer, RULES))
-    for other in (plain_tokenizer(tokenizer), bert_rules(False)):
-        if isinstance(other, TextRules):
-            other = with_rules(tokenizer, other)
-        with pytest.raises(UsageError, match="other rules"):
-            check_same_ids(tokenizer, other)
-
-
 def test_a_keras_file_holds_a_tokenizer_with_its_rules(tokenizer, tmp_path):
     model = student(SIZES, num_classes=2)
     model.preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
@@ -108,38 +93,6 @@ def test_a_keras_file_holds_a_tokenizer_with_its_rules(tokenizer, tmp_path):
     again = load_classifier(tmp_path / "model.keras", 2).tokenizer
     assert tokenizer_rules(again) == RULES
     assert list(again([TEXT])[0]) == IDS
-
-
-def test_every_word_piece_class_of_keras_hubs_can_have_rules():
-    for name in ("bert", "distil_bert", "electra"):
-        registered = f"kdkit>{FAMILIES[name].tokenizer.__name__}"
-        assert keras.saving.get_registered_object(registered) is not None
-
-
-def test_a_preset_holds_keras_hubs_class_and_the_rules(preset, tokenizer):
-    """And keras-hub finds its own class among those that there are by now."""
-    plain = keras_hub.tokenizers.Tokenizer.from_preset(str(preset))
-    assert type(plain) is keras_hub.tokenizers.BertTokenizer
-    assert plain.lowercase
-    assert plain.strip_accents
-    extras = json.loads((preset / "kdkit.json").read_text())
-    assert read_rules(extras["text_rules"]) == RULES
-    assert list(load_encoder(preset)[1]([TEXT])[0]) == IDS
-
-
-def test_readme_of_a_preset_has_the_measured_difference(preset, tokenizer):
-    plain = keras_hub.tokenizers.Tokenizer.from_preset(str(preset))
-    texts = list(SAMPLES)
-    pairs = zip(tokenizer(texts), plain(texts), strict=True)
-    different = sum(list(one) != list(two) for one, two in pairs)
-    assert 0 < different < len(texts)
-    readme = (preset / "README.md").read_text("utf-8")
-    share = f"{different} of {len(texts)} sample texts"
-    assert share in readme
-    assert f"({100 * different / len(texts):.0f} %)" in readme
-    # It is for people, who may add to it.
-    (preset / "README.md").write_text("My model.")
-    load_encoder(preset)
 
 
 @pytest.mark.parametrize("lowercase", [True, False])
@@ -165,10 +118,3 @@ def test_presets_without_the_file_are_as_keras_hub_reads_them(
 ):
     (preset / "kdkit.json").unlink()
     assert tokenizer_rules(load_tokenizer(preset)) is None
-
-
-def test_generated_tokenizers_have_the_rules_of_read_ones(tmp_path):
-    file = tmp_path / "vocab.txt"
-    file.write_text("\n".join(PIECES[:-1]))
-    made = word_piece_tokenizer(PIECES[:-1], lowercase=True)
-    check_same_ids(made, load_tokenizer(file))

@@ -8,10 +8,8 @@ import keras_hub
 import numpy as np
 import pytest
 from encoders import encoder, tokenizer
-from foreign import batch, foreign_model, largest, outputs, save_foreign
 from helpers import large_except
 
-from kdkit import export
 from kdkit.backends import with_policy
 from kdkit.models import (
     Head,
@@ -255,35 +253,3 @@ def test_masked_lms_keep_the_settings_of_body_and_head(tmp_path):
     plain = keras_hub.models.MaskedLM.from_preset(str(tmp_path))
     assert type(plain) is keras_hub.models.AlbertMaskedLM
     assert "of the head is gelu and not gelu_new" in settings_note(model)
-
-
-def exact_classifier(path, family):
-    """A classifier of transformers with exact GELU, as kdkit loads it."""
-    options = {"hidden_act": "gelu", "num_labels": 3}
-    model = foreign_model(family, "ForSequenceClassification", **options)
-    save_foreign(model, family, path)
-    loaded = load_classifier(path, 3)
-    inputs, received, _ = batch(model, family)
-    return loaded.model, inputs, outputs(model, received).logits
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("family", ["bert", "albert"])
-def test_saved_models_compute_the_references_logits(family, tmp_path):
-    tf = pytest.importorskip("tensorflow")
-    model, inputs, expected = exact_classifier(tmp_path, family)
-    export.to_saved_model(model, tmp_path / "export")
-    loaded = tf.saved_model.load(tmp_path / "export")
-    served = loaded.serve(
-        {name: tf.constant(inputs[name]) for name in model.input}
-    )
-    assert largest(served, expected) < 1e-5
-
-
-@pytest.mark.large
-def test_litert_computes_the_references_logits(tmp_path):
-    model, inputs, expected = exact_classifier(tmp_path, "bert")
-    export.to_litert(model, tmp_path / "model.tflite")
-    run = export.LiteRTModel(tmp_path / "model.tflite")
-    logits = run({name: inputs[name] for name in model.input})
-    assert largest(logits, expected) < 1e-5

@@ -3,8 +3,6 @@
 import json
 import os
 import pathlib
-import subprocess
-import sys
 
 import keras_hub
 import numpy as np
@@ -453,19 +451,6 @@ def test_ids_of_minilm_are_the_references(data_dir):
     np.testing.assert_allclose(vectors[:2], vectors[2:], atol=1e-5)
 
 
-PROGRAM = """
-import sys
-sys.modules["kdkit"] = None
-import json
-import tensorflow as tf
-import tensorflow_text
-loaded = tf.saved_model.load(sys.argv[1])
-with open(sys.argv[2], encoding="utf-8") as file:
-    texts = json.load(file)
-print(json.dumps(loaded.tokenize(tf.constant(texts)).to_list()))
-"""
-
-
 def save_graph(directory, path):
     """Saves the tokenizer in a directory as a SavedModel."""
     module = tf.Module()
@@ -479,20 +464,6 @@ def test_saved_model_has_the_rules(checkpoint, tmp_path):
     texts = save_graph(directory, tmp_path / "saved")
     loaded = tf.saved_model.load(str(tmp_path / "saved"))
     made = loaded.tokenize(tf.constant(texts)).to_list()
-    assert made == expected_ids(judge, texts)
-
-
-@pytest.mark.large
-def test_saved_model_has_the_rules_without_kdkit(checkpoint, tmp_path):
-    directory, judge = checkpoint
-    texts = save_graph(directory, tmp_path / "saved")
-    (tmp_path / "texts.json").write_text(json.dumps(texts))
-    completed = subprocess.run(
-        [sys.executable, "-c", PROGRAM,
-         str(tmp_path / "saved"), str(tmp_path / "texts.json")],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    made = json.loads(completed.stdout.splitlines()[-1])
     assert made == expected_ids(judge, texts)
 
 
