@@ -10,8 +10,6 @@ from helpers import decoder, large_except
 
 from kdkit import export, generation
 from kdkit.errors import UsageError
-from kdkit.export import litert
-from kdkit.export.litert import share_table
 
 VOCABULARY, WIDTH, ROOM = 120, 32, 12  # matrices large enough for 8 bits
 PROMPT = [7, 3, 11]
@@ -114,33 +112,6 @@ def tables(path):
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_the_table_of_tokens_is_there_once(reports, precision):
     assert tables(reports[precision].file) == 1
-
-
-def test_rows_are_looked_up_in_the_output_matrix(
-    model, reports, tmp_path, monkeypatch
-):
-    """The file as converted has the table twice, and a coarser lookup."""
-    monkeypatch.setattr(litert, "share_table", lambda path: False)
-    twice = export.to_litert(model, tmp_path / "twice.tflite", "int8")
-    monkeypatch.undo()
-    once = reports["int8"]
-    assert (tables(twice.file), tables(once.file)) == (2, 1)
-    assert once.size_bytes < twice.size_bytes
-    text = np.arange(ROOM)
-    whole = model({"token_ids": text[None], "padding_mask": text[None] >= 0})
-    errors = [
-        np.square(export.LiteRTDecoder(report.file)(text) - whole[0]).mean()
-        for report in (once, twice)
-    ]
-    assert errors[0] < errors[1]
-
-
-def test_a_file_without_such_a_table_stays_as_it_is(reports, tmp_path):
-    path = tmp_path / "fp32.tflite"
-    content = pathlib.Path(reports["fp32"].file).read_bytes()
-    path.write_bytes(content)
-    assert not share_table(path)
-    assert path.read_bytes() == content
 
 
 def test_a_text_as_long_as_the_room_can_be_read(model, reports):

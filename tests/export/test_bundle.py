@@ -155,23 +155,6 @@ def test_another_tokenizer_or_other_scores_are_noticed(written, tmp_path):
         export.verify_bundle(path)
 
 
-def test_an_existing_folder_is_replaced_only_if_it_is_a_bundle(
-    written, tmp_path
-):
-    file = written["text"][1] / "student-int8.tflite"
-    path = tmp_path / "mine"
-    path.mkdir()
-    (path / "diary.txt").write_text("mine")
-    arguments = [file], path, task_of(*KINDS["text"]), tokenizer()
-    with pytest.raises(UsageError, match="another path"):
-        export.to_bundle(*arguments, overwrite=True)
-    assert [one.name for one in path.iterdir()] == ["diary.txt"]
-    (path / "manifest.json").write_text("{}")
-    export.to_bundle(*arguments, overwrite=True)
-    assert not (path / "diary.txt").exists()
-    export.verify_bundle(path)
-
-
 def test_a_tokenizer_that_no_tokenizer_json_equals_is_refused(
     written, tmp_path
 ):

@@ -1,6 +1,5 @@
 """Static int8, int8 x int16 and int4 files."""
 
-import itertools
 import pathlib
 
 import keras
@@ -8,12 +7,10 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 from ai_edge_litert.schema_py_generated import TensorType
-from encoders import encoder
-from helpers import LENGTH, batch, decoder, large_except
+from helpers import decoder, large_except
 
 from kdkit import export
 from kdkit.export import quantization
-from kdkit.models.families import FAMILIES
 
 QUANTIZED = quantization.PRECISIONS
 # A model whose widths are multiples of a block of int4.
@@ -44,12 +41,6 @@ def reports(model, rows, make_batch, tmp_path_factory):
         )
         for precision in ("fp32", *QUANTIZED)
     }
-
-
-def types(path, part):
-    """The types of tensors whose name contains a text."""
-    found = Interpreter(str(path)).get_tensor_details()
-    return {np.dtype(d["dtype"]).name for d in found if part in d["name"]}
 
 
 def stored(path, *shape):
@@ -104,38 +95,6 @@ def test_kernels_have_4_bits_in_int4_and_8_in_the_others(reports):
 
 
 @pytest.mark.large
-def test_given_ranges_replace_calibrated_ones(model, rows, reports, tmp_path):
-    path = next(
-        weight.path.removesuffix("/kernel")
-        for weight in model.weights
-        if "intermediate" in weight.path and weight.path.endswith("kernel")
-    )
-
-    def scales(file):
-        details = Interpreter(file).get_tensor_details()
-        return {
-            round(float(d["quantization"][0]), 6)
-            for d in details
-            if d["dtype"] == np.int8
-        }
-
-    def export_with(ranges):
-        report = export.to_litert(
-            model,
-            tmp_path / "m.tflite",
-            "static_int8",
-            24,
-            calibration_data=rows,
-            activation_ranges=ranges,
-        )
-        return report.file
-
-    given = export_with({path: ((-2.0, 3.1), (-40.0, 62.0))})
-    assert {0.02, 0.4} <= scales(given)
-    assert not {0.02, 0.4} & scales(reports["static_int8"].file)
-
-
-@pytest.mark.large
 def test_a_decoder_in_int4_has_one_table_of_tokens_in_8_bits(tmp_path):
     model = decoder(1, vocabulary_size=120, hidden_dim=32)
     report = export.to_litert(model, tmp_path / "m.tflite", "int4")
@@ -173,22 +132,3 @@ def test_models_on_images_are_quantised(precision, tmp_path):
         model, tmp_path / "m.tflite", precision, calibration_data=[data]
     )
     assert report.same_top_class >= 0.8
-
-
-@pytest.mark.large
-@pytest.mark.parametrize(
-    ("family", "precision"),
-    [*itertools.product(FAMILIES, QUANTIZED)],
-)
-def test_every_family_is_quantised(family, precision, tmp_path):
-    report = export.to_litert(
-        encoder(family),
-        tmp_path / "m.tflite",
-        precision,
-        LENGTH,
-        verification_data=[batch(64, seed=1)],
-        calibration_data=[batch(64)],
-    )
-    assert report.same_top_class >= (0.5 if precision == "int4" else 0.8)
-    kind = {"static_int8": "int8", "int16x8": "int16", "int4": "int8"}
-    assert kind[precision] in types(report.file, "")

@@ -38,28 +38,6 @@ def test_attention_is_the_same_with_padding(attention, scale):
     np.testing.assert_allclose(found[3], expected[3], atol=1e-6)
 
 
-def test_masks_of_queries_use_the_layers_own_computation(attention):
-    layer = attention.layers[-1]
-    rng = np.random.default_rng(0)
-    state = rng.normal(size=(2, LENGTH, WIDTH)).astype("float32")
-    causal = np.tril(np.ones((1, LENGTH, LENGTH), "bool"))
-    expected = layer(state, state, attention_mask=causal)
-    with fast_layers(attention):
-        found = layer(state, state, attention_mask=causal)
-    np.testing.assert_array_equal(found, expected)
-
-
-@pytest.mark.parametrize("use_bias", [True, False])
-def test_dense_layers_on_sequences_are_the_same(use_bias):
-    layer = keras.layers.Dense(5, activation="gelu", use_bias=use_bias)
-    model = keras.Sequential([keras.Input((LENGTH, WIDTH)), layer])
-    state = np.random.default_rng(0).normal(size=(2, LENGTH, WIDTH))
-    expected = model(state)
-    with fast_layers(model):
-        found = model(state)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
-
-
 def test_layers_are_as_before_afterwards(attention):
     before = {name: dict(vars(one)) for name, one in named(attention)}
     with pytest.raises(ZeroDivisionError), fast_layers(attention):

@@ -1,6 +1,5 @@
 """Heads for masked tokens in Hugging Face checkpoints, against transformers."""
 
-import keras_hub
 import numpy as np
 import pytest
 from foreign import batch, foreign_model, largest, outputs, save_foreign
@@ -10,7 +9,6 @@ from test_foreign_models import TOLERANCE, name_of, old_name, retensor
 from kdkit.errors import UsageError
 from kdkit.models import (
     has_language_model,
-    load_language_model,
     load_masked_lm,
     save_language_model,
 )
@@ -93,14 +91,6 @@ def test_keras_hub_does_not_save_a_head_that_it_lacks(tmp_path):
     loaded = load_masked_lm(tmp_path)
     with pytest.raises(UsageError, match="save_language_model"):
         loaded.model.save_to_preset(tmp_path / "preset")
-
-
-def test_an_encoder_alone_gets_a_new_head(tmp_path):
-    save_foreign(foreign_model("bert"), "bert", tmp_path)
-    assert not has_language_model(tmp_path)
-    loaded = load_language_model(tmp_path)
-    assert not loaded.has_trained_head
-    assert type(loaded.model) is keras_hub.models.BertMaskedLM
 
 
 def test_a_decoder_s_head_is_its_embeddings(tmp_path):

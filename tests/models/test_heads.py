@@ -1,7 +1,5 @@
 """Heads of every kind: shapes, candidates, distillation through them."""
 
-import json
-
 import keras
 import keras_hub
 import numpy as np
@@ -22,7 +20,6 @@ import kdkit
 from kdkit.models import (
     Head,
     add_head,
-    in_policy,
     initialize_from_teacher,
     load_classifier,
     save_preset,
@@ -158,18 +155,6 @@ def test_whole_model_saves_to_a_keras_file(preset, tmp_path):
     )
 
 
-def test_saved_classes_are_named(preset):
-    _, head, path = preset
-    if head.class_names is None:
-        assert not (path / "labels.json").exists()
-        return
-    labels = json.loads((path / "labels.json").read_text())
-    assert labels == {
-        "classes": ["x", "y", "z"],
-        "candidates": {"b": ["x", "z"]},
-    }
-
-
 def token_batch(with_labels):
     x = batch(4)
     labels = np.random.default_rng(0).integers(3, size=(4, LENGTH))
@@ -263,14 +248,6 @@ def test_the_weight_of_a_question_is_that_of_its_options():
     alone = distiller.test_on_batch(one, labels[1:2], return_dict=True)
     for name in ("soft_cross_entropy", "hidden_state_mse", "patience_mse"):
         np.testing.assert_allclose(weighted[name], alone[name], 1e-5)
-
-
-def test_losses_of_a_head_are_scaled_in_float16():
-    scaled = in_policy(model("multiple_choice"), "mixed_float16")
-    scaled.compile("adamw", loss="mse")
-    assert isinstance(scaled.optimizer, keras.optimizers.LossScaleOptimizer)
-    same = in_policy(scaled, "float32")
-    assert same.dtype_policy.name == "float32"
 
 
 def test_padding_changes_no_logits_of_tokens():

@@ -1,6 +1,5 @@
 """Hugging Face checkpoint directories of the families keras-hub converts."""
 
-import itertools
 import json
 
 import keras
@@ -8,14 +7,10 @@ import numpy as np
 import pytest
 import safetensors.numpy
 from encoders import encoder, tokenizer
-from helpers import large_except
 from hugging_face import LAYOUTS, add_head, change_config, write_checkpoint
 
 from kdkit.models import Head, load_classifier
 from kdkit.models.families import FAMILIES
-
-# What config.json may have for the names of classes.
-WITHOUT_HEAD = [None, [], ["Model"]]
 
 
 @pytest.mark.parametrize("family", LAYOUTS)
@@ -104,27 +99,6 @@ def test_a_head_in_a_file_of_its_own_is_found(tmp_path):
     loaded = load_classifier(tmp_path, num_classes=3)
     bias = loaded.model.get_layer("logits").get_weights()[1]
     np.testing.assert_array_equal(bias, head["classifier.bias"])
-
-
-@pytest.mark.parametrize(
-    ("family", "architectures"),
-    large_except(
-        [*itertools.product(LAYOUTS, WITHOUT_HEAD)],
-        *zip(LAYOUTS, itertools.cycle(WITHOUT_HEAD)),
-    ),
-)
-def test_a_head_is_read_where_config_names_no_class_with_one(
-    family, architectures, tmp_path
-):
-    write_checkpoint(tmp_path, family)
-    head = add_head(tmp_path, family)
-    change_config(tmp_path, architectures=architectures)
-    loaded = load_classifier(tmp_path, num_classes=3)
-    assert loaded.has_trained_head
-    kernel, bias = loaded.model.get_layer("logits").get_weights()
-    name = FAMILIES[family].checkpoints.classifier["logits"]
-    np.testing.assert_array_equal(kernel, head[f"{name}.weight"].T)
-    np.testing.assert_array_equal(bias, head[f"{name}.bias"])
 
 
 def test_a_head_of_another_kind_is_not_a_classifiers(tmp_path):

@@ -25,15 +25,6 @@ def inputs():
     }
 
 
-def test_logits_are_of_the_masked_positions_over_the_vocabulary():
-    model = models.language_model(bert(num_classes=None))
-    x = inputs()
-    logits = np.asarray(model(x))
-    assert logits.shape == (4, 2, 20)
-    swapped = {**x, "mask_positions": x["mask_positions"][:, ::-1]}
-    np.testing.assert_allclose(model(swapped), logits[:, ::-1], atol=1e-5)
-
-
 def test_head_is_tied_to_the_embeddings():
     backbone = bert(num_classes=None)
     model = models.language_model(backbone)

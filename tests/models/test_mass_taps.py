@@ -59,7 +59,7 @@ def outputs(run):
     return to_numpy(run(inputs(), training=False))
 
 
-def test_taps_have_the_documented_names_and_shapes(model, outputs):
+def test_describe_is_right(model, outputs):
     shape = taps.describe(model)
     assert shape == taps.ModelShape(
         num_classes=VOCABULARY,
@@ -69,34 +69,6 @@ def test_taps_have_the_documented_names_and_shapes(model, outputs):
         decoder_num_layers=DECODER_LAYERS,
     )
     assert tuple(outputs) == shape.taps == ("logits", *taps.SEQ2SEQ_TAPS)
-    expected = {"logits": (BATCH, TARGET, VOCABULARY)}
-    for half, length, depth in (
-        ("encoder", SOURCE, ENCODER_LAYERS),
-        ("decoder", TARGET, DECODER_LAYERS),
-    ):
-        states = (BATCH, length, WIDTH)
-        matrices = [(BATCH, HEADS, length, length)] * depth
-        vectors = [(BATCH, length, HEADS, WIDTH // HEADS)] * depth
-        expected |= {
-            f"{half}_embedding_output": states,
-            f"{half}_hidden_states": [states] * (depth + 1),
-            f"{half}_attention_logits": matrices,
-            f"{half}_attention_probs": matrices,
-            f"{half}_queries": vectors,
-            f"{half}_keys": vectors,
-            f"{half}_values": vectors,
-        }
-    cross = [(BATCH, HEADS, TARGET, SOURCE)] * DECODER_LAYERS
-    expected |= dict.fromkeys(
-        ("cross_attention_logits", "cross_attention_probs"), cross
-    )
-    received = {
-        tap: [tensor.shape for tensor in value]
-        if isinstance(value, list)
-        else value.shape
-        for tap, value in outputs.items()
-    }
-    assert received == expected
 
 
 def test_outputs_and_ends_of_the_halves_are_the_models_own(model, outputs):

@@ -9,8 +9,6 @@ import kdkit
 from kdkit import models, taps
 from kdkit.models.families import FAMILIES, family
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "good"]
-
 
 class OwnBackbone(keras_hub.models.BertBackbone):
     """A backbone of a user's own."""
@@ -76,11 +74,3 @@ def test_a_registered_family_is_built_tapped_distilled_and_copied():
     distiller.compile("adam")
     logs = distiller.train_on_batch(batch(), return_dict=True)
     assert 0 < logs["loss"] < np.inf
-
-
-def test_its_tokenizer_takes_rules_for_texts():
-    registered()
-    tokenizer = models.convert_tokenizer(
-        FAMILIES["own"], keras_hub.tokenizers.BertTokenizer(WORDS)
-    )
-    assert isinstance(tokenizer, OwnTokenizer)

@@ -139,19 +139,6 @@ def test_sentence_transformers_returns_the_same_vectors(
     assert_allclose(found, expected, atol=1e-6)
 
 
-def test_directories_of_other_static_models_are_read(
-    embedder, tokenizer, tmp_path
-):
-    path = tmp_path / "foreign"
-    models.save_sentence_transformer(embedder, tokenizer, path, LENGTH)
-    folder = path / "0_StaticEmbedding"
-    table = models.token_vectors(embedder)
-    weights = folder / "model.safetensors"
-    safetensors.numpy.save_file({"embeddings": table}, weights)
-    again = models.load_embedder(path)
-    assert (models.token_vectors(again.model) == table).all()
-
-
 WORDS = ["[PAD]", "[UNK]", "Paris", "paris", "in", "May", "may", "US", "us",
          "\u00e9", "e", "x"]  # fmt: skip
 CASED = ["Paris in May US \u00e9", "paris [UNK] [PAD]", "", "May x " * 90]

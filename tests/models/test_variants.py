@@ -14,7 +14,6 @@ from kdkit.backends import with_policy
 from kdkit.models import (
     Head,
     add_head,
-    copy_blocks,
     in_policy,
     language_model,
     load_classifier,
@@ -30,7 +29,6 @@ from kdkit.models.families import ALL_FAMILIES, FAMILIES, blocks_of
 from kdkit.models.variants import (
     build_masked_lm,
     extra_settings,
-    load_extras,
     settings_note,
     with_settings,
 )
@@ -219,22 +217,6 @@ def test_a_preset_saved_over_another_has_its_own_settings(tmp_path):
     save_encoder(backbone, tokenizer("bert"), tmp_path)
     loaded, _ = load_encoder(tmp_path)
     assert difference(loaded, backbone) == 0
-
-
-def test_a_student_of_blocks_is_its_preset_without_kdkit(tmp_path):
-    """Its activation is keras-hub's, whatever the teacher's is."""
-    teacher = with_settings(encoder("bert", num_classes=None), EXACT)
-    model = copy_blocks(teacher, [1], num_classes=3)
-    assert type(model.backbone) is keras_hub.models.BertBackbone
-    np.testing.assert_array_equal(
-        model.backbone.token_embedding.get_weights()[0],
-        teacher.token_embedding.get_weights()[0],
-    )
-    save_preset(model, tokenizer("bert"), tmp_path, 6)
-    assert load_extras(tmp_path) == {"sequence_length": 6}
-    loaded = keras_hub.models.TextClassifier.from_preset(str(tmp_path))
-    loaded.preprocessor = None
-    assert difference(loaded, model) == 0
 
 
 def test_masked_lms_keep_the_settings_of_body_and_head(tmp_path):

@@ -451,22 +451,6 @@ def test_ids_of_minilm_are_the_references(data_dir):
     np.testing.assert_allclose(vectors[:2], vectors[2:], atol=1e-5)
 
 
-def save_graph(directory, path):
-    """Saves the tokenizer in a directory as a SavedModel."""
-    module = tf.Module()
-    module.tokenize = traced_tokenizer(load_tokenizer(directory))
-    tf.saved_model.save(module, str(path))
-    return [*TEXTS, "a newtok Newtoks", *hostile_texts()[:100]]
-
-
-def test_saved_model_has_the_rules(checkpoint, tmp_path):
-    directory, judge = checkpoint
-    texts = save_graph(directory, tmp_path / "saved")
-    loaded = tf.saved_model.load(str(tmp_path / "saved"))
-    made = loaded.tokenize(tf.constant(texts)).to_list()
-    assert made == expected_ids(judge, texts)
-
-
 def test_keras_hubs_preprocessors_apply_the_rules(checkpoint):
     directory, judge = checkpoint
     preprocessor = keras_hub.models.BertTextClassifierPreprocessor(

@@ -76,19 +76,3 @@ def test_a_collapsed_student_has_no_gains(make_distillation):
     output = io.StringIO()
     print_report(records, Console(file=output, width=80))
     assert "The student has collapsed" in output.getvalue()
-
-
-def test_an_untrained_head_is_told_first(make_run):
-    run = make_run("run", {"recipe": "tinybert", "teacher": "x"})
-    run.evaluation("student", "intermediate_layer", 1, 0.49)
-    best = {
-        "stage": "intermediate_layer",
-        "epoch": 1,
-        "metrics": {"accuracy": 0.49},
-        "untrained_layers": ["bert/logits"],
-    }
-    run.log("run_finished", seconds=1.0, best={"student": best})
-    assert verdict(read_run(run.run_dir)).startswith(
-        "The student's head was never trained (bert/logits): no stage reads "
-        "its logits, so its answers are random; the student reaches 49.0 %"
-    )

@@ -10,8 +10,6 @@ from kdkit.reporting.selection import (
     loss_curves,
     metric_curve,
     model_description,
-    run_seconds,
-    stage_seconds,
 )
 from kdkit.runs.events import Latency
 
@@ -176,22 +174,6 @@ def test_metric_curve_joins_the_stages(distillation_run):
         ("prediction_layer", 4, 6),
     )
     assert metric_curve(records, "student", "f1") is None
-
-
-def test_stage_seconds_prefer_finished_stages_to_epochs(make_run):
-    run = make_run("run", {})
-    run.epoch("student", "intermediate_layer", 1)
-    run.log(
-        "stage_finished", arm="student", stage="intermediate_layer", seconds=9.0
-    )
-    run.epoch("student", "prediction_layer", 1)
-    run.epoch("student", "prediction_layer", 2)
-    records = read_run(run.run_dir)
-    assert stage_seconds(records) == {
-        ("student", "intermediate_layer"): 9.0,
-        ("student", "prediction_layer"): 1210.0,
-    }
-    assert run_seconds(records) is None
 
 
 def test_records_need_no_keras(run_python, distillation_run):

@@ -6,7 +6,6 @@ import pytest
 from kdkit.reporting import comparison_table, group_by_seed, markdown_tables
 from kdkit.reporting.notes import provenance, run_notes
 from kdkit.reporting.records import read_run
-from kdkit.runs.settings import FREE
 
 
 def cells(table, name):
@@ -131,17 +130,6 @@ def test_runs_that_differ_make_tables_of_their_own(make_distillation):
     text = markdown_tables(runs)
     assert "### a: tinybert on sst2\n\n| model |" in text
     assert "### b: tinybert on mrpc\n\n| model |" in text
-
-
-def test_how_often_a_run_was_saved_does_not_part_it(make_run):
-    saved = {"checkpoint_minutes": 10.0}
-    assert set(saved) == set(FREE)
-    runs = [
-        make_run(f"run_seed{seed}", {"seed": seed, "general": more, **more})
-        for seed, more in enumerate(({}, saved))
-    ]
-    records = [read_run(run.run_dir) for run in runs]
-    assert group_by_seed(records) == [records]
 
 
 def test_provenance_says_how_runs_were_made(three_seeds):

@@ -7,7 +7,6 @@ from kdkit.reporting import comparison_table, print_report
 from kdkit.reporting.notes import run_notes
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
-from kdkit.reporting.tables import Column, Row, Table
 
 
 def table_texts(records):
@@ -26,26 +25,6 @@ def printed(records, width=80):
     output = io.StringIO()
     print_report(records, Console(file=output, width=width, highlight=False))
     return output.getvalue()
-
-
-def test_one_table_has_a_markdown_and_a_terminal_form():
-    columns = (Column("size", "MB"), Column("of | it", is_text=True))
-    rows = (
-        Row("*student*", ("1.5", "a|b"), note=" (2 runs)"),
-        Row("int8", ("not run", ""), parent="*student*"),
-    )
-    table = Table("model", columns, rows)
-    assert table.markdown().splitlines() == [
-        "| model | size, MB | of \\| it |",
-        "| --- | ---: | --- |",
-        "| **\\*student\\*** (2 runs) | 1.5 | a\\|b |",
-        "| \\*student\\*, int8 | not run |  |",
-    ]
-    output = io.StringIO()
-    Console(file=output, width=60).print(table.terminal())
-    lines = [line.split() for line in output.getvalue().splitlines()]
-    assert ["*student*", "(2", "runs)", "1.5", "a|b"] in lines
-    assert ["int8", "not", "run"] in lines
 
 
 def test_table_compares_models_and_files(distillation_run):
