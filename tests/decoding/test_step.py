@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from helpers import decoder, to_numpy
 
-from kdkit import generation, taps
-from kdkit.models.families import DECODERS, DecoderBlock, adapters_of
+from kdkit import generation
+from kdkit.models.families import DECODERS, DecoderBlock
 
 BATCH, LENGTH, LAYERS, ROOM = 3, 7, 2, 9
 
@@ -45,23 +45,6 @@ def test_every_position_has_the_logits_of_the_whole_text(model):
     whole = model({"token_ids": token_ids, "padding_mask": token_ids >= 0})
     logits = np.stack([output["logits"] for output in outputs], axis=1)
     np.testing.assert_allclose(logits, whole, atol=1e-5)
-
-
-def test_new_keys_and_values_are_those_of_the_taps(model):
-    token_ids = texts()
-    outputs = read(generation.DecoderStep(model, ROOM), token_ids)
-    tapped = taps.tapped(model, ["keys", "values"])(
-        {"token_ids": token_ids, "padding_mask": token_ids >= 0},
-        training=False,
-    )
-    for tap, new in (("keys", "new_keys"), ("values", "new_values")):
-        got = np.stack([output[new] for output in outputs], axis=2)
-        # The taps repeat a group's keys and values for each query head.
-        repeats = adapters_of(model.backbone)[""][0].num_heads // got.shape[3]
-        got = np.repeat(got, repeats, axis=3)
-        np.testing.assert_allclose(
-            got, np.stack(to_numpy(tapped[tap])), atol=1e-5
-        )
 
 
 def test_what_stands_behind_a_position_does_not_count(model):

@@ -70,17 +70,6 @@ def test_model_of_token_ids_is_a_file_of_token_ids(reader, wrapped, tmp_path):
     )
 
 
-@pytest.mark.large
-def test_image_model_is_an_onnx_file(network, tmp_path):
-    pytest.importorskip("onnxruntime")
-    for precision in ("fp32", "int8"):
-        path = tmp_path / f"{precision}.onnx"
-        export.to_onnx(network, path, precision)
-        file = export.open_file(path)
-        assert file.sizes == (6, 6, 2)
-        np.testing.assert_allclose(file(IMAGES), network(IMAGES), atol=0.1)
-
-
 def test_a_masked_mean_is_verified_on_generated_batches(tmp_path):
     """Each generated row has a token, and no token is padding."""
     model = keras.Sequential(

@@ -47,11 +47,6 @@ def test_measure_latency_does_not_guess_parameters(exported, tmp_path):
     assert report.parameters is None
 
 
-def test_measure_latency_takes_the_length_of_the_file(exported):
-    report = export.measure_latency(exported["fixed"].file, warmup=0, runs=1)
-    assert report.sequence_length == 24
-
-
 def test_measure_latencies_keeps_the_order_of_the_files(exported):
     files = [exported[name].file for name in ("lstm", "int8", "fixed")]
     reports = export.measure_latencies(

@@ -65,11 +65,6 @@ def test_a_head_without_any_gradient_is_warned_of(tmp_path):
         assert found[0].filename == __file__
 
 
-def test_a_head_on_a_distilled_encoder_is_warned_of():
-    encoder = train(bert(1, num_classes=None), hidden_states())
-    assert len(untrained(fresh(encoder))) == 1
-
-
 def test_a_later_stage_trains_the_head():
     student = train(fresh(), hidden_states())
     train(student, logits())

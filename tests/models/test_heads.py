@@ -20,6 +20,7 @@ import kdkit
 from kdkit.models import (
     Head,
     add_head,
+    in_policy,
     initialize_from_teacher,
     load_classifier,
     save_preset,
@@ -248,6 +249,14 @@ def test_the_weight_of_a_question_is_that_of_its_options():
     alone = distiller.test_on_batch(one, labels[1:2], return_dict=True)
     for name in ("soft_cross_entropy", "hidden_state_mse", "patience_mse"):
         np.testing.assert_allclose(weighted[name], alone[name], 1e-5)
+
+
+def test_losses_of_a_head_are_scaled_in_float16():
+    scaled = in_policy(model("multiple_choice"), "mixed_float16")
+    scaled.compile("adamw", loss="mse")
+    assert isinstance(scaled.optimizer, keras.optimizers.LossScaleOptimizer)
+    same = in_policy(scaled, "float32")
+    assert same.dtype_policy.name == "float32"
 
 
 def test_padding_changes_no_logits_of_tokens():

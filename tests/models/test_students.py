@@ -21,17 +21,6 @@ TINY = {
 }
 
 
-def test_settings_replace_those_of_the_preset():
-    config = student_config("tinybert_4_layer_en_uncased", num_layers=2)
-    assert config.num_layers == 2
-    assert config.hidden_dim == 312
-
-
-def test_dtype_policy_reaches_the_student():
-    backbone = student(TINY, dtype="mixed_float16")
-    assert backbone.transformer_layers[0].compute_dtype == "float16"
-
-
 @pytest.mark.parametrize("family", ALL_FAMILIES)
 def test_least_parameters_are_no_more_than_there_are(family):
     config = student_config(TINY, family=family)

@@ -10,7 +10,6 @@ from kdkit.models import (
     convert_tokenizer,
     load_classifier,
     load_encoder,
-    load_tokenizer,
     save_encoder,
     student,
     tokenizer_rules,
@@ -111,10 +110,3 @@ def test_named_presets_have_the_rules_of_their_papers(lowercase, monkeypatch):
     )
     _, tokenizer = load_encoder("bert_tiny_en_uncased")
     assert tokenizer_rules(tokenizer) == bert_rules(lowercase)
-
-
-def test_presets_without_the_file_are_as_keras_hub_reads_them(
-    preset, tokenizer
-):
-    (preset / "kdkit.json").unlink()
-    assert tokenizer_rules(load_tokenizer(preset)) is None

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kdkit.reporting import read_run, render_comparison, render_report
+from kdkit.reporting import read_run, render_report
 from kdkit.runs.predictions import Difference, Predictions
 
 
@@ -79,18 +79,3 @@ def test_damaged_predictions_are_left_out_with_a_remark(run, fields):
     assert records.predictions == {}
     assert "Line 1 of predictions.jsonl is damaged" in records.remarks[-1]
     render_report(records)
-
-
-def test_comparison_has_both_runs_in_one_page(run, make_distillation):
-    other = make_distillation("other", seed=2, student=0.8601)
-    text = render_comparison([read_run(run.run_dir), read_run(other.run_dir)])
-    for shown in (
-        "<h1>run and other</h1>",
-        "other reaches 86.0\u00a0% accuracy, run 83.8\u00a0%: 2.2 points more, "
-        "within two standard errors, so no difference is shown.",
-        "run, student</th>",
-        "other, student</th>",
-        'scope="row">seed</th>',
-    ):
-        assert shown in text, shown
-    assert text.count("</span>teacher</th>") == 1  # both runs have it

@@ -59,24 +59,6 @@ def test_losses_have_a_picture_for_each_objective(distillation_run):
     assert again == svg
 
 
-def test_losses_without_the_teachers_entropy_say_so(make_run):
-    run = make_run("run", {})
-    run.epoch("control", "fine_tuning", 1, loss=0.4, x=1.0)
-    for epoch in (1, 2):
-        run.log(
-            "epoch",
-            arm="student",
-            stage="fine_tuning",
-            epoch=epoch,
-            seconds=1.0,
-            logs={"loss": 0.4, "val_loss": 0.5, "x": 1.0},
-            less_teacher_entropy=["soft", "loss"],
-        )
-    control, student = plot_losses(read_run(run.run_dir))
-    assert [*control.pictures] == ["loss", "x"]
-    assert [*student.pictures] == ["loss less teacher's entropy", "x"]
-
-
 def test_metric_has_a_line_for_each_arm_and_the_teachers_level(
     distillation_run,
 ):

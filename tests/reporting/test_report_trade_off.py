@@ -1,13 +1,11 @@
 """Accuracy against size: each model once, under its own name."""
 
-import pathlib
 import statistics
 from unittest.mock import MagicMock
 
 import pytest
 
 from kdkit.reporting import group_by_seed, plot_trade_off, read_run, trade_off
-from kdkit.reporting.trade_off import names_apart
 
 GAP = 0.05  # of a student to its teacher
 
@@ -151,21 +149,3 @@ def test_seeds_of_a_teacher_are_one_point_of_their_mean(
     assert points(*runs) == {
         name: pytest.approx(100 * mean) for name, mean in means.items()
     }
-
-
-@pytest.mark.parametrize(
-    ("places", "expected"),
-    [
-        (["/r/a/t", "/r/b/t"], ["a/t", "b/t"]),
-        (["/r/a/x/t", "/r/b/x/t"], ["a/x/t", "b/x/t"]),
-        (["/r/a/t/seed_0", "/r/b/t/seed_0"], ["a/t", "b/t"]),
-        (["/r/t_seed0", "/r/t_seed1"], ["r/t_seed0", "r/t_seed1"]),
-        (["/r/t", "/r/t"], ["t", "t"]),
-        (["/r/a/t", "/r/b/t", "/r/b/t"], ["a/t", "b/t", "b/t"]),
-        (["t", "/t"], ["t", "/t"]),
-    ],
-)
-def test_names_are_as_long_as_tells_them_apart(places, expected):
-    places = [*map(pathlib.PurePath, places), pathlib.PurePath("/r/a/other")]
-    names = ["t"] * len(expected) + ["other"]
-    assert names_apart(names, places) == [*expected, "other"]
