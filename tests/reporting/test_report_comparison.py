@@ -26,13 +26,6 @@ def runs(make_distillation):
     return [read_run(run.run_dir) for run in made]
 
 
-@pytest.mark.parametrize(
-    "name", ["skip", "skip_seed1", "skip-seed-12", "skip/seed_3"]
-)
-def test_names_of_runs_leave_out_the_seed(name, make_run):
-    assert read_run(make_run(name, {}).run_dir).name == "skip"
-
-
 @pytest.fixture
 def make_curve(make_run):
     """A function of a name that makes a run with three epochs."""
