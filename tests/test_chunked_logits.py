@@ -182,7 +182,7 @@ def test_a_distiller_keeps_its_chunk_size(teachers, tmp_path):
 
 def test_what_cannot_be_in_chunks_is_refused(teachers, batch):
     student = decoder(1, seed=0)
-    with pytest.raises(UsageError, match="integer above 0"):
+    with pytest.raises(UsageError, match="chunk_size above 0"):
         kdkit.Distiller(teachers[0], student, on_logits(), chunk_size=0)
     with pytest.raises(UsageError, match="Only a decoder"):
         kdkit.Distiller(

@@ -5,7 +5,6 @@ import errno
 import json
 
 import failing_disks
-import numpy as np
 import pytest
 from helpers import bert
 
@@ -14,10 +13,9 @@ from kdkit.augmentation import write_augmented
 from kdkit.cli.main import main
 from kdkit.cli.texts import BegunTexts
 from kdkit.data import Examples
-from kdkit.data.packing import open_packed
 from kdkit.errors import UsageError
 from kdkit.io.disk import disk_problem
-from kdkit.io.files import digest, staged, write_text
+from kdkit.io.files import staged, write_text
 from kdkit.io.locks import append_line
 from kdkit.models import Head, stored_size
 from kdkit.models.saving import save_labels
@@ -231,20 +229,6 @@ def test_the_old_folder_stays_if_the_new_one_cannot_be_named(tmp_path):
         ):
             replace_folder(folder)
         assert (folder / "folder" / "part").read_text() == OLD
-
-
-def test_a_packed_corpus_that_is_cut_off_is_packed_again(tmp_path):
-    rows = np.arange(12, dtype="int32").reshape(3, 4)
-    rows.tofile(tmp_path / "rows")
-    index = {"num_rows": 3, "sequence_length": 4, "num_texts": 1}
-    index["sha256"] = digest(tmp_path / "rows")
-    (tmp_path / "index.json").write_text(json.dumps(index))
-    assert open_packed(tmp_path).rows.tolist() == rows.tolist()
-    for damage in ({"num_rows": 10**12}, {"num_rows": "3"}, {"num_rows": 4}):
-        (tmp_path / "index.json").write_text(json.dumps({**index, **damage}))
-        assert open_packed(tmp_path) is None
-    (tmp_path / "index.json").write_text("{")
-    assert open_packed(tmp_path) is None
 
 
 def test_texts_go_on_from_what_was_noted_of_them_alone(tmp_path):

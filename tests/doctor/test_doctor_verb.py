@@ -214,7 +214,6 @@ def test_the_verb_prints_a_table_and_says_no_by_its_status(
     ("words", "said"),
     [
         (["--devices", "3"], "--devices needs --strategy"),
-        (["--devices", "0", "--strategy", "mirrored"], "Received: 0"),
     ],
 )
 def test_devices_that_no_run_takes_are_refused(

@@ -148,7 +148,7 @@ def exported(tokenizer, glue, make_bert, tmp_path_factory, pytestconfig):
     precisions = ("fp32", "int8") if many else ("fp32",)
     with pytest.MonkeyPatch.context() as patch:
         printed = []
-        patch.setattr("builtins.print", lambda *a, **_: printed.append(a[0]))
+        patch.setattr("builtins.print", lambda *a, **_: printed.extend(a))
         assert main([*command, "--precision", *precisions]) == 0
     files = {name: next(folder.glob(f"*-{name}.tflite")) for name in precisions}
     return files, examples.texts[0], rows, logits, printed

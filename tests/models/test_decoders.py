@@ -44,7 +44,7 @@ def test_describe_is_right(model):
         "pooled_output",
         "sentence_embedding",
     }
-    with pytest.raises(UsageError, match="reads from left to right"):
+    with pytest.raises(UsageError, match="Unknown tap 'cls_states'"):
         taps.tapped(model, ["cls_states"])
 
 

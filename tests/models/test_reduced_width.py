@@ -110,7 +110,7 @@ def test_embedders_of_two_widths_are_distilled(teacher, student):
 
 
 def test_other_losses_of_unequal_widths_are_refused(embedder, student):
-    with pytest.raises(UsageError, match="dimensions=16.*reduce_width"):
+    with pytest.raises(UsageError, match="different sizes: 16"):
         kdkit.Distiller(
             embedder, student, [objective(losses.HiddenStateCosine())]
         )

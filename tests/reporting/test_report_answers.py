@@ -1,7 +1,5 @@
 """The parts of pages that show data and answers."""
 
-import json
-
 import pytest
 
 from kdkit.reporting import read_run, render_report
@@ -56,26 +54,3 @@ def test_page_shows_data_chance_and_answers(run):
         "positive ✓ <small>97\u00a0%</small>",
     ):
         assert shown in text, shown
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"confusion": [[1, 2]]},
-        {"confusion": [[-1, 0], [0, 0]]},
-        {"scores": [[1.0]]},
-        {"differences": [{"text": "a", "label": 1}]},
-        {"classes": None},
-        {"classes": None, "confusion": []},
-    ],
-    ids=lambda fields: str(fields),
-)
-def test_damaged_predictions_are_left_out_with_a_remark(run, fields):
-    path = run.run_dir / "predictions.jsonl"
-    line = json.loads(path.read_text().splitlines()[1]) | fields
-    line.pop("own_digest")
-    path.write_text(json.dumps(line) + "\n")
-    records = read_run(run.run_dir)
-    assert records.predictions == {}
-    assert "Line 1 of predictions.jsonl is damaged" in records.remarks[-1]
-    render_report(records)

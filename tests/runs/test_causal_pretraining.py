@@ -223,8 +223,3 @@ def test_arms_with_and_without_a_teacher_begin_with_the_same_weights(
             pretrain(arm, tmp_path / name)
     for ours, theirs in zip(*begun, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-
-
-def test_lines_of_one_document_are_for_decoders_and_files(pretrained):
-    with pytest.raises(UsageError, match="rows of a table"):
-        data.Corpus(("a.tsv",), column="text", one_document=True)

@@ -172,7 +172,7 @@ def test_list_and_show_print_recipes(capsys):
         (
             ["train-teacher", "--task", "sst2", "--model", "bert_none"]
             + ["--data-dir", "RUN", "--run-dir", "RUN"],
-            "SST-2/train.tsv",
+            "bert_none",
         ),
         (
             ["evaluate", "RUN/model.keras", "--task", "sst2"],

@@ -63,4 +63,4 @@ def test_a_teacher_within_a_run_begins_with_the_encoder_beside_it(
     words = ["train-teacher", "--run-dir", str(tmp_path / "again"), "--config"]
     for config in (file, teacher_run):
         told = refused(capsys, *words, str(config))
-        assert f"No model '{tmp_path}/run/pretrained_run'" in told
+        assert "run/pretrained_run" in told

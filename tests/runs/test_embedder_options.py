@@ -164,22 +164,6 @@ def test_a_config_is_repeated(place):
         settings_of("tinybert", *words)
 
 
-@pytest.mark.parametrize("has_config", [True, False])
-def test_a_pooling_is_described_by_the_config_of_its_folder(
-    has_config, tmp_path
-):
-    modules = [{"path": "1_Pooling", "type": "sentence_transformers.Pooling"}]
-    (tmp_path / "modules.json").write_text(json.dumps(modules))
-    (tmp_path / "1_Pooling").mkdir()
-    if has_config:
-        (tmp_path / "1_Pooling" / "config.json").write_text("{}")
-        models.require_pooling(tmp_path, None)
-    else:
-        models.require_pooling(tmp_path, "mean")
-        with pytest.raises(UsageError, match="no description of its pooling"):
-            models.require_pooling(tmp_path, None)
-
-
 @pytest.mark.parametrize(
     ("words", "source", "layers"),
     [

@@ -34,4 +34,4 @@ def test_export_for_transformers_is_evaluated_like_the_student(
     assert result["metrics"] == event["metrics"]
     (folder / "README.md").write_text("mine")
     assert main(command) == 2
-    assert "the path exists" in capsys.readouterr().err
+    assert "exists already" in capsys.readouterr().err

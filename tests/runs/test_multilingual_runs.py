@@ -351,8 +351,6 @@ def test_a_given_tokenizer_and_a_checkpoint_with_its_own(
     ("changes", "message"),
     [
         (["data.tokenizer=a.txt"], "both"),
-        (['data.held_out=["a.en","a.de"]'], "same languages"),
-        (['data.files=["a.en"]'], "at least two"),
         (["data.vocabulary_size=0"], "vocabulary_size"),
     ],
 )

@@ -67,7 +67,7 @@ def test_rows_beyond_the_positions_of_a_model_are_refused(verb, folder, capsys):
     arguments = [verb, str(folder / "preset"), *TASK]
     assert main([*arguments, "--sequence-length", "13"]) == 2
     said = capsys.readouterr().err
-    assert "sequences of 13 tokens, a model with 12 positions" in said
+    assert "13 tokens are longer than the model's 12 positions" in said
     assert "Use --sequence-length 12." in said
 
 

@@ -352,7 +352,7 @@ def test_models_and_texts_that_are_other_ones_are_refused(
         choosing, "_family_of_teacher", lambda _: ("GPT-2", "gpt2")
     )
     file = argparse.Namespace(outputs="logits")
-    monkeypatch.setattr(export, "open_file", lambda *_, kind: file)
+    monkeypatch.setattr(export, "open_file", lambda *_: file)
     (folder / "lines.txt").write_text("one\n\ntwo\n")
     with pytest.raises(UsageError, match=named):
         call()

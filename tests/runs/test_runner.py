@@ -206,25 +206,6 @@ def test_a_finished_run_needs_no_data(
     assert "is finished: nothing to do" in logged()
 
 
-def test_a_log_that_lost_a_measurement_is_told_with_the_way_on(
-    finished_run, smoke_settings, tmp_path
-):
-    run = tmp_path / "run"
-    shutil.copytree(finished_run, run)
-    log = run / "metrics.jsonl"
-    lines = log.read_text().splitlines(keepends=True)
-    kept = [
-        line
-        for line in lines
-        if '"run_finished"' not in line
-        and not ('"evaluation"' in line and '"student"' in line)
-    ]
-    log.write_text("".join(kept))
-    folder = "checkpoints/student/prediction_layer"
-    with pytest.raises(RunError, match=f"no evaluation of student.*{folder}"):
-        distill(smoke_settings, run)
-
-
 @pytest.fixture(scope="module")
 def teacher_settings():
     return override(
@@ -363,7 +344,7 @@ def test_what_does_not_fit_is_told_before_training(
             "stages.0.objectives.hidden_state_mse.projection=null",
         ],
     )
-    with pytest.raises(UsageError, match="heads differ|different widths"):
+    with pytest.raises(UsageError, match="different sizes"):
         distill(settings, tmp_path / "run")
     assert not (tmp_path / "run" / "config.json").exists()
 

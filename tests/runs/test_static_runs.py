@@ -201,7 +201,7 @@ def test_a_table_is_as_wide_as_a_narrow_teacher(settings, tmp_path):
     [
         (["student.static.dimensions=1"], "dimensions must be at least 2"),
         (["student.static.sif=0"], "sif must be above 0"),
-        (["student.num_layers=2"], "Expected one of them"),
+        (["student.num_layers=2"], "Expected one source"),
     ],
 )
 def test_wrong_settings_are_refused(changes, message, settings):

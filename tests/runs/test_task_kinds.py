@@ -252,5 +252,5 @@ def test_mnli_is_chosen_on_matched_and_measured_on_mismatched(tmp_path):
 
 @pytest.mark.parametrize("split", ["test", "test_mismatched", "train"])
 def test_models_are_never_chosen_on_test_data(split):
-    with pytest.raises(UsageError, match="never on test"):
+    with pytest.raises(UsageError, match="chosen on a dev split"):
         DataSettings("mnli", "glue", 32, dev_split=split)

@@ -85,6 +85,4 @@ def test_files_of_different_lengths_are_told(
         *("--languages", "en", "de"),
     ]
     assert main(arguments) == 2
-    error = capsys.readouterr().err
-    assert f"4 in {text / 'dev.en'}" in error
-    assert f"1 in {short}" in error
+    assert "different numbers of lines" in capsys.readouterr().err

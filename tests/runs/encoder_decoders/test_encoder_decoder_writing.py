@@ -38,17 +38,6 @@ def test_a_file_is_written_of_a_file_line_by_line(
     assert "already exists" in capsys.readouterr().err
 
 
-def test_a_table_is_no_file_of_texts_to_write_of(translator, tmp_path, capsys):
-    table, output = tmp_path / "dev.tsv", tmp_path / "dev.de"
-    table.write_text("".join(f"{text}\t1\n" for text in ENGLISH))
-    arguments = ["generate", str(translator), "--input", str(table)]
-    assert main([*arguments, "--output", str(output)]) == 2
-    said = capsys.readouterr().err
-    assert "Received: a table" in said
-    assert "Write its column of texts to a separate file" in said
-    assert not output.exists()
-
-
 @pytest.fixture
 def written_pairs(text, translator, tmp_path, monkeypatch):
     """Words of a command whose teacher writes nothing of what sleeps."""
