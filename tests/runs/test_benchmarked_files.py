@@ -41,20 +41,6 @@ def benchmark(tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize(
-    ("rooms", "shown", "is_told"),
-    [
-        ([(64, 64), (64, 64)], "25 of 64", False),
-        ([(64, 64), (128, 64)], "25 of 128 and 64", True),
-    ],
-)
-def test_unlike_rooms_are_told(rooms, shown, is_told, benchmark, capsys):
-    benchmark(*({"reads_sources": True, "room": room} for room in rooms))
-    captured = capsys.readouterr()
-    assert shown in captured.out
-    assert ("the same --sequence-length" in captured.err) == is_told
-
-
 def test_speed_ups_are_of_files_that_do_the_same_work(benchmark, capsys):
     benchmark(
         {"median_ms": 100.0, "sequence_length": 128},

@@ -49,24 +49,3 @@ def test_a_run_has_one_folder_for_an_app(run, capsys):
     assert f"{path}: labels.txt" in capsys.readouterr().out
     assert main(["export", str(run), "--bundle"]) == 2
     assert "exists already" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--license Apache-2.0", "in lower case and without blanks"),
-        ("--output new --sequence-length 4096", "longer than the model's"),
-    ],
-)
-def test_options_that_do_not_fit_are_one_line(
-    words, message, run, capsys, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    assert main(["export", str(run), *words.split()]) == 2
-    (line,) = [
-        line
-        for line in capsys.readouterr().err.splitlines()
-        if "loading TensorFlow" not in line
-    ]
-    assert message in line
-    assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ import scipy.stats
 from encoders import encoder, tokenizer
 from helpers import read_events
 
-from kdkit import data, export, models, tasks
+from kdkit import data, models, tasks
 from kdkit.cli import embedder_evaluation
 from kdkit.cli.main import main
 from kdkit.data.stored_texts import choose_texts, store_texts
@@ -246,26 +246,6 @@ def test_the_document_with_a_querys_id_is_ignored(run, vectors, capsys):
     assert "by judgements.tsv without the document of the query's id" in notes
 
 
-def test_a_collapsed_embedder_is_called_that(
-    run, embedder, read, monkeypatch, capsys
-):
-    def constant(*_):
-        return models.LoadedModel(
-            lambda batch: np.ones((len(batch["token_ids"]), 16)), read, True
-        )
-
-    monkeypatch.setattr(models, "load_embedder", constant)
-    monkeypatch.setattr(models, "embedding_width", lambda _: 16)
-    monkeypatch.setattr(models, "num_positions", lambda _: LENGTH)
-    result, text = evaluate(capsys, run, *RETRIEVAL)
-    assert result["metrics"]["recall@1"] == pytest.approx(1 / 6)
-    assert "The model has collapsed: it gives every text nearly" in text
-    notes = " ".join(run_notes(read_run(run)))
-    assert "the student has collapsed: it gives every text" in notes
-    result, text = evaluate(capsys, run, *PAIRS)
-    assert result["collapsed"] in text
-
-
 @pytest.mark.usefixtures("loaded_once")
 def test_translations_are_found_both_ways(directory, vectors, folder, capsys):
     result, _ = evaluate(capsys, directory, *BITEXT)
@@ -365,17 +345,6 @@ def test_texts_of_a_run_are_left_out_for_any_model(
 def test_mistakes_are_reported(words, message, directory, folder, capsys):
     assert main(["evaluate", str(directory), *words]) == 2
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.large
-def test_a_file_is_measured_as_its_model(directory, vectors, folder, capsys):
-    loaded = models.load_embedder(directory)
-    export.to_litert(loaded.model, "a.tflite", sequence_length=LENGTH)
-    own, _ = evaluate(capsys, directory, *PAIRS)
-    result, _ = evaluate(capsys, "a.tflite", *PAIRS, "--tokenizer", directory)
-    assert result["metrics"] == pytest.approx(own["metrics"], abs=1e-4)
-    assert main(["evaluate", "a.tflite", *PAIRS, "--pooling", "mean"]) == 2
-    assert "--pooling is not read for" in capsys.readouterr().err
 
 
 MINILM = os.environ.get("MINILM", "~/.cache/kdkit/all-minilm-l6-v2")

@@ -136,23 +136,6 @@ def test_layers_of_a_transformer_in_a_folder_of_its_own(encoder, place):
     assert settings_of(*words).student.copy_layers == (1, 3, 6)
 
 
-def test_options_are_settings(place):
-    settings = settings_of(
-        *NEW, "--pooling", "cls", "--epochs", "3", "--batch-size", "8",
-        "--max-length", "20", "--seed", "4", "--cache", "vectors",
-        "--parity", "mse", "--dev", "pairs.csv", "--text-column", "one",
-        "two", "--label-column", "score", "--control",
-    )  # fmt: skip
-    (stage,) = settings.stages
-    assert (stage.epochs, stage.batch_size, settings.seed) == (3, 8, 4)
-    assert settings.data.sequence_length == 20
-    assert settings.pooling == "cls"
-    assert settings.cache.directory == str(place / "vectors")
-    assert stage.objectives[0].name == "hidden_state_mse"
-    assert settings.data.table.dev.endswith("pairs.csv")
-    assert settings.has_control
-
-
 def test_a_config_is_repeated(place):
     settings = settings_of(*NEW, "--num-layers", "2")
     (place / "config.json").write_text(json.dumps(to_dict(settings)))

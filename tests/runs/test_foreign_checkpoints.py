@@ -11,10 +11,9 @@ from hugging_face import write_tokenizer
 
 from kdkit import data
 from kdkit.cli.main import main
-from kdkit.models import has_language_model, load_classifier, load_masked_lm
+from kdkit.models import load_classifier, load_masked_lm
 from kdkit.models.variants import extra_settings
 from kdkit.training import caching
-from kdkit.training.making import load_text_teacher
 
 pytestmark = pytest.mark.large
 
@@ -69,13 +68,6 @@ def inputs_of(model):
     return {name: every[name].astype("int32") for name in model.input}
 
 
-def test_a_new_pooler_is_one_line_on_stderr(teacher_run):
-    _, lines = teacher_run
-    (line,) = [line for line in lines if "pooler" in line]
-    assert line.startswith("kdkit train-teacher: warning: The checkpoint in ")
-    assert line.count("\n") == 1
-
-
 def test_a_fine_tuned_teacher_keeps_its_activation(teacher_run):
     path, _ = teacher_run
     saved = json.loads((path / "teacher" / "kdkit.json").read_text())
@@ -102,19 +94,6 @@ def test_a_student_of_its_blocks_is_the_same_without_kdkit(
     theirs.preprocessor = None
     inputs = inputs_of(ours)
     np.testing.assert_array_equal(ours(inputs), theirs(inputs))
-
-
-def test_augment_takes_its_head(checkpoint, tmp_path):
-    output = tmp_path / "copies.tsv"
-    arguments = ["augment", "--task", "sentiment", "--model", checkpoint]
-    arguments += ["--copies", "1", "--output", output, "--shard", "1/100"]
-    assert main([*map(str, arguments)]) == 0
-    assert [*tmp_path.glob("*.tsv")]
-
-
-def test_its_head_teaches_on_text(checkpoint):
-    assert has_language_model(checkpoint)
-    assert load_text_teacher(checkpoint, needs_head=True).has_trained_head
 
 
 def test_a_cache_of_its_outputs_is_of_this_reading(checkpoint, teacher_run):

@@ -1,6 +1,5 @@
 """Finished runs whose models are missing: rebuilt."""
 
-import dataclasses
 import shutil
 
 import pytest
@@ -8,7 +7,6 @@ from helpers import read_events
 
 from kdkit.cli.main import main
 from kdkit.io.files import digest
-from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.training import distill, pretrain, train_teacher
@@ -91,22 +89,6 @@ def test_a_lost_encoder_is_made_again(tmp_path, logged):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("lost", ["student.keras", "tokenizer"])
-def test_a_lost_part_of_a_bilstm_is_made_again(lost, run, logged):
-    settings = override(
-        smoke.distillation(RECIPES["distilled_bilstm"]),
-        ["data.max_train_rows=64", "stages.0.epochs=1"],
-    )
-    settings = dataclasses.replace(settings, teacher=str(run / "teacher_run"))
-
-    def make():
-        distill(settings, run.parent / "bilstm")
-
-    make()
-    assert_made_again(make, run.parent / "bilstm", logged, lost)
-
-
-@pytest.mark.large
 def test_without_its_stages_a_lost_model_is_trained_again_and_ends_once(
     run, smoke_settings
 ):
@@ -127,14 +109,3 @@ def test_a_lost_model_is_told_with_what_helps(run, capsys):
     told = capsys.readouterr().err
     assert "has no model student. Available: control" in told
     assert main(["evaluate", str(run), "--arm", "control"]) == 0
-
-
-def test_a_run_that_is_not_finished_is_told_so(run, capsys):
-    for arm in ("student", "control"):
-        shutil.rmtree(run / arm)
-    log = run / "metrics.jsonl"
-    lines = log.read_text().splitlines(keepends=True)
-    log.write_text("".join(line for line in lines if "run_fin" not in line))
-    assert main(["evaluate", str(run)]) == 2
-    told = capsys.readouterr().err
-    assert "has no model yet. Available: none" in told

@@ -38,23 +38,6 @@ NEW = ["multilingual", "--parallel", "train.en", "train.de", "--teacher",
        "teacher", "--run-dir", "run"]  # fmt: skip
 
 
-def test_options_are_settings(place):
-    settings = settings_of(
-        *NEW, "--dev-parallel", "val.en", "val.de", "--vocabulary-size", "90",
-        "--max-length", "20", "--parity", "mse",
-    )  # fmt: skip
-    data = settings.data
-    assert data.files == tuple(
-        str(place / name) for name in ("train.en", "train.de")
-    )
-    assert data.held_out[1] == str(place / "val.de")
-    assert (data.vocabulary_size, data.tokenizer) == (90, None)
-    assert (data.sequence_length, data.languages) == (20, ("en", "de"))
-    (stage,) = settings.stages
-    assert stage.objectives[0].name == "hidden_state_mse"
-    assert stage.data == "translations"
-
-
 @pytest.mark.parametrize(
     ("words", "layers"),
     [

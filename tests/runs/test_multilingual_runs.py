@@ -12,12 +12,10 @@ import pytest
 from helpers import read_events, stopped_after_save
 
 from kdkit import data, models, tasks
-from kdkit.cli.main import main
 from kdkit.data.stored_texts import read_hashes
 from kdkit.errors import UsageError
 from kdkit.models import Pooling
 from kdkit.recipes import RECIPES
-from kdkit.reporting import write_report
 from kdkit.runs import runner, smoke
 from kdkit.settings import override
 from kdkit.training import (
@@ -204,33 +202,6 @@ def test_a_stopped_run_continues_with_the_same_bits(
         assert one == other
 
 
-def test_the_run_is_evaluated_exported_and_reported(
-    finished, files, tmp_path, capsys
-):
-    words = ["evaluate", str(finished), "--bitext", files[0], files[2]]
-    assert main(words) == 0
-    result = json.loads(capsys.readouterr().out.strip().split("\n")[-1])
-    assert result["examples"] == LINES
-    assert result["examples_in_training"] == LINES - LINES // 8
-    page = write_report(finished, tmp_path / "report.html").read_text()
-    assert "bitext accuracy" in page.replace("_", " ")
-    for kind in ("litert", "sentence_transformers"):
-        words = ["export", str(finished), "--format", kind, "--precision"]
-        words += ["fp32", "--output", str(tmp_path / "files")]
-        assert main(words) == 0
-    assert (tmp_path / "files" / "student-fp32.tflite").is_file()
-    loaded = models.load_embedder(
-        tmp_path / "files" / "student-sentence_transformers"
-    )
-    own = models.load_embedder(finished / "student")
-    texts = ["die Handlung ist großartig", "the hero", "tolp eht"]
-    vectors = [
-        tasks.embed_texts(one.model, texts, one.tokenizer, LENGTH)
-        for one in (loaded, own)
-    ]
-    np.testing.assert_allclose(*vectors, atol=1e-5)
-
-
 def test_texts_of_the_held_out_files_are_left_out(
     settings, files, tmp_path, caplog
 ):
@@ -270,17 +241,6 @@ def test_a_language_without_texts_to_measure_on_is_refused(
     assert not [*tmp_path.glob("*/index.json")]
 
 
-def test_a_language_without_texts_to_train_on_is_refused(settings, tmp_path):
-    files = [tmp_path / f"train.{name}" for name in NAMES]
-    lines = [f"a dog {number}" for number in range(20)]
-    for file, texts in zip(files, (lines, lines, [""] * 20), strict=True):
-        file.write_text("\n".join(texts) + "\n")
-    made = dataclasses.replace(settings.data, files=tuple(map(str, files)))
-    read = models.load_tokenizer(settings.teacher)
-    with pytest.raises(UsageError, match="train on in xx"):
-        translations.load_translations(made, None, read, read, tmp_path)
-
-
 def test_the_control_of_random_weights_learns_from_translations(
     settings, tmp_path
 ):
@@ -311,21 +271,6 @@ def test_the_control_of_random_weights_learns_from_translations(
 
 
 @pytest.mark.large
-def test_a_run_with_random_weights_and_pairs(settings, tmp_path):
-    sizes = ModelSettings(**{**SIZES, "num_layers": 1})
-    random = override(
-        dataclasses.replace(settings, student=sizes),
-        ["stages.0.epochs=1", "data.task=similarity"],
-    )
-    distill(random, tmp_path / "run")
-    (end,) = read_events(tmp_path / "run", "run_finished")
-    assert end["best"]["control"]["stage"] == "contrastive"
-    assert {"bitext_accuracy", "spearman"} <= {
-        *end["best"]["student"]["metrics"]
-    }
-
-
-@pytest.mark.large
 def test_a_given_tokenizer_and_a_checkpoint_with_its_own(
     settings, finished, tmp_path
 ):
@@ -345,17 +290,3 @@ def test_a_given_tokenizer_and_a_checkpoint_with_its_own(
     for name in ("given", "own"):
         loaded = models.load_embedder(tmp_path / name / "student")
         assert loaded.tokenizer.vocabulary_size() == PIECES
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (["data.tokenizer=a.txt"], "both"),
-        (['data.held_out=["a.en","a.de"]'], "same languages"),
-        (['data.files=["a.en"]'], "at least two"),
-        (["data.vocabulary_size=0"], "vocabulary_size"),
-    ],
-)
-def test_wrong_settings_are_refused(changes, message, settings):
-    with pytest.raises(UsageError, match=message):
-        override(settings, changes)

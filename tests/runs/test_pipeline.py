@@ -2,28 +2,21 @@
 
 import dataclasses
 import functools
-import inspect
-import re
-import shutil
-import textwrap
 
 import pytest
-from helpers import python_blocks, read_events
 
 from kdkit import models
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.runs import smoke, task_parts, text_parts
+from kdkit.runs import smoke, task_parts
 from kdkit.runs.pipeline import Pipeline
-from kdkit.runs.runner import fill_cache
 from kdkit.settings import override
 from kdkit.training import (
     AugmentedSettings,
     CacheSettings,
     ModelSettings,
     distill,
-    pretrain,
 )
 
 
@@ -91,33 +84,6 @@ def test_values_are_of_the_step_that_they_name(tmp_path):
         )
 
 
-@pytest.mark.large
-def test_the_example_of_the_docstring_runs(tmp_path, monkeypatch, logged):
-    """Its steps are made once, and found complete the second time."""
-    monkeypatch.chdir(tmp_path)
-    small = override(smoke.TEACHER, ["data.max_train_rows=32"])
-    monkeypatch.setattr(smoke, "TEACHER", small)
-    document = inspect.getdoc(Pipeline)
-    (code,) = re.findall("```python\n(.*?)```", document, re.DOTALL)
-    code = textwrap.dedent(code)
-    assert code in python_blocks("pipelines")
-    exec(compile(code, "example", "exec"), {})
-    run = tmp_path / "runs" / "pipeline"
-    assert (run / "student" / "config.json").is_file()
-    assert (run / "teacher_run" / "teacher" / "config.json").is_file()
-    assert "Step 1 of 2: the teacher on the task" in logged()
-    shutil.rmtree(run / "student")
-    before = read_events(run / "teacher_run")
-    exec(compile(code, "example", "exec"), {})
-    said = logged()
-    assert (
-        f"The run in {run.relative_to(tmp_path)}/teacher_run is finished"
-        in (said)
-    )
-    assert read_events(run / "teacher_run") == before
-    assert (run / "student" / "config.json").is_file()
-
-
 def counted(monkeypatch, module, names):
     """A dict that counts the calls of functions in a module."""
     counts = dict.fromkeys(names, 0)
@@ -154,37 +120,6 @@ def test_a_distillation_builds_each_part_once(cached, tmp_path, monkeypatch):
     distill(cached, tmp_path / "run")
     assert counts == dict.fromkeys(OF_TASKS, 1)
     assert loaded == {"load_classifier": 1, "student": 1}
-
-
-def test_filling_a_cache_builds_each_part_once(cached, monkeypatch):
-    counts = counted(monkeypatch, task_parts, OF_TASKS)
-    fill_cache(cached)
-    assert counts == dict.fromkeys(OF_TASKS, 1)
-
-
-@pytest.mark.large
-def test_a_run_on_text_builds_each_part_once(tmp_path, monkeypatch):
-    names = ("load_text", "load_text_teacher", "make_tokenizer")
-    recipe = RECIPES["lightpaff"].for_families["gpt2"]
-    pipeline = smoke.on_text(recipe, tmp_path).with_values(
-        [
-            *("pretrained.corpus.max_texts=60", "corpus.max_texts=60"),
-            *("teacher.corpus.max_texts=60", "general.corpus.max_texts=60"),
-        ]
-    )
-    counts = counted(monkeypatch, text_parts, names)
-    loaded = counted(monkeypatch, models, ["load_language_model", "student"])
-    first, _, general, _ = pipeline.steps
-    pretrain(first.settings, first.place)
-    assert counts == {
-        "load_text": 1, "load_text_teacher": 0, "make_tokenizer": 1
-    }  # fmt: skip
-    assert loaded == {"load_language_model": 0, "student": 1}
-    pretrain(general.settings, general.place)
-    assert counts == {
-        "load_text": 2, "load_text_teacher": 1, "make_tokenizer": 1
-    }  # fmt: skip
-    assert loaded == {"load_language_model": 1, "student": 2}
 
 
 def test_a_chain_on_text_that_would_be_ruined_writes_nothing(

@@ -39,11 +39,6 @@ def test_time_left_does_not_count_compilation(steps):
     assert "step 23/100, 1 min 15 s left" in third
 
 
-def test_later_epochs_know_the_steps_before(steps):
-    *_, last = steps([20.0, *[0.5] * 30], epochs=2)
-    assert "epoch 2/2, step 1/100, 50 s left" in last
-
-
 def test_time_left_is_that_of_the_stage_with_dev(monkeypatch, caplog):
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
@@ -69,27 +64,6 @@ def test_time_left_is_that_of_the_stage_with_dev(monkeypatch, caplog):
     lines.on_epoch_begin(2)
     lines.on_train_batch_end(0, {"loss": 1.0})
     assert caplog.records[-1].progress.dev == "accuracy 0.8000 (best 0.9000)"
-
-
-def test_an_epoch_has_its_loss_first_and_dev_by_its_metric(caplog):
-    caplog.set_level(logging.INFO, "kdkit")
-    lines = Progress("student", 2, 1, "f1")
-    lines.on_epoch_begin(0)
-    lines.on_epoch_end(
-        0,
-        {
-            "accuracy": 0.5,
-            "loss": 1.5,
-            "val_loss": 2.5,
-            "learning_rate": 0.1,
-            "val_f1": 0.75,
-        },
-    )
-    (line,), (record,) = caplog.messages, caplog.records
-    assert record.brief.endswith(" s: loss 1.5; dev: f1 0.7500")
-    assert line.endswith(
-        " s: loss 1.5, accuracy 0.5; dev: f1 0.75, loss 2.5; learning_rate 0.1"
-    )
 
 
 def test_lengths_of_batches_count_by_how_often_they_come():

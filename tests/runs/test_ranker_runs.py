@@ -14,7 +14,6 @@ from kdkit.data.stored_texts import read_hashes, text_hash
 from kdkit.errors import UsageError
 from kdkit.models import Head
 from kdkit.recipes import RECIPES
-from kdkit.reporting import write_report
 from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.training import (
@@ -224,36 +223,6 @@ def test_the_texts_of_the_run_are_recorded(finished, rows):
 
 
 @pytest.mark.large
-def test_the_student_is_measured_and_exported_as_an_embedder(
-    finished, rows, tmp_path, capsys
-):
-    texts = {
-        "queries": [(f"q{n}", one) for n, one in enumerate(rows.queries[:5])],
-        "documents": [
-            (f"d{n}", one)
-            for n, one in enumerate(candidate_data.different_texts(rows))
-        ],
-    }
-    for name, found in texts.items():
-        content = "".join("\t".join(one) + "\n" for one in found)
-        (tmp_path / name).write_text(f"_id\ttext\n{content}")
-    (tmp_path / "judgements").write_text(
-        "query-id\tcorpus-id\tscore\n"
-        + "".join(f"q{number}\td1\t1\n" for number in range(5))
-    )
-    words = [f"--{name}={tmp_path / name}" for name in (*texts, "judgements")]
-    assert main(["evaluate", str(finished), *words]) == 0
-    result = json.loads(capsys.readouterr().out.splitlines()[-1])
-    assert "ndcg@10" in result["metrics"]
-    assert result["examples_in_training"] == 3  # one in four is held out
-    assert main(["evaluate", str(finished), "--task", "similarity"]) == 0
-    assert main(["export", str(finished), "--precision", "fp32"]) == 0
-    assert list(finished.rglob("*.tflite"))
-    page = write_report(finished, tmp_path / "report.html").read_text()
-    assert f"for {QUERIES} queries with candidates" in page
-
-
-@pytest.mark.large
 def test_own_queries_to_measure_on_are_left_out_of_training(
     settings, rows, file, tmp_path, capsys
 ):
@@ -295,19 +264,6 @@ def test_texts_of_scored_pairs_are_left_out(rows):
     assert chosen.counts["dropped"] == 1
     assert 3 not in chosen.train
     assert chosen.held_out[:2] == [0, 5]
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (["data.num_candidates=1"], "at least 2"),
-        (["data.scale=0"], "scale must be"),
-        (["data.dev_split=test"], "dev split"),
-    ],
-)
-def test_wrong_settings_are_refused(changes, message, settings):
-    with pytest.raises(UsageError, match=message):
-        override(settings, changes)
 
 
 def test_teachers_without_a_trained_head_are_refused(settings, tmp_path):

@@ -14,7 +14,7 @@ from kdkit.errors import UsageError
 from kdkit.models import Pooling
 from kdkit.recipes import RECIPES, TokenVectors
 from kdkit.reporting import write_report
-from kdkit.runs import embedder_parts, runner, smoke
+from kdkit.runs import smoke
 from kdkit.runs.reduced_teacher import read_arrays
 from kdkit.runs.static_start import FILE
 from kdkit.settings import override
@@ -207,10 +207,3 @@ def test_a_table_is_as_wide_as_a_narrow_teacher(settings, tmp_path):
 def test_wrong_settings_are_refused(changes, message, settings):
     with pytest.raises(UsageError, match=message):
         override(settings, changes)
-
-
-def test_the_doctor_does_not_run_the_teacher(settings, tmp_path):
-    parts = runner.parts_of_embedder(settings, tmp_path / "run")
-    findings = embedder_parts.diagnose_embedder(parts)
-    assert not findings.ruinous
-    assert not (tmp_path / "run").exists()

@@ -11,10 +11,7 @@ from helpers import read_events
 from kdkit import data
 from kdkit.cli.main import main
 from kdkit.models import load_classifier
-from kdkit.reporting import read_run
-from kdkit.reporting.notes import run_notes
 from kdkit.runs import smoke
-from kdkit.settings import override
 from kdkit.training import CorpusSettings, pretrain
 
 ROWS, DEV_ROWS, NUM_TEXTS = 24, 8, 60
@@ -156,13 +153,6 @@ def test_an_epoch_has_rows_and_copies(run, place):
 
 
 @pytest.mark.large
-def test_report_says_what_an_epoch_had(run):
-    (counts,) = read_events(run, "augmented")
-    notes = " ".join(run_notes(read_run(run)))
-    assert f"An epoch has {counts['rows_of_epoch']:,} examples" in notes
-
-
-@pytest.mark.large
 def test_what_was_made_from_the_same_is_used_again(run, command, place, capsys):
     words = ["--seed", "1", "--set", "augmented.copies_per_epoch=1"]
     assert main(command(place / "again", *words)) == 0
@@ -236,9 +226,3 @@ def test_mistakes_are_told_before_work(
     words = [*distill[:1], "pkd", *distill[2:], "--general", "x"]
     assert "'pkd' has no stage on running text" in refused(words, capsys)
     assert not (tmp_path / "run" / "config.json").exists()
-
-
-def test_a_teacher_on_text_needs_objectives():
-    settings = smoke.PRETRAINING
-    with pytest.raises(ValueError, match="if and only if it has a teacher"):
-        override(settings, ["teacher=somewhere"])

@@ -44,18 +44,6 @@ def test_a_cache_of_pairs_gives_the_same_losses(
         assert other == pytest.approx(one, rel=2e-3)
 
 
-def test_hidden_spans_are_not_kept(text, pretrained, tmp_path, capsys):
-    words = [
-        *("pretrain", "--recipe", "lightpaff", "--teacher", str(pretrained)),
-        *("--model", str(pretrained), "--languages", "en", "de"),
-        *flags(text, "--corpus", "train"),
-        *("--cache", str(tmp_path / "cache"), "--run-dir", str(tmp_path / "a")),
-    ]
-    assert main(words) == 2
-    assert "drawn again in every epoch" in capsys.readouterr().err
-    assert not (tmp_path / "cache").exists()
-
-
 def test_languages_are_checked_before_a_run_begins(
     text, pretrained, tmp_path, capsys
 ):
@@ -71,20 +59,3 @@ def test_languages_are_checked_before_a_run_begins(
         assert main([*arguments, *languages]) == 2
         assert message in capsys.readouterr().err
         assert not (run / "config.json").exists()
-
-
-def test_files_of_different_lengths_are_told(
-    text, tmp_path, capsys, pretrained
-):
-    short = tmp_path / "short.de"
-    short.write_text("hund\n")
-    arguments = [
-        *("pretrain", "--pairs", str(text / "dev.en"), str(short)),
-        *("--languages", "en", "de", "--set", "corpus.sequence_length=32"),
-        *("--model", str(pretrained), "--run-dir", str(tmp_path / "run")),
-        *("--languages", "en", "de"),
-    ]
-    assert main(arguments) == 2
-    error = capsys.readouterr().err
-    assert f"4 in {text / 'dev.en'}" in error
-    assert f"1 in {short}" in error
