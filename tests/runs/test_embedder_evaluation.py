@@ -246,6 +246,26 @@ def test_the_document_with_a_querys_id_is_ignored(run, vectors, capsys):
     assert "by judgements.tsv without the document of the query's id" in notes
 
 
+def test_a_collapsed_embedder_is_called_that(
+    run, embedder, read, monkeypatch, capsys
+):
+    def constant(*_):
+        return models.LoadedModel(
+            lambda batch: np.ones((len(batch["token_ids"]), 16)), read, True
+        )
+
+    monkeypatch.setattr(models, "load_embedder", constant)
+    monkeypatch.setattr(models, "embedding_width", lambda _: 16)
+    monkeypatch.setattr(models, "num_positions", lambda _: LENGTH)
+    result, text = evaluate(capsys, run, *RETRIEVAL)
+    assert result["metrics"]["recall@1"] == pytest.approx(1 / 6)
+    assert "The model has collapsed: it gives every text nearly" in text
+    notes = " ".join(run_notes(read_run(run)))
+    assert "the student has collapsed: it gives every text" in notes
+    result, text = evaluate(capsys, run, *PAIRS)
+    assert result["collapsed"] in text
+
+
 @pytest.mark.usefixtures("loaded_once")
 def test_translations_are_found_both_ways(directory, vectors, folder, capsys):
     result, _ = evaluate(capsys, directory, *BITEXT)

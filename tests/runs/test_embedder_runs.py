@@ -4,10 +4,10 @@ import dataclasses
 import json
 import logging
 
-import keras
 import numpy as np
 import pytest
 from comparing import assert_same_numbers
+from embedders import same_weights, save_teacher
 from helpers import read_events, stopped_after_save
 
 import kdkit
@@ -38,21 +38,8 @@ RANDOM = {**SIZES, "num_layers": 1, "hidden_dim": 16}
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory):
-    """A tiny sentence encoder with large random weights."""
     path = tmp_path_factory.mktemp("teacher") / "teacher"
-    keras.utils.set_random_seed(1)
-    tokenizer = models.word_piece_tokenizer(
-        data.sentiment_vocabulary(), lowercase=True
-    )
-    backbone = models.student(
-        SIZES, vocabulary_size=tokenizer.vocabulary_size()
-    )
-    for weight in backbone.trainable_weights:
-        if len(weight.shape) > 1:
-            weight.assign(5 * weight)
-    model = models.make_embedder(backbone, Pooling())
-    models.save_embedder(model, tokenizer, path, LENGTH)
-    return path
+    return save_teacher(path, SIZES, LENGTH)
 
 
 @pytest.fixture(scope="module")
@@ -255,11 +242,7 @@ def test_a_stopped_run_keeps_its_components(settings, narrow, tmp_path):
     known = (path / FILE).read_bytes()
     distill(steps, path)
     assert (path / FILE).read_bytes() == known
-    one, other = (
-        (place / "student" / "model.weights.h5").read_bytes()
-        for place in (path, narrow)
-    )
-    assert one == other
+    assert same_weights(path, narrow, "student")
 
 
 @pytest.mark.large

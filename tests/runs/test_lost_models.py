@@ -7,9 +7,7 @@ from helpers import read_events
 
 from kdkit.cli.main import main
 from kdkit.io.files import digest
-from kdkit.runs import smoke
-from kdkit.settings import override
-from kdkit.training import distill, pretrain, train_teacher
+from kdkit.training import distill, train_teacher
 
 
 @pytest.fixture
@@ -53,19 +51,6 @@ def test_a_lost_student_is_made_again_from_its_stages(
     assert_made_again(make, run, logged, *arms)
 
 
-@pytest.mark.large
-def test_an_arm_that_is_there_is_left_when_another_is_made_again(
-    run, smoke_settings
-):
-    shutil.rmtree(run / "control")
-    shutil.rmtree(run / "checkpoints" / "student")  # to have more room
-    before = (run / "metrics.jsonl").read_bytes()
-    distill(smoke_settings, run)
-    assert (run / "metrics.jsonl").read_bytes() == before
-    assert (run / "control").is_dir()
-    assert not (run / "checkpoints" / "student").exists()
-
-
 def test_a_lost_teacher_is_made_again(run, smoke_settings, logged):
     teacher_run = run / "teacher_run"
 
@@ -73,19 +58,6 @@ def test_a_lost_teacher_is_made_again(run, smoke_settings, logged):
         train_teacher(smoke_settings.teacher, teacher_run)
 
     assert_made_again(make, teacher_run, logged, "teacher")
-
-
-@pytest.mark.large
-def test_a_lost_encoder_is_made_again(tmp_path, logged):
-    settings = override(
-        smoke.PRETRAINING, ["corpus.max_texts=200", "stages.0.epochs=1"]
-    )
-
-    def make():
-        pretrain(settings, tmp_path / "run")
-
-    make()
-    assert_made_again(make, tmp_path / "run", logged, "encoder")
 
 
 @pytest.mark.large

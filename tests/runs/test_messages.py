@@ -2,7 +2,6 @@
 
 import io
 import logging
-import subprocess
 import sys
 
 import pytest
@@ -82,26 +81,3 @@ def test_levels_of_python(verbose, expected, monkeypatch):
         log.warning("careful")
         log.info("news")
     assert terminal.getvalue().splitlines() == expected
-
-
-@pytest.mark.large
-def test_python_is_told_by_logging_alone():
-    program = (
-        "import logging, sys\n"
-        "from kdkit.training.callbacks import Progress\n"
-        "def train():\n"
-        "    progress = Progress('student', 1, 1)\n"
-        "    progress.on_epoch_begin(0)\n"
-        "    progress.on_epoch_end(0, {'loss': 0.5})\n"
-        "train()\n"
-        "logging.basicConfig(level=logging.INFO, stream=sys.stdout)\n"
-        "train()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    (line,) = done.stdout.splitlines()
-    assert line.startswith("INFO:kdkit.training.callbacks:student: epoch 1/1")

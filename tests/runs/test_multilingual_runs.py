@@ -6,15 +6,14 @@ import json
 import logging
 import pathlib
 
-import keras
 import numpy as np
 import pytest
-from helpers import read_events, stopped_after_save
+from embedders import distill_in_two_parts, same_weights, save_teacher
+from helpers import read_events
 
 from kdkit import data, models, tasks
 from kdkit.data.stored_texts import read_hashes
 from kdkit.errors import UsageError
-from kdkit.models import Pooling
 from kdkit.recipes import RECIPES
 from kdkit.runs import runner, smoke
 from kdkit.settings import override
@@ -60,21 +59,8 @@ def lines_of(file):
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory):
-    """A tiny sentence encoder with large random weights."""
     path = tmp_path_factory.mktemp("teacher") / "teacher"
-    keras.utils.set_random_seed(1)
-    tokenizer = models.word_piece_tokenizer(
-        data.sentiment_vocabulary(), lowercase=True
-    )
-    backbone = models.student(
-        SIZES, vocabulary_size=tokenizer.vocabulary_size()
-    )
-    for weight in backbone.trainable_weights:
-        if len(weight.shape) > 1:
-            weight.assign(5 * weight)
-    model = models.make_embedder(backbone, Pooling())
-    models.save_embedder(model, tokenizer, path, LENGTH)
-    return path
+    return save_teacher(path, SIZES, LENGTH)
 
 
 @pytest.fixture(scope="module")
@@ -189,17 +175,9 @@ def test_every_text_is_compared_with_its_own_source(settings, tmp_path):
 def test_a_stopped_run_continues_with_the_same_bits(
     settings, finished, tmp_path
 ):
-    path = tmp_path / "run"
-    steps = override(settings, ["checkpoint_minutes=0"])
-    with stopped_after_save(9):
-        distill(steps, path)
-    distill(steps, path)
+    distill_in_two_parts(settings, tmp_path / "run", saves=9)
     for arm in ("student", "control"):
-        one, other = (
-            (place / arm / "model.weights.h5").read_bytes()
-            for place in (path, finished)
-        )
-        assert one == other
+        assert same_weights(tmp_path / "run", finished, arm)
 
 
 def test_texts_of_the_held_out_files_are_left_out(

@@ -6,7 +6,8 @@ import json
 import keras
 import numpy as np
 import pytest
-from helpers import read_events, stopped_after_save
+from embedders import distill_in_two_parts, make_large, same_weights
+from helpers import read_events
 
 from kdkit import data, models
 from kdkit.cli.main import main
@@ -47,9 +48,7 @@ def save_teacher(path, num_classes=1):
         SIZES, vocabulary_size=tokenizer().vocabulary_size()
     )
     model = models.add_head(backbone, Head("sequence", num_classes))
-    for weight in model.trainable_weights:
-        if len(weight.shape) > 1:
-            weight.assign(5 * weight)
+    make_large(model)
     models.save_preset(model, tokenizer(), path, PAIR_LENGTH)
     return path
 
@@ -201,17 +200,9 @@ def test_the_cache_has_one_logit_for_each_pair(finished):
 def test_a_stopped_run_continues_with_the_same_bits(
     settings, finished, tmp_path
 ):
-    path = tmp_path / "run"
-    steps = override(settings, ["checkpoint_minutes=0"])
-    with stopped_after_save(3):
-        distill(steps, path)
-    distill(steps, path)
+    distill_in_two_parts(settings, tmp_path / "run", saves=3)
     for arm in ("student", "control"):
-        one, other = (
-            (place / arm / "model.weights.h5").read_bytes()
-            for place in (path, finished)
-        )
-        assert one == other
+        assert same_weights(tmp_path / "run", finished, arm)
 
 
 def test_the_texts_of_the_run_are_recorded(finished, rows):

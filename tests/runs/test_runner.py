@@ -17,7 +17,6 @@ from tensorboard.backend.event_processing import event_accumulator
 
 from kdkit.errors import RunError, UsageError
 from kdkit.models import load_classifier
-from kdkit.reporting import read_run
 from kdkit.runs import smoke
 from kdkit.settings import override
 from kdkit.tasks import Task
@@ -39,20 +38,6 @@ def read_values(folder):
                     tf.make_ndarray(event.tensor_proto)
                 )
     return points
-
-
-def test_answers_on_dev_are_saved_for_the_report(finished_run):
-    (measured,) = read_events(finished_run, "run_finished")
-    predictions = read_run(finished_run).predictions
-    assert set(predictions) == {"teacher", "student"}
-    student = predictions["student"]
-    counts = np.array(student.confusion)
-    assert counts.sum() == student.examples
-    accuracy = measured["best"]["student"]["metrics"]["accuracy"]
-    assert np.trace(counts) / counts.sum() == pytest.approx(accuracy)
-    answers = [(one.student, one.teacher) for one in student.differences]
-    assert len(answers) <= student.differing
-    assert all(one != other for one, other in answers)
 
 
 def test_epochs_name_the_losses_without_the_teachers_entropy(finished_run):

@@ -2,16 +2,15 @@
 
 import dataclasses
 
-import keras
 import numpy as np
 import pytest
 from comparing import assert_same_numbers
-from helpers import read_events, stopped_after_save
+from embedders import distill_in_two_parts, save_teacher
+from helpers import read_events
 
 import kdkit
 from kdkit import data, models
 from kdkit.errors import UsageError
-from kdkit.models import Pooling
 from kdkit.recipes import RECIPES, TokenVectors
 from kdkit.reporting import write_report
 from kdkit.runs import smoke
@@ -33,21 +32,8 @@ SIZES = {
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory):
-    """A tiny sentence encoder with large random weights."""
     path = tmp_path_factory.mktemp("teacher") / "teacher"
-    keras.utils.set_random_seed(1)
-    tokenizer = models.word_piece_tokenizer(
-        data.sentiment_vocabulary(), lowercase=True
-    )
-    backbone = models.student(
-        SIZES, vocabulary_size=tokenizer.vocabulary_size()
-    )
-    for weight in backbone.trainable_weights:
-        if len(weight.shape) > 1:
-            weight.assign(5 * weight)
-    model = models.make_embedder(backbone, Pooling())
-    models.save_embedder(model, tokenizer, path, LENGTH)
-    return path
+    return save_teacher(path, SIZES, LENGTH)
 
 
 @pytest.fixture(scope="module")
@@ -148,10 +134,7 @@ def test_a_stopped_run_continues_with_the_same_bits(
     settings, finished, tmp_path
 ):
     path = tmp_path / "run"
-    steps = override(settings, ["checkpoint_minutes=0"])
-    with stopped_after_save(4):
-        distill(steps, path)
-    distill(steps, path)
+    distill_in_two_parts(settings, path, saves=4)
     for arm in ("student", "control"):
         assert (table(path / arm) == table(finished / arm)).all()
     assert_same_numbers(path, finished)

@@ -114,16 +114,6 @@ def test_general_distillation_compares_encoders_and_its_loss_falls(run, place):
 
 
 @pytest.mark.large
-def test_general_student_is_an_encoder_for_any_task(run, place):
-    path = str(place / "general" / "student")
-    encoder = keras_hub.models.Backbone.from_preset(path)
-    assert (encoder.num_layers, encoder.hidden_dim) == (2, 16)
-    loaded = load_classifier(place / "general", num_classes=3)
-    assert not loaded.has_trained_head
-    assert loaded.model.output_shape == (None, 3)
-
-
-@pytest.mark.large
 def test_student_starts_from_it(run, place):
     config = json.loads((run / "config.json").read_text())
     assert config["student"]["checkpoint"] == str(place / "general")

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from helpers import read_events
-from parallel import flags, translation
+from parallel import translation
 
 from kdkit.cli.main import main
 from kdkit.models import load_language_model
@@ -42,20 +42,3 @@ def test_a_cache_of_pairs_gives_the_same_losses(
     assert len(plain) == len(cached) == 2
     for one, other in zip(plain, cached, strict=True):
         assert other == pytest.approx(one, rel=2e-3)
-
-
-def test_languages_are_checked_before_a_run_begins(
-    text, pretrained, tmp_path, capsys
-):
-    run = tmp_path / "run"
-    arguments = [
-        *("pretrain", *flags(text, "--pairs", "train"), "--run-dir", str(run)),
-        *("--model", str(pretrained), "--set", "corpus.sequence_length=32"),
-    ]
-    for languages, message in (
-        (["--languages", "en", "fr"], "language 'fr'"),
-        ([], "The vocabulary has language tokens"),
-    ):
-        assert main([*arguments, *languages]) == 2
-        assert message in capsys.readouterr().err
-        assert not (run / "config.json").exists()

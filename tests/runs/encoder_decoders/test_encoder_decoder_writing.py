@@ -71,6 +71,26 @@ def test_what_is_written_is_paired_with_what_it_is_of(
     assert "pairs: 3 to train on" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("last", ["en", "de"])
+def test_a_stop_while_pairs_get_their_names_loses_nothing(
+    last, written_pairs, tmp_path, monkeypatch
+):
+    write_text = writing_texts.write_text
+
+    def stop_after(path, content):
+        write_text(path, content)
+        if str(path) == last:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writing_texts, "write_text", stop_after)
+        assert main(written_pairs) == 130
+    assert (tmp_path / last).exists()
+    # 2: all was there but for what is removed.
+    assert main(written_pairs) == {"en": 0, "de": 2}[last]
+    check_written_pairs(tmp_path)
+
+
 def test_no_file_is_written_over_by_pairs(
     text, written_pairs, tmp_path, capsys
 ):
