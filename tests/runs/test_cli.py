@@ -201,18 +201,6 @@ def test_a_teachers_file_is_made_again_if_it_changed(exported):
     assert len(events_of(exported, "export", "teacher")) == made + 1
 
 
-def test_a_teacher_that_is_gone_is_told(exported, tmp_path, capsys):
-    run = tmp_path / "run"
-    shutil.copytree(exported, run)
-    shutil.rmtree(run / "teacher_run")
-    shutil.rmtree(run / "exports")
-    assert main(["export", str(run), "--precision", "int8"]) == 0
-    said = capsys.readouterr().out
-    assert "teacher was not exported in int8" in said
-    assert f"{run}/teacher_run" in said
-    assert not (run / "exports" / "teacher").exists()
-
-
 @pytest.mark.large
 def test_export_to_a_saved_model(exported, tmp_path):
     command = ["export", str(exported), "--format", "saved_model"]

@@ -176,14 +176,6 @@ def test_distill_on_copies_that_it_makes_with_a_cache(root, run, capsys):
     assert main(["report", str(run)]) == 0
 
 
-@pytest.mark.large
-def test_files_of_an_own_table_are_measured(root, run):
-    assert main(["export", str(run), "--precision", "fp32"]) == 0
-    file = run / "exports" / "student-fp32.tflite"
-    assert do(root, "evaluate", str(file)) == 0
-    assert main(["benchmark", str(file), "--runs", "1", "--warmup", "0"]) == 0
-
-
 def test_a_quoted_csv_from_teacher_to_file(tmp_path, monkeypatch, capsys):
     """The commands of a newcomer: only the first one names the data."""
     monkeypatch.chdir(tmp_path)

@@ -8,11 +8,9 @@ import pytest
 from helpers import GERMAN, read_events
 from parallel import flags
 
-from kdkit import export
 from kdkit.cli.ablate import written_metrics
 from kdkit.cli.main import main
 from kdkit.cli.text_evaluation import LEAST_EFFECT
-from kdkit.errors import UsageError
 from kdkit.tasks import generation_metrics
 from kdkit.training.text_data import other_sources
 
@@ -115,7 +113,7 @@ def test_text_that_changed_is_not_what_a_run_held_out(
 
 
 def test_a_preset_outside_of_a_run_knows_its_languages_and_length(
-    text, translator, tmp_path, capsys, monkeypatch
+    text, translator, tmp_path, capsys
 ):
     preset = tmp_path / "preset"
     shutil.copytree(translator / "student", preset)
@@ -127,14 +125,6 @@ def test_a_preset_outside_of_a_run_knows_its_languages_and_length(
         found.append(json.loads(capsys.readouterr().out.splitlines()[-1]))
     assert found[0] == found[1]
     assert found[0]["sequence_length"] == 32
-
-    def note(model, path, precision, sequence_length, **settings):
-        raise UsageError(f"{sequence_length} tokens")
-
-    monkeypatch.setattr(export.get_exporter("litert"), "export", note)
-    files = str(tmp_path / "files")
-    assert main(["export", str(preset), "--output", files]) == 2
-    assert ": 32 tokens" in capsys.readouterr().err
 
 
 def test_sentences_are_hidden_as_in_the_run(text, pretrained, capsys):
