@@ -83,12 +83,6 @@ def test_lightpaffs_arms_are_the_six_of_its_table():
     }
 
 
-def test_pkd_without_patience_is_vanilla_kd():
-    arms = stages_of("pkd", "objectives")
-    vanilla = RECIPES["vanilla_kd"].stages_for(get_task("mrpc"))
-    assert arms["no_patience"] == vanilla
-
-
 def test_arms_that_do_not_exist_name_those_that_do():
     with pytest.raises(UsageError, match="ablation 'stages'.*objectives"):
         get_ablation("pkd", "stages")

@@ -71,20 +71,6 @@ def test_tags_are_counted_by_word_without_unknown_ones():
     assert found.chance == {"span_f1": 0.0}
 
 
-@pytest.mark.parametrize("task", ["race_middle", "multi_label"])
-def test_tasks_without_a_matrix_have_a_reason(task):
-    if task == "multi_label":
-        task, targets = "goemotions", np.eye(28)[:3].astype(int)
-    else:
-        targets = np.array([0, 1, 3])
-    task = get_task(task)
-    logits = np.zeros((3, task.kind.num_classes))
-    found = summarize("student", evaluator(task, targets), logits, 1)
-    assert found.confusion is None
-    assert found.reason.endswith("so there is no confusion matrix.")
-    assert set(found.chance) == set(task.metrics)
-
-
 def test_differences_begin_where_both_are_most_confident():
     texts = [f"text {number}" for number in range(4)]
     rows = evaluator("sst2", np.array([0, 1, 1, 0]))

@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from helpers import sentiment_student, small_dev_set
+from helpers import read_events, sentiment_student, small_dev_set
 
 from kdkit import data, export, models
 from kdkit.cli.main import main
@@ -29,11 +29,6 @@ def run(tmp_path_factory):
     return path
 
 
-def exports(run):
-    lines = (run / "metrics.jsonl").read_text("utf-8").splitlines()
-    return [e for e in map(json.loads, lines) if e["event"] == "export"]
-
-
 def test_a_run_has_one_folder_for_an_app(run, capsys):
     with small_dev_set():
         assert main(["export", str(run), "--bundle"]) == 0
@@ -43,30 +38,9 @@ def test_a_run_has_one_folder_for_an_app(run, capsys):
     assert model.precision == "int8"
     assert set(model.metrics) == {"accuracy"}
     assert model.outputs == "softmax"
-    (event,) = exports(run)
+    (event,) = read_events(run, "export")
     assert event["file"] == "exports/student-bundle/student-int8.tflite"
     assert event["metrics"] == model.metrics
     assert f"{path}: labels.txt" in capsys.readouterr().out
     assert main(["export", str(run), "--bundle"]) == 2
     assert "exists already" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ("--license Apache-2.0", "in lower case and without blanks"),
-        ("--output new --sequence-length 4096", "longer than the model's"),
-    ],
-)
-def test_options_that_do_not_fit_are_one_line(
-    words, message, run, capsys, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    assert main(["export", str(run), *words.split()]) == 2
-    (line,) = [
-        line
-        for line in capsys.readouterr().err.splitlines()
-        if "loading TensorFlow" not in line
-    ]
-    assert message in line
-    assert list(tmp_path.iterdir()) == []

@@ -4,17 +4,14 @@ import dataclasses
 import json
 
 import pytest
-from comparing import assert_same_run
 from helpers import read_events
 
-import kdkit
 from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.settings import override
-from kdkit.taps import TEACHER_OUTPUTS
-from kdkit.training import CacheSettings, distill, fill_cache, sources
+from kdkit.training import CacheSettings, distill, fill_cache
 
 ROWS = 48
 
@@ -51,47 +48,6 @@ def test_losses_are_those_with_the_teacher_run(runs):
         assert set(one["logs"]) == set(other["logs"])
         for name, value in one["logs"].items():
             assert other["logs"][name] == pytest.approx(value, rel=2e-3)
-
-
-@pytest.fixture
-def of_logits(settings):
-    return dataclasses.replace(settings, stages=settings.stages[-1:])
-
-
-@pytest.fixture
-def has_outputs(monkeypatch):
-    """Of each batch that a distiller reads: whether it has the outputs."""
-    has_outputs = []
-    run_teachers = kdkit.Distiller.run_teachers
-
-    def noted(self, x):
-        has_outputs.append(TEACHER_OUTPUTS in x)
-        return run_teachers(self, x)
-
-    monkeypatch.setattr(kdkit.Distiller, "run_teachers", noted)
-    return has_outputs
-
-
-@pytest.mark.large
-def test_teachers_of_logits_are_not_run_over_dev_again(
-    of_logits, has_outputs, tmp_path
-):
-    """They were, when they were measured; without a cache too."""
-    distill(of_logits, tmp_path / "kept")
-    # The batch of dev before the first step, two steps, and the one of dev.
-    assert has_outputs == [True, False, False, True]
-
-
-@pytest.mark.large
-def test_kept_logits_of_dev_are_those_of_teachers_that_are_run(
-    of_logits, has_outputs, tmp_path, monkeypatch
-):
-    distill(of_logits, tmp_path / "kept")
-    has_outputs.clear()
-    monkeypatch.setattr(sources, "cached_dev_logits", lambda *arguments: None)
-    distill(of_logits, tmp_path / "run_again")
-    assert not any(has_outputs)
-    assert_same_run(tmp_path / "kept", tmp_path / "run_again")
 
 
 def test_errors_of_what_was_kept_are_logged(runs):
@@ -155,16 +111,3 @@ def test_verb_fills_a_cache_and_tells_errors(finished_run, tmp_path, capsys):
     ((name, error),) = answer["relative_errors"][0].items()
     assert name == "logits"
     assert 0 < error < 0.01
-
-
-def test_a_recipe_without_teacher_has_nothing_to_keep(
-    finished_run, tmp_path, capsys
-):
-    command = [
-        "cache", "fine_tuning", "--task", "sentiment",
-        "--teacher", str(finished_run / "teacher_run"),
-        "--student", str(finished_run / "student"),
-        "--cache", str(tmp_path / "cache"),
-    ]  # fmt: skip
-    assert main(command) == 2
-    assert "learns from a teacher. Received: cache" in capsys.readouterr().err

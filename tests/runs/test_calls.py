@@ -1,11 +1,7 @@
 """`kdkit.distill`: a recipe in one call, with the command line's runs."""
 
-import csv
-import dataclasses
 import gc
-import inspect
 import json
-import pathlib
 import re
 
 import keras_hub
@@ -232,40 +228,6 @@ def test_a_mistake_is_told_by_its_name(change, named, tmp_path):
     call["student"] = "tinybert_4_layer_en_uncased"
     with pytest.raises(UsageError, match=re.escape(named)):
         kdkit.distill("bert_base_en_uncased", run_dir=tmp_path / "run", **call)
-
-
-@pytest.mark.large
-def test_the_example_of_the_docstring_runs(teacher, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    sizes = {**STUDENT, "max_sequence_length": 128}
-    loaded = kdkit.models.load_classifier(teacher, 2)
-    model = kdkit.models.student({**sizes, "num_layers": 2}, teacher=loaded)
-    kdkit.models.save_preset(model, loaded.tokenizer, "runs/teacher", 128)
-    name = "tinybert_4_layer_en_uncased"
-    preset = kdkit.models.PRESETS[name]
-    small = dataclasses.replace(preset.config, **sizes)
-    monkeypatch.setitem(
-        kdkit.models.PRESETS, name, dataclasses.replace(preset, config=small)
-    )
-    recipe = kdkit.recipes.RECIPES["tinybert"]
-    short = tuple(dataclasses.replace(s, epochs=1) for s in recipe.stages)
-    monkeypatch.setitem(
-        kdkit.recipes.RECIPES,
-        "tinybert",
-        dataclasses.replace(recipe, stages=short, epochs_by_task={}),
-    )
-    with open("reviews.csv", "w", newline="") as file:
-        rows = csv.writer(file)
-        rows.writerow(["review", "sentiment"])
-        rows.writerows(zip(*sentences(40), strict=True))
-    (example,) = re.findall(
-        r"```python\n(.*?)```", inspect.getdoc(kdkit.distill), re.DOTALL
-    )
-    variables = {"kdkit": kdkit}
-    exec(example, variables)
-    assert (tmp_path / "student.tflite").is_file()
-    assert (tmp_path / "report.html").is_file()
-    assert variables["result"].run_dir == pathlib.Path("runs/tinybert")
 
 
 def test_an_encoder_in_place_of_a_teacher_is_fine_tuned_first(tmp_path):

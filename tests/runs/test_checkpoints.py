@@ -148,18 +148,3 @@ def test_a_step_of_a_distiller_holds_nothing_of_its_teacher(tmp_path):
     )
     # The others are only sums of metrics and states of random layers.
     assert 0 <= total - expected < teacher.count_params() / 20
-
-
-def test_no_optimizer_is_made_for_a_file(model, tmp_path, monkeypatch):
-    """Pins a private name: TensorFlow never forgets their variables."""
-    checkpoints = StageCheckpoints(tmp_path)
-    made = []
-    monkeypatch.setattr(
-        keras.optimizers.Optimizer,
-        "__init__",
-        lambda self, *arguments, **named: made.append(self),
-    )
-    checkpoints.save_epoch(model, model, 1, 0.5)
-    checkpoints.save_step(model, 1, 2.0, RUNNING)
-    checkpoints.restore(model)
-    assert not made

@@ -7,9 +7,7 @@ import pytest
 from helpers import decoder
 
 from kdkit import models
-from kdkit.cli.doctor import diagnosis
-from kdkit.cli.main import main, make_verb_parser
-from kdkit.errors import UsageError
+from kdkit.cli.main import main
 from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.settings import without_changeable
 from kdkit.settings import to_dict
@@ -196,19 +194,3 @@ def test_the_file_of_the_last_step_alone_makes_all_of_them_again(
             json.dumps(to_dict(before)).replace(f"{old}/", f"{new}/")
         )
         assert without_changeable(moved) == without_changeable(to_dict(after))
-
-
-def test_the_doctor_finds_the_same_by_the_file_of_the_last_step_alone(
-    text_files, runs
-):
-    def found(*words):
-        options = make_verb_parser("doctor").parse_args(list(map(str, words)))
-        return [(one.check, one.outcome) for one in diagnosis(options)]
-
-    assert distill(*ALL) == 0
-    (text_files / "config.json").write_text(json.dumps(to_dict(runs[-1][1])))
-    by_options = found("lightpaff", "--model", "gpt2", *ALL)
-    assert len(by_options) > 5
-    assert found("--config", "config.json") == by_options
-    with pytest.raises(UsageError, match="--corpus is not read beside"):
-        found("--config", "config.json", "--corpus", "general.txt")

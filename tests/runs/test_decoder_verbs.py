@@ -67,16 +67,6 @@ def test_a_runs_files_are_compared_on_what_it_held_out(run, files):
         assert event["sequence_length"] == ROOM
 
 
-@pytest.mark.large
-def test_a_preset_is_exported_with_the_room_that_is_asked_for(preset, tmp_path):
-    folder = str(tmp_path / "files")
-    arguments = ["--precision", "fp16", "--sequence-length", "5"]
-    assert main(["export", str(preset), "--output", folder, *arguments]) == 0
-    (file,) = (tmp_path / "files").iterdir()
-    assert file.name == "decoder-fp16.tflite"
-    assert export.LiteRTDecoder(file).sequence_length == 5
-
-
 def test_a_step_is_timed(run, files, capsys):
     names = list(map(str, files.values()))
     assert main(["benchmark", *names, "--runs", "6", "--warmup", "1"]) == 0
@@ -129,37 +119,3 @@ def test_a_file_elsewhere_needs_a_tokenizer(files, preset, tmp_path, capsys):
     assert main(arguments) == 2
     assert "Pass --tokenizer MODEL" in capsys.readouterr().err
     assert main([*arguments, "--tokenizer", str(preset)]) == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["generate", "RUN", "--top-k", "3"], "--top-k is not read by"),
-        (["generate", "RUN", "--max-tokens", "99"], "capacity is 24 tokens"),
-        (["generate", "RUN", "--tokenizer", "x"], "--tokenizer is not read"),
-        (
-            ["export", "RUN", "--format", "onyx"],
-            "Unknown format",
-        ),
-        (["export", "RUN", "--task", "sst2"], "--task is not read for"),
-        (["export", "RUN", "--sequence-length", "99"], "24 positions"),
-        (["benchmark", "FILE", "--batch-size", "2"], "batch_size=1 only"),
-        (
-            ["benchmark", "FILE", "--sequence-length", "9"],
-            "other lengths than 9",
-        ),
-    ],
-)
-def test_mistakes_are_one_plain_line(
-    arguments, said, run, files, tmp_path, capsys
-):
-    places = {"RUN": run, "FILE": files["fp32"]}
-    arguments = [str(places.get(word, word)) for word in arguments]
-    if arguments[0] == "export":
-        arguments += ["--output", str(tmp_path / "files")]
-    capsys.readouterr()
-    assert main(arguments) == 2
-    error = capsys.readouterr().err
-    assert said in error
-    assert error.count("\n") == 1
-    assert not list(tmp_path.glob("files/*"))

@@ -13,7 +13,7 @@ import scipy.stats
 from encoders import encoder, tokenizer
 from helpers import read_events
 
-from kdkit import data, export, models, tasks
+from kdkit import data, models, tasks
 from kdkit.cli import embedder_evaluation
 from kdkit.cli.main import main
 from kdkit.data.stored_texts import choose_texts, store_texts
@@ -242,8 +242,6 @@ def test_the_document_with_a_querys_id_is_ignored(run, vectors, capsys):
     mean = np.mean([1 / rank for rank in ranks])
     assert result["metrics"]["mrr@10"] == pytest.approx(mean)
     assert result["metrics"]["recall@100"] == 1
-    notes = " ".join(run_notes(read_run(run)))
-    assert "by judgements.tsv without the document of the query's id" in notes
 
 
 def test_a_collapsed_embedder_is_called_that(
@@ -295,8 +293,6 @@ def test_first_dimensions_are_measured_too(directory, vectors, folder, capsys):
     assert found["4"]["spearman"] == pytest.approx(expected, abs=1e-5)
     assert found["16"] == pytest.approx(result["metrics"], abs=1e-6)
     assert f"first 4 dimensions: spearman {expected:.4f}" in text
-    assert main(["evaluate", str(directory), *PAIRS, "--dimensions", "17"]) == 2
-    assert "from 1 to 16" in capsys.readouterr().err
 
 
 @pytest.mark.usefixtures("loaded_once")
@@ -313,17 +309,6 @@ def test_texts_that_a_run_was_trained_on_are_counted(run, vectors, capsys):
     (event,) = read_events(run, "measurement")
     assert event["arm"] == "student"
     assert event["metrics"] == result["metrics"]
-    notes = run_notes(read_run(run))
-    assert any(
-        note.startswith("4 of the 11 texts in test of pairs were also trained")
-        for note in notes
-    )
-    evaluate(capsys, run, *RETRIEVAL)
-    evaluate(capsys, run, *BITEXT)
-    notes = " ".join(run_notes(read_run(run)))
-    assert "queries.tsv in documents.tsv by judgements.tsv, 12 tokens" in notes
-    assert "nDCG@10" in notes
-    assert "translations source.txt and target.txt, 12 tokens" in notes
 
 
 @pytest.mark.usefixtures("loaded_once")
@@ -349,33 +334,16 @@ def test_texts_of_a_run_are_left_out_for_any_model(
     [
         ([], "Missing: pairs with scores"),
         (["--task", "sentiment"], "'sentiment' has no pairs of texts with"),
-        ([*RETRIEVAL, *BITEXT], "--queries is not read beside --bitext"),
-        ([*BITEXT, "--task", "stsb"], "--task is not read beside --bitext"),
-        ([*RETRIEVAL, "--split", "dev"], "--split is not read beside --quer"),
-        ([*PAIRS, "--corpus", "source.txt"], "--corpus is not read for embed"),
-        (["--bitext", "source.txt", "shorter.txt"], "numbers of lines"),
+        (["--bitext", "source.txt", "shorter.txt"], "6 in source.txt, 5 in"),
         ([*PAIRS, "--dimensions", "0"], "from 1 to 16"),
-        ([*PAIRS, "--tokenizer", "."], "--tokenizer is not read"),
         ([*PAIRS, "--sequence-length", "999"], "--sequence-length 12"),
     ],
-    ids=["nothing", "classes", "two_kinds", "task", "split", "corpus",
-         "lengths", "dimensions", "tokenizer", "positions"],
-)  # fmt: skip
+    ids=["nothing", "classes", "lengths", "dimensions", "positions"],
+)
 @pytest.mark.usefixtures("loaded_once")
 def test_mistakes_are_reported(words, message, directory, folder, capsys):
     assert main(["evaluate", str(directory), *words]) == 2
     assert message in capsys.readouterr().err
-
-
-@pytest.mark.large
-def test_a_file_is_measured_as_its_model(directory, vectors, folder, capsys):
-    loaded = models.load_embedder(directory)
-    export.to_litert(loaded.model, "a.tflite", sequence_length=LENGTH)
-    own, _ = evaluate(capsys, directory, *PAIRS)
-    result, _ = evaluate(capsys, "a.tflite", *PAIRS, "--tokenizer", directory)
-    assert result["metrics"] == pytest.approx(own["metrics"], abs=1e-4)
-    assert main(["evaluate", "a.tflite", *PAIRS, "--pooling", "mean"]) == 2
-    assert "--pooling is not read for" in capsys.readouterr().err
 
 
 MINILM = os.environ.get("MINILM", "~/.cache/kdkit/all-minilm-l6-v2")

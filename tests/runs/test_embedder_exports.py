@@ -182,11 +182,3 @@ def test_what_does_not_fit_is_one_error(
     assert message in error
     assert "Traceback" not in error
     assert not [path for path in folder.rglob("exports/*") if path.is_file()]
-
-
-def test_other_models_have_no_dimensions(folder, capsys):
-    model = encoder("bert")
-    models.save_preset(model, tokenizer("bert"), folder / "model", LENGTH)
-    assert main(["export", "model", "--dimensions", "5"]) == 2
-    assert "--dimensions is not read for model" in capsys.readouterr().err
-    assert not (folder / "exports").exists()

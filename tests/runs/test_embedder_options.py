@@ -12,6 +12,7 @@ from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 from kdkit.runs import embedder_parts
 from kdkit.settings import to_dict
+from kdkit.training.translation_settings import VOCABULARY_SIZE
 
 
 @pytest.fixture(scope="module")
@@ -32,11 +33,10 @@ def encoder(tmp_path_factory):
 
 @pytest.fixture
 def place(encoder, tmp_path, monkeypatch):
-    """The working directory: texts, pairs, and the encoder as teacher."""
+    """The working directory: texts, and the encoder as teacher."""
     monkeypatch.chdir(tmp_path)
     for name in ("a", "b"):
         (tmp_path / f"{name}.txt").write_text("the plot is thin\n")
-    (tmp_path / "pairs.csv").write_text("one,two,score\na,b,1.5\nc,d,2\n")
     (tmp_path / "teacher").symlink_to(encoder)
     return tmp_path
 
@@ -136,23 +136,6 @@ def test_layers_of_a_transformer_in_a_folder_of_its_own(encoder, place):
     assert settings_of(*words).student.copy_layers == (1, 3, 6)
 
 
-def test_options_are_settings(place):
-    settings = settings_of(
-        *NEW, "--pooling", "cls", "--epochs", "3", "--batch-size", "8",
-        "--max-length", "20", "--seed", "4", "--cache", "vectors",
-        "--parity", "mse", "--dev", "pairs.csv", "--text-column", "one",
-        "two", "--label-column", "score", "--control",
-    )  # fmt: skip
-    (stage,) = settings.stages
-    assert (stage.epochs, stage.batch_size, settings.seed) == (3, 8, 4)
-    assert settings.data.sequence_length == 20
-    assert settings.pooling == "cls"
-    assert settings.cache.directory == str(place / "vectors")
-    assert stage.objectives[0].name == "hidden_state_mse"
-    assert settings.data.table.dev.endswith("pairs.csv")
-    assert settings.has_control
-
-
 def test_a_config_is_repeated(place):
     settings = settings_of(*NEW, "--num-layers", "2")
     (place / "config.json").write_text(json.dumps(to_dict(settings)))
@@ -184,3 +167,45 @@ def test_students_of_a_cross_encoder(words, source, layers, classifier):
     assert settings.stages == RECIPES["reranker_to_embedder"].stages
     if words == ["--student", "teacher"]:
         assert settings.student.checkpoint == place
+
+
+ACROSS = ["multilingual", "--parallel", "train.en", "train.de", "--teacher",
+          "teacher", "--run-dir", "run"]  # fmt: skip
+
+
+@pytest.fixture
+def parallel(place):
+    """The working directory, with files of translations."""
+    for name in ("train.en", "train.de", "val.en"):
+        (place / name).write_text(f"{name} one\n{name} two\n")
+    return place
+
+
+@pytest.mark.parametrize(
+    ("words", "layers"),
+    [
+        ([], (1, 2, 3, 4, 5, 6)),
+        (["--num-layers", "3"], (1, 3, 6)),
+        (["--layers", "2", "5"], (2, 5)),
+    ],
+)
+def test_a_multilingual_student_has_all_layers_by_default(
+    words, layers, parallel
+):
+    settings = settings_of(*ACROSS, *words)
+    assert settings.student.copy_layers == layers
+    assert settings.data.vocabulary_size == VOCABULARY_SIZE
+    assert settings.stages == RECIPES["multilingual"].stages
+
+
+def test_a_checkpoint_has_its_own_vocabulary(parallel):
+    settings = settings_of(*ACROSS, "--student", "teacher")
+    assert settings.data.vocabulary_size is None
+    settings = settings_of(*ACROSS, "--tokenizer", "teacher")
+    assert settings.data.vocabulary_size is None
+    assert settings.data.tokenizer == str((parallel / "teacher").resolve())
+
+
+def test_languages_without_different_names_are_numbered(parallel):
+    words = [*ACROSS[:2], "train.en", "val.en", *ACROSS[4:]]
+    assert settings_of(*words).data.languages == ("1", "2")

@@ -4,10 +4,10 @@ import dataclasses
 import json
 import logging
 
-import keras
 import numpy as np
 import pytest
 from comparing import assert_same_numbers
+from embedders import same_weights, save_teacher
 from helpers import read_events, stopped_after_save
 
 import kdkit
@@ -18,7 +18,6 @@ from kdkit.losses import SimilarityKLDivergence
 from kdkit.models import Pooling
 from kdkit.recipes import RECIPES
 from kdkit.recipes.sentence_embedding import TAP, with_prefixes
-from kdkit.reporting import write_report
 from kdkit.runs import embedder_parts, runner, smoke
 from kdkit.runs.reduced_teacher import FILE, ReducedTeacher
 from kdkit.settings import override
@@ -38,21 +37,8 @@ RANDOM = {**SIZES, "num_layers": 1, "hidden_dim": 16}
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory):
-    """A tiny sentence encoder with large random weights."""
     path = tmp_path_factory.mktemp("teacher") / "teacher"
-    keras.utils.set_random_seed(1)
-    tokenizer = models.word_piece_tokenizer(
-        data.sentiment_vocabulary(), lowercase=True
-    )
-    backbone = models.student(
-        SIZES, vocabulary_size=tokenizer.vocabulary_size()
-    )
-    for weight in backbone.trainable_weights:
-        if len(weight.shape) > 1:
-            weight.assign(5 * weight)
-    model = models.make_embedder(backbone, Pooling())
-    models.save_embedder(model, tokenizer, path, LENGTH)
-    return path
+    return save_teacher(path, SIZES, LENGTH)
 
 
 @pytest.fixture(scope="module")
@@ -89,19 +75,6 @@ def test_the_student_gets_nearer_to_the_teachers_vectors(finished, teacher):
         for arm in ("student", "control")
     }
     assert cosines["student"] > cosines["control"]
-
-
-def test_teacher_and_untouched_layers_are_measured(finished):
-    found = {
-        (one["arm"], one["stage"], one["epoch"]): one["metrics"]["spearman"]
-        for one in read_events(finished, "evaluation")
-    }
-    assert found["student", None, None] == found["control", None, None]
-    assert ("teacher", None, None) in found
-    assert ("student", "distillation", 2) in found
-    (end,) = read_events(finished, "run_finished")
-    assert end["best"]["control"]["stage"] is None
-    assert set(end["best"]["student"]["metrics"]) == {"spearman", "pearson"}
 
 
 def test_a_dot_teachers_prompts_and_lengths_are_learned(
@@ -160,40 +133,6 @@ def test_without_a_cache_the_numbers_are_the_same(settings, finished, tmp_path):
     assert_same_numbers(tmp_path / "run", finished)
 
 
-@pytest.mark.large
-def test_another_run_reuses_the_cache(settings, finished, tmp_path, caplog):
-    cache = dataclasses.replace(
-        settings.cache, directory=str(finished / "teacher_cache")
-    )
-    again = dataclasses.replace(settings, cache=cache, has_control=False)
-    with caplog.at_level(logging.INFO):
-        distill(override(again, ["stages.0.epochs=1"]), tmp_path / "run")
-    assert "are cached" in caplog.text
-    assert "running the teacher" not in caplog.text
-
-
-def test_a_stopped_run_continues_with_the_same_bits(
-    settings, finished, tmp_path
-):
-    path = tmp_path / "run"
-    steps = override(settings, ["checkpoint_minutes=0"])
-    with stopped_after_save(4):
-        distill(steps, path)
-    distill(steps, path)
-    for arm in ("student", "control"):
-        one, other = (
-            (place / arm / "model.weights.h5").read_bytes()
-            for place in (path, finished)
-        )
-        assert one == other
-    logs = [
-        {**one, "time": None, "seconds": None}
-        for place in (path, finished)
-        for one in read_events(place, "epoch")
-    ]
-    assert logs[: len(logs) // 2] == logs[len(logs) // 2 :]
-
-
 def test_without_pairs_the_loss_on_held_out_texts_chooses(settings, tmp_path):
     alone = dataclasses.replace(settings, has_control=False)
     alone = override(
@@ -212,9 +151,6 @@ def test_without_pairs_the_loss_on_held_out_texts_chooses(settings, tmp_path):
     assert not train & held_out
     (counts,) = read_events(tmp_path / "run", "unlabeled")
     assert counts["compared_with"] == []
-    page = write_report(tmp_path / "run", tmp_path / "report.html").read_text()
-    assert f"vectors of {len(train) + len(held_out)} texts, without" in page
-    assert "not compared with data for evaluation" in page
 
 
 def test_texts_of_dev_are_left_out_with_a_warning(settings, tmp_path, caplog):
@@ -293,16 +229,6 @@ def test_a_narrow_student_learns_principal_components(narrow, teacher):
     assert end["best"]["control"]["stage"] == "contrastive"
 
 
-@pytest.mark.large
-def test_a_narrow_student_learns_the_same_without_a_cache(
-    settings, narrow, tmp_path
-):
-    student = ModelSettings(**RANDOM)
-    without = dataclasses.replace(settings, student=student, cache=None)
-    distill(without, tmp_path / "run")
-    assert_same_numbers(tmp_path / "run", narrow)
-
-
 def test_a_stopped_run_keeps_its_components(settings, narrow, tmp_path):
     path = tmp_path / "run"
     steps = dataclasses.replace(settings, student=ModelSettings(**RANDOM))
@@ -312,11 +238,7 @@ def test_a_stopped_run_keeps_its_components(settings, narrow, tmp_path):
     known = (path / FILE).read_bytes()
     distill(steps, path)
     assert (path / FILE).read_bytes() == known
-    one, other = (
-        (place / "student" / "model.weights.h5").read_bytes()
-        for place in (path, narrow)
-    )
-    assert one == other
+    assert same_weights(path, narrow, "student")
 
 
 @pytest.mark.large
@@ -372,25 +294,6 @@ def test_contrastive_loss_is_that_of_two_views():
     logits = unit[0::2] @ unit[1::2].T / 0.1
     expected = np.log(np.exp(logits).sum(axis=1)) - np.diag(logits)
     assert float(found) == pytest.approx(expected.mean(), rel=1e-5)
-
-
-@pytest.mark.large
-def test_a_call_in_python_makes_the_same_student(teacher, tmp_path):
-    file = tmp_path / "a.txt"
-    file.write_text("\n".join(data.load_sentiment("test").texts[0][:20]))
-    with kdkit.distill(
-        str(teacher),
-        data="similarity",
-        recipe="sentence_embedding",
-        run_dir=tmp_path / "run",
-        texts=[file],
-        layers=[3],
-        settings={"jit_compile": False, "data.sequence_length": LENGTH},
-        verbose=0,
-    ) as result:
-        assert set(result.metrics) == {"spearman", "pearson"}
-        assert set(result.teacher_metrics) == {"spearman", "pearson"}
-        assert models.is_embedder(result.student)
 
 
 def test_the_doctor_checks_a_run_without_writing(settings, tmp_path):

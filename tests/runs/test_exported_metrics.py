@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers import sentiment_student
+from helpers import read_events, sentiment_student
 
 from kdkit import models
 from kdkit.cli.main import main
@@ -32,11 +32,6 @@ def write_rows(root, stem, classes):
 def log(run, event, **fields):
     with open(run / "metrics.jsonl", "a") as file:
         file.write(json.dumps({"time": 1.0, "event": event, **fields}) + "\n")
-
-
-def events(run, name):
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    return [e for e in map(json.loads, lines) if e["event"] == name]
 
 
 @pytest.fixture(scope="module")
@@ -82,31 +77,18 @@ def export(run, capsys, *words):
 def test_a_file_is_measured_on_the_split_of_its_run(run, capsys):
     said = export(run, capsys)
     assert "accuracy 1.0000 on dev_mismatched" in said
-    event = events(run, "export")[-1]
+    event = read_events(run, "export")[-1]
     assert event["split"] == "dev_mismatched"
     assert event["metrics"] == {"accuracy": 1.0}
     (file,) = exported_files(read_run(run), "student")
     assert (file.split, file.metrics) == ("dev_mismatched", event["metrics"])
 
 
-@pytest.mark.large
-def test_a_file_of_another_task_is_measured_on_its_dev(run, tmp_path, capsys):
-    """Names of splits are a task's own, and so are its numbers."""
-    table = tmp_path / "films.csv"
-    table.write_text("a,b,label\nplot,superb,0\nit is,dull,2\nit,it,1\n")
-    words = ("--dev", table, "--text-column", "a", "b")
-    words = (*words, "--label-column", "label", "--output", tmp_path)
-    assert " on dev\n" in export(run, capsys, *words)
-    files = exported_files(read_run(run), "student")
-    by_split = {file.split: file for file in files}
-    assert by_split["dev of films"].metrics == {}
-
-
 def test_a_report_shows_files_on_the_split_of_its_tables(run, tmp_path):
     copy = tmp_path / "run"
     copy.mkdir()
     (copy / "config.json").write_text((run / "config.json").read_text())
-    (evaluation,) = events(run, "evaluation")
+    (evaluation,) = read_events(run, "evaluation")
     for split in ("dev_mismatched", "dev"):
         log(copy, **evaluation)
         log(

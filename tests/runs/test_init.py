@@ -85,29 +85,6 @@ def test_a_file_has_the_settings_of_a_sentence_encoder(
 
 
 @pytest.mark.parametrize("change", [str, uncommented], ids=["as is", "whole"])
-def test_a_file_has_the_settings_of_a_multilingual_encoder(
-    change, finished_run, folder
-):
-    teacher = str(finished_run / "teacher_run" / "teacher")
-    text = change(toml(Options(recipe="multilingual")))
-    text = text.replace('"all-MiniLM-L6-v2"', json.dumps(teacher))
-    (folder / "my.toml").write_text(text)
-    words = ["multilingual", "--parallel", "train.en", "train.de", "--teacher"]
-    words += [teacher, "--run-dir", "runs/multilingual"]
-    assert embedder_settings(parsed("my.toml")) == embedder_settings(
-        parsed(*words)
-    )
-
-
-@pytest.mark.parametrize("task", ["cola", "mnli"])
-def test_a_file_has_the_epochs_of_its_task(task, folder):
-    text = uncommented(toml(Options(recipe="tinybert", task=task)))
-    (folder / "my.toml").write_text(text)
-    first, _ = distill_settings(parsed("my.toml")).stages
-    assert first.epochs == {"cola": 50, "mnli": 10}[task]
-
-
-@pytest.mark.parametrize("change", [str, uncommented], ids=["as is", "whole"])
 @pytest.mark.parametrize("family", ["gpt2", "llama3", "mass"])
 def test_a_file_has_the_steps_of_a_family(family, change, folder):
     recipe = RECIPES["lightpaff"]
@@ -189,9 +166,3 @@ def test_mistakes_in_a_file_are_reported(text, message, folder):
     (folder / "my.toml").write_text(text)
     with pytest.raises(UsageError, match=message):
         distill_settings(parsed("my.toml", "--run-dir", "run"))
-
-
-def test_a_table_of_token_vectors_has_no_options_for_layers():
-    text = toml(Options(recipe="static_embedding"))
-    assert "num_layers = " not in text
-    assert "# student = " not in text

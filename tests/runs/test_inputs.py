@@ -70,18 +70,6 @@ def run(tmp_path):
     return RunDirectory(tmp_path / "run")
 
 
-def test_rows_that_others_are_kept_apart_from_are_inputs(
-    filtered, run, tmp_path
-):
-    log_inputs(run, distillation_inputs(filtered, TASK))
-    require_same_inputs(run, distillation_inputs(filtered, TASK), ONE_DEVICE)
-    write_split(tmp_path, "test", ["a text"])
-    with pytest.raises(UsageError, match=r"set of splits .*dev, test"):
-        require_same_inputs(
-            run, distillation_inputs(filtered, TASK), ONE_DEVICE
-        )
-
-
 def test_a_test_split_that_changed_is_named(filtered, run, tmp_path):
     write_split(tmp_path, "test", ["another text"])
     log_inputs(run, distillation_inputs(filtered, TASK))

@@ -1,6 +1,5 @@
 """Finished runs whose models are missing: rebuilt."""
 
-import dataclasses
 import shutil
 
 import pytest
@@ -8,10 +7,7 @@ from helpers import read_events
 
 from kdkit.cli.main import main
 from kdkit.io.files import digest
-from kdkit.recipes import RECIPES
-from kdkit.runs import smoke
-from kdkit.settings import override
-from kdkit.training import distill, pretrain, train_teacher
+from kdkit.training import distill, train_teacher
 
 
 @pytest.fixture
@@ -55,19 +51,6 @@ def test_a_lost_student_is_made_again_from_its_stages(
     assert_made_again(make, run, logged, *arms)
 
 
-@pytest.mark.large
-def test_an_arm_that_is_there_is_left_when_another_is_made_again(
-    run, smoke_settings
-):
-    shutil.rmtree(run / "control")
-    shutil.rmtree(run / "checkpoints" / "student")  # to have more room
-    before = (run / "metrics.jsonl").read_bytes()
-    distill(smoke_settings, run)
-    assert (run / "metrics.jsonl").read_bytes() == before
-    assert (run / "control").is_dir()
-    assert not (run / "checkpoints" / "student").exists()
-
-
 def test_a_lost_teacher_is_made_again(run, smoke_settings, logged):
     teacher_run = run / "teacher_run"
 
@@ -75,35 +58,6 @@ def test_a_lost_teacher_is_made_again(run, smoke_settings, logged):
         train_teacher(smoke_settings.teacher, teacher_run)
 
     assert_made_again(make, teacher_run, logged, "teacher")
-
-
-@pytest.mark.large
-def test_a_lost_encoder_is_made_again(tmp_path, logged):
-    settings = override(
-        smoke.PRETRAINING, ["corpus.max_texts=200", "stages.0.epochs=1"]
-    )
-
-    def make():
-        pretrain(settings, tmp_path / "run")
-
-    make()
-    assert_made_again(make, tmp_path / "run", logged, "encoder")
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("lost", ["student.keras", "tokenizer"])
-def test_a_lost_part_of_a_bilstm_is_made_again(lost, run, logged):
-    settings = override(
-        smoke.distillation(RECIPES["distilled_bilstm"]),
-        ["data.max_train_rows=64", "stages.0.epochs=1"],
-    )
-    settings = dataclasses.replace(settings, teacher=str(run / "teacher_run"))
-
-    def make():
-        distill(settings, run.parent / "bilstm")
-
-    make()
-    assert_made_again(make, run.parent / "bilstm", logged, lost)
 
 
 @pytest.mark.large
@@ -127,14 +81,3 @@ def test_a_lost_model_is_told_with_what_helps(run, capsys):
     told = capsys.readouterr().err
     assert "has no model student. Available: control" in told
     assert main(["evaluate", str(run), "--arm", "control"]) == 0
-
-
-def test_a_run_that_is_not_finished_is_told_so(run, capsys):
-    for arm in ("student", "control"):
-        shutil.rmtree(run / arm)
-    log = run / "metrics.jsonl"
-    lines = log.read_text().splitlines(keepends=True)
-    log.write_text("".join(line for line in lines if "run_fin" not in line))
-    assert main(["evaluate", str(run)]) == 2
-    told = capsys.readouterr().err
-    assert "has no model yet. Available: none" in told

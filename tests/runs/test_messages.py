@@ -2,16 +2,12 @@
 
 import io
 import logging
-import re
-import subprocess
 import sys
 
 import pytest
-from rich.console import Console
-from rich.table import Table
 
-from kdkit.cli.messages import progress_display, shown_messages
-from kdkit.training.callbacks import Progress, StepProgress
+from kdkit.cli.messages import shown_messages
+from kdkit.training.callbacks import Progress
 
 log = logging.getLogger("kdkit.runs.somewhere")
 
@@ -75,53 +71,6 @@ def test_a_terminal_has_a_display_until_the_stage_ends(monkeypatch):
     assert "━" not in terminal.getvalue().partition("done in")[2]
 
 
-def test_the_display_has_stage_epoch_step_losses_dev_and_time():
-    progress = StepProgress(
-        title="student, prediction_layer",
-        epoch=2,
-        num_epochs=3,
-        step=1,
-        steps_per_epoch=4,
-        losses={"loss": 0.5, "hidden_state_mse": 0.25},
-        dev="accuracy 0.8000 (best 0.8000)",
-        doing="",
-        seconds_left=90.0,
-    )
-    file = io.StringIO()
-    console = Console(file=file, force_terminal=True, width=100)
-    console.print(progress_display(progress))
-    text = re.sub(r"\x1b\[[0-9;]*m", "", file.getvalue())
-    first, second = text.splitlines()
-    assert re.fullmatch(
-        "student, prediction_layer  epoch 2/3  [━╸╺]+  step 1/4  "
-        "1 min 30 s left *",
-        first,
-    )
-    assert second.split() == [
-        "loss",
-        "0.5",
-        "hidden_state_mse",
-        "0.25",
-        "dev",
-        "accuracy",
-        "0.8000",
-        "(best",
-        "0.8000)",
-    ]
-
-
-def test_a_narrow_terminal_has_two_lines(monkeypatch):
-    terminal = terminal_on(monkeypatch)
-    monkeypatch.setenv("COLUMNS", "40")
-    with shown_messages():
-        progress = Progress("student", 1, 2, seconds_between=0.0)
-        progress.on_epoch_begin(0)
-        losses = {f"loss_of_the_tap_{number}": 0.5 for number in range(9)}
-        progress.on_train_batch_end(0, losses)
-    *_, last = terminal.getvalue().split("\x1b[2K")
-    assert "loss_of_the_tap_8" not in last
-
-
 @pytest.mark.parametrize(
     ("verbose", "expected"),
     [(0, ["careful"]), (2, ["careful", "news"])],
@@ -132,55 +81,3 @@ def test_levels_of_python(verbose, expected, monkeypatch):
         log.warning("careful")
         log.info("news")
     assert terminal.getvalue().splitlines() == expected
-
-
-def test_a_terminal_shows_the_cursor_again_after_an_error(monkeypatch):
-    terminal = terminal_on(monkeypatch)
-    progress = Progress("student", 1, 2, seconds_between=0.0)
-    progress.on_epoch_begin(0)
-
-    def stop():
-        with shown_messages():
-            progress.on_train_batch_end(0, {})
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        stop()
-    shown = terminal.getvalue()
-    assert shown.rfind("\x1b[?25h") > shown.rfind("\x1b[?25l") > -1
-
-
-def test_a_terminal_has_tables_and_whole_paths(monkeypatch):
-    terminal = terminal_on(monkeypatch)
-    path = "/".join(["folder"] * 40)
-    table = Table("check")
-    table.add_row("lengths")
-    with shown_messages():
-        log.info("check\nlengths", extra={"renderable": table})
-        log.info(f"Written: {path}")
-    shown = terminal.getvalue()
-    assert "│ lengths │" in shown
-    assert path in shown
-
-
-@pytest.mark.large
-def test_python_is_told_by_logging_alone():
-    program = (
-        "import logging, sys\n"
-        "from kdkit.training.callbacks import Progress\n"
-        "def train():\n"
-        "    progress = Progress('student', 1, 1)\n"
-        "    progress.on_epoch_begin(0)\n"
-        "    progress.on_epoch_end(0, {'loss': 0.5})\n"
-        "train()\n"
-        "logging.basicConfig(level=logging.INFO, stream=sys.stdout)\n"
-        "train()\n"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    (line,) = done.stdout.splitlines()
-    assert line.startswith("INFO:kdkit.training.callbacks:student: epoch 1/1")

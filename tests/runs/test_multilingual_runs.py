@@ -6,18 +6,15 @@ import json
 import logging
 import pathlib
 
-import keras
 import numpy as np
 import pytest
-from helpers import read_events, stopped_after_save
+from embedders import distill_in_two_parts, same_weights, save_teacher
+from helpers import read_events
 
 from kdkit import data, models, tasks
-from kdkit.cli.main import main
 from kdkit.data.stored_texts import read_hashes
 from kdkit.errors import UsageError
-from kdkit.models import Pooling
 from kdkit.recipes import RECIPES
-from kdkit.reporting import write_report
 from kdkit.runs import runner, smoke
 from kdkit.settings import override
 from kdkit.training import (
@@ -62,21 +59,8 @@ def lines_of(file):
 
 @pytest.fixture(scope="module")
 def teacher(tmp_path_factory):
-    """A tiny sentence encoder with large random weights."""
     path = tmp_path_factory.mktemp("teacher") / "teacher"
-    keras.utils.set_random_seed(1)
-    tokenizer = models.word_piece_tokenizer(
-        data.sentiment_vocabulary(), lowercase=True
-    )
-    backbone = models.student(
-        SIZES, vocabulary_size=tokenizer.vocabulary_size()
-    )
-    for weight in backbone.trainable_weights:
-        if len(weight.shape) > 1:
-            weight.assign(5 * weight)
-    model = models.make_embedder(backbone, Pooling())
-    models.save_embedder(model, tokenizer, path, LENGTH)
-    return path
+    return save_teacher(path, SIZES, LENGTH)
 
 
 @pytest.fixture(scope="module")
@@ -191,44 +175,9 @@ def test_every_text_is_compared_with_its_own_source(settings, tmp_path):
 def test_a_stopped_run_continues_with_the_same_bits(
     settings, finished, tmp_path
 ):
-    path = tmp_path / "run"
-    steps = override(settings, ["checkpoint_minutes=0"])
-    with stopped_after_save(9):
-        distill(steps, path)
-    distill(steps, path)
+    distill_in_two_parts(settings, tmp_path / "run", saves=9)
     for arm in ("student", "control"):
-        one, other = (
-            (place / arm / "model.weights.h5").read_bytes()
-            for place in (path, finished)
-        )
-        assert one == other
-
-
-def test_the_run_is_evaluated_exported_and_reported(
-    finished, files, tmp_path, capsys
-):
-    words = ["evaluate", str(finished), "--bitext", files[0], files[2]]
-    assert main(words) == 0
-    result = json.loads(capsys.readouterr().out.strip().split("\n")[-1])
-    assert result["examples"] == LINES
-    assert result["examples_in_training"] == LINES - LINES // 8
-    page = write_report(finished, tmp_path / "report.html").read_text()
-    assert "bitext accuracy" in page.replace("_", " ")
-    for kind in ("litert", "sentence_transformers"):
-        words = ["export", str(finished), "--format", kind, "--precision"]
-        words += ["fp32", "--output", str(tmp_path / "files")]
-        assert main(words) == 0
-    assert (tmp_path / "files" / "student-fp32.tflite").is_file()
-    loaded = models.load_embedder(
-        tmp_path / "files" / "student-sentence_transformers"
-    )
-    own = models.load_embedder(finished / "student")
-    texts = ["die Handlung ist großartig", "the hero", "tolp eht"]
-    vectors = [
-        tasks.embed_texts(one.model, texts, one.tokenizer, LENGTH)
-        for one in (loaded, own)
-    ]
-    np.testing.assert_allclose(*vectors, atol=1e-5)
+        assert same_weights(tmp_path / "run", finished, arm)
 
 
 def test_texts_of_the_held_out_files_are_left_out(
@@ -270,17 +219,6 @@ def test_a_language_without_texts_to_measure_on_is_refused(
     assert not [*tmp_path.glob("*/index.json")]
 
 
-def test_a_language_without_texts_to_train_on_is_refused(settings, tmp_path):
-    files = [tmp_path / f"train.{name}" for name in NAMES]
-    lines = [f"a dog {number}" for number in range(20)]
-    for file, texts in zip(files, (lines, lines, [""] * 20), strict=True):
-        file.write_text("\n".join(texts) + "\n")
-    made = dataclasses.replace(settings.data, files=tuple(map(str, files)))
-    read = models.load_tokenizer(settings.teacher)
-    with pytest.raises(UsageError, match="train on in xx"):
-        translations.load_translations(made, None, read, read, tmp_path)
-
-
 def test_the_control_of_random_weights_learns_from_translations(
     settings, tmp_path
 ):
@@ -311,21 +249,6 @@ def test_the_control_of_random_weights_learns_from_translations(
 
 
 @pytest.mark.large
-def test_a_run_with_random_weights_and_pairs(settings, tmp_path):
-    sizes = ModelSettings(**{**SIZES, "num_layers": 1})
-    random = override(
-        dataclasses.replace(settings, student=sizes),
-        ["stages.0.epochs=1", "data.task=similarity"],
-    )
-    distill(random, tmp_path / "run")
-    (end,) = read_events(tmp_path / "run", "run_finished")
-    assert end["best"]["control"]["stage"] == "contrastive"
-    assert {"bitext_accuracy", "spearman"} <= {
-        *end["best"]["student"]["metrics"]
-    }
-
-
-@pytest.mark.large
 def test_a_given_tokenizer_and_a_checkpoint_with_its_own(
     settings, finished, tmp_path
 ):
@@ -345,15 +268,3 @@ def test_a_given_tokenizer_and_a_checkpoint_with_its_own(
     for name in ("given", "own"):
         loaded = models.load_embedder(tmp_path / name / "student")
         assert loaded.tokenizer.vocabulary_size() == PIECES
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (["data.tokenizer=a.txt"], "both"),
-        (["data.vocabulary_size=0"], "vocabulary_size"),
-    ],
-)
-def test_wrong_settings_are_refused(changes, message, settings):
-    with pytest.raises(UsageError, match=message):
-        override(settings, changes)

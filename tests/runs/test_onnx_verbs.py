@@ -54,23 +54,3 @@ def test_files_of_both_formats_are_timed_alike_and_reported(
     out = capsys.readouterr().out
     assert "ONNX int8" in out
     assert "LiteRT int8" in out
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["export", "RUN", "--format", "onyx"], "Unknown format"),
-        (
-            ["export", "RUN", "--format", "onnx", "--precision", "fp16"],
-            "fp16",
-        ),
-        (["export", "RUN", "--format", "onnx"], "the path exists"),
-        (["generate", "FILE", "--prompt", "a"], "an encoder's file"),
-    ],
-)
-def test_mistakes_are_one_line(arguments, message, run, capsys):
-    places = {"RUN": run, "FILE": run / "exports" / "student-int8.onnx"}
-    assert main([str(places.get(word, word)) for word in arguments]) == 2
-    error = capsys.readouterr().err
-    assert message in error
-    assert error.count("\n") == 1

@@ -5,7 +5,7 @@ import pathlib
 
 import pytest
 
-from kdkit.cli.help_pages import help_page, wanted_page
+from kdkit.cli.help_pages import help_page
 from kdkit.cli.main import VERBS, main, make_verb_parser
 from kdkit.cli.options import for_steps
 from kdkit.cli.parser import PAGES
@@ -43,42 +43,6 @@ def test_help_all_has_every_option(verb, capsys):
     shown = {line.split()[0] for line in page.splitlines() if line.strip()}
     labels = {one.label for one in make_verb_parser(verb).options.values()}
     assert labels <= shown
-
-
-@pytest.mark.parametrize("words", [["--model", "gpt2"], ["--model=llama3"]])
-def test_families_have_pages_of_their_own(words):
-    parser = make_verb_parser("distill")
-    usual = wanted_page(parser, ["tinybert", "--help"])
-    assert "--task " in usual
-    assert "--task-text" not in usual
-    assert "--help gpt2 (decoders)" in usual
-    page = wanted_page(parser, ["lightpaff", *words, "--help"])
-    assert page == wanted_page(parser, ["--help", "gpt2"])
-    assert "--task-text" in page
-    assert "--pairs" not in page
-    assert "--num-layers" not in page
-    assert "lightpaff --model gpt2" in page
-
-
-def test_a_table_of_token_vectors_has_no_options_about_layers():
-    parser = make_verb_parser("distill")
-    page = wanted_page(parser, ["static_embedding", "--help"])
-    assert "kdkit distill static_embedding --texts" in page
-    for flag in ("--student ", "--num-layers", "--layers"):
-        assert flag not in page
-        assert flag in help_page(parser, "sentence_embedding")
-
-
-def test_help_says_that_a_word_names_no_page():
-    parser = make_verb_parser("distill")
-    page = wanted_page(parser, ["--help", "t5"])
-    assert page.startswith(wanted_page(parser, ["--help"]))
-    assert page.endswith(
-        "'t5' has no page. There are bert, gpt2, mass, sentence_embedding, "
-        "static_embedding, multilingual, reranker_to_embedder.\n"
-    )
-    with_model = ["--help", "--model", "runs/teacher"]
-    assert wanted_page(parser, with_model) == help_page(parser)
 
 
 def test_fields_are_set_anywhere_after_the_verb():

@@ -176,51 +176,6 @@ def test_distill_on_copies_that_it_makes_with_a_cache(root, run, capsys):
     assert main(["report", str(run)]) == 0
 
 
-@pytest.mark.large
-def test_files_of_an_own_table_are_measured(root, run):
-    assert main(["export", str(run), "--precision", "fp32"]) == 0
-    file = run / "exports" / "student-fp32.tflite"
-    assert do(root, "evaluate", str(file)) == 0
-    assert main(["benchmark", str(file), "--runs", "1", "--warmup", "0"]) == 0
-
-
-@pytest.mark.large
-def test_cache_and_its_parts(root, capsys):
-    for shard in (["--shard", "1/2"], ["--shard", "2/2"], []):
-        words = ["--cache", str(root / "parts"), *shard]
-        capsys.readouterr()
-        assert do(root, "cache", *taught(root, *words)) == 0
-    printed = capsys.readouterr().out
-    assert printed.count(": merged.") == 2
-    assert f"outputs for all {NUM_ROWS} examples are cached" in printed
-    assert "running the teacher" not in printed
-
-
-@pytest.mark.large
-def test_sweep_takes_fields_as_set_does(root, capsys):
-    over = ["--over", "stages.0.learning_rate=0.001,0.0001"]
-    words = taught(root, *over)
-    assert do(root, "sweep", *words, run="sweep") == 0
-    (step,) = last_line(capsys)["steps"]
-    assert step["trials"] == 2
-    assert set(step["best"]) == {"stages.intermediate_layer.learning_rate"}
-
-
-@pytest.mark.large
-def test_ablate(root, capsys):
-    words = ["--over", "objectives", "--arms", "no_attention"]
-    assert do(root, "ablate", *taught(root, *words), run="arms") == 0
-    assert len(last_line(capsys)["arms"]) == 1
-
-
-@pytest.mark.large
-def test_doctor(root, capsys):
-    do(root, "doctor", *taught(root))
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "unknown words ok" in printed
-    assert "ruins the run" not in printed
-
-
 def test_a_quoted_csv_from_teacher_to_file(tmp_path, monkeypatch, capsys):
     """The commands of a newcomer: only the first one names the data."""
     monkeypatch.chdir(tmp_path)

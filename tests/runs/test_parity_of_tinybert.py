@@ -10,7 +10,7 @@ from helpers import DEV_ROWS, read_events, to_numpy
 
 from kdkit import data, taps
 from kdkit.cli import resolving
-from kdkit.cli.main import main, make_verb_parser
+from kdkit.cli.main import make_verb_parser
 from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
@@ -112,19 +112,6 @@ def test_the_losses_of_a_run_are_those_of_rows_of_the_full_length(
         assert shorter > 1.3
 
 
-@pytest.mark.large
-def test_config_shows_that_rows_are_padded_and_how_updates_are_made(run):
-    config = json.loads((run / "config.json").read_text())
-    assert config["data"]["num_buckets"] is None
-    assert config["stages"][0]["optimizer"] == {
-        "beta_2": 0.999,
-        "bias_correction": False,
-        "clipnorm": 1.0,
-        "global_clipnorm": None,
-        "trains_padding": False,
-    }
-
-
 def settings_of(*words, recipe="tinybert"):
     parser = make_verb_parser("distill")
     return resolving.distill_settings(
@@ -139,20 +126,6 @@ def test_rows_are_as_long_as_the_papers_for_the_task(task, length):
     assert (made.sequence_length, made.num_buckets) == (length, None)
     paper = settings_of("--task", task, "--teacher", "unread").data
     assert (paper.sequence_length, paper.num_buckets) == (length, 8)
-
-
-def test_show_says_how_rows_are_padded(capsys):
-    assert main(["show", "tinybert", "--parity", "tinybert"]) == 0
-    assert "data.num_buckets: null, every batch" in capsys.readouterr().out
-    assert main(["show", "tinybert"]) == 0
-    assert "num_buckets" not in capsys.readouterr().out
-
-
-def test_distilberts_smoke_run_masks_and_updates_as_its_code():
-    made = settings_of("--smoke", recipe="distilbert")
-    assert made.corpus.masking.share_of == "batch"
-    optimizer = made.stages[0].optimizer
-    assert (optimizer.beta_2, optimizer.global_clipnorm) == (0.98, 5.0)
 
 
 def test_one_length_is_for_losses_that_count_padding(tmp_path, caplog):

@@ -1,29 +1,14 @@
 """Chains of runs in Python: their steps, places, settings, and reuse."""
 
 import dataclasses
-import functools
-import inspect
-import re
-import shutil
-import textwrap
 
-import pytest
-from helpers import python_blocks, read_events
-
-from kdkit import models
 from kdkit.cli.main import main
-from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
-from kdkit.runs import smoke, task_parts, text_parts
+from kdkit.runs import smoke
 from kdkit.runs.pipeline import Pipeline
-from kdkit.runs.runner import fill_cache
-from kdkit.settings import override
 from kdkit.training import (
     AugmentedSettings,
-    CacheSettings,
     ModelSettings,
-    distill,
-    pretrain,
 )
 
 
@@ -31,29 +16,6 @@ def names_and_places(pipeline, folder):
     return [
         (step.name, str(step.place.relative_to(folder)))
         for step in pipeline.steps
-    ]
-
-
-@pytest.mark.parametrize("family", ["gpt2", "llama3", "mass"])
-def test_four_steps_on_text(family, tmp_path):
-    recipe = RECIPES["lightpaff"].for_families[family]
-    pipeline = smoke.on_text(recipe, tmp_path / "run")
-    assert names_and_places(pipeline, tmp_path) == [
-        ("pretrained", "run/pretrained_run"),
-        ("teacher", "run/teacher_run"),
-        ("general", "run/general_run"),
-        ("student", "run"),
-    ]
-    assert pipeline.given == {}
-    pretrained, teacher, general, student = pipeline.steps
-    assert teacher.settings.model.checkpoint == str(pretrained.place)
-    assert general.settings.teacher == str(pretrained.place)
-    assert student.settings.model.checkpoint == str(general.place)
-    assert student.settings.teacher == str(teacher.place)
-    moved = pipeline.moved(tmp_path / "other")
-    assert names_and_places(moved, tmp_path) == [
-        (name, place.replace("run", "other", 1))
-        for name, place in names_and_places(pipeline, tmp_path)
     ]
 
 
@@ -72,119 +34,6 @@ def test_steps_of_a_distillation_on_a_task(tmp_path):
         ("augmented", "augmented.tsv"),
         ("student", "run"),
     ]
-
-
-def test_values_are_of_the_step_that_they_name(tmp_path):
-    recipe = RECIPES["lightpaff"].for_families["gpt2"]
-    pipeline = smoke.on_text(recipe, tmp_path).with_values(
-        ["general.seed=4", "seed=3", "corpus.sequence_length=16"]
-    )
-    seeds = [step.settings.seed for step in pipeline.steps]
-    assert seeds == [0, 0, 4, 3]
-    shared = pipeline.with_shared_settings()
-    assert [step.settings.seed for step in shared.steps] == [0, 0, 3, 3]
-    lengths = [step.settings.corpus.sequence_length for step in shared.steps]
-    assert lengths == [16] * 4
-    with pytest.raises(UsageError, match="steps_before 'general'"):
-        Pipeline(shared.steps[0].settings, tmp_path).with_values(
-            ["general.seed=4"]
-        )
-
-
-@pytest.mark.large
-def test_the_example_of_the_docstring_runs(tmp_path, monkeypatch, logged):
-    """Its steps are made once, and found complete the second time."""
-    monkeypatch.chdir(tmp_path)
-    small = override(smoke.TEACHER, ["data.max_train_rows=32"])
-    monkeypatch.setattr(smoke, "TEACHER", small)
-    document = inspect.getdoc(Pipeline)
-    (code,) = re.findall("```python\n(.*?)```", document, re.DOTALL)
-    code = textwrap.dedent(code)
-    assert code in python_blocks("pipelines")
-    exec(compile(code, "example", "exec"), {})
-    run = tmp_path / "runs" / "pipeline"
-    assert (run / "student" / "config.json").is_file()
-    assert (run / "teacher_run" / "teacher" / "config.json").is_file()
-    assert "Step 1 of 2: the teacher on the task" in logged()
-    shutil.rmtree(run / "student")
-    before = read_events(run / "teacher_run")
-    exec(compile(code, "example", "exec"), {})
-    said = logged()
-    assert (
-        f"The run in {run.relative_to(tmp_path)}/teacher_run is finished"
-        in (said)
-    )
-    assert read_events(run / "teacher_run") == before
-    assert (run / "student" / "config.json").is_file()
-
-
-def counted(monkeypatch, module, names):
-    """A dict that counts the calls of functions in a module."""
-    counts = dict.fromkeys(names, 0)
-
-    def count(name, make, *arguments, **more):
-        counts[name] += 1
-        return make(*arguments, **more)
-
-    for name in names:
-        make = getattr(module, name)
-        monkeypatch.setattr(module, name, functools.partial(count, name, make))
-    return counts
-
-
-@pytest.fixture
-def cached(finished_run, smoke_settings, tmp_path):
-    """Settings of a distillation from a teacher with a cache."""
-    return dataclasses.replace(
-        override(smoke_settings, ["stages.0.epochs=1", "stages.1.epochs=1"]),
-        teacher=str(finished_run / "teacher_run"),
-        cache=CacheSettings(str(tmp_path / "cache")),
-        control=(),
-    )
-
-
-OF_TASKS = (
-    "TeacherCaches", "load_rows", "load_teachers", "make_model", "open_task",
-)  # fmt: skip
-
-
-def test_a_distillation_builds_each_part_once(cached, tmp_path, monkeypatch):
-    counts = counted(monkeypatch, task_parts, OF_TASKS)
-    loaded = counted(monkeypatch, models, ["load_classifier", "student"])
-    distill(cached, tmp_path / "run")
-    assert counts == dict.fromkeys(OF_TASKS, 1)
-    assert loaded == {"load_classifier": 1, "student": 1}
-
-
-def test_filling_a_cache_builds_each_part_once(cached, monkeypatch):
-    counts = counted(monkeypatch, task_parts, OF_TASKS)
-    fill_cache(cached)
-    assert counts == dict.fromkeys(OF_TASKS, 1)
-
-
-@pytest.mark.large
-def test_a_run_on_text_builds_each_part_once(tmp_path, monkeypatch):
-    names = ("load_text", "load_text_teacher", "make_tokenizer")
-    recipe = RECIPES["lightpaff"].for_families["gpt2"]
-    pipeline = smoke.on_text(recipe, tmp_path).with_values(
-        [
-            *("pretrained.corpus.max_texts=60", "corpus.max_texts=60"),
-            *("teacher.corpus.max_texts=60", "general.corpus.max_texts=60"),
-        ]
-    )
-    counts = counted(monkeypatch, text_parts, names)
-    loaded = counted(monkeypatch, models, ["load_language_model", "student"])
-    first, _, general, _ = pipeline.steps
-    pretrain(first.settings, first.place)
-    assert counts == {
-        "load_text": 1, "load_text_teacher": 0, "make_tokenizer": 1
-    }  # fmt: skip
-    assert loaded == {"load_language_model": 0, "student": 1}
-    pretrain(general.settings, general.place)
-    assert counts == {
-        "load_text": 2, "load_text_teacher": 1, "make_tokenizer": 1
-    }  # fmt: skip
-    assert loaded == {"load_language_model": 1, "student": 2}
 
 
 def test_a_chain_on_text_that_would_be_ruined_writes_nothing(

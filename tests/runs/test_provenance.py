@@ -4,8 +4,6 @@ import re
 import subprocess
 import sys
 
-import tensorflow as tf
-
 from kdkit.runs import directory
 from kdkit.runs.directory import VARIABLES, provenance
 
@@ -50,24 +48,3 @@ def test_the_commit_is_marked_if_any_module_was_changed(monkeypatch, tmp_path):
     assert provenance()["commit"] == f"{commit} with local changes"
     monkeypatch.setattr(directory, "__file__", str(tmp_path.parent / "a/b/c"))
     assert provenance()["commit"] == ""  # reports and cards leave it out
-
-
-def test_the_module_is_named_as_the_command(monkeypatch):
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    program = "/lib/site-packages/kdkit/__main__.py"
-    monkeypatch.setattr(sys, "argv", [program, "show"])
-    assert provenance()["command"] == "kdkit show"
-
-
-def test_the_machine_is_said_with_its_accelerators(monkeypatch):
-    device = tf.config.PhysicalDevice("/physical_device:GPU:0", "GPU")
-    monkeypatch.setattr(
-        tf.config, "list_physical_devices", lambda kind: [device]
-    )
-    monkeypatch.setattr(
-        tf.config.experimental,
-        "get_device_details",
-        lambda device: {"device_name": "Some GPU"},
-    )
-    assert provenance()["machine"].endswith("cores, Some GPU")

@@ -84,17 +84,6 @@ def test_preset_is_uploaded_by_keras_hub_with_a_card(preset, uploads, capsys):
     assert uploads[0] == ("create", "ada/tiny", False)
 
 
-def test_run_uploads_its_student_with_the_runs_numbers(
-    finished_run, tmp_path, uploads
-):
-    run = tmp_path / "run"
-    shutil.copytree(finished_run, run)
-    assert push(run, TO, "--yes") == 0
-    card = uploads[1][3]
-    assert "| **student** |" in card
-    assert f"keras_hub.models.Task.from_preset('{TO}')" in card
-
-
 def test_an_exported_file_is_uploaded_with_its_card_and_labels(
     finished_run, tmp_path, uploads, capsys
 ):
@@ -126,14 +115,6 @@ def test_an_exported_file_is_uploaded_with_its_card_and_labels(
     assert "| student-fp16.tflite |" not in card
 
 
-def test_kaggle_is_left_to_keras_hub(preset, uploads, monkeypatch):
-    to = "kaggle://ada/tiny/keras/sst2"
-    monkeypatch.setenv("KAGGLE_API_TOKEN", "x")
-    assert push(preset, to, "--yes") == 0
-    ((uri, _),) = uploads
-    assert uri == to
-
-
 @pytest.fixture
 def checkpoint(tmp_path):
     path = tmp_path / "hf"
@@ -146,10 +127,6 @@ def test_hugging_face_directory_is_uploaded_as_a_folder(
 ):
     assert push(checkpoint, TO, "--yes") == 0
     assert [call[0] for call in uploads] == ["create", "folder"]
-
-
-def test_the_files_of_a_checkpoint_have_one_mode(checkpoint):
-    assert len({file.stat().st_mode for file in checkpoint.iterdir()}) == 1
 
 
 def test_a_license_without_effect_is_refused(preset, uploads, capsys):

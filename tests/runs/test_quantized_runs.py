@@ -9,7 +9,6 @@ from helpers import read_events, stopped_after_save
 
 from kdkit.cli.distill import distillation_pipeline
 from kdkit.cli.main import make_verb_parser
-from kdkit.errors import UsageError
 from kdkit.models import load_classifier
 from kdkit.quantization import read_quantization
 from kdkit.recipes import RECIPES
@@ -142,17 +141,3 @@ def test_a_run_stopped_while_it_rounds_ends_the_same_bit_for_bit(
         np.testing.assert_array_equal(one, other)
     files = [one / "student" / "quantization.json" for one in (whole, path)]
     assert files[0].read_text() == files[1].read_text()
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (["dtype_policy=mixed_bfloat16"], "round in float32"),
-        (["stages.quantization.quantize=int5"], "Unknown precision"),
-        (["stages.fine_tuning.quantize=int4"], "last stage"),
-    ],
-    ids=["precision of training", "precision", "first stage"],
-)
-def test_what_cannot_be_quantized_is_one_line(changes, message):
-    with pytest.raises(UsageError, match=message):
-        override(resolved("--quantize", "int4"), changes)

@@ -3,17 +3,14 @@
 import dataclasses
 import json
 
-import numpy as np
 import pytest
 from helpers import ON_TASKS, large_except, read_events
 
-from kdkit import data, export, tasks
 from kdkit.cli.main import main
-from kdkit.models import load_classifier, load_language_model
+from kdkit.models import load_language_model
 from kdkit.recipes import RECIPES
 from kdkit.runs import smoke
 from kdkit.settings import override
-from kdkit.taps import select_inputs
 from kdkit.training import distill, pretrain
 
 ROWS = 64
@@ -68,20 +65,6 @@ def test_the_loss_of_every_stage_falls(recipe_run):
     for stage, values in losses.items():
         assert len(values) == EPOCHS, stage
         assert values[-1] < values[0], stage
-
-
-@pytest.mark.large
-def test_the_exported_file_does_what_the_student_does(recipe_run):
-    task = tasks.get_task(smoke.TASK)
-    student = load_classifier(recipe_run, task.num_classes)
-    path = recipe_run / "student.tflite"
-    report = export.to_litert(student.model, path)
-    assert report.max_abs_difference <= 1e-4
-    rows = data.encode(task.load("dev").take(range(8)), student.tokenizer, 32)
-    stream = data.BatchStream(rows, data.Buckets(8, num_buckets=1))
-    ((x, _),) = list(stream.evaluation())
-    logits = student.model(select_inputs(student.model, x))
-    np.testing.assert_allclose(export.LiteRTModel(path)(x), logits, atol=1e-4)
 
 
 @pytest.mark.large

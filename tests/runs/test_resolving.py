@@ -52,19 +52,6 @@ def test_depth_and_encoder_can_be_chosen(finished_run, fine_tuned):
     assert made.student.copy_layers == (1, 3)
 
 
-def test_stages_on_a_corpus_learn_from_the_encoder(finished_run, tmp_path):
-    encoder = finished_run / "teacher_run" / "teacher"
-    text = tmp_path / "text.tsv"
-    text.write_text("text\nsome words\n")
-    words = ["--pretrained", str(encoder), "--corpus", str(text)]
-    made = settings("distilbert", finished_run, *words, "--column", "text")
-    assert made.corpus.files == (str(text),)
-    assert made.corpus.column == "text"
-    assert made.corpus.masking.share_of == "batch"  # as its authors mask
-    assert made.student.copy_layers == (1,)
-    assert [stage.data for stage in made.stages] == ["corpus", "task"]
-
-
 def test_control_on_a_corpus_keeps_it_and_drops_the_teacher(
     finished_run, tmp_path
 ):
@@ -103,23 +90,6 @@ def test_bilstm_is_as_wide_as_its_word_vectors(finished_run, tmp_path):
     assert student.bilstm.units == 150
 
 
-@pytest.mark.parametrize(
-    ("assignment", "message"),
-    [
-        ("stages.0.soft_label_weight=1.5", "received 1.5"),
-        (
-            "stages.0.objectives.0.loss.temperature=0",
-            "`temperature` must be above 0",
-        ),
-        ("student.num_layers=2", "Received: copy_from, sizes"),
-        ("student.copy_layers=[]", "go together"),
-    ],
-)
-def test_settings_that_cannot_be_are_refused(assignment, message, fine_tuned):
-    with pytest.raises(UsageError, match=message):
-        settings("pkd", fine_tuned, "--set", assignment)
-
-
 def from_encoder(recipe, encoder, *words):
     options = make_verb_parser("distill").parse_args(
         [recipe, "--task", "sst2", "--encoder", str(encoder), *words]
@@ -151,14 +121,6 @@ def test_all_four_steps_of_lightpaff_come_from_an_encoder(
         assert not nested.jit_compile
         assert nested.dtype_policy == "mixed_bfloat16"
     assert [stage.data for stage in made.stages] == ["corpus", "task"]
-
-
-def test_an_encoder_alone_is_fine_tuned_and_gives_its_blocks(finished_run):
-    encoder = str(finished_run / "teacher_run" / "teacher")
-    made = from_encoder("pkd", encoder, "--num-layers", "2")
-    assert made.teacher.model.checkpoint == made.pretrained == encoder
-    assert made.student.copy_layers == (1, 3)
-    assert from_encoder("tinybert", encoder).pretrained is None
 
 
 def test_teacher_is_made_from_the_encoder_that_the_run_pretrained(
@@ -206,14 +168,6 @@ def of_32_positions(tmp_path):
     [
         (["--model", "SHORT"], 32),
         (["--model", "SHORT", "--set", "corpus.sequence_length=64"], 64),
-        (["--student", "tinybert_4_layer_en_uncased"], 128),
-        (
-            [
-                *("--student", "tinybert_4_layer_en_uncased"),
-                *("--set", "model.max_sequence_length=48"),
-            ],
-            48,
-        ),
         (
             [
                 *("--student", "lightpaff_mass_6_4_layer", "--languages", "en"),
@@ -224,17 +178,14 @@ def of_32_positions(tmp_path):
     ],
 )
 def test_rows_on_text_fit_the_model_unless_their_length_is_set(
-    words, length, of_32_positions, caplog
+    words, length, of_32_positions
 ):
-    caplog.set_level(logging.INFO, "kdkit")
     words = [word.replace("SHORT", of_32_positions) for word in words]
     options = make_verb_parser("pretrain").parse_args(
         ["--corpus", "a.txt", "--run-dir", "run", *words]
     )
     made = resolving.pretrain_settings(options)
     assert made.corpus.sequence_length == length
-    said = caplog.text
-    assert (f"Sequences have at most {length} tokens" in said) == (length < 64)
 
 
 def test_pkd_starts_from_the_fine_tuned_teacher_where_no_other_is_known(

@@ -62,15 +62,6 @@ def test_a_length_that_nobody_chose_is_not_the_models(is_of_kdkit, tmp_path):
     assert opened_length(tmp_path, tmp_path) == length
 
 
-@pytest.mark.parametrize("verb", ["evaluate", "export"])
-def test_rows_beyond_the_positions_of_a_model_are_refused(verb, folder, capsys):
-    arguments = [verb, str(folder / "preset"), *TASK]
-    assert main([*arguments, "--sequence-length", "13"]) == 2
-    said = capsys.readouterr().err
-    assert "13 tokens are longer than the model's 12 positions" in said
-    assert "Use --sequence-length 12." in said
-
-
 def test_rows_beyond_the_length_of_a_file_are_refused(folder, capsys):
     arguments = ["evaluate", str(folder / "preset-fp32.tflite"), *TASK]
     arguments += ["--tokenizer", str(folder / "preset")]

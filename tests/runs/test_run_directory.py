@@ -1,6 +1,5 @@
 """Run directories: one process, one configuration, one log."""
 
-import json
 import multiprocessing
 import threading
 
@@ -31,20 +30,6 @@ def start(path, settings=SETTINGS):
 def log_epoch(run, epoch):
     where = {"arm": "student", "stage": "fine_tuning", "epoch": epoch}
     run.log(Epoch(**where, seconds=2.0, logs={}))
-
-
-def test_config_holds_settings_and_provenance(tmp_path):
-    start(tmp_path / "run")
-    config = json.loads((tmp_path / "run" / "config.json").read_text())
-    assert config == {**SETTINGS, "provenance": {"command": "kdkit"}}
-    assert read_config(tmp_path / "run") == SETTINGS
-
-
-def test_same_settings_go_on(tmp_path):
-    start(tmp_path / "run")
-    with open_run(tmp_path / "run", SETTINGS) as run:
-        assert run.seconds == 2.0
-        assert not run.is_finished
 
 
 def test_other_settings_are_refused_by_name(tmp_path):
@@ -95,14 +80,6 @@ def test_a_strangers_directory_is_refused(tmp_path):
         open_run(tmp_path, SETTINGS),
     ):
         pass
-
-
-def test_a_cut_off_line_is_no_event(tmp_path):
-    start(tmp_path / "run")
-    with open(tmp_path / "run" / "metrics.jsonl", "a") as file:
-        file.write('{"event": "epo')
-    with open_run(tmp_path / "run", SETTINGS) as run:
-        assert len(run.events()) == 1
 
 
 def test_what_is_logged_after_a_cut_off_line_is_not_lost(tmp_path):
@@ -201,37 +178,6 @@ def test_what_another_process_writes_in_a_finished_run_is_not_removed(tmp_path):
         partial.write_bytes(b"weights")
         start(run)
     assert (run / "exports" / "student.tflite").read_bytes() == b"weights"
-
-
-def test_hidden_folders_of_others_are_not_taken_for_left_overs(tmp_path):
-    of_others = ".venv-python31"
-    (tmp_path / "run" / of_others).mkdir(parents=True)
-    with (
-        pytest.raises(UsageError, match=f"not empty.*{of_others}"),
-        open_run(tmp_path / "run", SETTINGS),
-    ):
-        pass
-    run = tmp_path / "another"
-    start(run)
-    (run / of_others).mkdir()
-    start(run)
-    assert (run / of_others).exists()
-
-
-def test_how_a_run_saves_may_change(tmp_path):
-    saving = {**SETTINGS, "checkpoint_minutes": 10.0}
-    start(tmp_path / "run", saving)
-    changed = {**saving, "checkpoint_minutes": 0.0}
-    with open_run(tmp_path / "run", changed):
-        pass
-
-
-def test_kept_events_are_the_wanted_ones(tmp_path):
-    with open_run(tmp_path, SETTINGS) as run:
-        for epoch in (1, 2, 3):
-            log_epoch(run, epoch)
-        run.filter_events(lambda event: event.epoch < 3)
-        assert [event.epoch for event in run.events()] == [1, 2]
 
 
 def hold(path, held, release):

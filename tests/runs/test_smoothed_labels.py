@@ -4,12 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers import (
-    ENGLISH,
-    GERMAN,
-    log_softmax,
-    read_events,
-)
+from helpers import log_softmax, read_events
+from parallel import flags, write_parallel
 
 from kdkit import models
 from kdkit.cli.main import main
@@ -33,32 +29,22 @@ SETTINGS = (
 )  # fmt: skip
 
 
-def sets(*fields):
-    return [word for field in fields for word in ("--set", field)]
-
-
 @pytest.fixture(scope="module")
 def text(tmp_path_factory):
     folder = tmp_path_factory.mktemp("parallel")
-    for language, lines in (("en", ENGLISH), ("de", GERMAN)):
-        (folder / f"train.{language}").write_text("\n".join(4 * lines))
-        (folder / f"dev.{language}").write_text("\n".join(lines))
+    write_parallel(folder)
     return folder
-
-
-def pairs(text, option, part):
-    return [option, str(text / f"{part}.en"), str(text / f"{part}.de")]
 
 
 @pytest.fixture(scope="module")
 def run(text, tmp_path_factory):
     path = tmp_path_factory.mktemp("runs") / "en_de"
     arguments = [
-        *("pretrain", *pairs(text, "--pairs", "train")),
-        *(*pairs(text, "--held-out", "dev"), "--languages", "en", "de"),
+        *("pretrain", *flags(text, "--pairs", "train")),
+        *(*flags(text, "--held-out", "dev"), "--languages", "en", "de"),
         *("--vocabulary-size", str(SIZE)),
         *("--student", "lightpaff_mass_6_4_layer", "--run-dir", str(path)),
-        *sets(*SIZES, *SETTINGS),
+        *(word for field in SIZES + SETTINGS for word in ("--set", field)),
     ]
     assert main(arguments) == 0
     return path

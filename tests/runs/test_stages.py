@@ -18,7 +18,6 @@ from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import Stage, same_number_of_updates
 from kdkit.runs import smoke
 from kdkit.runs.examples import require_smoothable_labels
-from kdkit.settings import from_dict
 from kdkit.tasks import TASKS
 from kdkit.training import AugmentSettings
 from kdkit.training.optimizers import (
@@ -51,21 +50,6 @@ def test_schedule_survives_its_config():
 def test_a_stage_is_no_path(name):
     with pytest.raises(UsageError, match="name must be letters"):
         Stage(name, 1, 5e-5, hard_label_weight=1.0)
-
-
-@pytest.mark.parametrize(
-    ("settings", "field"),
-    [
-        (smoke.TEACHER, "stages"),
-        (smoke.PRETRAINING, "stages"),
-        (smoke.distillation(RECIPES["tinybert"]), "stages"),
-        (smoke.distillation(RECIPES["tinybert"]), "control"),
-    ],
-)
-def test_stages_of_an_arm_have_names_of_their_own(settings, field):
-    stage = (getattr(settings, field) or smoke.TEACHER.stages)[0]
-    with pytest.raises(UsageError, match="Each stage needs its own name"):
-        dataclasses.replace(settings, **{field: (stage, stage)})
 
 
 AUGMENTING = AugmentSettings("sst2", None, "bert_tiny_en_uncased")
@@ -118,18 +102,6 @@ def test_weight_decay_spares_biases_and_norms():
     }
     decayed = {path for path, differs in changed.items() if differs}
     assert decayed == {path for path in changed if path.endswith("kernel")}
-
-
-def test_an_objective_takes_an_explicit_map_from_json():
-    objective = from_dict(
-        Objective,
-        {
-            "loss": "attention_mse",
-            "tap": "attention_logits",
-            "layer_map": {"1": 2, "2": 4},
-        },
-    )
-    assert objective.layer_map == {1: 2, 2: 4}
 
 
 def test_soft_label_weight_divides_between_logits_and_labels():

@@ -67,15 +67,6 @@ def test_best_on_dev_comes_first(swept):
 
 
 @pytest.mark.large
-def test_a_finished_sweep_runs_nothing_again(swept, finished_run, capsys):
-    assert main(command(finished_run, swept, *GRID)) == 0
-    output = capsys.readouterr().out
-    assert output.count("nothing to do") == 2
-    (step,) = json.loads(output.strip().splitlines()[-1])["steps"]
-    assert step["trials"] == 2
-
-
-@pytest.mark.large
 def test_a_finished_sweep_needs_no_models(
     swept, finished_run, tmp_path, capsys
 ):
@@ -87,23 +78,6 @@ def test_a_finished_sweep_needs_no_models(
         shutil.rmtree(trial / "checkpoints")
     assert main(command(finished_run, copy, *GRID)) == 0
     assert capsys.readouterr().out.count("nothing to do") == 2
-
-
-@pytest.mark.large
-def test_random_choices_are_as_many_as_asked_and_repeat(
-    swept, finished_run, tmp_path, capsys
-):
-    chosen = []
-    for name in ("first", "second"):
-        directory = tmp_path / name
-        shutil.copytree(swept, directory)  # whose runs are finished
-        words = [*GRID, "--random", "1"]
-        assert main(command(finished_run, directory, *words)) == 0
-        output = capsys.readouterr().out
-        (step,) = json.loads(output.strip().splitlines()[-1])["steps"]
-        assert step["trials"] == 1
-        chosen.append(step["best"])
-    assert chosen[0] == chosen[1]
 
 
 def test_choices_are_all_combinations_in_order_or_some_by_seed():
@@ -194,19 +168,6 @@ def test_spans_and_vocabularies_are_no_axes():
 def test_a_field_is_named_as_set_names_it(name, field):
     settings = smoke.distillation(RECIPES["tinybert"])
     assert find_field(settings, name) == (field or name)
-
-
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("stages.7.learning_rate", "setting 'stages.7.learning_rate'"),
-        ("stages.0.learning_rat", "Expected one of: learning_rate, "),
-    ],
-)
-def test_a_field_that_is_none_is_told_with_those_that_are(name, said):
-    settings = smoke.distillation(RECIPES["tinybert"])
-    with pytest.raises(UsageError, match=said):
-        validate_axes(settings, (Axis(find_field(settings, name), (1, 2)),))
 
 
 def test_values_with_commas_within_are_one():

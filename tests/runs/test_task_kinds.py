@@ -5,11 +5,10 @@ import json
 import keras_hub
 import numpy as np
 import pytest
-from helpers import large_except
+from helpers import large_except, read_events
 from kinds import WORDS, WRITERS, write_encoder
 
 from kdkit.cli.main import main
-from kdkit.errors import UsageError
 from kdkit.models import load_classifier
 from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import Stage
@@ -100,15 +99,9 @@ def runs(request, tmp_path_factory):
     return root, task
 
 
-def events(run, kind):
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    found = [json.loads(line) for line in lines]
-    return [event for event in found if event["event"] == kind]
-
-
 def test_every_objective_has_a_value_and_the_metrics_are_the_tasks(runs):
     root, task = runs
-    (epoch,) = events(root / "run", "epoch")
+    (epoch,) = read_events(root / "run", "epoch")
     objectives = {
         name: value
         for name, value in epoch["logs"].items()
@@ -116,7 +109,7 @@ def test_every_objective_has_a_value_and_the_metrics_are_the_tasks(runs):
     }
     assert len(objectives) == 8
     assert all(value > 0 for value in objectives.values()), objectives
-    *_, evaluation = events(root / "run", "evaluation")
+    *_, evaluation = read_events(root / "run", "evaluation")
     assert set(evaluation["metrics"]) == set(task.metrics)
     records = read_run(root / "run")
     assert set(records.predictions) == {"teacher", "student"}
@@ -128,7 +121,7 @@ def test_evaluate_prints_what_the_run_measured(runs, capsys):
     root, _ = runs
     assert main(["evaluate", str(root / "run")]) == 0
     printed = json.loads(capsys.readouterr().out.splitlines()[-1])
-    *_, evaluation = events(root / "run", "evaluation")
+    *_, evaluation = read_events(root / "run", "evaluation")
     assert printed["metrics"] == pytest.approx(evaluation["metrics"])
     assert printed["examples"] == evaluation["examples"]
 
@@ -138,8 +131,8 @@ def test_exported_files_do_what_the_student_does(runs):
     root, _ = runs
     arguments = ["export", str(root / "run"), "--precision", "fp32", "int8"]
     assert main(arguments) == 0
-    *_, evaluation = events(root / "run", "evaluation")
-    fp32, int8, teacher = events(root / "run", "export")
+    *_, evaluation = read_events(root / "run", "evaluation")
+    fp32, int8, teacher = read_events(root / "run", "export")
     assert (teacher["arm"], teacher["precision"]) == ("teacher", "int8")
     assert fp32["max_abs_difference"] <= 1e-4
     assert fp32["metrics"] == pytest.approx(evaluation["metrics"])
@@ -233,24 +226,18 @@ def test_mnli_is_chosen_on_matched_and_measured_on_mismatched(tmp_path):
     task = get_task("mnli")
     assert [
         (event["arm"], event["split"])
-        for event in events(tmp_path / "run", "evaluation")
+        for event in read_events(tmp_path / "run", "evaluation")
     ] == [
         ("teacher", "dev"), ("teacher", "dev_mismatched"),
         ("student", "dev"), ("student", "dev_mismatched"),
     ]  # fmt: skip
     student = load_classifier(tmp_path / "run", task.head)
-    mismatched = events(tmp_path / "run", "evaluation")[-1]
+    mismatched = read_events(tmp_path / "run", "evaluation")[-1]
     examples = task.load("dev_mismatched", tmp_path)
     rows = task.encode(examples, student.tokenizer, LENGTH)
     assert mismatched["metrics"] == pytest.approx(
         task.compute_metrics(rows.labels, predict_logits(student.model, rows))
     )
-    (finished,) = events(tmp_path / "run", "run_finished")
-    dev = events(tmp_path / "run", "evaluation")[2]
+    (finished,) = read_events(tmp_path / "run", "run_finished")
+    dev = read_events(tmp_path / "run", "evaluation")[2]
     assert finished["best"]["student"]["metrics"] == dev["metrics"]
-
-
-@pytest.mark.parametrize("split", ["test", "test_mismatched", "train"])
-def test_models_are_never_chosen_on_test_data(split):
-    with pytest.raises(UsageError, match="chosen on a dev split"):
-        DataSettings("mnli", "glue", 32, dev_split=split)

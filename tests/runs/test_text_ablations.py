@@ -127,16 +127,3 @@ def test_some_arms_run_only_what_they_need(arms, made, runs, tmp_path):
     assert ablate("gpt2", "--arms", *arms) == 0
     names = {place.relative_to(tmp_path / "arms").parts[0] for place in runs}
     assert names == {"pretrained_run", *made, *arms}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--task", "sst2"], "--task"),
-        (["--arms", "no_task"], r"Unknown arm 'no_task'"),
-    ],
-)
-def test_mistakes_are_told_before_any_run(runs, arguments, message, capsys):
-    assert ablate("gpt2", *arguments) == 2
-    assert message.replace("\\", "") in capsys.readouterr().err
-    assert not runs

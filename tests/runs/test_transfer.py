@@ -9,13 +9,10 @@ import pytest
 from helpers import read_events
 
 from kdkit import data
-from kdkit.cli.main import main
 from kdkit.errors import UsageError
 from kdkit.models import Head, load_classifier, load_tokenizer
 from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import Stage
-from kdkit.reporting import read_run
-from kdkit.reporting.notes import run_notes
 from kdkit.runs import smoke
 from kdkit.runs.examples import LoadedRows
 from kdkit.settings import override
@@ -85,13 +82,6 @@ def test_every_teacher_is_evaluated(run, finished_run):
     assert second == finished["best"]["student"]["metrics"]
 
 
-def test_report_tells_of_text_and_teachers(run):
-    notes = " ".join(run_notes(read_run(run)))
-    assert "also labelled 20 rows of text" in notes
-    assert "1 more were removed, because they are also in dev or test" in notes
-    assert "learned from 2 teachers with weights [3.0, 1.0]" in notes
-
-
 def test_classes_of_a_bilstm_are_named_and_must_be_the_tasks(run):
     labels = json.loads((run / "labels.json").read_text())
     names = tuple(labels["classes"])
@@ -106,21 +96,6 @@ def test_bilstm_is_kept_as_a_file_with_its_tokenizer(run, settings):
     assert loaded.has_trained_head
     expected = load_tokenizer(settings.teacher).get_vocabulary()
     assert loaded.tokenizer.get_vocabulary() == expected
-
-
-@pytest.mark.large
-def test_verbs_take_the_run_of_a_bilstm(run, capsys):
-    assert main(["evaluate", str(run)]) == 0
-    answer = json.loads(capsys.readouterr().out.splitlines()[-1])
-    (finished,) = read_events(run, "run_finished")
-    assert answer["metrics"] == pytest.approx(
-        finished["best"]["student"]["metrics"]
-    )
-    assert (
-        main(["export", str(run), "--precision", "int8", "--no-teacher"]) == 0
-    )
-    assert (run / "exports" / "student-int8.tflite").is_file()
-    assert main(["report", str(run)]) == 0
 
 
 def test_text_that_is_all_in_dev_is_refused(settings, tmp_path):

@@ -37,8 +37,7 @@ def table(request, tmp_path):
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("exports", [False, True])
-def test_the_verbs_take_tables_of_pairs(exports, table, tmp_path, capsys):
+def test_the_verbs_take_tables_of_pairs(table, tmp_path, capsys):
     flags, targets = table
     run = tmp_path / "run"
     with eager_steps():
@@ -68,8 +67,6 @@ def test_the_verbs_take_tables_of_pairs(exports, table, tmp_path, capsys):
     assert measured["metrics"]["perplexity"] == pytest.approx(
         evaluation["metrics"]["perplexity"], rel=1e-5
     )
-    if not exports:
-        return
     assert main(["export", str(run), "--precision", "fp32"]) == 0
     (file,) = (run / "exports").iterdir()
     capsys.readouterr()

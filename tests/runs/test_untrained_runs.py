@@ -46,13 +46,6 @@ def test_a_head_that_no_stage_trains_is_told(headless, capsys):
     assert f"The head was never trained ({layer})" in capsys.readouterr().out
 
 
-def test_a_head_that_a_stage_trains_is_not(finished_run):
-    (finished,) = read_events(finished_run, "run_finished")
-    assert finished["best"]["student"]["untrained_layers"] == []
-    for event in read_events(finished_run, "evaluation"):
-        assert "collapsed" in event
-
-
 def test_files_that_give_one_answer_have_collapsed(monkeypatch):
     def file(batch):
         return np.tile([1.0, 0.0], (len(batch["x"]), 1))

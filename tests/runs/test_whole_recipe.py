@@ -11,10 +11,7 @@ from helpers import read_events
 from kdkit import data
 from kdkit.cli.main import main
 from kdkit.models import load_classifier
-from kdkit.reporting import read_run
-from kdkit.reporting.notes import run_notes
 from kdkit.runs import smoke
-from kdkit.settings import override
 from kdkit.training import CorpusSettings, pretrain
 
 ROWS, DEV_ROWS, NUM_TEXTS = 24, 8, 60
@@ -117,16 +114,6 @@ def test_general_distillation_compares_encoders_and_its_loss_falls(run, place):
 
 
 @pytest.mark.large
-def test_general_student_is_an_encoder_for_any_task(run, place):
-    path = str(place / "general" / "student")
-    encoder = keras_hub.models.Backbone.from_preset(path)
-    assert (encoder.num_layers, encoder.hidden_dim) == (2, 16)
-    loaded = load_classifier(place / "general", num_classes=3)
-    assert not loaded.has_trained_head
-    assert loaded.model.output_shape == (None, 3)
-
-
-@pytest.mark.large
 def test_student_starts_from_it(run, place):
     config = json.loads((run / "config.json").read_text())
     assert config["student"]["checkpoint"] == str(place / "general")
@@ -153,13 +140,6 @@ def test_an_epoch_has_rows_and_copies(run, place):
     assert counts["rows_of_epoch"] == ROWS + counts["copies"]
     for epoch in read_events(run, "epoch"):
         assert epoch["step"] == -(-counts["rows_of_epoch"] // 32)
-
-
-@pytest.mark.large
-def test_report_says_what_an_epoch_had(run):
-    (counts,) = read_events(run, "augmented")
-    notes = " ".join(run_notes(read_run(run)))
-    assert f"An epoch has {counts['rows_of_epoch']:,} examples" in notes
 
 
 @pytest.mark.large
@@ -236,9 +216,3 @@ def test_mistakes_are_told_before_work(
     words = [*distill[:1], "pkd", *distill[2:], "--general", "x"]
     assert "'pkd' has no stage on running text" in refused(words, capsys)
     assert not (tmp_path / "run" / "config.json").exists()
-
-
-def test_a_teacher_on_text_needs_objectives():
-    settings = smoke.PRETRAINING
-    with pytest.raises(ValueError, match="if and only if it has a teacher"):
-        override(settings, ["teacher=somewhere"])

@@ -8,11 +8,9 @@ import pytest
 from helpers import GERMAN, read_events
 from parallel import flags
 
-from kdkit import export
 from kdkit.cli.ablate import written_metrics
 from kdkit.cli.main import main
 from kdkit.cli.text_evaluation import LEAST_EFFECT
-from kdkit.errors import UsageError
 from kdkit.tasks import generation_metrics
 from kdkit.training.text_data import other_sources
 
@@ -115,7 +113,7 @@ def test_text_that_changed_is_not_what_a_run_held_out(
 
 
 def test_a_preset_outside_of_a_run_knows_its_languages_and_length(
-    text, translator, tmp_path, capsys, monkeypatch
+    text, translator, tmp_path, capsys
 ):
     preset = tmp_path / "preset"
     shutil.copytree(translator / "student", preset)
@@ -127,23 +125,6 @@ def test_a_preset_outside_of_a_run_knows_its_languages_and_length(
         found.append(json.loads(capsys.readouterr().out.splitlines()[-1]))
     assert found[0] == found[1]
     assert found[0]["sequence_length"] == 32
-
-    def note(model, path, precision, sequence_length, **settings):
-        raise UsageError(f"{sequence_length} tokens")
-
-    monkeypatch.setattr(export.get_exporter("litert"), "export", note)
-    files = str(tmp_path / "files")
-    assert main(["export", str(preset), "--output", files]) == 2
-    assert ": 32 tokens" in capsys.readouterr().err
-
-
-def test_evaluate_tells_what_is_cut(text, translator, capsys):
-    arguments = [
-        *("evaluate", str(translator), *flags(text, "--pairs", "dev")),
-        *("--num-beams", "1", "--sequence-length", "6"),
-    ]
-    assert main(arguments) == 0
-    assert "texts are truncated to 6 tokens" in capsys.readouterr().err
 
 
 def test_sentences_are_hidden_as_in_the_run(text, pretrained, capsys):
@@ -164,28 +145,3 @@ def test_sentences_are_hidden_as_in_the_run(text, pretrained, capsys):
     config.write_text(json.dumps(settings))
     assert found[0]["languages"] == ["en", "de"]
     assert found[0]["metrics"] != found[1]["metrics"]
-
-
-def test_what_a_run_held_out_is_named(pretrained, text):
-    main(["evaluate", str(pretrained)])
-    *_, event = read_events(pretrained, "measurement")
-    assert event["corpus"] == [str(text / "train.en"), str(text / "train.de")]
-    assert event["held_out_every"] == 8
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--languages", "de", "en"], "--languages is not read for the run"),
-        (["--pairs", "A", "B", "--corpus", "A"], "--corpus is not read"),
-        (["--corpus", "A", "--num-beams", "2"], "--num-beams is not read"),
-        (["--corpus", "A"], "no language is named for the text"),
-        (["--task", "sst2"], "is not read for encoder-decoders"),
-        (["--pairs", "A", "--languages", "en", "de"], "Received: 1 files"),
-    ],
-)
-def test_evaluate_refuses(text, pretrained, capsys, arguments, message):
-    files = {"A": str(text / "dev.en"), "B": str(text / "dev.de")}
-    arguments = [files.get(word, word) for word in arguments]
-    assert main(["evaluate", str(pretrained), *arguments]) == 2
-    assert message in capsys.readouterr().err

@@ -4,7 +4,7 @@ import json
 
 import pytest
 from helpers import read_events
-from parallel import flags, translation
+from parallel import translation
 
 from kdkit.cli.main import main
 from kdkit.models import load_language_model
@@ -42,47 +42,3 @@ def test_a_cache_of_pairs_gives_the_same_losses(
     assert len(plain) == len(cached) == 2
     for one, other in zip(plain, cached, strict=True):
         assert other == pytest.approx(one, rel=2e-3)
-
-
-def test_hidden_spans_are_not_kept(text, pretrained, tmp_path, capsys):
-    words = [
-        *("pretrain", "--recipe", "lightpaff", "--teacher", str(pretrained)),
-        *("--model", str(pretrained), "--languages", "en", "de"),
-        *flags(text, "--corpus", "train"),
-        *("--cache", str(tmp_path / "cache"), "--run-dir", str(tmp_path / "a")),
-    ]
-    assert main(words) == 2
-    assert "drawn again in every epoch" in capsys.readouterr().err
-    assert not (tmp_path / "cache").exists()
-
-
-def test_languages_are_checked_before_a_run_begins(
-    text, pretrained, tmp_path, capsys
-):
-    run = tmp_path / "run"
-    arguments = [
-        *("pretrain", *flags(text, "--pairs", "train"), "--run-dir", str(run)),
-        *("--model", str(pretrained), "--set", "corpus.sequence_length=32"),
-    ]
-    for languages, message in (
-        (["--languages", "en", "fr"], "language 'fr'"),
-        ([], "The vocabulary has language tokens"),
-    ):
-        assert main([*arguments, *languages]) == 2
-        assert message in capsys.readouterr().err
-        assert not (run / "config.json").exists()
-
-
-def test_files_of_different_lengths_are_told(
-    text, tmp_path, capsys, pretrained
-):
-    short = tmp_path / "short.de"
-    short.write_text("hund\n")
-    arguments = [
-        *("pretrain", "--pairs", str(text / "dev.en"), str(short)),
-        *("--languages", "en", "de", "--set", "corpus.sequence_length=32"),
-        *("--model", str(pretrained), "--run-dir", str(tmp_path / "run")),
-        *("--languages", "en", "de"),
-    ]
-    assert main(arguments) == 2
-    assert "different numbers of lines" in capsys.readouterr().err

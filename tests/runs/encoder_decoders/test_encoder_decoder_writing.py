@@ -1,24 +1,15 @@
 """Encoder-decoders by `generate` and `export`: texts, pairs, files."""
 
 import json
-import shutil
 
-import keras_hub
 import pytest
 from helpers import ENGLISH, read_events
 from parallel import flags
 
 from kdkit.cli import generate as writing_texts
 from kdkit.cli.main import main
-from kdkit.cli.texts import BegunTexts
 from kdkit.generation import TextWriter
 from kdkit.io.locks import locked
-
-
-def test_the_preset_writes_in_its_language_where_kdkit_is_imported(translator):
-    model = keras_hub.models.Seq2SeqLM.from_preset(str(translator / "student"))
-    assert model.preprocessor.source_language == "en"
-    assert model.preprocessor.target_language == "de"
 
 
 def test_a_file_is_written_of_a_file_line_by_line(
@@ -98,67 +89,6 @@ def test_a_stop_while_pairs_get_their_names_loses_nothing(
     # 2: all was there but for what is removed.
     assert main(written_pairs) == {"en": 0, "de": 2}[last]
     check_written_pairs(tmp_path)
-
-
-def contents(folder):
-    return {path.name: path.read_text() for path in folder.glob("[!.]*")}
-
-
-@pytest.mark.parametrize("same", [False, True])
-def test_a_file_that_appears_costs_nothing_of_what_was_begun(
-    same, written_pairs, tmp_path, monkeypatch, capsys
-):
-    calls = []
-
-    def stop_in_the_second(self, texts):
-        calls.append(texts)
-        if len(calls) == 2:
-            raise KeyboardInterrupt
-        return ["ein"] * len(texts)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(writing_texts, "LINES_AT_ONCE", 1)
-        patch.setattr(TextWriter, "__call__", stop_in_the_second)
-        assert main(written_pairs) == 130
-    begun = contents(tmp_path)
-    assert begun["de.partial"] == "ein\n"
-    other = begun["de.partial"] if same else "mine\n"
-    (tmp_path / "de").write_text(other)
-    assert main(written_pairs) == 2
-    assert "de already exists" in capsys.readouterr().err
-    assert contents(tmp_path) == {**begun, "de": other}
-    (tmp_path / "de").unlink()
-    assert main(written_pairs) == 0
-    assert "Continuing after 1 texts." in capsys.readouterr().out
-    check_written_pairs(tmp_path)
-
-
-@pytest.mark.parametrize("name", ["en", "de", ".de.lock"])
-def test_whole_texts_are_forgotten_where_their_files_are_as_written(
-    name, written_pairs, tmp_path, monkeypatch, capsys
-):
-    with monkeypatch.context() as patch:
-        patch.setattr(BegunTexts, "forget", stop)
-        assert main(written_pairs) == 130
-    whole = contents(tmp_path)
-    assert {"de.partial", "de.partial.json", "de", "en"} == whole.keys()
-    if name == ".de.lock":
-        with locked(tmp_path / name):
-            assert main(written_pairs) == 2
-        assert contents(tmp_path) == whole
-    else:
-        (tmp_path / name).write_text("mine\n")
-        assert main(written_pairs) == 2
-        assert contents(tmp_path) == {**whole, name: "mine\n"}
-        (tmp_path / name).write_text(whole[name])
-    capsys.readouterr()
-    assert main(written_pairs) == 2
-    assert "de already exists" in capsys.readouterr().err
-    check_written_pairs(tmp_path)
-
-
-def stop(*_):
-    raise KeyboardInterrupt
 
 
 def test_no_file_is_written_over_by_pairs(
@@ -245,17 +175,6 @@ def test_the_file_writes_what_the_model_does(
     (event,) = read_events(translator, "latency")
     assert event["reads_sources"]
     assert event["sequence_length"] == 25
-
-
-@pytest.mark.large
-def test_a_run_whose_pairs_are_gone_is_exported(translator, tmp_path, capsys):
-    copy = tmp_path / "copy"
-    shutil.copytree(translator, copy, ignore=shutil.ignore_patterns("exports"))
-    config = json.loads((copy / "config.json").read_text())
-    config["corpus"]["held_out"] = ["/gone/a.en", "/gone/a.de"]
-    (copy / "config.json").write_text(json.dumps(config))
-    assert main(["export", str(copy), "--precision", "fp32"]) == 0
-    assert "Compared on generated pairs" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
