@@ -121,16 +121,6 @@ def small_disk(folder: pathlib.Path, megabytes: int):
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
-@contextlib.contextmanager
-def read_only(folder: pathlib.Path):
-    """Lets a mounted file system be read alone for a while."""
-    _mount("-o", "remount,ro", str(folder))
-    try:
-        yield
-    finally:
-        _mount("-o", "remount,rw", str(folder))
-
-
 def _mount(*arguments):
     done = subprocess.run(
         ["mount", *arguments], capture_output=True, text=True, check=False
@@ -139,21 +129,3 @@ def _mount(*arguments):
         pytest.skip(
             f"no file system can be mounted here: {done.stderr.strip()}"
         )
-
-
-def leave(folder: pathlib.Path, num_bytes: int):
-    """Fills a file system up to some bytes."""
-    with open(folder / "filler", "wb") as file:
-        free = os.statvfs(folder)
-        left = free.f_bavail * free.f_bsize - num_bytes
-        while left > 0:
-            left -= file.write(b"\0" * min(left, 1 << 20))
-
-
-def everything(folder: pathlib.Path):
-    """All files of a folder with their content, but for locks."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.endswith(".lock")
-    }

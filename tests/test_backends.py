@@ -22,7 +22,6 @@ from helpers import (
 )
 
 from kdkit import export
-from kdkit.backends import LateModule
 from kdkit.distillation import Objective
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
@@ -131,21 +130,6 @@ def test_tinyberts_code_on_arrays_leaves_the_padding_token_alone():
     assert np.abs(after[1:] - before[1:]).max() > 0.01
 
 
-def test_stages_on_text_are_refused_on_arrays():
-    with pytest.raises(UsageError, match="general_distillation.*running text"):
-        run_on_arrays(
-            RECIPES["tinybert"].prerequisites["general_distillation"],
-            None,
-            None,
-            None,
-            None,
-        )
-    stage, _ = RECIPES["tinybert"].stages
-    stage = dataclasses.replace(stage, gradient_accumulation_steps=2)
-    with pytest.raises(UsageError, match="into parts"):
-        run_on_arrays([stage], None, None, None, None)
-
-
 def test_outputs_of_a_teacher_may_come_with_pydatasets():
     model = distiller(terms=[Objective(kd_loss(), name="soft")])
     model.compile(optimizer=keras.optimizers.SGD(0.0), run_eagerly=True)
@@ -169,18 +153,6 @@ def kd_loss():
     return RECIPES["tinybert"].stages[1].weighted_objectives()[0].loss
 
 
-def test_a_refused_step_leaves_the_weights():
-    student = bert(1, 8)
-    model = distiller(student=student, hard_label_weight=0.5)
-    model.compile(loss=cross_entropy(), run_eagerly=True)
-    before = student.get_weights()
-    with pytest.raises(UsageError, match="needs data with labels"):
-        model.fit(batch(), verbose=0)
-    keras.tree.map_structure(
-        np.testing.assert_array_equal, student.get_weights(), before
-    )
-
-
 @other_backend
 def test_what_is_of_tensorflow_says_so(tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
@@ -191,15 +163,6 @@ def test_what_is_of_tensorflow_says_so(tmp_path):
     ):
         with pytest.raises(UsageError, match="KERAS_BACKEND=tensorflow"):
             refused()
-
-
-def test_a_missing_package_is_named_with_what_brings_it():
-    absent = LateModule("kdkit_absent", "kdkit-absent")
-    with pytest.raises(
-        UsageError,
-        match="kdkit_absent.data is needed.*pip install kdkit-absent",
-    ):
-        absent.data  # noqa: B018
 
 
 WITHOUT_TENSORFLOW = """

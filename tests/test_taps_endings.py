@@ -187,14 +187,3 @@ def test_a_layer_that_is_called_twice_is_followed_from_its_last_call():
     assert taps.ending(keras.Model(inputs, scores)).function == "linear"
     again = keras.Model(inputs, shared(scores))
     assert taps.ending(again).function == "softmax"
-
-
-def test_private_names_of_keras_are_as_assumed():
-    inputs = keras.Input((4,))
-    layer = keras.layers.Dense(3)
-    output = layer(inputs)
-    operation, node, number = output._keras_history
-    assert operation is layer
-    assert number == 0
-    (source,) = layer._inbound_nodes[node].input_tensors
-    assert source is inputs

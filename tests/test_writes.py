@@ -5,23 +5,19 @@ import errno
 import json
 
 import failing_disks
-import numpy as np
 import pytest
-from helpers import bert
 
-from kdkit.augmentation import files as parts_of_files
 from kdkit.augmentation import write_augmented
 from kdkit.cli.main import main
 from kdkit.cli.texts import BegunTexts
 from kdkit.data import Examples
-from kdkit.data.packing import open_packed
 from kdkit.errors import UsageError
 from kdkit.io.disk import disk_problem
-from kdkit.io.files import digest, staged, write_text
+from kdkit.io.files import staged, write_text
 from kdkit.io.locks import append_line
-from kdkit.models import Head, stored_size
+from kdkit.models import Head
 from kdkit.models.saving import save_labels
-from kdkit.runs.directory import RunDirectory, open_run
+from kdkit.runs.directory import open_run
 from kdkit.runs.events import Inputs, RunFinished
 from kdkit.teacher_cache.index import Index
 from kdkit.teacher_cache.shards import write_shard
@@ -175,19 +171,6 @@ def test_full_and_failing_disks_are_told_from_other_errors(error, is_disk):
     assert disk_problem(error) == is_disk
 
 
-def test_a_verb_says_one_line_and_fails(tmp_path, capsys):
-    folder = prepared(tmp_path / "clean")
-    with (
-        failing_disks.disk(folder, fails_at=6, once=False),
-        contextlib.suppress(OSError),
-    ):
-        report(folder)
-    told = capsys.readouterr().err
-    assert told.startswith("kdkit report: ")
-    assert "No space left on device" in told
-    assert told.count("\n") == 1
-
-
 def test_lines_are_added_whole_or_not_at_all(tmp_path):
     path = tmp_path / "log"
     append_line(path, "one")
@@ -201,15 +184,6 @@ def test_lines_are_added_whole_or_not_at_all(tmp_path):
     assert path.read_text() == "one\ncut o"
     append_line(path, "three")
     assert path.read_text() == "one\ncut o\nthree\n"
-
-
-def test_an_event_after_one_that_was_cut_off_is_read(tmp_path):
-    run = RunDirectory(tmp_path)
-    run.log(Inputs(digests={}))
-    with (tmp_path / "metrics.jsonl").open("ab") as file:
-        file.write(b'{"event": "epoch", "ti\0\0\0\xff')
-    run.log(RunFinished(seconds=1.0, best={}))
-    assert list(map(type, run.events())) == [Inputs, RunFinished]
 
 
 def test_the_old_folder_stays_if_the_new_one_cannot_be_named(tmp_path):
@@ -231,20 +205,6 @@ def test_the_old_folder_stays_if_the_new_one_cannot_be_named(tmp_path):
         ):
             replace_folder(folder)
         assert (folder / "folder" / "part").read_text() == OLD
-
-
-def test_a_packed_corpus_that_is_cut_off_is_packed_again(tmp_path):
-    rows = np.arange(12, dtype="int32").reshape(3, 4)
-    rows.tofile(tmp_path / "rows")
-    index = {"num_rows": 3, "sequence_length": 4, "num_texts": 1}
-    index["sha256"] = digest(tmp_path / "rows")
-    (tmp_path / "index.json").write_text(json.dumps(index))
-    assert open_packed(tmp_path).rows.tolist() == rows.tolist()
-    for damage in ({"num_rows": 10**12}, {"num_rows": "3"}, {"num_rows": 4}):
-        (tmp_path / "index.json").write_text(json.dumps({**index, **damage}))
-        assert open_packed(tmp_path) is None
-    (tmp_path / "index.json").write_text("{")
-    assert open_packed(tmp_path) is None
 
 
 def test_texts_go_on_from_what_was_noted_of_them_alone(tmp_path):
@@ -276,55 +236,3 @@ def test_files_and_directories_do_not_replace_each_other(tmp_path):
     with pytest.raises(NotADirectoryError):
         replace_folder(tmp_path)
     assert (tmp_path / "folder").read_text() == OLD
-
-
-@pytest.fixture(scope="module")
-def classifier():
-    return bert(num_layers=1)
-
-
-def test_a_disk_that_fills_up_leaves_what_was_there(
-    classifier, tmp_path, monkeypatch, capfd
-):
-    """On a real file system of 8 MB, with ever more room on it."""
-    monkeypatch.setattr(parts_of_files, "ROWS_PER_STEP", 1)
-    with failing_disks.small_disk(tmp_path / "disk", 8) as disk:
-        prepared(disk)
-        for work in (replace_text, replace_folder, log_events, fill_cache):
-            done = 0
-            for room in range(0, 40_000, 4_096):
-                failing_disks.leave(disk, room)
-                with contextlib.suppress(OSError):
-                    work(disk)
-                    done += 1
-                check_whole(disk)
-                (disk / "filler").unlink()
-            assert done
-        folder = disk / "student"
-        failed = 0
-        for room in (0, 8_192, 131_072, 262_144, 1_000_000):
-            failing_disks.leave(disk, room)
-            with contextlib.suppress(OSError):
-                keep(classifier, folder)
-                break
-            failed += 1
-            assert not folder.exists()
-            (disk / "filler").unlink()
-        assert failed
-        (disk / "filler").unlink()
-        assert folder.is_dir()
-        before = failing_disks.everything(folder)
-        failing_disks.leave(disk, 20_000)
-        with pytest.raises(OSError, match="No space left"):
-            keep(classifier, folder)
-        assert failing_disks.everything(folder) == before
-        with failing_disks.read_only(disk):
-            for work in (replace_text, replace_folder, fill_cache):
-                with pytest.raises(OSError, match="Read-only"):
-                    work(disk)
-        assert failing_disks.everything(folder) == before
-
-
-def keep(model, folder):
-    with staged(folder, stored_size(model)) as partial:
-        model.backbone.save_to_preset(str(partial))

@@ -76,27 +76,6 @@ def test_the_doctor_counts_the_texts_that_a_csv_writer_quoted(
     assert "quoting=csv.QUOTE_NONE" in finding.advice
 
 
-def test_one_text_that_a_csv_writer_quoted_is_reported_in_a_small_split():
-    rows = [("a fine film",), ('"he said ""no"""',)]
-    finding = doctor.odd_texts({"dev": rows})
-    assert finding.outcome == doctor.WARNING
-    assert "in 1 of 2 rows of dev (50.0 %)" in finding.found
-    assert '"he said ""no"""' in finding.found
-
-
-def test_a_table_written_as_the_advice_says_is_read_unchanged(tmp_path):
-    text = as_csv(
-        [("text", "label"), *ROWS],
-        delimiter="\t",
-        quoting=csv.QUOTE_NONE,
-        quotechar=None,
-    )
-    write_own(tmp_path, text)
-    read = load(tmp_path)
-    assert read.texts[0] == [text for text, _ in ROWS]
-    assert doctor.odd_texts({"train": doctor.row_texts(read)}) is None
-
-
 @pytest.mark.parametrize("name", ["sst2", "mrpc", "cola", "rte", "stsb"])
 def test_no_text_of_glue_is_taken_for_a_csv_writers(name, data_dir):
     task = get_task(name)
@@ -171,8 +150,3 @@ def test_a_multi_label_table_may_have_one_label(tmp_path):
     (folder / "train.tsv").write_text("text\tlabels\na\tjoy\nb\t\n")
     labels = get_task("multi_label").load("train", tmp_path).labels
     np.testing.assert_array_equal(labels, [[1], [0]])
-
-
-def test_labels_may_have_numbers_and_spaces_in_them(tmp_path):
-    write_own(tmp_path, "text\tlabel\na\tclass 2\n", "class 1\nclass 2\n")
-    assert load(tmp_path).labels.tolist() == [1]

@@ -42,17 +42,6 @@ def masked(corpus, tokenizer, **settings):
     return x, y, weights
 
 
-def test_labels_are_what_stood_at_rising_positions(corpus, tokenizer):
-    x, y, weights = masked(corpus, tokenizer)
-    positions = x["mask_positions"]
-    assert positions.shape == y.shape == weights.shape == (ROWS, BUDGET)
-    assert (np.diff(positions) > 0).all()
-    np.testing.assert_array_equal(
-        y, np.take_along_axis(corpus.rows, positions, 1)
-    )
-    assert (weights == 1).all()
-
-
 @pytest.mark.parametrize("family", MASKED_LMS)
 def test_unknown_tokens_are_neither_predicted_nor_drawn(family):
     tokenizer = preprocessor_tokenizer(family)

@@ -12,8 +12,6 @@ import pytest
 from kdkit import tasks
 from kdkit.data import Examples
 from kdkit.data.labeled_tables import dev_rows
-from kdkit.settings import from_dict, to_dict
-from kdkit.training import DataSettings
 
 HEADER = ("id", "review", "sentiment")
 ROWS = [
@@ -257,12 +255,6 @@ def test_scores_are_numbers(tmp_path):
     assert task.load("train").labels.dtype == np.float32
 
 
-def test_numbered_classes_may_be_many(tmp_path):
-    table = write(tmp_path / "a.csv", many(300, lambda n: n % 77))
-    task = tasks.from_table(table, **COLUMNS)
-    assert task.class_names == tuple(map(str, range(77)))
-
-
 def test_a_test_table_may_lack_labels(tmp_path):
     train = write(tmp_path / "a.csv", many(9))
     test = write(tmp_path / "b.csv", ["one", "two"], "review")
@@ -289,14 +281,6 @@ def test_a_task_in_toml_is_the_same(tmp_path):
     assert task == same
     assert task.class_names == ("b", "a")
     assert task.primary_metric == "macro_f1"
-
-
-def test_settings_hold_the_table(tmp_path):
-    task = tasks.from_table(write(tmp_path / "a.csv", many(30)), **COLUMNS)
-    settings = DataSettings.of(task)
-    assert from_dict(DataSettings, to_dict(settings)) == settings
-    assert settings.table.train == str(tmp_path / "a.csv")
-    assert settings.table.labels == ("a", "b")
 
 
 def test_equal_numbers_are_one_label(tmp_path):
