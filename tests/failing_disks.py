@@ -121,6 +121,16 @@ def small_disk(folder: pathlib.Path, megabytes: int):
         subprocess.run(["umount", "-l", str(folder)], check=True)
 
 
+@contextlib.contextmanager
+def read_only(folder: pathlib.Path):
+    """Lets a mounted file system be read alone for a while."""
+    _mount("-o", "remount,ro", str(folder))
+    try:
+        yield
+    finally:
+        _mount("-o", "remount,rw", str(folder))
+
+
 def _mount(*arguments):
     done = subprocess.run(
         ["mount", *arguments], capture_output=True, text=True, check=False

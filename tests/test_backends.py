@@ -90,30 +90,6 @@ def test_a_step_is_that_of_tensorflow(tmp_path):
             )
 
 
-def tiny_stages():
-    """TinyBERT's two stages, two epochs each."""
-    return [
-        dataclasses.replace(stage, epochs=2, learning_rate=0.01, batch_size=4)
-        for stage in RECIPES["tinybert"].stages
-    ]
-
-
-@pytest.mark.large
-def test_a_recipe_runs_on_arrays():
-    student = bert(1, 8, seed=2)
-    x, y = batch(8), labels(8)
-    rows = (x, y)
-    histories = run_on_arrays(
-        tiny_stages(), bert(2, 12, seed=1), student, *rows, rows
-    )
-    assert list(histories) == ["intermediate_layer", "prediction_layer"]
-    losses = histories["intermediate_layer"]["loss"]
-    assert losses[1] < losses[0]
-    accuracies = histories["prediction_layer"]["val_accuracy"]
-    right = to_numpy(student(x)).argmax(axis=-1) == y
-    assert right.mean() == pytest.approx(max(accuracies))
-
-
 def test_tinyberts_code_on_arrays_leaves_the_padding_token_alone():
     stage, _ = RECIPES["tinybert"].variant("tinybert").stages
     stage = dataclasses.replace(stage, epochs=2, learning_rate=0.01)

@@ -7,7 +7,6 @@ from backend import gradients_of, native, not_on_jax, tensorflow_only
 from helpers import (
     TinyBackbone,
     batch,
-    bert,
     classifier,
     cross_entropy,
     distiller,
@@ -287,18 +286,3 @@ def test_losses_of_layers_count_once_and_only_the_students():
     np.testing.assert_allclose(history["logit_mse"], value, rtol=1e-5)
     np.testing.assert_allclose(history["loss"], value + 3 + 1, rtol=1e-5)
     np.testing.assert_allclose(logs["loss"], value + 3 + 2, rtol=1e-5)
-
-
-def test_backbones_without_heads_can_be_distilled():
-    model = distiller(
-        teacher=bert(2, 12, num_classes=None),
-        student=bert(1, 8, num_classes=None),
-        terms=objectives(include_logits=False),
-    )
-    model.compile(optimizer=keras.optimizers.Adam(0.01), run_eagerly=True)
-    history = model.fit(batch(ROWS), labels(ROWS), epochs=2, verbose=0).history
-    assert history["loss"][1] < history["loss"][0]
-    assert sorted(model.predict(batch(ROWS), verbose=0)) == [
-        "pooled_output",
-        "sequence_output",
-    ]

@@ -410,13 +410,3 @@ def test_metrics_of_several_logits(metric, right):
     else:
         with pytest.raises(UsageError, match=right):
             model.compile("sgd", metrics=[metric])
-
-
-def test_metrics_without_labels_are_reported():
-    model = one_logit()
-    model.compile("sgd", metrics=["mse"])
-    x = np.ones((4, 4))
-    with pytest.warns(UserWarning, match="metrics have no values"):
-        model.fit(x, verbose=0)
-    model.predict(x, verbose=0)
-    model.fit(x, validation_data=(x, np.ones((4, 1))), verbose=0)

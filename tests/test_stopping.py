@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from kdkit.cli import main as command_line
 from kdkit.io.signals import StopSignals, Terminated, terminable
 
 RAISED = {signal.SIGINT: KeyboardInterrupt, signal.SIGTERM: Terminated}
@@ -104,3 +105,13 @@ def test_a_process_that_sigterm_ends_has_status_143():
         "    os.kill(os.getpid(), signal.SIGTERM)\n"
     )
     assert subprocess.run([sys.executable, "-c", code]).returncode == 143
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)]
+)
+def test_a_verb_that_is_stopped_has_its_status(number, status, monkeypatch):
+    monkeypatch.setattr(
+        command_line, "wanted_page", lambda *unused: send(number)
+    )
+    assert command_line.main(["report", "runs/pkd"]) == status

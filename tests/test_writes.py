@@ -17,7 +17,7 @@ from kdkit.io.files import staged, write_text
 from kdkit.io.locks import append_line
 from kdkit.models import Head
 from kdkit.models.saving import save_labels
-from kdkit.runs.directory import open_run
+from kdkit.runs.directory import RunDirectory, open_run
 from kdkit.runs.events import Inputs, RunFinished
 from kdkit.teacher_cache.index import Index
 from kdkit.teacher_cache.shards import write_shard
@@ -184,6 +184,15 @@ def test_lines_are_added_whole_or_not_at_all(tmp_path):
     assert path.read_text() == "one\ncut o"
     append_line(path, "three")
     assert path.read_text() == "one\ncut o\nthree\n"
+
+
+def test_an_event_after_one_that_was_cut_off_is_read(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.log(Inputs(digests={}))
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write(b'{"event": "epoch", "ti\0\0\0\xff')
+    run.log(RunFinished(seconds=1.0, best={}))
+    assert list(map(type, run.events())) == [Inputs, RunFinished]
 
 
 def test_the_old_folder_stays_if_the_new_one_cannot_be_named(tmp_path):

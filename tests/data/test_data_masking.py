@@ -173,8 +173,3 @@ def test_rows_with_one_prediction_more_are_drawn(corpus, tokenizer):
     more = np.mean([one == 7 for one in counts], axis=0)
     # Of 60 draws each, four standard deviations.
     np.testing.assert_allclose(more, 0.3, atol=4 * (0.3 * 0.7 / 60) ** 0.5)
-
-
-def test_held_out_rows_have_the_same_masks_always(corpus, tokenizer):
-    first, second = (masked(corpus, tokenizer) for _ in range(2))
-    np.testing.assert_array_equal(first[0]["token_ids"], second[0]["token_ids"])

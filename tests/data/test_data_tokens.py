@@ -16,7 +16,7 @@ from kdkit.data import (
     encode,
     encode_tokens,
 )
-from kdkit.data.encoding import NO_LABEL, UNKNOWN, as_given, was_read
+from kdkit.data.encoding import NO_LABEL, UNKNOWN, was_read
 from kdkit.tasks import get_task, majority_accuracy
 
 
@@ -97,20 +97,6 @@ def test_long_sentences_keep_the_part_around_their_first_label(pieces):
     assert [row[was_read(row)].tolist() for row in encoded.targets] == [
         [1], [0, 1, 2, 3],
     ]  # fmt: skip
-
-
-def test_words_that_were_cut_off_keep_their_labels_for_metrics(pieces):
-    labels = [[NO_LABEL, 0, 2, 1, UNKNOWN]]
-    rows = examples(["ab abab cd ef gh"], labels)
-    for length in (16, 5):
-        encoded = encode_tokens(rows, pieces, length)
-        (targets,) = encoded.targets
-        assert as_given(targets).tolist() == [0, 2, 1, UNKNOWN]
-        outputs = np.zeros((1, length, 3))
-        (answers,) = encoded.answers(outputs, np.array([0]))
-        assert len(answers) == was_read(targets).sum()
-    assert was_read(targets).tolist() == [True, False, False, False]
-    assert (encoded.labels != NO_LABEL).sum() == 1  # what losses are of
 
 
 def test_conll_files_are_sentences_of_words_and_tags(tmp_path):

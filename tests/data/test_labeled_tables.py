@@ -262,27 +262,6 @@ def test_a_test_table_may_lack_labels(tmp_path):
     assert task.load("test").labels is None
 
 
-def test_a_task_in_toml_is_the_same(tmp_path):
-    write(tmp_path / "a.csv", many(30), "review,sentiment")
-    file = tmp_path / "films.toml"
-    file.write_text(
-        'train = "a.csv"\ntext_columns = ["review"]\n'
-        'label_column = "sentiment"\nlabels = ["b", "a"]\n'
-        'metrics = ["macro_f1"]\n'
-    )
-    task = tasks.get_task(str(file))
-    same = tasks.from_table(
-        tmp_path / "a.csv",
-        **COLUMNS,
-        labels=["b", "a"],
-        metrics=["macro_f1"],
-        name="films",
-    )
-    assert task == same
-    assert task.class_names == ("b", "a")
-    assert task.primary_metric == "macro_f1"
-
-
 def test_equal_numbers_are_one_label(tmp_path):
     """pandas writes 0 and 1 as 0.0 and 1.0 if a value is missing."""
     words = ["0", "1.0", "0.0", "1"]

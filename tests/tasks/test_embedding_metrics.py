@@ -180,15 +180,6 @@ def test_an_embedder_collapses_if_its_vectors_are_nearly_the_same():
         assert reason.startswith("gives every text nearly the same vector")
 
 
-def test_nearest_documents_come_first():
-    documents = vectors(50)
-    numbers, similarities = tasks.nearest(documents[[3, 7]], documents, 4)
-    assert numbers[:, 0].tolist() == [3, 7]
-    assert numbers.shape == similarities.shape == (2, 4)
-    assert (np.diff(similarities) <= 0).all()
-    assert tasks.nearest(documents[:1], documents, 99)[0].shape == (1, 50)
-
-
 def test_of_equal_documents_the_first_one_comes_first():
     documents = np.eye(3)[[2, 0, 1] * 100]
     numbers, _ = tasks.nearest(documents[:1], documents, 4)
