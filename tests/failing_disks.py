@@ -139,21 +139,3 @@ def _mount(*arguments):
         pytest.skip(
             f"no file system can be mounted here: {done.stderr.strip()}"
         )
-
-
-def leave(folder: pathlib.Path, num_bytes: int):
-    """Fills a file system up to some bytes."""
-    with open(folder / "filler", "wb") as file:
-        free = os.statvfs(folder)
-        left = free.f_bavail * free.f_bsize - num_bytes
-        while left > 0:
-            left -= file.write(b"\0" * min(left, 1 << 20))
-
-
-def everything(folder: pathlib.Path):
-    """All files of a folder with their content, but for locks."""
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.endswith(".lock")
-    }

@@ -201,16 +201,6 @@ def test_imports_stand_at_the_top():
     assert not offences, "\n".join(offences)
 
 
-def test_nothing_is_asserted():
-    offences = [
-        f"{where(path, node)} asserts: raise UsageError or RunError"
-        for path, tree in trees()
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Assert)
-    ]
-    assert not offences, "\n".join(offences)
-
-
 def is_private(name):
     return name.startswith("_") and not name.endswith("__")
 
@@ -282,17 +272,3 @@ def test_modules_of_kerases_own_are_imported_by_two_files_alone():
         if name.startswith(("keras.src", "keras_hub.src"))
     ]
     assert not offences, "\n".join(offences)
-
-
-def test_wheels_contain_the_files_that_are_not_modules():
-    setup = (PACKAGE.parent / "setup.py").read_text(encoding="utf-8")
-    others = [
-        path
-        for path in PACKAGE.rglob("*.*")
-        if path.suffix not in (".py", ".pyc") and path.is_file()
-    ]
-    assert others
-    missing = [
-        where(path) for path in others if f'"*{path.suffix}"' not in setup
-    ]
-    assert not missing, f"package_data in setup.py lacks {missing}."

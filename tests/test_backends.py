@@ -22,7 +22,6 @@ from helpers import (
 )
 
 from kdkit import export
-from kdkit.backends import LateModule
 from kdkit.distillation import Objective
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
@@ -91,30 +90,6 @@ def test_a_step_is_that_of_tensorflow(tmp_path):
             )
 
 
-def tiny_stages():
-    """TinyBERT's two stages, two epochs each."""
-    return [
-        dataclasses.replace(stage, epochs=2, learning_rate=0.01, batch_size=4)
-        for stage in RECIPES["tinybert"].stages
-    ]
-
-
-@pytest.mark.large
-def test_a_recipe_runs_on_arrays():
-    student = bert(1, 8, seed=2)
-    x, y = batch(8), labels(8)
-    rows = (x, y)
-    histories = run_on_arrays(
-        tiny_stages(), bert(2, 12, seed=1), student, *rows, rows
-    )
-    assert list(histories) == ["intermediate_layer", "prediction_layer"]
-    losses = histories["intermediate_layer"]["loss"]
-    assert losses[1] < losses[0]
-    accuracies = histories["prediction_layer"]["val_accuracy"]
-    right = to_numpy(student(x)).argmax(axis=-1) == y
-    assert right.mean() == pytest.approx(max(accuracies))
-
-
 def test_tinyberts_code_on_arrays_leaves_the_padding_token_alone():
     stage, _ = RECIPES["tinybert"].variant("tinybert").stages
     stage = dataclasses.replace(stage, epochs=2, learning_rate=0.01)
@@ -129,21 +104,6 @@ def test_tinyberts_code_on_arrays_leaves_the_padding_token_alone():
     decayed = before[0] * (1 - 0.01 * stage.weight_decay) ** 2
     np.testing.assert_allclose(after[0], decayed, atol=1e-6)
     assert np.abs(after[1:] - before[1:]).max() > 0.01
-
-
-def test_stages_on_text_are_refused_on_arrays():
-    with pytest.raises(UsageError, match="general_distillation.*running text"):
-        run_on_arrays(
-            RECIPES["tinybert"].prerequisites["general_distillation"],
-            None,
-            None,
-            None,
-            None,
-        )
-    stage, _ = RECIPES["tinybert"].stages
-    stage = dataclasses.replace(stage, gradient_accumulation_steps=2)
-    with pytest.raises(UsageError, match="into parts"):
-        run_on_arrays([stage], None, None, None, None)
 
 
 def test_outputs_of_a_teacher_may_come_with_pydatasets():
@@ -169,18 +129,6 @@ def kd_loss():
     return RECIPES["tinybert"].stages[1].weighted_objectives()[0].loss
 
 
-def test_a_refused_step_leaves_the_weights():
-    student = bert(1, 8)
-    model = distiller(student=student, hard_label_weight=0.5)
-    model.compile(loss=cross_entropy(), run_eagerly=True)
-    before = student.get_weights()
-    with pytest.raises(UsageError, match="needs data with labels"):
-        model.fit(batch(), verbose=0)
-    keras.tree.map_structure(
-        np.testing.assert_array_equal, student.get_weights(), before
-    )
-
-
 @other_backend
 def test_what_is_of_tensorflow_says_so(tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
@@ -191,15 +139,6 @@ def test_what_is_of_tensorflow_says_so(tmp_path):
     ):
         with pytest.raises(UsageError, match="KERAS_BACKEND=tensorflow"):
             refused()
-
-
-def test_a_missing_package_is_named_with_what_brings_it():
-    absent = LateModule("kdkit_absent", "kdkit-absent")
-    with pytest.raises(
-        UsageError,
-        match="kdkit_absent.data is needed.*pip install kdkit-absent",
-    ):
-        absent.data  # noqa: B018
 
 
 WITHOUT_TENSORFLOW = """

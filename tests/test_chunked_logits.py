@@ -4,10 +4,9 @@ import keras
 import numpy as np
 import pytest
 from backend import not_on_torch
-from helpers import bert, decoder, to_numpy
+from helpers import bert, decoder
 
 import kdkit
-from kdkit import taps
 from kdkit.distillation import Objective
 from kdkit.errors import UsageError
 from kdkit.losses import (
@@ -147,28 +146,6 @@ def test_several_teachers_and_other_taps_stand_beside_it(teachers, batch):
         for chunk_size in (None, 5)
     ]
     assert logs[1] == pytest.approx(logs[0], rel=1e-5)
-
-
-def test_evaluation_in_chunks_is_the_same(teachers, batch):
-    student = decoder(2, seed=0)
-    found = []
-    for chunk_size in (None, 4):
-        distiller = kdkit.Distiller(
-            teachers[0], student, on_logits(), chunk_size=chunk_size
-        )
-        distiller.compile(run_eagerly=chunk_size is None)
-        found.append(distiller.test_on_batch(*batch, return_dict=True))
-    assert found[1] == pytest.approx(found[0], rel=1e-5)
-
-
-def test_factored_logits_are_the_logits(teachers, batch):
-    model, (x, *_) = teachers[0], batch
-    factors = taps.tapped(model, ["logits"], factor_logits=True)(x)["logits"]
-    np.testing.assert_allclose(
-        to_numpy(factors.states) @ to_numpy(factors.embeddings).T,
-        to_numpy(model(x)),
-        atol=1e-5,
-    )
 
 
 def test_a_distiller_keeps_its_chunk_size(teachers, tmp_path):

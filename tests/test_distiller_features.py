@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import native, not_on_jax, not_on_torch, tensorflow_only
+from backend import not_on_jax, not_on_torch
 from helpers import batch, bert, cross_entropy, distiller, labels, objectives
 
 import kdkit
@@ -116,16 +116,6 @@ def test_mixed_precision_trains_in_its_policy(teacher, untrained, policy):
     )
 
 
-def test_teacher_may_compute_in_half_precision(untrained):
-    _, history = train(
-        bert(2, 12, seed=1, dtype="mixed_bfloat16"),
-        keras.optimizers.SGD(0.0),
-        run_eagerly=True,
-    )
-    for name in NAMES:
-        np.testing.assert_allclose(history[name], untrained[name], rtol=0.05)
-
-
 def test_accumulated_gradients_are_applied_every_other_step(teacher, untrained):
     optimizer = keras.optimizers.SGD(0.01, gradient_accumulation_steps=2)
     _, history = train(teacher, optimizer, run_eagerly=True, epochs=2)
@@ -161,54 +151,6 @@ def test_moving_average_takes_weights_without_gradient(
         head.get_weights(), untrained.get_weights(), strict=True
     ):
         np.testing.assert_allclose(weight, before, rtol=1e-6)
-
-
-@tensorflow_only
-def test_callbacks_read_the_objectives(teacher, tmp_path):
-    accumulators = pytest.importorskip(
-        "tensorboard.backend.event_processing.event_accumulator"
-    )
-    stopping = keras.callbacks.EarlyStopping(
-        monitor="val_soft_cross_entropy",
-        mode="min",
-        min_delta=1e9,  # nothing is good enough
-        patience=1,
-        restore_best_weights=True,
-    )
-    # A fit that ended in an exception leaves TensorBoard switched off.
-    with native.summary.record_if(True):
-        model, history = train(
-            teacher,
-            epochs=5,
-            validate=True,
-            run_eagerly=True,
-            callbacks=[
-                keras.callbacks.TensorBoard(
-                    tmp_path / "logs", histogram_freq=1
-                ),
-                keras.callbacks.CSVLogger(tmp_path / "log.csv"),
-                keras.callbacks.LearningRateScheduler(
-                    lambda epoch: 0.1 / (1 + epoch)
-                ),
-                stopping,
-            ],
-        )
-    assert len(history["loss"]) == 2
-    assert history["learning_rate"] == pytest.approx([0.1, 0.05])
-    header = (tmp_path / "log.csv").read_text().splitlines()[0].split(",")
-    assert {*NAMES, *(f"val_{name}" for name in NAMES)} <= set(header)
-    # Back at the weights of the first epoch, the best by that measure.
-    logs = model.evaluate(batch(ROWS), labels(ROWS), 4, 0, return_dict=True)
-    for name in NAMES:
-        np.testing.assert_allclose(
-            logs[name], history[f"val_{name}"][0], rtol=1e-5
-        )
-    for split in ("train", "validation"):
-        events = accumulators.EventAccumulator(
-            str(tmp_path / "logs" / split)
-        ).Reload()
-        tags = events.Tags()["tensors"]
-        assert {f"epoch_{name}" for name in NAMES} <= set(tags)
 
 
 def test_inputs_of_another_length_and_extra_features_are_taken(teacher):

@@ -137,14 +137,6 @@ def test_mistakes_are_refused(call, words):
         call()
 
 
-def test_a_model_is_not_its_own_teacher():
-    teacher = bert(2, 12)
-    objective = kdkit.Objective(ATTENTION, tap="attention_logits")
-    for student in (teacher, teacher.backbone):
-        with pytest.raises(UsageError, match="layers of its teacher"):
-            kdkit.Distiller(teacher, student, objective)
-
-
 class Wrapped(keras.Model):
     """A subclassed model around a layer, which others may contain, too."""
 

@@ -91,22 +91,6 @@ def test_checkpoints_hold_no_teacher(tmp_path, save_weights_only):
     assert_holds_no_teacher(path, model)
 
 
-def test_saved_weights_are_those_of_the_student_and_the_optimizer(tmp_path):
-    model = compiled()
-    fit(model)
-    model.save_weights(tmp_path / "model.weights.h5")
-    # The teacher may be another one: its weights are not in the file.
-    other = compiled(teacher=bert(2, 12, seed=5))
-    other.make_train_function()
-    other.load_weights(tmp_path / "model.weights.h5")
-    for loaded, saved in zip(other.weights, model.weights, strict=True):
-        np.testing.assert_array_equal(loaded, saved)
-    for loaded, saved in zip(
-        other.optimizer.variables, model.optimizer.variables, strict=True
-    ):
-        np.testing.assert_array_equal(loaded, saved)
-
-
 @pytest.mark.parametrize("include_logits", large_except([True, False], False))
 def test_loaded_distiller_goes_on_as_the_saved_one(tmp_path, include_logits):
     """Without logits, the head has neither gradients nor, in Keras, slots."""
@@ -201,24 +185,6 @@ def test_distiller_registers_every_class_that_files_hold():
     )
     assert done.returncode == 0, done.stderr
     assert names <= {one.partition(">")[2] for one in done.stdout.split()}
-
-
-def test_config_round_trip_rebuilds_the_same_distiller():
-    model = distiller(hard_label_weight=0.25, name="pupil")
-    config = model.get_config()
-    json.dumps(config)
-    rebuilt = kdkit.Distiller.from_config(config)
-    assert rebuilt.get_config() == config
-    assert rebuilt.name == "pupil"
-    assert rebuilt.hard_label_weight == 0.25
-    assert [objective.name for objective in rebuilt.objectives] == [
-        objective.name for objective in model.objectives
-    ]
-    rebuilt.attach_teacher(model.teacher)
-    rebuilt.set_weights(model.get_weights())
-    for each in (model, rebuilt):
-        each.compile(loss=cross_entropy(), run_eagerly=True)
-    assert evaluate(rebuilt) == evaluate(model)
 
 
 def test_distiller_can_be_made_before_its_teacher():

@@ -343,17 +343,6 @@ def test_single_batches_may_be_texts(model):
         assert received[0] == received[1]
 
 
-def test_encoded_batches_are_never_preprocessed(model):
-    x = encoded(TEXTS)
-    dataset = tf.data.Dataset.from_tensor_slices((x, LABELS)).batch(3)
-    validation = (x, LABELS)
-    model.fit(dataset, validation_data=validation, verbose=0, shuffle=False)
-    model.predict(x, verbose=0)
-    model.evaluate(x, LABELS, verbose=0)
-    model.train_on_batch(x, LABELS)
-    assert model.student.preprocessor.calls == 0
-
-
 def test_many_texts_are_encoded_in_parts(model, monkeypatch):
     whole = strings.encode(model.student, (TEXTS, OTHERS), LABELS, WEIGHTS)
     monkeypatch.setattr(strings, "ROWS_AT_ONCE", 4)
@@ -542,14 +531,3 @@ def test_layers_of_different_vocabularies_are_not_compared(separate):
     )
     with pytest.raises(UsageError, match="other vocabularies"):
         kdkit.Distiller(teacher, student, objective)
-
-
-def test_preprocessors_of_other_vocabularies_are_refused(model, monkeypatch):
-    other = keras_hub.models.BertTextClassifierPreprocessor(
-        keras_hub.tokenizers.BertTokenizer(
-            vocabulary=[*tokenizer("bert").get_vocabulary()[:-1], "##est"]
-        ),
-        sequence_length=LENGTH,
-    )
-    monkeypatch.setattr(model.student, "preprocessor", other)
-    refuse(model, "other vocabularies", TEXTS)

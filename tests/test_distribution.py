@@ -202,28 +202,6 @@ def test_two_replicas_give_one_devices_losses_of_labels_and_layers(mirrored):
 
 
 @pytest.mark.large
-def test_two_replicas_train_without_labels_under_a_compiled_loss(mirrored):
-    """Keras builds the loss and the metrics before the first step."""
-    x = np.random.normal(size=(8, 4)).astype("float32")
-    with pytest.warns(UserWarning, match="hard_label_weight is 0"):
-        _, history, _ = train(
-            mirrored,
-            dense_distiller,
-            x,
-            None,
-            loss=cross_entropy(),
-            validation_data=(x, labels(8)),
-        )
-    assert sorted(history) == [
-        "logit_mse",
-        "loss",
-        "val_accuracy",
-        "val_logit_mse",
-        "val_loss",
-    ]
-
-
-@pytest.mark.large
 @pytest.mark.parametrize(
     "reduction",
     ["sum_over_batch_size", "mean_with_sample_weight"],

@@ -10,7 +10,6 @@ import pytest
 from kinds import write_polyphone
 
 from kdkit.cli.main import VERBS, make_verb_parser
-from kdkit.recipes import RECIPES
 
 ROOT = pathlib.Path(__file__).parent.parent
 MARKDOWN = [
@@ -83,8 +82,3 @@ def test_example_of_polyphones_runs_small(tmp_path, monkeypatch, capsys):
     runpy.run_path(str(path), run_name="__main__")
     assert "most frequent reading" in capsys.readouterr().out
     assert (tmp_path / "runs/polyphone_pkd_seed0/student").is_dir()
-
-
-def test_every_recipe_has_an_example():
-    examples = {path.stem for path in (ROOT / "examples").glob("*.sh")}
-    assert set(RECIPES) <= examples

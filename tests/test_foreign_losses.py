@@ -148,15 +148,3 @@ def test_loss_that_reduces_or_does_not_fit_is_refused(loss, message):
 def test_loss_that_returns_reduced_values_is_refused(loss):
     with pytest.raises(UsageError, match="reduces its values over the batch"):
         value(loss)
-
-
-def test_reducing_loss_is_refused_before_the_first_update():
-    model = keras.Sequential([keras.Input((4,)), keras.layers.Dense(4)])
-    teacher = keras.models.clone_model(model)
-    before = model.get_weights()
-    objective = kdkit.Objective(ReducedMSE("reduced"))
-    distiller = kdkit.Distiller(teacher, model, objective)
-    distiller.compile("sgd")
-    with pytest.raises(UsageError, match="over the batch"):
-        distiller.fit(TEACHER, verbose=0)
-    np.testing.assert_array_equal(before[0], model.get_weights()[0])

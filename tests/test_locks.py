@@ -3,13 +3,11 @@
 import fcntl
 import subprocess
 import sys
-import time
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from kdkit.errors import UsageError
-from kdkit.io.locks import alone_with, append_line, locked
+from kdkit.io.locks import alone_with, locked
 
 
 def test_a_lock_dies_with_its_process(tmp_path):
@@ -30,23 +28,6 @@ def test_a_lock_dies_with_its_process(tmp_path):
         holder.kill()
     with locked(lock, "busy"):
         pass
-
-
-def test_who_waits_for_a_lock_says_so(tmp_path, logged, caplog):
-    lock = tmp_path / ".lock"
-    with ThreadPoolExecutor() as pool:
-        with locked(lock, waiting="not said"):
-
-            def wait():
-                with locked(lock, waiting="Waiting."):
-                    return True
-
-            waiting = pool.submit(wait)
-            while not caplog.messages:
-                time.sleep(0.01)
-            assert not waiting.done()
-        assert waiting.result()
-    assert logged() == "Waiting."
 
 
 def test_a_lock_that_was_removed_before_it_was_taken_is_made_anew(
@@ -78,8 +59,3 @@ def test_two_processes_do_not_write_one_file(tmp_path):
     ):
         pass
     assert not list(tmp_path.iterdir())
-
-
-def test_a_log_leaves_no_lock_file(tmp_path):
-    append_line(tmp_path / "log", "line")
-    assert [path.name for path in tmp_path.iterdir()] == ["log"]

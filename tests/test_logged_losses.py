@@ -65,25 +65,6 @@ def test_logs_are_the_loss_less_the_teachers_entropy(models, loss, weighted):
     assert logs["loss"] == pytest.approx(logs[loss.name] / 2, rel=1e-6)
 
 
-def test_soft_cross_entropy_logs_what_kl_divergence_logs(models):
-    """Also against several teachers, each of which has its own entropy."""
-    teachers = [models[0], bert(2, 8, seed=3)]
-    distiller = kdkit.Distiller(
-        teachers,
-        models[1],
-        [
-            kdkit.Objective(losses.SoftCrossEntropy(2.0, True)),
-            kdkit.Objective(losses.LogitKLDivergence(2.0)),
-        ],
-        teacher_weights=[3, 1],
-    )
-    distiller.compile(run_eagerly=False)
-    logs = logs_of(distiller, batch(ROWS))
-    assert logs["soft_cross_entropy"] == pytest.approx(
-        logs["logit_kl_divergence"], rel=1e-4
-    )
-
-
 @pytest.mark.parametrize("chunk_size", [None, 4])
 def test_vocabulary_logits_leave_the_entropy_of_padding_out(chunk_size):
     teacher, student = decoder(2, seed=1), decoder(1, seed=2)

@@ -7,7 +7,6 @@ import sys
 
 import pytest
 
-from kdkit.cli import main as command_line
 from kdkit.io import machine
 
 PAGES_OF_TWO_BLOCKS = """
@@ -65,18 +64,3 @@ def test_who_chose_in_the_environment_has_chosen(chosen):
     kept, pages = kept_and_pages(**chosen)
     assert not kept
     assert pages > 10_000
-
-
-def test_other_systems_are_left_alone(monkeypatch):
-    monkeypatch.setattr(platform, "libc_ver", lambda: ("", ""))
-    assert machine.keep_freed_memory() is False
-
-
-@pytest.mark.parametrize("verb", [["list"], ["show", "tinybert"]])
-def test_the_command_line_keeps_it(verb, monkeypatch, capsys):
-    calls = []
-    monkeypatch.setattr(
-        command_line, "keep_freed_memory", lambda: calls.append(verb)
-    )
-    assert command_line.main(verb) == 0
-    assert calls == [verb]

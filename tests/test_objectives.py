@@ -201,17 +201,6 @@ def test_cls_states_take_the_map_without_embeddings():
     assert term.pairs == ((1, 2),)
 
 
-def test_uniform_is_the_map_of_taps_per_layer():
-    objective = kdkit.Objective(losses.AttentionMSE(), tap="attention_logits")
-    assert objective.layer_map == "uniform"
-    assert kdkit.Objective(losses.LogitMSE()).layer_map is None
-
-
-def test_name_is_the_loss_by_default():
-    assert kdkit.Objective(losses.LogitMSE()).name == "logit_mse"
-    assert kdkit.Objective(losses.LogitMSE(), name="score").name == "score"
-
-
 @pytest.mark.parametrize(
     "objective",
     [

@@ -47,17 +47,3 @@ def objective(projection):
     return Objective(
         HiddenStateMSE(), tap="hidden_states", projection=projection
     )
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (None, None),
-        ("shared", Projection("shared")),
-        ("per_layer", Projection("per_layer", use_bias=True)),
-        (Projection("shared", False), Projection("shared", False)),
-        ({"sharing": "shared", "use_bias": False}, Projection("shared", False)),
-    ],
-)
-def test_an_objective_takes_names_dicts_and_projections(given, expected):
-    assert objective(given).projection == expected

@@ -10,7 +10,7 @@ import kdkit
 from kdkit import quantization
 from kdkit.errors import UsageError
 from kdkit.quantization import FakeQuantization
-from kdkit.quantization.places import DenseLayer, dense_layers, embeddings
+from kdkit.quantization.places import DenseLayer, dense_layers
 from kdkit.taps import tapped
 
 RNG = np.random.default_rng(0)
@@ -269,10 +269,6 @@ def test_a_model_cannot_round_twice(model):
     with pytest.raises(UsageError, match="already rounds"):
         _apply(model)
     rounding.remove()
-
-
-def test_embeddings_are_those_of_tokens_and_segments(model):
-    assert sorted(embeddings(model)) == ["segment_embedding", "token_embedding"]
 
 
 def test_a_product_is_rounded_after_an_activation_that_its_file_fuses():

@@ -1,10 +1,7 @@
 """Readers of text and JSON: errors that name the line."""
 
-import sys
-
 import pytest
 
-from kdkit.cli.generate import show
 from kdkit.data.augmented import read_copies
 from kdkit.data.examples import label_parser
 from kdkit.data.word_vectors import read_word_vectors
@@ -70,13 +67,3 @@ def test_what_is_printed_of_strangers_does_not_move_the_cursor():
         "\\x1b]0;owned\\x07$\\frac{"
     )
     assert printable("größer\n\tals") == "größer\n\tals"
-
-
-@pytest.mark.parametrize("is_terminal", [True, False])
-def test_what_a_model_wrote_is_shown_or_passed_on(
-    is_terminal, monkeypatch, capsys
-):
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: is_terminal)
-    show("a\xa0title \x1b]0;owned\x07")
-    shown = "\\x1b]0;owned\\x07" if is_terminal else "\x1b]0;owned\x07"
-    assert capsys.readouterr().out == f"a\xa0title {shown}\n"

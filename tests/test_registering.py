@@ -9,7 +9,7 @@ import pytest
 from helpers import LENGTH, VOCABULARY_SIZE, batch, python_blocks, read_events
 
 import kdkit
-from kdkit import export, models, recipes, tasks
+from kdkit import export, models, recipes
 from kdkit.cli.main import main
 from kdkit.export import exporters
 from kdkit.losses import base
@@ -99,17 +99,3 @@ def test_a_family_is_trained_with_the_loss(user):
     distiller.compile("adam")
     logs = distiller.train_on_batch(batch(), return_dict=True)
     assert 0 < logs["loss"] < np.inf
-
-
-def test_a_table_is_read_as_the_task(user, tmp_path):
-    (tmp_path / "reviews").mkdir()
-    rows = "review\tstars\nnever again\t1\nlovely\t3\n"
-    (tmp_path / "reviews" / "train.tsv").write_text(rows)
-    examples = tasks.get_task("own_task").load("train", tmp_path)
-    np.testing.assert_array_equal(examples.labels, [0, 2])
-
-
-def test_the_loss_is_that_of_the_equation(user):
-    teacher, student = np.zeros((1, 2)), np.array([[1.0, 3.0]])
-    loss = kdkit.losses.get_loss({"name": "hidden_state_huber", "delta": 2.0})
-    assert float(loss(teacher, student)) == pytest.approx((0.5 + 4.0) / 2)

@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import batch, bert, run_without_kdkit, sentiment_student
+from helpers import batch, bert
 
 import kdkit
 
@@ -82,25 +82,6 @@ def test_mode_says_which_value_is_better(tmp_path, arguments, better):
     for epoch, value in enumerate((2.0, float("nan"), 1.0, 3.0)):
         callback.on_epoch_end(epoch, {arguments["monitor"]: value})
     assert callback.best == better
-
-
-@pytest.mark.large
-def test_keras_hub_student_is_a_directory_that_loads_without_kdkit(tmp_path):
-    student, tokenizer = sentiment_student()
-    student.preprocessor = keras_hub.models.BertTextClassifierPreprocessor(
-        tokenizer, sequence_length=8
-    )
-    teacher, _ = sentiment_student()
-    inputs = {name: array % 9 for name, array in batch().items()}
-    trained(
-        kdkit.StudentCheckpoint(tmp_path / "best"), teacher, student, inputs, 1
-    )
-    program = (
-        "import keras_hub\n"
-        "model = keras_hub.models.TextClassifier.from_preset('best')\n"
-        "print(model.predict(['a film'], verbose=0).shape)"
-    )
-    assert "(1, 2)" in run_without_kdkit(program, tmp_path)
 
 
 def test_keras_hub_student_without_tokenizer_is_a_directory(tmp_path):

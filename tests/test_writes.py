@@ -6,9 +6,7 @@ import json
 
 import failing_disks
 import pytest
-from helpers import bert
 
-from kdkit.augmentation import files as parts_of_files
 from kdkit.augmentation import write_augmented
 from kdkit.cli.main import main
 from kdkit.cli.texts import BegunTexts
@@ -17,7 +15,7 @@ from kdkit.errors import UsageError
 from kdkit.io.disk import disk_problem
 from kdkit.io.files import staged, write_text
 from kdkit.io.locks import append_line
-from kdkit.models import Head, stored_size
+from kdkit.models import Head
 from kdkit.models.saving import save_labels
 from kdkit.runs.directory import RunDirectory, open_run
 from kdkit.runs.events import Inputs, RunFinished
@@ -173,19 +171,6 @@ def test_full_and_failing_disks_are_told_from_other_errors(error, is_disk):
     assert disk_problem(error) == is_disk
 
 
-def test_a_verb_says_one_line_and_fails(tmp_path, capsys):
-    folder = prepared(tmp_path / "clean")
-    with (
-        failing_disks.disk(folder, fails_at=6, once=False),
-        contextlib.suppress(OSError),
-    ):
-        report(folder)
-    told = capsys.readouterr().err
-    assert told.startswith("kdkit report: ")
-    assert "No space left on device" in told
-    assert told.count("\n") == 1
-
-
 def test_lines_are_added_whole_or_not_at_all(tmp_path):
     path = tmp_path / "log"
     append_line(path, "one")
@@ -260,55 +245,3 @@ def test_files_and_directories_do_not_replace_each_other(tmp_path):
     with pytest.raises(NotADirectoryError):
         replace_folder(tmp_path)
     assert (tmp_path / "folder").read_text() == OLD
-
-
-@pytest.fixture(scope="module")
-def classifier():
-    return bert(num_layers=1)
-
-
-def test_a_disk_that_fills_up_leaves_what_was_there(
-    classifier, tmp_path, monkeypatch, capfd
-):
-    """On a real file system of 8 MB, with ever more room on it."""
-    monkeypatch.setattr(parts_of_files, "ROWS_PER_STEP", 1)
-    with failing_disks.small_disk(tmp_path / "disk", 8) as disk:
-        prepared(disk)
-        for work in (replace_text, replace_folder, log_events, fill_cache):
-            done = 0
-            for room in range(0, 40_000, 4_096):
-                failing_disks.leave(disk, room)
-                with contextlib.suppress(OSError):
-                    work(disk)
-                    done += 1
-                check_whole(disk)
-                (disk / "filler").unlink()
-            assert done
-        folder = disk / "student"
-        failed = 0
-        for room in (0, 8_192, 131_072, 262_144, 1_000_000):
-            failing_disks.leave(disk, room)
-            with contextlib.suppress(OSError):
-                keep(classifier, folder)
-                break
-            failed += 1
-            assert not folder.exists()
-            (disk / "filler").unlink()
-        assert failed
-        (disk / "filler").unlink()
-        assert folder.is_dir()
-        before = failing_disks.everything(folder)
-        failing_disks.leave(disk, 20_000)
-        with pytest.raises(OSError, match="No space left"):
-            keep(classifier, folder)
-        assert failing_disks.everything(folder) == before
-        with failing_disks.read_only(disk):
-            for work in (replace_text, replace_folder, fill_cache):
-                with pytest.raises(OSError, match="Read-only"):
-                    work(disk)
-        assert failing_disks.everything(folder) == before
-
-
-def keep(model, folder):
-    with staged(folder, stored_size(model)) as partial:
-        model.backbone.save_to_preset(str(partial))

@@ -1,8 +1,5 @@
 """Augmented files: their content, resuming, and nothing lost."""
 
-import errno
-import json
-
 import pytest
 
 from kdkit.augmentation import (
@@ -14,7 +11,6 @@ from kdkit.augmentation import (
 )
 from kdkit.data import Examples
 from kdkit.errors import UsageError
-from kdkit.io.locks import locked
 
 PAIRS = Examples((["a b", "c\td", "e"], ["f", "g", "h"]))
 
@@ -148,18 +144,6 @@ def test_a_file_that_is_there_is_not_written_over(tmp_path):
     assert path.read_text() == "mine"
 
 
-def test_a_full_disk_leaves_no_file_under_the_final_name(tmp_path):
-    path = tmp_path / "out.tsv"
-    full = OSError(errno.ENOSPC, "No space left on device")
-    with pytest.raises(OSError, match="No space left"):
-        write(path, FakeAugmenter(2, full))
-    assert not path.exists()
-    noted = json.loads((tmp_path / ".out.tsv.json").read_text())
-    assert noted["progress"]["rows"] == 1
-    write(path)
-    assert len(rows(path)) == 10
-
-
 def test_a_note_says_what_a_file_was_made_from(tmp_path):
     path = tmp_path / "out.tsv"
     write(path)
@@ -238,24 +222,6 @@ def test_parts_of_other_rows_are_not_joined(tmp_path, monkeypatch):
     write(path, part=(1, 2))
     with pytest.raises(UsageError, match=r"rows was \[0, 1\], is \[0, 2\]"):
         join_parts(PAIRS, path, {"seed": 0})
-
-
-def test_parts_of_a_file_without_a_suffix_are_joined(tmp_path):
-    path = tmp_path / "my_copies[1]"
-    for which in range(2):
-        write(path, part=(which, 2))
-    join_parts(PAIRS, path, {"seed": 0})
-    assert path.is_file()
-
-
-def test_parts_are_joined_by_one_process(tmp_path):
-    path = tmp_path / "joined.tsv"
-    for which in range(2):
-        write(path, part=(which, 2))
-    told = pytest.raises(UsageError, match="Another process writes")
-    with locked(tmp_path / ".joined.tsv.lock"), told:
-        join_parts(PAIRS, path, {"seed": 0})
-    assert join_parts(PAIRS, path, {"seed": 0}).rows == len(PAIRS)
 
 
 def test_parts_made_otherwise_are_not_joined(tmp_path):

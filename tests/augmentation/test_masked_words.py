@@ -73,18 +73,6 @@ def test_words_are_those_of_one_position_at_a_time(model, tokenizer, queries):
         assert ids.tolist() == best_words(model, row, segments, position, 4)
 
 
-def test_original_text_may_follow_as_second_segment(model, tokenizer, queries):
-    short = [query for query in queries if len(query.token_ids) <= 8]
-    found = MaskedWords(model, tokenizer, 4, with_original=True)(short)
-    for query, ids in zip(short, found, strict=True):
-        masked = [2, *query.token_ids, 3]
-        masked[1 + query.position] = 4
-        row = [*masked, *query.token_ids, 3]
-        segments = [0] * len(masked) + [1] * (len(row) - len(masked))
-        position = 1 + query.position
-        assert ids.tolist() == best_words(model, row, segments, position, 4)
-
-
 @pytest.mark.parametrize("num_pieces", [9, 15, POSITIONS - 1, 30])
 def test_the_second_segment_has_what_the_first_leaves(
     model, tokenizer, num_pieces
@@ -105,24 +93,12 @@ def test_the_second_segment_has_what_the_first_leaves(
         assert ids.tolist() == best_words(model, row, segments, position, 4)
 
 
-def test_batches_of_any_size_give_the_same(model, tokenizer, queries):
-    found = [
-        MaskedWords(model, tokenizer, 4, tokens_per_step=tokens)(queries)
-        for tokens in (64, 8192)
-    ]
-    np.testing.assert_array_equal(found[0], found[1])
-
-
 def test_what_is_beyond_the_models_positions_is_not_read(model, tokenizer):
     words = MaskedWords(model, tokenizer, 4)
     assert words.most_pieces == POSITIONS - 2
     ids = np.arange(40) % 16 + 6
     long, cut = (words([Query(token_ids, 3)]) for token_ids in (ids, ids[:18]))
     np.testing.assert_array_equal(long, cut)
-
-
-def test_nothing_asked_is_nothing_found(model, tokenizer):
-    assert MaskedWords(model, tokenizer, 4)([]).shape == (0, 4)
 
 
 def test_more_words_than_there_are_is_refused(model, tokenizer):

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 
-from kdkit.data import load_candidates, read_candidates
+from kdkit.data import read_candidates
 
 HEADER = "query\tpositive\tnegative\tnegative_2\n"
 ROWS = [("a dog", "A dog runs.", "A cat.", "Rain."),
@@ -57,15 +57,3 @@ def test_the_first_negatives_are_used_if_a_number_is_named(tmp_path):
     assert found.documents == [row[1:3] for row in ROWS]
     one_empty = table(tmp_path / "a.tsv", [ROWS[0], (*ROWS[1][:3], "")])
     assert read_candidates([one_empty], 2).documents == found.documents
-
-
-def test_generated_queries_share_most_words_with_the_relevant_sentence():
-    rows = load_candidates("dev", num_queries=20, num_candidates=3)
-    assert (len(rows), rows.num_candidates) == (20, 3)
-    for query, documents in zip(rows.queries, rows.documents, strict=True):
-        words = set(query.split())
-        shares = [
-            len(words & set(one.split())) / len(words | set(one.split()))
-            for one in documents
-        ]
-        assert shares[0] == max(shares)

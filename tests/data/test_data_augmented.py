@@ -1,7 +1,5 @@
 """Augmented examples: storing, drawing, and errors in their files."""
 
-import json
-
 import keras_hub
 import numpy as np
 import pytest
@@ -97,18 +95,6 @@ def test_a_flipped_bit_in_what_is_stored_is_made_anew(name, file, tokenizer):
     path.write_bytes(right[:-1] + bytes([right[-1] ^ 4]))
     store(file, tokenizer)
     assert path.read_bytes() == right
-
-
-def test_another_number_in_the_index_of_what_is_stored_is_made_anew(
-    file, tokenizer
-):
-    store(file, tokenizer)
-    index = file.parent / "stored" / "index.json"
-    right = index.read_text()
-    noted = json.loads(right)
-    index.write_text(json.dumps({**noted, "num_left_out": 988}))
-    store(file, tokenizer)
-    assert index.read_text() == right
 
 
 def test_a_fixed_epoch_has_every_row_and_copy(file, tokenizer):

@@ -1,9 +1,7 @@
 """Padded batches for Keras."""
 
-import keras_hub
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from kdkit.data import (
     BatchStream,
@@ -14,7 +12,6 @@ from kdkit.data import (
     epoch_batches,
     generate_sentiment,
 )
-from kdkit.tasks import get_task
 
 NAMES = ("token_ids", "segment_ids", "padding_mask")
 
@@ -56,16 +53,6 @@ def test_training_batches_pad_the_rows_of_the_epoch(encoded):
         assert (inputs["token_ids"][padding] == encoded.pad_token_id).all()
 
 
-def test_training_batches_have_one_signature(encoded):
-    dataset = BatchStream(encoded, Buckets(8), seed=3).training()
-    inputs, labels = dataset.element_spec
-    assert inputs == {
-        name: tf.TensorSpec((None, None), "int32") for name in NAMES
-    }
-    assert labels == tf.TensorSpec((None,), "int32")
-    assert dataset.cardinality() == tf.data.INFINITE_CARDINALITY
-
-
 def test_batches_without_labels_are_inputs_only(unlabelled):
     stream = BatchStream(unlabelled, Buckets(4))
     assert set(stream.training().element_spec) == set(NAMES)
@@ -102,35 +89,3 @@ def test_evaluation_batches_can_be_put_into_row_order(encoded):
             in_row_order[number] = row
         expected = [tuple(encoded.row(row)) for row in range(len(encoded))]
         assert in_row_order == expected
-
-
-def test_training_batches_work_under_mirrored_strategy(encoded):
-    devices = tf.config.list_logical_devices("CPU")
-    strategy = tf.distribute.MirroredStrategy([devices[0].name])
-    stream = BatchStream(encoded, Buckets(8), seed=3)
-    dataset = stream.training()
-    distributed = strategy.experimental_distribute_dataset(dataset)
-    expected = dataset.take(stream.steps_per_epoch).as_numpy_iterator()
-    for (_, labels), (_, wanted) in zip(distributed, expected, strict=False):
-        np.testing.assert_array_equal(labels.numpy(), wanted)
-
-
-def test_sst2_batches_hold_at_least_80_percent_real_tokens(shared_data):
-    vocabulary = shared_data / "vocab" / "bert-base-uncased-vocab.txt"
-    tokenizer = keras_hub.models.BertTokenizer(
-        vocabulary=str(vocabulary), lowercase=True
-    )
-    task = get_task("sst2")
-    examples = task.load("train", shared_data / "glue")
-    encoded = encode(examples, tokenizer, task.sequence_length)
-    stream = BatchStream(encoded, Buckets(32))
-    dataset, steps = stream.training(), stream.steps_per_epoch
-    real, total, shapes = 0, 0, set()
-    for inputs, _ in dataset.take(steps).as_numpy_iterator():
-        real += inputs["padding_mask"].sum()
-        total += inputs["padding_mask"].size
-        shapes.add(inputs["padding_mask"].shape)
-    assert real == encoded.lengths.sum()
-    assert real / total >= 0.8
-    assert len({length for _, length in shapes}) == 8
-    assert len(shapes) <= 9

@@ -3,13 +3,11 @@
 import csv
 import io
 
-import numpy as np
 import pytest
 
-from kdkit import data, doctor
+from kdkit import data
 from kdkit.data.examples import is_csv_quoted, without_blank_end
 from kdkit.errors import UsageError
-from kdkit.tasks import get_task
 
 SAID = 'he said "no"'
 ROWS = [(f"{SAID} {n}" if n % 3 else f"row {n}", "bad") for n in range(60)]
@@ -56,55 +54,6 @@ def test_what_a_csv_writer_quotes_is_recognised(text):
 )
 def test_plain_quotes_are_not_taken_for_those_of_a_csv_writer(text):
     assert not is_csv_quoted(text)
-
-
-@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_NONNUMERIC])
-def test_the_doctor_counts_the_texts_that_a_csv_writer_quoted(
-    quoting, tmp_path
-):
-    """Some of them, and all of them."""
-    table = "text\tlabel\n"
-    for text, label in ROWS:
-        table += as_csv([(text,)], delimiter="\t", quoting=quoting)[:-1]
-        table += f"\t{label}\n"
-    write_own(tmp_path, table)
-    train = doctor.row_texts(load(tmp_path))
-    finding = doctor.odd_texts({"train": train, "dev": train[:1]})
-    assert finding.outcome == doctor.WARNING
-    count = 60 if quoting == csv.QUOTE_NONNUMERIC else 40
-    assert f"in {count} of 60 rows of train" in finding.found
-    assert "quoting=csv.QUOTE_NONE" in finding.advice
-
-
-def test_one_text_that_a_csv_writer_quoted_is_reported_in_a_small_split():
-    rows = [("a fine film",), ('"he said ""no"""',)]
-    finding = doctor.odd_texts({"dev": rows})
-    assert finding.outcome == doctor.WARNING
-    assert "in 1 of 2 rows of dev (50.0 %)" in finding.found
-    assert '"he said ""no"""' in finding.found
-
-
-def test_a_table_written_as_the_advice_says_is_read_unchanged(tmp_path):
-    text = as_csv(
-        [("text", "label"), *ROWS],
-        delimiter="\t",
-        quoting=csv.QUOTE_NONE,
-        quotechar=None,
-    )
-    write_own(tmp_path, text)
-    read = load(tmp_path)
-    assert read.texts[0] == [text for text, _ in ROWS]
-    assert doctor.odd_texts({"train": doctor.row_texts(read)}) is None
-
-
-@pytest.mark.parametrize("name", ["sst2", "mrpc", "cola", "rte", "stsb"])
-def test_no_text_of_glue_is_taken_for_a_csv_writers(name, data_dir):
-    task = get_task(name)
-    rows = {
-        split: doctor.row_texts(task.load(split, data_dir / "glue"))
-        for split in ("train", "dev")
-    }
-    assert doctor.odd_texts(rows) is None
 
 
 def test_blank_lines_at_the_end_of_a_table_are_passed_over(tmp_path):
@@ -162,17 +111,3 @@ def test_plain_text_with_commas_and_quotes_is_read(tmp_path):
     file = tmp_path / "reviews.txt"
     file.write_text("\n".join(lines))
     assert data.read_unlabeled([file], (), 1).texts == (lines,)
-
-
-def test_a_multi_label_table_may_have_one_label(tmp_path):
-    folder = tmp_path / "multi_label"
-    folder.mkdir()
-    (folder / "labels.txt").write_text("joy\n")
-    (folder / "train.tsv").write_text("text\tlabels\na\tjoy\nb\t\n")
-    labels = get_task("multi_label").load("train", tmp_path).labels
-    np.testing.assert_array_equal(labels, [[1], [0]])
-
-
-def test_labels_may_have_numbers_and_spaces_in_them(tmp_path):
-    write_own(tmp_path, "text\tlabel\na\tclass 2\n", "class 1\nclass 2\n")
-    assert load(tmp_path).labels.tolist() == [1]

@@ -16,12 +16,10 @@ NUM_ROWS = {
 
 
 @pytest.mark.parametrize("name", NUM_ROWS)
-def test_task_reads_the_official_files(shared_data, name):
+def test_task_reads_the_official_files(data_dir, name):
     task = TASKS[name]
-    task.check_data(("train", "dev"), shared_data / "glue")
-    parts = [
-        task.load(split, shared_data / "glue") for split in ("train", "dev")
-    ]
+    task.check_data(("train", "dev"), data_dir / "glue")
+    parts = [task.load(split, data_dir / "glue") for split in ("train", "dev")]
     assert tuple(len(part) for part in parts) == NUM_ROWS[name]
     for part in parts:
         assert len(part.texts) == task.num_texts
@@ -34,8 +32,8 @@ def test_task_reads_the_official_files(shared_data, name):
             )
 
 
-def test_task_reads_the_official_test_file_without_labels(shared_data):
-    examples = TASKS["sst2"].load("test", shared_data / "glue")
+def test_task_reads_the_official_test_file_without_labels(data_dir):
+    examples = TASKS["sst2"].load("test", data_dir / "glue")
     assert len(examples) == 1821
     assert examples.labels is None
     assert examples.texts[0][0] == "uneasy mishmash of styles and genres ."

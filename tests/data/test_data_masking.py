@@ -42,17 +42,6 @@ def masked(corpus, tokenizer, **settings):
     return x, y, weights
 
 
-def test_labels_are_what_stood_at_rising_positions(corpus, tokenizer):
-    x, y, weights = masked(corpus, tokenizer)
-    positions = x["mask_positions"]
-    assert positions.shape == y.shape == weights.shape == (ROWS, BUDGET)
-    assert (np.diff(positions) > 0).all()
-    np.testing.assert_array_equal(
-        y, np.take_along_axis(corpus.rows, positions, 1)
-    )
-    assert (weights == 1).all()
-
-
 @pytest.mark.parametrize("family", MASKED_LMS)
 def test_unknown_tokens_are_neither_predicted_nor_drawn(family):
     tokenizer = preprocessor_tokenizer(family)
@@ -184,8 +173,3 @@ def test_rows_with_one_prediction_more_are_drawn(corpus, tokenizer):
     more = np.mean([one == 7 for one in counts], axis=0)
     # Of 60 draws each, four standard deviations.
     np.testing.assert_allclose(more, 0.3, atol=4 * (0.3 * 0.7 / 60) ** 0.5)
-
-
-def test_held_out_rows_have_the_same_masks_always(corpus, tokenizer):
-    first, second = (masked(corpus, tokenizer) for _ in range(2))
-    np.testing.assert_array_equal(first[0]["token_ids"], second[0]["token_ids"])

@@ -1,8 +1,5 @@
 """Pairs of texts, their tokens, and batches with little padding."""
 
-import os
-import pathlib
-
 import numpy as np
 import pytest
 from helpers import ENGLISH, GERMAN
@@ -158,26 +155,3 @@ def test_spans_are_of_sentences_of_all_languages(tokenizer):
         max(1, round((length - 2) / 2)) for length in both.lengths
     )
     assert spans == masker.span_lengths(both.lengths).sum()
-
-
-DATA = pathlib.Path(
-    os.environ.get(
-        "KDKIT_DATA", pathlib.Path(__file__).parents[3] / "shared/data"
-    )
-)
-
-
-@pytest.mark.skipif(
-    not (DATA / "multi30k").is_dir(), reason="needs ../shared or KDKIT_DATA"
-)
-@pytest.mark.parametrize("target", ["de", "fr"])
-def test_four_of_five_tokens_of_each_real_batch_are_real(target):
-    text = ParallelText(
-        tuple(str(DATA / f"multi30k/train.{name}") for name in ("en", target))
-    )
-    words = [[len(side.split()) + 2 for side in pair] for pair in text.pairs()]
-    lengths = list(np.array(words).T)
-    batches = token_batches(lengths, 2048, seed=0, epoch=0)
-    assert min(real_shares(lengths, batches)) >= 0.8
-    # Few rows are alone for it.
-    assert len(batches) < 1.1 * sum(map(np.sum, lengths)) / 2048

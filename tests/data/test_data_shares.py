@@ -1,16 +1,8 @@
 """Shares of batches: every example once, with all its parts."""
 
 import numpy as np
-import pytest
 
 from kdkit.data import BatchStream, Buckets, EncodedExamples, Shares, parts_of
-
-
-@pytest.mark.parametrize("num_rows", [2, 3, 8])
-def test_parts_of_a_batch_are_its_rows_in_order(num_rows):
-    first, second = parts_of(np.arange(num_rows), 2)
-    assert [*first, *second] == list(range(num_rows))
-    assert len(second) - len(first) in (0, 1)
 
 
 def test_no_part_is_empty():

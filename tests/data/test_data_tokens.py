@@ -1,7 +1,5 @@
 """Sentences with labels on words: CoNLL files and polyphones."""
 
-import collections
-
 import encoders
 import keras_hub
 import numpy as np
@@ -18,7 +16,7 @@ from kdkit.data import (
     encode,
     encode_tokens,
 )
-from kdkit.data.encoding import NO_LABEL, UNKNOWN, as_given, was_read
+from kdkit.data.encoding import NO_LABEL, UNKNOWN, was_read
 from kdkit.tasks import get_task, majority_accuracy
 
 
@@ -99,20 +97,6 @@ def test_long_sentences_keep_the_part_around_their_first_label(pieces):
     assert [row[was_read(row)].tolist() for row in encoded.targets] == [
         [1], [0, 1, 2, 3],
     ]  # fmt: skip
-
-
-def test_words_that_were_cut_off_keep_their_labels_for_metrics(pieces):
-    labels = [[NO_LABEL, 0, 2, 1, UNKNOWN]]
-    rows = examples(["ab abab cd ef gh"], labels)
-    for length in (16, 5):
-        encoded = encode_tokens(rows, pieces, length)
-        (targets,) = encoded.targets
-        assert as_given(targets).tolist() == [0, 2, 1, UNKNOWN]
-        outputs = np.zeros((1, length, 3))
-        (answers,) = encoded.answers(outputs, np.array([0]))
-        assert len(answers) == was_read(targets).sum()
-    assert was_read(targets).tolist() == [True, False, False, False]
-    assert (encoded.labels != NO_LABEL).sum() == 1  # what losses are of
 
 
 def test_conll_files_are_sentences_of_words_and_tags(tmp_path):
@@ -201,34 +185,6 @@ def test_the_baseline_answers_with_the_most_frequent_label():
     train = examples(["a", "a", "a", "b"], [[0], [0], [1], [2]])
     rows = examples(["a x", "a", "b", "c"], [[0, NO_LABEL], [1], [2], [2]])
     assert majority_accuracy(train, rows) == 2 / 4
-
-
-def test_the_baseline_on_the_real_polyphones_is_about_92_percent(shared_data):
-    folder = shared_data / "polyphone"
-    if not folder.is_dir():
-        pytest.skip(f"needs polyphone in {shared_data} (KDKIT_DATA)")
-
-    def read(stem):
-        sentences = (folder / f"{stem}.sent").read_text("utf-8").split("\n")
-        readings = (folder / f"{stem}.lb").read_text("utf-8").split("\n")
-        for sentence, reading in zip(sentences, readings, strict=True):
-            if sentence:
-                yield sentence.split("▁")[1], reading
-
-    counts = collections.defaultdict(collections.Counter)
-    for number, (character, reading) in enumerate(read("dev"), start=1):
-        if number % 10:
-            counts[character][reading] += 1
-    right = [
-        bool(counts[character])
-        and counts[character].most_common(1)[0][0] == reading
-        for character, reading in read("test")
-    ]
-    task = get_task("polyphone").for_data(shared_data)
-    train, test = (task.load(split, shared_data) for split in ("train", "test"))
-    accuracy = majority_accuracy(train, test)
-    assert accuracy == pytest.approx(np.mean(right))
-    assert 0.91 < accuracy < 0.93
 
 
 def conll_words(root, text):

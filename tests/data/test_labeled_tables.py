@@ -12,8 +12,6 @@ import pytest
 from kdkit import tasks
 from kdkit.data import Examples
 from kdkit.data.labeled_tables import dev_rows
-from kdkit.settings import from_dict, to_dict
-from kdkit.training import DataSettings
 
 HEADER = ("id", "review", "sentiment")
 ROWS = [
@@ -257,46 +255,11 @@ def test_scores_are_numbers(tmp_path):
     assert task.load("train").labels.dtype == np.float32
 
 
-def test_numbered_classes_may_be_many(tmp_path):
-    table = write(tmp_path / "a.csv", many(300, lambda n: n % 77))
-    task = tasks.from_table(table, **COLUMNS)
-    assert task.class_names == tuple(map(str, range(77)))
-
-
 def test_a_test_table_may_lack_labels(tmp_path):
     train = write(tmp_path / "a.csv", many(9))
     test = write(tmp_path / "b.csv", ["one", "two"], "review")
     task = tasks.from_table(train, test=test, **COLUMNS)
     assert task.load("test").labels is None
-
-
-def test_a_task_in_toml_is_the_same(tmp_path):
-    write(tmp_path / "a.csv", many(30), "review,sentiment")
-    file = tmp_path / "films.toml"
-    file.write_text(
-        'train = "a.csv"\ntext_columns = ["review"]\n'
-        'label_column = "sentiment"\nlabels = ["b", "a"]\n'
-        'metrics = ["macro_f1"]\n'
-    )
-    task = tasks.get_task(str(file))
-    same = tasks.from_table(
-        tmp_path / "a.csv",
-        **COLUMNS,
-        labels=["b", "a"],
-        metrics=["macro_f1"],
-        name="films",
-    )
-    assert task == same
-    assert task.class_names == ("b", "a")
-    assert task.primary_metric == "macro_f1"
-
-
-def test_settings_hold_the_table(tmp_path):
-    task = tasks.from_table(write(tmp_path / "a.csv", many(30)), **COLUMNS)
-    settings = DataSettings.of(task)
-    assert from_dict(DataSettings, to_dict(settings)) == settings
-    assert settings.table.train == str(tmp_path / "a.csv")
-    assert settings.table.labels == ("a", "b")
 
 
 def test_equal_numbers_are_one_label(tmp_path):

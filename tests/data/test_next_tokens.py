@@ -1,7 +1,5 @@
 """Running text for decoders: sequences, targets, and which ones count."""
 
-import math
-
 import keras_hub
 import numpy as np
 import pytest
@@ -120,12 +118,3 @@ def test_training_batches_are_rows_and_what_follows(tokenizer, tmp_path):
             y[:, :-1] * x["padding_mask"][:, 1:],
         )
         assert weights.dtype == "float32"
-
-
-def test_memory_holds_what_one_step_needs(tokenizer, tmp_path):
-    """The rows of many texts come to disk as they come."""
-    packed = data.pack_stream(
-        ("abcdefgh" for _ in range(3000)), tokenizer, 16, tmp_path
-    )
-    assert isinstance(packed.rows, np.memmap)
-    assert len(packed) == math.ceil(3000 * 9 / 16)

@@ -8,7 +8,6 @@ import pytest
 from kdkit import data, models
 from kdkit.data.stored_texts import read_hashes, text_hash
 from kdkit.data.stored_translations import (
-    SourceOutputs,
     choose_translations,
     store_translations,
 )
@@ -138,21 +137,3 @@ def test_held_out_rows_have_sources_of_their_own(stored):
     assert texts.source_rows.tolist() == [0, 0, 0, 0, 1, 1, 1]
     assert texts.languages.tolist() == [0, 1, 2, 1, 0, 1, 2]
     assert len(texts.sources) == 2
-
-
-def test_features_are_those_of_the_sources():
-    class Outputs:
-        signature = {"vectors": "spec"}
-
-        def row_bytes(self, padded_length):
-            return padded_length
-
-        def __call__(self, rows, padded_length):
-            return {"rows": rows, "length": padded_length}
-
-    features = SourceOutputs(Outputs(), np.array([0, 0, 1, 2, 2]))
-    assert features.signature == Outputs.signature
-    assert features.row_bytes(7) == 7
-    found = features(np.array([4, 1, 2]), 9)
-    assert found["rows"].tolist() == [2, 0, 1]
-    assert found["length"] == 9

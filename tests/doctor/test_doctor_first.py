@@ -1,7 +1,6 @@
 """The first quick step of a distillation, and --force."""
 
 import dataclasses
-import types
 
 import pytest
 from helpers import read_events
@@ -10,13 +9,11 @@ from kdkit.cli.main import main
 from kdkit.doctor import (
     OUTCOMES,
     RUINS,
-    WARNING,
     Finding,
     Findings,
     examination,
     text_examination,
 )
-from kdkit.doctor import examination as examined_answers
 from kdkit.errors import RunError
 from kdkit.io.machine import byte_size
 from kdkit.recipes import RECIPES, fine_tuning
@@ -25,7 +22,6 @@ from kdkit.reporting.notes import run_notes
 from kdkit.runs import smoke, task_parts
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.log import log_findings
-from kdkit.settings import override
 from kdkit.training import (
     ModelSettings,
     TeacherSettings,
@@ -51,12 +47,6 @@ def counted(monkeypatch, module, name):
 def examined(monkeypatch):
     """How often runs were examined."""
     return counted(monkeypatch, examination, "examine")
-
-
-@pytest.fixture
-def answered(monkeypatch):
-    """How often teachers answered rows for it."""
-    return counted(monkeypatch, examined_answers, "predict_logits")
 
 
 @pytest.fixture
@@ -99,35 +89,9 @@ def test_a_run_is_examined_once_and_all_is_logged(
     assert f"doctor: {len(checks)} ok." in printed
 
 
-@pytest.mark.large
-def test_runs_with_the_same_teacher_and_rows_ask_it_once(
-    settings, tmp_path, answered, stopped
-):
-    data = dataclasses.replace(settings.data, max_train_rows=39)
-    settings = dataclasses.replace(settings, data=data)
-    for seed in range(2):
-        with pytest.raises(KeyboardInterrupt):
-            distill(
-                dataclasses.replace(settings, seed=seed),
-                tmp_path / f"seed_{seed}",
-            )
-    assert len(answered) <= 2  # rows of dev, and of the training file
-
-
 def test_a_run_that_would_be_ruined_is_refused(leaky, tmp_path):
     with pytest.raises(RunError, match="rows kept apart.*--force"):
         distill(leaky, tmp_path / "run")
-    assert not (tmp_path / "run").exists()
-
-
-def test_a_run_whose_student_no_machine_holds_builds_no_model(
-    settings, tmp_path, monkeypatch, logged
-):
-    monkeypatch.setattr(task_parts, "load_teachers", None)
-    large = override(settings, ["student.hidden_dim=100000000"])
-    with pytest.raises(RunError, match="memory.*--force"):
-        distill(large, tmp_path / "run")
-    assert "this machine has" in " ".join(logged().split())
     assert not (tmp_path / "run").exists()
 
 
@@ -174,34 +138,6 @@ def test_the_data_of_a_teacher_are_examined_too(
     assert {"data", "repeated rows", "lengths"} < checks
     assert {"rows kept apart", "class balance"} < checks
     assert "models" not in checks  # no student is compared
-
-
-@pytest.mark.parametrize("is_ruined", [False, True])
-def test_what_was_found_of_the_data_of_a_made_teacher_is_printed_once(
-    is_ruined, tmp_path, monkeypatch, logged
-):
-    of_data = Finding("lengths", RUINS if is_ruined else WARNING, "all cut")
-    of_student = Finding("updates", WARNING, "only 16")
-    teacher_run = RunDirectory(tmp_path / "teacher_run")
-    teacher_run.path.mkdir()
-    log_findings(teacher_run, Findings([of_data]))
-    monkeypatch.setattr(
-        examination,
-        "examine",
-        lambda *arguments: arguments[-1].extend([of_data, of_student]),
-    )
-    run = RunDirectory(tmp_path)
-    subject = types.SimpleNamespace(run_dir=tmp_path)
-    found = examination.examine_first(run, subject, force=True)
-    assert found == [of_data, of_student]  # all of it is logged
-    printed = logged()
-    assert "only 16" in printed
-    assert "all cut" not in printed
-    assert "1 of them printed earlier" in printed
-    if is_ruined:
-        with pytest.raises(RunError, match="lengths"):
-            examination.examine_first(run, subject, force=False)
-        assert "all cut" in logged()
 
 
 TEXT = [f"line {number} of a text that goes on" for number in range(60)]

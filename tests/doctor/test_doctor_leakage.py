@@ -70,28 +70,6 @@ def test_rows_of_other_punctuation_and_other_labels_are_two_rows():
     assert kept_apart(*pairs).outcome == RUINS
 
 
-@pytest.mark.parametrize("labels", [(None, None), (1, None), (None, 1)])
-def test_rows_of_other_punctuation_without_labels_are_a_warning(labels):
-    glad = [f"item {number} :)" for number in range(20)]
-    sad = [f"item {number} :(" for number in range(20)]
-    train, dev = (
-        None if label is None else np.full(20, label) for label in labels
-    )
-    finding = kept_apart(((glad,), train), ((sad,), dev))
-    assert finding.outcome == WARNING
-    assert "20 of 20 in dev (20 in other punctuation, without" in finding.found
-    assert kept_apart(((sad,), train), ((sad,), dev)).outcome == RUINS
-
-
-def test_labels_of_rows_are_those_of_their_words_without_punctuation():
-    several = Examples((["a", "b"],), np.array([[0, 1], [1, 1]]))
-    assert doctor.row_labels(several) == [(0, 1), (1, 1)]
-    assert doctor.row_labels(Examples((["a", "b"],))) == [None, None]
-    tags = [np.array([1, 2, 0])]
-    tokens = TokenExamples([("No", "rain", "!")], tags)
-    assert doctor.row_labels(tokens) == [(1, 2)]
-
-
 def test_rows_are_told_by_all_their_texts_without_capitals():
     pairs = Examples((["A  b", "c"], ["D", "e"]))
     assert doctor.row_texts(pairs) == [("a b", "d"), ("c", "e")]

@@ -5,7 +5,7 @@ import pytest
 from patients import checks, copied, found, rows_of, write_rows
 
 from kdkit import doctor
-from kdkit.data import Examples, TokenExamples
+from kdkit.data import Examples
 from kdkit.doctor import OK, WARNING
 from kdkit.doctor.diagnosis import diagnose
 from kdkit.settings import override
@@ -52,30 +52,6 @@ def test_rows_against_the_others_of_their_text_are_counted(against, outcome):
     assert said in finding.found.partition("another label")[2]
     assert ("predict two labels" in finding.advice) == (outcome == WARNING)
     assert "Remove repetitions" not in finding.advice
-
-
-def test_short_rows_come_again_by_chance_and_contradict_all_the_same():
-    finding = repeats(["Very good"] * 50 + TEXTS, [1] * 50 + LABELS)
-    assert finding.outcome == OK
-    assert "0 of 250 in train" in finding.found
-    finding = repeats(["Very good"] * 50 + TEXTS, LABELS[:50] + LABELS)
-    assert finding.outcome == WARNING
-    assert "25 of 250 in train (10.0 %)" in finding.found
-
-
-def test_words_with_labels_at_other_places_are_other_rows():
-    """Of polyphones each row asks for one character of its sentence."""
-    words = 20 * [("one", "of", "its", "signs", "is", "asked")]
-    asked = [np.array([-1] * 5 + [3]), np.array([4] + [-1] * 5)] * 10
-    for labels, outcome in ((asked[:2], OK), (asked, WARNING)):
-        rows = TokenExamples(words[: len(labels)], labels)
-        finding = doctor.repeated_rows(
-            {"train": doctor.row_texts(rows)},
-            {"train": doctor.row_labels(rows)},
-        )
-        assert finding.outcome == outcome
-        assert "another label" not in finding.found
-    assert "18 of 20 in train" in finding.found
 
 
 def odd(*columns):

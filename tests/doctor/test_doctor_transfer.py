@@ -7,7 +7,7 @@ import types
 import pytest
 from patients import checks, copied, found, rows_of, write_rows
 
-from kdkit.doctor import NOTE, OK, RUINS, WARNING, Finding, resources
+from kdkit.doctor import OK, RUINS, WARNING
 from kdkit.doctor.diagnosis import diagnose
 from kdkit.doctor.resources import cache_disk
 from kdkit.runs import smoke
@@ -72,27 +72,6 @@ def test_unlabelled_rows_of_dev(made, settings, tmp_path):
     assert "4 of 5" in found(findings, "unlabelled rows").found
 
 
-def test_unlabelled_texts_that_a_csv_writer_quoted(settings, tmp_path):
-    """Quotes are part of a line, and around a column's cell."""
-    texts = ['"ab ""cd"" ef"', "gh ij", '"kl ""mn"""']
-    lines, table = tmp_path / "lines.txt", tmp_path / "text.tsv"
-    lines.write_text("\n".join(texts))
-    table.write_text("\n".join(["text", *texts]))
-    for unlabeled, expected in (
-        (UnlabeledSettings((str(lines),)), {"unlabelled texts"}),
-        (UnlabeledSettings((str(table),), ("text",)), set()),
-    ):
-        findings = diagnose(
-            dataclasses.replace(settings, unlabeled=unlabeled),
-            tmp_path / "run",
-        )
-        assert checks(findings, WARNING) == expected
-        for warning in filter(None, expected):
-            assert "in 2 of 3 rows of the unlabelled text" in (
-                found(findings, warning).found
-            )
-
-
 def write_copies(path, copies):
     lines = [f"{source}\t{text}" for source, text in copies]
     path.write_text("\n".join(["source_row\tsentence", *lines]) + "\n")
@@ -112,16 +91,6 @@ def test_augmented_copies_of_other_data(made, settings, tmp_path):
         assert checks(findings, RUINS) == ruined
 
 
-def test_a_test_file_that_cannot_be_read_is_a_note(made, settings, tmp_path):
-    root = copied(made, tmp_path)
-    (root / "SST-2" / "test.tsv").write_text("index\tsentence\n0\ta\tb\n")
-    findings = diagnose(
-        override(settings, [f"data.data_dir={root}"]), tmp_path / "run"
-    )
-    assert checks(findings, RUINS) == set()
-    assert found(findings, "data").outcome == NOTE
-
-
 def test_a_cache_is_estimated_close_to_what_it_takes(settings, tmp_path):
     place = tmp_path / "cache"
     cache = CacheSettings(str(place))
@@ -130,34 +99,6 @@ def test_a_cache_is_estimated_close_to_what_it_takes(settings, tmp_path):
     )
     assert found(findings, "disk of the cache").outcome == OK
     assert not place.exists()
-
-
-def test_a_batch_has_no_more_rows_than_an_epoch(made, settings, tmp_path):
-    """With copies, so many more."""
-    num_rows = len(rows_of(made, "train")[0])
-    augmented = write_copies(tmp_path / "copies.tsv", [(0, "ab cd")] * 5)
-    large = override(settings, ["stages.0.batch_size=10000000"])
-    for changed, expected in (
-        (large, num_rows),
-        (dataclasses.replace(large, augmented=augmented), num_rows + 5),
-        (override(large, ["stages.0.gradient_accumulation_steps=64"]), 8),
-    ):
-        findings = diagnose(changed, tmp_path / "run")
-        memory = found(findings, "memory")
-        assert memory.outcome == OK
-        assert f"activations and taps of {expected} × " in memory.found
-
-
-def test_no_step_is_timed_for_which_there_is_no_memory(
-    timed, settings, tmp_path, monkeypatch
-):
-    too_much = Finding("memory", RUINS, "About 100 GB")
-    monkeypatch.setattr(resources, "memory", lambda *unused: too_much)
-    findings = diagnose(settings, tmp_path / "run")
-    assert checks(findings, RUINS) == {"memory"}
-    time = found(findings, "time")
-    assert time.outcome == NOTE
-    assert "Not measured: see memory" in time.found
 
 
 def test_a_cache_that_the_disk_does_not_hold(tmp_path, monkeypatch):

@@ -9,7 +9,6 @@ from kinds import VOCABULARY
 from patients import (
     HEAD,
     LENGTH,
-    NUM_WORDS,
     ROWS,
     checks,
     copied,
@@ -22,11 +21,11 @@ from patients import (
 
 from kdkit import models
 from kdkit.cli.main import main
-from kdkit.doctor import NOTE, OK, RUINS, WARNING
+from kdkit.doctor import OK, RUINS, WARNING
 from kdkit.doctor.diagnosis import diagnose
-from kdkit.errors import RunError, UsageError
+from kdkit.errors import UsageError
 from kdkit.settings import override
-from kdkit.training import ModelSettings, distill
+from kdkit.training import ModelSettings
 
 pytestmark = pytest.mark.usefixtures("quickly")
 
@@ -79,34 +78,6 @@ def reversed_labels(made, tmp_path, *splits):
     return f"data.data_dir={root}"
 
 
-def test_the_advice_for_another_order_is_an_option(made, tmp_path, capsys):
-    """A checkpoint whose classes have no names, and a table in words."""
-    loaded = models.load_classifier(made / "teacher", 2)
-    teacher, table = tmp_path / "teacher", tmp_path / "reviews.csv"
-    models.save_preset(loaded.model, loaded.tokenizer, teacher, LENGTH)
-    rows = [
-        f"{text},{('so so', 'bad')[label]}"
-        for text, label in zip(*rows_of(made, "dev"), strict=True)
-    ]
-    table.write_text("\n".join(["review,sentiment", *rows]))
-    columns = ["--text-column", "review", "--label-column", "sentiment"]
-    words = ["doctor", "vanilla_kd", "--train", str(table), *columns]
-    words += ["--teacher", str(teacher), "--num-layers", "1"]
-    words += ["--max-length", str(LENGTH)]
-    assert main(words) == 1
-    printed = " ".join(capsys.readouterr().out.split())
-    assert printed.count("--labels 'so so' bad") == 2
-    labels = ["--labels", "so so", "bad"]
-    assert main([*words, *labels]) == 0
-    assert "dev set aside" in capsys.readouterr().out
-    main([*words, *labels, "--dev", str(table)])
-    assert "dev set aside" not in capsys.readouterr().out
-    words = ["evaluate", str(teacher), "--test", str(table), *columns]
-    assert main([*words, *labels]) == 0
-    line = capsys.readouterr().out.strip().splitlines()[-1]
-    assert json.loads(line)["metrics"]["accuracy"] == 1
-
-
 def test_labels_in_another_order(made, settings, tmp_path):
     data = reversed_labels(made, tmp_path, "train", "dev")
     findings = diagnose(override(settings, [data]), tmp_path / "run")
@@ -116,17 +87,6 @@ def test_labels_in_another_order(made, settings, tmp_path):
         "0.0 % of 120 rows are right as it is, 100.0 % in another order: "
         "the teacher's class 0 is this data's 'positive'"
     ) in found(findings, "label order").found
-
-
-def test_labels_in_another_order_in_the_training_file_alone(
-    made, settings, tmp_path
-):
-    data = reversed_labels(made, tmp_path, "train")
-    findings = diagnose(override(settings, [data]), tmp_path / "run")
-    assert checks(findings, RUINS) == {"label order of train"}
-    order = found(findings, "label order of train")
-    assert "0.0 % of 40 rows are right" in order.found
-    assert "labels of the training file" in order.advice
 
 
 def with_other_names(settings, tmp_path):
@@ -222,52 +182,3 @@ def test_devices_that_no_run_takes_are_refused(
     words = ["tinybert", "--config", config(settings), *words]
     assert main(["distill", *words, "--run-dir", str(tmp_path / "run")]) == 2
     assert said in capsys.readouterr().err
-
-
-def test_the_verb_takes_the_options_of_distill(capsys):
-    assert main(["doctor", "tinybert", "--task", "sst2"]) == 2
-    assert "Missing: --teacher" in capsys.readouterr().err
-    assert main(["doctor", "tinybert", "--smoke", "--force"]) == 2
-    assert "Unknown option '--force'" in capsys.readouterr().err
-
-
-def test_the_file_of_a_run_alone_says_what_is_distilled(
-    timed, settings, config, tmp_path, capsys, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    file = config(dataclasses.replace(settings, stages=settings.stages[1:]))
-    assert main(["doctor", "--config", file]) == 0
-    assert "student size   ok" in capsys.readouterr().out
-    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
-    assert main(["doctor"]) == 2
-    assert "Unknown recipe None" in capsys.readouterr().err
-
-
-@pytest.mark.large
-def test_a_teacher_that_the_run_trains_is_checked_later(capsys):
-    assert main(["doctor", "tinybert", "--smoke"]) == 0
-    printed = " ".join(capsys.readouterr().out.split())
-    assert "It is trained within the run" in printed
-    assert "BERT 2×16 of 0.009 M parameters from BERT 3×32" in printed
-
-
-@pytest.mark.large
-def test_a_teacher_with_fewer_embeddings_than_ids_is_not_asked(
-    timed, settings, tmp_path
-):
-    """It would stop at the first row with one of the last words."""
-    place = tmp_path / "teacher"
-    few = NUM_WORDS // 2
-    model = models.add_head(encoder(2, 16, num_words=few), HEAD)
-    models.save_preset(model, tokenizer(), place, LENGTH, HEAD)
-    settings = dataclasses.replace(settings, teacher=str(place))
-    findings = diagnose(settings, tmp_path / "run")
-    assert checks(findings, RUINS) == {"token table"}
-    assert f"The teacher has embeddings for {few} ids" in (
-        found(findings, "token table").found
-    )
-    assert checks(findings, NOTE) == {"time"}
-    assert "Not measured: see token table" in found(findings, "time").found
-    assert "student size" in checks(findings, OK)
-    with pytest.raises(RunError, match="token table"):
-        distill(settings, tmp_path / "run")

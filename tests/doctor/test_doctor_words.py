@@ -4,7 +4,7 @@ import encoders
 import numpy as np
 import pytest
 from helpers import large_except
-from kinds import VOCABULARY, WORDS, write_encoder
+from kinds import WORDS, write_encoder
 from patients import (
     checks,
     copied,
@@ -30,7 +30,6 @@ from kdkit.models.families import FAMILIES
 from kdkit.recipes import pretraining
 from kdkit.runs import task_parts
 from kdkit.settings import override
-from kdkit.tasks import get_task
 from kdkit.training import (
     CorpusSettings,
     ModelSettings,
@@ -67,38 +66,6 @@ def test_examples_with_unknown_words_are_counted(unknown, outcome, pieces):
     assert ("vocabulary covers" in said.advice) == (outcome != OK)
 
 
-def test_the_commonest_words_are_named_without_punctuation(pieces):
-    counts = {"naïve": 7, "café": 5, "x" * 50: 4, "7": 3, "don": 2, "zz": 1}
-    texts = [f'ab "{word}", cd' for word, n in counts.items() for _ in range(n)]
-    said = finding([*texts, "ab 'ab' cd."], tokenizer([*VOCABULARY, *"\"',"]))
-    assert (
-        f"naïve (7), café (5), {'x' * 20}… (4), 7 (3), don (2) and 1 other "
-        "word."
-    ) in said.found
-    assert "22 of 23 examples" in said.found
-
-
-def test_scripts_without_blanks_are_counted_by_character(pieces):
-    said = finding(["今天天气很好", "今天"], pieces)
-    assert "天 (3), 今 (2), 好 (1), 很 (1), 气 (1)." in said.found
-
-
-def test_what_joins_known_words_is_named_with_them(pieces):
-    """A tokenizer may not take U+00A0 for a blank."""
-    word = f"{WORDS[0]}\u00a0{WORDS[1]}"
-    texts = [f"{word} {WORDS[2]}"]
-    rows, is_affected = doctor.texts_with_unknown(texts, pieces)
-    said = doctor.unknown_words({"dev": (rows, np.array([True]))}, pieces)
-    assert (f"{word} (1)" in said.found) == bool(is_affected[0])
-
-
-def test_a_marker_in_the_text_is_plain_text():
-    """Penn Treebank's is no unknown word where its parts have tokens."""
-    pieces = tokenizer([*VOCABULARY, "<", "unk", ">"])
-    assert "0 of 1" in finding(["ab <unk> cd"], pieces).found
-    assert "unk (1)" in finding(["ab <unk> cd"], tokenizer()).found
-
-
 @pytest.mark.parametrize("family", large_except([*FAMILIES], "bert", "albert"))
 def test_every_familys_unknown_token_is_found(family):
     known, unknown = encoders.SENTENCES, ["a dull é", "good 7 7"]
@@ -109,13 +76,6 @@ def test_every_familys_unknown_token_is_found(family):
     said = finding([*known, *unknown], own)
     assert f"2 of {len(known) + 2} examples" in said.found
     assert "7 (2), é (1)" in said.found
-
-
-def test_tokens_that_are_cut_off_do_not_count(pieces):
-    rows = Examples((["ab cd ef", "ab cd é"],))
-    for length, expected in ((5, [False, True]), (4, [False, False])):
-        encoded = encode(rows, pieces, length)
-        assert doctor.has_unknown(encoded, pieces).tolist() == expected
 
 
 def test_rows_of_every_kind_are_counted(pieces):
@@ -140,31 +100,6 @@ def test_rows_of_every_kind_are_counted(pieces):
             {"dev": (examples, np.ones(len(examples), bool))}, pieces
         )
         assert f"é ({count})" in said.found
-
-
-def test_polyphones_are_unknown_to_an_english_vocabulary(data_dir):
-    """And few of them to the characters of the training data."""
-    import keras_hub
-
-    task = get_task("polyphone").for_data(data_dir)
-    rows = task.load("dev", data_dir)
-    words = data_dir / "vocab" / "bert-base-uncased-vocab.txt"
-    for vocabulary, outcome in (
-        (str(words), RUINS),
-        (list(task.kind.vocabulary), WARNING),
-    ):
-        own = keras_hub.tokenizers.BertTokenizer(vocabulary, lowercase=True)
-        encoded = task.encode(rows, own, 64)
-        said = doctor.unknown_words(
-            {
-                "dev": (
-                    doctor.given_texts(rows),
-                    doctor.has_unknown(encoded, own),
-                )
-            },
-            own,
-        )
-        assert said.outcome == outcome
 
 
 @pytest.fixture

@@ -8,9 +8,7 @@ import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 
-import kdkit
 from kdkit import data
-from kdkit.distillation.layer_maps import NAMES
 
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 WORDS = 20
@@ -20,10 +18,6 @@ seeds = st.integers(0, 2**31 - 1)
 some_lengths = st.lists(st.integers(1, 40), min_size=1, max_size=60).map(
     lambda drawn: np.array(drawn, "int32")
 )
-
-
-def padded_tokens(batches):
-    return sum(len(rows) * length for rows, length in batches)
 
 
 @given(
@@ -90,30 +84,6 @@ def test_shares_of_all_processes_are_the_batch(num_rows, total, processes):
     assert np.concatenate(shares).tolist() == rows.tolist()
     sizes = [len(share) for share in shares]
     assert max(sizes) - min(sizes) <= 1
-
-
-@given(
-    name=st.sampled_from(NAMES),
-    student=st.integers(1, 40),
-    deeper=st.integers(0, 40),
-)
-def test_named_maps_rise_within_both_models(name, student, deeper):
-    teacher = student + deeper
-    if name in ("skip", "last") and student == 1:
-        return
-    pairs = kdkit.layer_map(name, teacher, student)
-    blocks, taught_by = list(pairs), list(pairs.values())
-    assert blocks == sorted(set(blocks))
-    assert taught_by == sorted(set(taught_by))
-    assert min(blocks) >= 1
-    assert max(blocks) <= student
-    assert min(taught_by) >= 1
-    assert max(taught_by) <= teacher
-    assert kdkit.layer_map(pairs, teacher, student) == pairs
-    if name in ("uniform", "top", "final"):
-        assert pairs[student] == teacher
-    if not deeper:
-        assert all(block == other for block, other in pairs.items())
 
 
 @functools.cache

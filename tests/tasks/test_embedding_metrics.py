@@ -128,22 +128,6 @@ def test_an_embedders_own_similarity_decides(similarity, nearest):
     assert metrics["pearson"] == pytest.approx(1)
 
 
-@pytest.mark.parametrize("first", [0, 480, 980])
-def test_the_same_vector_for_every_text_is_at_chance_in_retrieval(first):
-    judgements = {row: {first + row: 1} for row in range(20)}
-    same = np.ones((1000, 4))
-    metrics = tasks.retrieval_metrics(same[:20], same, judgements)
-    assert metrics == pytest.approx(
-        {
-            "ndcg@10": gain(np.ones(10)) / 1000,
-            "mrr@10": sum(1 / rank for rank in range(1, 11)) / 1000,
-            "recall@1": 1 / 1000,
-            "recall@10": 10 / 1000,
-            "recall@100": 100 / 1000,
-        }
-    )
-
-
 @pytest.mark.parametrize("judged", [{0: 3, 1: 1, 4: 2}, {3: 1}, {2: 1, 5: 2}])
 def test_metrics_are_means_over_all_orders_of_equal_documents(
     judged, monkeypatch
@@ -194,22 +178,6 @@ def test_an_embedder_collapses_if_its_vectors_are_nearly_the_same():
     for same in (np.ones((5, 3)), np.zeros((5, 3)), 9 + 1e-4 * different):
         reason = tasks.embedding_metrics.collapse(same)
         assert reason.startswith("gives every text nearly the same vector")
-
-
-@pytest.mark.parametrize("num_documents", [1, 2])
-def test_few_documents_are_ranked(num_documents):
-    documents = np.eye(2)[:num_documents]
-    metrics = tasks.retrieval_metrics([[1, 0]], documents, {0: {0: 2.0}})
-    assert set(metrics.values()) == {1.0}
-
-
-def test_nearest_documents_come_first():
-    documents = vectors(50)
-    numbers, similarities = tasks.nearest(documents[[3, 7]], documents, 4)
-    assert numbers[:, 0].tolist() == [3, 7]
-    assert numbers.shape == similarities.shape == (2, 4)
-    assert (np.diff(similarities) <= 0).all()
-    assert tasks.nearest(documents[:1], documents, 99)[0].shape == (1, 50)
 
 
 def test_of_equal_documents_the_first_one_comes_first():

@@ -46,18 +46,6 @@ def test_coins_collapse_and_models_do_not(num_classes, rng):
     assert missed <= 2
 
 
-def test_the_reason_is_in_numbers(rng):
-    labels = np.repeat([0, 1], [100, 300])
-    coin = rng.integers(2, size=ROWS)
-    text = SingleLabel(("no", "yes")).collapse(labels, one_hot(coin))
-    right = 100 * np.mean(labels == coin)
-    assert (
-        f"right in {right:.1f} %, the most frequent answer alone in 75.0 %"
-        in (text)
-    )
-    assert "on 400)" in text
-
-
 def test_a_rare_class_that_is_known_is_no_collapse():
     """As right as the commonest class, with half of the rare ones found."""
     labels = np.repeat([0, 1], [40, 360])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kdkit import data
 from kdkit.data import stream
 from kdkit.taps import Entry
-from kdkit.teacher_cache.shards import BATCH_ROWS, cut, row_bytes
+from kdkit.teacher_cache.shards import BATCH_ROWS, cut
 
 
 def bytes_of(length):
@@ -37,14 +37,6 @@ def test_rows_that_are_left_are_cut_as_before(lengths, done):
     assert [batch.tolist() for batch in again] == [
         batch.tolist() for batch in left
     ]
-
-
-def test_bytes_of_a_row_are_those_of_all_of_its_sequences():
-    shapes = {
-        Entry("logits"): (3,),
-        Entry("attention_probs", 1): (2, "length", "length"),
-    }
-    assert row_bytes(shapes, 5, 4) == 4 * (3 + 4 * 2 * 25)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import kdkit
-from kdkit import data, losses, models
+from kdkit import losses, models
 from kdkit.errors import UsageError
 from kdkit.models.heads import EXCLUDED
 from kdkit.taps import PER_LAYER_TAPS, Entry, describe, tapped
@@ -177,21 +177,6 @@ def kept(tmp_path_factory, teacher):
     entries.append(Entry("hidden_states", 1))
     directory = tmp_path_factory.mktemp("kept")
     return make(directory, teacher).outputs(rows(9), entries), entries
-
-
-def test_logits_of_questions_are_of_rows_and_states_of_options(tmp_path):
-    encoded = rows(6, sequences_per_row=3)
-    model = bert(num_layers=LAYERS)
-    entry = Entry("cls_states", 1)
-    cached = make(tmp_path, model).outputs(encoded, [entry])
-    numbers = np.array([4, 1])
-    stream = data.BatchStream(encoded, data.Buckets(6, num_buckets=1))
-    (x, _), *_ = stream.evaluation()
-    states = entry.read(tapped(model, ["cls_states"])(x)).numpy()
-    states = states.reshape(6, 3, -1)
-    found = cached(numbers, LENGTH)[entry.name]
-    expected = states[numbers].reshape(6, -1)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 def test_logits_of_questions_are_one_row_for_all_options(tmp_path):

@@ -76,20 +76,6 @@ def test_only_what_a_dead_process_left_of_a_cache_is_removed(tmp_path, teacher):
     assert all(path.exists() for path in others)
 
 
-def test_the_index_tells_what_it_was_filled_with(tmp_path, teacher):
-    cache = make(tmp_path, teacher)
-    cache.outputs(rows(3), [Entry("logits"), Entry("hidden_states", 1)])
-    shorter = rows(3, seed=1, length=LENGTH - 1)
-    part = make(tmp_path, teacher, part=(0, 1))
-    part.outputs(shorter, [Entry("cls_states", 2)])
-    # Another length is no other cache: the part is merged.
-    cache.outputs(shorter, [Entry("cls_states", 2)])
-    assert cache.describe()["filled_with"] == {
-        "sequence_lengths": [LENGTH - 1, LENGTH],
-        "taps": ["cls_states", "hidden_states", "logits"],
-    }
-
-
 def test_another_teacher_is_refused_by_name(tmp_path, teacher):
     make(tmp_path, teacher).outputs(rows(3), [Entry("logits")])
     with pytest.raises(UsageError, match="teacher was 'a', is 'b'"):
@@ -106,32 +92,6 @@ def test_too_little_room_is_told_before_the_first_byte(
     with pytest.raises(RunError, match=r"need \d+ kB .* 0 kB are free"):
         make(tmp_path, teacher).outputs(rows(8), [Entry("hidden_states", 1)])
     assert list(tmp_path.glob("*")) == [tmp_path / ".filling.lock"]
-
-
-def test_parts_need_room_for_all_of_them(tmp_path, teacher, monkeypatch):
-    usage = collections.namedtuple("usage", "free")
-    encoded, entries = rows(400), [Entry("hidden_states", 2)]
-    whole = make(tmp_path / "whole", teacher).needed(encoded, entries)
-    own = []
-
-    def fill(which, free):
-        monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(free))
-        cache = make(tmp_path, teacher, part=(which, 2))
-        assert cache.needed(encoded, entries) == pytest.approx(whole, rel=0.2)
-        cache.outputs(encoded, entries)
-        own.append(cache.needed(encoded, entries))
-
-    with pytest.raises(RunError, match="are free"):
-        fill(0, 0.7 * whole)
-    fill(0, 1.5 * whole)
-    assert own == [0]
-    # What the other part has is there already.
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0.7 * whole))
-    second = make(tmp_path, teacher, part=(1, 2))
-    assert second.needed(encoded, entries) < 0.6 * whole
-    second.outputs(encoded, entries)
-    # And the whole cache takes both in, and needs nothing.
-    assert make(tmp_path, teacher).needed(encoded, entries) == 0
 
 
 @pytest.fixture
@@ -153,18 +113,6 @@ def stopped_after(monkeypatch):
         monkeypatch.setattr(filling, "write_shard", until_then)
 
     return stop_after
-
-
-def test_a_stopped_pass_keeps_what_it_wrote(tmp_path, teacher, stopped_after):
-    encoded = rows(150)
-    stopped_after(1)
-    with pytest.raises(KeyboardInterrupt):
-        make(tmp_path, teacher).outputs(encoded, [Entry("logits")])
-    stopped_after(9)
-    says = Says()
-    make(tmp_path, teacher, says).outputs(encoded, [Entry("logits")])
-    # A batch of 64 rows is kept; two of the rows are the same.
-    assert "running the teacher on 85 examples" in says[-1]
 
 
 def test_a_stopped_pass_over_questions_keeps_all_of_their_entries(
