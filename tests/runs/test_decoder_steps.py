@@ -128,15 +128,6 @@ def test_a_checkpoint_stands_for_a_step(text_files, runs, saved):
     ]  # fmt: skip
 
 
-def test_a_tokenizer_is_the_first_teachers(text_files, runs, saved):
-    place = saved("pretrained")
-    words = [*ALL[:2], *ALL[4:], "--tokenizer", place]
-    assert distill(*words) == 0
-    (_, pretrained), *_ = runs
-    assert pretrained.tokenizer == str(place)
-    assert pretrained.vocabulary_size is None
-
-
 TRANSLATE = (
     "--model", "mass", "--decoder", "mass_6_layer", "--vocabulary-size", 400,
     "--corpus", "general.txt", "task.txt", "--languages", "en", "de",

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pathlib
 import shutil
 
 import numpy as np
@@ -76,8 +75,6 @@ def test_a_runs_files_are_compared_on_its_texts_and_measured(
 ):
     assert main(["export", "run", "--precision", "fp32"]) == 0
     printed = capsys.readouterr().out
-    assert "smallest cosine 1.00000, mean 1.00000" in printed
-    assert f"on {len(TEXTS)} examples" in printed
     assert f"MediaPipe: {len(TEXTS)} of {len(TEXTS)} compared texts" in printed
     path = run / "exports" / "student-fp32.tflite"
     file = export.open_file(path)
@@ -97,16 +94,13 @@ def test_a_runs_files_are_compared_on_its_texts_and_measured(
     assert event["smallest_cosine"] == pytest.approx(1, abs=1e-6)
     assert event["dimensions"] == WIDTH
     card = (run / "exports" / "README.md").read_text()
-    assert "sentence-similarity" in card
-    assert "smallest cosine" in card
     assert "texts of texts.jsonl" in card
     command = ["benchmark", "run", "--batch-size", "2", "--runs", "3"]
     assert main(command) == 0
-    *table, last = capsys.readouterr().out.splitlines()
+    *_, last = capsys.readouterr().out.splitlines()
     (result,) = json.loads(last)["results"]
     expected = 2 * 1000 / result["median_ms"]
     assert result["sentences_per_second"] == pytest.approx(expected)
-    assert "sentences / s" in "\n".join(table)
     (event,) = read_events(run, "latency")
     assert event["sentences_per_second"] == result["sentences_per_second"]
 
@@ -138,9 +132,6 @@ def test_sentence_transformers_loads_the_directory(
     np.testing.assert_allclose(
         loaded.encode(TEXTS), vectors(embedder), atol=1e-5
     )
-    card = pathlib.Path(path, "README.md").read_text(encoding="utf-8")
-    assert 'library_name: "sentence-transformers"' in card
-    assert f"SentenceTransformer({os.path.basename(path)!r})" in card
 
 
 def test_an_encoder_becomes_an_embedder_by_its_pooling(

@@ -47,12 +47,6 @@ def test_events_are_read_as_they_were_logged(tmp_path):
     assert run.events(events.RunFinished) == [logged[9]]
 
 
-def test_a_line_has_the_fields_that_were_passed():
-    event = events.Evaluation(arm="teacher", epoch=None, split="dev")
-    assert event.stage is None
-    assert event.to_dict() == {"arm": "teacher", "epoch": None, "split": "dev"}
-
-
 def test_what_a_later_version_added_stays_in_the_line():
     later = EPOCH | {"loss_scale": 8}
     event = events.read_event(later)

@@ -12,13 +12,6 @@ from kdkit.training import (
 )
 
 
-def names_and_places(pipeline, folder):
-    return [
-        (step.name, str(step.place.relative_to(folder)))
-        for step in pipeline.steps
-    ]
-
-
 def test_steps_of_a_distillation_on_a_task(tmp_path):
     settings = smoke.distillation(RECIPES["lightpaff"])
     settings = dataclasses.replace(
@@ -27,7 +20,10 @@ def test_steps_of_a_distillation_on_a_task(tmp_path):
         general=smoke.PRETRAINING,
         augmented=AugmentedSettings(str(tmp_path / "augmented.tsv")),
     )
-    assert names_and_places(Pipeline(settings, tmp_path / "run"), tmp_path) == [
+    assert [
+        (step.name, str(step.place.relative_to(tmp_path)))
+        for step in Pipeline(settings, tmp_path / "run").steps
+    ] == [
         ("pretrained", "run/pretrained_run"),
         ("teacher", "run/teacher_run"),
         ("general", "general"),

@@ -20,18 +20,6 @@ def test_the_command_has_the_variables_that_change_arithmetic(monkeypatch):
     )
 
 
-def test_the_command_of_a_script_can_be_given_again(monkeypatch, tmp_path):
-    for name in VARIABLES:
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.chdir(tmp_path)
-    for program in ("examples/own.py", str(tmp_path / "examples/own.py")):
-        monkeypatch.setattr(sys, "argv", [program, "--rows", "9"])
-        command = provenance()["command"]
-        assert command == "python examples/own.py --rows 9"
-    monkeypatch.setattr(sys, "argv", ["/somewhere/else/own.py"])
-    assert provenance()["command"] == "python own.py"
-
-
 def test_the_commit_is_marked_if_any_module_was_changed(monkeypatch, tmp_path):
     own = tmp_path / "package" / "runs" / "directory.py"
     other = tmp_path / "package" / "recipes" / "recipe.py"

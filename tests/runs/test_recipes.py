@@ -35,16 +35,6 @@ def test_stages_survive_json_for_every_task_and_parity():
                 assert from_dict(Stage, values) == stage
 
 
-def test_tinybert_has_the_codes_optimiser_settings():
-    first, second = RECIPES["tinybert"].stages_for(get_task("sst2"))
-    assert (first.learning_rate, first.schedule) == (5e-5, "constant")
-    assert (second.learning_rate, second.schedule) == (3e-5, "linear")
-    assert (second.epochs, second.warmup_fraction) == (3, 0.1)
-    assert {first.weight_decay, second.weight_decay} == {0.01}
-    assert {first.batch_size, second.batch_size} == {32}
-    assert not first.keep_best
-
-
 @pytest.mark.parametrize("parity", [None, "paper", "pkd"])
 def test_pkd_is_vanilla_kd_and_patience(parity):
     (pkd,) = RECIPES["pkd"].stages_for(get_task("sst2"), parity)

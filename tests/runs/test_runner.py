@@ -52,13 +52,6 @@ def test_epochs_name_the_losses_without_the_teachers_entropy(finished_run):
     ]
 
 
-def test_a_finished_run_says_so_and_stops(finished_run, smoke_settings, logged):
-    before = (finished_run / "metrics.jsonl").read_bytes()
-    distill(smoke_settings, finished_run)
-    assert "is finished: nothing to do" in logged()
-    assert (finished_run / "metrics.jsonl").read_bytes() == before
-
-
 @pytest.mark.parametrize("part", [".", "teacher_run"])
 def test_a_finished_run_of_other_rows_is_not_taken(
     part, finished_run, smoke_settings, tmp_path

@@ -151,15 +151,9 @@ def test_spans_and_vocabularies_are_no_axes():
     ("name", "field"),
     [
         ("stages.0.learning_rate", "stages.intermediate_layer.learning_rate"),
-        ("stages.intermediate_layer.epochs", None),
         (
             "stages.1.objectives.0.weight",
             "stages.prediction_layer.objectives.soft_cross_entropy.weight",
-        ),
-        (
-            "stages.0.objectives.attention_mse.loss.temperature",
-            "stages.intermediate_layer.objectives.attention_mse.loss."
-            "temperature",
         ),
         ("student.num_layers", None),
         ("teacher.stages.0.epochs", "teacher.stages.fine_tuning.epochs"),

@@ -114,16 +114,3 @@ def test_arms_share_their_teachers_and_what_is_pretrained(
     assert result.get("signature") == {"gpt2": None, "mass": "tok:13a"}[family]
     papers = {row["arm"]: row["paper"] for row in result["arms"]}
     assert papers["full"] == {"gpt2": 18.8, "mass": 32.2}[family]
-
-
-@pytest.mark.parametrize(
-    ("arms", "made"),
-    [
-        (["no_kd", "no_pretraining"], {"teacher_run", "general_labels"}),
-        (["no_kd_in_fine_tuning"], {"general_kd"}),
-    ],
-)
-def test_some_arms_run_only_what_they_need(arms, made, runs, tmp_path):
-    assert ablate("gpt2", "--arms", *arms) == 0
-    names = {place.relative_to(tmp_path / "arms").parts[0] for place in runs}
-    assert names == {"pretrained_run", *made, *arms}

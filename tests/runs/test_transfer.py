@@ -10,7 +10,7 @@ from helpers import read_events
 
 from kdkit import data
 from kdkit.errors import UsageError
-from kdkit.models import Head, load_classifier, load_tokenizer
+from kdkit.models import Head, load_classifier
 from kdkit.recipes import RECIPES
 from kdkit.recipes.stages import Stage
 from kdkit.runs import smoke
@@ -88,14 +88,6 @@ def test_classes_of_a_bilstm_are_named_and_must_be_the_tasks(run):
     assert load_classifier(run, Head("sequence", 2, names))
     with pytest.raises(UsageError, match="are not the task's"):
         load_classifier(run, Head("sequence", 2, names[::-1]))
-
-
-def test_bilstm_is_kept_as_a_file_with_its_tokenizer(run, settings):
-    assert (run / "student.keras").is_file()
-    loaded = load_classifier(run, 2)
-    assert loaded.has_trained_head
-    expected = load_tokenizer(settings.teacher).get_vocabulary()
-    assert loaded.tokenizer.get_vocabulary() == expected
 
 
 def test_text_that_is_all_in_dev_is_refused(settings, tmp_path):

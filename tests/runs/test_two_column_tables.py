@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from helpers import eager_steps, large_except, read_events
+from helpers import eager_steps, read_events
 from parallel import SIZES
 
 from kdkit.cli.main import main, make_verb_parser
@@ -11,29 +11,24 @@ from kdkit.cli.resolving import pretrain_settings
 from kdkit.errors import UsageError
 from kdkit.tasks import generation_metrics
 
-WRONG = ["a dog run", "two cat sleeps", "the man eat", "two mans walk"]
 RIGHT = ["a dog runs", "two cats sleep", "the man eats", "two men walk"]
 LONG = [f"{right} , and then it rains and {right}" for right in RIGHT]
-TASKS = {
-    "error_correction": (("wrong", "right"), WRONG, RIGHT),
-    "summarisation": (("document", "summary"), LONG, RIGHT),
-}
+COLUMNS = ("document", "summary")
 
 
 def sets(*fields):
     return [word for field in fields for word in ("--set", field)]
 
 
-@pytest.fixture(params=large_except(TASKS, "summarisation"))
-def table(request, tmp_path):
+@pytest.fixture
+def table(tmp_path):
     """A table with a column that does not count, and the flags to read it."""
-    columns, sources, targets = TASKS[request.param]
-    file = tmp_path / f"{request.param}.tsv"
-    lines = ["\t".join(("id", *columns))]
-    for number, pair in enumerate(zip(sources, targets, strict=True)):
+    file = tmp_path / "summarisation.tsv"
+    lines = ["\t".join(("id", *COLUMNS))]
+    for number, pair in enumerate(zip(LONG, RIGHT, strict=True)):
         lines.append("\t".join((str(number), *pair)))
     file.write_text("\n".join(lines) + "\n")
-    return ["--pairs", str(file), "--pair-columns", *columns], targets
+    return ["--pairs", str(file), "--pair-columns", *COLUMNS], RIGHT
 
 
 @pytest.mark.large

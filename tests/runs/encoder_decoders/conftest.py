@@ -39,17 +39,11 @@ def text(shared):
     return shared / "parallel"
 
 
-@pytest.fixture(scope="session")
-def made_once(shared):
-    """The runs that `runs` copies."""
-    return shared / "runs"
-
-
 @pytest.fixture(scope="module")
-def runs(made_once, tmp_path_factory):
+def runs(shared, tmp_path_factory):
     """A copy for each file of tests, which note in it what they measure."""
     path = tmp_path_factory.mktemp("runs")
-    return shutil.copytree(made_once, path, dirs_exist_ok=True)
+    return shutil.copytree(shared / "runs", path, dirs_exist_ok=True)
 
 
 @pytest.fixture(scope="module")
