@@ -61,7 +61,6 @@ from kdkit.cli.groups import License, ModelChoiceOptions, TaskOptions
 from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.next_steps import after_export, log_next
 from kdkit.cli.parser import Model, option
-from kdkit.errors import RunError, UsageError
 from kdkit.io.files import digest
 from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.summary import HELP
@@ -316,7 +315,7 @@ def _export_teacher(place, options):
             print(f"{file}: already exists, from --arm teacher.", flush=True)
             return False
         return _export_place(teacher, options, made_from=made_from)
-    except (OSError, UsageError, RunError) as error:
+    except Exception as error:  # of converters, too
         print(
             "The run's teacher was not exported in int8, so the report will "
             f"not contain that file: {error}",
