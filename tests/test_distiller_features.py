@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from backend import not_on_jax, not_on_torch
+from backend import native, not_on_jax, not_on_torch, tensorflow_only
 from helpers import batch, bert, cross_entropy, distiller, labels, objectives
 
 import kdkit
@@ -189,3 +189,51 @@ def test_training_needs_a_trainable_weight(teacher):
     model.compile(run_eagerly=True)
     with pytest.raises(ValueError, match="no gradient in any trainable weight"):
         model.fit(batch(4), verbose=0)
+
+
+@tensorflow_only
+def test_callbacks_read_the_objectives(teacher, tmp_path):
+    accumulators = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator"
+    )
+    stopping = keras.callbacks.EarlyStopping(
+        monitor="val_soft_cross_entropy",
+        mode="min",
+        min_delta=1e9,  # nothing is good enough
+        patience=1,
+        restore_best_weights=True,
+    )
+    # A fit that ended in an exception leaves TensorBoard switched off.
+    with native.summary.record_if(True):
+        model, history = train(
+            teacher,
+            epochs=5,
+            validate=True,
+            run_eagerly=True,
+            callbacks=[
+                keras.callbacks.TensorBoard(
+                    tmp_path / "logs", histogram_freq=1
+                ),
+                keras.callbacks.CSVLogger(tmp_path / "log.csv"),
+                keras.callbacks.LearningRateScheduler(
+                    lambda epoch: 0.1 / (1 + epoch)
+                ),
+                stopping,
+            ],
+        )
+    assert len(history["loss"]) == 2
+    assert history["learning_rate"] == pytest.approx([0.1, 0.05])
+    header = (tmp_path / "log.csv").read_text().splitlines()[0].split(",")
+    assert {*NAMES, *(f"val_{name}" for name in NAMES)} <= set(header)
+    # Back at the weights of the first epoch, the best by that measure.
+    logs = model.evaluate(batch(ROWS), labels(ROWS), 4, 0, return_dict=True)
+    for name in NAMES:
+        np.testing.assert_allclose(
+            logs[name], history[f"val_{name}"][0], rtol=1e-5
+        )
+    for split in ("train", "validation"):
+        events = accumulators.EventAccumulator(
+            str(tmp_path / "logs" / split)
+        ).Reload()
+        tags = events.Tags()["tensors"]
+        assert {f"epoch_{name}" for name in NAMES} <= set(tags)

@@ -1,5 +1,6 @@
 """Static int8, int8 x int16 and int4 files."""
 
+import itertools
 import pathlib
 
 import keras
@@ -7,10 +8,12 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 from ai_edge_litert.schema_py_generated import TensorType
-from helpers import decoder, large_except
+from encoders import encoder
+from helpers import LENGTH, batch, decoder, large_except
 
 from kdkit import export
 from kdkit.export import quantization
+from kdkit.models.families import FAMILIES
 
 QUANTIZED = quantization.PRECISIONS
 # A model whose widths are multiples of a block of int4.
@@ -132,3 +135,20 @@ def test_models_on_images_are_quantised(precision, tmp_path):
         model, tmp_path / "m.tflite", precision, calibration_data=[data]
     )
     assert report.same_top_class >= 0.8
+
+
+@pytest.mark.large
+@pytest.mark.parametrize(
+    ("family", "precision"),
+    [*itertools.product(FAMILIES, QUANTIZED)],
+)
+def test_every_family_is_quantised(family, precision, tmp_path):
+    report = export.to_litert(
+        encoder(family),
+        tmp_path / "m.tflite",
+        precision,
+        LENGTH,
+        verification_data=[batch(64, seed=1)],
+        calibration_data=[batch(64)],
+    )
+    assert report.same_top_class >= (0.5 if precision == "int4" else 0.8)
