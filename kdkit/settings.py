@@ -42,7 +42,7 @@ def override(settings, assignments: Sequence[str]):
     """Returns settings with `dotted.field=value` texts applied."""
     values = to_dict(settings)
     for assignment in assignments:
-        path, _, text = assignment.partition("=")
+        path, text = assignment.split("=", 1)
         _assign(values, path, parse_value(text))
     return _convert(type(settings), values, "")
 
@@ -108,8 +108,8 @@ def _assign(values, path, value):
 
 def _unknown_field(path, name, values):
     """The error for a part of a path, with the fields that are there."""
-    before = path.split(".")[: path.split(".").index(name)]
-    where = f"field of {'.'.join(before)}" if before else "field"
+    before = path.removesuffix(name).partition(f".{name}.")[0].strip(".")
+    where = f"field of {before}" if before else "field"
     return unknown(where, name, _parts(values) or ())
 
 

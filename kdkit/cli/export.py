@@ -60,7 +60,9 @@ from kdkit.cli.embedder_exports import EmbedderOptions, is_exported_as_embedder
 from kdkit.cli.groups import License, ModelChoiceOptions, TaskOptions
 from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.next_steps import after_export, log_next
+from kdkit.cli.options import reject_given
 from kdkit.cli.parser import Model, option
+from kdkit.io.disk import disk_problem
 from kdkit.io.files import digest
 from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.summary import HELP
@@ -216,6 +218,8 @@ def _format_arguments(exporter, read, options):
     if read.opened is not None:
         found.update(read.opened.checkpoint_details())
     if options.strings:
+        if "strings" not in exporter.options:
+            reject_given(options, ("strings",), f"by {exporter.title}")
         found["strings"] = string_inputs(read.opened)
     return {
         **mediapipe.arguments(read, options.logits),
@@ -316,6 +320,8 @@ def _export_teacher(place, options):
             return False
         return _export_place(teacher, options, made_from=made_from)
     except Exception as error:  # of converters, too
+        if disk_problem(error):
+            raise
         print(
             "The run's teacher was not exported in int8, so the report will "
             f"not contain that file: {error}",

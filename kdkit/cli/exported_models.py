@@ -65,7 +65,8 @@ def read_model(place, exporter, options) -> ExportedModel:
         (models.has_encoder_decoder, read_encoder_decoder),
     ):
         if has_one(place.path):
-            reject_given(options, FOREIGN, f"for {place.path}")
+            names = ("dynamic_length", *FOREIGN)
+            reject_given(options, names, f"for {place.path}")
             text = read(place, exporter, options)
             return ExportedModel(
                 text.model,

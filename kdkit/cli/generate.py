@@ -133,6 +133,8 @@ def print_text(options) -> None:
     if is_writer(options.model):
         print_written(options)
         return
+    names = ("input", "output", "kept_input", "languages", "length_penalty")
+    reject_given(options, names, "by decoders")
     sampler = _sampler(options)
     decoder, tokenizer = _open(options)
     end = tokenizer.end_token_id
@@ -158,6 +160,10 @@ def _sampler(options):
         for name in names
         if getattr(options, name) is not None
     }
+    if arguments.get("temperature", 1) <= 0 or not (
+        0 < arguments.get("p", 1) <= 1
+    ):
+        raise UsageError(f"Not a range of {sampler}: {arguments}.")
     if "seed" in names:
         arguments.setdefault("seed", 0)
     return getattr(keras_hub.samplers, sampler)(**arguments)
@@ -190,6 +196,8 @@ def print_written(options) -> None:
     from kdkit.runs import inputs
 
     beams = _beams(options)
+    if options.input is None:
+        reject_given(options, ("output", "kept_input"), "without --input")
     lines = [options.prompt] if options.input is None else _read(options)
     place = locate(options.model)
     opened = open_writer(place, options)

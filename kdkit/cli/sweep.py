@@ -46,6 +46,7 @@ from kdkit.cli.options import get_recipe, reject_given, require
 from kdkit.cli.parser import names_in, option
 from kdkit.cli.resolving import distill_settings, pretrain_settings
 from kdkit.cli.task_data import names_a_table
+from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.models import PRESETS
 from kdkit.recipes.ablations import SearchStep, get_search
@@ -112,6 +113,8 @@ def sweep(options) -> None:
         load_tensorflow()
         validate_axes(settings, axes)
         yardstick(settings)
+        if options.curves and len(axes) > 1:
+            raise UsageError("--curves draws one setting.")
     fixed = {}
     found = []
     for number, step in enumerate(steps, start=1):
@@ -226,6 +229,8 @@ def _steps(options):
     over = {}
     for text in options.over:
         name, _, values = text.partition("=")
+        if name in over:
+            raise UsageError(f"--over names {name!r} twice.")
         over[name] = tuple(map(parse_value, split_values(values)))
     return (SearchStep(options.recipe, over),)
 

@@ -59,7 +59,10 @@ def text_pipeline(recipe, options) -> Pipeline:
     if "general" not in given:
         require(options, "corpus")
     else:
-        reject_given(options, ("student",), "beside --general")
+        names = ("student",)
+        if not makes_pretrained:
+            names += ("corpus", "column", "held_out")
+        reject_given(options, names, "beside --general")
     make_text = _pairs if options.model == "mass" else _running_text
     text, corpus = make_text(options)
     first = {}

@@ -198,7 +198,11 @@ class BegunTexts:
         try:
             made_from, kept, written = _noted(self.note)
             texts = self._lines(written)
-        except (ValueError, KeyError):  # so the final content is unknown
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+        ):  # so the final content is unknown
             return False
         is_whole = len(texts) == len(sources)
         if made_from.get("input") != input_digest or not is_whole:

@@ -96,6 +96,8 @@ def _rows(path):
     """Yields the place, the query and the candidates of each row."""
     table = open_table(path, (QUERY, POSITIVE, "negative"))
     columns = [one for one in table.headings if NEGATIVE.fullmatch(one)]
+    if columns and NEGATIVES in table.headings:
+        raise UsageError(f"{path} has {NEGATIVES} beside {columns}.")
     if columns:
         for place, cells in table.cells((QUERY, POSITIVE, *columns)):
             yield place, *cells
@@ -103,5 +105,8 @@ def _rows(path):
     for place, cells in table.cells((QUERY, POSITIVE, NEGATIVES)):
         query, positive, negatives = cells
         if not isinstance(negatives, list):
-            negatives = [negatives]
+            raise UsageError(
+                f"{path}, {place}: expected a list of negatives. Received: "
+                f"{negatives!r}."
+            )
         yield place, query, positive, *negatives

@@ -157,7 +157,7 @@ class LabeledTable:
         """
         path = self._path(split)
         rows, has_labels = self._rows(split)
-        parse = label_parser(None if self.regression else self.labels)
+        parse = label_parser(None if self.regression else self.labels or ())
         texts = tuple([] for _ in self.text_columns)
         labels = []
         for place, cells in rows:
@@ -183,6 +183,8 @@ class LabeledTable:
             rows, has_labels = self._rows(split)
             labels = _one_spelling(cells[-1] for _, cells in rows if has_labels)
             self._require_classes(path, labels, len(rows))
+        if len(labels) < 2:
+            raise UsageError(f"{path}: expected two labels or more: {labels}.")
         if names is not None:
             labels, class_names = _as_names(
                 path, labels, tuple(names), self.labels is not None

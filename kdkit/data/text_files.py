@@ -1,5 +1,7 @@
 """Readers of plain text: lines, documents, and pairs of texts."""
 
+import collections
+import csv
 import dataclasses
 import itertools
 import pathlib
@@ -12,26 +14,35 @@ from kdkit.errors import UsageError
 from kdkit.io.reading import has_text, numbered_lines
 
 FIRST_LINES = 1000  # lines of a file that are inspected
+TABLE_SHARE = 0.9  # of lines with as many cells
 TABLES = (".csv", ".tsv", *JSON_LINES, *PARQUET)
 
 
 def reject_table(path) -> None:
-    """Rejects a table, by its name or its tabs, where each line is a text."""
+    """Rejects a table, by its name or its cells, where each line is a text."""
     path = pathlib.Path(path)
     if path.suffix.lower() in TABLES or _has_columns(path):
         raise UsageError(
             f"{path} is a table, whose headings and other columns would be "
-            "read as text. Name its columns of text; if each line is a text, "
-            "name the file .txt, without tabs."
+            "read as text. Name its columns of text."
         )
 
 
 def _has_columns(path):
-    """Whether the first lines of a file have the same number of tabs."""
-    lines = itertools.islice(numbered_lines(path), FIRST_LINES)
+    """Whether most of the first lines have as many cells, below headings."""
+    first = itertools.islice(numbered_lines(path), FIRST_LINES)
     # Tabs before a text indent it, and tabs after a text are trailing spaces.
-    tabs = [line.strip().count("\t") for _, line in lines if has_text(line)]
-    return len(tabs) > 1 and len({*tabs}) == 1 and tabs[0] > 0
+    lines = [line.strip() for _, line in first if has_text(line)]
+    for separator in "\t,;":
+        rows = [*csv.reader(lines, delimiter=separator)]
+        counts = collections.Counter(map(len, rows))
+        (count, lines_with_it), *_ = *counts.most_common(1), (1, 0)
+        if count > 1 < len(rows) and lines_with_it >= TABLE_SHARE * len(rows):
+            names = [cell.replace("-", "_") for cell in rows[0]]
+            # Sentences may have as many commas, but no headings.
+            if separator == "\t" or all(map(str.isidentifier, names)):
+                return True
+    return False
 
 
 @dataclasses.dataclass(frozen=True)

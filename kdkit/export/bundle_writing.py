@@ -163,6 +163,8 @@ def to_bundle(
 
 def _common_length(files):
     """Returns the fixed length of all files."""
+    if len({file.name for file in map(pathlib.Path, files)}) < len(files):
+        raise UsageError("Two files of a bundle have one name.")
     lengths = {open_file(file).sequence_length for file in files}
     if len(lengths) != 1 or None in lengths:
         raise UsageError(

@@ -215,6 +215,9 @@ class Exporter:
             source_length,
             verification_data,
         )
+        for name in options:
+            if name not in self.options:
+                raise unknown("argument", name, self.options)
         # A model that rounds as its file does is compared as it rounds.
         rounds = quantization.rounds_as(model, precision)
         if rounds and options.get("activation_ranges") is None:
@@ -281,6 +284,8 @@ def register_exporter(name: str) -> Callable[[type], type]:
     """
 
     def register(cls):
+        if name in _EXPORTERS:
+            raise UsageError(f"There is a format {name!r} already.")
         cls.name = name
         _EXPORTERS[name] = cls()
         return cls

@@ -106,7 +106,7 @@ class LiteRTModel(BatchFile):
         self._interpreter.invoke()
 
     def output(self):
-        detail = self._interpreter.get_output_details()[0]
+        (detail,) = self._interpreter.get_output_details()
         return self._interpreter.get_tensor(detail["index"])
 
 

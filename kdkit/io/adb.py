@@ -21,7 +21,7 @@ class Device:
 def find_device(serial: str | None = None) -> Device:
     """Finds the phone to measure on; `None` for the only one."""
     if serial is None:
-        serial = adb("get-serialno").strip()
+        serial = last_line(adb("get-serialno"))  # after those of its server
     model, android = (
         adb("-s", serial, "shell", f"getprop {name}").strip()
         for name in ("ro.product.model", "ro.build.version.release")
@@ -33,9 +33,8 @@ def adb(*words: str) -> str:
     """Runs adb and returns what it printed."""
     status, printed = call_adb(*words)
     if status:
-        raise RunError(
-            f"adb {words[0]} ended with status {status}: {last_line(printed)}"
-        )
+        command = " ".join(words)
+        raise RunError(f"adb {command}: {last_line(printed)}")
     return printed
 
 

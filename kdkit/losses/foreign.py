@@ -24,6 +24,8 @@ _NOT_ON_LOGITS = (
     "Tversky",
     "BinaryFocalCrossentropy",
     "Poisson",
+    "SparseCategoricalCrossentropy",
+    "SmoothedCrossEntropy",
 )
 # The class for each of Keras' loss functions.
 _CLASSES = {

@@ -11,6 +11,7 @@ import pathlib
 import keras
 import keras_hub
 
+from kdkit.errors import UsageError
 from kdkit.models.conventions import PLAIN, conventions_at
 from kdkit.models.embedders import (
     Pooling,
@@ -31,6 +32,7 @@ from kdkit.models.places import (
     MODULES,
     POOLING_FILE,
     TOKENIZER_DIRECTORY,
+    is_cross_encoder,
     task_class,
 )
 from kdkit.models.saving import (
@@ -92,6 +94,8 @@ def load_embedder(source, pooling=None) -> LoadedModel:
 
 def _load_directory(path, source, pooling):
     """Loads an embedder from a directory, without its conventions."""
+    if is_cross_encoder(path):
+        raise UsageError(f"{source} scores pairs of texts: it embeds none.")
     if (path / MODULES).is_file():
         return load_sentence_transformer(path, pooling)
     path = find_preset_directory(path)

@@ -98,6 +98,11 @@ def make_embedder(backbone, pooling: Pooling | None = None):
     """
     pooling = Pooling() if pooling is None else pooling
     family = family_of(backbone)
+    if family.is_decoder:
+        raise UsageError(
+            f"A {type(backbone).__name__} reads from left to right: its first "
+            "states know nothing of the text. Use an encoder."
+        )
     if family.embedder is None or pooling.dense:
         return join(backbone, pooling_layers(backbone.hidden_dim, pooling))
     model = family.embedder(

@@ -142,8 +142,8 @@ class TokenizerFiles:
 
     def _require_simple(self, token):
         content = token["content"]
-        lines = content.splitlines()
-        if token["single_word"] or lines != [content.strip()]:
+        is_line = content.splitlines() == [content] and content.strip()
+        if token["single_word"] or is_line != content:
             raise UsageError(
                 f"Unsupported added token {content!r} in {self.path}. Expected "
                 "one line without white space around it, and not single_word."

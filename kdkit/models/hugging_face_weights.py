@@ -302,6 +302,8 @@ def _order(id2label, class_names):
     if id2label is None:
         return None
     numbers = {_plain(name): number for number, name in id2label.items()}
+    if len(numbers) < len(id2label):  # names that differ in case alone
+        return None
     try:
         return [int(numbers[_plain(name)]) for name in class_names]
     except KeyError:

@@ -141,7 +141,8 @@ def is_encoder_alone(source) -> bool:
     config = read_json(file, "the config of a model")
     if "registered_name" in config:
         return True
-    return "architectures" in config and not _is_classifier(config)
+    has_names = config.get("architectures") is not None
+    return has_names and not _is_classifier(config)
 
 
 def num_classes_at(source) -> int | None:

@@ -103,6 +103,8 @@ def pair_metrics(
         if similarity != DOT:
             order = 1 if similarity == MANHATTAN else 2
             similarities = -np.linalg.norm(first - second, order, axis=1)
+    if len(scores) != len(similarities):
+        raise UsageError(f"{len(scores)} scores of {len(similarities)} pairs.")
     return {
         "spearman": spearman(scores, similarities),
         "pearson": pearson(scores, similarities),

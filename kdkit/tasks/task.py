@@ -133,6 +133,11 @@ class Task:
                 package that the task needs and that is not installed.
         """
         require_metrics(self.metrics)
+        if data_dir is not None and self.layout is None:
+            raise UsageError(
+                f"data_dir={str(data_dir)!r} is not read by {self.name}, "
+                "which has data of its own."
+            )
         for split in splits:
             if split not in self.splits:
                 raise unknown(f"split of {self.name}", split, self.splits)

@@ -16,7 +16,11 @@ from kdkit.errors import UsageError, unknown
 from kdkit.settings import too_small
 from kdkit.tasks import Task
 from kdkit.teacher_cache.shards import PRECISIONS
-from kdkit.training.model_settings import validate_seed, validate_text_numbers
+from kdkit.training.model_settings import (
+    require_files,
+    validate_seed,
+    validate_text_numbers,
+)
 
 LEAST = {"sequence_length": 3, "max_train_rows": 1, "num_buckets": 1}
 
@@ -132,6 +136,7 @@ class CorpusSettings:
 
     def __post_init__(self):
         validate_text_numbers(self)
+        require_files(self)
         if self.one_document and not self.held_out:
             raise UsageError(
                 "With one_document, only whole files can be held out. "

@@ -171,6 +171,6 @@ def use_devices(number: int) -> None:
             cpu, [tf.config.LogicalDeviceConfiguration()] * number
         )
         return
-    if number > len(gpus):
-        raise UsageError(f"Expected at most {len(gpus)} devices.")
+    if not 0 < number <= len(gpus):
+        raise UsageError(f"Expected 1 to {len(gpus)} devices.")
     tf.config.set_visible_devices(gpus[:number], "GPU")

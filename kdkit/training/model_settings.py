@@ -196,6 +196,12 @@ def validate_text_numbers(settings) -> None:
         raise UsageError(f"Settings of text: {'; '.join(wrong)}.")
 
 
+def require_files(settings) -> None:
+    """Rejects held-out files beside generated text to train on."""
+    if settings.held_out and not settings.files:
+        raise UsageError("held_out needs files. Received: generated text.")
+
+
 UPDATE = "update"
 
 

@@ -10,7 +10,10 @@ from kdkit.data import (
     SpanMasking,
     generated_pairs,
 )
-from kdkit.training.model_settings import validate_text_numbers
+from kdkit.training.model_settings import (
+    require_files,
+    validate_text_numbers,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +50,7 @@ class SentenceSettings:
 
     def __post_init__(self):
         validate_text_numbers(self)
+        require_files(self)
 
     @property
     def all_files(self) -> tuple[str, ...]:
@@ -119,6 +123,7 @@ class PairSettings:
 
     def __post_init__(self):
         validate_text_numbers(self)
+        require_files(self)
         for files in filter(None, (self.files, self.held_out)):
             self._parallel(files)
 
@@ -149,6 +154,8 @@ class PairSettings:
         """Yields the pairs to measure on, or the pairs to train on."""
         if held_out and self.held_out:
             return self._parallel(self.held_out).pairs()
+        if self.files and self.max_texts is not None:
+            self._parallel(self.files).check()  # their ends are not read
         pairs = (
             self._parallel(self.files).pairs()
             if self.files

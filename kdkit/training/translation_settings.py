@@ -10,6 +10,7 @@ from kdkit.data import GENERATED_LANGUAGES, ParallelLines, generated_pairs
 from kdkit.errors import UsageError
 from kdkit.io.reading import has_text
 from kdkit.training.embedding_settings import EmbeddingData
+from kdkit.training.model_settings import require_files
 
 VOCABULARY_SIZE = 16_000
 VOCABULARY_TEXTS = 2_000_000  # to train a vocabulary on
@@ -56,6 +57,7 @@ class TranslationsSettings(EmbeddingData):
 
     def __post_init__(self):
         super().__post_init__()
+        require_files(self)
         for files in filter(None, (self.files, self.held_out)):
             ParallelLines(files)
         if None not in (self.tokenizer, self.vocabulary_size):
@@ -97,6 +99,8 @@ class TranslationsSettings(EmbeddingData):
         lines = generated_pairs()
         if self.files:
             lines = ParallelLines(self.files).lines()
+            if self.max_texts is not None:  # the ends of the files are not read
+                ParallelLines(self.files).check()
         return itertools.islice(lines, self.max_texts)
 
     def texts(self, held_out: bool) -> Iterator[str]:
