@@ -44,6 +44,7 @@ from kdkit.training.making import (
 from kdkit.training.sources import TaskSource
 from kdkit.training.task_data import (
     Evaluator,
+    check_data,
     load_data,
     load_other_dev_splits,
     make_forward,
@@ -105,6 +106,7 @@ class TeacherParts(TaskParts):
 
     def build(self):
         settings, task = self.settings, self.task
+        check_data(task, settings.data)  # before a model is downloaded
         require_smoothable_labels(settings.stages, task)
         keras.utils.set_random_seed(settings.seed)
         with self.distribution.scope(), own_names():
@@ -165,6 +167,7 @@ class DistillParts(TaskParts):
     def build(self, on_task_alone: bool = False):
         """Loads the teachers and makes the student, once each."""
         self._on_task_alone = on_task_alone
+        check_data(self.task, self.settings.data)  # before models load
         with self.distribution.scope(), own_names():
             self.teachers = load_teachers(self.places, self.task)
         self.tokenizer = self.teachers[0].tokenizer
