@@ -200,7 +200,7 @@ MISTAKES = {
         lambda: Second(rank=1).require_same("settings", {"seed": 0}),
         "different settings",
     ),
-    "fewer GPUs": (use_three_of_two_gpus, "at most 2 devices"),
+    "fewer GPUs": (use_three_of_two_gpus, "1 to 2 devices"),
     # Tokens, heads and texts that are not there.
     "generated words": (tokenizer_of_a_task, "no tokenizer for task"),
     "no languages": (languages_of, "language tokens"),

@@ -274,14 +274,14 @@ def _load_backbone(source, load_weights=True, needs_pooler=True):
     """Loads an encoder with the tokenizer that belongs to it."""
     backbone = load_backbone(source, load_weights, needs_pooler)
     tokenizer = checked_tokenizer(load_preset_tokenizer(source), source)
-    _require_pad_id(tokenizer, pathlib.Path(source) / "config.json")
+    _require_pad_id(backbone, tokenizer, pathlib.Path(source, "config.json"))
     require_embeddings(tokenizer, backbone, source)
     return backbone, tokenizer
 
 
-def _require_pad_id(tokenizer, path):
+def _require_pad_id(backbone, tokenizer, path):
     """Raises an error if a RoBERTa's positions count from another id."""
-    form = family_of(tokenizer) and family_of(tokenizer).checkpoints
+    form = family_of(backbone).checkpoints
     if not (form and form.positions_follow_padding and path.is_file()):
         return
     config = read_json(path, "the config of a model")
