@@ -5,10 +5,7 @@ and the runs of the command line need TensorFlow.
 """
 
 from kdkit.errors import UsageError, unknown
-from kdkit.late import LateModule as LateModule
-from kdkit.late import keras
-from kdkit.late import tf as tf
-from kdkit.late import tf_text as tf_text
+from kdkit.late import keras, tf
 
 
 def on_tensorflow() -> bool:

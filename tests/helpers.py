@@ -17,9 +17,9 @@ import pytest
 
 import kdkit
 from kdkit import data, models
-from kdkit.backends import tf
 from kdkit.data import synthetic
 from kdkit.io.files import with_own_digest, without_digest
+from kdkit.late import tf
 from kdkit.recipes import RECIPES
 from kdkit.training.checkpoints import StageCheckpoints
 

@@ -11,8 +11,8 @@ from keras import layers, ops
 
 import kdkit
 from kdkit import losses
-from kdkit.backends import tf
 from kdkit.errors import UsageError
+from kdkit.late import tf
 from kdkit.taps import TEACHER_OUTPUTS
 
 pytestmark = pytest.mark.usefixtures("eager")

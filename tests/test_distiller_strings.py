@@ -21,9 +21,9 @@ from helpers import (
 )
 
 import kdkit
-from kdkit.backends import tf
 from kdkit.distillation import strings, text_batches
 from kdkit.errors import UsageError
+from kdkit.late import tf
 
 TEXTS = [
     "a dull plot and a weak cast",

@@ -6,8 +6,8 @@ import math
 import numpy as np
 import sentencepiece
 
-from kdkit.backends import tf
 from kdkit.errors import UsageError, unknown
+from kdkit.late import tf
 
 # The unknown token in the families' vocabularies.
 UNKNOWN = ("[UNK]", "<unk>")

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from kdkit.backends import tf
 from kdkit.data.encoding import room_for_text, traced_tokenizer
 from kdkit.data.masking import Masker, traced_masker
 from kdkit.data.stream import CacheableDataset, SequenceDataset
@@ -21,6 +20,7 @@ from kdkit.io.files import (
     with_own_digest,
     write_text,
 )
+from kdkit.late import tf
 
 TEXTS_PER_STEP = 256  # tokenized together
 INDEX, ROWS = "index.json", "rows"

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from kdkit.backends import tf
 from kdkit.data.encoding import make_tokenize, room_for_text
 from kdkit.data.masking import SpanMasker, traced_masker
 from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
+from kdkit.late import tf
 
 NUM_SPECIAL = 2  # the language token before a sentence, the end after it
 INPUTS = (

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import keras
 from keras import ops
 
-from kdkit.backends import on_tensorflow, tf
+from kdkit.backends import on_tensorflow
 from kdkit.distillation.chunks import ChunkTerm
 from kdkit.distillation.layer_maps import layer_map as make_layer_map
 from kdkit.distillation.objective import Objective
@@ -20,6 +20,7 @@ from kdkit.distillation.weights import (
     position_weights,
 )
 from kdkit.errors import UsageError
+from kdkit.late import tf
 from kdkit.losses import SmoothedCrossEntropy
 from kdkit.losses.base import STATE_TAPS, safe_divide
 from kdkit.taps import (

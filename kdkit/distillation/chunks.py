@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 import keras
 from keras import ops
 
-from kdkit.backends import on_tensorflow, tf
+from kdkit.backends import on_tensorflow
+from kdkit.late import tf
 from kdkit.taps import FactoredLogits
 
 

@@ -16,10 +16,11 @@ import keras_hub
 import numpy as np
 from keras import ops
 
-from kdkit.backends import on_tensorflow, tf
+from kdkit.backends import on_tensorflow
 from kdkit.distillation.separate_teachers import SeparateTeacher
 from kdkit.distillation.text_batches import shorten, text_batches
 from kdkit.errors import UsageError
+from kdkit.late import tf
 from kdkit.models.token_ids import check_same_ids, preprocessor_tokenizer
 
 ROWS_AT_ONCE = 1024  # texts that the preprocessor encodes in one call

@@ -9,7 +9,8 @@ import random
 import keras
 import numpy as np
 
-from kdkit.backends import on_tensorflow, tf
+from kdkit.backends import on_tensorflow
+from kdkit.late import tf
 
 # The lengths of batches, up to the preprocessor's. XLA compiles each of them.
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)

@@ -13,7 +13,7 @@ import keras_hub
 import numpy as np
 
 from kdkit import models, taps
-from kdkit.backends import as_float32, tf
+from kdkit.backends import as_float32
 from kdkit.errors import UsageError
 from kdkit.export.inputs import (
     DECODER,
@@ -29,6 +29,7 @@ from kdkit.export.inputs import (
 )
 from kdkit.export.metadata import OUTPUTS
 from kdkit.generation.step import DecoderStep, Seq2SeqStep
+from kdkit.late import tf
 from kdkit.models.families import DECODERS, Family, family_of
 from kdkit.taps.names import SENTENCE_EMBEDDING
 

@@ -8,7 +8,6 @@ import tempfile
 import keras
 import numpy as np
 
-from kdkit.backends import LateModule, tf
 from kdkit.export import metadata, quantization
 from kdkit.export.exporters import Exporter, get_exporter, register_exporter
 from kdkit.export.inference import fast_layers
@@ -22,6 +21,7 @@ from kdkit.export.litert_decoder import (
 from kdkit.export.litert_files import SUFFIX, LiteRTModel, packed_model
 from kdkit.export.mediapipe import TextTask, with_text_task
 from kdkit.export.verification import ExportReport
+from kdkit.late import LateModule, tf
 
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 # The scale and zero point per row: what a table costs in a second graph.

@@ -8,10 +8,10 @@ import pathlib
 
 import numpy as np
 
-from kdkit.backends import tf
 from kdkit.export import metadata
 from kdkit.export.exportable import DECODER, ENCODER_DECODER
 from kdkit.export.litert_files import new_interpreter
+from kdkit.late import tf
 
 SIGNATURE = "step"
 INPUTS = ("token_ids", "position")  # in addition to keys and values

@@ -4,13 +4,13 @@ import pathlib
 
 import numpy as np
 
-from kdkit.backends import LateModule
 from kdkit.export import metadata
 from kdkit.export.inputs import (
     INPUT_NAMES,
     BatchFile,
     batch_shape,
 )
+from kdkit.late import LateModule
 
 flatbuffers = LateModule("flatbuffers", "flatbuffers")
 interpreter = LateModule("ai_edge_litert.interpreter", "ai-edge-litert")

@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from kdkit.backends import LateModule
+from kdkit.late import LateModule
 
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
 _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")

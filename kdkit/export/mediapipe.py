@@ -16,7 +16,6 @@ import keras
 import keras_hub
 import numpy as np
 
-from kdkit.backends import LateModule
 from kdkit.errors import RunError, UsageError
 from kdkit.export import metadata
 from kdkit.export.inputs import ENCODER, INPUT_NAMES
@@ -26,6 +25,7 @@ from kdkit.export.mediapipe_tokens import (
     extra_lines,
     lines_problem,
 )
+from kdkit.late import LateModule
 
 flatbuffers = LateModule("flatbuffers", "flatbuffers")
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")

@@ -9,7 +9,6 @@ import functools
 import logging
 import pathlib
 
-from kdkit.backends import LateModule, tf
 from kdkit.errors import require_extra
 from kdkit.export import metadata
 from kdkit.export.exporters import Exporter, get_exporter, register_exporter
@@ -21,6 +20,7 @@ from kdkit.export.inputs import (
     BatchFile,
 )
 from kdkit.export.verification import ExportReport
+from kdkit.late import LateModule, tf
 
 onnx = LateModule("onnx", "onnx")
 onnxruntime = LateModule("onnxruntime", "onnxruntime")

@@ -25,12 +25,12 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
-from kdkit.backends import LateModule
 from kdkit.errors import UsageError, require_extra, unknown
 from kdkit.export.exportable import given_batches
 from kdkit.export.inputs import ENCODER, TENSORS, batch_shape
 from kdkit.export.litert_files import input_name, interpreter, packed_model
 from kdkit.export.litert_graphs import Graphs, tensor_name
+from kdkit.late import LateModule
 from kdkit.precisions import MIN_ROWS
 
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")

@@ -7,7 +7,6 @@ import pathlib
 import keras
 import numpy as np
 
-from kdkit.backends import tf, tf_text
 from kdkit.errors import RunError, UsageError
 from kdkit.export.exporters import Exporter, get_exporter, register_exporter
 from kdkit.export.inputs import (
@@ -20,6 +19,7 @@ from kdkit.export.inputs import (
 from kdkit.export.metadata import OUTPUTS
 from kdkit.export.texts import TextInputs, difficult_examples
 from kdkit.export.verification import FP32_TOLERANCE, ExportReport
+from kdkit.late import tf, tf_text
 
 SIGNATURE = "serving_default"
 STRINGS = "strings"  # the signature that reads texts

@@ -6,10 +6,10 @@ import keras
 import numpy as np
 
 from kdkit import data
-from kdkit.backends import tf
 from kdkit.data.encoding import row_encoder
 from kdkit.errors import unknown
 from kdkit.export.metadata import OUTPUTS
+from kdkit.late import tf
 
 LONG = 600  # words in a text that every model truncates
 # Texts on which tokenizers of different programs differ.

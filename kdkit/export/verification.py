@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from kdkit.backends import tf
 from kdkit.errors import RunError
+from kdkit.late import tf
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.weights import untrained_weights
 

@@ -7,8 +7,8 @@ import numpy as np
 import scipy.special
 from keras import ops
 
-from kdkit.backends import tf
 from kdkit.errors import UsageError
+from kdkit.late import tf
 
 IMPOSSIBLE = -1e9
 

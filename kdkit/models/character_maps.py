@@ -22,7 +22,7 @@ import unicodedata
 import numpy as np
 import tokenizers
 
-from kdkit.backends import tf
+from kdkit.late import tf
 
 # `tokenizers` runs on each of these, and on the first of each block.
 CHARACTERS = (*range(0xD800), *range(0xE000, 0x32400), *range(0xE0000, 0xE0200))

@@ -11,8 +11,8 @@ import re
 import keras
 import keras_hub
 
-from kdkit.backends import tf, tf_text
 from kdkit.errors import UsageError
+from kdkit.late import tf, tf_text
 from kdkit.models.character_maps import character_map
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.models.text_rules import (

@@ -6,8 +6,8 @@ import functools
 import re
 from collections.abc import Mapping
 
-from kdkit.backends import tf, tf_text
 from kdkit.errors import UsageError, unknown
+from kdkit.late import tf, tf_text
 from kdkit.models.character_maps import Charsmap, character_map
 
 # Supported normalizers in a `tokenizer.json`.

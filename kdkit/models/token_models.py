@@ -12,7 +12,7 @@ import numpy as np
 import tokenizers
 from sentencepiece import sentencepiece_model_pb2 as sentencepiece_model
 
-from kdkit.backends import tf
+from kdkit.late import tf
 from kdkit.models.text_rules import CUT, WHITE_SPACE, WordIds, cut_words
 
 # Letters and digits for `tokenizers`, but not for RE2's version of Unicode.

@@ -3,7 +3,7 @@
 import numpy as np
 import tokenizers
 
-from kdkit.backends import tf
+from kdkit.late import tf
 
 
 class WholeTokenizer:

@@ -13,7 +13,7 @@ import time
 import warnings
 
 from kdkit import models
-from kdkit.backends import need_tensorflow, tf
+from kdkit.backends import need_tensorflow
 from kdkit.errors import RunError, UsageError
 from kdkit.io.files import (
     is_left_over,
@@ -24,6 +24,7 @@ from kdkit.io.files import (
 )
 from kdkit.io.locks import append_line, appending, locked
 from kdkit.io.reading import json_lines, read_json
+from kdkit.late import tf
 from kdkit.runs.events import (
     ARMS,
     LANGUAGE_MODELS,

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from kdkit.backends import tf
+from kdkit.late import tf
 from kdkit.taps import LENGTH, SENTENCE_EMBEDDING, TEACHER_OUTPUTS, sizes
 from kdkit.teacher_cache.shards import row_bytes, unpack
 

@@ -11,9 +11,9 @@ from collections.abc import Iterable
 import keras
 import numpy as np
 
-from kdkit.backends import tf
 from kdkit.errors import RunError
 from kdkit.io.machine import duration
+from kdkit.late import tf
 
 _log = logging.getLogger(__name__)
 

@@ -8,10 +8,10 @@ import pathlib
 import keras
 import numpy as np
 
-from kdkit.backends import tf
 from kdkit.data import Buckets, Candidates, EncodedExamples, Examples, encode
 from kdkit.data.stored_texts import TextChoice, store_texts, text_hash
 from kdkit.errors import UsageError
+from kdkit.late import tf
 from kdkit.models import reranker_scores
 from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.taps import TEACHER_OUTPUTS, Entry

@@ -9,7 +9,6 @@ import h5py
 import keras
 import numpy as np
 
-from kdkit.backends import tf
 from kdkit.errors import RunError
 from kdkit.io.files import (
     digest,
@@ -21,6 +20,7 @@ from kdkit.io.files import (
     without_digest,
 )
 from kdkit.io.reading import read_json
+from kdkit.late import tf
 from kdkit.models import stored_size
 from kdkit.runs.directory import write_json
 from kdkit.settings import from_dict, to_dict

@@ -11,10 +11,10 @@ import os
 import numpy as np
 
 from kdkit import taps
-from kdkit.backends import tf
 from kdkit.data import WHOLE, Shares
 from kdkit.errors import UsageError
 from kdkit.io.files import digest_of_text
+from kdkit.late import tf
 from kdkit.training.model_settings import MULTI_WORKER
 
 _log = logging.getLogger(__name__)

@@ -9,7 +9,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from kdkit.backends import tf
 from kdkit.data import (
     Buckets,
     EncodedExamples,
@@ -18,6 +17,7 @@ from kdkit.data import (
     encode,
 )
 from kdkit.data.stored_texts import StoredTexts, choose_texts, store_texts
+from kdkit.late import tf
 from kdkit.losses import InBatchContrastive
 from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.tasks import Task

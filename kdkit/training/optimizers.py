@@ -6,8 +6,9 @@ import math
 import keras
 from keras import ops
 
-from kdkit.backends import need_tensorflow, tf, whole
+from kdkit.backends import need_tensorflow, whole
 from kdkit.errors import UsageError
+from kdkit.late import tf
 from kdkit.losses import SmoothedCrossEntropy
 
 

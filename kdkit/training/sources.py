@@ -12,7 +12,6 @@ import math
 
 import keras
 
-from kdkit.backends import tf
 from kdkit.data import (
     WHOLE,
     BatchStream,
@@ -26,6 +25,7 @@ from kdkit.data import (
     repeated_rows,
 )
 from kdkit.errors import RunError
+from kdkit.late import tf
 from kdkit.recipes.stages import Stage
 from kdkit.taps import Entry
 from kdkit.teacher_cache.reading import OutputsOfTeachers

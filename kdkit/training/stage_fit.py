@@ -14,8 +14,8 @@ import functools
 
 import keras
 
-from kdkit.backends import tf
 from kdkit.io.signals import STOPS, StopSignals
+from kdkit.late import tf
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Epoch, Evaluation

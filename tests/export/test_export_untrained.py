@@ -9,9 +9,9 @@ import pytest
 from helpers import batch, bert, cross_entropy, labels
 
 import kdkit
-from kdkit.backends import tf
 from kdkit.export import to_litert, to_saved_model
 from kdkit.export.verification import warn_untrained_layers
+from kdkit.late import tf
 from kdkit.weights import untrained_weights
 
 README = pathlib.Path(__file__).parents[2] / "README.md"
