@@ -114,6 +114,15 @@ CASES = {
         ),
         "sequence_lenght",
     ),
+    "data in two places": (
+        lambda folder: kdkit.distill(
+            "teacher",
+            data={"train": {"text": ["a"], "label": [1]}, "dev": "dev.csv"},
+            recipe="pkd",
+            run_dir=folder / "run",
+        ),
+        "not in both",
+    ),
     "format": (
         lambda _: export.register_exporter("onnx")(object),
         "already",

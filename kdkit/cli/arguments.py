@@ -7,7 +7,7 @@ import os
 from kdkit import models
 from kdkit.cli.main import make_verb_parser
 from kdkit.cli.task_data import TOML
-from kdkit.errors import unknown
+from kdkit.errors import UsageError, unknown
 from kdkit.recipes import Recipe, register_recipe
 from kdkit.runs.given import LABEL, TEXTS, SavedInputs, table_columns
 from kdkit.tasks import TASKS
@@ -86,6 +86,8 @@ class Call:
             for name, data in self._data.items()
             if name not in places
         }
+        if tables and places:
+            raise UsageError("`data` is in memory or in files, not in both.")
         for name, table in tables.items():
             places[name] = inputs.save_table(name, table)
         if tables:

@@ -141,6 +141,8 @@ def benchmark_files(options) -> None:
         if exporter and not exporter.takes_threads and phone is None:
             # Before a tokenizer runs TensorFlow.
             exporter.limit_threads(options.threads)
+    if options.end_to_end:  # a tokenizer runs TensorFlow, too
+        export.get_exporter("saved_model").limit_threads(options.threads)
     settings = {
         "sequence_length": options.sequence_length,
         "batch_size": options.batch_size,

@@ -396,7 +396,7 @@ def _precisions(exporter, options):
 
 
 def _targets(place, exporter, options, path=None):
-    """Paths by precision. Rejects wrong precisions and existing files."""
+    """Paths by precision."""
     exporter.require_packages()
     precisions = _precisions(exporter, options)
     targets = _paths(place, exporter, options)

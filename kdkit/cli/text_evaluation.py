@@ -250,6 +250,11 @@ def open_on_sentences(options) -> Measurable:
             beams,
             text.sequence_length,
         )
+    elif opened.is_file:
+        raise UsageError(
+            "A file of an encoder-decoder is measured on --pairs: its losses "
+            "of hidden spans are those of the Keras model."
+        )
     else:
         about |= {
             "corpus": files,
