@@ -20,6 +20,7 @@ example:
   kdkit benchmark runs/teacher/exports/*.tflite runs/tinybert/exports/*.tflite
 """
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -32,6 +33,7 @@ from kdkit.cli.groups import Length
 from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.options import reject_given, require
 from kdkit.cli.parser import File, Model, option
+from kdkit.errors import UsageError
 from kdkit.io.adb import find_device
 from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.selection import Setting
@@ -141,8 +143,10 @@ def benchmark_files(options) -> None:
         if exporter and not exporter.takes_threads and phone is None:
             # Before a tokenizer runs TensorFlow.
             exporter.limit_threads(options.threads)
-    if options.end_to_end:  # a tokenizer runs TensorFlow, too
-        export.get_exporter("saved_model").limit_threads(options.threads)
+    if options.end_to_end:
+        # A tokenizer runs TensorFlow, too; a notebook's threads are its own.
+        with contextlib.suppress(UsageError):
+            export.get_exporter("saved_model").limit_threads(options.threads)
     settings = {
         "sequence_length": options.sequence_length,
         "batch_size": options.batch_size,
