@@ -7,13 +7,13 @@ BIN := $(abspath $(VENV))/bin
 TORCH := --retries 0 --timeout 10 torch==2.13.0 --extra-index-url https://download.pytorch.org/whl/cpu
 # As many cores as there are, while memory lasts, in the order of tests/conftest.py.
 PYTEST := python -m pytest --numprocesses logical --maxprocesses 4 \
-    --dist loadfile --no-loadscope-reorder --ignore tests/contract
+    --dist loadfile --no-loadscope-reorder
 GUIDES := $(notdir $(basename $(wildcard docs/guides/*.ipynb)))
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL := 2
 export NO_MKDOCS_2_WARNING := 1
 
-.PHONY: help demo test contract contract-freeze test-jax test-torch test-oldest test-large quality style wheel docs docs-serve guides clean
+.PHONY: help demo test goldens test-jax test-torch test-oldest test-large quality style wheel docs docs-serve guides clean
 help:  ## show this
 	@grep -hE '^[a-z -]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 22
 # An extra's packages are newest when its file is newer than setup.py.
@@ -36,10 +36,8 @@ test-oldest:  ## the tests with the oldest versions that setup.py allows
 	$(PYTHON) -m venv $(VENV)-oldest
 	$(VENV)-oldest/bin/python -m pip install --quiet --editable ".[tests]" --constraint tests/oldest.txt
 	$(VENV)-oldest/bin/$(PYTEST)
-contract: $(VENV)/.dev  ## short runs of each kind against tests/contract/goldens
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile tests/contract
-contract-freeze: $(VENV)/.dev  ## new goldens: see tests/contract/goldens/README.md
-	$(BIN)/python -m tests.contract.freeze
+goldens: $(VENV)/.references  ## new goldens: see tests/goldens/README.md
+	KDKIT_GOLDENS=freeze $(BIN)/$(PYTEST) -k golden
 quality: $(VENV)/.dev  ## what CI checks before the tests
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 style: $(VENV)/.dev  ## fix what ruff can fix

@@ -13,12 +13,17 @@ import pytest
 
 os.environ.setdefault("KERAS_BACKEND", "tensorflow")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
-# As many tests at a time as there are cores, so each has one.
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+# As many tests at a time as there are cores, so each has one. With several
+# threads within an operation, or with oneDNN, sums and goldens depend on the
+# machine.
 os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "0")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Programs of XLA run once or twice here: what takes long is compiling them.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
+pytest_plugins = ["kit.finished"]
 REPOSITORY = pathlib.Path(__file__).parent.parent
 # Files that take long, the longest first.
 LONGEST = (REPOSITORY / "tests" / "longest.txt").read_text().split()
@@ -75,7 +80,7 @@ def pytest_collection_modifyitems(config, items):
 def pytest_sessionstart():
     """Where another backend is asked for, sets it up for tests."""
     if os.environ["KERAS_BACKEND"] != "tensorflow":
-        from backend import ease
+        from kit.backend import ease
 
         ease()
 
@@ -114,7 +119,7 @@ def _seeds():
 @pytest.fixture(scope="module")
 def eager():
     """Compiled models of a module run untraced, unless they say otherwise."""
-    from helpers import eager_steps
+    from kit.helpers import eager_steps
 
     with eager_steps():
         yield
@@ -134,7 +139,7 @@ def data_dir():
 @pytest.fixture(scope="session")
 def sentence_pieces():
     """The SentencePiece model of `helpers.ENGLISH` and `helpers.GERMAN`."""
-    from helpers import ENGLISH, GERMAN
+    from kit.helpers import ENGLISH, GERMAN
 
     from kdkit.models import train_sentence_pieces
 
@@ -155,3 +160,11 @@ def logged(caplog):
         return text
 
     return messages
+
+
+@pytest.fixture(scope="session")
+def workspace(tmp_path_factory):
+    """The runs of all tests, each made when it is first asked for."""
+    from kit.runs import Workspace, folder_of_all_workers
+
+    return Workspace(folder_of_all_workers(tmp_path_factory) / "runs_of_all")

@@ -39,7 +39,6 @@ FIRST = 30  # tests of the first process; most faults need no second one
 SLOW = (
     20  # a test hangs if it takes a minute and this many times its usual time
 )
-CONTRACT = "tests/contract/"  # its conftest.py sets TensorFlow's threads
 NO_IMPORT = "the changed module cannot be imported"
 FUNCTIONS = ast.FunctionDef | ast.AsyncFunctionDef
 _running = set()  # processes
@@ -324,9 +323,7 @@ class Judge:
 
 def batches(tests):
     """Yields the tests of one process after the other, each file by file."""
-    others = [test for test in tests if not test.startswith(CONTRACT)]
-    contract = [test for test in tests if test.startswith(CONTRACT)]
-    for some in (others[:FIRST], others[FIRST:], contract):
+    for some in (tests[:FIRST], tests[FIRST:]):
         files = [*dict.fromkeys(test.partition("::")[0] for test in some)]
         yield sorted(some, key=lambda test: files.index(test.split("::")[0]))
 

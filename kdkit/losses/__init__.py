@@ -6,7 +6,7 @@ and is called like every Keras loss. docs/fidelity.md lists where the papers
 and their code differ.
 
 A new loss is a class with `register_loss` in a module here, one import below,
-and a row in tests/loss_cases.py: see CONTRIBUTING.md.
+and a row in tests/kit/loss_cases.py: see CONTRIBUTING.md.
 """
 
 from kdkit.late_names import late_names

@@ -5,7 +5,8 @@ model runs, each layer in question records the result of its `call`. So there
 is one forward pass, and the outputs see the same dropout as the logits.
 
 Keras keeps the mask of a tensor in an attribute or, for tensors of JAX, in a
-table. The function that reads both is private; tests/test_any_model.py pins it.
+table. The function that reads both is private;
+tests/numbers/test_any_model.py pins it.
 """
 
 import contextlib

@@ -4,14 +4,14 @@ Keras numbers objects without a name in the order of their creation:
 `softmax_7` is the eighth one of its process. The name is part of weight files
 and configs. A resumed process creates fewer objects, so its files would have
 other bytes. The functions here set the numbers where the models of a run are
-built and saved. `object_name_uids` is private to Keras; tests/test_naming.py
-pins it.
+built and saved. `object_name_uids` is private to Keras;
+tests/numbers/test_naming.py pins it.
 
 To find out which attributes belong to an optimizer's class, Keras creates
 another optimizer for each file. It stores the result under one name and looks
 it up under another, so it never finds it. TensorFlow never frees the variables
 of such an optimizer, so memory grows with each file. `saving_lib` is private
-to Keras; tests/runs/test_checkpoints.py pins it.
+to Keras; tests/unit/test_checkpoints.py pins it.
 """
 
 import collections

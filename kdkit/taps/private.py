@@ -2,8 +2,8 @@
 
 No other module of kdkit reads an attribute of theirs that begins with an
 underscore (`naming.py` and `layers.py` import modules from `keras.src`).
-tests/test_private.py reads each of these attributes, so that it fails if a new
-version of Keras or keras-hub renames one.
+tests/numbers/test_private.py reads each of these attributes, so that it fails
+if a new version of Keras or keras-hub renames one.
 
 This module imports neither: families use it before TensorFlow is imported.
 """

@@ -2,7 +2,7 @@
 
 A source has examples, their batching, a loss on the labels and metrics.
 `BatchStream` does everything else, in the same way for all sources. A new
-source is a class here, and a row of tests/data/test_sources.py.
+source is a class here, and a row of tests/unit/test_sources.py.
 """
 
 import abc

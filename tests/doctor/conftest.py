@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers import eager_steps, spread_weights
+from kit.helpers import eager_steps, spread_weights
 from patients import HEAD, LENGTH, ROWS, encoder, texts, tokenizer, write_rows
 
 from kdkit import models

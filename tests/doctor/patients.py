@@ -4,7 +4,7 @@ import shutil
 
 import keras_hub
 import numpy as np
-from kinds import VOCABULARY, WORDS
+from kit.tasks import VOCABULARY, WORDS
 
 from kdkit.tasks import get_task
 

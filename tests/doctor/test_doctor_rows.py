@@ -7,7 +7,7 @@ import types
 import numpy as np
 import psutil
 import pytest
-from helpers import bert
+from kit.helpers import bert
 
 from kdkit import doctor, models
 from kdkit.doctor import NOTE, OK, RUINS, WARNING

@@ -6,7 +6,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import TinyBackbone, batch, bert, classifier
+from kit.helpers import TinyBackbone, batch, bert, classifier
 
 from kdkit import doctor
 from kdkit.doctor import OK, RUINS, WARNING

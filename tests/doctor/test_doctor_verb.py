@@ -5,7 +5,7 @@ import json
 import shutil
 
 import pytest
-from kinds import VOCABULARY
+from kit.tasks import VOCABULARY
 from patients import (
     HEAD,
     LENGTH,

@@ -1,10 +1,10 @@
 """Words that a tokenizer has no token for, found before training."""
 
-import encoders
 import numpy as np
 import pytest
-from helpers import large_except
-from kinds import WORDS, write_encoder
+from kit import encoders
+from kit.helpers import large_except
+from kit.tasks import WORDS, write_encoder
 from patients import (
     checks,
     copied,

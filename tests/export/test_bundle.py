@@ -8,7 +8,7 @@ import shutil
 import keras_hub
 import numpy as np
 import pytest
-from helpers import (
+from kit.helpers import (
     large_except,
     python_blocks,
     sentiment_student,

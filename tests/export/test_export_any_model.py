@@ -3,8 +3,8 @@
 import keras
 import numpy as np
 import pytest
-from helpers import large_except
 from keras import layers
+from kit.helpers import large_except
 
 from kdkit import export
 

@@ -4,7 +4,7 @@ import importlib.util
 
 import numpy as np
 import pytest
-from encoders import SENTENCES, encoder, tokenizer
+from kit.encoders import SENTENCES, encoder, tokenizer
 
 from kdkit import data, export, models
 from kdkit.errors import RunError, UsageError

@@ -8,11 +8,11 @@ import keras_hub
 import numpy as np
 import pytest
 import safetensors.numpy
-from encoders import encoder, tokenizer
-from helpers import decoder, large_except, with_random_weights
-from hugging_face import add_head, write_checkpoint
-from real_texts import DATA_SETS, hostile_texts, real_texts
-from references import reference
+from kit.encoders import encoder, tokenizer
+from kit.helpers import decoder, large_except, with_random_weights
+from kit.hugging_face import add_head, write_checkpoint
+from kit.real_texts import DATA_SETS, hostile_texts, real_texts
+from kit.references import reference
 
 from kdkit import data, export, models
 from kdkit.errors import UsageError

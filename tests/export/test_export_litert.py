@@ -5,7 +5,7 @@ import keras
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
-from helpers import large_except
+from kit.helpers import large_except
 
 from kdkit import export
 from kdkit.backends import as_float32

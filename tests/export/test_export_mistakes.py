@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import decoder
+from kit.helpers import decoder
 
 from kdkit import export, models
 from kdkit.errors import UsageError

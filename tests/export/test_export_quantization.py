@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 from ai_edge_litert.schema_py_generated import TensorType
-from encoders import encoder
-from helpers import LENGTH, batch, decoder, large_except
+from kit.encoders import encoder
+from kit.helpers import LENGTH, batch, decoder, large_except
 
 from kdkit import export
 from kdkit.export import quantization

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import large_except
+from kit.helpers import large_except
 
 from kdkit import export
 

@@ -6,7 +6,7 @@ import warnings
 
 import keras
 import pytest
-from helpers import batch, bert, cross_entropy, labels
+from kit.helpers import batch, bert, cross_entropy, labels
 
 import kdkit
 from kdkit.export import to_litert, to_saved_model

@@ -8,8 +8,8 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers import decoder, with_random_weights
-from references import reference
+from kit.helpers import decoder, with_random_weights
+from kit.references import reference
 
 from kdkit import export, models
 from kdkit.errors import RunError

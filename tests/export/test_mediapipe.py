@@ -9,7 +9,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import python_blocks, sentiment_student
+from kit.helpers import python_blocks, sentiment_student
 
 from kdkit import data, export, models
 from kdkit.cli.main import main

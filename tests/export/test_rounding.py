@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import python_blocks
+from kit.helpers import python_blocks
 
 import kdkit
 from kdkit.quantization import (

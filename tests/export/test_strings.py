@@ -10,9 +10,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from encoders import encoder
-from encoders import tokenizer as family_tokenizer
-from helpers import python_blocks, sentiment_student, with_random_weights
+from kit.encoders import encoder
+from kit.encoders import tokenizer as family_tokenizer
+from kit.helpers import python_blocks, sentiment_student, with_random_weights
 
 from kdkit import data, export, models
 from kdkit.errors import RunError

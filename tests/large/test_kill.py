@@ -18,7 +18,7 @@ import pytest
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.append(str(ROOT / "tests" / "contract"))
 
-from runs import RUNS, STEPS, Workspace  # noqa: E402
+from kit.runs import RUNS, STEPS, Workspace  # noqa: E402
 
 pytestmark = pytest.mark.large
 

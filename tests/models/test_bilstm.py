@@ -3,7 +3,7 @@
 import zipfile
 
 import numpy as np
-from helpers import batch
+from kit.helpers import batch
 
 from kdkit import models
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from helpers import batch, bert
+from kit.helpers import batch, bert
 
 from kdkit.models import (
     HEADS,

@@ -5,7 +5,7 @@ import json
 import keras_hub
 import numpy as np
 import pytest
-from helpers import DECODER_SIZES, decoder, softmax, to_numpy
+from kit.helpers import DECODER_SIZES, decoder, softmax, to_numpy
 
 from kdkit import models, taps
 from kdkit.errors import UsageError

@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from encoders import encoder, tokenizer
+from kit.encoders import encoder, tokenizer
 
 from kdkit import models
 from kdkit.data import Examples, encode

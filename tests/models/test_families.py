@@ -4,8 +4,8 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from encoders import MASKED_LMS, encoder
-from helpers import (
+from kit.encoders import MASKED_LMS, encoder
+from kit.helpers import (
     LENGTH,
     VOCABULARY_SIZE,
     batch,

@@ -5,8 +5,8 @@ import json
 
 import numpy as np
 import pytest
-from encoders import MORE_SENTENCES, SENTENCES, encoder, tokenizer
-from helpers import LENGTH, batch, large_except, run_without_kdkit
+from kit.encoders import MORE_SENTENCES, SENTENCES, encoder, tokenizer
+from kit.helpers import LENGTH, batch, large_except, run_without_kdkit
 
 import kdkit
 from kdkit.models import (

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from foreign import batch, foreign_model, largest, outputs, save_foreign
-from helpers import large_except
+from kit.foreign import batch, foreign_model, largest, outputs, save_foreign
+from kit.helpers import large_except
 from test_foreign_models import TOLERANCE, name_of, old_name, retensor
 
 from kdkit.errors import UsageError

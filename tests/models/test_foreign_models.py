@@ -8,9 +8,9 @@ import keras_hub
 import numpy as np
 import pytest
 import safetensors.numpy
-from foreign import batch, foreign_model, largest, outputs, save_foreign
-from helpers import large_except
-from hugging_face import change_config
+from kit.foreign import batch, foreign_model, largest, outputs, save_foreign
+from kit.helpers import large_except
+from kit.hugging_face import change_config
 
 from kdkit.errors import UsageError
 from kdkit.models import load_classifier, load_encoder

@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import (
+from kit.helpers import (
     LENGTH,
     VOCABULARY_SIZE,
     batch,

@@ -6,8 +6,8 @@ import keras
 import numpy as np
 import pytest
 import safetensors.numpy
-from encoders import encoder, tokenizer
-from hugging_face import LAYOUTS, add_head, change_config, write_checkpoint
+from kit.encoders import encoder, tokenizer
+from kit.hugging_face import LAYOUTS, add_head, change_config, write_checkpoint
 
 from kdkit.models import Head, load_classifier
 from kdkit.models.families import FAMILIES

@@ -1,10 +1,10 @@
 """Masked-language models: tied head, files, other uses of their encoder."""
 
-import encoders
 import keras_hub
 import numpy as np
 import pytest
-from helpers import batch, bert, large_except
+from kit import encoders
+from kit.helpers import batch, bert, large_except
 
 from kdkit import data, models
 from kdkit.models.families import FAMILIES

@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import ENGLISH, with_random_weights
+from kit.helpers import ENGLISH, with_random_weights
 
 from kdkit.models import (
     MassBackbone,

@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers import log_softmax, with_random_weights
+from kit.helpers import log_softmax, with_random_weights
 
 from kdkit import Distiller, Objective, losses
 from kdkit.models import MassBackbone, MassSeq2SeqLM

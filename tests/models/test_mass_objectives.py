@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from helpers import log_softmax, to_numpy, with_random_weights
+from kit.helpers import log_softmax, to_numpy, with_random_weights
 
 import kdkit
 from kdkit import losses, taps

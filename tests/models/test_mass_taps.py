@@ -4,7 +4,7 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from helpers import softmax, to_numpy, with_random_weights
+from kit.helpers import softmax, to_numpy, with_random_weights
 
 from kdkit import taps
 from kdkit.errors import UsageError

@@ -3,11 +3,11 @@
 import functools
 import json
 
-import encoders
 import keras_hub
 import numpy as np
 import pytest
-from helpers import bert
+from kit import encoders
+from kit.helpers import bert
 
 from kdkit import data, models
 from kdkit.errors import RunError, UsageError

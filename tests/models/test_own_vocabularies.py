@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import tokenizers
-from encoders import SENTENCES, WORD_PIECES, encoder, tokenizer
 from keras import ops
+from kit.encoders import SENTENCES, WORD_PIECES, encoder, tokenizer
 
 from kdkit import models
 from kdkit.models.families import family_of

@@ -2,7 +2,7 @@
 
 import keras
 import pytest
-from helpers import large_except
+from kit.helpers import large_except
 
 from kdkit.models import PRESETS, BilstmConfig, MassConfig, student
 

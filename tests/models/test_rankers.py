@@ -6,7 +6,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
-from encoders import encoder
+from kit.encoders import encoder
 
 from kdkit import models
 from kdkit.models import DenseSettings, Pooling

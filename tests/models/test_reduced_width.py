@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from encoders import encoder
+from kit.encoders import encoder
 from sklearn.decomposition import PCA
 
 import kdkit

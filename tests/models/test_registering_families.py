@@ -3,7 +3,7 @@
 import keras_hub
 import numpy as np
 import pytest
-from helpers import LENGTH, VOCABULARY_SIZE, batch
+from kit.helpers import LENGTH, VOCABULARY_SIZE, batch
 
 import kdkit
 from kdkit import models, taps

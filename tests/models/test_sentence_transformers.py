@@ -7,10 +7,10 @@ import shutil
 
 import numpy as np
 import pytest
-from encoders import SENTENCES, tokenizer
-from foreign import SPREAD, foreign_model, save_foreign
-from hugging_face import write_checkpoint
-from references import reference
+from kit.encoders import SENTENCES, tokenizer
+from kit.foreign import SPREAD, foreign_model, save_foreign
+from kit.hugging_face import write_checkpoint
+from kit.references import reference
 
 from kdkit import models
 from kdkit.data import Examples, encode

@@ -7,7 +7,7 @@ import keras_hub
 import numpy as np
 import pytest
 import sentencepiece
-from real_texts import hostile_texts
+from kit.real_texts import hostile_texts
 
 from kdkit import data, models
 from kdkit.models.ruled_tokenizers import with_rules

@@ -7,8 +7,8 @@ import keras
 import keras_hub
 import numpy as np
 import pytest
-from encoders import encoder, tokenizer
-from helpers import large_except
+from kit.encoders import encoder, tokenizer
+from kit.helpers import large_except
 
 from kdkit.backends import with_policy
 from kdkit.models import (

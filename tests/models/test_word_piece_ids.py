@@ -8,8 +8,8 @@ import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import large_except
-from real_texts import (
+from kit.helpers import large_except
+from kit.real_texts import (
     DATA_SETS,
     MANY_TEXTS,
     NUM_TEXTS,
@@ -17,7 +17,7 @@ from real_texts import (
     hostile_texts,
     real_texts,
 )
-from references import reference
+from kit.references import reference
 
 from kdkit import data
 from kdkit.data.encoding import traced_tokenizer

@@ -1,93 +1,59 @@
-"""Small and quick runs, and one finished run that all tests here read."""
+"""Runs here are quick: few rows to measure on, steps that are not traced."""
 
-import dataclasses
-import os
 import shutil
-import zlib
 
 import filelock
 import pytest
-from helpers import eager_steps, small_dev_set
+from kit.helpers import eager_steps
+from kit.parallel import of_sentences, translation, write_parallel
+from kit.runs import folder_of_all_workers
 
-from kdkit.recipes import RECIPES
-from kdkit.recipes.stages import same_number_of_updates
-from kdkit.runs import smoke
-from kdkit.settings import override
-from kdkit.training import distill
+from kdkit.cli.main import main
+from kdkit.training import pretrain
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """A folder of all workers, which the one that comes first fills."""
+    folder = folder_of_all_workers(tmp_path_factory) / "encoder_decoders"
+    with filelock.FileLock(folder.with_suffix(".lock")):
+        if not folder.exists():
+            write_parallel(folder / "parallel")
+            with eager_steps():
+                make_runs(folder / "parallel", folder / "runs")
+    return folder
+
+
+def make_runs(text, folder):
+    pretrain(of_sentences(text), folder / "pretrained")
+    words = translation(text, folder / "pretrained", folder / "en_de")
+    assert main(words) == 0
+
+
+@pytest.fixture(scope="session")
+def text(shared):
+    """A folder of parallel files."""
+    return shared / "parallel"
+
+
+@pytest.fixture(scope="module")
+def runs(shared, tmp_path_factory):
+    """A copy for each file of tests, which note in it what they measure."""
+    path = tmp_path_factory.mktemp("runs")
+    return shutil.copytree(shared / "runs", path, dirs_exist_ok=True)
+
+
+@pytest.fixture(scope="module")
+def pretrained(runs):
+    return runs / "pretrained"
+
+
+@pytest.fixture(scope="module")
+def translator(runs):
+    """A student of itself, by the recipe's second stage."""
+    return runs / "en_de"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_runs():
-    """Few rows to measure on, and steps that are not traced.
-
-    The finished run is traced, as users' runs are.
-    """
-    with small_dev_set(), eager_steps():
-        yield
-
-
-@pytest.fixture
-def text_files(tmp_path, monkeypatch):
-    """The working directory: general.txt, task.txt and held_out.txt in it."""
-    monkeypatch.chdir(tmp_path)
-    for name in ("general", "task", "held_out"):
-        lines = (
-            f"black monday {day} hit the {name} exchange" for day in range(20)
-        )
-        (tmp_path / f"{name}.txt").write_text("\n".join([*lines, ""]))
-    return tmp_path
-
-
-@pytest.fixture(scope="session")
-def smoke_settings():
-    settings = smoke.distillation(RECIPES["tinybert"])
-    settings = dataclasses.replace(
-        settings, control=same_number_of_updates(settings.stages)
-    )
-    # Batches of different lengths, as runs have them.
-    return override(settings, ["data.max_train_rows=64", "data.num_buckets=2"])
-
-
-@pytest.fixture(autouse=True)
-def unchanged_run(request):
-    """Fails a test that adds to or changes the finished run of all tests.
-
-    A test that notes something in a run, as `evaluate` does, copies it first.
-    """
-    if "finished_run" not in request.fixturenames:
-        yield
-        return
-    run = request.getfixturevalue("finished_run")
-    before = contents(run)
-    yield
-    changed = {name for name, _ in before ^ contents(run)}
-    assert not changed, f"changed in the run of all tests: {sorted(changed)}"
-
-
-def contents(folder):
-    """The files of a folder, with the sums of their contents."""
-    return {
-        (str(path.relative_to(folder)), zlib.crc32(path.read_bytes()))
-        for path in folder.rglob("*")
-        if path.is_file() and not path.name.endswith(".lock")
-    }
-
-
-@pytest.fixture(scope="session")
-def finished_run(smoke_settings, tmp_path_factory):
-    """A run directory of TinyBERT with a control arm and its own teacher."""
-    path = tmp_path_factory.mktemp("runs") / "tinybert"
-    if "PYTEST_XDIST_WORKER" not in os.environ:
-        make_run(smoke_settings, path)
-        return path
-    # Made by the worker that comes first, copied by each.
-    shared = tmp_path_factory.getbasetemp().parent / "finished_run"
-    with filelock.FileLock(shared.with_suffix(".lock")):
-        make_run(smoke_settings, shared)  # finished: nothing to do
-        shutil.copytree(shared, path)
-    return path
-
-
-def make_run(settings, path):
-    with small_dev_set():
-        distill(settings, path)
+def _quick(quick_runs):
+    """Tracing is most of a short run."""

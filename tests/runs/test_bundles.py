@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from helpers import read_events, sentiment_student, small_dev_set
+from kit.helpers import read_events, sentiment_student, small_dev_set
 
 from kdkit import data, export, models
 from kdkit.cli.main import main

@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 import pytest
-from helpers import read_events
+from kit.helpers import read_events
 
 from kdkit.cli.main import main
 from kdkit.errors import UsageError

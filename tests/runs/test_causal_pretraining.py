@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers import log_softmax, read_events
+from kit.helpers import log_softmax, read_events
 
 from kdkit import data
 from kdkit.cli.main import main

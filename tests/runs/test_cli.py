@@ -8,9 +8,9 @@ import shutil
 import subprocess
 import sys
 
-import failing_disks
 import pytest
-from helpers import DEV_ROWS, read_events
+from kit import failing_disks
+from kit.helpers import DEV_ROWS, read_events
 
 from kdkit.cli.main import main
 from kdkit.models import PRESETS

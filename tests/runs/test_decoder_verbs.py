@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers import decoder, read_events
+from kit.helpers import decoder, read_events
 
 from kdkit import data, export, models
 from kdkit.cli.main import main

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import scipy.spatial
 import scipy.stats
-from encoders import encoder, tokenizer
-from helpers import read_events
+from kit.encoders import encoder, tokenizer
+from kit.helpers import read_events
 
 from kdkit import data, models, tasks
 from kdkit.cli import embedder_evaluation

@@ -6,9 +6,9 @@ import shutil
 
 import numpy as np
 import pytest
-from encoders import MORE_SENTENCES, SENTENCES, encoder, tokenizer
-from helpers import read_events
-from references import reference
+from kit.encoders import MORE_SENTENCES, SENTENCES, encoder, tokenizer
+from kit.helpers import read_events
+from kit.references import reference
 
 from kdkit import export, models, tasks
 from kdkit.cli.main import main

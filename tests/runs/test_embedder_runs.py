@@ -6,9 +6,9 @@ import logging
 
 import numpy as np
 import pytest
-from comparing import assert_same_numbers
-from embedders import same_weights, save_teacher
-from helpers import read_events, stopped_after_save
+from kit.comparing import assert_same_numbers
+from kit.embedders import same_weights, save_teacher
+from kit.helpers import read_events, stopped_after_save
 
 import kdkit
 from kdkit import data, models

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from helpers import read_events, sentiment_student
+from kit.helpers import read_events, sentiment_student
 
 from kdkit import models
 from kdkit.cli.main import main

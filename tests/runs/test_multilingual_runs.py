@@ -8,8 +8,8 @@ import pathlib
 
 import numpy as np
 import pytest
-from embedders import distill_in_two_parts, same_weights, save_teacher
-from helpers import read_events
+from kit.embedders import distill_in_two_parts, same_weights, save_teacher
+from kit.helpers import read_events
 
 from kdkit import data, models, tasks
 from kdkit.data.stored_texts import read_hashes

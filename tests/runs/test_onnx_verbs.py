@@ -4,8 +4,8 @@ import json
 import shutil
 
 import pytest
-from helpers import read_events
-from references import reference
+from kit.helpers import read_events
+from kit.references import reference
 
 from kdkit.cli.main import main
 

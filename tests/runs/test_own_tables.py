@@ -5,8 +5,8 @@ import json
 
 import numpy as np
 import pytest
-from helpers import eager_steps, large_except, read_events
-from kinds import VOCABULARY, WORDS, write_encoder
+from kit.helpers import eager_steps, large_except, read_events
+from kit.tasks import VOCABULARY, WORDS, write_encoder
 
 from kdkit import models
 from kdkit.cli.main import main

@@ -6,7 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
-from helpers import log_softmax, read_events, stopped_after_epoch
+from kit.helpers import log_softmax, read_events, stopped_after_epoch
 
 from kdkit import data
 from kdkit.cli.main import main

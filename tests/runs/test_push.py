@@ -7,7 +7,7 @@ import shutil
 import huggingface_hub
 import keras_hub
 import pytest
-from encoders import encoder, tokenizer
+from kit.encoders import encoder, tokenizer
 
 from kdkit import models
 from kdkit.cli.main import main

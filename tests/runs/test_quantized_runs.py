@@ -5,7 +5,7 @@ import dataclasses
 import keras_hub
 import numpy as np
 import pytest
-from helpers import read_events, stopped_after_save
+from kit.helpers import read_events, stopped_after_save
 
 from kdkit.cli.distill import distillation_pipeline
 from kdkit.cli.main import make_verb_parser

@@ -6,8 +6,8 @@ import json
 import keras
 import numpy as np
 import pytest
-from embedders import distill_in_two_parts, make_large, same_weights
-from helpers import read_events
+from kit.embedders import distill_in_two_parts, make_large, same_weights
+from kit.helpers import read_events
 
 from kdkit import data, models
 from kdkit.cli.main import main

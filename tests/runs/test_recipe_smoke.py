@@ -4,7 +4,7 @@ import dataclasses
 import json
 
 import pytest
-from helpers import ON_TASKS, large_except, read_events
+from kit.helpers import ON_TASKS, large_except, read_events
 
 from kdkit.cli.main import main
 from kdkit.models import load_language_model

@@ -8,7 +8,7 @@ import keras_hub
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers import (
+from kit.helpers import (
     change_events,
     read_events,
     stopped_after_save,

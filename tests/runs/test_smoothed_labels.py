@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers import log_softmax, read_events
-from parallel import flags, write_parallel
+from kit.helpers import log_softmax, read_events
+from kit.parallel import flags, write_parallel
 
 from kdkit import models
 from kdkit.cli.main import main

@@ -4,9 +4,9 @@ import dataclasses
 
 import numpy as np
 import pytest
-from comparing import assert_same_numbers
-from embedders import distill_in_two_parts, save_teacher
-from helpers import read_events
+from kit.comparing import assert_same_numbers
+from kit.embedders import distill_in_two_parts, save_teacher
+from kit.helpers import read_events
 
 import kdkit
 from kdkit import data, models

@@ -5,8 +5,8 @@ import json
 import keras_hub
 import numpy as np
 import pytest
-from helpers import large_except, read_events
-from kinds import WORDS, WRITERS, write_encoder
+from kit.helpers import large_except, read_events
+from kit.tasks import WORDS, WRITERS, write_encoder
 
 from kdkit.cli.main import main
 from kdkit.models import load_classifier

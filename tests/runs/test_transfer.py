@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from helpers import read_events
+from kit.helpers import read_events
 
 from kdkit import data
 from kdkit.errors import UsageError

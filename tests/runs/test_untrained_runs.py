@@ -5,7 +5,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from helpers import read_events
+from kit.helpers import read_events
 
 from kdkit import tasks
 from kdkit.cli import export as exporting

@@ -1,0 +1,115 @@
+"""What is compared of a run: batches, logged numbers, weights, outputs."""
+
+import json
+
+import numpy as np
+
+from kit import adapter
+from kit import goldens as comparing_goldens
+from kit.runs import RUNS
+
+EMBEDDED = ("a man runs on the grass", "the film was not bad .", "nam owt")
+PRECISIONS = ("fp32", "fp16", "int8")
+# Fields of events that say when, how long, how large, or which file.
+NOT_COMPUTED = ("time", "seconds", "memory", "bytes", "digest", "findings")
+
+
+def check_run(workspace, name):
+    """Compares all of a run with its golden."""
+    run, made = RUNS[name], workspace.make(name)
+    for part in run.models:
+        key = name if part == "." else f"{name}/{part}"
+        for number, event in enumerate(computed_events(made / part)):
+            comparing_goldens.check_keys(
+                "events", f"{key} {number:02}", event, "events", run.tolerance
+            )
+        check_model(key, run, made / part)
+    batches = workspace.told(name)["batches"]
+    if batches is not None:
+        comparing_goldens.check(
+            "batches", name, [" ".join(one) for one in batches]
+        )
+
+
+def computed_events(run):
+    """The events of a run that have computed numbers, and only these.
+
+    Not those that verbs note in a finished run.
+    """
+    found = []
+    for line in (run / "metrics.jsonl").read_text().splitlines():
+        event = json.loads(line)
+        numbers = {
+            key: value
+            for key, value in comparing_goldens.flat(event).items()
+            if isinstance(value, int | float)
+            and not any(word in key for word in NOT_COMPUTED)
+        }
+        if numbers:
+            found.append({"event": event["event"], **numbers})
+        if event["event"] == "run_finished":
+            break
+    return found
+
+
+def check_model(key, run, path):
+    """Compares a model's weights, in their order, and outputs."""
+    model = adapter.load(run.kind, path)
+    comparing_goldens.check(
+        "weights",
+        key,
+        [comparing_goldens.summary(weight) for weight in model.get_weights()],
+        run.tolerance,
+    )
+    if run.kind == "embedder":
+        outputs = adapter.embeddings(path, EMBEDDED)
+    else:
+        outputs = model(fixed_inputs(model), training=False)
+    comparing_goldens.check(
+        "outputs", key, comparing_goldens.summary(outputs), run.tolerance
+    )
+
+
+def fixed_batch():
+    """Inputs of an encoder: two rows, the second with padding."""
+    rows, length = 2, 8
+    ids = 5 + np.arange(rows * length, dtype="int32").reshape(rows, length) % 15
+    mask = np.ones_like(ids)
+    mask[1, -3:] = 0
+    return {
+        "token_ids": ids * mask,
+        "segment_ids": np.zeros_like(ids),
+        "padding_mask": mask,
+    }
+
+
+def fixed_inputs(model):
+    """The same for any model."""
+    made = {
+        **fixed_batch(),
+        "mask_positions": np.array([[1, 3], [2, 4]], "int32"),
+        "positions": np.arange(16, dtype="int32").reshape(2, 8) % 8,
+    }
+    return {
+        name: made[name.removeprefix("encoder_").removeprefix("decoder_")]
+        for name in model.input
+    }
+
+
+def read_config(run):
+    """A run's settings, without what says where and when it was made."""
+    config = json.loads((run / "config.json").read_text())
+    return {key: config[key] for key in config if key != "provenance"}
+
+
+def check_config(workspace, name, config):
+    """Compares settings with their golden, by dotted key."""
+    comparing_goldens.check_keys(
+        "configs", name, workspace.without_place(config), "config"
+    )
+
+
+def file_of(folder, precision):
+    """The one `.tflite` file of a precision."""
+    (file,) = folder.glob(f"*{precision}.tflite")
+    return file

@@ -1,0 +1,160 @@
+"""Changes that must not affect training: padding, order, copies, names."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+from kit.helpers import (
+    LENGTH,
+    ON_TASKS,
+    batch,
+    bert,
+    eager_steps,
+    labels,
+    to_numpy,
+)
+
+from kdkit.recipes import RECIPES
+from kdkit.training import run_on_arrays
+
+ROWS, CLASSES = 6, 3
+ORDER = np.random.default_rng(3).permutation(ROWS)
+CLASS_ORDER = np.array([2, 0, 1])  # the new class c is the old CLASS_ORDER[c]
+QUICK = ("tinybert",)  # most kinds of terms
+every_recipe = pytest.mark.parametrize(
+    "recipe",
+    [
+        pytest.param(
+            recipe,
+            id=recipe.name,
+            marks=() if recipe.name in QUICK else pytest.mark.large,
+        )
+        for recipe in map(RECIPES.get, ON_TASKS)
+    ],
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _eager():
+    with eager_steps():
+        yield
+
+
+def head(model):
+    """The kernel and the bias of a classifier's last layer."""
+    return model.trainable_weights[-2:]
+
+
+def learned(recipe, change_rows=None, change_models=None):
+    """The student's logits on the rows, after the recipe's updates.
+
+    Args:
+        recipe: `Recipe`.
+        change_rows: callable from inputs and labels to others, or `None`.
+        change_models: callable of teacher and student, or `None`.
+    """
+    teacher, student = bert(3, 12, seed=1), bert(2, 12, seed=2)
+    x, y = batch(ROWS, length=LENGTH - 2), labels(ROWS)
+    new_x, new_y = change_rows(x, y) if change_rows else (x, y)
+    if change_models:
+        change_models(teacher, student)
+    before = to_numpy(student(x))
+    stages = [
+        # A batch has all rows, and only their order may differ.
+        dataclasses.replace(
+            stage,
+            epochs=2,
+            batch_size=4 * ROWS,
+            learning_rate=1e-2,
+            schedule="constant",
+            keep_best=False,
+        )
+        for stage in recipe.stages
+        if stage.data == "task"
+    ]
+    run_on_arrays(stages, teacher, student, new_x, new_y, jit_compile=False)
+    after = to_numpy(student(x))
+    assert np.abs(after - before).max() > 0.05  # it did learn
+    return after
+
+
+@functools.cache
+def as_it_is(name):
+    """What a recipe learns from the rows as they are."""
+    return learned(RECIPES[name])
+
+
+def check(found, recipe):
+    # Adam's first updates are near the sign of a gradient, and rounding
+    # decides that of one that is nearly 0.
+    np.testing.assert_allclose(found, as_it_is(recipe.name), rtol=0, atol=0.02)
+
+
+def pad(x, y):
+    """Two more places in every row, with words under the mask."""
+    padded = {name: np.pad(v, [(0, 0), (0, 2)]) for name, v in x.items()}
+    padded["token_ids"][:, -2:] = 7
+    return padded, y
+
+
+def reorder(x, y):
+    """The rows in another order."""
+    return {name: values[ORDER] for name, values in x.items()}, y[ORDER]
+
+
+def double(x, y):
+    """Every row twice."""
+    return {name: np.repeat(v, 2, axis=0) for name, v in x.items()}, y.repeat(2)
+
+
+def rename(x, y):
+    """Other numbers for the classes."""
+    return x, np.argsort(CLASS_ORDER)[y]
+
+
+def reorder_heads(*models):
+    """The same of models that give logits of the classes."""
+    for model in models:
+        for weight in head(model):
+            weight.assign(to_numpy(weight.value)[..., CLASS_ORDER])
+
+
+def shift(teacher, student):
+    """The same distributions by other logits."""
+    head(teacher)[1].assign_add(np.full(CLASSES, 5.0))
+
+
+def compares_logits(recipe):
+    """Whether a stage compares the logits themselves."""
+    return any(
+        objective.loss.name == "logit_mse"
+        for stage in recipe.stages
+        for objective in stage.objectives
+    )
+
+
+@pytest.mark.large
+@every_recipe
+def test_all_of_it_at_once_changes_nothing(recipe):
+    def change_rows(x, y):
+        return rename(*double(*reorder(*pad(x, y))))
+
+    def change_models(teacher, student):
+        reorder_heads(teacher, student)
+        if not compares_logits(recipe):
+            shift(teacher, student)
+
+    found = learned(recipe, change_rows, change_models)
+    check(found[:, np.argsort(CLASS_ORDER)], recipe)
+
+
+@pytest.mark.large
+@every_recipe
+def test_a_constant_beside_the_teachers_logits_changes_no_distribution(recipe):
+    found = learned(recipe, change_models=shift)
+    if compares_logits(recipe):
+        with pytest.raises(AssertionError):
+            check(found, recipe)
+    else:
+        check(found, recipe)

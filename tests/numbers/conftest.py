@@ -1,0 +1,10 @@
+"""The teacher for the tests of caches."""
+
+import pytest
+from kit.caches import LAYERS
+from kit.helpers import bert
+
+
+@pytest.fixture(scope="module")
+def teacher():
+    return bert(num_layers=LAYERS)

@@ -1,0 +1,234 @@
+"""Models that no family of kdkit knows: CNNs, LSTMs, subclassed models."""
+
+import keras
+import numpy as np
+import pytest
+from keras import layers, ops
+from kit.helpers import bert, cross_entropy, large_except
+
+import kdkit
+from kdkit import losses, taps
+from kdkit.errors import UsageError
+
+IMAGES = np.random.default_rng(0).normal(size=(6, 4, 4, 3)).astype("float32")
+LABELS = np.arange(6) % 3
+TOKENS = np.array([[1, 2, 3, 0], [4, 0, 0, 0], [5, 6, 0, 0]])
+pytestmark = pytest.mark.usefixtures("eager")
+KINDS = ("functional", "sequential", "subclassed")
+
+
+def stack(width, dropout=0.0):
+    return [
+        layers.Conv2D(width, 3, padding="same", name="conv"),
+        layers.Dropout(dropout, seed=1, name="dropout"),
+        layers.GlobalAveragePooling2D(),
+        layers.Dense(3, name="head"),
+    ]
+
+
+@keras.saving.register_keras_serializable("any_model")
+class Network(keras.Model):
+    """A subclassed model."""
+
+    def __init__(self, width, dropout=0.0, **kwargs):
+        super().__init__(**kwargs)
+        self.width = width
+        self.parts = stack(width, dropout)
+
+    def call(self, x, training=None):
+        for layer in self.parts:
+            is_dropout = isinstance(layer, layers.Dropout)
+            x = layer(x, training=training) if is_dropout else layer(x)
+        return x
+
+    def get_config(self):
+        return {**super().get_config(), "width": self.width}
+
+
+def image_model(kind, width, dropout=0.0):
+    if kind == "subclassed":
+        model = Network(width, dropout)
+        model(IMAGES[:1])
+        return model
+    model = keras.Sequential([keras.Input((4, 4, 3)), *stack(width, dropout)])
+    if kind == "functional":
+        return keras.Model(model.inputs[0], model.outputs[0])
+    return model
+
+
+def layer_objective(tap="layer:conv", **arguments):
+    return kdkit.Objective(losses.HiddenStateMSE(), tap=tap, **arguments)
+
+
+@keras.saving.register_keras_serializable("any_model")
+def pooled(outputs):
+    return ops.mean(outputs["conv"], axis=(1, 2))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_logits_layers_labels_and_metrics_train_together(kind):
+    teacher, student = image_model(kind, 5), image_model(kind, 2)
+    kernel = next(one for one in student.layers if one.name == "conv").kernel
+    before = kernel.numpy()
+    distiller = kdkit.Distiller(
+        teacher,
+        student,
+        [
+            kdkit.Objective(losses.SoftCrossEntropy()),
+            layer_objective(projection="shared"),
+        ],
+        hard_label_weight=0.5,
+    )
+    distiller.compile("adam", cross_entropy(), metrics=["accuracy"])
+    history = distiller.fit(
+        IMAGES,
+        LABELS,
+        batch_size=3,
+        validation_data=(IMAGES, LABELS),
+        verbose=0,
+    ).history
+    assert {"accuracy", "hidden_state_mse", "val_soft_cross_entropy"} < {
+        *history
+    }
+    assert not np.allclose(before, kernel.numpy())
+    assert distiller.predict(IMAGES, verbose=0).shape == (6, 3)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_layers_see_the_dropout_of_the_logits(kind):
+    model = image_model(kind, 3, dropout=0.5)
+    run = taps.tapped(model, ["logits", "layer:dropout"])
+    outputs = run(IMAGES, training=True)
+    dropped = ops.convert_to_numpy(outputs["layer:dropout"])
+    head, conv = model.get_layer("head"), model.get_layer("conv")
+    assert (dropped == 0).mean() > 0.2
+    np.testing.assert_allclose(
+        head(dropped.mean(axis=(1, 2))), outputs["logits"], atol=1e-5
+    )
+    assert "call" not in vars(conv)
+
+
+def test_layers_of_different_names_and_functions_are_pairs():
+    teacher, student = (
+        image_model("functional", 3),
+        image_model("sequential", 2),
+    )
+    objectives = [
+        layer_objective(("layer:head", "logits"), name="heads"),
+        layer_objective(pooled, projection="shared", name="pooled"),
+        kdkit.Objective(
+            losses.HiddenStateCosine(),
+            tap=("layer:conv", lambda outputs: outputs["dropout"]),
+            projection="per_layer",
+        ),
+    ]
+    distiller = kdkit.Distiller(teacher, student, objectives)
+    names = [layer.name for layer in distiller.projections]
+    assert names == ["pooled_projection", "hidden_state_cosine_projection_0"]
+    distiller.compile("sgd")
+    logs = distiller.evaluate(IMAGES, return_dict=True, verbose=0)
+    logits = (model.predict(IMAGES, verbose=0) for model in (teacher, student))
+    expected = np.mean(np.subtract(*logits) ** 2)
+    np.testing.assert_allclose(logs["heads"], expected, rtol=1e-5)
+
+
+def test_layers_inside_other_models_have_paths():
+    inner = image_model("functional", 3)
+    twin = keras.Sequential([layers.Conv2D(3, 1, name="conv")], name="twin")
+    inputs = keras.Input((4, 4, 3))
+    model = keras.Model(inputs, inner(twin(inputs)))
+    with pytest.raises(UsageError, match="Unknown layer 'conv'.*twin/conv"):
+        taps.tapped(model, ["layer:conv"])
+    run = taps.tapped(model, ["layer:twin/conv", "layer:dropout"])
+    assert run(IMAGES)["layer:dropout"].shape == (6, 4, 4, 3)
+    run = taps.tapped(
+        bert(1, 8), ["hidden_states", "layer:transformer_layer_0"]
+    )
+    outputs = run(
+        {
+            name: np.ones((2, 3), "int32")
+            for name in ("token_ids", "segment_ids", "padding_mask")
+        }
+    )
+    np.testing.assert_array_equal(
+        outputs["hidden_states"][1], outputs["layer:transformer_layer_0"]
+    )
+
+
+def text_model(width):
+    return keras.Sequential(
+        [
+            keras.Input((4,)),
+            layers.Embedding(8, 4, mask_zero=True),
+            layers.LSTM(width, return_sequences=True, name="states"),
+            layers.LSTM(width, name="last"),
+            layers.Dense(2),
+        ]
+    )
+
+
+def test_masks_of_keras_layers_count():
+    teacher, student = text_model(3), text_model(3)
+    distiller = kdkit.Distiller(
+        teacher, student, layer_objective("layer:states")
+    )
+    distiller.compile("sgd")
+    value = distiller.evaluate(TOKENS, verbose=0)
+    states = [
+        ops.convert_to_numpy(
+            taps.tapped(model, ["layer:states"])(TOKENS)["layer:states"]
+        )
+        for model in (teacher, student)
+    ]
+    squares = np.square(states[0] - states[1]).mean(axis=-1)
+    np.testing.assert_allclose(
+        np.ravel(value)[0], squares[TOKENS > 0].mean(), rtol=1e-5
+    )
+
+
+@pytest.mark.parametrize("kind", large_except(KINDS, "subclassed"))
+def test_saved_distiller_comes_back(kind, tmp_path):
+    teacher, student = image_model(kind, 3), image_model(kind, 2)
+    objectives = [
+        kdkit.Objective(losses.SoftCrossEntropy()),
+        layer_objective(("layer:conv", "layer:dropout"), projection="shared"),
+        layer_objective(pooled, projection="shared", name="pooled"),
+    ]
+    distiller = kdkit.Distiller(teacher, student, objectives)
+    distiller.compile("adam")
+    distiller.fit(IMAGES, verbose=0)
+    distiller.save(tmp_path / "distiller.keras")
+    restored = keras.models.load_model(tmp_path / "distiller.keras")
+    restored.attach_teacher(teacher)
+    np.testing.assert_allclose(
+        restored.evaluate(IMAGES, verbose=0),
+        distiller.evaluate(IMAGES, verbose=0),
+        rtol=1e-4,
+    )
+
+
+def test_features_need_no_logits():
+    """Neither a softmax nor feature maps as output are in the way."""
+    inputs = keras.Input((4, 4, 3))
+    state = layers.Conv2D(2, 1, name="conv", activation="relu")(inputs)
+    teacher = keras.Model(inputs, [state, state])
+    student = keras.Sequential(
+        [keras.Input((4, 4, 3)), layers.Conv2D(2, 1, activation="relu")]
+    )
+    objective = layer_objective(("layer:conv", "layer:conv2d"))
+    student.layers[0].name = "conv2d"
+    distiller = kdkit.Distiller(teacher, student, objective)
+    distiller.compile("sgd")
+    assert distiller.evaluate(IMAGES, verbose=0)
+
+
+def test_a_layer_that_runs_twice_is_refused():
+    inputs = keras.Input((4,))
+    twice = layers.Dense(4, name="twice")
+    states = layers.LSTM(2, return_state=True, name="lstm")
+    last, *_ = states(ops.expand_dims(twice(twice(inputs)), -1))
+    model = keras.Model(inputs, layers.Dense(2)(last))
+    with pytest.raises(UsageError, match="runs 2 times"):
+        taps.tapped(model, ["layer:twice"])
+    cell = taps.tapped(model, [lambda outputs: outputs["lstm"][2]])
+    assert [*cell(np.ones((3, 4)))] == ["function:<lambda>"]

@@ -1,0 +1,83 @@
+"""The examples of the how-to pages give the shown results."""
+
+import re
+import shlex
+
+import numpy as np
+from kit.helpers import document, python_blocks
+
+import kdkit
+from kdkit.cli.main import main
+from kdkit.recipes import RECIPES
+from kdkit.runs import smoke
+from kdkit.settings import override
+from kdkit.tasks import TASKS, get_task
+
+LABELS = ("billing", "delivery", "other")
+
+
+def block_with(page, word):
+    """The block of docs/PAGE.md with a word in it."""
+    (found,) = [text for text in python_blocks(page) if word in text]
+    return found
+
+
+def test_a_layout_of_ones_own_is_a_task(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(TASKS, "complaints", None)  # goes when the test ends
+    del TASKS["complaints"]
+    exec(block_with("own_data", "register_task("), {"__name__": "my_tasks"})
+    folder = tmp_path / "complaints"
+    folder.mkdir()
+    rows = "delivery\tToo late.\nbilling\tTwice paid.\n"
+    (folder / "train.tsv").write_text(rows)
+    loaded = TASKS["complaints"].load("train", tmp_path)
+    assert loaded.texts[0] == ["Too late.", "Twice paid."]
+    np.testing.assert_array_equal(loaded.labels, [1, 0])
+    assert main(["show", "vanilla_kd", "--task", "complaints"]) == 0
+    assert "stages.fine_tuning" in capsys.readouterr().out
+
+
+def test_a_table_of_ones_own_is_a_task(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    rows = [f"text {n};{('bad', 'good')[n % 2]}" for n in range(30)]
+    table = tmp_path / "reviews.csv"
+    table.write_text("\n".join(["review;sentiment", *rows]))
+    names = {}
+    exec(block_with("own_data", "from_table("), names)
+    assert capsys.readouterr().out == "reviews ('bad', 'good') 4\n"
+    assert names["data"].table.train == str(table)
+    (text,) = re.findall(r"```toml\n(.*?)```", document("own_data"), re.S)
+    rows = [f"text {n},{kind}" for n in range(9) for kind in LABELS]
+    for name in ("complaints.csv", "complaints_dev.csv"):
+        (tmp_path / name).write_text("\n".join(["text,kind", *rows]))
+    (tmp_path / "complaints.toml").write_text(text)
+    task = get_task("complaints.toml")
+    assert task.class_names == LABELS
+    assert task.primary_metric == "macro_f1"
+
+
+def test_layer_map_of_ones_own_is_an_objective_and_a_setting():
+    objective = eval(block_with("objectives", "layer_map={"), {"kdkit": kdkit})
+    assert objective.layer_map == {1: 2, 2: 4, 3: 8, 4: 12}
+    page = document("objectives")
+    assignments = shlex.split(
+        " ".join(re.findall(r"^    --set (.*?) \\$", page, re.M))
+    )
+    settings = override(smoke.distillation(RECIPES["tinybert"]), assignments)
+    attention, hidden = settings.stages[0].weighted_objectives()
+    assert attention.layer_map == objective.layer_map
+    assert hidden.weight == 0.5
+    (soft,) = settings.stages[1].weighted_objectives()
+    assert soft.loss.temperature == 2
+
+
+def test_loss_of_ones_own_is_an_objective_and_a_setting():
+    names = {"__name__": "my_losses"}
+    exec(block_with("objectives", "HiddenStateL1"), names)
+    states = np.zeros((1, 2, 4)), np.ones((1, 2, 4))
+    loss = names["objective"].loss
+    assert float(loss(*states, sample_weight=[[1, 0]])) == 1.0
+    setting = re.search(r"stages\.\S*=hidden_state_l1", document("objectives"))
+    settings = override(smoke.distillation(RECIPES["tinybert"]), [setting[0]])
+    _, hidden = settings.stages[0].weighted_objectives()
+    assert isinstance(hidden.loss, names["HiddenStateL1"])

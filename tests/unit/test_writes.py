@@ -1,0 +1,247 @@
+"""Writes are complete or absent, on failing and on full disks."""
+
+import contextlib
+import errno
+import json
+
+import pytest
+from kit import failing_disks
+
+from kdkit.augmentation import write_augmented
+from kdkit.cli.main import main
+from kdkit.cli.texts import BegunTexts
+from kdkit.data import Examples
+from kdkit.errors import UsageError
+from kdkit.io.disk import disk_problem
+from kdkit.io.files import staged, write_text
+from kdkit.io.locks import append_line
+from kdkit.models import Head
+from kdkit.models.saving import save_labels
+from kdkit.runs.directory import RunDirectory, open_run
+from kdkit.runs.events import Inputs, RunFinished
+from kdkit.teacher_cache.index import Index
+from kdkit.teacher_cache.shards import write_shard
+
+OLD, NEW = "old\n" * 100, "new\n" * 200
+
+
+def replace_text(folder):
+    write_text(folder / "file.txt", NEW)
+
+
+def replace_folder(folder):
+    with staged(folder / "folder") as partial:
+        partial.mkdir()
+        (partial / "part").write_text(NEW)
+        (partial / "other").write_text(NEW)
+
+
+def log_events(folder):
+    with open_run(folder / "run", {"seed": 0}) as run:
+        run.write_config({"seed": 0}, {"command": "kdkit"})
+        if not run.events(Inputs):
+            run.log(Inputs(digests={}))
+        if not run.is_finished:
+            run.log(RunFinished(seconds=0.0, best={}))
+
+
+def augment(folder):
+    if not (folder / "copies.tsv").exists():
+        write_augmented(
+            Examples((["a b", "c d", "e f"],)),
+            lambda texts, first_row, column: [[text[::-1]] for text in texts],
+            folder / "copies.tsv",
+            ("sentence",),
+            {"seed": 0},
+        )
+
+
+def fill_cache(folder):
+    index = Index(folder / "cache", {"teacher": "a"})
+    with index.filling():
+        if not index.read()["shards"]:
+            keys = [bytes([number] * 16) for number in range(4)]
+            columns = {"logits": [b"12345678"] * 4}
+            shard = write_shard(folder / "cache", keys, columns)
+            shard["sequence_length"] = 8
+            known = {"shape": [2], "largest_error": 0.0, "squares": 1.0}
+            known["squared_errors"] = 0.0
+            index.add(shard, {"logits": known})
+
+
+def name_classes(folder):
+    save_labels(Head("sequence", 2, ("bad", "good")), folder / "labels.json")
+
+
+def report(folder):
+    if main(["report", str(folder / "reported")]):
+        raise OSError("said on the standard error")
+
+
+WORKS = (
+    replace_text, replace_folder, log_events, augment, fill_cache, name_classes,
+    report,
+)  # fmt: skip
+# Files that others read under their final name: complete, old or new.
+NAMED = {
+    "file.txt": (OLD, NEW),
+    "folder/part": (OLD, NEW),
+    "labels.json": ('{\n "classes": [\n  "bad",\n  "good"\n ]\n}\n',),
+}
+
+
+def prepared(folder):
+    """A folder with what an earlier program wrote."""
+    (folder / "folder").mkdir(parents=True)
+    (folder / "file.txt").write_text(OLD)
+    (folder / "folder" / "part").write_text(OLD)
+    run = folder / "reported"
+    run.mkdir()
+    (run / "config.json").write_text('{"verb": "distill", "seed": 1}')
+    (run / "metrics.jsonl").write_text('{"event": "inputs", "time": 1}\n')
+    return folder
+
+
+def names(folder):
+    """What is in a folder; files of caches have names of no meaning."""
+    return sorted(
+        path.suffix if path.suffix == ".arrow" else path.name
+        for path in folder.rglob("*")
+        if not path.name.endswith(".lock")
+    )
+
+
+def check_whole(folder):
+    """That nothing stands half under its final name."""
+    for name, contents in NAMED.items():
+        if (folder / name).exists():
+            assert (folder / name).read_text() in contents
+    for name in ("config.json", "cache/index.json"):
+        for path in folder.rglob(name):
+            json.loads(path.read_text())
+    copies = folder / "copies.tsv"
+    if copies.exists():
+        assert len(copies.read_text().splitlines()) == 4
+    if (folder / "cache").is_dir():
+        index = Index(folder / "cache", {"teacher": "a"})
+        assert not index.drop_damaged()
+    for page in folder.rglob("report.html"):
+        assert page.read_text().rstrip().endswith("</html>")
+
+
+@pytest.mark.parametrize("kind", ["full", "forbidden"])
+@pytest.mark.parametrize("work", WORKS, ids=lambda work: work.__name__)
+def test_a_fault_anywhere_leaves_all_whole_and_is_one_line(
+    work, kind, tmp_path, capsys
+):
+    with failing_disks.disk(tmp_path) as counted:
+        work(prepared(tmp_path / "clean"))
+    number = failing_disks.ERRORS[kind]
+    for place in range(1, len(counted.calls) + 1):
+        folder = prepared(tmp_path / str(place))
+        capsys.readouterr()
+        with (
+            failing_disks.disk(folder, fails_at=place, number=number),
+            contextlib.suppress(OSError),
+        ):
+            work(folder)
+            continue  # of a call whose failing does no harm
+        told = capsys.readouterr().err
+        assert "Traceback" not in told
+        assert told.count("\n") <= 1
+        check_whole(folder)
+        work(folder)
+        check_whole(folder)
+        assert names(folder) == names(tmp_path / "clean")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_disk"),
+    [
+        (OSError(errno.ENOSPC, "full"), True),
+        (OSError(errno.EDQUOT, "quota"), True),
+        (OSError(errno.EIO, "failing"), True),
+        (OSError(errno.EACCES, "forbidden"), False),
+        (RuntimeError("h5py: errno = 28, No space left on device"), True),
+        (ValueError("a shape"), False),
+    ],
+    ids=str,
+)
+def test_full_and_failing_disks_are_told_from_other_errors(error, is_disk):
+    assert disk_problem(error) == is_disk
+
+
+def test_lines_are_added_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "log"
+    append_line(path, "one")
+    with path.open("a") as file:
+        file.write("cut o")  # as a process that dies leaves it
+    with (
+        failing_disks.disk(tmp_path, fails_at=2),
+        pytest.raises(OSError, match="No space left"),
+    ):
+        append_line(path, "two")
+    assert path.read_text() == "one\ncut o"
+    append_line(path, "three")
+    assert path.read_text() == "one\ncut o\nthree\n"
+
+
+def test_an_event_after_one_that_was_cut_off_is_read(tmp_path):
+    run = RunDirectory(tmp_path)
+    run.log(Inputs(digests={}))
+    with (tmp_path / "metrics.jsonl").open("ab") as file:
+        file.write(b'{"event": "epoch", "ti\0\0\0\xff')
+    run.log(RunFinished(seconds=1.0, best={}))
+    assert list(map(type, run.events())) == [Inputs, RunFinished]
+
+
+def test_the_old_folder_stays_if_the_new_one_cannot_be_named(tmp_path):
+    folder = prepared(tmp_path / "a")
+    with failing_disks.disk(folder) as counted:
+        replace_folder(folder)
+    assert (folder / "folder" / "other").exists()
+    replaces = [
+        place
+        for place, (call, _) in enumerate(counted.calls, start=1)
+        if call == "replace"
+    ]
+    assert len(replaces) == 2
+    for place in replaces:
+        folder = prepared(tmp_path / str(place))
+        with (
+            failing_disks.disk(folder, fails_at=place),
+            pytest.raises(OSError, match="No space left"),
+        ):
+            replace_folder(folder)
+        assert (folder / "folder" / "part").read_text() == OLD
+
+
+def test_texts_go_on_from_what_was_noted_of_them_alone(tmp_path):
+    made_from, output = {"model": "a"}, tmp_path / "texts"
+    begun = BegunTexts(output, made_from)
+    assert begun.lines() == []
+    with begun.going_on([]) as add:
+        add(["one", "two"])
+        add(["three"])
+    with open(begun.partial, "ab") as file:
+        file.write(b"four\nfi")  # of a process that was killed
+    again = BegunTexts(output, made_from)
+    assert again.lines() == ["one", "two", "three"]
+    with again.going_on(again.lines()) as add:
+        add(["four"])
+    right = begun.partial.read_bytes()
+    assert right == b"one\ntwo\nthree\nfour\n"
+    begun.partial.write_bytes(right.replace(b"two", b"twn"))
+    with pytest.raises(UsageError, match="texts.partial has other bytes"):
+        BegunTexts(output, made_from).lines()
+
+
+def test_files_and_directories_do_not_replace_each_other(tmp_path):
+    folder = prepared(tmp_path / "all") / "folder"
+    with pytest.raises(IsADirectoryError):
+        write_text(folder, NEW)
+    assert names(folder) == ["part"]
+    (tmp_path / "folder").write_text(OLD)
+    with pytest.raises(NotADirectoryError):
+        replace_folder(tmp_path)
+    assert (tmp_path / "folder").read_text() == OLD
