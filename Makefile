@@ -7,7 +7,7 @@ BIN := $(abspath $(VENV))/bin
 TORCH := --retries 0 --timeout 10 torch==2.13.0 --extra-index-url https://download.pytorch.org/whl/cpu
 # As many cores as there are, while memory lasts, in the order of tests/conftest.py.
 PYTEST := python -m pytest --numprocesses logical --maxprocesses 4 \
-    --dist loadfile --no-loadscope-reorder
+    --dist loadfile --no-loadscope-reorder $(if $(RANDOM_ORDER),-p randomly)
 GUIDES := $(notdir $(basename $(wildcard docs/guides/*.ipynb)))
 export KERAS_BACKEND := tensorflow
 export TF_CPP_MIN_LOG_LEVEL := 2
@@ -16,11 +16,12 @@ export NO_MKDOCS_2_WARNING := 1
 .PHONY: help demo test goldens test-jax test-torch test-oldest test-large quality style wheel docs docs-serve guides clean
 help:  ## show this
 	@grep -hE '^[a-z -]+:.*##' Makefile | sed 's/:.*##/\t/' | expand -t 22
-# An extra's packages are newest when its file is newer than setup.py.
+# An extra's packages are newest when its file is newer than setup.py. uv is quicker, where it is.
 $(VENV)/.%: setup.py
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --upgrade pip $(if $(filter references,$*),$(TORCH))
-	$(BIN)/python -m pip install --quiet --editable ".[$*]"
+	uv pip install --quiet --python $(BIN)/python --editable ".[$*]" 2>/dev/null || \
+	    $(BIN)/python -m pip install --quiet --editable ".[$*]"
 	touch $@
 $(VENV)/.references $(VENV)/.docs $(VENV)/.guides: $(VENV)/.dev
 demo: $(VENV)/.dev  ## teacher, student, int8 file and report in minutes

@@ -53,6 +53,7 @@ TESTS_REQUIRE = [
     "pandas>=2.2",  # columns and data frames that users pass
     "mediapipe>=0.10.30",  # opens LiteRT files as an Android app does
     "pytest-xdist>=3.6",  # test files side by side on two cores
+    "pytest-randomly>=3.16",  # make test RANDOM_ORDER=1
     "jax>=0.6",  # the contract tests on a second backend (make test-jax)
     "coverage>=7.6",  # which tests execute a line, for tests/faults.py
 ]

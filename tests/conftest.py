@@ -23,10 +23,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Programs of XLA run once or twice here: what takes long is compiling them.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
-pytest_plugins = ["kit.finished"]
+pytest_plugins = ["kit.finished", "kit.budget"]
 REPOSITORY = pathlib.Path(__file__).parent.parent
-# Files that take long, the longest first.
-LONGEST = (REPOSITORY / "tests" / "longest.txt").read_text().split()
 gc.disable()  # until all is imported, see `pytest_collection_finish`
 
 
@@ -64,11 +62,12 @@ def pytest_configure(config):
 
 def pytest_collection_modifyitems(config, items):
     """Long files come first, so that no worker ends late."""
-    rank = {name: place for place, name in enumerate(LONGEST)}
-    folder = REPOSITORY / "tests"
+    from kit.budget import BUDGET, TESTS
+
+    rank = {name: place for place, name in enumerate(BUDGET["seconds"])}
     items.sort(
         key=lambda item: rank.get(
-            item.path.relative_to(folder).as_posix(), len(rank)
+            item.path.relative_to(TESTS).as_posix(), len(rank)
         )
     )
     if not config.getoption("--run-large"):

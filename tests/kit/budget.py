@@ -1,0 +1,155 @@
+"""A plugin of pytest: what `make test` may cost, by tests/budget.toml.
+
+It counts what is expensive, and adds up seconds and lines by folder. One
+training, file, process or trace more than in the budget fails a whole run of
+the quick tests, and so does a folder that takes more than its share of the
+time. `KDKIT_BUDGET=record` writes what was measured instead.
+"""
+
+import collections
+import functools
+import os
+import pathlib
+import sys
+import tomllib
+
+TESTS = pathlib.Path(__file__).parents[1]
+FILE = TESTS / "budget.toml"
+BUDGET = tomllib.loads(FILE.read_text())
+TOLERATED = 1.3  # times a folder's recorded share of the time
+LISTED = 4  # seconds; shorter files need no place in the order
+counts = collections.Counter()  # of this process
+total = collections.Counter()  # of all
+seconds = collections.Counter()  # by file
+cases = collections.Counter()
+
+
+def counted(name, function, counts_if=lambda *_, **__: True):
+    """The same function, which counts its calls."""
+
+    @functools.wraps(function)
+    def call(*arguments, **named):
+        counts[name] += bool(counts_if(*arguments, **named))
+        return function(*arguments, **named)
+
+    return call
+
+
+def is_traced(model, force=False):
+    return not model.run_eagerly and (force or model.train_function is None)
+
+
+def audit(event, arguments):
+    if event == "subprocess.Popen" and sys.executable in map(
+        str, (arguments[0], *arguments[1][:1])
+    ):
+        counts["processes"] += 1
+
+
+def pytest_collection_finish():
+    """Wraps what is counted, as far as it is imported."""
+    sys.addaudithook(audit)
+    keras, export = map(sys.modules.get, ("keras", "kdkit.export"))
+    if keras is not None:
+        model = keras.Model
+        model.fit = counted("trainings", model.fit)
+        model.make_train_function = counted(
+            "traces", model.make_train_function, is_traced
+        )
+    if export is not None:
+        exporter = export.Exporter
+        exporter.export = counted("exports", exporter.export)
+
+
+def pytest_runtest_logreport(report):
+    file = report.location[0].removeprefix("tests/")
+    seconds[file] += report.duration
+    cases[file] += report.when == "call"
+
+
+def pytest_testnodedown(node):
+    total.update(getattr(node, "workeroutput", {}).get("counts", {}))
+
+
+def pytest_sessionfinish(session):
+    config = session.config
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["counts"] = dict(counts)
+        return
+    total.update(counts)
+    whole = not (config.args_source.name == "ARGS" or config.option.keyword)
+    if not whole or config.option.run_large or session.exitstatus:
+        return
+    found = measured()
+    if os.environ.get("KDKIT_BUDGET") == "record":
+        FILE.write_text(toml(found))
+        return
+    config.budget = list(excesses(found))
+    if config.budget:
+        session.exitstatus = 1
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    if getattr(config, "budget", None) is not None and cases:
+        for name, folder in measured()["folders"].items():
+            terminalreporter.write_line(f"{name:16} {folder}")
+    for line in getattr(config, "budget", ()):
+        terminalreporter.write_line(f"budget: {line}")
+
+
+def folder_of(file):
+    return file.rpartition("/")[0] or "tests"
+
+
+def measured():
+    """What the tests cost: the contents of budget.toml."""
+    folders = collections.defaultdict(collections.Counter)
+    for path in TESTS.rglob("*.py"):
+        name = folder_of(path.relative_to(TESTS).as_posix())
+        folders[name]["lines"] += len(path.read_text("utf-8").splitlines())
+    for file in cases:
+        folders[folder_of(file)]["cases"] += cases[file]
+        folders[folder_of(file)]["seconds"] += round(seconds[file])
+    slow = {file: round(s) for file, s in seconds.items() if s >= LISTED}
+    return {
+        "operations": dict(sorted(total.items())),
+        "folders": {name: dict(folders[name]) for name in sorted(folders)},
+        "seconds": dict(sorted(slow.items(), key=lambda item: -item[1])),
+    }
+
+
+def excesses(found):
+    """Yields a line for each part of the budget that is exceeded."""
+    for name, number in found["operations"].items():
+        allowed = BUDGET["operations"].get(name, 0)
+        if number > allowed:
+            yield f"{number} {name}, {allowed} allowed"
+    known = BUDGET["folders"]
+    whole, recorded = (
+        sum(folder.get("seconds", 0) for folder in folders.values())
+        for folders in (found["folders"], known)
+    )
+    for name, folder in found["folders"].items():
+        limit = known.get(name, {})
+        share = TOLERATED * limit.get("seconds", 0) / recorded
+        if folder.get("seconds", 0) > share * whole + LISTED:
+            yield f"tests/{name}: {folder['seconds']} s of {whole} s"
+        if folder["lines"] > limit.get("lines", 0):
+            yield f"tests/{name}: {folder['lines']} lines"
+
+
+def toml(found):
+    """The text of budget.toml."""
+    lines = [
+        "# Written by KDKIT_BUDGET=record make test, see kit/budget.py.",
+        "",
+    ]
+    lines += ["[operations]"]
+    lines += [f"{name} = {n}" for name, n in found["operations"].items()]
+    lines += ["", "[folders]"]
+    for name, folder in found["folders"].items():
+        parts = ", ".join(f"{part} = {n}" for part, n in folder.items())
+        lines.append(f'"{name}" = {{ {parts} }}')
+    lines += ["", "[seconds] # of files, the longest first"]
+    lines += [f'"{file}" = {n}' for file, n in found["seconds"].items()]
+    return "\n".join([*lines, ""])
