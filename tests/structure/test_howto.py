@@ -4,16 +4,20 @@ import re
 import shlex
 
 import numpy as np
+from kit.adapter import command, resolved
 from kit.helpers import document, python_blocks
 
 import kdkit
-from kdkit.cli.main import main
-from kdkit.recipes import RECIPES
-from kdkit.runs import smoke
-from kdkit.settings import override
 from kdkit.tasks import TASKS, get_task
 
 LABELS = ("billing", "delivery", "other")
+
+
+def objectives(*assignments):
+    """The objectives of TinyBERT's stages with these settings."""
+    words = [word for one in assignments for word in ("--set", one)]
+    words = ["distill", "tinybert", "--smoke", *words, "--run-dir", "runs/x"]
+    return [stage["objectives"] for stage in resolved(words)["stages"]]
 
 
 def block_with(page, word):
@@ -22,7 +26,7 @@ def block_with(page, word):
     return found
 
 
-def test_a_layout_of_ones_own_is_a_task(tmp_path, monkeypatch, capsys):
+def test_a_layout_of_ones_own_is_a_task(tmp_path, monkeypatch):
     monkeypatch.setitem(TASKS, "complaints", None)  # goes when the test ends
     del TASKS["complaints"]
     exec(block_with("own_data", "register_task("), {"__name__": "my_tasks"})
@@ -33,8 +37,9 @@ def test_a_layout_of_ones_own_is_a_task(tmp_path, monkeypatch, capsys):
     loaded = TASKS["complaints"].load("train", tmp_path)
     assert loaded.texts[0] == ["Too late.", "Twice paid."]
     np.testing.assert_array_equal(loaded.labels, [1, 0])
-    assert main(["show", "vanilla_kd", "--task", "complaints"]) == 0
-    assert "stages.fine_tuning" in capsys.readouterr().out
+    answer = command(["show", "vanilla_kd", "--task", "complaints"])
+    assert answer.status == 0
+    assert "stages.fine_tuning" in answer.out
 
 
 def test_a_table_of_ones_own_is_a_task(tmp_path, monkeypatch, capsys):
@@ -63,12 +68,11 @@ def test_layer_map_of_ones_own_is_an_objective_and_a_setting():
     assignments = shlex.split(
         " ".join(re.findall(r"^    --set (.*?) \\$", page, re.M))
     )
-    settings = override(smoke.distillation(RECIPES["tinybert"]), assignments)
-    attention, hidden = settings.stages[0].weighted_objectives()
-    assert attention.layer_map == objective.layer_map
-    assert hidden.weight == 0.5
-    (soft,) = settings.stages[1].weighted_objectives()
-    assert soft.loss.temperature == 2
+    (attention, hidden), (soft,) = objectives(*assignments)
+    layer_map = {int(m): g for m, g in attention["layer_map"].items()}
+    assert layer_map == objective.layer_map
+    assert hidden["weight"] == 0.5
+    assert soft["loss"]["temperature"] == 2
 
 
 def test_loss_of_ones_own_is_an_objective_and_a_setting():
@@ -78,6 +82,5 @@ def test_loss_of_ones_own_is_an_objective_and_a_setting():
     loss = names["objective"].loss
     assert float(loss(*states, sample_weight=[[1, 0]])) == 1.0
     setting = re.search(r"stages\.\S*=hidden_state_l1", document("objectives"))
-    settings = override(smoke.distillation(RECIPES["tinybert"]), [setting[0]])
-    _, hidden = settings.stages[0].weighted_objectives()
-    assert isinstance(hidden.loss, names["HiddenStateL1"])
+    (_, hidden), _ = objectives(setting[0])
+    assert hidden["loss"]["name"] == "hidden_state_l1"
