@@ -72,7 +72,6 @@ evaluate a.txt --arm teacher | --arm is not read for a.txt
 evaluate @encoder --task sst2 --data-dir @data | without a trained head
 export | Missing: MODEL
 export nothing | Missing: --task
-export @teacher --task sst2 --precision fp8 | fp8
 benchmark | Missing: FILE|RUN
 benchmark nothing.tflite | nothing.tflite
 generate | Missing: MODEL
