@@ -1,166 +1,116 @@
-"""From options to settings: which student a recipe gets."""
+"""From options to the settings of config.json: which student a recipe gets."""
 
-import dataclasses
+import json
 import logging
 import shutil
 
 import pytest
-
-from kdkit.cli import compiling, resolving
-from kdkit.cli.main import make_verb_parser
-from kdkit.errors import UsageError
-from kdkit.recipes import RECIPES
-from kdkit.runs import runner, smoke
-from kdkit.runs.directory import RunDirectory, write_json
-from kdkit.runs.events import Inputs
-from kdkit.runs.pipeline import Pipeline
-from kdkit.runs.settings import PRETRAINED
-from kdkit.runs.task_parts import DistillParts
-from kdkit.training import ModelSettings, UnlabeledSettings
+from kit.adapter import resolved
 
 
 def settings(recipe, teacher, *words):
-    options = make_verb_parser("distill").parse_args(
-        [recipe, "--task", "sst2", "--teacher", str(teacher)]
+    return resolved(
+        ["distill", recipe, "--task", "sst2", "--teacher", teacher]
         + ["--run-dir", "run", *words]
     )
-    return resolving.distill_settings(options)
+
+
+def write_config(folder, **values):
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(values))
+    return folder
 
 
 @pytest.fixture
-def fine_tuned(finished_run, tmp_path):
+def encoder(finished_run):
+    """An encoder of three blocks, which was fine-tuned."""
+    return str(finished_run / "teacher_run" / "teacher")
+
+
+@pytest.fixture
+def fine_tuned(encoder, tmp_path):
     """A teacher's run that records its encoder of three blocks."""
-    encoder = finished_run / "teacher_run" / "teacher"
-    path = tmp_path / "teacher_run"
-    path.mkdir()
-    write_json(path / "config.json", {"model": {"checkpoint": str(encoder)}})
-    return path
+    return write_config(tmp_path / "teacher_run", model={"checkpoint": encoder})
 
 
-def test_student_starts_as_half_of_the_encoder_behind_the_teacher(fine_tuned):
+@pytest.fixture
+def text(tmp_path):
+    file = tmp_path / "text.txt"
+    file.write_text("some words\n")
+    return str(file)
+
+
+def test_student_starts_as_half_of_the_encoder_behind_the_teacher(
+    fine_tuned, encoder
+):
     made = settings("pkd", fine_tuned)
-    assert made.pretrained.endswith("teacher_run/teacher")
-    assert made.student.copy_from == "pretrained"
-    assert made.student.copy_layers == (1,)  # of three
-
-
-def test_depth_and_encoder_can_be_chosen(finished_run, fine_tuned):
-    encoder = finished_run / "teacher_run" / "teacher"
-    words = ["--num-layers", "2", "--pretrained", str(encoder)]
-    made = settings("vanilla_kd", finished_run, *words)
-    assert made.pretrained == str(encoder)
-    assert made.student.copy_layers == (1, 3)
+    assert made["pretrained"] == encoder
+    assert made["student"]["copy_from"] == "pretrained"
+    assert made["student"]["copy_layers"] == [1]  # of three
+    words = ["--num-layers", "2", "--pretrained", encoder]
+    made = settings("vanilla_kd", fine_tuned, *words)
+    assert made["student"]["copy_layers"] == [1, 3]
+    student = settings("tinybert", fine_tuned, "--num-layers", "3")["student"]
+    assert (student["num_layers"], student["hidden_dim"]) == (3, 312)
 
 
 def test_control_on_a_corpus_keeps_it_and_drops_the_teacher(
-    finished_run, tmp_path
+    finished_run, encoder, text
 ):
-    encoder = finished_run / "teacher_run" / "teacher"
-    text = tmp_path / "text.txt"
-    text.write_text("some words\n")
-    words = ["--pretrained", str(encoder), "--corpus", str(text), "--control"]
-    made = settings("distilbert", finished_run, *words)
-    assert [stage.data for stage in made.control] == ["corpus", "task"]
-    assert not any(stage.objectives for stage in made.control)
+    words = ["--pretrained", encoder, "--corpus", text, "--control"]
+    control = settings("distilbert", finished_run, *words)["control"]
+    assert [stage["data"] for stage in control] == ["corpus", "task"]
+    assert not any(stage["objectives"] for stage in control)
 
 
-def test_preset_students_take_another_depth(finished_run):
-    student = settings("tinybert", finished_run, "--num-layers", "3").student
-    assert (student.num_layers, student.hidden_dim) == (3, 312)
-
-
-def test_unlabeled_text_comes_with_its_proportion(finished_run, tmp_path):
-    file = tmp_path / "text.tsv"
-    file.write_text("text\nsome words\n")
-    words = ["--unlabeled", str(file), "--unlabeled-columns", "text"]
+def test_settings_of_a_control_have_the_names_of_config_json(finished_run):
+    words = ["--control", "--set", "control.fine_tuning.learning_rate=0.5"]
+    words += ["--set", "stages.0.epochs=7"]
     made = settings("tinybert", finished_run, *words)
-    assert made.unlabeled == UnlabeledSettings((str(file),), ("text",), 1.0)
-    words += ["--unlabeled-per-labeled", "2.5"]
-    made = settings("tinybert", finished_run, *words)
-    assert made.unlabeled.per_labeled == 2.5
+    (control,) = made["control"]
+    assert control["learning_rate"] == 0.5
+    assert control["epochs"] == sum(one["epochs"] for one in made["stages"])
+
+
+@pytest.mark.parametrize(
+    ("words", "share"), [([], 1.0), (["--unlabeled-per-labeled", "2.5"], 2.5)]
+)
+def test_unlabeled_text_comes_with_its_proportion(
+    words, share, finished_run, text
+):
+    words = ["--unlabeled", text, "--unlabeled-columns", "text", *words]
+    made = settings("tinybert", finished_run, *words)["unlabeled"]
+    assert (made["files"], made["columns"]) == ([text], ["text"])
+    assert made["per_labeled"] == share
 
 
 def test_bilstm_is_as_wide_as_its_word_vectors(finished_run, tmp_path):
     file = tmp_path / "vectors.txt"
     file.write_text("film 0.1 0.2 0.3\n")
-    words = ["--word-vectors", str(file)]
-    student = settings("distilled_bilstm", finished_run, *words).student
-    assert student.bilstm.word_vectors == str(file)
-    assert student.bilstm.embedding_dim == 3
-    assert student.bilstm.units == 150
+    words = ["--word-vectors", file]
+    made = settings("distilled_bilstm", finished_run, *words)["student"]
+    bilstm = made["bilstm"]
+    assert (bilstm["embedding_dim"], bilstm["units"]) == (3, 150)
+    assert bilstm["word_vectors"] == str(file)
 
 
-def from_encoder(recipe, encoder, *words):
-    options = make_verb_parser("distill").parse_args(
-        [recipe, "--task", "sst2", "--encoder", str(encoder), *words]
-        + ["--run-dir", "run"]
-    )
-    return resolving.distill_settings(options)
-
-
-def test_all_four_steps_of_lightpaff_come_from_an_encoder(
-    finished_run, tmp_path
-):
-    encoder = str(finished_run / "teacher_run" / "teacher")
-    text = tmp_path / "text.txt"
-    text.write_text("some words\n")
-    made = from_encoder("lightpaff", encoder, "--corpus", str(text))
-    assert made.pretrained.model.checkpoint == encoder
-    assert made.pretrained.corpus == made.corpus
-    assert made.teacher.model.checkpoint == "pretrained"
-    assert made.teacher.data == made.data
-    options = ["--set", "jit_compile=false", "--mixed-precision", "bfloat16"]
-    options += ["--set", "pretrained.corpus.sequence_length=64"]
-    options += ["--set", "data.max_train_rows=100"]
-    changed = from_encoder(
-        "lightpaff", encoder, "--corpus", str(text), *options
-    )
-    assert changed.teacher.data.max_train_rows == 100
-    assert changed.pretrained.corpus.sequence_length == 64
-    for nested in (changed.teacher, changed.pretrained):
-        assert not nested.jit_compile
-        assert nested.dtype_policy == "mixed_bfloat16"
-    assert [stage.data for stage in made.stages] == ["corpus", "task"]
-
-
-def test_teacher_is_made_from_the_encoder_that_the_run_pretrained(
-    monkeypatch, tmp_path
-):
-    made = []
-    monkeypatch.setattr(
-        runner,
-        "pretrain",
-        lambda settings, path, *more, **force: made.append(path),
-    )
-    monkeypatch.setattr(
-        runner, "train_teacher", lambda *made_with: made.append(made_with)
-    )
-    settings = smoke.distillation(RECIPES["lightpaff"])
-    model = ModelSettings(checkpoint=PRETRAINED)
-    settings = dataclasses.replace(
-        settings, teacher=dataclasses.replace(settings.teacher, model=model)
-    )
-    parts = DistillParts(settings, tmp_path)
-    *before, _ = Pipeline(settings, tmp_path).steps
-    for step in before:
-        runner._make(step, before, parts, False, None)
-    places = parts.places[0], parts.pretrained
-    first, (teacher, path, pretrained, force) = made
-    assert places == (path, first)
-    assert pretrained == first
-    assert force is False
-    # The recorded settings do not depend on where the run is.
-    assert teacher == settings.teacher
-
-
-@pytest.fixture
-def of_32_positions(tmp_path):
-    """What a preset directory says of its model."""
-    path = tmp_path / "preset"
-    path.mkdir()
-    saved = {"registered_name": "x", "config": {"max_sequence_length": 32}}
-    write_json(path / "config.json", saved)
-    return str(path)
+def test_all_four_steps_of_lightpaff_come_from_an_encoder(encoder, text):
+    words = ["distill", "lightpaff", "--task", "sst2", "--encoder", encoder]
+    words += ["--run-dir", "run", "--corpus", text]
+    made = resolved(words)
+    assert made["pretrained"]["model"]["checkpoint"] == encoder
+    assert made["pretrained"]["corpus"] == made["corpus"]
+    assert made["teacher"]["model"]["checkpoint"] == "pretrained"
+    assert made["teacher"]["data"] == made["data"]
+    assert [stage["data"] for stage in made["stages"]] == ["corpus", "task"]
+    words += ["--set", "jit_compile=false", "--mixed-precision", "bfloat16"]
+    words += ["--set", "pretrained.corpus.sequence_length=64"]
+    changed = resolved([*words, "--set", "data.max_train_rows=100"])
+    assert changed["teacher"]["data"]["max_train_rows"] == 100
+    assert changed["pretrained"]["corpus"]["sequence_length"] == 64
+    for nested in (changed["teacher"], changed["pretrained"]):
+        assert nested["jit_compile"] is False
+        assert nested["dtype_policy"] == "mixed_bfloat16"
 
 
 @pytest.mark.parametrize(
@@ -178,122 +128,105 @@ def of_32_positions(tmp_path):
     ],
 )
 def test_rows_on_text_fit_the_model_unless_their_length_is_set(
-    words, length, of_32_positions
+    words, length, tmp_path
 ):
-    words = [word.replace("SHORT", of_32_positions) for word in words]
-    options = make_verb_parser("pretrain").parse_args(
-        ["--corpus", "a.txt", "--run-dir", "run", *words]
-    )
-    made = resolving.pretrain_settings(options)
-    assert made.corpus.sequence_length == length
+    sizes = {"max_sequence_length": 32}
+    preset = write_config(tmp_path / "a", registered_name="x", config=sizes)
+    words = [word.replace("SHORT", str(preset)) for word in words]
+    words = ["pretrain", "--corpus", "a.txt", "--run-dir", "run", *words]
+    assert resolved(words)["corpus"]["sequence_length"] == length
 
 
 def test_pkd_starts_from_the_fine_tuned_teacher_where_no_other_is_known(
-    finished_run, tmp_path, caplog
+    finished_run, encoder, tmp_path, caplog
 ):
     caplog.set_level(logging.INFO, "kdkit")
-    made_by_others = finished_run / "teacher_run" / "teacher"
-    made = settings("pkd", made_by_others)
-    assert (made.pretrained, made.student.copy_from) == (None, "teacher")
+    made = settings("pkd", encoder)
+    assert made["pretrained"] is None
+    assert made["student"]["copy_from"] == "teacher"
     assert "is not recorded" in caplog.text
-    gone = tmp_path / "teacher_run"
-    shutil.copytree(finished_run / "teacher_run", gone)
-    write_json(gone / "config.json", {"model": {"checkpoint": "/gone/bert"}})
-    assert settings("pkd", gone).student.copy_from == "teacher"
-    assert "is missing (/gone/bert)" in caplog.text
-    write_json(
-        gone / "config.json", {"model": {"checkpoint": str(made_by_others)}}
-    )
-    changed = RunDirectory(gone)
-    changed.filter_events(lambda event: not isinstance(event, Inputs))
-    changed.log(Inputs(digests={"model": "0" * 16}))
-    assert settings("pkd", gone).student.copy_from == "teacher"
-    assert f"has changed since ({made_by_others})" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("words", "epochs"),
-    [
-        ([], 32),  # 1,000 updates, 32 per epoch
-        (["--batch-size", "100"], 50),  # the most epochs, 500 updates
-        (["--batch-size", "8"], 8),
-        (["--epochs", "2"], 2),
-        (["--set", "stages.0.epochs=2"], 2),
-        (["--parity", "pkd"], 4),
-        (["--max-train", "32000"], 4),
-    ],
-)
-def test_stages_on_small_tables_have_enough_updates(fine_tuned, words, epochs):
-    rows = "1000"
-    if words[:1] == ["--max-train"]:
-        words, rows = [], words[1]
-    made = settings(
-        "pkd", fine_tuned, "--control", *words, f"data.max_train_rows={rows}"
-    )
-    assert made.stages[0].epochs == made.control[0].epochs == epochs
-
-
-def test_unlabelled_texts_are_enough_updates(fine_tuned, tmp_path):
-    (tmp_path / "more.txt").write_text("text\n")
-    more = ["--unlabeled", str(tmp_path / "more.txt")]
-    made = settings("pkd", fine_tuned, *more, "data.max_train_rows=1000")
-    assert made.stages[0].epochs == 4
+    run = tmp_path / "teacher_run"
+    shutil.copytree(finished_run / "teacher_run", run)
+    log = (run / "metrics.jsonl").read_text().splitlines()
+    others = [line for line in log if '"event": "inputs"' not in line]
+    changed = {"event": "inputs", "time": 1, "digests": {"model": "0" * 16}}
+    for checkpoint, lines, said in (
+        ("/gone/bert", log, "is missing (/gone/bert)"),
+        (encoder, [json.dumps(changed), *others], "has changed since"),
+    ):
+        write_config(run, model={"checkpoint": checkpoint})
+        (run / "metrics.jsonl").write_text("\n".join([*lines, ""]))
+        assert settings("pkd", run)["student"]["copy_from"] == "teacher"
+        assert said in caplog.text
 
 
 def test_a_recipe_that_learns_from_text_needs_the_pretrained_encoder(
-    finished_run, tmp_path
+    encoder, text
 ):
-    made_by_others = finished_run / "teacher_run" / "teacher"
-    text = tmp_path / "text.txt"
-    text.write_text("some words\n")
-    with pytest.raises(UsageError, match="is not recorded. Pass --pretrained"):
-        settings("distilbert", made_by_others, "--corpus", str(text))
+    with pytest.raises(ValueError, match="is not recorded. Pass --pretrained"):
+        settings("distilbert", encoder, "--corpus", text)
 
 
-def test_settings_of_a_control_have_the_names_of_config_json(finished_run):
-    words = ["--control", "--set", "control.fine_tuning.learning_rate=0.5"]
-    words += ["--set", "stages.0.epochs=7"]
-    made = settings("tinybert", finished_run, *words)
-    (control,) = made.control
-    assert control.learning_rate == 0.5
-    assert control.epochs == sum(stage.epochs for stage in made.stages)
+@pytest.mark.parametrize(
+    ("words", "rows", "epochs"),
+    [
+        ([], 1000, 32),  # 1,000 updates, 32 per epoch
+        (["--batch-size", "100"], 1000, 50),  # the most epochs, 500 updates
+        (["--batch-size", "8"], 1000, 8),
+        (["--epochs", "2"], 1000, 2),
+        (["--set", "stages.0.epochs=2"], 1000, 2),
+        (["--parity", "pkd"], 1000, 4),
+        ([], 32000, 4),
+        (["--unlabeled", "TEXT"], 1000, 4),
+    ],
+)
+def test_stages_on_small_tables_have_enough_updates(
+    fine_tuned, text, words, rows, epochs
+):
+    words = [word.replace("TEXT", text) for word in words]
+    words += ["--control", f"data.max_train_rows={rows}"]
+    made = settings("pkd", fine_tuned, *words)
+    for (stage,) in (made["stages"], made["control"]):
+        assert stage["epochs"] == epochs
 
 
-def compiled(folder, rows, *words, run_dir="run"):
-    """What XLA compiles of a distillation of one stage on so many rows."""
-    place = folder / "SST-2"
-    place.mkdir(exist_ok=True)
-    lines = ["sentence\tlabel", *["fine\t1"] * rows, ""]
-    (place / "train.tsv").write_text("\n".join(lines))
-    options = make_verb_parser("distill").parse_args(
-        ["pkd", "--task", "sst2", "--data-dir", str(folder), "--teacher", "t"]
-        + ["--student", "s", "--run-dir", str(run_dir)]
-        + ["--set", "stages.0.batch_size=1", "--set", "stages.0.epochs=2"]
-        + list(words)
-    )
-    return resolving.distill_settings(options).jit_compile
+@pytest.fixture
+def compiled(tmp_path):
+    """A function: what XLA compiles of one stage on so many rows."""
+
+    def find(rows, *words, run_dir="run"):
+        table = tmp_path / "SST-2" / "train.tsv"
+        table.parent.mkdir(exist_ok=True)
+        lines = ["sentence\tlabel", *["fine\t1"] * rows, ""]
+        table.write_text("\n".join(lines))
+        return resolved(
+            ["distill", "pkd", "--task", "sst2", "--data-dir", tmp_path]
+            + ["--teacher", "t", "--student", "s", "--run-dir", run_dir]
+            + ["stages.0.batch_size=1", "stages.0.epochs=2", *words]
+        )["jit_compile"]
+
+    return find
 
 
-def test_short_runs_compile_the_update_alone(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("rows", "words", "expected"),
+    [
+        (999, [], "update"),
+        (1000, [], True),
+        (1000, ["data.max_train_rows=999"], "update"),
+        (999, ["jit_compile=true"], True),
+        (999, ["jit_compile=false"], False),
+    ],
+)
+def test_short_runs_compile_the_update_alone(rows, words, expected, compiled):
     """Below 2,000 updates a stage, on CPUs, unless another choice is made."""
-    assert compiled(tmp_path, 999) == "update"
-    assert compiled(tmp_path, 1000) is True
-    few = ["--set", "data.max_train_rows=999"]
-    assert compiled(tmp_path, 1000, *few) == "update"
-    for value in (True, False):
-        word = f"jit_compile={str(value).lower()}"
-        assert compiled(tmp_path, 999, "--set", word) is value
-    monkeypatch.setattr(compiling, "DRIVERS", (tmp_path,))
-    monkeypatch.setattr(
-        compiling.tf.config, "list_physical_devices", lambda kind: [kind]
-    )
-    assert compiled(tmp_path, 999) is True
+    assert compiled(rows, *words) == expected
 
 
-def test_a_run_that_was_begun_compiles_what_it_did(tmp_path):
-    for value in (True, "update"):
-        path = tmp_path / f"run_{value}"
-        path.mkdir()
-        write_json(path / "config.json", {"jit_compile": value})
-        for rows in (10, 1000):
-            assert compiled(tmp_path, rows, run_dir=path) == value
+@pytest.mark.parametrize("value", [True, "update"])
+@pytest.mark.parametrize("rows", [10, 1000])
+def test_a_run_that_was_begun_compiles_what_it_did(
+    value, rows, compiled, tmp_path
+):
+    run = write_config(tmp_path / "begun", jit_compile=value)
+    assert compiled(rows, run_dir=run) == value

@@ -1,25 +1,75 @@
-"""A teacher that is always right, and rows that it labelled."""
+"""A teacher that is always right, rows that it labelled, and the doctor."""
 
 import dataclasses
 import json
+import shutil
 
+import keras
 import numpy as np
 import pytest
 from kit.helpers import eager_steps, spread_weights
-from patients import HEAD, LENGTH, ROWS, encoder, texts, tokenizer, write_rows
+from kit.tasks import WORDS
+from patients import LENGTH, ROWS, TASK, encoder, tokenizer
 
 from kdkit import models
 from kdkit.data import Examples
 from kdkit.doctor import diagnosis
 from kdkit.recipes import RECIPES
-from kdkit.settings import to_dict
-from kdkit.tasks import get_task
+from kdkit.settings import override, to_dict
 from kdkit.training import DataSettings, DistillSettings, ModelSettings
-from kdkit.training.task_data import make_forward, predict_logits
+
+
+def texts(split, count):
+    """Different texts in every split."""
+    first = WORDS[list(ROWS).index(split)]
+    generator = np.random.default_rng(0)
+    found = {}
+    while len(found) < count:
+        found[" ".join([first, *generator.choice(WORDS, 5)])] = None
+    return list(found)
+
+
+class Table:
+    """A folder with the splits of SST-2, which a test may change."""
+
+    def __init__(self, root):
+        self.root = root
+        self.place = f"data.data_dir={root}"
+
+    def _file(self, split):
+        return self.root / "SST-2" / f"{split}.tsv"
+
+    def rows(self, split):
+        lines = self._file(split).read_text().splitlines()[1:]
+        cells = [line.split("\t") for line in lines]
+        return [cell[0] for cell in cells], [int(cell[1]) for cell in cells]
+
+    def write(self, split, rows, labels):
+        cells = ("sentence", "label"), *zip(rows, labels, strict=True)
+        if split == "test":
+            cells = ("index", "sentence"), *enumerate(rows)
+        self._file(split).parent.mkdir(exist_ok=True)
+        self._file(split).write_text(
+            "".join(f"{one}\t{other}\n" for one, other in cells)
+        )
+
+
+class Told:
+    """The findings of an examination, by outcome and by check."""
+
+    def __init__(self, findings):
+        self._findings = findings
+
+    def checks(self, outcome):
+        return {one.check for one in self._findings if one.outcome == outcome}
+
+    def __getitem__(self, check):
+        (finding,) = (one for one in self._findings if one.check == check)
+        return finding
 
 
 @pytest.fixture(scope="module", autouse=True)
-def quick_steps():
+def _quick_steps():
     with eager_steps():
         yield
 
@@ -28,14 +78,14 @@ def quick_steps():
 def made(tmp_path_factory):
     """A folder with `teacher`, and `SST-2` as the teacher labels it."""
     root = tmp_path_factory.mktemp("doctor")
-    model = models.add_head(encoder(2, 16), HEAD)
+    model = models.add_head(encoder(2, 16), TASK.head)
     spread_weights(model)
-    task = get_task("sst2")
     rows = {split: texts(split, count) for split, count in ROWS.items()}
-    encoded = task.encode(
+    encoded = TASK.encode(
         Examples((sum(rows.values(), []),)), tokenizer(), LENGTH
     )
-    logits = predict_logits(make_forward(model), encoded)
+    inputs = encoded.inputs(np.arange(len(encoded)), LENGTH)
+    logits = keras.ops.convert_to_numpy(model(inputs))
     margins = logits[:, 1] - logits[:, 0]
     # Half of the rows are of each class.
     bias = model.layers[-1].weights[-1]
@@ -45,15 +95,21 @@ def made(tmp_path_factory):
     for (split, some), own in zip(
         rows.items(), np.split(labels, ends), strict=True
     ):
-        write_rows(root / "SST-2", split, some, own)
-    models.save_preset(model, tokenizer(), root / "teacher", LENGTH, HEAD)
+        Table(root).write(split, some, own)
+    models.save_preset(model, tokenizer(), root / "teacher", LENGTH, TASK.head)
     return root
+
+
+@pytest.fixture
+def table(made, tmp_path):
+    """A copy of the rows."""
+    shutil.copytree(made / "SST-2", tmp_path / "data" / "SST-2")
+    return Table(tmp_path / "data")
 
 
 @pytest.fixture(scope="session")
 def settings(made):
     """TinyBERT from that teacher to a student of half its size."""
-    stages = RECIPES["tinybert"].stages_for(get_task("sst2"))
     return DistillSettings(
         recipe="tinybert",
         data=DataSettings("sst2", str(made), LENGTH, num_buckets=1),
@@ -71,29 +127,35 @@ def settings(made):
             dataclasses.replace(
                 stage, epochs=1, batch_size=8, learning_rate=5e-2
             )
-            for stage in stages
+            for stage in RECIPES["tinybert"].stages_for(TASK)
         ),
         jit_compile=False,
     )
 
 
 @pytest.fixture
-def config(tmp_path):
-    """Writes settings where --config finds them."""
+def changed(settings):
+    """A function of assignments and fields: those settings with them."""
 
-    def write(settings):
-        path = tmp_path / "config.json"
-        path.write_text(json.dumps(to_dict(settings)))
-        return str(path)
+    def change(*assignments, **fields):
+        with_fields = dataclasses.replace(settings, **fields)
+        return override(with_fields, assignments)
 
-    return write
+    return change
+
+
+@pytest.fixture
+def config(settings, tmp_path):
+    """The settings in a file, for `--config`."""
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(to_dict(settings)))
+    return path
 
 
 @pytest.fixture(scope="module")
-def load_once():
+def _load_once():
     """Loading a teacher, and tracing its tokenizer, take seconds."""
-    load = diagnosis.load_teachers
-    known = {}
+    load, known = diagnosis.load_teachers, {}
 
     def load_teachers(places, task):
         places = tuple(map(str, places))
@@ -105,13 +167,14 @@ def load_once():
 
 
 @pytest.fixture
-def quickly(request, monkeypatch, load_once):
-    """The same teacher is loaded once; a step of each stage is not timed."""
-    monkeypatch.setattr(diagnosis, "load_teachers", load_once)
-    if "timed" not in request.fixturenames:
-        monkeypatch.setattr(diagnosis, "time_needed", lambda *unused: None)
+def diagnose(tmp_path, monkeypatch, _load_once):
+    """A function of settings: the doctor's findings, with no step timed."""
+    monkeypatch.setattr(diagnosis, "load_teachers", _load_once)
+    monkeypatch.setattr(diagnosis, "time_needed", lambda *unused: None)
 
+    def examine(settings):
+        findings = Told(diagnosis.diagnose(settings, tmp_path / "run"))
+        assert not (tmp_path / "run").exists()
+        return findings
 
-@pytest.fixture
-def timed():
-    """For the tests in which it is."""
+    return examine

@@ -1,4 +1,4 @@
-"""Metrics of sentence embeddings against scipy and their definitions."""
+"""kdkit.tasks.embedding_metrics against scipy and the definitions."""
 
 import itertools
 
@@ -44,7 +44,7 @@ def test_the_same_vector_for_every_text_has_no_correlation():
 def test_candidates_are_ranked_by_their_scores():
     scores = RANDOM.normal(size=(50, 12))
     ranks = scipy.stats.rankdata(-scores, axis=1)[:, 0]
-    metrics = tasks.embedding_metrics.candidate_metrics(scores)
+    metrics = embedding_metrics.candidate_metrics(scores)
     expected = np.where(ranks <= 10, 1 / ranks, 0).mean()
     assert metrics["mrr@10"] == pytest.approx(expected)
     assert metrics["accuracy"] == pytest.approx((ranks == 1).mean())
@@ -173,10 +173,10 @@ def test_a_document_that_is_ignored_is_neither_ranked_nor_relevant():
 
 def test_an_embedder_collapses_if_its_vectors_are_nearly_the_same():
     different = vectors(50)
-    assert tasks.embedding_metrics.collapse(different) is None
-    assert tasks.embedding_metrics.collapse(different[:1]) is None
+    assert embedding_metrics.collapse(different) is None
+    assert embedding_metrics.collapse(different[:1]) is None
     for same in (np.ones((5, 3)), np.zeros((5, 3)), 9 + 1e-4 * different):
-        reason = tasks.embedding_metrics.collapse(same)
+        reason = embedding_metrics.collapse(same)
         assert reason.startswith("gives every text nearly the same vector")
 
 
@@ -208,3 +208,8 @@ def test_texts_with_the_same_vector_share_a_hit(monkeypatch):
     twice = np.eye(3)[[0, 1, 2, 2]]
     metrics = tasks.bitext_metrics(twice, twice)
     assert metrics["accuracy"] == pytest.approx((1 + 1 + 0.5 + 0.5) / 4)
+
+
+def test_candidates_that_are_not_finite_are_not_measured():
+    with pytest.raises(RuntimeError, match="diverged"):
+        embedding_metrics.candidate_metrics([[1.0, np.nan]])

@@ -10,8 +10,6 @@ import pyarrow.parquet
 import pytest
 
 from kdkit import tasks
-from kdkit.data import Examples
-from kdkit.data.labeled_tables import dev_rows
 
 HEADER = ("id", "review", "sentiment")
 ROWS = [
@@ -118,14 +116,6 @@ def test_a_byte_order_mark_is_no_part_of_the_first_heading(tmp_path):
     assert len(tasks.from_table(test=path, **COLUMNS).load("test")) == 2
 
 
-def test_quotes_of_a_plain_tsv_are_text(tmp_path):
-    path = tmp_path / "plain.tsv"
-    path.write_text('review\tsentiment\n"no," he said\tx\n"\ty\n')
-    task = tasks.from_table(test=path, **COLUMNS)
-    assert task.load("test").texts == (['"no," he said', '"'],)
-    assert "quotes are text" in task.table.description("test", 2)
-
-
 def test_the_splits_of_a_saved_dataset_are_found(tmp_path):
     folder = tmp_path / "films"
     names = ["so so", "good", "bad"]
@@ -179,24 +169,22 @@ def test_the_same_text_is_on_one_side(tmp_path):
     assert words[0] | words[1] == set(texts)
 
 
-def test_pairs_in_the_other_order_are_on_one_side():
+def test_pairs_in_the_other_order_are_on_one_side(tmp_path):
     pairs = [(f"a{n}", f"b{n}") for n in range(40)]
-    both = [*pairs, *(pair[::-1] for pair in pairs)]
-    examples = Examples(
-        tuple(map(list, zip(*both, strict=True))), np.zeros(80, "int32")
-    )
-    aside = dev_rows(examples)
-    assert len(aside) == 8
-    assert {row % 40 for row in aside if row < 40} == {
-        row % 40 for row in aside if row >= 40
-    }
+    rows = [f"{a},{b},x\n{b},{a},y" for a, b in pairs]
+    table = write(tmp_path / "a.csv", rows, "a,b,c")
+    task = tasks.from_table(table, text_column=["a", "b"], label_column="c")
+    aside = zip(*task.load("dev").texts, strict=True)
+    numbers = [one[1:] for one, _ in aside]
+    assert len(numbers) == 8
+    assert sorted(numbers) == sorted(2 * [*set(numbers)])
 
 
-def test_of_scores_each_ten_neighbours_give_one():
-    scores = np.random.default_rng(0).permutation(100).astype("float32")
-    examples = Examples(([f"t{n}" for n in range(100)],), scores)
-    found = np.sort(scores[dev_rows(examples)])
-    assert (found // 10).tolist() == list(range(10))
+def test_of_scores_each_ten_neighbours_give_one(tmp_path):
+    scores = np.random.default_rng(0).permutation(100)
+    table = write(tmp_path / "a.csv", many(100, lambda n: scores[n]))
+    dev = tasks.from_table(table, **COLUMNS, regression=True).load("dev")
+    assert (np.sort(dev.labels) // 10).tolist() == list(range(10))
 
 
 @pytest.mark.parametrize(
@@ -212,39 +200,6 @@ def test_labels_are_sorted_numbers_by_value(words, expected, tmp_path):
     rows = [f"text {n},{word}" for n, word in enumerate(words * 3)]
     task = tasks.from_table(write(tmp_path / "a.csv", rows), **COLUMNS)
     assert task.class_names == expected
-
-
-@pytest.mark.parametrize(
-    ("names", "labels", "class_names"),
-    [
-        (["pos", "neg"], ("pos", "neg"), ("pos", "neg")),
-        (["POS", "Neg"], ("pos", "neg"), ("POS", "Neg")),
-    ],
-)
-def test_labels_are_in_the_teachers_order(names, labels, class_names, tmp_path):
-    table = write(tmp_path / "a.csv", many(9, lambda n: ["neg", "pos"][n % 2]))
-    labels_file = tmp_path / "teacher" / "labels.json"
-    labels_file.parent.mkdir()
-    labels_file.write_text(json.dumps({"classes": names}))
-    task = tasks.from_table(table, **COLUMNS, teacher=labels_file.parent)
-    assert task.table.labels == labels
-    assert task.class_names == class_names
-
-
-def test_numbers_are_a_checkpoints_classes(tmp_path):
-    table = write(tmp_path / "a.csv", many(9, lambda n: n % 2))
-    config = {
-        "architectures": ["BertForSequenceClassification"],
-        "id2label": {"1": "POSITIVE", "0": "NEGATIVE"},
-    }
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    task = tasks.from_table(table, **COLUMNS, teacher=tmp_path)
-    assert task.table.labels == ("0", "1")
-    assert task.class_names == ("NEGATIVE", "POSITIVE")
-    config["id2label"] = {"0": "LABEL_0", "1": "LABEL_1"}
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    task = tasks.from_table(table, **COLUMNS, teacher=tmp_path)
-    assert task.class_names == ("0", "1")
 
 
 def test_scores_are_numbers(tmp_path):
@@ -273,26 +228,54 @@ def test_equal_numbers_are_one_label(tmp_path):
     assert task.load("test").labels.tolist() == [0, 1, 0, 1]
 
 
-@pytest.mark.parametrize(
-    ("names", "labels", "class_names"),
-    [
-        (None, ["pos", "neg"], ("pos", "neg")),
-        (["LABEL_0", "LABEL_1"], ["pos", "neg"], ("pos", "neg")),
-        (["POSITIVE", "NEGATIVE"], ["pos", "neg"], ("POSITIVE", "NEGATIVE")),
-        (["Neg", "pos"], ["pos", "neg"], ("pos", "Neg")),
-    ],
-)
-def test_listed_labels_name_the_teachers_classes(
-    names, labels, class_names, tmp_path
-):
-    table = write(tmp_path / "a.csv", many(9, lambda n: ["neg", "pos"][n % 2]))
+def labels_of(folder, names):
+    """A kdkit model's names of its classes."""
+    (folder / "labels.json").write_text(json.dumps({"classes": names}))
+
+
+def config_of(folder, names):
+    """A checkpoint's names of its classes."""
     config = {
         "architectures": ["BertForSequenceClassification"],
-        "id2label": dict(enumerate(names or ())),
+        "id2label": dict(reversed([*enumerate(names)])),
     }
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    teacher = None if names is None else tmp_path
-    task = tasks.from_table(table, **COLUMNS, teacher=teacher, labels=labels)
-    assert task.class_names == class_names
-    assert task.table.labels == tuple(labels)
-    assert task.load("train").labels[0] == 1  # neg
+    (folder / "config.json").write_text(json.dumps(config))
+
+
+NUMBERED = ["LABEL_0", "LABEL_1"]
+WORDS, NUMBERS = ("neg", "pos"), (0, 1)  # of each table, as they come
+
+
+@pytest.mark.parametrize(
+    ("words", "teacher", "names", "listed", "labels", "class_names"),
+    [
+        (WORDS, labels_of, ["pos", "neg"], None, "pos neg", "pos neg"),
+        (WORDS, labels_of, ["POS", "Neg"], None, "pos neg", "POS Neg"),
+        (NUMBERS, config_of, ["BAD", "FINE"], None, "0 1", "BAD FINE"),
+        (NUMBERS, config_of, NUMBERED, None, "0 1", "0 1"),
+        (WORDS, None, None, ["pos", "neg"], "pos neg", "pos neg"),
+        (WORDS, config_of, NUMBERED, ["pos", "neg"], "pos neg", "pos neg"),
+        (WORDS, config_of, ["P", "N"], ["pos", "neg"], "pos neg", "P N"),
+        (
+            WORDS,
+            config_of,
+            ["Neg", "pos"],
+            ["pos", "neg"],
+            "pos neg",
+            "pos Neg",
+        ),
+    ],
+)
+def test_classes_are_those_of_the_teacher_by_name_number_or_list(
+    words, teacher, names, listed, labels, class_names, tmp_path
+):
+    table = write(tmp_path / "a.csv", many(9, lambda n: words[n % 2]))
+    if teacher is not None:
+        teacher(tmp_path, names)
+    task = tasks.from_table(
+        table, **COLUMNS, teacher=teacher and tmp_path, labels=listed
+    )
+    assert task.table.labels == tuple(labels.split())
+    assert task.class_names == tuple(class_names.split())
+    first = task.load("train").labels[0]
+    assert task.table.labels[first] == str(words[0])

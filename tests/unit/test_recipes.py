@@ -1,22 +1,12 @@
-"""Every recipe is data that is valid for every task."""
+"""Recipes as users know them: names, students, and what differs."""
 
 import dataclasses
-import itertools
-import json
 
 import pytest
 
-from kdkit.errors import UsageError
 from kdkit.models import PRESETS
-from kdkit.recipes import (
-    RECIPES,
-    CopiedBlocks,
-    TokenVectors,
-    register_recipe,
-)
-from kdkit.recipes.stages import Stage
-from kdkit.settings import from_dict, to_dict
-from kdkit.tasks import TASKS, get_task
+from kdkit.recipes import RECIPES, CopiedBlocks, TokenVectors, register_recipe
+from kdkit.tasks import get_task
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -25,14 +15,6 @@ def test_recipe_has_its_name_and_a_known_student(name):
     student = RECIPES[name].student
     own = (CopiedBlocks, TokenVectors)
     assert isinstance(student, own) or student in PRESETS
-
-
-def test_stages_survive_json_for_every_task_and_parity():
-    for recipe, task in itertools.product(RECIPES.values(), TASKS):
-        for parity in (None, *recipe.parities):
-            for stage in recipe.stages_for(get_task(task), parity):
-                values = json.loads(json.dumps(to_dict(stage)))
-                assert from_dict(Stage, values) == stage
 
 
 @pytest.mark.parametrize("parity", [None, "paper", "pkd"])
@@ -46,10 +28,10 @@ def test_pkd_is_vanilla_kd_and_patience(parity):
 
 
 def test_a_name_is_of_one_recipe():
-    with pytest.raises(UsageError, match="'pkd' is taken"):
+    with pytest.raises(ValueError, match="'pkd' is taken"):
         register_recipe(dataclasses.replace(RECIPES["tinybert"], name="pkd"))
 
 
 def test_unknown_parity_names_the_known():
-    with pytest.raises(UsageError, match="paper"):
+    with pytest.raises(ValueError, match="paper"):
         RECIPES["tinybert"].stages_for(get_task("sst2"), "slides")

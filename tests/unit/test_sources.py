@@ -10,7 +10,7 @@ import pytest
 from kdkit import data
 from kdkit.data import stream as stream_module
 from kdkit.models import MassTokenizer
-from kdkit.recipes.stages import Stage
+from kdkit.recipes import Stage
 from kdkit.tasks import get_task
 from kdkit.training.candidate_data import CandidatesSource, EncodedCandidates
 from kdkit.training.embedding_data import EmbeddingSource

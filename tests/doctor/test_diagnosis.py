@@ -1,0 +1,284 @@
+"""kdkit doctor on a whole run: one problem at a time."""
+
+import dataclasses
+import json
+import shutil
+import types
+
+import keras
+import pytest
+from kit.adapter import command
+from kit.tasks import VOCABULARY, write_encoder
+from patients import LENGTH, ROWS, TASK, encoder, tokenizer
+
+from kdkit import models
+from kdkit.doctor import OK, RUINS, WARNING
+from kdkit.recipes import Stage
+from kdkit.training import (
+    AugmentedSettings,
+    CacheSettings,
+    CorpusSettings,
+    ModelSettings,
+    PretrainSettings,
+    UnlabeledSettings,
+    distill,
+)
+
+
+def test_what_is_right_is_said_in_numbers(settings, diagnose):
+    found = diagnose(settings)
+    assert found.checks(RUINS) == found.checks(WARNING) == set()
+    assert found.checks(OK) >= {
+        "data", "teacher accuracy", "teacher logits", "label order",
+        "label order of train", "teacher at rest", "teacher frozen",
+        "student weights", "vocabulary", "layers", "student size",
+        "rows kept apart", "class balance", "lengths", "memory", "disk",
+        "unknown words",
+    }  # fmt: skip
+    accuracy = f"Of {ROWS['dev']} answers 100.0 % are right"
+    assert accuracy in found["teacher accuracy"].found
+    apart = "0 of 120 in dev, 0 of 20 in test"
+    assert apart in found["rows kept apart"].found
+
+
+def test_few_updates_of_random_weights_are_a_warning(
+    settings, changed, diagnose
+):
+    rates = [f"stages.{number}.learning_rate=5e-5" for number in (0, 1)]
+    found = diagnose(changed(*rates))
+    assert found.checks(WARNING) == {"updates"}
+    updates = 2 * ROWS["train"] // 8
+    way = updates / 2 * (5e-5 + 5e-5 / 2)  # constant, and falling to 0
+    said = found["updates"]
+    assert f"{updates} updates move each by {way:.2g}" in said.found
+    assert f"about {updates * 0.05 / way:.0f} updates" in said.advice
+    # The teacher's layers come with its head; those of others with a new one.
+    for source, checks in (("teacher", set()), (settings.teacher, {"updates"})):
+        student = ModelSettings(copy_from=source, copy_layers=(1,))
+        found = diagnose(changed(*rates, student=student))
+        assert found.checks(WARNING) == checks
+
+
+def wrong_order(table):
+    for split in ("train", "dev"):
+        rows, labels = table.rows(split)
+        table.write(split, rows, [1 - label for label in labels])
+
+
+def dev_in_train(table):
+    rows, labels = table.rows("train")
+    more, more_labels = table.rows("dev")
+    more = [f"{row} ." for row in more[:30]]
+    table.write("train", rows + more, labels + more_labels[:30])
+
+
+def foreign_words(table):
+    rows, labels = table.rows("train")
+    rows = [f"{row} schön" if n % 2 else row for n, row in enumerate(rows)]
+    table.write("train", rows, labels)
+
+
+def quoted_twice(table):
+    rows, labels = table.rows("train")
+    rows = [f'"{row}"' for row in 2 * rows]
+    table.write("train", rows, labels + [1 - one for one in labels])
+
+
+@pytest.mark.parametrize(
+    ("spoil", "outcome", "said"),
+    [
+        (
+            wrong_order,
+            RUINS,
+            {
+                "label order": "0.0 % of 120 rows are right as it is, 100.0 % "
+                "in another order: the teacher's class 0 is this data's "
+                "'positive'",
+                "label order of train": "another order",
+            },
+        ),
+        (dev_in_train, RUINS, {"rows kept apart": "30 of 120 in dev"}),
+        (
+            foreign_words,
+            RUINS,
+            {"unknown words": "20 of 40 examples of train (50.0 %)"},
+        ),
+        (
+            quoted_twice,
+            WARNING,
+            {
+                "repeated rows": "same text elsewhere: 40 of 80 in train",
+                "texts": 'within "…" in 80 of 80 rows',
+            },
+        ),
+    ],
+)
+def test_rows_with_a_problem(spoil, outcome, said, table, changed, diagnose):
+    spoil(table)
+    found = diagnose(changed(table.place))
+    assert found.checks(outcome) >= set(said)
+    for check, words in said.items():
+        assert words in found[check].found
+
+
+def test_rows_of_dev_in_text_that_is_trained_on(
+    table, settings, changed, diagnose, tmp_path
+):
+    file = tmp_path / "text.txt"
+    dev, _ = table.rows("dev")
+    file.write_text("\n".join([*dev[:4], "ab cd ef"]))
+    unlabeled = UnlabeledSettings((str(file),))
+    found = diagnose(changed(unlabeled=unlabeled))
+    assert found.checks(WARNING) == {"unlabelled rows"}
+    assert "4 of 5" in found["unlabelled rows"].found
+    file.write_text("\n".join(dev))
+    corpus = CorpusSettings((str(file),))
+    general = PretrainSettings(
+        corpus=corpus,
+        model=settings.student,
+        stages=(
+            Stage("any", 1, 1e-3, data="corpus", hard_label_weight=1.0),
+        ),
+    )  # fmt: skip
+    student = ModelSettings(checkpoint=str(tmp_path / "general"))
+    held_out = dataclasses.replace(corpus, held_out=(str(file),))
+    found = diagnose(changed(student=student, general=general, corpus=held_out))
+    checks = {"rows in the corpus", "rows in the general text"}
+    assert found.checks(WARNING) >= checks
+    rows = "120 texts: 120 of 120 rows in dev, 0 of 20 rows in test"
+    assert rows in found["rows in the corpus"].found
+
+
+@pytest.mark.parametrize(
+    ("copy", "ruined"),
+    [("{} wx", set()), ("une autre phrase", {"augmented copies"})],
+)
+def test_augmented_copies_of_other_data(
+    copy, ruined, table, changed, diagnose, tmp_path
+):
+    rows, _ = table.rows("train")
+    file = tmp_path / "copies.tsv"
+    file.write_text(
+        "source_row\tsentence\n"
+        + "".join(f"{n}\t{copy.format(row)}\n" for n, row in enumerate(rows))
+    )
+    found = diagnose(changed(augmented=AugmentedSettings(str(file))))
+    assert found.checks(RUINS) == ruined
+
+
+def test_a_cache_needs_space_on_its_disk(
+    changed, diagnose, tmp_path, monkeypatch
+):
+    settings = changed(cache=CacheSettings(str(tmp_path / "cache")))
+    assert diagnose(settings)["disk of the cache"].outcome == OK
+    monkeypatch.setattr(
+        shutil, "disk_usage", lambda place: types.SimpleNamespace(free=1000)
+    )
+    finding = diagnose(settings)["disk of the cache"]
+    assert finding.outcome == RUINS
+    assert "--cache-precision bf16 needs half" in finding.advice
+    assert not (tmp_path / "cache").exists()
+
+
+def with_other_names(changed, place):
+    shutil.copytree(changed().teacher, place)
+    labels = {"classes": ["positive", "negative"]}
+    (place / "labels.json").write_text(json.dumps(labels))
+    return changed(teacher=str(place))
+
+
+def with_other_ids(changed, place):
+    pieces = [*VOCABULARY[:5], VOCABULARY[6], VOCABULARY[5], *VOCABULARY[7:]]
+    encoder(1).save_to_preset(str(place))
+    tokenizer(pieces).save_to_preset(str(place))
+    return changed(student=ModelSettings(checkpoint=str(place)))
+
+
+def with_an_untrained_teacher(changed, place):
+    encoder(2, 16).save_to_preset(str(place))
+    tokenizer().save_to_preset(str(place))
+    return changed(teacher=str(place))
+
+
+def with_other_ids_in_a_teacher(changed, place):
+    model = models.add_head(encoder(2, 16), TASK.head)
+    pieces = tokenizer([*VOCABULARY[:5], *VOCABULARY[:4:-1]])
+    models.save_preset(model, pieces, place, LENGTH, TASK.head)
+    return changed(more_teachers=(str(place),))
+
+
+def with_few_positions(changed, place):
+    return changed("student.max_sequence_length=8")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (with_other_names, "'positive'"),
+        (with_other_ids, "token ids"),
+        (with_other_ids_in_a_teacher, "token ids"),
+        (with_an_untrained_teacher, "no trained head"),
+        (with_few_positions, "8 positions"),
+    ],
+)
+def test_what_a_run_refuses_the_doctor_refuses(
+    change, said, changed, diagnose, tmp_path
+):
+    with pytest.raises(ValueError, match=said):
+        diagnose(change(changed, tmp_path / "model"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    ["student.hidden_dim=100000000", "student.max_sequence_length=10000000000"],
+)
+def test_a_student_that_no_machine_holds_is_not_built(
+    change, changed, diagnose
+):
+    found = diagnose(changed(change))
+    assert found.checks(RUINS) == {"memory"}
+    assert "this machine has" in found["memory"].found
+
+
+def test_the_verb_prints_a_table_and_says_no_by_its_status(
+    config, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    words = ["doctor", "tinybert", "--config", config]
+    right = command(words)
+    assert right.status == 0
+    told = " ".join(right.out.split())
+    for words_in_it in ("student size ok", "prediction layer 5 ×"):
+        assert words_in_it in told
+    assert "ruins" not in told
+    wrong = command([*words, "--set", "student.max_sequence_length=8"])
+    assert wrong.status == 2
+    assert "8 positions" in wrong.err
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
+
+
+def test_distillation_stops_at_unknown_words(
+    table, changed, tmp_path, monkeypatch
+):
+    def stop(*unused, **more):
+        raise KeyboardInterrupt
+
+    foreign_words(table)
+    settings = changed(table.place)
+    with pytest.raises(RuntimeError, match="unknown words.*--force"):
+        distill(settings, tmp_path / "run")
+    monkeypatch.setattr(keras.Model, "compile", stop)
+    with pytest.raises(KeyboardInterrupt):
+        distill(settings, tmp_path / "run", force=True)
+
+
+def test_pretraining_stops_at_unknown_words(tmp_path):
+    write_encoder(tmp_path / "encoder")
+    text, run = tmp_path / "text.txt", tmp_path / "run"
+    text.write_text("\n".join(["ab cd ef", "ab schön"] * 20))
+    words = ["pretrain", "--corpus", text, "--model", tmp_path / "encoder"]
+    words += ["corpus.sequence_length=16", "--run-dir", run]
+    told = command(words)
+    assert told.status == 1
+    assert "schön (20)" in " ".join((told.out + told.err).split())
+    assert not run.exists()

@@ -1,0 +1,195 @@
+"""Rows beside the labelled ones: augmented copies and unlabelled texts."""
+
+import dataclasses
+
+import keras_hub
+import numpy as np
+import pytest
+
+from kdkit import data
+from kdkit.data import Examples
+
+TRAIN = Examples((["a fine film", "dull", "so fine"],), np.array([1, 0, 1]))
+COPIES = [
+    (0, "a dull film"),
+    (0, "a so film"),
+    (0, "so fine film"),
+    (1, "fine"),
+    (2, "A  Dull"),
+    (2, "so dull"),
+]
+
+
+@pytest.fixture(scope="module")
+def words():
+    return keras_hub.tokenizers.BertTokenizer(
+        ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+        + ["a", "fine", "film", "dull", "so"],
+        lowercase=True,
+    )
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "copies.tsv"
+    lines = [f"{source}\t0\t1\t{text}\n" for source, text in COPIES]
+    path.write_text("source_row\tcolumn\tcopy\tsentence\n" + "".join(lines))
+    return path
+
+
+@pytest.fixture
+def store(file, words):
+    """A function that stores the copies next to their file."""
+
+    def make(**settings):
+        return data.store_augmented(
+            TRAIN, file, words, 8, file.parent / "stored", **settings
+        )
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("settings", "labels", "sources", "left_out"),
+    [
+        ({}, [1, 0, 1, 1, 1, 1, 0, 1, 1], [0, 0, 0, 1, 2, 2], 0),
+        # Copies that are in dev, whatever their letter case.
+        (
+            {"known": (Examples((["a dull", "SO DULL", "another"],)),)},
+            [1, 0, 1, 1, 1, 1, 0],
+            [0, 0, 0, 1],
+            2,
+        ),
+        # Copies of rows that are not trained on.
+        (
+            {"row_numbers": np.array([1, 2])},
+            [0, 1, 0, 1, 1],
+            [0, 1, 1],
+            0,
+        ),
+    ],
+)
+def test_copies_come_after_the_rows_with_their_labels(
+    settings, labels, sources, left_out, store, words
+):
+    stored = store(**settings)
+    assert stored.encoded.labels.tolist() == labels
+    assert stored.sources.tolist() == sources
+    assert stored.num_left_out == left_out
+    if not settings:
+        texts = [*TRAIN.texts[0], *(text for _, text in COPIES)]
+        whole = data.encode(Examples((texts,)), words, 8)
+        for name in ("token_ids", "segment_ids", "lengths"):
+            found = getattr(stored.encoded, name)
+            np.testing.assert_array_equal(found, getattr(whole, name))
+
+
+def test_stored_copies_are_those_of_the_file(file, store, words):
+    first = store()
+    content = file.read_text()
+    file.unlink()
+    again = store()
+    assert (again.encoded.token_ids == first.encoded.token_ids).all()
+    assert isinstance(again.encoded.token_ids, np.memmap)
+    file.write_text(content.replace("a so film", "so so"))
+    whole = data.encode(Examples((["so so"],)), words, 8)
+    assert (store().encoded.row(4) == whole.row(0)).all()
+
+
+@pytest.mark.parametrize(
+    "name", ["token_ids", "segment_ids", "lengths", "sources"]
+)
+def test_a_flipped_bit_in_stored_copies_is_repaired(name, file, store):
+    store()
+    path = file.parent / "stored" / name
+    right = path.read_bytes()
+    path.write_bytes(right[:-1] + bytes([right[-1] ^ 4]))
+    store()
+    assert path.read_bytes() == right
+
+
+def test_drawn_copies_change_from_epoch_to_epoch_and_all_come(store):
+    stored = store()
+    assert stored.rows_of_epoch(0, 0).tolist() == list(range(9))
+    assert stored.num_rows_of_epoch(1) == 6
+    seen = set()
+    for epoch in range(60):
+        rows = stored.rows_of_epoch(0, epoch, per_row=1)
+        assert rows[:3].tolist() == [0, 1, 2]
+        assert stored.sources[rows[3:] - 3].tolist() == [0, 1, 2]
+        again = stored.rows_of_epoch(0, epoch, per_row=1)
+        assert (again == rows).all()
+        seen.add(tuple(rows[3:] - 3))
+    # Three copies of the first row, one of the second, two of the third.
+    assert len(seen) == 3 * 1 * 2
+    two = stored.rows_of_epoch(0, 0, per_row=2)
+    assert stored.sources[two[3:] - 3].tolist() == [0, 0, 1, 2, 2]
+
+
+def test_unlabelled_pairs_are_left_out_only_whole():
+    rows = Examples((["a", "a", "b"], ["c", "d", "c"]))
+    kept = data.without_texts_of(rows, [Examples((["A "], ["c"]))])
+    assert kept.texts == (["a", "b"], ["d", "c"])
+
+
+@pytest.fixture(scope="module")
+def labeled(tokenizer):
+    texts = data.load_sentiment("train").take(range(12))
+    return data.encode(texts, tokenizer, 16)
+
+
+@pytest.fixture(scope="module")
+def unlabeled(tokenizer):
+    texts = data.load_sentiment("dev").take(range(10))
+    return dataclasses.replace(data.encode(texts, tokenizer, 16), labels=None)
+
+
+@pytest.fixture
+def epoch_of(labeled, unlabeled):
+    """A function that returns an epoch's (text, label) and its other texts."""
+
+    def read(per_labeled, epoch=0):
+        examples, rows_of_epoch = data.mix_unlabeled(
+            labeled, unlabeled, per_labeled
+        )
+        stream = data.BatchStream(
+            examples, data.Buckets(4, rows_of_epoch=rows_of_epoch), seed=1
+        )
+        kinds = {0.0: [], 1.0: []}
+        batches = stream.training(epoch).take(stream.steps_per_epoch)
+        for x, y in batches.as_numpy_iterator():
+            for tokens, mask, label, weight in zip(
+                x["token_ids"],
+                x["padding_mask"],
+                y,
+                x["label_weight"],
+                strict=True,
+            ):
+                text = tuple(tokens[mask == 1].tolist())
+                kinds[weight].append((text, int(label)))
+        return kinds[1.0], [text for text, _ in kinds[0.0]]
+
+    return read
+
+
+def texts_of(encoded):
+    return [tuple(encoded.row(row).tolist()) for row in range(len(encoded))]
+
+
+def test_an_epoch_has_all_labeled_rows_and_a_share_of_the_others(
+    labeled, unlabeled, epoch_of
+):
+    epochs = [epoch_of(0.5, epoch) for epoch in range(5)]
+    for with_label, others in epochs:
+        assert sorted(with_label) == sorted(
+            zip(texts_of(labeled), labeled.labels.tolist(), strict=True)
+        )
+        assert len(others) == 6
+    # 5 epochs of 6 rows: each of the 10 rows three times.
+    seen = [text for _, others in epochs for text in others]
+    assert sorted(seen) == sorted(3 * texts_of(unlabeled))
+
+
+def test_no_unlabelled_row_comes_twice_in_an_epoch(unlabeled, epoch_of):
+    _, others = epoch_of(100.0)
+    assert sorted(others) == sorted(texts_of(unlabeled))
