@@ -35,6 +35,7 @@ MASKED = np.array([[1, 4, 8], [0, 2, 5]], "int32")
 ENCODERS = [
     ("bert", {}),
     ("bert", {"hidden_act": "silu", "layer_norm_eps": 0.1}),
+    ("bert", {"hidden_act": "gelu_new"}),
     ("bert", {"type_vocab_size": 1}),
     ("bert", {"pad_token_id": 3}),
     ("bert", {"num_attention_heads": 4}),

@@ -12,8 +12,8 @@ BATCH, SOURCE, TARGET, WIDTH, HEADS = 3, 7, 5, 8, 2
 ENCODER_LAYERS, DECODER_LAYERS, VOCABULARY = 1, 2, 30
 
 
-def inputs(source=SOURCE, target=TARGET, padding=0):
-    """Rows with and without padding, padded with some token."""
+def inputs():
+    """Rows with and without padding, which is some token."""
     rng = np.random.default_rng(1)
     x = {
         "encoder_token_ids": rng.integers(4, VOCABULARY, (BATCH, SOURCE)),
@@ -24,16 +24,7 @@ def inputs(source=SOURCE, target=TARGET, padding=0):
             [[0, 1, 2, 3, 4]] * 2 + [[3, 4, 0, 0, 0]]
         ),
     }
-    x = {name: value.astype("int32") for name, value in x.items()}
-    for half, length in (("encoder", source), ("decoder", target)):
-        ids, mask = f"{half}_token_ids", f"{half}_padding_mask"
-        x[ids] = np.where(x[mask], x[ids], padding)
-        more = ((0, 0), (0, length - x[ids].shape[1]))
-        x[ids] = np.pad(x[ids], more, constant_values=padding)
-        x[mask] = np.pad(x[mask], more)
-    more = ((0, 0), (0, target - TARGET))
-    x["decoder_positions"] = np.pad(x["decoder_positions"], more)
-    return x
+    return {name: value.astype("int32") for name, value in x.items()}
 
 
 @pytest.fixture(scope="module")
@@ -47,12 +38,8 @@ def model():
 
 
 @pytest.fixture(scope="module")
-def run(model):
-    return taps.tapped(model, taps.describe(model).taps)
-
-
-@pytest.fixture(scope="module")
-def outputs(run):
+def outputs(model):
+    run = taps.tapped(model, taps.describe(model).taps)
     return to_numpy(run(inputs(), training=False))
 
 
@@ -158,35 +145,6 @@ def test_tapped_attention_is_what_the_blocks_compute(model, outputs, half):
         np.testing.assert_allclose(
             outputs[f"{half}_hidden_states"][index + 1], state, atol=1e-5
         )
-
-
-def real_part(tap, tensor):
-    """A tap without its padding: zeros in its place, cut to equal lengths."""
-    x = inputs()
-    part, kind = taps.split_tap(tap)
-    masks = [x[f"{half}_padding_mask"] for half in ("encoder", "decoder")]
-    of_keys, of_queries = {
-        "encoder": (masks[0], masks[0]),
-        "cross": masks,
-    }.get(part, (masks[1], masks[1]))
-    length = of_queries.shape[1]
-    if kind not in taps.ATTENTION_TAPS:
-        mask = of_queries.reshape(BATCH, length, *[1] * (tensor.ndim - 2))
-        return tensor[:, :length] * mask
-    tensor = tensor[:, :, :length, : of_keys.shape[1]]
-    return tensor * of_queries[:, None, :, None] * of_keys[:, None, None]
-
-
-def test_padding_does_not_change_what_is_real(run, outputs):
-    longer = to_numpy(run(inputs(SOURCE + 3, TARGET + 2, padding=9)))
-    for tap, value in outputs.items():
-        first, second = (
-            [real_part(tap, tensor) for tensor in tensors]
-            if isinstance(value, list)
-            else real_part(tap, tensors)
-            for tensors in (value, longer[tap])
-        )
-        np.testing.assert_allclose(first, second, atol=1e-5, err_msg=tap)
 
 
 def test_dropout_is_that_of_the_models_own_forward_pass(model):

@@ -3,6 +3,8 @@
 import keras_hub
 import numpy as np
 import pytest
+from kit import encoders
+from kit.foreign import CHECKPOINTS
 from kit.helpers import LENGTH, VOCABULARY_SIZE, batch
 
 import kdkit
@@ -29,7 +31,14 @@ class OwnTokenizer(keras_hub.tokenizers.BertTokenizer):
     backbone_cls = OwnBackbone
 
 
-@pytest.fixture(autouse=True)
+def test_every_family_of_kdkit_is_in_the_contracts():
+    assert (*FAMILIES,) == encoders.ENCODERS
+    assert (*family.DECODERS,) == (*encoders.DECODERS,)
+    read = [name for name, one in FAMILIES.items() if one.checkpoints]
+    assert tuple(read) == CHECKPOINTS
+
+
+@pytest.fixture
 def unregistered():
     """Families that a test registers are gone after it."""
     before = dict(family._ENCODERS)
@@ -39,7 +48,7 @@ def unregistered():
     family._by_class.cache_clear()
 
 
-def test_a_registered_family_is_built_tapped_distilled_and_copied():
+def test_a_registered_family_is_built_tapped_distilled_and_copied(unregistered):
     @models.register_family
     class Own(models.Family):
         name = "own"

@@ -13,6 +13,7 @@ from kit.encoders import (
     encoder,
     tokenizer,
 )
+from kit.foreign import foreign_model
 from kit.helpers import bert, large_except
 from kit.real_texts import hostile_texts
 from kit.references import reference
@@ -38,51 +39,28 @@ from kdkit.models import (
 )
 
 TEXTS = ["the café, naïve\u00a0a.", "Straße cafés b", "the É a Newtok newtok"]
-SIZES = {
-    "hidden_size": 8,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 2,
-    "intermediate_size": 16,
-    "max_position_embeddings": 34,
-}
-CONFIGS = {
-    "bert": "BertConfig",
-    "albert": "AlbertConfig",
-    "xlm_roberta": "XLMRobertaConfig",
-    "roberta": "RobertaConfig",
-    "gpt2": "GPT2Config",
-}
+FAMILIES = ("bert", "albert", "xlm_roberta", "roberta", "gpt2")
 
 
-def checkpoint(path, family, model_of="", **changes):
+def checkpoint(path, family, model_of=None, **settings):
     """A tiny encoder that transformers saves, with its tokenizer.
 
     Args:
         model_of: string. Another family for the model.
-        **changes: settings of the tokenizer.
+        **settings: of the tokenizer.
     """
-    transformers, torch = reference("transformers"), reference("torch")
     added = ["Newtok"] if family == "bert" else []
-    judge = write(path, family, settings=changes, added=added)
-    sizes = {
-        **SIZES,
-        "vocab_size": len(judge),
-        "initializer_range": 0.4,
-        "pad_token_id": judge.pad_token_id,
-    }
-    if family == "gpt2":
-        sizes = {"vocab_size": len(judge), "n_embd": 8, "n_layer": 1}
-        sizes |= {"n_head": 2, "n_positions": 34}
-    if family == "albert":
-        sizes["embedding_size"] = 8
-    torch.manual_seed(0)
-    config = getattr(transformers, CONFIGS[model_of or family])(**sizes)
-    model = transformers.AutoModel.from_config(config).eval()
+    judge = write(path, family, settings=settings, added=added)
+    positions = "n_positions" if family == "gpt2" else "max_position_embeddings"
+    sizes = {"vocab_size": len(judge), positions: 34}
+    if judge.pad_token_id is not None:
+        sizes["pad_token_id"] = judge.pad_token_id
+    model = foreign_model(model_of or family, **sizes)
     model.save_pretrained(path)
     return model, again(path)
 
 
-@pytest.mark.parametrize("family", large_except(CONFIGS, "bert", "gpt2"))
+@pytest.mark.parametrize("family", large_except(FAMILIES, "bert", "gpt2"))
 def test_ids_stay_wherever_a_checkpoint_goes(family, tmp_path):
     """Eagerly, in `tf.data`, and in presets, with keras-hub alone."""
     path, preset = tmp_path / "checkpoint", tmp_path / "preset"
