@@ -43,13 +43,14 @@ def tiny_files(family):
         return word_pieces()
     if family in ("gpt2", "roberta"):
         letters = reference("tokenizers").pre_tokenizers.ByteLevel.alphabet()
-        pieces = [*sorted(letters), "Ġt", "he"]
+        pieces = [*sorted(letters), "Ġt", "he", "ab", "bc"]
         if family == "gpt2":
             pieces += ["<|endoftext|>"]
         else:
             pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces, "<mask>"]
         ids = {piece: number for number, piece in enumerate(pieces)}
-        return byte_pairs(ids, ["Ġ t", "h e"])
+        # Of merges that occur twice the last one counts.
+        return byte_pairs(ids, ["Ġ t", "h e", "a b", "b c", "a b"])
     name = "spiece" if family == "albert" else "sentencepiece.bpe"
     return {f"{name}.model": tokenizer(family).proto}
 

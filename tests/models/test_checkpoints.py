@@ -6,7 +6,7 @@ import keras_hub
 import numpy as np
 import pytest
 import safetensors.numpy
-from kit.encoders import backbone_class, classifier_class, encoder, tokenizer
+from kit.encoders import backbone_class, classifier_class, tokenizer
 from kit.foreign import (
     CHECKPOINTS,
     batch,
@@ -225,25 +225,26 @@ def state_differs_by(model, family, path, state=-1):
     return largest(ours, outputs(model, received).hidden_states[state], real)
 
 
-def test_unknown_and_absent_fields_are_passed_over(tmp_path):
+DEFAULTS = ("hidden_act", "layer_norm_eps", "type_vocab_size")
+FOLLOWED = {  # fields of config.json, and the state to compare
+    "unknown or absent": (
+        {
+            **dict.fromkeys(DEFAULTS, ABSENT),
+            "a_new_field": {"a": [1]},
+            "position_embedding_type": "absolute",
+        },
+        -1,
+    ),
+    "fewer blocks": ({"num_hidden_layers": 1}, 1),
+}
+
+
+@pytest.mark.parametrize("case", FOLLOWED)
+def test_changed_fields_are_followed_as_the_reference_does(case, tmp_path):
+    changes, state = FOLLOWED[case]
     model = write_checkpoint(tmp_path, "bert")
-    changes = dict.fromkeys(
-        ("hidden_act", "layer_norm_eps", "type_vocab_size"), ABSENT
-    )  # which have transformers' defaults
-    changes |= {
-        "a_new_field": {"a": [1]},
-        "position_embedding_type": "absolute",
-    }
     change_config(tmp_path, **changes)
-    assert state_differs_by(model, "bert", tmp_path) < TOLERANCE
-
-
-def test_blocks_above_config_s_depth_are_left_out_as_the_reference_does(
-    tmp_path,
-):
-    model = write_checkpoint(tmp_path, "bert")
-    change_config(tmp_path, num_hidden_layers=1)
-    assert state_differs_by(model, "bert", tmp_path, 1) < TOLERANCE
+    assert state_differs_by(model, "bert", tmp_path, state) < TOLERANCE
 
 
 def with_old_names(tensors):
@@ -441,9 +442,3 @@ def test_a_head_that_is_not_the_tasks_makes_room_for_a_new_one(
     assert loaded.model.output_shape == (None, 3)
     told = any("head" in str(one.message) for one in recwarn)
     assert told == (case == "no class")
-
-
-def test_a_preset_of_an_encoder_gets_a_new_head(tmp_path):
-    encoder("bert", num_classes=None).save_to_preset(str(tmp_path))
-    tokenizer("bert").save_to_preset(str(tmp_path))
-    assert not load_classifier(tmp_path, num_classes=3).has_trained_head

@@ -136,10 +136,8 @@ MISTAKES = {
     "family": (config(family="t5"), "distil_bert"),
     "size of other families": (config(embedding_dim=4), "embedding_dim"),
     "no layers": (config(num_layers=0), "num_layers"),
-    "no embeddings": (
-        config(family="electra", embedding_dim=0),
-        "embedding_dim .* above 0",
-    ),
+    "no embeddings": (config(family="electra", embedding_dim=0),
+        "embedding_dim .* above 0"),
     "dropout": (config(dropout=1.5), "1.5"),
     "heads": (config(num_heads=3), "divide"),
     "texts of a BiLSTM": (config(models.BilstmConfig(num_texts=3)), "1 or 2"),
@@ -161,42 +159,28 @@ MISTAKES = {
     "no pooling": (reads(models.load_embedder, num_classes=None), "pooling"),
     "pooling of a checkpoint": (
         reads(models.load_embedder, "lasttoken", num_classes=None),
-        "lasttoken",
-    ),
-    "components": (
-        lambda place: models.principal_components(np.eye(3), 3),
-        "3 vectors",
-    ),
+        "lasttoken"),
+    "components": (lambda place: models.principal_components(np.eye(3), 3),
+        "3 vectors"),
     "components of NaN": (
         lambda place: models.principal_components(np.full((4, 2), np.nan), 1),
-        "finite",
-    ),
+        "finite"),
     "similarity": (conventions(similarity_fn_name="hamming"), "hamming"),
-    "default prompt": (
-        conventions(default_prompt_name="x"),
-        "default_prompt_name",
-    ),
-    "reranker without a head": (
-        reads(models.load_reranker, num_classes=None),
-        "has_trained_head=False",
-    ),
-    "reranker of three classes": (
-        reads(models.load_reranker, num_classes=3),
-        "3 classes",
-    ),
+    "default prompt": (conventions(default_prompt_name="x"),
+        "default_prompt_name"),
+    "reranker without a head": (reads(models.load_reranker, num_classes=None),
+        "has_trained_head=False"),
+    "reranker of three classes": (reads(models.load_reranker, num_classes=3),
+        "3 classes"),
     # Static embedders.
     "SIF": (vectors(sif=0.0), "sif=0.0"),
     "vectors": (vectors(vectors=NAN), "finite"),
     "lengths": (vectors(lengths=np.array([3])), "3 tokens"),
-    "special tokens alone": (
-        vectors(token_ids=np.array([2, 3, 2, 3])),
-        "no tokens",
-    ),
+    "special tokens alone": (vectors(token_ids=np.array([2, 3, 2, 3])),
+        "no tokens"),
     # Vocabularies.
-    "file of byte pairs": (
-        lambda place: models.byte_pair_files("tokens.json"),
-        "vocab.json",
-    ),
+    "file of byte pairs": (lambda place: models.byte_pair_files("tokens.json"),
+        "vocab.json"),
     "ids with a hole": (
         lambda place: models.load_tokenizer(
             written(place, "vocab.json", {"a": 0, "b": 2}) / "vocab.json"
@@ -235,14 +219,10 @@ MISTAKES = {
     ),
     # Presets and files.
     "no model": (lambda place: models.load_classifier(place, 2), "No model"),
-    "no preset": (
-        lambda place: models.load_encoder("bert_tiny"),
-        "preset bert_tiny",
-    ),
+    "no preset": (lambda place: models.load_encoder("bert_tiny"),
+        "preset bert_tiny"),
     "no preset of an embedder": (
-        lambda place: models.load_embedder("bert_tiny"),
-        "preset bert_tiny",
-    ),
+        lambda place: models.load_embedder("bert_tiny"), "preset bert_tiny"),
     "run without a model": (
         lambda place: models.load_encoder(
             written(saved(place), "metrics.jsonl", {})
@@ -263,26 +243,19 @@ MISTAKES = {
         ),
         "'electra'",
     ),
-    "padding tokenizer": (
-        reads(models.load_classifier, 2, sequence_length=8),
-        "sequence_length",
-    ),
+    "padding tokenizer": (reads(models.load_classifier, 2, sequence_length=8),
+        "sequence_length"),
     # Hugging Face checkpoints.
-    "family of no checkpoint": (
-        checkpoint_of(lambda: bare("deberta_v3")),
-        "RoBERTa",
-    ),
+    "family of no checkpoint": (checkpoint_of(lambda: bare("deberta_v3")),
+        "RoBERTa"),
     "probabilities": (checkpoint_of(of_probabilities), "softmax"),
     "candidates": (checkpoint_of(of_candidates), "candidate"),
-    "names of logits": (
-        checkpoint_of(lambda: bert(1), ("a", "a", "b")),
-        "3 different names",
-    ),
+    "names of logits": (checkpoint_of(lambda: bert(1), ("a", "a", "b")),
+        "3 different names"),
     "special pieces": (
         lambda place: models.MassTokenizer(encoders.tokenizer("albert").proto),
-        "<mask>",
-    ),
-}
+        "<mask>"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MISTAKES)
