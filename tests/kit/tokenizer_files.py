@@ -49,8 +49,7 @@ def tiny_files(family):
         else:
             pieces = ["<s>", "<pad>", "</s>", "<unk>", *pieces, "<mask>"]
         ids = {piece: number for number, piece in enumerate(pieces)}
-        # Of merges that occur twice the last one counts.
-        return byte_pairs(ids, ["Ġ t", "h e", "a b", "b c", "a b"])
+        return byte_pairs(ids, ["Ġ t", "h e", "a b", "b c"])
     name = "spiece" if family == "albert" else "sentencepiece.bpe"
     return {f"{name}.model": tokenizer(family).proto}
 

@@ -305,15 +305,20 @@ def test_unigrams_follow_the_best_path(tmp_path):
     assert [len(row) for row in ids(made, texts)[:2]] == [3, 3]
 
 
-def test_merges_may_be_texts_or_pairs(tmp_path):
-    judge = write(tmp_path, "gpt2")
+@pytest.mark.parametrize("join", [list, " ".join])
+def test_merges_are_texts_or_pairs_and_the_last_one_counts(join, tmp_path):
+    write(tmp_path, "gpt2")
 
-    def join(whole):
-        assert isinstance(whole["model"]["merges"][0], list)
-        whole["model"]["merges"] = list(map(" ".join, whole["model"]["merges"]))
+    def repeat(whole):
+        merges = whole["model"]["merges"]
+        assert isinstance(merges[0], list)
+        whole["model"]["merges"] = [*map(join, [*merges, ["a", "b"]])]
 
-    change(tmp_path / WHOLE, join)
-    check_same(load_tokenizer(tmp_path), judge, ["the abc", *TEXTS])
+    change(tmp_path / WHOLE, repeat)
+    made, judge = load_tokenizer(tmp_path), again(tmp_path)
+    check_same(made, judge, ["the abc", *TEXTS])
+    (found,) = ids(made, ["abc"])
+    assert [made.id_to_token(one) for one in found] == ["a", "bc"]
 
 
 def test_special_tokens_in_texts_are_plain_text(tmp_path):
