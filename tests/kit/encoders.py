@@ -7,8 +7,23 @@ import keras_hub
 import sentencepiece
 
 from kdkit.models import student
-from kdkit.models.families import FAMILIES
 from kit.helpers import LENGTH, VOCABULARY_SIZE, spread_weights
+
+# Encoder families, by the names of their classes in keras-hub.
+NAMES = {
+    "bert": "Bert",
+    "distil_bert": "DistilBert",
+    "roberta": "Roberta",
+    "xlm_roberta": "XLMRoberta",
+    "albert": "Albert",
+    "electra": "Electra",
+    "deberta_v3": "DebertaV3",
+}
+ENCODERS = tuple(NAMES)
+DECODERS = {
+    "gpt2": keras_hub.models.GPT2CausalLM,
+    "llama3": keras_hub.models.Llama3CausalLM,
+}
 
 SENTENCES = [
     "a dull plot and a weak cast",
@@ -29,8 +44,7 @@ WORD_PIECES = (
 
 def encoder(family, num_classes=3, seed=0, **sizes):
     """A tiny classifier of a family, or its backbone without `num_classes`."""
-    has_width = FAMILIES[family].takes("embedding_dim")
-    wide = {"embedding_dim": 12} if has_width else {}
+    wide = {"embedding_dim": 12} if family in ("albert", "electra") else {}
     config = {
         "family": family,
         "num_layers": 2,
@@ -48,9 +62,33 @@ def encoder(family, num_classes=3, seed=0, **sizes):
     return model
 
 
+def backbone_class(family):
+    """keras-hub's backbone of a family."""
+    return getattr(keras_hub.models, f"{NAMES[family]}Backbone")
+
+
+def classifier_class(family):
+    """keras-hub's classifier of a family; ELECTRA has BERT's."""
+    name = NAMES[family] if family != "electra" else "Bert"
+    return getattr(keras_hub.models, f"{name}TextClassifier")
+
+
+def blocks_of(backbone):
+    """The blocks of an encoder in the order of their calls."""
+    if not isinstance(backbone, keras_hub.models.AlbertBackbone):
+        return backbone.transformer_layers
+    return [
+        block
+        for group in backbone.transformer_layers
+        for _ in range(backbone.num_layers // backbone.num_groups)
+        for block in group
+    ]
+
+
 def tokenizer(family):
     """A tiny tokenizer of a family."""
-    return MAKERS[family](FAMILIES[family].tokenizer)
+    made = getattr(keras_hub.tokenizers, f"{NAMES[family]}Tokenizer")
+    return MAKERS[family](made)
 
 
 def _word_pieces(cls):
@@ -119,10 +157,7 @@ MAKERS = {
 }
 
 MASKED_LMS = {
-    "bert": keras_hub.models.BertMaskedLM,
-    "distil_bert": keras_hub.models.DistilBertMaskedLM,
-    "roberta": keras_hub.models.RobertaMaskedLM,
-    "xlm_roberta": keras_hub.models.XLMRobertaMaskedLM,
-    "albert": keras_hub.models.AlbertMaskedLM,
-    "deberta_v3": keras_hub.models.DebertaV3MaskedLM,
+    family: getattr(keras_hub.models, f"{name}MaskedLM")
+    for family, name in NAMES.items()
+    if family != "electra"
 }

@@ -1,9 +1,10 @@
 """Tiny models of transformers with random weights, and their outputs."""
 
+import json
+
 import numpy as np
 
-from kit.encoders import tokenizer
-from kit.hugging_face import write_tokenizer
+from kit.encoders import NAMES, tokenizer
 from kit.references import reference
 
 WIDTH = 16
@@ -19,14 +20,8 @@ SIZES = {
     "max_position_embeddings": POSITIONS,
     "initializer_range": SPREAD,
 }
-NAMES = {
-    "bert": "Bert",
-    "distil_bert": "DistilBert",
-    "roberta": "Roberta",
-    "xlm_roberta": "XLMRoberta",
-    "albert": "Albert",
-    "gpt2": "GPT2",
-}
+CLASSES = {**NAMES, "gpt2": "GPT2"}
+CHECKPOINTS = tuple(NAMES)[:5]  # encoders whose checkpoints kdkit reads
 OWN_SIZES = {
     "distil_bert": {
         "n_layers": 2,
@@ -54,7 +49,7 @@ def foreign_model(family, head="Model", **options):
     """A model of transformers, each weight random.
 
     Args:
-        family: string. A key of `NAMES`.
+        family: string. A key of `CLASSES`.
         head: string. The end of the class's name. Defaults to `"Model"`.
         **options: fields of its configuration.
     """
@@ -63,12 +58,12 @@ def foreign_model(family, head="Model", **options):
     sizes = OWN_SIZES.get(family, SIZES)
     if family != "gpt2":
         sizes = {"vocab_size": tokenizer(family).vocabulary_size(), **sizes}
-    config = getattr(transformers, f"{NAMES[family]}Config")(
+    config = getattr(transformers, f"{CLASSES[family]}Config")(
         **{**sizes, **options}
     )
     config._attn_implementation = "eager"  # which returns attention
     torch.manual_seed(0)
-    model = getattr(transformers, NAMES[family] + head)(config).eval()
+    model = getattr(transformers, CLASSES[family] + head)(config).eval()
     with torch.no_grad():
         for parameter in model.parameters():
             if parameter.ndim == 1:
@@ -76,10 +71,28 @@ def foreign_model(family, head="Model", **options):
     return model
 
 
+def write_tokenizer(path, family, tokens):
+    """Writes the vocabulary as the family's oldest checkpoints have it."""
+    if family in ("bert", "distil_bert"):
+        (path / "vocab.txt").write_text("\n".join(tokens.get_vocabulary()))
+        config = {"do_lower_case": True}
+        (path / "tokenizer_config.json").write_text(json.dumps(config))
+    elif family == "roberta":
+        tokens.save_assets(str(path))
+        (path / "vocabulary.json").rename(path / "vocab.json")
+    else:
+        name = "spiece" if family == "albert" else "sentencepiece.bpe"
+        (path / f"{name}.model").write_bytes(tokens.proto)
+
+
 def save_foreign(model, family, path):
     """Saves it as transformers does, with tokenizer files."""
     model.save_pretrained(path)
-    if family != "gpt2":
+    if family == "gpt2":
+        ids = {"<|endoftext|>": 0, "a": 1, "b": 2, "ab": 3}
+        (path / "vocab.json").write_text(json.dumps(ids))
+        (path / "merges.txt").write_text("#version: 0.2\na b\n")
+    else:
         write_tokenizer(path, family, tokenizer(family))
     return path
 

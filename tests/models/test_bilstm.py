@@ -1,8 +1,9 @@
-"""The BiLSTM student: inputs, size, files, taps, word vectors."""
+"""The BiLSTM student: logits against NumPy, its file, word vectors."""
 
 import zipfile
 
 import numpy as np
+import pytest
 from kit.helpers import batch
 
 from kdkit import models
@@ -16,9 +17,9 @@ SIZES = {
 }
 
 
-def bilstm(num_texts=1, num_classes=3):
+def bilstm(num_texts=1):
     config = models.BilstmConfig(**SIZES, num_texts=num_texts)
-    return models.student(config, num_classes=num_classes)
+    return models.student(config, num_classes=3)
 
 
 def sigmoid(x):
@@ -35,62 +36,41 @@ def last_state(inputs, kernel, recurrent, bias):
     return state
 
 
-def both_states(inputs, weights):
-    """Those of both directions."""
-    return np.concatenate(
-        [
-            last_state(inputs, *weights[:3]),
-            last_state(inputs[::-1], *weights[3:]),
-        ]
-    )
+def weights(model, layer):
+    return model.get_layer(layer).get_weights()
 
 
-def expected_logits(model, vectors):
-    """The feed-forward layer and the head, on a sentence's or a pair's."""
-    kernel, bias = model.get_layer("feed_forward").get_weights()
-    hidden = np.maximum(np.concatenate(vectors) @ kernel + bias, 0)
-    kernel, bias = model.get_layer("logits").get_weights()
-    return hidden @ kernel + bias
+def state_of(model, ids):
+    """The last states of both directions."""
+    (table,) = weights(model, "token_embedding")
+    both = weights(model, "bilstm")
+    forward = last_state(table[ids], *both[:3])
+    return np.concatenate([forward, last_state(table[ids[::-1]], *both[3:])])
 
 
-def sentences(model, x, row, segment=None):
-    """The embeddings of a row's tokens, or of one of its segments."""
-    real = x["padding_mask"][row] == 1
-    if segment is not None:
-        real &= x["segment_ids"][row] == segment
-    (table,) = model.get_layer("token_embedding").get_weights()
-    return table[x["token_ids"][row][real]]
+@pytest.mark.parametrize("num_texts", [1, 2])
+def test_logits_are_those_of_numpy(num_texts):
+    """Texts of a pair are read apart and compared."""
+    model, x = bilstm(num_texts), batch()
+    if num_texts == 2:
+        x["segment_ids"][:, 1:] = 1
+    logits = np.asarray(model({name: x[name] for name in model.input}))
+    for row, received in enumerate(logits):
+        ids = x["token_ids"][row][x["padding_mask"][row] == 1]
+        if num_texts == 1:
+            vector = state_of(model, ids)
+        else:
+            u, v = state_of(model, ids[:1]), state_of(model, ids[1:])
+            vector = np.concatenate([u, v, u * v, abs(u - v)])
+        for layer in ("feed_forward", "logits"):
+            kernel, bias = weights(model, layer)
+            vector = vector @ kernel + bias
+            if layer == "feed_forward":
+                vector = np.maximum(vector, 0)
+        np.testing.assert_allclose(received, vector, atol=1e-5)
 
 
-def test_logits_of_a_sentence_come_from_the_last_states_of_both_directions():
-    model, x = bilstm(), batch()
-    weights = model.get_layer("bilstm").get_weights()
-    logits = model({name: x[name] for name in model.input})
-    for row, received in enumerate(np.asarray(logits)):
-        state = both_states(sentences(model, x, row), weights)
-        np.testing.assert_allclose(
-            received, expected_logits(model, [state]), atol=1e-5
-        )
-
-
-def test_sentences_of_a_pair_are_read_apart_and_compared():
-    model, x = bilstm(num_texts=2), batch()
-    x["segment_ids"][:, 1:] = 1
-    weights = model.get_layer("bilstm").get_weights()
-    logits = model(x)
-    for row, received in enumerate(np.asarray(logits)):
-        u, v = (
-            both_states(sentences(model, x, row, segment), weights)
-            for segment in (0, 1)
-        )
-        np.testing.assert_allclose(
-            received,
-            expected_logits(model, [u, v, u * v, abs(u - v)]),
-            atol=1e-5,
-        )
-
-
-def test_file_names_no_class_of_kdkit(tmp_path):
+def test_the_file_names_no_class_of_kdkit(tmp_path):
     bilstm(num_texts=2).save(tmp_path / "student.keras")
     with zipfile.ZipFile(tmp_path / "student.keras") as file:
         assert b"kdkit" not in file.read("config.json")
@@ -102,7 +82,7 @@ def test_embeddings_start_from_word_vectors_where_there_are_some():
     found = np.arange(20) % 2 == 0
     vectors[~found] = 0
     models.set_word_vectors(model, vectors.astype("float32"), found)
-    (table,) = model.get_layer("token_embedding").get_weights()
+    (table,) = weights(model, "token_embedding")
     np.testing.assert_allclose(table[found], vectors[found], atol=1e-6)
     spread = vectors[found].std()
     assert 0.5 * spread < table[~found].std() < 2 * spread

@@ -1,4 +1,4 @@
-"""Objectives on the halves of encoder-decoders, against NumPy."""
+"""Objectives on encoder-decoders, against NumPy; LightPAFF's equations."""
 
 import keras
 import numpy as np
@@ -8,8 +8,6 @@ from kit.helpers import log_softmax, to_numpy, with_random_weights
 import kdkit
 from kdkit import losses, taps
 from kdkit.distillation import bind
-from kdkit.distillation.weights import objective_weights
-from kdkit.errors import UsageError
 from kdkit.models import MassBackbone, MassSeq2SeqLM
 from kdkit.taps import ModelShape
 
@@ -40,11 +38,13 @@ def objective_on(tap):
 
 @pytest.fixture(scope="module")
 def distiller():
-    return kdkit.Distiller(
+    made = kdkit.Distiller(
         make_model(8, (2, 3), seed=1),
         make_model(4, (2, 2), seed=2),
         [objective_on(tap) for tap in taps.SEQ2SEQ_TAPS],
     )
+    made.compile()
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +108,6 @@ def expected_value(tap, teacher, student, x, weight):
 
 def test_each_tap_has_an_objective_with_the_mask_of_its_own(distiller, data):
     x, y, weight = data
-    distiller.compile(run_eagerly=True)
     logs = distiller.evaluate(
         x, y, sample_weight=weight, verbose=0, return_dict=True
     )
@@ -136,9 +135,8 @@ def test_each_tap_has_an_objective_with_the_mask_of_its_own(distiller, data):
                     both[1] = to_numpy(projections[name](both[1]))
             value += expected_value(tap, *both, x, weight)
         assert logs[tap] == pytest.approx(value, rel=1e-4), tap
-    assert logs["loss"] == pytest.approx(
-        sum(logs[tap] for tap in taps.SEQ2SEQ_TAPS), rel=1e-5
-    )
+    total = sum(logs[tap] for tap in taps.SEQ2SEQ_TAPS)
+    assert logs["loss"] == pytest.approx(total, rel=1e-5)
 
 
 def test_what_is_padding_does_not_count(distiller, data):
@@ -148,7 +146,6 @@ def test_what_is_padding_does_not_count(distiller, data):
     for half in ("encoder", "decoder"):
         ids, mask = x[f"{half}_token_ids"], x[f"{half}_padding_mask"]
         changed[f"{half}_token_ids"] = np.where(mask == 1, ids, 3)
-    distiller.compile(run_eagerly=True)
     first, second = (
         distiller.evaluate(
             inputs, y, sample_weight=weight, verbose=0, return_dict=True
@@ -181,19 +178,46 @@ def test_layer_maps_are_of_the_half_that_a_tap_is_of(spec):
     deeper = kdkit.Objective(
         losses.AttentionMSE(), "cross_attention_logits", {5: 6}
     )
-    with pytest.raises(UsageError, match="for 4 student layers"):
+    with pytest.raises(ValueError, match="4 student layers"):
         bind([deeper], 0.0, teacher, student)
 
 
-def test_weights_per_position_are_those_of_the_decoder():
-    per_example, column, per_position = (
-        np.ones(shape) for shape in ((3,), (3, 1), (3, 4))
+@pytest.mark.parametrize("share", [0.0, 0.7, 1.0])
+def test_loss_is_lightpaffs_over_the_tokens_that_count(share):
+    """Equation 4: spans of three and of two tokens, at their own places.
+
+    The targets of fine-tuning (equation 7) differ in their places alone.
+    """
+    x = {
+        "encoder_token_ids": np.array([[5, 6, 4, 4, 4, 3], [5, 4, 4, 7, 3, 0]]),
+        "encoder_padding_mask": np.array([[1] * 6, [1] * 5 + [0]]),
+        "decoder_token_ids": np.array([[5, 8, 9], [5, 10, 0]]),
+        "decoder_padding_mask": np.array([[1, 1, 1], [1, 1, 0]]),
+        "decoder_positions": np.array([[1, 2, 3], [0, 1, 0]]),
+    }
+    y = np.array([[8, 9, 6], [10, 11, 0]])
+    weight = np.array([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]], "float32")
+    teacher, student = make_model(8, (1, 1), 1), make_model(4, (1, 1), 2)
+    of_teacher, of_student = (
+        log_softmax(np.array(model(x), "float64"))
+        for model in (teacher, student)
     )
-    for tap in taps.SEQ2SEQ_TAPS:
-        of_encoder = tap.startswith("encoder_")
-        for weight in (per_example, column, per_position):
-            found = objective_weights(tap, {}, weight)
-            if of_encoder and weight is per_position:
-                assert found is None
-            else:
-                assert found is weight
+    counted = weight > 0
+    likelihood = -np.take_along_axis(of_student, y[..., None], -1)[counted]
+    divergence = np.exp(of_teacher) * (of_teacher - of_student)
+    divergence = divergence.sum(-1)[counted]
+    expected = (1 - share) * likelihood.mean() + share * divergence.mean()
+    distiller = kdkit.Distiller(
+        teacher,
+        student,
+        [kdkit.Objective(losses.LogitKLDivergence(), weight=share)],
+        hard_label_weight=1 - share,
+    )
+    loss = keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, reduction="mean_with_sample_weight"
+    )
+    distiller.compile(loss=loss if share < 1 else None)
+    logs = distiller.evaluate(
+        x, y, sample_weight=weight, return_dict=True, verbose=0
+    )
+    assert logs["loss"] == pytest.approx(expected, rel=1e-5)

@@ -10,16 +10,6 @@ from kit import encoders
 from kit.helpers import bert
 
 from kdkit import data, models
-from kdkit.errors import RunError, UsageError
-from kdkit.models import (
-    heads,
-    hugging_face_saving,
-    ruled_tokenizers,
-    text_rules,
-    vocabularies,
-)
-from kdkit.models.families import ALL_FAMILIES, Family, register_family
-from kdkit.models.tokenizer_json import to_tokenizer_json
 
 SIZES = {
     "num_layers": 2,
@@ -36,7 +26,8 @@ bare = functools.partial(encoders.encoder, num_classes=None)
 
 
 def written(place, name, value):
-    """Writes a JSON file; returns its folder."""
+    """Writes a JSON file, and merges; returns its folder."""
+    (place / "merges.txt").write_text("")
     (place / name).write_text(json.dumps(value))
     return place
 
@@ -64,13 +55,6 @@ def shared():
     models.initialize_from_teacher(student, teacher, [1, 2])
 
 
-def with_added_token(number):
-    token = text_rules.AddedToken("film", number)
-    rules = text_rules.bert_rules(True, added_tokens=(token,))
-    tokenizer = keras_hub.tokenizers.BertTokenizer(WORDS)
-    return ruled_tokenizers.with_rules(tokenizer, rules)
-
-
 def with_roles(**roles):
     """A tokenizer whose vocabulary is the same, with other special tokens."""
     tokenizer = encoders.tokenizer("bert")
@@ -80,9 +64,10 @@ def with_roles(**roles):
 
 
 def tied_llama():
+    """A copy of a Llama whose output weights are its embeddings."""
     backbone = models.student(SIZES, family="llama3")
     backbone.tie_word_embeddings = True
-    return backbone
+    return models.copy_blocks(backbone, (1,))
 
 
 def set_vectors(**changes):
@@ -105,11 +90,6 @@ def checkpoint_of(model, class_names=None):
     )
 
 
-def of_other_epsilon():
-    settings = {"layer_norm_epsilon": 1e-3}
-    return models.variants.with_settings(bare("distil_bert"), settings)
-
-
 def of_probabilities():
     return keras_hub.models.BertTextClassifier(
         bare("bert"), num_classes=2, activation="softmax"
@@ -117,154 +97,107 @@ def of_probabilities():
 
 
 def of_candidates():
-    head = heads.Head("tokens", 2, candidates={"good": (1,)})
+    head = models.Head("tokens", 2, candidates={"good": (1,)})
     tokenizer = models.word_piece_tokenizer(WORDS, lowercase=True)
-    return heads.add_head(bare("bert"), head, tokenizer)
+    return models.add_head(bare("bert"), head, tokenizer)
 
 
+def config(sizes=SIZES, **changes):
+    return lambda place: models.student_config(sizes, **changes)
+
+
+def conventions(**settings):
+    return lambda place: models.conventions_at(
+        written(place, CONVENTIONS, settings)
+    )
+
+
+def reads(load, *arguments, num_classes=2, **settings):
+    """Loads a preset of a classifier, or of an encoder for no classes."""
+    return lambda place: load(saved(place, num_classes, **settings), *arguments)
+
+
+def vectors(**changes):
+    return lambda place: set_vectors(**changes)
+
+
+def word_pieces(size):
+    return lambda place: models.train_word_pieces(TEXT, size)
+
+
+def byte_pairs(size):
+    return lambda place: models.train_byte_pairs(TEXT, size)
+
+
+NAN = np.full((len(data.sentiment_vocabulary()), 4), np.nan)
 MISTAKES = {
     # Sizes and layers.
     "student": (lambda place: models.student("tinybert"), "tinybert_4_layer"),
-    "family": (
-        lambda place: models.student_config(SIZES, family="t5"),
-        "distil_bert",
-    ),
-    "size of other families": (
-        lambda place: models.student_config(SIZES, embedding_dim=4),
-        "bert has no embedding_dim",
-    ),
-    "no layers": (
-        lambda place: models.student_config(SIZES, num_layers=0),
-        "num_layers .* above 0",
-    ),
-    "no embeddings": (
-        lambda place: models.student_config(
-            SIZES, family="electra", embedding_dim=0
-        ),
-        "embedding_dim .* above 0",
-    ),
-    "dropout": (lambda place: models.student_config(SIZES, dropout=1.5), "1.5"),
-    "heads": (
-        lambda place: models.student_config(SIZES, num_heads=3),
-        "divide",
-    ),
-    "texts of a BiLSTM": (
-        lambda place: models.student_config(models.BilstmConfig(num_texts=3)),
-        "1 or 2",
-    ),
-    "layer 0": (
-        lambda place: started([0, 1]),
-        r"from 1 to 2. .*\[0, 1\]",
-    ),
+    "family": (config(family="t5"), "distil_bert"),
+    "size of other families": (config(embedding_dim=4), "embedding_dim"),
+    "no layers": (config(num_layers=0), "num_layers"),
+    "no embeddings": (config(family="electra", embedding_dim=0),
+        "embedding_dim .* above 0"),
+    "dropout": (config(dropout=1.5), "1.5"),
+    "heads": (config(num_heads=3), "divide"),
+    "texts of a BiLSTM": (config(models.BilstmConfig(num_texts=3)), "1 or 2"),
+    "layer 0": (lambda place: started([0, 1]), r"\[0, 1\]"),
     "too many layers": (lambda place: started([1, 2, 2]), "2 layers"),
     "shared layers": (lambda place: shared(), "shares"),
     "rule": (lambda place: models.choose_blocks("last", 12, 6), "spread"),
     "more blocks": (lambda place: models.choose_blocks("spread", 3, 4), "3"),
-    "tied Llama": (
-        lambda place: ALL_FAMILIES["llama3"].config(tied_llama()),
-        "tied",
-    ),
+    "tied Llama": (lambda place: tied_llama(), "tied"),
     "family's name": (
-        lambda place: register_family(type("B", (Family,), {"name": "bert"})),
+        lambda place: models.register_family(
+            type("B", (models.Family,), {"name": "bert"})
+        ),
         "bert",
     ),
     # Heads and poolings.
     "kind of head": (lambda place: models.Head("span", 2), "multiple_choice"),
     "pooling": (lambda place: models.Pooling("last"), "mean"),
-    "no pooling": (
-        lambda place: models.load_embedder(saved(place, None)),
-        "does not describe its pooling",
-    ),
+    "no pooling": (reads(models.load_embedder, num_classes=None), "pooling"),
     "pooling of a checkpoint": (
-        lambda place: models.load_embedder(saved(place, None), "lasttoken"),
-        "lasttoken",
-    ),
-    "components": (
-        lambda place: models.principal_components(np.eye(3), 3),
-        "3 vectors",
-    ),
+        reads(models.load_embedder, "lasttoken", num_classes=None),
+        "lasttoken"),
+    "components": (lambda place: models.principal_components(np.eye(3), 3),
+        "3 vectors"),
     "components of NaN": (
         lambda place: models.principal_components(np.full((4, 2), np.nan), 1),
-        "finite",
-    ),
-    "similarity": (
-        lambda place: models.conventions_at(
-            written(place, CONVENTIONS, {"similarity_fn_name": "hamming"})
-        ),
-        "hamming",
-    ),
-    "default prompt": (
-        lambda place: models.conventions_at(
-            written(place, CONVENTIONS, {"default_prompt_name": "x"})
-        ),
-        "default_prompt_name 'x'",
-    ),
-    "reranker without a head": (
-        lambda place: models.load_reranker(saved(place, None)),
-        "has_trained_head=False",
-    ),
-    "reranker of three classes": (
-        lambda place: models.load_reranker(saved(place, 3)),
-        "3 classes",
-    ),
+        "finite"),
+    "similarity": (conventions(similarity_fn_name="hamming"), "hamming"),
+    "default prompt": (conventions(default_prompt_name="x"),
+        "default_prompt_name"),
+    "reranker without a head": (reads(models.load_reranker, num_classes=None),
+        "has_trained_head=False"),
+    "reranker of three classes": (reads(models.load_reranker, num_classes=3),
+        "3 classes"),
     # Static embedders.
-    "SIF": (lambda place: set_vectors(sif=0.0), "sif=0.0"),
-    "vectors": (
-        lambda place: set_vectors(
-            vectors=np.full((len(data.sentiment_vocabulary()), 4), np.nan)
-        ),
-        "not finite",
-    ),
-    "lengths": (lambda place: set_vectors(lengths=np.array([3])), "3 tokens"),
-    "special tokens alone": (
-        lambda place: set_vectors(token_ids=np.array([2, 3, 2, 3])),
-        "no tokens",
-    ),
+    "SIF": (vectors(sif=0.0), "sif=0.0"),
+    "vectors": (vectors(vectors=NAN), "finite"),
+    "lengths": (vectors(lengths=np.array([3])), "3 tokens"),
+    "special tokens alone": (vectors(token_ids=np.array([2, 3, 2, 3])),
+        "no tokens"),
     # Vocabularies.
-    "file of byte pairs": (
-        lambda place: vocabularies.byte_pair_files("tokens.json"),
-        "vocab.json",
-    ),
+    "file of byte pairs": (lambda place: models.byte_pair_files("tokens.json"),
+        "vocab.json"),
     "ids with a hole": (
-        lambda place: vocabularies.read_vocabulary(
+        lambda place: models.load_tokenizer(
             written(place, "vocab.json", {"a": 0, "b": 2}) / "vocab.json"
         ),
         "each id",
     ),
-    "too few byte pairs": (
-        lambda place: models.train_byte_pairs(TEXT, 100),
-        "vocabulary_size=100",
-    ),
-    "too many byte pairs": (
-        lambda place: models.train_byte_pairs(TEXT, 9999),
-        "vocabulary_size=9999",
-    ),
-    "too few word pieces": (
-        lambda place: models.train_word_pieces(TEXT, 9),
-        "vocabulary_size=9",
-    ),
-    "too many word pieces": (
-        lambda place: models.train_word_pieces(TEXT, 5000),
-        "vocabulary_size=5000",
-    ),
-    "rules": (
-        lambda place: text_rules.read_normalizer({"type": "Nmt"}, "x"),
-        "NFKD",
-    ),
-    "pattern": (
-        lambda place: text_rules.read_normalizer(
-            {"type": "Replace", "pattern": {"Regex": "a+"}}, "x"
-        ),
-        "Regex",
-    ),
-    "added token": (lambda place: with_added_token(5), "film"),
+    "too few byte pairs": (byte_pairs(100), "vocabulary_size=100"),
+    "too many byte pairs": (byte_pairs(9999), "vocabulary_size=9999"),
+    "too few word pieces": (word_pieces(9), "vocabulary_size=9"),
+    "too many word pieces": (word_pieces(5000), "vocabulary_size=5000"),
     # Pairs of tokenizers.
     "other words": (
         lambda place: models.check_same_ids(
             encoders.tokenizer("bert"),
             models.word_piece_tokenizer(WORDS, lowercase=True),
         ),
-        "other vocabularies, of 20 and 7",
+        "20 and 7",
     ),
     "other rules": (
         lambda place: models.check_same_ids(
@@ -282,85 +215,51 @@ MISTAKES = {
         lambda place: models.family_tokenizer(
             bare("roberta"), encoders.tokenizer("bert")
         ),
-        "RoBERTa cannot use .* BertTokenizer",
+        "RoBERTa .* BertTokenizer",
     ),
     # Presets and files.
     "no model": (lambda place: models.load_classifier(place, 2), "No model"),
-    "no preset": (
-        lambda place: models.load_encoder("bert_tiny"),
-        "preset bert_tiny",
-    ),
+    "no preset": (lambda place: models.load_encoder("bert_tiny"),
+        "preset bert_tiny"),
     "no preset of an embedder": (
-        lambda place: models.load_embedder("bert_tiny"),
-        "preset bert_tiny",
-    ),
+        lambda place: models.load_embedder("bert_tiny"), "preset bert_tiny"),
     "run without a model": (
         lambda place: models.load_encoder(
             written(saved(place), "metrics.jsonl", {})
         ),
         "No model",
     ),
-    "classes": (lambda place: models.load_classifier(saved(place), 3), "has 2"),
+    "classes": (reads(models.load_classifier, 3), "has 2"),
     "names of classes": (
         lambda place: models.load_classifier(
             written(saved(place), "labels.json", {"classes": ["x", "y"]}),
             models.Head("sequence", 2, ("y", "x")),
         ),
-        r"Expected \['y', 'x'\]",
+        r"\['y', 'x'\]",
     ),
     "checkpoint of another family": (
         lambda place: models.load_classifier(
             written(place, "config.json", {"model_type": "electra"}), 2
         ),
-        "model_type .* 'electra'",
+        "'electra'",
     ),
-    "padding tokenizer": (
-        lambda place: models.load_classifier(
-            saved(place, sequence_length=8), 2
-        ),
-        "sequence_length=None",
-    ),
+    "padding tokenizer": (reads(models.load_classifier, 2, sequence_length=8),
+        "sequence_length"),
     # Hugging Face checkpoints.
-    "family of no checkpoint": (
-        checkpoint_of(lambda: bare("deberta_v3")),
-        "RoBERTa",
-    ),
-    "epsilon": (checkpoint_of(of_other_epsilon), "0.001"),
+    "family of no checkpoint": (checkpoint_of(lambda: bare("deberta_v3")),
+        "RoBERTa"),
     "probabilities": (checkpoint_of(of_probabilities), "softmax"),
     "candidates": (checkpoint_of(of_candidates), "candidate"),
-    "names of logits": (
-        checkpoint_of(lambda: bert(1), ("a", "a", "b")),
-        "3 different names",
-    ),
-}
+    "names of logits": (checkpoint_of(lambda: bert(1), ("a", "a", "b")),
+        "3 different names"),
+    "special pieces": (
+        lambda place: models.MassTokenizer(encoders.tokenizer("albert").proto),
+        "<mask>"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", MISTAKES)
 def test_a_mistake_is_refused_where_it_is_made(name, tmp_path):
     mistake, word = MISTAKES[name]
-    with pytest.raises(UsageError, match=word):
+    with pytest.raises(ValueError, match=word):
         mistake(tmp_path)
-
-
-def test_a_written_tokenizer_of_other_ids_is_no_file(tmp_path):
-    made = to_tokenizer_json(models.word_piece_tokenizer(WORDS, True))
-    made.save(str(tmp_path / "tokenizer.json"))
-    other = models.word_piece_tokenizer(WORDS[::-1], True)
-    with pytest.raises(RunError, match="other ids"):
-        hugging_face_saving.require_same_ids(other, tmp_path)
-
-
-@pytest.fixture
-def sentence_pieces_tokenizer(sentence_pieces):
-    return models.MassTokenizer(sentence_pieces)
-
-
-def test_sentence_pieces_without_a_language_or_a_file_are_refused(
-    sentence_pieces_tokenizer,
-):
-    with pytest.raises(UsageError, match="'fr'. .* en, de"):
-        sentence_pieces_tokenizer.language_token_id("fr")
-    with pytest.raises(UsageError, match="MassTokenizer"):
-        to_tokenizer_json(sentence_pieces_tokenizer)
-    with pytest.raises(UsageError, match="<mask>"):
-        models.MassTokenizer(encoders.tokenizer("albert").proto)

@@ -1,13 +1,24 @@
-"""Families of a user's own."""
+"""Families of a user's own (goes with models/families/family.py)."""
 
 import keras_hub
 import numpy as np
 import pytest
+from kit import encoders
+from kit.foreign import CHECKPOINTS
 from kit.helpers import LENGTH, VOCABULARY_SIZE, batch
 
 import kdkit
 from kdkit import models, taps
 from kdkit.models.families import FAMILIES, family
+
+SIZES = {
+    "family": "own",
+    "hidden_dim": 8,
+    "num_heads": 2,
+    "intermediate_dim": 16,
+    "vocabulary_size": VOCABULARY_SIZE,
+    "max_sequence_length": LENGTH,
+}
 
 
 class OwnBackbone(keras_hub.models.BertBackbone):
@@ -20,8 +31,15 @@ class OwnTokenizer(keras_hub.tokenizers.BertTokenizer):
     backbone_cls = OwnBackbone
 
 
-@pytest.fixture(autouse=True)
-def unregistered(monkeypatch):
+def test_every_family_of_kdkit_is_in_the_contracts():
+    assert (*FAMILIES,) == encoders.ENCODERS
+    assert (*family.DECODERS,) == (*encoders.DECODERS,)
+    read = [name for name, one in FAMILIES.items() if one.checkpoints]
+    assert tuple(read) == CHECKPOINTS
+
+
+@pytest.fixture
+def unregistered():
     """Families that a test registers are gone after it."""
     before = dict(family._ENCODERS)
     yield
@@ -30,37 +48,19 @@ def unregistered(monkeypatch):
     family._by_class.cache_clear()
 
 
-def registered(**attributes):
-    """A class with the attributes, registered."""
-    given = {
-        "name": "own",
-        "title": "Own",
-        "backbone": OwnBackbone,
-        "tokenizer": OwnTokenizer,
-        "classifier": keras_hub.models.BertTextClassifier,
-        "parts": {"token_embedding": "token_embedding"},
-        **attributes,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
-    return models.register_family(type("Own", (models.Family,), given))
+def test_a_registered_family_is_built_tapped_distilled_and_copied(unregistered):
+    @models.register_family
+    class Own(models.Family):
+        name = "own"
+        title = "Own"
+        backbone = OwnBackbone
+        tokenizer = OwnTokenizer
+        classifier = keras_hub.models.BertTextClassifier
+        parts = {"token_embedding": "token_embedding"}  # noqa: RUF012
 
-
-def test_a_registered_family_is_built_tapped_distilled_and_copied():
-    cls = registered()
-    assert isinstance(FAMILIES["own"], cls)
+    assert isinstance(FAMILIES["own"], Own)
     teacher, student = (
-        models.student(
-            {
-                "family": "own",
-                "num_layers": depth,
-                "hidden_dim": 8,
-                "num_heads": 2,
-                "intermediate_dim": 16,
-                "vocabulary_size": VOCABULARY_SIZE,
-                "max_sequence_length": LENGTH,
-            },
-            num_classes=3,
-        )
+        models.student({**SIZES, "num_layers": depth}, num_classes=3)
         for depth in (2, 1)
     )
     assert type(teacher.backbone) is OwnBackbone

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 import safetensors.numpy
 import tokenizers
+from kit.helpers import large_except
+from kit.references import reference
 from numpy.testing import assert_allclose
 from tokenizers import Tokenizer
 
 from kdkit import data, export, models, tasks
-from kdkit.errors import UsageError
 from kdkit.taps import tapped
 
 LENGTH, WIDTH = 8, 6
@@ -36,11 +37,6 @@ def embedder(tokenizer):
     return model
 
 
-def ids_of(tokenizer, texts):
-    """The token ids of each text without those around it."""
-    return [[int(one) for one in ids] for ids in tokenizer(list(texts))]
-
-
 def vectors(model, tokenizer, texts=TEXTS):
     return tasks.embed_texts(model, texts, tokenizer, LENGTH)
 
@@ -54,10 +50,8 @@ def test_a_vector_is_the_mean_of_the_tokens_without_those_around(
     embedder, tokenizer
 ):
     table = models.token_vectors(embedder)
-    means = [
-        table[ids[: LENGTH - 2]].mean(axis=0) if ids else np.zeros(WIDTH)
-        for ids in ids_of(tokenizer, TEXTS)
-    ]
+    ids = [np.array(row, int)[: LENGTH - 2] for row in tokenizer(TEXTS)]
+    means = [table[row].mean(0) if len(row) else 0 * table[0] for row in ids]
     assert_allclose(
         vectors(embedder, tokenizer), unit(np.array(means)), atol=1e-6
     )
@@ -74,7 +68,7 @@ def test_it_is_an_embedder_with_one_tap(embedder):
     }
     found = tapped(embedder, ["sentence_embedding"])(batch)
     assert found["sentence_embedding"].shape == (2, WIDTH)
-    with pytest.raises(UsageError, match="hidden_states"):
+    with pytest.raises(ValueError, match="hidden_states"):
         tapped(embedder, ["hidden_states"])
 
 
@@ -98,28 +92,22 @@ def test_token_vectors_are_weighted_and_lose_the_common_component(tokenizer):
     assert_allclose(models.token_vectors(model), expected, atol=1e-5)
 
 
-def test_a_saved_embedder_loads_with_the_same_bits(
+def test_a_saved_embedder_is_a_keras_file_and_a_tokenizer(
     embedder, tokenizer, tmp_path
 ):
-    models.save_embedder(embedder, tokenizer, tmp_path / "saved", LENGTH)
-    loaded = models.load_embedder(tmp_path / "saved")
-    assert loaded.sequence_length == LENGTH
-    assert models.is_static_embedder(loaded.model)
-    expected = vectors(embedder, tokenizer)
-    assert (vectors(loaded.model, loaded.tokenizer) == expected).all()
+    models.save_embedder(embedder, tokenizer, tmp_path, LENGTH)
     plain = keras.models.load_model(
-        tmp_path / "saved" / "sentence_embedding.keras", safe_mode=True
+        tmp_path / "sentence_embedding.keras", safe_mode=True
     )
+    expected = vectors(embedder, tokenizer)
     assert (vectors(plain, tokenizer) == expected).all()
-    again = models.load_tokenizer(tmp_path / "saved")
-    assert again.get_vocabulary() == tokenizer.get_vocabulary()
 
 
 @pytest.mark.parametrize("normalize", [True, False])
 def test_sentence_transformers_returns_the_same_vectors(
     normalize, embedder, tokenizer, tmp_path
 ):
-    foreign = pytest.importorskip("sentence_transformers")
+    foreign = reference("sentence_transformers")
     model = models.make_static_embedder(tokenizer, WIDTH, normalize)
     model.set_weights(embedder.get_weights())
     path = tmp_path / "foreign"
@@ -213,7 +201,7 @@ def test_a_static_embedder_is_its_tokenizer_whole(make, tmp_path):
             assert_allclose(vectors, expected, atol=1e-5)
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
+@pytest.mark.parametrize("precision", large_except(["fp32", "int8"], "int8"))
 def test_litert_files_return_the_same_vectors(
     precision, embedder, tokenizer, tmp_path
 ):
