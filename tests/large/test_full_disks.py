@@ -4,14 +4,14 @@ import shutil
 
 import pytest
 from kit import failing_disks
-from kit.helpers import ENGLISH, decoder, eager_steps, small_dev_set
+from kit.adapter import command
+from kit.helpers import ENGLISH, decoder
 from kit.parallel import of_sentences, write_parallel
 
 from kdkit import models
-from kdkit.cli.main import FAILED, main
 from kdkit.training import pretrain
 
-pytestmark = pytest.mark.large
+pytestmark = [pytest.mark.large, pytest.mark.usefixtures("quick_runs")]
 
 TEXT = ["black monday hit the new york stock exchange", "it was black"] * 40
 # Each more than the one before; the last is enough for every verb.
@@ -20,12 +20,6 @@ ONE_EPOCH = [
     *("--set", "stages.0.epochs=1", "--set", "stages.0.batch_size=16"),
     *("--set", "jit_compile=false"),
 ]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def quick_runs():
-    with small_dev_set(), eager_steps():
-        yield
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +41,7 @@ def inputs(finished_run, tmp_path_factory):
         "--set", "corpus.sequence_length=16",
         "--run-dir", str(folder / "encoder"),
     ]  # fmt: skip
-    assert main(encoder) == 0
+    assert command(encoder).status == 0
     return folder
 
 
@@ -91,34 +85,30 @@ VERBS = tuple(commands(None, None))
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_a_verb_says_one_line_and_goes_on_when_there_is_room(
-    verb, inputs, tmp_path, capfd
+    verb, inputs, tmp_path
 ):
     failed = []
     with failing_disks.small_disk(tmp_path / "disk", 80) as disk:
-        command = [verb, *commands(inputs, disk)[verb]]
         for kilobytes in KILOBYTES:
             failing_disks.leave(disk, kilobytes * 1000)
-            capfd.readouterr()
-            status = main(command)
-            told = capfd.readouterr().err
+            answer = command([verb, *commands(inputs, disk)[verb]])
             (disk / "filler").unlink()
-            if status == 0:
+            assert not unwhole(disk)
+            if answer.status == 0:
                 break
-            assert status == FAILED, told
+            assert answer.status == 1, answer.err
             failed.append(kilobytes)
-            last = told.strip().splitlines()[-1]
+            last = answer.err.strip().splitlines()[-1]
             assert last.startswith(f"kdkit {verb}: ")
             full = "No space left on device", "ruined: disk", "are free"
             assert any(words in last for words in full), last
-            assert "Traceback" not in told
-            assert not unwhole(disk)
-        assert status == 0
+            assert "Traceback" not in answer.err
+        assert answer.status == 0
         assert failed
-        assert not unwhole(disk)
         on_disk = contents(disk)
     clean = tmp_path / "clean"
     clean.mkdir()
-    assert main([verb, *commands(inputs, clean)[verb]]) == 0
+    assert command([verb, *commands(inputs, clean)[verb]]).status == 0
     assert on_disk == contents(clean)
 
 

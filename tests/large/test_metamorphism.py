@@ -10,7 +10,6 @@ from kit.helpers import (
     ON_TASKS,
     batch,
     bert,
-    eager_steps,
     labels,
     to_numpy,
 )
@@ -21,24 +20,10 @@ from kdkit.training import run_on_arrays
 ROWS, CLASSES = 6, 3
 ORDER = np.random.default_rng(3).permutation(ROWS)
 CLASS_ORDER = np.array([2, 0, 1])  # the new class c is the old CLASS_ORDER[c]
-QUICK = ("tinybert",)  # most kinds of terms
+pytestmark = [pytest.mark.large, pytest.mark.usefixtures("eager")]
 every_recipe = pytest.mark.parametrize(
-    "recipe",
-    [
-        pytest.param(
-            recipe,
-            id=recipe.name,
-            marks=() if recipe.name in QUICK else pytest.mark.large,
-        )
-        for recipe in map(RECIPES.get, ON_TASKS)
-    ],
+    "recipe", map(RECIPES.get, ON_TASKS), ids=ON_TASKS
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _eager():
-    with eager_steps():
-        yield
 
 
 def head(model):
@@ -98,23 +83,16 @@ def pad(x, y):
     return padded, y
 
 
-def reorder(x, y):
-    """The rows in another order."""
-    return {name: values[ORDER] for name, values in x.items()}, y[ORDER]
-
-
-def double(x, y):
-    """Every row twice."""
-    return {name: np.repeat(v, 2, axis=0) for name, v in x.items()}, y.repeat(2)
-
-
-def rename(x, y):
-    """Other numbers for the classes."""
-    return x, np.argsort(CLASS_ORDER)[y]
+def change_rows(x, y):
+    """Padded, in another order, each twice, with other numbers for classes."""
+    x, y = pad(x, y)
+    twice = ORDER.repeat(2)
+    x = {name: values[twice] for name, values in x.items()}
+    return x, np.argsort(CLASS_ORDER)[y[twice]]
 
 
 def reorder_heads(*models):
-    """The same of models that give logits of the classes."""
+    """Other numbers for classes in models that give logits of them."""
     for model in models:
         for weight in head(model):
             weight.assign(to_numpy(weight.value)[..., CLASS_ORDER])
@@ -134,12 +112,8 @@ def compares_logits(recipe):
     )
 
 
-@pytest.mark.large
 @every_recipe
 def test_all_of_it_at_once_changes_nothing(recipe):
-    def change_rows(x, y):
-        return rename(*double(*reorder(*pad(x, y))))
-
     def change_models(teacher, student):
         reorder_heads(teacher, student)
         if not compares_logits(recipe):
@@ -149,7 +123,6 @@ def test_all_of_it_at_once_changes_nothing(recipe):
     check(found[:, np.argsort(CLASS_ORDER)], recipe)
 
 
-@pytest.mark.large
 @every_recipe
 def test_a_constant_beside_the_teachers_logits_changes_no_distribution(recipe):
     found = learned(recipe, change_models=shift)
