@@ -10,6 +10,7 @@ import sys
 import matplotlib
 import matplotlib.pyplot as plt
 import pytest
+from kit import encoders
 from kit.helpers import ROOT, eager_steps, large_except
 
 from kdkit import data, export, models
@@ -87,13 +88,6 @@ def test_an_example_runs_to_its_report(name, tmp_path):
 
 CAPTIONS = ("a fine film", "a dull story", "the acting is great")
 LENGTH = 32
-SIZES = {
-    "num_layers": 1,
-    "hidden_dim": 16,
-    "num_heads": 2,
-    "intermediate_dim": 32,
-    "max_sequence_length": LENGTH,
-}
 
 
 @pytest.fixture(scope="module")
@@ -102,9 +96,13 @@ def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("search")
     (folder / "captions.txt").write_text("\n".join(CAPTIONS) + "\n")
     tokenizer = models.word_piece_tokenizer(data.sentiment_vocabulary(), True)
-    model = models.make_embedder(
-        models.student(SIZES, vocabulary_size=tokenizer.vocabulary_size())
+    encoder = encoders.encoder(
+        "bert",
+        num_classes=None,
+        vocabulary_size=tokenizer.vocabulary_size(),
+        max_sequence_length=LENGTH,
     )
+    model = models.make_embedder(encoder)
     models.save_embedder(model, tokenizer, folder / "student", LENGTH)
     models.save_sentence_transformer(
         model, tokenizer, folder / "exported", sequence_length=LENGTH

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-import threading
 
 import pytest
 from kit.adapter import command
@@ -52,10 +51,11 @@ def run_processes(words, number):
                 text=True,
             )
         )
-    watch = threading.Timer(SECONDS, lambda: [one.kill() for one in started])
-    watch.start()
-    outputs = [process.communicate()[0] for process in started]
-    watch.cancel()
+    try:
+        outputs = [one.communicate(timeout=SECONDS)[0] for one in started]
+    finally:
+        for process in started:
+            process.kill()
     return [process.returncode for process in started], outputs
 
 

@@ -5,14 +5,7 @@ import functools
 
 import numpy as np
 import pytest
-from kit.helpers import (
-    LENGTH,
-    ON_TASKS,
-    batch,
-    bert,
-    labels,
-    to_numpy,
-)
+from kit.helpers import LENGTH, ON_TASKS, batch, bert, labels, to_numpy
 
 from kdkit.recipes import RECIPES
 from kdkit.training import run_on_arrays
@@ -32,13 +25,7 @@ def head(model):
 
 
 def learned(recipe, change_rows=None, change_models=None):
-    """The student's logits on the rows, after the recipe's updates.
-
-    Args:
-        recipe: `Recipe`.
-        change_rows: callable from inputs and labels to others, or `None`.
-        change_models: callable of teacher and student, or `None`.
-    """
+    """The student's logits on the rows, after the recipe's updates."""
     teacher, student = bert(3, 12, seed=1), bert(2, 12, seed=2)
     x, y = batch(ROWS, length=LENGTH - 2), labels(ROWS)
     new_x, new_y = change_rows(x, y) if change_rows else (x, y)
@@ -76,18 +63,11 @@ def check(found, recipe):
     np.testing.assert_allclose(found, as_it_is(recipe.name), rtol=0, atol=0.02)
 
 
-def pad(x, y):
-    """Two more places in every row, with words under the mask."""
-    padded = {name: np.pad(v, [(0, 0), (0, 2)]) for name, v in x.items()}
-    padded["token_ids"][:, -2:] = 7
-    return padded, y
-
-
 def change_rows(x, y):
     """Padded, in another order, each twice, with other numbers for classes."""
-    x, y = pad(x, y)
     twice = ORDER.repeat(2)
-    x = {name: values[twice] for name, values in x.items()}
+    x = {name: np.pad(v[twice], [(0, 0), (0, 2)]) for name, v in x.items()}
+    x["token_ids"][:, -2:] = 7  # words under the mask
     return x, np.argsort(CLASS_ORDER)[y[twice]]
 
 

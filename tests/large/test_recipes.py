@@ -106,26 +106,6 @@ def test_a_foreign_checkpoint_is_taught_and_copied_as_it_is(
     np.testing.assert_array_equal(ours(x), theirs(x))
 
 
-@pytest.mark.large
-def test_pretraining_goes_on_with_a_foreign_head(checkpoint, tmp_path):
-    texts = data.load_sentiment("train").texts[0][:400]
-    corpus = tmp_path / "corpus.txt"
-    corpus.write_text("\n".join(texts))
-    words = ["pretrain", "--model", checkpoint, "--corpus", corpus]
-    words += [
-        "--set",
-        "stages.0.epochs=1",
-        "--set",
-        "corpus.sequence_length=16",
-    ]
-    words += ["--set", "stages.0.learning_rate=1e-12"]
-    after = models.load_masked_lm(run(words, tmp_path / "run")).model
-    before = models.load_masked_lm(checkpoint).model
-    for one, two in zip(before.weights, after.weights, strict=True):
-        if "pooled_dense" not in one.path:
-            np.testing.assert_allclose(one, two, atol=1e-6)
-
-
 @pytest.fixture
 def traced():
     """Dtypes are promoted otherwise than eagerly."""

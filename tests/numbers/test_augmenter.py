@@ -172,15 +172,14 @@ def test_tail_beyond_the_model_is_left_alone(sequential):
 
 
 @pytest.mark.parametrize(
-    "settings",
+    ("setting", "value"),
     [
-        {"probability": 1.5},
-        {"probability": -0.1},
-        {"num_copies": 0},
-        {"num_candidates": 0},
+        ("probability", 1.5),
+        ("probability", -0.1),
+        ("num_copies", 0),
+        ("num_candidates", 0),
     ],
 )
-def test_impossible_settings_are_refused(settings):
-    (value,) = settings.values()
-    with pytest.raises(ValueError, match=str(value)):
-        Augmentation(**settings)
+def test_impossible_settings_are_refused(setting, value):
+    with pytest.raises(ValueError, match=f"{setting}={value}"):
+        Augmentation(**{setting: value})

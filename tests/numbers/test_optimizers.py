@@ -165,22 +165,6 @@ def test_distilberts_pretraining_updates_as_the_authors_code():
     assert optimizer.num_clipped == 4
 
 
-@pytest.mark.parametrize("parity", ["tinybert", None])
-def test_the_padding_token_only_decays_in_the_authors_code(parity):
-    stage = stage_of("tinybert", "intermediate_layer", parity)
-    counts_padding = stage_of("tinybert", "intermediate_layer", "tinybert")
-    distiller, student = compiled(stage, counts_padding.weighted_objectives())
-    table = student.backbone.token_embedding.embeddings
-    before = table.numpy()
-    for _ in range(2):
-        distiller.train_on_batch(batch())
-    only_decayed = np.allclose(
-        table.numpy()[PAD], before[PAD] * (1 - RATE * 0.01) ** 2, atol=1e-6
-    )
-    assert only_decayed == (parity == "tinybert")
-    assert np.abs(table.numpy()[1:] - before[1:]).max() > RATE
-
-
 @pytest.mark.parametrize(
     ("settings", "named"),
     [

@@ -132,7 +132,11 @@ def inputs():
 @pytest.fixture
 def static(model, inputs):
     """The rounding of a static file, while the model rounds by it."""
-    rounding = FakeQuantization("static_int8", [inputs])
+    batches = [
+        {name: x[rows] for name, x in inputs.items()}
+        for rows in (slice(0, 16), slice(16, None))
+    ]
+    rounding = FakeQuantization("static_int8", batches)
     rounding.apply(model)
     yield rounding
     rounding.remove()
