@@ -3,13 +3,23 @@
 Steps of several devices are traced, and those of one run eagerly.
 """
 
+import contextlib
+
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from kit.adapter import command, resolved
 from kit.comparing import assert_same_numbers, assert_same_run
-from kit.helpers import ON_TASKS, batch, bert, cross_entropy, distiller, labels
+from kit.helpers import (
+    ON_TASKS,
+    as_users,
+    batch,
+    bert,
+    cross_entropy,
+    distiller,
+    labels,
+)
 from kit.trained import decoders
 
 import kdkit
@@ -19,7 +29,9 @@ ONE_DEVICE = tf.distribute.get_strategy()
 
 @pytest.fixture(scope="module")
 def mirrored():
-    return tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    return tf.distribute.MirroredStrategy(
+        ["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice()
+    )
 
 
 def bert_distiller():
@@ -39,7 +51,7 @@ def dense_distiller():
     return kdkit.Distiller(teacher, student, [objective], 0.5)
 
 
-def train(strategy, build, rows, loss=None, batch_size=4, **clipping):
+def train(strategy, build, rows, loss=None, whole_logits=True, **clipping):
     """Trains for two epochs. Returns the model, the logs, the changes."""
     keras.utils.set_random_seed(1)
     with strategy.scope():
@@ -48,14 +60,14 @@ def train(strategy, build, rows, loss=None, batch_size=4, **clipping):
             # Without momentum, the change of a weight is its gradient.
             optimizer=keras.optimizers.SGD(0.01, **clipping),
             loss=loss,
-            metrics=["accuracy"],
+            metrics=["accuracy"] if whole_logits else None,
             run_eagerly=strategy is ONE_DEVICE,
             jit_compile=False,
         )
     before = model.get_weights()
     history = model.fit(
         *rows[:2],
-        batch_size=batch_size,
+        batch_size=4 if whole_logits else 2,
         epochs=2,
         sample_weight=rows[2] if len(rows) > 2 else None,
         shuffle=False,
@@ -169,7 +181,7 @@ def test_two_devices_of_unequal_weights_take_logits_in_chunks(
             ),
             (x, y, weights),
             loss,
-            batch_size=2,
+            whole_logits=False,
         )
         for strategy, chunk_size in ((ONE_DEVICE, None), (mirrored, 3))
     )
@@ -229,8 +241,12 @@ def test_a_recipe_on_four_devices_is_that_on_one(recipe, runs, tmp_path):
     if settings["corpus"] is not None:
         words += TEXTS
     stages = len(settings["stages"])
-    one = run(words, stages, tmp_path / "one")
-    assert_same_run(run(words, stages, tmp_path / "four", *on_four), one)
+    is_lstm = recipe == "distilled_bilstm"
+    # Keras' LSTM takes a share without rows in traced steps alone.
+    with as_users() if is_lstm else contextlib.nullcontext():
+        one = run(words, stages, tmp_path / "one")
+        four = run(words, stages, tmp_path / "four", *on_four)
+    assert_same_run(four, one)
 
 
 @pytest.mark.large

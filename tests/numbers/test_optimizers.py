@@ -254,7 +254,9 @@ def test_two_replicas_clip_without_the_untrained_row():
     """Its gradient is left out before norms are taken, as on one device."""
     found = []
     one_device = tf.distribute.get_strategy()
-    mirrored = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+    mirrored = tf.distribute.MirroredStrategy(
+        ["CPU:0", "CPU:1"], tf.distribute.ReductionToOneDevice()
+    )
     loss = kdkit.losses.HiddenStateMSE(parity="tinybert")
     objective = kdkit.Objective(loss, tap="hidden_states", projection="shared")
     for strategy in (one_device, mirrored):
