@@ -15,7 +15,7 @@ ORDER = np.random.default_rng(3).permutation(ROWS)
 CLASS_ORDER = np.array([2, 0, 1])  # the new class c is the old CLASS_ORDER[c]
 pytestmark = [pytest.mark.large, pytest.mark.usefixtures("eager")]
 every_recipe = pytest.mark.parametrize(
-    "recipe", map(RECIPES.get, ON_TASKS), ids=ON_TASKS
+    "recipe", [RECIPES[name] for name in ON_TASKS], ids=ON_TASKS
 )
 
 

@@ -24,6 +24,7 @@ from kit.runs import (
 
 from kdkit import data, models, taps
 from kdkit.tasks import get_task
+from kdkit.training import SentenceSettings
 
 TRAIN_ROWS = 48
 ONE = settings(stages__0__epochs=1, stages__0__batch_size=16)
@@ -363,16 +364,32 @@ def test_mistakes_are_told_before_work(
     assert not (tmp_path / "run" / "config.json").exists()
 
 
-@pytest.mark.large
-def test_verbs_take_tables_of_pairs(tmp_path):
-    """With a column that does not count; measured alike by model and file."""
-    short = ["a dog runs", "two cats sleep", "the man eats", "two men walk"]
+SHORT = ["a dog runs", "two cats sleep", "the man eats", "two men walk"]
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table of pairs, with a column that does not count."""
     lines = ["id\tlong\tshort"] + [
         f"{number}\t{text} , and then it rains and {text}\t{text}"
-        for number, text in enumerate(short)
+        for number, text in enumerate(SHORT)
     ]
-    table, run = tmp_path / "table.tsv", tmp_path / "run"
-    table.write_text("\n".join([*lines, ""]))
+    path = tmp_path / "table.tsv"
+    path.write_text("\n".join([*lines, ""]))
+    return path
+
+
+def test_spans_are_hidden_in_a_column_of_a_table(table):
+    texts = SentenceSettings((str(table),), column="short").texts
+    assert [*texts(held_out=True), *texts(held_out=False)] == SHORT
+    with pytest.raises(ValueError, match="other"):
+        list(SentenceSettings((str(table),), column="other").texts(False))
+
+
+@pytest.mark.large
+def test_verbs_take_tables_of_pairs(table, tmp_path):
+    """Measured alike by the model and its file."""
+    run = tmp_path / "run"
     pairs = ["--pairs", table, "--pair-columns", "long", "short"]
     words = ["pretrain", *pairs, "--held-out", table, "--run-dir", run]
     words += ["--student", "lightpaff_mass_6_4_layer", *PLAIN]
@@ -390,14 +407,14 @@ def test_verbs_take_tables_of_pairs(tmp_path):
     assert command(["export", run, "--precision", "fp32"]).status == 0
     (file,) = (run / "exports").glob("*.tflite")
     (event,) = read_events(run, "evaluation")
-    assert event["examples"] == len(short)
+    assert event["examples"] == len(SHORT)
     found = []
     for model in (run, file):
         answer = command(["evaluate", model, *pairs, "--num-beams", "1"])
         assert answer.status == 0, answer.err
         found.append(json.loads(answer.out.splitlines()[-1]))
     of_run, of_file = (one["metrics"] for one in found)
-    assert found[0]["examples"] == len(short)
+    assert found[0]["examples"] == len(SHORT)
     perplexity = event["metrics"]["perplexity"]
     assert of_run["perplexity"] == pytest.approx(perplexity, rel=1e-5)
     assert of_file["bleu"] == pytest.approx(of_run["bleu"])

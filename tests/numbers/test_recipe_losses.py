@@ -301,18 +301,23 @@ def test_with_soft_labels_alone_the_labels_do_not_count(family):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def data_of(*words):
-    """The settings of the data that a command of TinyBERT comes to."""
-    return resolved(["distill", "tinybert", "--run-dir", "unused", *words])[
-        "data"
-    ]
+def settings_of(*words):
+    """The settings that a command of TinyBERT comes to."""
+    return resolved(["distill", "tinybert", "--run-dir", "unused", *words])
+
+
+def test_a_control_is_trained_with_the_stages_optimizer():
+    made = settings_of("--smoke", "--parity", "tinybert", "--control")
+    (control,) = made["control"]
+    assert control["optimizer"] == made["stages"][-1]["optimizer"]
+    assert not control["optimizer"]["bias_correction"]
 
 
 @pytest.mark.parametrize(("task", "length"), [("sst2", 64), ("mrpc", 128)])
 def test_rows_are_as_long_as_the_papers_for_the_task(task, length):
     words = ("--task", task, "--teacher", "unread")
     for parity, buckets in ((("--parity", "tinybert"), None), ((), 8)):
-        made = data_of(*words, *parity)
+        made = settings_of(*words, *parity)["data"]
         assert made["sequence_length"] == length
         assert made["num_buckets"] == buckets
 
@@ -328,7 +333,8 @@ def test_rows_are_as_long_as_the_papers_for_the_task(task, length):
     ],
 )
 def test_one_length_is_for_losses_that_count_padding(words, buckets):
-    assert data_of("--smoke", *words)["num_buckets"] == buckets
+    made = settings_of("--smoke", *words)["data"]
+    assert made["num_buckets"] == buckets
 
 
 def test_batches_of_one_length_have_that_of_the_rows():
