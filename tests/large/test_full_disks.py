@@ -1,125 +1,73 @@
 """Commands on a disk that fills up: one line of error, then resuming."""
 
-import shutil
+import os
 
 import pytest
 from kit import failing_disks
-from kit.helpers import ENGLISH, decoder, eager_steps, small_dev_set
-from kit.parallel import of_sentences, write_parallel
+from kit.adapter import command
+from kit.runs import COMMANDS, RUNS
 
-from kdkit import models
-from kdkit.cli.main import FAILED, main
-from kdkit.training import pretrain
+pytestmark = [pytest.mark.large, pytest.mark.usefixtures("quick_runs")]
 
-pytestmark = pytest.mark.large
-
-TEXT = ["black monday hit the new york stock exchange", "it was black"] * 40
 # Each more than the one before; the last is enough for every verb.
 KILOBYTES = (2, 64, 300, 900, 2_500, 6_000, 60_000)
-ONE_EPOCH = [
-    *("--set", "stages.0.epochs=1", "--set", "stages.0.batch_size=16"),
-    *("--set", "jit_compile=false"),
-]
+FULL = "No space left on device", "ruined: disk", "are free"
+NEEDED = ("pretrained", "vanilla_kd", "spans_and_pairs")
+# The last word is where the command writes, under a name on the disk.
+WORDS = {
+    "train-teacher": ("--smoke", "--run-dir", "run"),
+    "distill": ("tinybert", "--smoke", "--run-dir", "run"),
+    "pretrain": (*RUNS["pretrained"].words[1:], "--run-dir", "run"),
+    "cache": (*COMMANDS["cache_verb"].words[1:-1], "cache"),
+    "augment": (*COMMANDS["augment_verb"].words[1:-1], "copies.tsv"),
+    "export": ("@vanilla_kd", "--precision", "fp32", "--output", "exports"),
+    "generate": (
+        *("@spans_and_pairs", "--input", "@lines.en", "--max-tokens", "16"),
+        *("--output", "written.txt"),
+    ),
+}
 
 
-@pytest.fixture(scope="module", autouse=True)
-def quick_runs():
-    with small_dev_set(), eager_steps():
-        yield
-
-
-@pytest.fixture(scope="module")
-def inputs(finished_run, tmp_path_factory):
-    """A run, a corpus, a decoder and a masked-language model."""
-    folder = tmp_path_factory.mktemp("inputs")
-    (folder / "corpus.txt").write_text("\n".join(TEXT))
-    pairs = models.train_byte_pairs(TEXT, 270)
-    small = decoder(1, vocabulary_size=270, max_sequence_length=24)
-    models.save_language_model(small, pairs, folder / "decoder", 24)
-    # An encoder-decoder, and lines for it that fill some blocks.
-    write_parallel(folder)
-    pretrain(of_sentences(folder), folder / "translator")
-    (folder / "lines.en").write_text("\n".join(200 * ENGLISH))
-    shutil.copytree(finished_run, folder / "run")
-    encoder = [
-        "pretrain", "--corpus", str(folder / "corpus.txt"), *ONE_EPOCH,
-        "--model", str(finished_run / "teacher_run" / "teacher"),
-        "--set", "corpus.sequence_length=16",
-        "--run-dir", str(folder / "encoder"),
-    ]  # fmt: skip
-    assert main(encoder) == 0
-    return folder
-
-
-def commands(inputs, disk):
-    """What is run, by verb; paths on the disk are where it writes."""
-    return {
-        "train-teacher": ["--smoke", "--run-dir", f"{disk}/run"],
-        "distill": ["tinybert", "--smoke", "--run-dir", f"{disk}/run"],
-        "pretrain": [
-            *("--corpus", f"{inputs}/corpus.txt", *ONE_EPOCH),
-            *("--model", f"{inputs}/decoder"),
-            *("--set", "corpus.sequence_length=16"),
-            *("--run-dir", f"{disk}/run"),
-        ],
-        "cache": [
-            *("tinybert", "--task", "sentiment", "--cache", f"{disk}/cache"),
-            *("--teacher", f"{inputs}/run/teacher_run"),
-            *("--set", "data.max_train_rows=64"),
-            *("--set", "data.sequence_length=32"),
-            *("--set", "student.num_layers=1", "--set", "student.num_heads=4"),
-            *("--set", "student.hidden_dim=32"),
-        ],
-        "augment": [
-            *("--task", "sentiment", "--model", f"{inputs}/encoder"),
-            *("--output", f"{disk}/copies.tsv", "--copies", "1"),
-        ],
-        "export": [
-            *(f"{inputs}/run", "--precision", "fp32"),
-            *("--output", f"{disk}/exports"),
-        ],
-        "generate": [
-            *(f"{inputs}/translator", "--languages", "en", "de"),
-            *("--input", f"{inputs}/lines.en", "--max-tokens", "4"),
-            *("--output", f"{disk}/written.de"),
-        ],
-    }
-
-
-VERBS = tuple(commands(None, None))
-
-
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", WORDS)
 def test_a_verb_says_one_line_and_goes_on_when_there_is_room(
-    verb, inputs, tmp_path, capfd
+    verb, workspace, tmp_path
 ):
+    for name in NEEDED:
+        workspace.make(name)
+
+    def run(folder):
+        *words, place = WORDS[verb]
+        return command(workspace.words([verb, *words, folder / place]))
+
     failed = []
     with failing_disks.small_disk(tmp_path / "disk", 80) as disk:
-        command = [verb, *commands(inputs, disk)[verb]]
         for kilobytes in KILOBYTES:
-            failing_disks.leave(disk, kilobytes * 1000)
-            capfd.readouterr()
-            status = main(command)
-            told = capfd.readouterr().err
+            leave(disk, kilobytes * 1000)
+            answer = run(disk)
             (disk / "filler").unlink()
-            if status == 0:
-                break
-            assert status == FAILED, told
-            failed.append(kilobytes)
-            last = told.strip().splitlines()[-1]
-            assert last.startswith(f"kdkit {verb}: ")
-            full = "No space left on device", "ruined: disk", "are free"
-            assert any(words in last for words in full), last
-            assert "Traceback" not in told
             assert not unwhole(disk)
-        assert status == 0
+            if answer.status == 0:
+                break
+            assert answer.status == 1, answer.err
+            failed.append(kilobytes)
+            last = answer.err.strip().splitlines()[-1]
+            assert last.startswith(f"kdkit {verb}: ")
+            assert any(words in last for words in FULL), last
+            assert "Traceback" not in answer.err
+        assert answer.status == 0
         assert failed
-        assert not unwhole(disk)
         on_disk = contents(disk)
     clean = tmp_path / "clean"
     clean.mkdir()
-    assert main([verb, *commands(inputs, clean)[verb]]) == 0
+    assert run(clean).status == 0
     assert on_disk == contents(clean)
+
+
+def leave(folder, num_bytes):
+    """Fills a file system up to some bytes."""
+    free = os.statvfs(folder)
+    with open(folder / "filler", "wb") as file:
+        file.write(b"\0" * max(free.f_bavail * free.f_bsize - num_bytes, 0))
 
 
 def unwhole(folder):
@@ -146,6 +94,6 @@ def contents(folder):
             continue
         if path.suffix == ".arrow":
             name = str(path.parent.relative_to(folder) / "*.arrow")
-        is_text = path.suffix in (".tsv", ".txt", ".de")
+        is_text = path.suffix in (".tsv", ".txt")
         kept[name] = path.read_bytes() if is_text else None
     return kept

@@ -5,7 +5,6 @@ python -m pytest --run-large tests/large/test_kill.py --kills 50
 
 import json
 import os
-import pathlib
 import random
 import signal
 import subprocess
@@ -14,36 +13,29 @@ import time
 import zipfile
 
 import pytest
-
-ROOT = pathlib.Path(__file__).parents[2]
-sys.path.append(str(ROOT / "tests" / "contract"))
-
-from kit.runs import RUNS, STEPS, Workspace  # noqa: E402
-
-pytestmark = pytest.mark.large
+from kit.finished import contents as checksums
+from kit.helpers import ROOT, eager_steps
+from kit.runs import RUNS, STEPS
 
 TIMES = ("time", "seconds", "date_saved", "own_digest")
 OF_THE_MOMENT = ("memory", "disk", "disk of the cache")  # of the doctor
+SECONDS = 900
+SAVING = ("--set", "checkpoint_minutes=0")
+EAGER = (
+    "-c",
+    "import sys; from kit.adapter import command; from kit.helpers import "
+    "eager_steps; eager_steps().__enter__(); print(command(sys.argv[1:]))",
+)
 
 
-@pytest.fixture(scope="module")
-def workspace(tmp_path_factory):
-    return Workspace(tmp_path_factory.mktemp("kill"))
-
-
-def start(workspace, name, place):
-    """Starts the run's command, which saves after every step."""
-    words = [*workspace.words(RUNS[name].words), "--run-dir", str(place)]
-    steps = [step.removesuffix("_run") for step in STEPS[1:]]
-    saving = ["checkpoint_minutes=0"]
-    if RUNS[name].models == STEPS:
-        saving += [f"{step}.checkpoint_minutes=0" for step in steps]
-    for one in saving:
-        words += ["--set", one]
+def start(workspace, words, place, program=("-m", "kdkit")):
+    """Starts a run's command in a process of its own."""
+    words = workspace.words([*words, "--run-dir", place])
+    path = f"{ROOT}{os.pathsep}{ROOT / 'tests'}"
     return subprocess.Popen(
-        [sys.executable, "-m", "kdkit", *words],
+        [sys.executable, *program, *words],
         cwd=workspace.path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": path},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -51,7 +43,7 @@ def start(workspace, name, place):
 
 
 def finish(process):
-    out, _ = process.communicate(timeout=900)
+    out, _ = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, out
 
 
@@ -87,26 +79,52 @@ def contents(run):
     }
 
 
+def test_a_killed_run_goes_on_to_the_same_weights(workspace, tmp_path):
+    whole, run = workspace.make("fine_tuning"), tmp_path / "run"
+    words = (*RUNS["fine_tuning"].words, *SAVING)
+    process = start(workspace, words, run, EAGER)
+    log, began = run / "metrics.jsonl", time.monotonic()
+    while not (log.exists() and '"epoch"' in log.read_text()):
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < began + SECONDS
+        time.sleep(0.05)
+    process.kill()
+    process.communicate()
+    assert process.returncode == -signal.SIGKILL
+    assert not (run / "student").exists()
+    with eager_steps():
+        workspace.run(*words, "--run-dir", run)
+    assert checksums(run / "student") == checksums(whole / "student")
+
+
+@pytest.mark.large
 @pytest.mark.parametrize("name", RUNS)
-def test_a_killed_run_ends_as_one_left_alone(name, workspace, request):
+def test_a_killed_run_ends_as_one_left_alone(
+    name, workspace, tmp_path, request
+):
     kills, place = request.config.getoption("--kills"), [*RUNS].index(name)
     kills = kills * (place + 1) // len(RUNS) - kills * place // len(RUNS)
     for needed in RUNS[name].needs:
         workspace.make(needed)
-    whole, killed = (workspace.path / f"{name}_{end}" for end in "ab")
+    words = [*RUNS[name].words, *SAVING]
+    if RUNS[name].models == STEPS:
+        for step in STEPS[1:]:
+            step = step.removesuffix("_run")
+            words += ["--set", f"{step}.checkpoint_minutes=0"]
+    whole, killed = tmp_path / "whole", tmp_path / "killed"
     began = time.monotonic()
-    finish(start(workspace, name, whole))
+    finish(start(workspace, words, whole))
     seconds = time.monotonic() - began
     rng = random.Random(name)
     for _ in range(kills):
-        process = start(workspace, name, killed)
+        process = start(workspace, words, killed)
         try:
             process.wait(rng.uniform(0.3, 1) * seconds)
         except subprocess.TimeoutExpired:
             process.kill()
         process.communicate()
         assert process.returncode in (0, -signal.SIGKILL)
-    finish(start(workspace, name, killed))
+    finish(start(workspace, words, killed))
     expected, found = contents(whole), contents(killed)
     assert found.keys() == expected.keys()
     different = [file for file in found if found[file] != expected[file]]

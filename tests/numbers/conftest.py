@@ -5,6 +5,6 @@ from kit.caches import LAYERS
 from kit.helpers import bert
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def teacher():
-    return bert(num_layers=LAYERS)
+    return bert(LAYERS)

@@ -3,7 +3,6 @@
 import dataclasses
 import importlib.util
 import os
-import pathlib
 import subprocess
 import sys
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from kit.backend import BACKEND, tensorflow_only
 from kit.helpers import (
+    ROOT,
     batch,
     bert,
     cross_entropy,
@@ -21,15 +21,11 @@ from kit.helpers import (
     to_numpy,
 )
 
-from kdkit import export
-from kdkit.distillation import Objective
-from kdkit.errors import UsageError
+from kdkit import Objective, export, losses
 from kdkit.recipes import RECIPES
 from kdkit.taps import TEACHER_OUTPUTS, tapped
 from kdkit.training import run_on_arrays
-from kdkit.training.optimizers import AdamW
 
-ROOT = pathlib.Path(__file__).parents[2]
 other_backend = pytest.mark.skipif(
     BACKEND == "tensorflow", reason="compares another backend with TensorFlow"
 )
@@ -107,7 +103,7 @@ def test_tinyberts_code_on_arrays_leaves_the_padding_token_alone():
 
 
 def test_outputs_of_a_teacher_may_come_with_pydatasets():
-    model = distiller(terms=[Objective(kd_loss(), name="soft")])
+    model = distiller(terms=[Objective(losses.SoftCrossEntropy(), name="soft")])
     model.compile(optimizer=keras.optimizers.SGD(0.0), run_eagerly=True)
     x = batch()
     expected = model.evaluate(x, verbose=0, return_dict=True)
@@ -125,20 +121,12 @@ def test_outputs_of_a_teacher_may_come_with_pydatasets():
     assert history["soft"][0] == pytest.approx(expected["soft"], rel=1e-5)
 
 
-def kd_loss():
-    return RECIPES["tinybert"].stages[1].weighted_objectives()[0].loss
-
-
 @other_backend
 def test_what_is_of_tensorflow_says_so(tmp_path):
     model = keras.Sequential([keras.Input((2,)), keras.layers.Dense(1)])
-    for refused in (
-        lambda: export.to_litert(model, tmp_path / "model.tflite"),
-        lambda: export.to_saved_model(model, tmp_path / "model"),
-        lambda: AdamW(fused=True),
-    ):
-        with pytest.raises(UsageError, match="KERAS_BACKEND=tensorflow"):
-            refused()
+    for refused in (export.to_litert, export.to_saved_model):
+        with pytest.raises(ValueError, match="KERAS_BACKEND=tensorflow"):
+            refused(model, tmp_path / "model.tflite")
 
 
 WITHOUT_TENSORFLOW = """
@@ -147,10 +135,9 @@ sys.modules["tensorflow"] = sys.modules["tensorflow_text"] = None
 import kdkit
 for name in ("losses", "taps", "models", "recipes", "Distiller", "data"):
     getattr(kdkit, name)
-from kdkit.errors import UsageError
 try:
     kdkit.data.for_any_shape(lambda batch: batch)({})
-except UsageError as error:
+except ValueError as error:
     print(error)
 """
 
@@ -158,14 +145,14 @@ except UsageError as error:
 @other_backend
 def test_tensorflow_need_not_be_installed():
     message = run(WITHOUT_TENSORFLOW, BACKEND)
-    assert "tensorflow.function is needed, but" in message
-    assert "pip install tensorflow tensorflow-text" in message
+    assert "tensorflow.function" in message
+    assert "pip install" in message
 
 
 @tensorflow_only
 def test_the_command_line_runs_on_tensorflow():
     completed = subprocess.run(
-        [sys.executable, "-m", "kdkit.cli.main", "demo"],
+        [sys.executable, "-m", "kdkit", "demo"],
         env={**os.environ, "KERAS_BACKEND": "jax"},
         capture_output=True,
         text=True,

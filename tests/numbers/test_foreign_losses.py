@@ -10,7 +10,6 @@ from keras import ops
 
 import kdkit
 from kdkit import losses
-from kdkit.errors import UsageError
 
 GENERATOR = np.random.default_rng(0)
 TEACHER, STUDENT = GENERATOR.normal(size=(2, 5, 4)).astype("float32")
@@ -27,45 +26,44 @@ def largest_difference(teacher, student):
     return ops.max(ops.abs(teacher - student), axis=-1)
 
 
-@pytest.mark.parametrize(
-    ("loss", "own"),
-    [
-        (keras.losses.MeanSquaredError(None), losses.LogitMSE()),
-        (keras.losses.mean_squared_error, losses.LogitMSE()),
-        (keras.losses.KLDivergence(None), losses.LogitKLDivergence()),
-        (keras.losses.kl_divergence, losses.LogitKLDivergence()),
-        (
-            keras.losses.CategoricalCrossentropy(reduction=None),
-            losses.SoftCrossEntropy(),
+OURS = [
+    (keras.losses.MeanSquaredError(None), losses.LogitMSE()),
+    (keras.losses.mean_squared_error, losses.LogitMSE()),
+    (keras.losses.KLDivergence(None), losses.LogitKLDivergence()),
+    (keras.losses.kl_divergence, losses.LogitKLDivergence()),
+    (
+        keras.losses.CategoricalCrossentropy(reduction=None),
+        losses.SoftCrossEntropy(),
+    ),
+    (
+        functools.partial(
+            keras.losses.categorical_crossentropy, from_logits=True
         ),
-        (
-            functools.partial(
-                keras.losses.categorical_crossentropy, from_logits=True
-            ),
-            losses.SoftCrossEntropy(),
+        losses.SoftCrossEntropy(),
+    ),
+    (
+        keras.losses.BinaryCrossentropy(from_logits=True, reduction=None),
+        losses.SoftBinaryCrossEntropy(),
+    ),
+    (
+        keras.distillation.LogitsDistillation(temperature=2.0),
+        losses.LogitKLDivergence(temperature=2.0),
+    ),
+    (
+        keras.distillation.LogitsDistillation(
+            2.0, keras.losses.CategoricalCrossentropy(from_logits=True)
         ),
-        (
-            keras.losses.BinaryCrossentropy(from_logits=True, reduction=None),
-            losses.SoftBinaryCrossEntropy(),
-        ),
-        (
-            keras.distillation.LogitsDistillation(temperature=2.0),
-            losses.LogitKLDivergence(temperature=2.0),
-        ),
-        (
-            keras.distillation.LogitsDistillation(
-                2.0, keras.losses.CategoricalCrossentropy(from_logits=True)
-            ),
-            losses.SoftCrossEntropy(temperature=2.0),
-        ),
-        (keras.distillation.FeatureDistillation("mse"), losses.LogitMSE()),
-    ],
-    ids=lambda loss: getattr(loss, "name", type(loss).__name__),
-)
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["", "weighted"])
-def test_loss_of_keras_on_logits_is_ours(loss, own, weights):
-    expected = float(own(TEACHER, STUDENT, weights))
-    assert value(loss, weights=weights) == pytest.approx(expected, rel=1e-4)
+        losses.SoftCrossEntropy(temperature=2.0),
+    ),
+    (keras.distillation.FeatureDistillation("mse"), losses.LogitMSE()),
+]
+
+
+@pytest.mark.parametrize(("loss", "own"), OURS)
+def test_loss_of_keras_on_logits_is_ours(loss, own):
+    for weights in (None, WEIGHTS):
+        expected = float(own(TEACHER, STUDENT, weights))
+        assert value(loss, weights=weights) == pytest.approx(expected, rel=1e-4)
 
 
 def test_tensors_of_layers_go_to_a_loss_as_they_are():
@@ -87,7 +85,7 @@ def test_layers_of_feature_distillation_are_the_tap():
     assert kdkit.Objective(loss).tap == ("layer:a", "layer:b")
     alone = keras.distillation.FeatureDistillation("mae", "a")
     assert kdkit.Objective(alone).tap == ("layer:a", "logits")
-    with pytest.raises(UsageError, match="Both the loss and the objective"):
+    with pytest.raises(ValueError, match="objective"):
         kdkit.Objective(loss, tap="layer:c")
 
 
@@ -99,7 +97,6 @@ def test_layers_of_feature_distillation_are_the_tap():
         keras.distillation.LogitsDistillation(2.0),
         largest_difference,
     ],
-    ids=lambda loss: getattr(loss, "__name__", type(loss).__name__),
 )
 def test_objective_with_a_foreign_loss_survives_json(loss):
     objective = kdkit.Objective(loss)
@@ -109,42 +106,33 @@ def test_objective_with_a_foreign_loss_survives_json(loss):
     assert float(restored.loss(TEACHER, STUDENT)) == pytest.approx(value(loss))
 
 
-class ReducedMSE(losses.DistillationLoss):
-    def call(self, teacher, student):
-        return ops.mean(ops.square(teacher - student))
-
-
-@pytest.mark.parametrize(
-    ("loss", "message"),
-    [
-        (keras.losses.KLDivergence(), "Pass reduction=None"),
-        (keras.losses.Huber(reduction="sum"), "reduction='sum'"),
-        (
-            keras.distillation.LogitsDistillation(
-                loss=keras.losses.KLDivergence(reduction="sum")
-            ),
-            "reduction='sum'",
+REFUSED = {
+    "mean": (keras.losses.KLDivergence(), "reduction=None"),
+    "sum": (keras.losses.Huber(reduction="sum"), "reduction='sum'"),
+    "inner": (
+        keras.distillation.LogitsDistillation(
+            loss=keras.losses.KLDivergence(reduction="sum")
         ),
-        (keras.losses.dice, "does not compare logits"),
-    ],
-    ids=["mean", "sum", "inner", "labels"],
-)
-def test_loss_that_reduces_or_does_not_fit_is_refused(loss, message):
-    with pytest.raises(UsageError, match=message):
+        "reduction='sum'",
+    ),
+    "labels": (keras.losses.dice, "logits"),
+}
+
+
+@pytest.mark.parametrize(("loss", "named"), REFUSED.values(), ids=REFUSED)
+def test_loss_that_reduces_or_does_not_fit_is_refused(loss, named):
+    with pytest.raises(ValueError, match=named):
         kdkit.Objective(loss)
 
 
 @pytest.mark.parametrize(
-    "loss",
+    "reduced",
     [
-        ReducedMSE("reduced"),
-        lambda teacher, student: keras.losses.MeanSquaredError()(
-            teacher, student
-        ),
+        lambda teacher, student: ops.mean(ops.square(teacher - student)),
         lambda teacher, student: ops.mean(teacher - student, axis=0),
     ],
-    ids=["class", "scalar", "over_batch"],
+    ids=["scalar", "over_batch"],
 )
-def test_loss_that_returns_reduced_values_is_refused(loss):
-    with pytest.raises(UsageError, match="reduces its values over the batch"):
-        value(loss)
+def test_loss_that_returns_reduced_values_is_refused(reduced):
+    with pytest.raises(ValueError, match="batch"):
+        value(reduced)

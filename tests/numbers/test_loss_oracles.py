@@ -3,6 +3,7 @@
 import keras
 import numpy as np
 import pytest
+from kit.backend import gradient
 from kit.helpers import log_softmax, softmax, to_numpy
 
 from kdkit import losses
@@ -355,3 +356,42 @@ def test_relation_sums_of_parts_of_a_batch_add_up(mean_over):
     np.testing.assert_allclose(
         numerator / denominator, loss(teacher, student, MASK), rtol=1e-5
     )
+
+
+@pytest.mark.parametrize("label_smoothing", [0.0, 0.1, 0.9])
+def test_smoothed_cross_entropy_matches_numpy(label_smoothing):
+    labels = GENERATOR.integers(CLASSES, size=(BATCH, LENGTH))
+    logits = 3 * GENERATOR.normal(size=(BATCH, LENGTH, CLASSES))
+    targets = (1 - label_smoothing) * np.eye(CLASSES)[labels]
+    targets += label_smoothing / CLASSES
+    values = -np.sum(targets * log_softmax(logits), axis=-1)
+    weights = MASK * WEIGHTS[:, None]
+
+    def loss(reduction):
+        return losses.SmoothedCrossEntropy(label_smoothing, reduction=reduction)
+
+    for reduction, expected in (
+        ("sum_over_batch_size", np.mean(weights * values)),
+        ("mean_with_sample_weight", weighted_mean(values, weights)),
+    ):
+        made = loss(reduction)
+        np.testing.assert_allclose(made(labels, logits), values.mean(), 1e-5)
+        np.testing.assert_allclose(
+            made(labels, logits, weights), expected, 1e-5
+        )
+        restored = keras.losses.deserialize(keras.losses.serialize(made))
+        assert restored.get_config() == made.get_config()
+    np.testing.assert_allclose(
+        gradient(
+            lambda logits: loss("sum")(labels, logits), logits.astype("float32")
+        ),
+        softmax(logits) - targets,
+        atol=1e-5,
+    )
+    if not label_smoothing:
+        keras_loss = keras.losses.SparseCategoricalCrossentropy(
+            from_logits=True
+        )
+        assert float(loss("sum_over_batch_size")(labels, logits)) == float(
+            keras_loss(labels, logits)
+        )

@@ -161,12 +161,10 @@ def test_matryoshka_compares_similarities_of_prefixes_with_the_whole(
 
 
 def test_matryoshka_is_made_from_a_configuration():
-    setting = {
-        "name": "matryoshka",
-        "loss": {"name": "similarity_kl_divergence", "temperature": 0.1},
-        "dimensions": [4, 2],
-    }
-    loss = losses.get_loss(setting)
+    inner = {"name": "similarity_kl_divergence", "temperature": 0.1}
+    loss = losses.get_loss(
+        {"name": "matryoshka", "loss": inner, "dimensions": [4, 2]}
+    )
     assert loss == Matryoshka(SimilarityKLDivergence(0.1), (4, 2))
     objective = kdkit.Objective(loss, tap="sentence_embedding")
     config = keras.saving.serialize_keras_object(objective)["config"]

@@ -4,58 +4,45 @@ import collections
 import concurrent.futures
 import shutil
 
+import keras
 import numpy as np
 import pytest
-import tensorflow as tf
-from kit.caches import Says, joined, make, rows
+from keras import ops
+from kit.caches import Said, joined, make, rows, stopped_after
 from kit.helpers import LENGTH, bert
 
 from kdkit import models
-from kdkit.errors import RunError, UsageError
 from kdkit.taps import Entry
 
-
-def test_a_damaged_file_is_found_and_only_it_is_run_again(tmp_path, teacher):
-    entries = [Entry("logits")]
-    cache = make(tmp_path, teacher)
-    expected = cache.outputs(rows(8), entries)(np.arange(8), LENGTH)
-    cache.outputs(rows(5, seed=1), entries)
-    shards = cache.describe()["shards"]
-    assert [shard["rows"] for shard in shards] == [8, 5]
-    path = tmp_path / shards[0]["file"]
-    path.write_bytes(path.read_bytes()[:-9])
-    says = Says()
-    again = make(tmp_path, teacher, says)
-    assert "1 damaged files removed" in says[0]
-    cached = again.outputs(joined(rows(8), rows(5, seed=1)), entries)
-    assert "running the teacher on 8 examples" in says[-1]
-    found = cached(np.arange(8), LENGTH)
-    np.testing.assert_array_equal(found["logits"], expected["logits"])
+ENTRIES = [Entry("logits")]
 
 
-@pytest.mark.parametrize("in_parts", [False, True])
-def test_a_file_that_is_made_again_counts_once_in_the_errors(
-    in_parts, tmp_path, teacher
+def kept(cache, encoded, entries=ENTRIES, length=LENGTH):
+    return cache.outputs(encoded, entries)(np.arange(len(encoded)), length)
+
+
+@pytest.mark.parametrize("part", [None, (0, 1)])
+def test_a_damaged_file_alone_is_made_again_and_counts_once(
+    part, tmp_path, teacher
 ):
-    every, entries = joined(rows(8), rows(5, seed=1)), [Entry("logits")]
+    every, said = joined(rows(8), rows(5, seed=1)), Said()
 
-    def fill(*parts):
-        for one in parts:
-            make(
-                tmp_path,
-                teacher,
-                precision="int8",
-                part=(0, 1) if in_parts else None,
-            ).outputs(one, entries)
+    def fill(*examples):
+        for one in examples:
+            cache = make(tmp_path, teacher, said, "int8", part=part)
+            cache.outputs(one, ENTRIES)
         whole = make(tmp_path, teacher, precision="int8")
-        whole.outputs(every, entries)
-        return whole
+        return kept(whole, every)["logits"], whole.describe()
 
-    before = fill(rows(8), rows(5, seed=1)).describe()
+    expected, before = fill(rows(8), rows(5, seed=1))
     assert before["entries"]["logits"]["squared_errors"] > 0
-    assert len(before["shards"]) == 2
-    (tmp_path / before["shards"][0]["file"]).write_bytes(b"")
-    after = fill(every).describe()
+    assert [shard["rows"] for shard in before["shards"]] == [8, 5]
+    path = tmp_path / before["shards"][0]["file"]
+    path.write_bytes(path.read_bytes()[:-9])
+    found, after = fill(every)
+    assert said.rows_run() == 8
+    assert "1 damaged" in said[-2]
+    np.testing.assert_array_equal(found, expected)
     assert after["entries"] == before["entries"]
     assert after["shards"] != before["shards"]
 
@@ -70,18 +57,20 @@ def test_only_what_a_dead_process_left_of_a_cache_is_removed(tmp_path, teacher):
     for file, folder in (own, others):
         file.write_bytes(b"rows")
         folder.mkdir()
-    make(tmp_path, teacher).outputs(rows(3), [Entry("logits")])
+    kept(make(tmp_path, teacher), rows(3))
     assert not any(path.exists() for path in own)
     assert not list(tmp_path.glob(".*.kdkit-*"))
     assert all(path.exists() for path in others)
 
 
 def test_another_teacher_is_refused_by_name(tmp_path, teacher):
-    make(tmp_path, teacher).outputs(rows(3), [Entry("logits")])
-    with pytest.raises(UsageError, match="teacher was 'a', is 'b'"):
-        make(tmp_path, teacher, name="b")
-    with pytest.raises(UsageError, match="precision was 'fp32', is 'int8'"):
-        make(tmp_path, teacher, precision="int8")
+    kept(make(tmp_path, teacher), rows(3))
+    for options, named in (
+        ({"name": "b"}, "'a', is 'b'"),
+        ({"precision": "int8"}, "'fp32', is 'int8'"),
+    ):
+        with pytest.raises(ValueError, match=named):
+            make(tmp_path, teacher, **options)
 
 
 def test_too_little_room_is_told_before_the_first_byte(
@@ -89,143 +78,111 @@ def test_too_little_room_is_told_before_the_first_byte(
 ):
     usage = collections.namedtuple("usage", "free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(100))
-    with pytest.raises(RunError, match=r"need \d+ kB .* 0 kB are free"):
-        make(tmp_path, teacher).outputs(rows(8), [Entry("hidden_states", 1)])
+    with pytest.raises(RuntimeError, match="free"):
+        kept(make(tmp_path, teacher), rows(8), [Entry("hidden_states", 1)])
     assert list(tmp_path.glob("*")) == [tmp_path / ".filling.lock"]
 
 
-@pytest.fixture
-def stopped_after(monkeypatch):
-    """A function: passes write small files, and stop after some of them."""
-    from kdkit.teacher_cache import cache as filling
-
-    monkeypatch.setattr(filling, "SHARD_BYTES", 1)
-    written = filling.write_shard
-
-    def stop_after(count):
-        left = iter(range(count))
-
-        def until_then(directory, keys, columns):
-            if next(left, None) is None:
-                raise KeyboardInterrupt
-            return written(directory, keys, columns)
-
-        monkeypatch.setattr(filling, "write_shard", until_then)
-
-    return stop_after
-
-
-def test_a_stopped_pass_over_questions_keeps_all_of_their_entries(
-    tmp_path, stopped_after
-):
-    encoded = rows(150, sequences_per_row=3)
+def test_a_stopped_pass_over_questions_keeps_all_of_their_entries(tmp_path):
+    encoded, said = rows(150, sequences_per_row=3), Said()
     backbone = bert(num_layers=1, num_classes=None)
     model = models.add_head(backbone, models.Head("multiple_choice", 3))
     entries = [Entry("logits"), Entry("cls_states", 1)]
-    stopped_after(2)  # the states of a batch, and its logits
-    with pytest.raises(KeyboardInterrupt):
+    with stopped_after(2):  # the states of a batch, and its logits
         make(tmp_path, model).outputs(encoded, entries)
     shards = make(tmp_path, model).describe()["shards"]
-    kept = {shard["entries"][0]: shard["rows"] for shard in shards}
-    assert kept["cls_states/1"] == 3 * kept["logits"] < 3 * 150
-    stopped_after(9)
-    says = Says()
-    make(tmp_path, model, says).outputs(encoded, entries)
-    left = 150 - kept["logits"]
-    assert f"running the teacher on {left} examples" in says[-1]
+    done = {shard["entries"][0]: shard["rows"] for shard in shards}
+    assert done["cls_states/1"] == 3 * done["logits"] < 3 * 150
+    make(tmp_path, model, said).outputs(encoded, entries)
+    assert said.rows_run() == 150 - done["logits"]
 
 
-def gossip(inputs, sequences_per_row):
+class Gossip(keras.layers.Layer):
     """Logits that show which rows shared a batch."""
-    token_ids = np.asarray(inputs["token_ids"], "float32")
-    token_ids = token_ids.reshape(len(token_ids) // sequences_per_row, -1)
-    place = np.arange(len(token_ids)) + 1
-    width = np.full(len(place), token_ids.shape[1])
-    total = np.full(len(place), place @ token_ids.sum(1))
-    return tf.constant(np.stack([place, width, total], 1), "float32")
+
+    def __init__(self, sequences_per_row):
+        super().__init__()
+        self.sequences_per_row = sequences_per_row
+
+    def call(self, token_ids):
+        sums = ops.sum(ops.cast(token_ids, "float32"), axis=1)
+        sums = ops.sum(ops.reshape(sums, (-1, self.sequences_per_row)), axis=1)
+        width = ops.cast(ops.shape(token_ids)[1], "float32")
+        of_batch = width * ops.sum(ops.cumsum(sums))
+        return ops.stack([sums, of_batch + 0 * sums], axis=1)
 
 
 @pytest.mark.parametrize("sequences_per_row", [1, 2])
-def test_a_pass_that_goes_on_runs_the_same_batches(
-    tmp_path, stopped_after, sequences_per_row, teacher, monkeypatch
-):
-    monkeypatch.setattr(
-        "kdkit.teacher_cache.cache.make_run",
-        lambda teacher, entries: (
-            lambda inputs: {"logits": gossip(inputs, sequences_per_row)}
-        ),
+def test_a_pass_that_goes_on_runs_the_same_batches(tmp_path, sequences_per_row):
+    """Kernels give a row other bits in another batch."""
+    token_ids = keras.Input((None,), dtype="int32", name="token_ids")
+    gossip = keras.Model(
+        {"token_ids": token_ids}, Gossip(sequences_per_row)(token_ids)
     )
-    # Kernels give a row other bits in another batch.
     length = 4 * LENGTH
     encoded = rows(500, 0, sequences_per_row, length)
 
-    def kept(directory):
-        cache = make(directory, teacher)
-        found = cache.outputs(encoded, [Entry("logits")])
-        return found(np.arange(500), length)["logits"]
+    def logits(directory):
+        return kept(make(directory, gossip), encoded, ENTRIES, length)["logits"]
 
-    stopped_after(99)
-    expected = kept(tmp_path / "whole")
+    with stopped_after(None):
+        expected = logits(tmp_path / "whole")
     directory = tmp_path / "stopped"
-    for files in (3, 2):
-        stopped_after(files)
-        with pytest.raises(KeyboardInterrupt):
-            kept(directory)
-    stopped_after(99)
-    np.testing.assert_array_equal(kept(directory), expected)
-    # The same of what is run again for damaged files.
-    index = make(directory, teacher).describe()
-    for shard in index["shards"][1::2]:
-        (directory / shard["file"]).write_bytes(b"")
-    np.testing.assert_array_equal(kept(directory), expected)
+    for count in (3, 2):
+        with stopped_after(count):
+            logits(directory)
+    with stopped_after(None):
+        np.testing.assert_array_equal(logits(directory), expected)
+        # The same of what is run again for damaged files.
+        index = make(directory, gossip).describe()
+        for shard in index["shards"][1::2]:
+            (directory / shard["file"]).write_bytes(b"")
+        np.testing.assert_array_equal(logits(directory), expected)
 
 
 def test_two_writers_do_not_lose_each_others_rows(tmp_path, teacher):
-    def write(seed):
-        encoded = rows(6, seed=seed)
-        make(tmp_path, teacher).outputs(encoded, [Entry("logits")])
-
+    both = [rows(6, seed=seed) for seed in (1, 2)]
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        list(pool.map(write, (1, 2)))
-    says = Says()
-    both = joined(rows(6, seed=1), rows(6, seed=2))
-    make(tmp_path, teacher, says).outputs(both, [Entry("logits")])
-    assert "outputs for all 12 examples are cached" in says[-1]
-    assert len(make(tmp_path, teacher).describe()["shards"]) == 2
+        list(pool.map(lambda one: kept(make(tmp_path, teacher), one), both))
+    said = Said()
+    cache = make(tmp_path, teacher, said)
+    kept(cache, joined(*both))
+    assert said.rows_run() == 0
+    assert len(cache.describe()["shards"]) == 2
 
 
 def test_parts_of_several_processes_are_what_one_keeps(tmp_path, teacher):
     encoded, entries = rows(13), [Entry("hidden_states", 1), Entry("logits")]
-    whole = make(tmp_path / "one", teacher, precision="int8")
-    expected = whole.outputs(encoded, entries)(np.arange(13), LENGTH)
+    said = Said()
+
+    def cache(part=None, folder="parts"):
+        return make(tmp_path / folder, teacher, said, "int8", part=part)
+
+    whole = cache(folder="one")
+    expected = kept(whole, encoded, entries)
     sizes = []
     for which in range(3):
-        part = make(
-            tmp_path / "parts", teacher, precision="int8", part=(which, 3)
-        )
+        part = cache((which, 3))
         # Again: the teacher does not run twice for cached rows.
         for _ in range(2):
             assert not part.outputs(encoded, entries).signature
+        assert said.rows_run() == 0
         sizes.append(sum(shard["rows"] for shard in part.describe()["shards"]))
     assert sum(sizes) == 13
     assert max(sizes) < 13
-    says = Says()
-    joined = make(tmp_path / "parts", teacher, says, precision="int8")
-    found = joined.outputs(encoded, entries)(np.arange(13), LENGTH)
-    assert any("merged" in line for line in says)
-    assert "are cached" in says[-1]
+    merged = cache()
+    found = kept(merged, encoded, entries)
+    assert said.rows_run() == 0
     assert not list((tmp_path / "parts").glob("part_*/*.arrow"))
     # What one of them finds there is no work for it.
-    part = make(
-        tmp_path / "parts", teacher, says, precision="int8", part=(1, 3)
-    )
+    part = cache((1, 3))
     part.outputs(encoded, entries)
-    assert "are cached" in says[-1]
+    assert said.rows_run() == 0
     assert not part.describe()["shards"]
     for entry in entries:
         np.testing.assert_allclose(
             found[entry.name], expected[entry.name], atol=1e-6
         )
-        assert joined.relative_error(entry.name) == pytest.approx(
+        assert merged.relative_error(entry.name) == pytest.approx(
             whole.relative_error(entry.name), rel=1e-4
         )

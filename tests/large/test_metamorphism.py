@@ -5,15 +5,7 @@ import functools
 
 import numpy as np
 import pytest
-from kit.helpers import (
-    LENGTH,
-    ON_TASKS,
-    batch,
-    bert,
-    eager_steps,
-    labels,
-    to_numpy,
-)
+from kit.helpers import LENGTH, ON_TASKS, batch, bert, labels, to_numpy
 
 from kdkit.recipes import RECIPES
 from kdkit.training import run_on_arrays
@@ -21,24 +13,10 @@ from kdkit.training import run_on_arrays
 ROWS, CLASSES = 6, 3
 ORDER = np.random.default_rng(3).permutation(ROWS)
 CLASS_ORDER = np.array([2, 0, 1])  # the new class c is the old CLASS_ORDER[c]
-QUICK = ("tinybert",)  # most kinds of terms
+pytestmark = [pytest.mark.large, pytest.mark.usefixtures("eager")]
 every_recipe = pytest.mark.parametrize(
-    "recipe",
-    [
-        pytest.param(
-            recipe,
-            id=recipe.name,
-            marks=() if recipe.name in QUICK else pytest.mark.large,
-        )
-        for recipe in map(RECIPES.get, ON_TASKS)
-    ],
+    "recipe", [RECIPES[name] for name in ON_TASKS], ids=ON_TASKS
 )
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _eager():
-    with eager_steps():
-        yield
 
 
 def head(model):
@@ -47,13 +25,7 @@ def head(model):
 
 
 def learned(recipe, change_rows=None, change_models=None):
-    """The student's logits on the rows, after the recipe's updates.
-
-    Args:
-        recipe: `Recipe`.
-        change_rows: callable from inputs and labels to others, or `None`.
-        change_models: callable of teacher and student, or `None`.
-    """
+    """The student's logits on the rows, after the recipe's updates."""
     teacher, student = bert(3, 12, seed=1), bert(2, 12, seed=2)
     x, y = batch(ROWS, length=LENGTH - 2), labels(ROWS)
     new_x, new_y = change_rows(x, y) if change_rows else (x, y)
@@ -91,30 +63,16 @@ def check(found, recipe):
     np.testing.assert_allclose(found, as_it_is(recipe.name), rtol=0, atol=0.02)
 
 
-def pad(x, y):
-    """Two more places in every row, with words under the mask."""
-    padded = {name: np.pad(v, [(0, 0), (0, 2)]) for name, v in x.items()}
-    padded["token_ids"][:, -2:] = 7
-    return padded, y
-
-
-def reorder(x, y):
-    """The rows in another order."""
-    return {name: values[ORDER] for name, values in x.items()}, y[ORDER]
-
-
-def double(x, y):
-    """Every row twice."""
-    return {name: np.repeat(v, 2, axis=0) for name, v in x.items()}, y.repeat(2)
-
-
-def rename(x, y):
-    """Other numbers for the classes."""
-    return x, np.argsort(CLASS_ORDER)[y]
+def change_rows(x, y):
+    """Padded, in another order, each twice, with other numbers for classes."""
+    twice = ORDER.repeat(2)
+    x = {name: np.pad(v[twice], [(0, 0), (0, 2)]) for name, v in x.items()}
+    x["token_ids"][:, -2:] = 7  # words under the mask
+    return x, np.argsort(CLASS_ORDER)[y[twice]]
 
 
 def reorder_heads(*models):
-    """The same of models that give logits of the classes."""
+    """Other numbers for classes in models that give logits of them."""
     for model in models:
         for weight in head(model):
             weight.assign(to_numpy(weight.value)[..., CLASS_ORDER])
@@ -134,12 +92,8 @@ def compares_logits(recipe):
     )
 
 
-@pytest.mark.large
 @every_recipe
 def test_all_of_it_at_once_changes_nothing(recipe):
-    def change_rows(x, y):
-        return rename(*double(*reorder(*pad(x, y))))
-
     def change_models(teacher, student):
         reorder_heads(teacher, student)
         if not compares_logits(recipe):
@@ -149,7 +103,6 @@ def test_all_of_it_at_once_changes_nothing(recipe):
     check(found[:, np.argsort(CLASS_ORDER)], recipe)
 
 
-@pytest.mark.large
 @every_recipe
 def test_a_constant_beside_the_teachers_logits_changes_no_distribution(recipe):
     found = learned(recipe, change_models=shift)

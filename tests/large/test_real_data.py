@@ -1,4 +1,4 @@
-"""all-MiniLM-L6-v2, a real checkpoint, against transformers."""
+"""Files that are not in the repository: GLUE's, and all-MiniLM-L6-v2."""
 
 import os
 import pathlib
@@ -10,6 +10,41 @@ from kit.references import reference
 
 from kdkit.models import load_encoder
 from kdkit.taps import tapped
+from kdkit.tasks import TASKS
+
+pytestmark = pytest.mark.large
+
+NUM_ROWS = {
+    "cola": (8551, 1043),
+    "mrpc": (3668, 408),
+    "rte": (2490, 277),
+    "sst2": (67349, 872),
+    "stsb": (5749, 1500),
+    "wnli": (635, 71),
+}
+
+
+@pytest.mark.parametrize("name", NUM_ROWS)
+def test_task_reads_the_official_files(data_dir, name):
+    task = TASKS[name]
+    task.check_data(("train", "dev"), data_dir / "glue")
+    parts = [task.load(split, data_dir / "glue") for split in ("train", "dev")]
+    assert tuple(len(part) for part in parts) == NUM_ROWS[name]
+    for part in parts:
+        assert len(part.texts) == task.num_texts
+        if task.is_regression:
+            assert part.labels.min() >= 0
+            assert part.labels.max() <= 5
+        else:
+            assert {*part.labels} == {*range(task.num_classes)}
+
+
+def test_task_reads_the_official_test_file_without_labels(data_dir):
+    examples = TASKS["sst2"].load("test", data_dir / "glue")
+    assert len(examples) == 1821
+    assert examples.labels is None
+    assert examples.texts[0][0] == "uneasy mishmash of styles and genres ."
+
 
 PLACE = os.environ.get("MINILM", "~/.cache/kdkit/all-minilm-l6-v2")
 TEXTS = [
@@ -19,8 +54,7 @@ TEXTS = [
 ]
 
 
-@pytest.mark.large
-def test_states_attention_and_vectors_are_the_references():
+def test_states_attention_and_vectors_of_minilm_are_the_references():
     path = pathlib.Path(PLACE).expanduser()
     if not path.is_dir():
         pytest.skip(f"no all-MiniLM-L6-v2 in {path}: set MINILM to its folder")
@@ -32,12 +66,15 @@ def test_states_attention_and_vectors_are_the_references():
         TEXTS, padding=True, return_tensors="pt"
     )
     expected = outputs(model, read)
-    inputs = {
-        "token_ids": read["input_ids"],
-        "segment_ids": read["token_type_ids"],
-        "padding_mask": read["attention_mask"],
+    names = {
+        "token_ids": "input_ids",
+        "segment_ids": "token_type_ids",
+        "padding_mask": "attention_mask",
     }
-    inputs = {name: one.numpy().astype("int32") for name, one in inputs.items()}
+    inputs = {
+        ours: read[theirs].numpy().astype("int32")
+        for ours, theirs in names.items()
+    }
     real = inputs["padding_mask"].astype(bool)
     backbone, _ = load_encoder(path)
     taps = ["hidden_states", "attention_probs", "pooled_output"]
