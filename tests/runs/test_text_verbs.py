@@ -127,15 +127,6 @@ def test_run_preset_and_file_write_the_same(name, copies, workspace, tmp_path):
     assert generated(moved, *more, *tokenizer, *languages) == text
 
 
-def test_a_tokenizer_of_another_kind_is_refused(copies, workspace):
-    file = file_of(copies["spans_and_pairs"] / "exports", "fp32")
-    words = ("--tokenizer", workspace.path / "vocabulary.txt")
-    words += ("--languages", *data.GENERATED_LANGUAGES)
-    answer = command(("generate", file, "--prompt", "a", *words))
-    assert answer.status == 2
-    assert "BertTokenizer" in answer.err
-
-
 def test_a_file_of_pairs_is_measured_as_its_model(copies, tmp_path):
     run = copies["spans_and_pairs"]
     for language, number in zip(data.GENERATED_LANGUAGES, (0, 1), strict=True):
