@@ -88,10 +88,10 @@ def test_a_step_is_timed(name, copies):
     answer = command(("benchmark", *files, "--runs", "20", "--warmup", "1"))
     results = json.loads(answer.out.splitlines()[-1])["results"]
     assert [result["file"] for result in results] == list(map(str, files))
-    for event in read_events(run, "latency"):
-        assert event["sequence_length"] == CAPACITY
-        reads = event.get("reads_tokens"), event.get("reads_sources")
-        assert reads == (name == "next_tokens", name == "spans_and_pairs")
+    reads = "reads_sources" if name == "spans_and_pairs" else "reads_tokens"
+    events = read_events(run, "latency")
+    assert [event["sequence_length"] for event in events] == [CAPACITY] * 2
+    assert all(event[reads] for event in events)
 
 
 def test_more_steps_than_there_is_room_for_can_be_timed(workspace):
@@ -113,13 +113,13 @@ def test_run_preset_and_file_write_the_same(name, copies, workspace, tmp_path):
     moved = shutil.copyfile(file, tmp_path / "moved.tflite")
     more = ("--max-tokens", 5 if name == "next_tokens" else CAPACITY)
     text = generated(run, *more)
-    own, languages = (), ("--languages", *data.GENERATED_LANGUAGES)
+    languages = ("--languages", *data.GENERATED_LANGUAGES)
     if name == "next_tokens":
         assert text.startswith("a")
         assert len(text) > len("a\n")
-        own = languages = ()
-    assert generated(run / "student", *more, *own) == text
-    assert generated(file, *more, *own) == text
+        languages = ()
+    assert generated(run / "student", *more) == text
+    assert generated(file, *more) == text
     answer = command(("generate", moved, *more))
     assert answer.status == 2
     assert "--tokenizer" in answer.err
