@@ -79,7 +79,7 @@ def num_tables(path):
         for graph in model.subgraphs
         for tensor in graph.tensors
         if tensor.shape is not None
-        and tuple(tensor.shape) == (VOCABULARY, WIDTH)
+        and sorted(tensor.shape) == [WIDTH, VOCABULARY]
         and model.buffers[tensor.buffer].data is not None
     }
     return len(buffers)
