@@ -1,78 +1,75 @@
 """The row length that commands read: the option, the model's, the task's."""
 
-import argparse
-
 import keras_hub
 import pytest
+from kit.adapter import command
 from kit.helpers import sentiment_student
 
-from kdkit import models
-from kdkit.cli.main import main
-from kdkit.cli.models import locate, open_model
-from kdkit.tasks import get_task
+from kdkit import export, models, tasks
 
-POSITIONS, OWN = 12, 8
-TASK = ["--task", "sentiment"]
+POSITIONS, OWN, FIXED = 12, 8, 6
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A classifier as `preset`, saved to read less than it has positions for.
+    """A classifier, saved to read less than it has positions for.
 
-    As `model.keras` next to it, and exported, to read six tokens.
+    `usual` has the length of keras-hub's preprocessors, 512, from kdkit or not.
     """
     path = tmp_path_factory.mktemp("lengths")
-    classifier, tokenizer = sentiment_student(max_sequence_length=POSITIONS)
-    models.save_preset(classifier, tokenizer, path / "preset", OWN)
-    classifier.save(path / "model.keras")
-    arguments = ["export", str(path / "preset"), *TASK, "--output", str(path)]
-    arguments += ["--precision", "fp32", "--sequence-length", "6"]
-    assert main(arguments) == 0
+    model, tokenizer = sentiment_student(max_sequence_length=POSITIONS)
+    models.save_preset(model, tokenizer, path / "preset", OWN)
+    model.save(path / "model.keras")
+    export.to_litert(model, path / "file.tflite", sequence_length=FIXED)
+    longer, _ = sentiment_student()
+    usual = keras_hub.models.BertTextClassifierPreprocessor(tokenizer)
+    for name in ("usual", "foreign"):
+        models.save_preset(
+            longer, tokenizer, path / name, usual.sequence_length
+        )
+    (path / "foreign" / "kdkit.json").unlink()
     return path
 
 
-def opened_length(place, tokenizer):
-    options = argparse.Namespace(
-        task="sentiment", data_dir=None, sequence_length=None
-    )
-    options.tokenizer = str(tokenizer)
-    return open_model(locate(str(place)), options).sequence_length
+def evaluate(folder, name, *more):
+    words = ["evaluate", folder / name, "--task", "sentiment", *more]
+    if "." in name:
+        words += ["--tokenizer", folder / "preset"]
+    return command(words)
 
 
 @pytest.mark.parametrize(
     ("name", "length"),
-    [("preset", OWN), ("model.keras", POSITIONS), ("preset-fp32.tflite", 6)],
+    [
+        ("preset", OWN),
+        ("model.keras", POSITIONS),
+        ("file.tflite", FIXED),
+        ("usual", 512),
+        ("foreign", tasks.get_task("sentiment").sequence_length),
+    ],
 )
 def test_models_outside_of_a_run_are_read_at_their_own_length(
-    folder, name, length
+    name, length, folder, monkeypatch
 ):
-    assert opened_length(folder / name, folder / "preset") == length
+    read, encode = [], tasks.Task.encode
+
+    def note(task, examples, tokenizer, sequence_length):
+        read.append(sequence_length)
+        return encode(task, examples, tokenizer, sequence_length)
+
+    monkeypatch.setattr(tasks.Task, "encode", note)
+    assert evaluate(folder, name).status == 0
+    assert read == [length]
 
 
-@pytest.mark.parametrize("is_of_kdkit", [True, False])
-def test_a_length_that_nobody_chose_is_not_the_models(is_of_kdkit, tmp_path):
-    """keras-hub's preprocessors have a length of 512 by default."""
-    classifier, tokenizer = sentiment_student()
-    usual = keras_hub.models.BertTextClassifierPreprocessor(tokenizer)
-    length = usual.sequence_length
-    models.save_preset(classifier, tokenizer, tmp_path, length)
-    if not is_of_kdkit:
-        (tmp_path / "kdkit.json").unlink()
-        length = get_task("sentiment").sequence_length
-    assert opened_length(tmp_path, tmp_path) == length
-
-
-def test_rows_beyond_the_length_of_a_file_are_refused(folder, capsys):
-    arguments = ["evaluate", str(folder / "preset-fp32.tflite"), *TASK]
-    arguments += ["--tokenizer", str(folder / "preset")]
-    assert main([*arguments, "--sequence-length", "7"]) == 2
-    assert "Use --sequence-length 6." in capsys.readouterr().err
-    assert main([*arguments, "--sequence-length", "5"]) == 0
+def test_rows_beyond_the_length_of_a_file_are_refused(folder):
+    answer = evaluate(folder, "file.tflite", "--sequence-length", FIXED + 1)
+    assert answer.status == 2
+    assert f"--sequence-length {FIXED}" in answer.err
 
 
 @pytest.mark.parametrize("length", ["0", "-1", "65537", f"{10**20}", "long"])
-def test_lengths_of_options_are_in_their_range(length, capsys):
-    assert main(["export", "model", "--sequence-length", length]) == 2
-    said = capsys.readouterr().err
-    assert "expected a number of tokens from 1 to 65536" in said
-    assert repr(length) in said
+def test_lengths_of_options_are_in_their_range(length):
+    answer = command(("export", "model", "--sequence-length", length))
+    assert answer.status == 2
+    assert repr(length) in answer.err

@@ -1,8 +1,6 @@
-"""Small parallel files, and settings and commands to train on them."""
+"""Small parallel files, and settings to train on them."""
 
-import dataclasses
-
-from kdkit.recipes import pretraining
+from kdkit.recipes import Stage
 from kdkit.training import (
     MassSettings,
     ModelSettings,
@@ -25,7 +23,14 @@ def write_parallel(folder):
 
 def of_sentences(text, **changes):
     """Settings of a run on the sentences of both sides."""
-    (stage,) = pretraining.FROM_SCRATCH
+    stage = Stage(
+        name="pretraining",
+        data="corpus",
+        epochs=2,
+        learning_rate=1e-2,
+        warmup_fraction=0.05,
+        hard_label_weight=1.0,
+    )
     return PretrainSettings(
         **{
             "corpus": SentenceSettings(
@@ -35,9 +40,7 @@ def of_sentences(text, **changes):
                 held_out_every=8,
             ),
             "model": ModelSettings(mass=SIZES),
-            "stages": (
-                dataclasses.replace(stage, epochs=2, learning_rate=1e-2),
-            ),
+            "stages": (stage,),
             "vocabulary_size": 300,
             "jit_compile": False,
             **changes,
@@ -48,16 +51,3 @@ def of_sentences(text, **changes):
 def flags(text, option, part):
     """An option and the files of a part, one for each language."""
     return [option, str(text / f"{part}.en"), str(text / f"{part}.de")]
-
-
-def translation(text, pretrained, path):
-    """The words of a command that distils on pairs, from the model itself."""
-    return [
-        *("pretrain", "--recipe", "lightpaff", "--teacher", str(pretrained)),
-        *("--model", str(pretrained), "--languages", "en", "de"),
-        *flags(text, "--pairs", "train"),
-        *flags(text, "--held-out", "dev"),
-        *("--set", "stages.0.epochs=2", "--set", "stages.0.batch_tokens=64"),
-        *("--set", "corpus.sequence_length=32", "--set", "jit_compile=false"),
-        *("--run-dir", str(path)),
-    ]

@@ -1,4 +1,7 @@
-"""Texts on disk: which are chosen, what is stored, what is opened again."""
+"""Texts and translations on disk: what is chosen, stored and opened again.
+
+Goes with kdkit.data.stored_texts and kdkit.data.stored_translations.
+"""
 
 import itertools
 import json
@@ -6,45 +9,57 @@ import json
 import numpy as np
 import pytest
 
-from kdkit import data
-from kdkit.data.examples import Examples
+from kdkit import data, models
 from kdkit.data.stored_texts import (
     choose_texts,
     read_hashes,
     store_texts,
     text_hash,
 )
-from kdkit.models import word_piece_tokenizer
+from kdkit.data.stored_translations import (
+    choose_translations,
+    store_translations,
+)
 
 LENGTH = 16
 LINES = [
     "The plot is thin.", "", "the  plot is thin.", "a dull cast", "the music",
     " ", "the hero", "the pace is cold",
 ]  # fmt: skip
+TRANSLATIONS = [
+    ("the plot", "die Handlung", "l'intrigue"),
+    ("", "die Musik", "la musique"),
+    ("the hero", "", "le héros"),
+    ("The  plot", "das Geschehen", "l'intrigue"),  # one new translation
+    ("the pace", "das Tempo", "le rythme"),
+    ("the cast", "die Besetzung", ""),
+]
+CHOSEN = np.array(
+    [[1, 1, 1], [0, 0, 0], [1, 0, 1], [0, 1, 0], [1, 1, 1], [1, 1, 0]], "bool"
+)
 
 
 @pytest.fixture(scope="module")
 def tokenizer():
-    return word_piece_tokenizer(data.sentiment_vocabulary(), lowercase=True)
+    vocabulary = data.sentiment_vocabulary()
+    return models.word_piece_tokenizer(vocabulary, lowercase=True)
 
 
-def stored(directory, tokenizer, lines=LINES, known=(), **part):
+def store(directory, tokenizer, known=()):
     return store_texts(
-        lambda: iter(lines),
-        lambda: choose_texts(lines, known),
+        lambda: iter(LINES),
+        lambda: choose_texts(LINES, known),
         tokenizer,
         LENGTH,
         directory,
-        **part,
     )
 
 
 def test_empty_repeated_and_known_texts_are_left_out_and_counted():
     choice = choose_texts(LINES, known=["A dull  cast", "never read"])
     assert np.flatnonzero(choice.is_chosen).tolist() == [0, 4, 6, 7]
-    assert choice.counts == {
-        "texts": 6, "empty": 2, "repeated": 1, "left_out": 1
-    }  # fmt: skip
+    counts = {"texts": 6, "empty": 2, "repeated": 1, "left_out": 1}
+    assert choice.counts == counts
 
 
 @pytest.mark.parametrize("every", [0, 2, 3])
@@ -52,59 +67,49 @@ def test_held_out_texts_are_one_in_so_many_and_never_trained_on(every):
     choice = choose_texts(LINES)
     train = choice.part(every, held_out=False)
     held_out = choice.part(every, held_out=True)
-    assert not (train & held_out).any()
-    assert ((train | held_out) == choice.is_chosen).all()
-    chosen = np.flatnonzero(choice.is_chosen)
-    expected = chosen[::every] if every else []
+    np.testing.assert_array_equal(train ^ held_out, choice.is_chosen)
+    expected = np.flatnonzero(choice.is_chosen)[::every] if every else []
     assert np.flatnonzero(held_out).tolist() == list(expected)
 
 
 def test_stored_texts_are_those_of_encode(tmp_path, tokenizer):
-    found = stored(tmp_path, tokenizer)
+    found = store(tmp_path, tokenizer)
     texts = [LINES[number] for number in (0, 3, 4, 6, 7)]
-    expected = data.encode(Examples((texts,)), tokenizer, LENGTH)
+    expected = data.encode(data.Examples((texts,)), tokenizer, LENGTH)
     assert isinstance(found.token_ids, np.memmap)
     rows = np.array([4, 0, 2])
     for name, values in expected.batch(rows, 9, None).items():
         np.testing.assert_array_equal(found.batch(rows, 9, None)[name], values)
     for one, other in zip(found.contents(), expected.contents(), strict=True):
-        for array, wanted in zip(one, other, strict=True):
-            np.testing.assert_array_equal(array, wanted)
-
-
-def test_texts_are_opened_without_reading_them_again(tmp_path, tokenizer):
-    first = stored(tmp_path, tokenizer)
+        np.testing.assert_array_equal(one, other)
 
     def never():
         raise AssertionError("read again")
 
     again = store_texts(never, never, tokenizer, LENGTH, tmp_path)
-    np.testing.assert_array_equal(again.token_ids, first.token_ids)
-    assert again.counts == first.counts
+    np.testing.assert_array_equal(again.token_ids, found.token_ids)
+    assert again.counts == found.counts
 
 
-@pytest.mark.parametrize("name", ["token_ids", "lengths", "hashes"])
+@pytest.mark.parametrize("name", ["token_ids", "lengths", "hashes", "index"])
 def test_damaged_texts_are_stored_again(name, tmp_path, tokenizer):
-    first = np.array(stored(tmp_path, tokenizer).token_ids)
-    content = bytearray((tmp_path / name).read_bytes())
-    content[0] ^= 1
-    (tmp_path / name).write_bytes(content)
+    first = np.array(store(tmp_path, tokenizer).token_ids)
+    if name == "index":  # another number
+        file = tmp_path / "index.json"
+        index = json.loads(file.read_text())
+        file.write_text(json.dumps({**index, "repeated": 5}))
+    else:
+        content = bytearray((tmp_path / name).read_bytes())
+        content[0] ^= 1
+        (tmp_path / name).write_bytes(content)
     assert read_hashes(tmp_path) is None
-    np.testing.assert_array_equal(stored(tmp_path, tokenizer).token_ids, first)
-
-
-def test_another_number_in_the_index_of_texts_is_not_read(tmp_path, tokenizer):
-    stored(tmp_path, tokenizer)
-    index = json.loads((tmp_path / "index.json").read_text())
-    index["repeated"] += 1
-    (tmp_path / "index.json").write_text(json.dumps(index))
-    assert read_hashes(tmp_path) is None
+    np.testing.assert_array_equal(store(tmp_path, tokenizer).token_ids, first)
 
 
 def test_hashes_are_of_the_stored_texts_whatever_their_case(
     tmp_path, tokenizer
 ):
-    stored(tmp_path, tokenizer, known=["the hero"])
+    store(tmp_path, tokenizer, known=["the hero"])
     hashes = set(read_hashes(tmp_path).tolist())
     assert text_hash("THE music") in hashes
     assert text_hash("the hero") not in hashes
@@ -112,21 +117,106 @@ def test_hashes_are_of_the_stored_texts_whatever_their_case(
 
 
 def test_texts_are_read_line_by_line(tmp_path, tokenizer):
-    """At most a step of lines is read before its tokens are written."""
-    waiting = []
-    lines = [f"the hero is {'very ' * (number % 7)}cold {number}"
-             for number in range(3000)]  # fmt: skip
+    """Some tokens are on disk before the last line is read."""
+    lines = [f"the hero is {'very ' * (n % 7)}cold {n}" for n in range(3000)]
+    sizes = []
 
     def read():
-        for number in itertools.count():
-            if number == len(lines):
-                return
-            sizes = [
-                path.stat().st_size for path in tmp_path.glob("*/token_ids")
-            ]
-            waiting.append(bool(sizes and sizes[0]))
-            yield lines[number]
+        for line in lines:
+            files = tmp_path.glob("*/token_ids")
+            sizes.append(sum(file.stat().st_size for file in files))
+            yield line
 
     store_texts(read, lambda: choose_texts(lines), tokenizer, LENGTH, tmp_path)
-    assert len(waiting) == 3000
-    assert waiting[-1]  # some tokens were on disk before the last line
+    assert len(sizes) == len(lines)
+    assert sizes[-1] > 0
+
+
+def write_lines(folder, columns):
+    files = [folder / f"text.{number}" for number in range(len(columns))]
+    for file, lines in zip(files, columns, strict=True):
+        file.write_text("".join(f"{line}\n" for line in lines))
+    return tuple(map(str, files))
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n \n"])
+def test_lines_of_all_files_belong_together(end, tmp_path):
+    """Empty ones at the end do not count."""
+    files = write_lines(tmp_path, list(zip(*TRANSLATIONS, strict=True)))
+    with open(files[0], "a", encoding="utf-8") as file:
+        file.write(end)
+    lines = data.ParallelLines(files)
+    assert list(lines.lines()) == TRANSLATIONS
+    assert lines.check() == len(TRANSLATIONS)
+
+
+def test_pairs_are_chosen_once_and_have_their_source():
+    choice = choose_translations(TRANSLATIONS)
+    np.testing.assert_array_equal(choice.is_chosen, CHOSEN)
+    assert choice.sources.tolist() == [0, -1, 1, 0, 2, 3]
+    counts = {"texts": 13, "empty": 5, "repeated": 2, "left_out": 0}
+    assert choice.counts == counts
+    known = choose_translations(TRANSLATIONS, ["THE HERO", "das Tempo"])
+    assert known.is_chosen[2].tolist() == [False, False, False]
+    assert known.is_chosen[4].tolist() == [True, False, True]
+    assert known.counts["left_out"] == 3
+
+
+def test_all_texts_of_a_source_are_on_the_same_side():
+    choice = choose_translations(TRANSLATIONS)
+    train, held_out = (
+        choice.is_part(2, held_out=held_out) for held_out in (False, True)
+    )
+    assert np.flatnonzero(held_out.any(axis=1)).tolist() == [0, 3, 4]
+    np.testing.assert_array_equal(held_out ^ train, CHOSEN)
+
+
+@pytest.fixture
+def stored(tmp_path, tokenizer):
+    """A function that stores the translations, and notes when it reads."""
+    letters = sorted(set(itertools.chain(*itertools.chain(*TRANSLATIONS))))
+    special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    pieces = [*special, *letters, *(f"##{letter}" for letter in letters)]
+    own = models.word_piece_tokenizer(pieces, lowercase=True)
+    choice, calls = choose_translations(TRANSLATIONS), []
+
+    def read():
+        calls.append(1)
+        return iter(TRANSLATIONS)
+
+    def store(**options):
+        place = tmp_path / "texts"
+        return store_translations(
+            read, choice, own, tokenizer, LENGTH, place, **options
+        )
+
+    store.calls = calls
+    return store
+
+
+def test_rows_are_stored_with_the_source_of_their_line(
+    stored, tokenizer, tmp_path
+):
+    texts = stored()
+    lines, languages = np.nonzero(CHOSEN)
+    assert texts.languages.tolist() == languages.tolist()
+    contents = [[*ids] for ids, _ in texts.sources.contents()]
+    for row, line in enumerate(lines):
+        ids = map(int, tokenizer(TRANSLATIONS[line][0].lower()))
+        ids = [tokenizer.start_token_id, *ids, tokenizer.end_token_id]
+        assert contents[texts.source_rows[row]] == ids
+    hashes = set(read_hashes(tmp_path / "texts").tolist())
+    assert {text_hash("die Handlung"), text_hash("le rythme")} <= hashes
+    assert text_hash("la musique") not in hashes
+    before = len(stored.calls)
+    again = stored()
+    assert len(stored.calls) == before
+    np.testing.assert_array_equal(again.token_ids, texts.token_ids)
+    np.testing.assert_array_equal(again.source_rows, texts.source_rows)
+
+
+def test_held_out_rows_have_sources_of_their_own(stored):
+    texts = stored(every=2, held_out=True)
+    assert texts.source_rows.tolist() == [0, 0, 0, 0, 1, 1, 1]
+    assert texts.languages.tolist() == [0, 1, 2, 1, 0, 1, 2]
+    assert len(texts.sources) == 2
