@@ -22,6 +22,7 @@ import tensorflow as tf
 
 from kdkit import export, models, tasks
 from kdkit.cli import resolving
+from kdkit.cli.distill import distillation_pipeline
 from kdkit.cli.main import main, make_verb_parser
 from kdkit.settings import to_dict
 
@@ -30,7 +31,7 @@ SECONDS = 600  # until a command in a process of its own counts as hanging
 RESOLVED_BY = {
     "train-teacher": resolving.teacher_settings,
     "pretrain": resolving.pretrain_settings,
-    "distill": resolving.distill_settings,
+    "distill": lambda options: distillation_pipeline(options).settings,
 }
 
 
