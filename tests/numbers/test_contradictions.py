@@ -124,7 +124,10 @@ MISTAKES = {
         "attention_logits",
     ),
     "layer map": (lambda: hidden(layer_map="odd"), "odd"),
-    "layer map of logits": (lambda: given(SOFT, layer_map="uniform"), "layer"),
+    "layer map of logits": (
+        lambda: given(SOFT, layer_map="uniform"),
+        "uniform",
+    ),
     "pair reduction": (lambda: hidden(pair_reduction="max"), "max"),
     "projection": (lambda: hidden(projection="linear"), "'linear'.*shared"),
     "projection of logits": (
@@ -230,46 +233,41 @@ class OwnLoss(keras.losses.Loss):
         self.from_logits = from_logits
 
     def call(self, y_true, y_pred):
-        return losses.sparse_categorical_crossentropy(
-            y_true, y_pred, from_logits=self.from_logits
-        )
+        return sparse(y_true, y_pred, from_logits=self.from_logits)
 
 
-ON_LABELS = [  # losses, and whether they take a student's logits
-    ("sparse_categorical_crossentropy", False),
-    ("kld", False),
-    (losses.BinaryCrossentropy(), False),
-    (losses.CategoricalGeneralizedCrossEntropy(), False),
-    (losses.Dice(), False),
-    (losses.sparse_categorical_crossentropy, False),
-    (functools.partial(losses.binary_crossentropy, axis=-1), False),
-    (OwnLoss(), False),
-    ({"logits": "sparse_categorical_crossentropy"}, False),
-    (["categorical_crossentropy"], False),
-    (cross_entropy(), True),
-    (
-        functools.partial(
-            losses.sparse_categorical_crossentropy, from_logits=True
-        ),
-        True,
-    ),
-    (OwnLoss(from_logits=True), True),
-    (SmoothedCrossEntropy(0.1), True),
-    (lambda y_true, y_pred: cross_entropy()(y_true, y_pred), True),
-    ([cross_entropy()], True),
-    ("mse", True),
-    (None, True),
+sparse = losses.sparse_categorical_crossentropy
+ON_PROBABILITIES = [
+    "sparse_categorical_crossentropy",
+    "kld",
+    losses.BinaryCrossentropy(),
+    losses.CategoricalGeneralizedCrossEntropy(),
+    losses.Dice(),
+    sparse,
+    functools.partial(losses.binary_crossentropy, axis=-1),
+    OwnLoss(),
+    {"logits": "sparse_categorical_crossentropy"},
+    ["categorical_crossentropy"],
+]
+ON_LOGITS = [
+    cross_entropy(),
+    functools.partial(sparse, from_logits=True),
+    OwnLoss(from_logits=True),
+    SmoothedCrossEntropy(0.1),
+    lambda y_true, y_pred: cross_entropy()(y_true, y_pred),
+    [cross_entropy()],
+    "mse",
+    None,
 ]
 
 
 def test_losses_on_probabilities_are_refused():
     model = distiller(hard_label_weight=1.0)
-    for loss, is_right in ON_LABELS:
-        if is_right:
+    for loss in ON_PROBABILITIES:
+        with pytest.raises(ValueError, match="probabilities"):
             model.compile("adam", loss=loss)
-        else:
-            with pytest.raises(ValueError, match="probabilities"):
-                model.compile("adam", loss=loss)
+    for loss in ON_LOGITS:
+        model.compile("adam", loss=loss)
 
 
 def test_a_compiled_loss_without_weight_warns_once():
@@ -285,12 +283,12 @@ def test_a_compiled_loss_without_weight_warns_once():
 
 def test_softmax_losses_over_a_single_logit_are_refused():
     model = distiller(classes=1, loss=LogitMSE(), hard_label_weight=1.0)
-    for loss in (
-        cross_entropy(),
-        losses.CategoricalCrossentropy(from_logits=True),
-        losses.CategoricalFocalCrossentropy(from_logits=True),
-        SmoothedCrossEntropy(0.1),
-    ):
+    categorical = (
+        losses.CategoricalCrossentropy,
+        losses.CategoricalFocalCrossentropy,
+    )
+    on_logits = [one(from_logits=True) for one in categorical]
+    for loss in (cross_entropy(), SmoothedCrossEntropy(0.1), *on_logits):
         with pytest.raises(ValueError, match="softmax"):
             model.compile("adam", loss=loss)
 
@@ -328,63 +326,51 @@ def test_metrics_of_probabilities_are_refused():
 # Data: what the first batch shows before an update.
 
 
-def frozen():
-    model = net()
-    model.trainable = False
-    return model
-
-
 BINARY = losses.BinaryCrossentropy(from_logits=True)
-IGNORING = cross_entropy(ignore_class=-100)
-WITH_LABELS = {"hard_label_weight": 1.0}
-OF_TEACHER = "outputs of the teacher"
-REFUSED = {  # arguments of the distiller, its label loss, labels, words
+SMOOTHED = SmoothedCrossEntropy(0.1)
+OF_TEACHER, OF_STUDENT = "outputs of the teacher", "outputs of the student"
+NO_CLASS = np.where(Y == 1, -100, Y)
+NO_SHARES = np.where(np.eye(3)[Y], -100.0, 0.0)
+
+
+def on_labels(**arguments):
+    return distiller(hard_label_weight=1.0, **arguments)
+
+
+REFUSED = {  # a distiller, its label loss, labels, and words of the error
     "softmax of the teacher": (
-        lambda: {"teacher": probabilities()},
+        lambda: distiller(probabilities()),
+        *(None, None, OF_TEACHER),
+    ),
+    "softmax in half precision": (
+        lambda: distiller(probabilities(dtype="bfloat16")),
         *(None, None, OF_TEACHER),
     ),
     "softmax of the student": (
-        lambda: {"student": probabilities()},
-        *(None, None, "outputs of the student"),
-    ),
-    "softmax in half precision": (
-        lambda: {"teacher": probabilities(dtype="bfloat16")},
-        *(None, None, OF_TEACHER),
+        lambda: distiller(student=probabilities()),
+        *(None, None, OF_STUDENT),
     ),
     "softmax of a student on labels": (
-        lambda: {"student": probabilities(), "loss": LogitMSE()} | WITH_LABELS,
-        *(cross_entropy(), Y, "outputs of the student"),
+        lambda: on_labels(student=probabilities(), loss=LogitMSE()),
+        *(cross_entropy(), Y, OF_STUDENT),
     ),
-    "ignored label": (
-        lambda: WITH_LABELS,
-        *(cross_entropy(), np.where(Y == 1, -100, Y), "received -100"),
-    ),
-    "label -1": (lambda: WITH_LABELS, cross_entropy(), Y - 1, "received -1"),
-    "label 3": (
-        lambda: WITH_LABELS,
-        *(cross_entropy(), Y + 1, "0 to 2, received 3"),
-    ),
-    "smoothed label": (
-        lambda: WITH_LABELS,
-        *(SmoothedCrossEntropy(0.1), Y - 1, "0 to 2"),
-    ),
+    "label -100": (on_labels, cross_entropy(), NO_CLASS, "received -100"),
+    "label -1": (on_labels, cross_entropy(), Y - 1, "received -1"),
+    "label 3": (on_labels, cross_entropy(), Y + 1, "0 to 2, received 3"),
+    "smoothed label": (on_labels, SMOOTHED, Y - 1, "0 to 2"),
     "binary label": (
-        lambda: WITH_LABELS | {"loss": SoftBinaryCrossEntropy()},
-        *(BINARY, np.where(np.eye(3)[Y], -100.0, 0.0), "0 to 1"),
+        lambda: on_labels(loss=SoftBinaryCrossEntropy()),
+        *(BINARY, NO_SHARES, "0 to 1"),
     ),
-    "no labels": (lambda: WITH_LABELS, cross_entropy(), None, "labels"),
-    "no loss": (lambda: WITH_LABELS, None, Y, "labels"),
-    "nothing to train": (
-        lambda: {"student": frozen()},
-        *(None, None, "trainable weight"),
-    ),
+    "no labels": (on_labels, cross_entropy(), None, "labels"),
+    "no loss": (on_labels, None, Y, "labels"),
 }
 
 
 @pytest.mark.parametrize("mistake", REFUSED)
 def test_wrong_data_are_refused_before_an_update(mistake):
     make, loss, y, words = REFUSED[mistake]
-    model = distiller(**make())
+    model = make()
     model.compile("adam", loss=loss)
     before = model.student.get_weights()
     for _ in range(2):  # also when it is tried again
@@ -396,11 +382,19 @@ def test_wrong_data_are_refused_before_an_update(mistake):
     assert int(model.optimizer.iterations.value) == 0
 
 
+def test_training_needs_a_trainable_weight():
+    student = net()
+    student.trainable = False
+    model = distiller(student=student)
+    model.compile("adam")
+    with pytest.raises(ValueError, match="trainable weight"):
+        model.fit(X, verbose=0)
+
+
 def test_labels_that_the_loss_ignores_and_logits_above_0_train():
-    teacher = net(7, end=layers.ReLU())
-    model = distiller(teacher, hard_label_weight=1.0)
-    model.compile("adam", loss=IGNORING)
-    logs = model.fit(X, np.where(Y == 1, -100, Y), verbose=0).history
+    model = on_labels(teacher=net(7, end=layers.ReLU()))
+    model.compile("adam", loss=cross_entropy(ignore_class=-100))
+    logs = model.fit(X, NO_CLASS, verbose=0).history
     assert np.isfinite(logs["loss"][0])
 
 
@@ -414,23 +408,20 @@ def test_values_of_a_sigmoid_that_the_graph_hides_give_a_warning_once():
     assert len(caught) == 1
 
 
-@pytest.mark.parametrize("kind", ["probabilities", "logits"])
-def test_cached_outputs_are_read_before_an_update(kind):
-    model = distiller(student=net(wrap=None))
-    inputs = {"x": model.student.inputs[0]}
-    model = distiller(student=keras.Model(inputs, model.student.outputs[0]))
+def test_cached_outputs_are_read_before_an_update():
+    inputs = keras.Input((4,), name="x")
+    model = distiller(student=keras.Model({"x": inputs}, net()(inputs)))
     model.compile("adam")
     logits = np.array(model.predict({"x": X}, verbose=0))
-    if kind == "probabilities":
-        logits = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
-    data = {"x": X, taps.TEACHER_OUTPUTS: ({"logits": logits},)}
     before = model.student.get_weights()
-    if kind == "logits":
-        model.train_on_batch(data)
-    else:
-        with pytest.raises(ValueError, match=OF_TEACHER):
-            model.train_on_batch(data)
-        assert_same_weights(model.student.get_weights(), before)
+    exp = np.exp(logits)
+    wrong = exp / exp.sum(axis=-1, keepdims=True)
+    with pytest.raises(ValueError, match=OF_TEACHER):
+        model.train_on_batch(
+            {"x": X, taps.TEACHER_OUTPUTS: ({"logits": wrong},)}
+        )
+    assert_same_weights(model.student.get_weights(), before)
+    model.train_on_batch({"x": X, taps.TEACHER_OUTPUTS: ({"logits": logits},)})
 
 
 def test_a_new_teacher_is_looked_at_too():
@@ -479,10 +470,10 @@ def test_the_first_batch_of_a_dataset_is_used_and_nothing_traced_twice(options):
 
 
 @tensorflow_only
-@pytest.mark.parametrize("parts", [(X,), (X, None, np.ones(ROWS, "float32"))])
-def test_data_without_labels_passes_the_first_look(parts):
+@pytest.mark.parametrize("weighted", [False, True])
+def test_data_without_labels_passes_the_first_look(weighted):
     data = native.data.Dataset.from_tensor_slices(X).batch(4)
-    if len(parts) > 1:
+    if weighted:
         data = data.map(lambda rows: (rows, None, native.ones(len(rows))))
     model = distiller()
     model.compile("adam")

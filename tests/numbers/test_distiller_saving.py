@@ -57,15 +57,14 @@ def on_numbers(*models, **arguments):
 
 def read_sizes(path):
     """The sizes of the arrays in a weights file, by their names."""
-    sizes = {}
-
-    def visit(name, item):
-        if isinstance(item, h5py.Dataset):
-            sizes[name] = item.size
-
+    items = {}
     with h5py.File(path) as file:
-        file.visititems(visit)
-    return sizes
+        file.visititems(items.__setitem__)
+        return {
+            name: item.size
+            for name, item in items.items()
+            if isinstance(item, h5py.Dataset)
+        }
 
 
 def test_checkpoints_hold_no_teacher(tmp_path):

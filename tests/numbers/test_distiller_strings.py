@@ -58,13 +58,9 @@ class Noting(kdkit.Distiller):
 
     seen = []
 
-    def train_step(self, data):
-        self.seen.append(np.asarray(data[0]["token_ids"]))
-        return super().train_step(data)
-
-    def test_step(self, data):
-        self.seen.append(np.asarray(data[0]["token_ids"]))
-        return super().test_step(data)
+    def run_student(self, x, *arguments, **training):
+        self.seen.append(np.asarray(x["token_ids"]))
+        return super().run_student(x, *arguments, **training)
 
 
 def encoded(texts):
@@ -121,31 +117,31 @@ def logs_of(model, x, y=None, weights=None):
     return model.evaluate(x, y, size, 0, weights, return_dict=True)
 
 
-COLUMNS = {
-    "strings": np.array,
-    "objects": lambda texts: np.array(texts, dtype=object),
-    "bytes": lambda texts: np.array([text.encode() for text in texts]),
-    "column": pandas.Series,
-    "tensor": tf.constant,
-    "list": list,
-}
-PAIRS = {
-    "tuple": lambda one, other: (one, other),
-    "lists": lambda one, other: [one, other],
-    "columns": lambda one, other: (pandas.Series(one), pandas.Series(other)),
-    "table": lambda one, other: np.array([one, other]).T,
-}
+COLUMNS = [
+    np.array,
+    lambda texts: np.array(texts, dtype=object),
+    lambda texts: np.array([text.encode() for text in texts]),
+    pandas.Series,
+    tf.constant,
+    list,
+]
+PAIRS = [
+    lambda one, other: (one, other),
+    lambda one, other: [one, other],
+    lambda one, other: (pandas.Series(one), pandas.Series(other)),
+    lambda one, other: np.array([one, other]).T,
+]
 
 
 def test_texts_of_any_form_have_the_numbers_of_their_encoded_batches(model):
     expected = logs_of(model, encoded(TEXTS), LABELS, WEIGHTS)
-    for form in COLUMNS.values():
+    for form in COLUMNS:
         same(logs_of(model, form(TEXTS), list(LABELS), WEIGHTS), expected)
     same(logs_of(model, batches(*DATA)), expected)
     x = encoded((TEXTS, OTHERS))
     assert x["segment_ids"].any()
     expected = logs_of(model, x, LABELS)
-    for form in PAIRS.values():
+    for form in PAIRS:
         same(logs_of(model, form(TEXTS, OTHERS), LABELS), expected)
     same(logs_of(model, batches((TEXTS, OTHERS), LABELS)), expected)
     predicted = model.predict(x, verbose=0)
@@ -174,24 +170,15 @@ def test_fit_on_texts_is_fit_on_their_encoded_batches(model, shared):
 
 def test_traced_steps_are_the_eager_ones(model, shared):
     eager = model.fit(batches(*DATA), shuffle=False, verbose=0).history
-    model.student.set_weights(shared[1])
-    traced = kdkit.Distiller(
-        model.teacher, model.student, model.objectives, 0.5
-    )
-    traced.compile(
-        "sgd", cross_entropy(), metrics=["accuracy"], run_eagerly=False
-    )
-    given = {"batch_size": 3, "shuffle": False, "verbose": 0}
-    history = traced.fit(TEXTS, LABELS, sample_weight=WEIGHTS, **given).history
-    same(history, eager)
-
-
-def test_arguments_may_be_positional(model):
-    for x in (TEXTS, encoded(TEXTS)):
-        model.fit(x, LABELS, 3, 1, 0)
-    assert inspect.signature(model.fit) == inspect.signature(
-        keras.Model(*[keras.Input((1,))] * 2).fit
-    )
+    student, objectives = model.student, model.objectives
+    student.set_weights(shared[1])
+    traced = kdkit.Distiller(model.teacher, student, objectives, 0.5)
+    metrics = ["accuracy"]
+    traced.compile("sgd", cross_entropy(), metrics=metrics, run_eagerly=False)
+    given = {"sample_weight": WEIGHTS, "shuffle": False}
+    same(traced.fit(TEXTS, LABELS, 3, 1, 0, **given).history, eager)
+    fits = traced.fit, keras.Sequential().fit
+    assert inspect.signature(fits[0]) == inspect.signature(fits[1])
 
 
 def test_single_batches_may_be_texts(model, shared):
@@ -260,29 +247,25 @@ def test_a_model_with_text_vectorization_reads_strings():
     vectorization.adapt(TEXTS)
 
     def net(width):
-        return keras.Sequential(
-            [
-                keras.Input((), dtype="string"),
-                vectorization,
-                keras.layers.Embedding(50, width),
-                keras.layers.GlobalMaxPooling1D(),
-                keras.layers.Dense(3),
-            ]
-        )
+        parts = [
+            keras.Input((), dtype="string"),
+            vectorization,
+            keras.layers.Embedding(50, width),
+            keras.layers.GlobalMaxPooling1D(),
+            keras.layers.Dense(3),
+        ]
+        return keras.Sequential(parts)
 
     teacher, student = net(8), net(4)
     model = kdkit.Distiller(teacher, student, kdkit.Objective(LogitMSE()))
     model.compile("sgd")
     texts = tf.constant(TEXTS)
     expected = np.mean((teacher(texts) - student(texts)) ** 2)
-    dataset = tf.data.Dataset.from_tensor_slices(TEXTS).batch(6)
-    for x in (texts, dataset):
+    for x in (texts, tf.data.Dataset.from_tensors(TEXTS)):
         logs = model.evaluate(x, return_dict=True, verbose=0)
         assert logs["logit_mse"] == pytest.approx(expected, rel=1e-5)
     model.fit(texts, verbose=0)
-    np.testing.assert_allclose(
-        model.predict(texts, verbose=0), student(texts), 1e-5
-    )
+    same(model.predict(texts, verbose=0), to_numpy(student(texts)))
 
 
 def test_a_decoders_preprocessor_makes_the_labels():
@@ -325,14 +308,11 @@ def test_inputs_are_those_that_the_teacher_needs_too():
         {"family": "distil_bert", **SIZES}, teacher=teacher
     )
     assert "segment_ids" not in student.input
-    model = kdkit.Distiller(
-        teacher, student, kdkit.Objective(SoftCrossEntropy())
-    )
+    objective = kdkit.Objective(SoftCrossEntropy())
+    model = kdkit.Distiller(teacher, student, objective)
     model.compile()
     texts = (TEXTS, OTHERS)
-    same(
-        *(model.evaluate(x, verbose=0) for x in (texts, encoded(texts))),
-    )
+    same(*(model.evaluate(x, verbose=0) for x in (texts, encoded(texts))))
 
 
 def test_a_student_gets_its_teachers_preprocessor_and_sizes():
@@ -419,18 +399,15 @@ def test_models_of_different_vocabularies_share_logits(separate):
     for data in ((TEXTS, LABELS), (batch, LABELS), (batches(TEXTS, LABELS),)):
         logs = model.evaluate(*data, return_dict=True, verbose=0)
         np.testing.assert_allclose(logs["logit_mse"], expected, 1e-4)
-    weights = student.get_weights()
+    before = logits(student)
     model.fit(TEXTS, LABELS, verbose=0)
-    assert any(map(np.any, map(np.subtract, weights, student.get_weights())))
-    same(model.predict(TEXTS, verbose=0), logits(student))
+    after = model.predict(TEXTS, verbose=0)
+    same(after, logits(student))
+    assert not np.allclose(after, before)
 
-
-def test_one_of_two_teachers_has_other_words(separate):
-    teacher, student = separate
-    other = bert(1, 12, seed=4)
+    other = bert(1, 12, seed=4)  # with the student's words
     other.preprocessor = student.preprocessor
-    objective = kdkit.Objective(LogitMSE())
-    model = kdkit.Distiller([other, teacher], student, objective)
+    model = kdkit.Distiller([other, teacher], student, model.objectives)
     model.compile("sgd")
     logs = model.evaluate(TEXTS, return_dict=True, verbose=0)
     expected = np.mean([distance(one, student) for one in (other, teacher)])

@@ -2,9 +2,20 @@
 
 import json
 
+import keras
 import numpy as np
 import pytest
-from kit.helpers import batch, batch_logs, bert, labels, to_numpy
+from kit.helpers import (
+    assert_same_weights,
+    batch,
+    batch_logs,
+    bert,
+    cross_entropy,
+    labels,
+    log_softmax,
+    softmax,
+    to_numpy,
+)
 
 from kdkit import Distiller, Objective, losses, taps
 from kdkit.distillation import Projection
@@ -200,3 +211,67 @@ def test_an_objective_survives_a_config_in_json(objective):
     assert restored.layer_map == objective.layer_map
     assert restored.projection == objective.projection
     assert type(restored.loss) is type(objective.loss)
+
+
+# Several teachers, of different widths and depths.
+
+SHARES = (3.0, 1.0)
+OF_SEVERAL = [
+    Objective(losses.SoftCrossEntropy(temperature=2.0)),
+    Objective(**HIDDEN, projection="shared"),
+]
+
+
+@pytest.fixture(scope="module")
+def teachers(models):
+    return [models[0], bert(2, 8, seed=3)]
+
+
+def test_objectives_are_weighted_means_over_the_teachers(teachers, tmp_path):
+    student = bert(2, 8, seed=2)
+    both = Distiller(teachers, student, OF_SEVERAL, teacher_weights=SHARES)
+    assert both.teacher == tuple(teachers)
+    both.save(tmp_path / "distiller.keras")
+    loaded = keras.models.load_model(tmp_path / "distiller.keras")
+    assert loaded.teacher is None
+    loaded.attach_teacher(teachers)
+    expected = dict.fromkeys((one.name for one in OF_SEVERAL), 0.0)
+    for number, share in enumerate(SHARES):
+        alone = Distiller(teachers[number], student, OF_SEVERAL)
+        alone.projections[0].set_weights(both.projections[number].get_weights())
+        alone.compile()
+        values = batch_logs(alone, X)
+        for name in expected:
+            expected[name] += share / sum(SHARES) * values[name]
+    expected["loss"] = sum(expected.values())
+    for model in (both, loaded):
+        model.compile()
+        assert batch_logs(model, X) == pytest.approx(expected, rel=1e-5)
+
+
+def test_soft_labels_are_compared_with_the_mean_distribution(teachers):
+    """The logs have the cross-entropy, less the mean of the entropies."""
+    student = bert(2, 8, seed=2)
+    scaled = [to_numpy(teacher(X)) / 2 for teacher in teachers]
+    mean = np.mean([softmax(logits) for logits in scaled], axis=0)
+    value = -np.sum(mean * log_softmax(to_numpy(student(X)) / 2), axis=1)
+    value += np.mean(
+        [np.sum(softmax(one) * log_softmax(one), axis=1) for one in scaled],
+        axis=0,
+    )
+    found = evaluated(OF_SEVERAL[0], (teachers, student))
+    assert found == pytest.approx(value.mean(), rel=1e-5)
+
+
+def test_a_step_trains_student_and_projections_and_no_teacher(teachers):
+    student = bert(2, 8, seed=2)
+    model = Distiller(teachers, student, OF_SEVERAL, hard_label_weight=0.5)
+    model.compile(keras.optimizers.Adam(1e-2), cross_entropy())
+    before = [teacher.get_weights() for teacher in teachers]
+    trained = [student, *model.projections]
+    start = [layer.get_weights()[0] for layer in trained]
+    model.fit(X, labels(ROWS), verbose=0)
+    for teacher, weights in zip(teachers, before, strict=True):
+        assert_same_weights(teacher.get_weights(), weights)
+    for layer, weight in zip(trained, start, strict=True):
+        assert not np.array_equal(weight, layer.get_weights()[0])
