@@ -280,9 +280,24 @@ def distiller(teacher=None, student=None, terms=None, **arguments):
     )
 
 
-def cross_entropy():
+def cross_entropy(**options):
     """The loss on integer labels."""
-    return keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    return keras.losses.SparseCategoricalCrossentropy(
+        from_logits=True, **options
+    )
+
+
+def batch_logs(model, x, y=None, sample_weight=None):
+    """The logs of one batch that a compiled model measures, as floats."""
+    model.reset_metrics()
+    logs = model.test_on_batch(x, y, sample_weight, return_dict=True)
+    return {name: float(value) for name, value in logs.items()}
+
+
+def assert_same_weights(one, other, atol=0.0):
+    """Compares two lists of weights, such as models' `get_weights()`."""
+    for found, expected in zip(one, other, strict=True):
+        np.testing.assert_allclose(found, expected, rtol=0.0, atol=atol)
 
 
 def run_without_kdkit(program, folder):

@@ -11,6 +11,7 @@ import numpy as np
 from kdkit import models
 from kdkit.recipes import RECIPES
 from kdkit.tasks import get_task
+from kdkit.training.optimizers import make_optimizer as make_optimizer
 from kit.helpers import (
     LENGTH,
     ON_TASKS,

@@ -4,11 +4,10 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
-from kit.helpers import bert, cross_entropy, large_except
+from kit.helpers import batch, batch_logs, bert, cross_entropy
 
 import kdkit
 from kdkit import losses, taps
-from kdkit.errors import UsageError
 
 IMAGES = np.random.default_rng(0).normal(size=(6, 4, 4, 3)).astype("float32")
 LABELS = np.arange(6) % 3
@@ -66,32 +65,30 @@ def pooled(outputs):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_logits_layers_labels_and_metrics_train_together(kind):
+def test_logits_layers_labels_and_metrics_train_together(kind, tmp_path):
     teacher, student = image_model(kind, 5), image_model(kind, 2)
     kernel = next(one for one in student.layers if one.name == "conv").kernel
     before = kernel.numpy()
-    distiller = kdkit.Distiller(
-        teacher,
-        student,
-        [
-            kdkit.Objective(losses.SoftCrossEntropy()),
-            layer_objective(projection="shared"),
-        ],
-        hard_label_weight=0.5,
-    )
+    objectives = [
+        kdkit.Objective(losses.SoftCrossEntropy()),
+        layer_objective(("layer:conv", "layer:dropout"), projection="shared"),
+        layer_objective(pooled, projection="shared", name="pooled"),
+    ]
+    distiller = kdkit.Distiller(teacher, student, objectives, 0.5)
     distiller.compile("adam", cross_entropy(), metrics=["accuracy"])
-    history = distiller.fit(
-        IMAGES,
-        LABELS,
-        batch_size=3,
-        validation_data=(IMAGES, LABELS),
-        verbose=0,
-    ).history
-    assert {"accuracy", "hidden_state_mse", "val_soft_cross_entropy"} < {
-        *history
-    }
+    data = (IMAGES, LABELS)
+    history = distiller.fit(*data, 3, verbose=0, validation_data=data).history
+    names = {"accuracy", "hidden_state_mse", "val_soft_cross_entropy"}
+    assert names < {*history}
     assert not np.allclose(before, kernel.numpy())
     assert distiller.predict(IMAGES, verbose=0).shape == (6, 3)
+    distiller.save(tmp_path / "distiller.keras")
+    restored = keras.models.load_model(tmp_path / "distiller.keras")
+    restored.attach_teacher(teacher)
+    found, expected = (
+        one.evaluate(*data, verbose=0) for one in (restored, distiller)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -137,22 +134,13 @@ def test_layers_inside_other_models_have_paths():
     twin = keras.Sequential([layers.Conv2D(3, 1, name="conv")], name="twin")
     inputs = keras.Input((4, 4, 3))
     model = keras.Model(inputs, inner(twin(inputs)))
-    with pytest.raises(UsageError, match="Unknown layer 'conv'.*twin/conv"):
+    with pytest.raises(ValueError, match="twin/conv"):
         taps.tapped(model, ["layer:conv"])
     run = taps.tapped(model, ["layer:twin/conv", "layer:dropout"])
     assert run(IMAGES)["layer:dropout"].shape == (6, 4, 4, 3)
-    run = taps.tapped(
-        bert(1, 8), ["hidden_states", "layer:transformer_layer_0"]
-    )
-    outputs = run(
-        {
-            name: np.ones((2, 3), "int32")
-            for name in ("token_ids", "segment_ids", "padding_mask")
-        }
-    )
-    np.testing.assert_array_equal(
-        outputs["hidden_states"][1], outputs["layer:transformer_layer_0"]
-    )
+    last = "layer:transformer_layer_0"
+    outputs = taps.tapped(bert(1, 8), ["hidden_states", last])(batch())
+    np.testing.assert_array_equal(outputs["hidden_states"][1], outputs[last])
 
 
 def text_model(width):
@@ -168,43 +156,17 @@ def text_model(width):
 
 
 def test_masks_of_keras_layers_count():
-    teacher, student = text_model(3), text_model(3)
-    distiller = kdkit.Distiller(
-        teacher, student, layer_objective("layer:states")
+    tap = "layer:states"
+    models = text_model(3), text_model(3)
+    distiller = kdkit.Distiller(*models, layer_objective(tap))
+    distiller.compile()
+    teacher, student = (
+        ops.convert_to_numpy(taps.tapped(model, [tap])(TOKENS)[tap])
+        for model in models
     )
-    distiller.compile("sgd")
-    value = distiller.evaluate(TOKENS, verbose=0)
-    states = [
-        ops.convert_to_numpy(
-            taps.tapped(model, ["layer:states"])(TOKENS)["layer:states"]
-        )
-        for model in (teacher, student)
-    ]
-    squares = np.square(states[0] - states[1]).mean(axis=-1)
-    np.testing.assert_allclose(
-        np.ravel(value)[0], squares[TOKENS > 0].mean(), rtol=1e-5
-    )
-
-
-@pytest.mark.parametrize("kind", large_except(KINDS, "subclassed"))
-def test_saved_distiller_comes_back(kind, tmp_path):
-    teacher, student = image_model(kind, 3), image_model(kind, 2)
-    objectives = [
-        kdkit.Objective(losses.SoftCrossEntropy()),
-        layer_objective(("layer:conv", "layer:dropout"), projection="shared"),
-        layer_objective(pooled, projection="shared", name="pooled"),
-    ]
-    distiller = kdkit.Distiller(teacher, student, objectives)
-    distiller.compile("adam")
-    distiller.fit(IMAGES, verbose=0)
-    distiller.save(tmp_path / "distiller.keras")
-    restored = keras.models.load_model(tmp_path / "distiller.keras")
-    restored.attach_teacher(teacher)
-    np.testing.assert_allclose(
-        restored.evaluate(IMAGES, verbose=0),
-        distiller.evaluate(IMAGES, verbose=0),
-        rtol=1e-4,
-    )
+    squares = np.square(teacher - student).mean(axis=-1)[TOKENS > 0]
+    value = batch_logs(distiller, TOKENS)["loss"]
+    assert value == pytest.approx(squares.mean(), rel=1e-5)
 
 
 def test_features_need_no_logits():
@@ -228,7 +190,7 @@ def test_a_layer_that_runs_twice_is_refused():
     states = layers.LSTM(2, return_state=True, name="lstm")
     last, *_ = states(ops.expand_dims(twice(twice(inputs)), -1))
     model = keras.Model(inputs, layers.Dense(2)(last))
-    with pytest.raises(UsageError, match="runs 2 times"):
+    with pytest.raises(ValueError, match="twice|2 times"):
         taps.tapped(model, ["layer:twice"])
     cell = taps.tapped(model, [lambda outputs: outputs["lstm"][2]])
     assert [*cell(np.ones((3, 4)))] == ["function:<lambda>"]

@@ -1,0 +1,100 @@
+"""Checks of kdkit.training's modules: each row goes with its module."""
+
+import types
+
+import numpy as np
+import pytest
+import tensorflow as tf
+
+from kdkit.data import Candidates
+from kdkit.training import (
+    CandidatesSettings,
+    PairSettings,
+    TranslationsSettings,
+    candidate_data,
+    distribution,
+    sources,
+    text_data,
+    translations,
+)
+from kdkit.training.callbacks import StopAtNonFinite
+
+
+def queries(train, held_out=None):
+    """Loads a run's queries with candidates."""
+    parts = {False: train, True: held_out}
+
+    class Settings(CandidatesSettings):
+        def read(self, held_out=False):
+            return parts[held_out]
+
+    made = Settings(("a",), held_out=("b",) * (held_out is not None))
+    candidate_data.load_rows(made, None, None, None, None)
+
+
+def candidates(count, number):
+    texts = [f"text {place}" for place in range(number)]
+    return Candidates(["query"] * count, [texts] * count)
+
+
+class Second(distribution.Distribution):
+    """The second of two processes, whose first has another number."""
+
+    def _numbers_of_all(self, number):
+        return [number + 1, number]
+
+
+def three_of_two_gpus():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            tf.config, "list_physical_devices", lambda kind: ["GPU:0", "GPU:1"]
+        )
+        distribution.use_devices(3)
+
+
+def nan_on_text():
+    batch = {}, np.zeros((1, 2), "int32"), np.ones((1, 2), "float32")
+    sources.token_metrics(lambda x: np.full((1, 2, 3), np.nan), [batch])
+
+
+def translations_of_one_language():
+    made = TranslationsSettings(("a.en", "a.de"), vocabulary_size=9)
+    choice = types.SimpleNamespace(
+        is_part=lambda every, held_out: np.array([[True, False]])
+    )
+    translations.require_translations(choice, choice, made)
+
+
+def no_languages():
+    tokenizer = types.SimpleNamespace(languages=("en", "de"))
+    text_data.require_vocabulary(PairSettings(languages=()), tokenizer)
+
+
+MISTAKES = {
+    "nan in a loss": (
+        lambda: StopAtNonFinite("first").on_train_batch_end(
+            0, {"loss": np.nan}
+        ),
+        "loss became nan",
+    ),
+    "nan on text": (nan_on_text, "not finite"),
+    "other candidates": (
+        lambda: queries(candidates(2, 3), candidates(2, 4)),
+        "3 candidates.* 4",
+    ),
+    "no query": (lambda: queries(candidates(2, 3)), "1 are repeated"),
+    "no languages": (no_languages, "language"),
+    "no translations": (translations_of_one_language, "de"),
+    "other settings": (
+        lambda: Second(rank=1).require_same("settings", {"seed": 0}),
+        "settings",
+    ),
+    "fewer GPUs": (three_of_two_gpus, "1 to 2"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_what_would_change_numbers_in_silence_is_refused(mistake):
+    call, words = MISTAKES[mistake]
+    with pytest.raises((ValueError, RuntimeError), match=words):
+        call()
