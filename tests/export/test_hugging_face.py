@@ -15,7 +15,6 @@ from kit.references import reference
 
 from kdkit import export, models
 
-ENCODERS = ("bert", "distil_bert", "roberta", "xlm_roberta", "albert")
 NAMES = ("bad", "fair", "good")
 THEIRS = ("input_ids", "token_type_ids", "attention_mask")
 TEXTS = [
@@ -72,9 +71,9 @@ def checkpoints(tmp_path_factory):
     return made
 
 
+QUICK = ("bert", "distil_bert", "roberta", "albert", "gelu_new")
 every_family = pytest.mark.parametrize(
-    "family",
-    large_except([*ENCODERS, "gelu_new", "gelu"], *ENCODERS, "gelu_new"),
+    "family", large_except([*QUICK, "gelu", "xlm_roberta"], *QUICK)
 )
 
 
@@ -204,15 +203,3 @@ def test_ids_of_real_texts_are_the_same(number, data_dir, tmp_path):
     expected = auto(texts, add_special_tokens=False)["input_ids"]
     for text, theirs, ours in zip(texts, expected, tokens(texts), strict=True):
         assert [int(one) for one in ours] == theirs, text
-
-
-@pytest.mark.large
-def test_a_real_encoder_has_the_same_logits_and_ids(minilm, tmp_path):
-    found, path = models.load_classifier(minilm, 2), tmp_path / "hf"
-    export.export_model(found.model, path, "hf", tokenizer=found.tokenizer)
-    auto = reference("transformers").AutoTokenizer.from_pretrained(path)
-    texts = hostile_texts()[:60]
-    assert [ids[1:-1] for ids in auto(texts)["input_ids"]] == [
-        list(map(int, ids)) for ids in found.tokenizer(texts)
-    ]
-    check_logits(path, "SequenceClassification", found.model)

@@ -1,5 +1,6 @@
 """Quantised files: types, accuracy, and the student that rounds."""
 
+import contextlib
 import pathlib
 import warnings
 
@@ -8,7 +9,15 @@ import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 from ai_edge_litert.schema_py_generated import ModelT, TensorType
-from kit.exported import LENGTH, SIZES, classifier, model_of, outputs, rows
+from kit.exported import (
+    LENGTH,
+    QUANTIZED,
+    SIZES,
+    classifier,
+    model_of,
+    outputs,
+    rows,
+)
 from kit.helpers import decoder, python_blocks
 
 from kdkit import export
@@ -16,51 +25,49 @@ from kdkit.quantization import (
     PRECISIONS,
     FakeQuantization,
     active_quantization,
-    full_precision,
 )
 
 pytest.importorskip("ai_edge_quantizer")
-QUANTIZED = ("int16x8", *PRECISIONS)
 WIDTH, WIDE = SIZES["hidden_dim"], SIZES["intermediate_dim"]
 # The last batch alone has smaller ranges.
 SEEN = [rows(48, LENGTH, 1), rows(16, LENGTH, 2), rows(1, LENGTH, 3)]
 MEASURED = rows(256, LENGTH, 4)
 
 
+@contextlib.contextmanager
+def rounding(model, precision):
+    """The model rounds as its file will do; nothing without such training."""
+    if precision not in PRECISIONS:
+        yield None
+        return
+    quantization = FakeQuantization(precision, SEEN)
+    quantization.apply(model)
+    try:
+        yield quantization
+    finally:
+        quantization.remove()
+
+
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
-    """For each precision the report, and the outputs of the file and of Keras.
+    """By precision: a report, and the outputs of file, student and teacher.
 
-    Keras rounds where there is training with that precision.
+    The teacher is the same model, which does not round.
     """
-    folder, model, found = (
-        tmp_path_factory.mktemp("files"),
-        model_of("classifier"),
-        {},
-    )
+    folder, model = tmp_path_factory.mktemp("files"), model_of("classifier")
+    found = {}
     for precision in QUANTIZED:
-        quantization = None
-        if precision in PRECISIONS:
-            quantization = FakeQuantization(precision, SEEN)
-            quantization.apply(model)
-        try:
+        path = folder / f"{precision}.tflite"
+        with rounding(model, precision) as quantization:
             report = export.to_litert(
-                model,
-                folder / f"{precision}.tflite",
-                precision,
-                sequence_length=LENGTH,
-                calibration_data=SEEN,
+                *(model, path, precision, LENGTH),
                 verification_data=[MEASURED],
+                calibration_data=SEEN,
             )
             assert active_quantization(model) is quantization
             rounded = outputs(model, MEASURED)
-            with full_precision(model):
-                exact = outputs(model, MEASURED)
-        finally:
-            if quantization is not None:
-                quantization.remove()
-        received = export.open_file(report.file)(MEASURED)
-        found[precision] = report, received, rounded, exact
+        received = export.open_file(path)(MEASURED)
+        found[precision] = report, received, rounded, outputs(model, MEASURED)
     return found
 
 
@@ -121,12 +128,8 @@ def test_quantised_files_have_the_types_that_they_promise(
 def test_other_precisions_do_not_change(files, written, tmp_path):
     """The same bytes, after all quantised files, from a model that rounds."""
     model, path = model_of("classifier"), tmp_path / "again.tflite"
-    quantization = FakeQuantization("int4")
-    quantization.apply(model)
-    try:
+    with rounding(model, "int4"):
         report = export.to_litert(model, path, calibration_data=SEEN)
-    finally:
-        quantization.remove()
     assert report.max_abs_difference < 1e-4
     before = pathlib.Path(written("litert").file).read_bytes()
     assert path.read_bytes() == before

@@ -6,10 +6,8 @@ import types
 import numpy as np
 import pytest
 import tensorflow as tf
-from ai_edge_litert.interpreter import Interpreter
 from kit.encoders import encoder, tokenizer
 from kit.exported import (
-    FILES,
     INPUTS,
     LENGTH,
     encoded,
@@ -64,22 +62,6 @@ def test_files_of_every_format_run_without_kdkit(written):
     np.testing.assert_allclose(
         scores, softmax(outputs(model, encoded(TEXTS))), atol=1e-5
     )
-
-
-@pytest.mark.parametrize(
-    ("name", "shape"), [("litert", [-1, -1]), ("litert_bilstm", [1, -1])]
-)
-def test_litert_files_take_named_int32_inputs(name, shape, written):
-    path = written(name).file
-    found = {
-        detail["name"].removeprefix("serving_default_").split(":")[0]: detail
-        for detail in Interpreter(path).get_input_details()
-    }
-    assert set(found) == set(FILES[name].model.input)
-    for detail in found.values():
-        assert detail["dtype"] == np.int32
-        assert detail["shape_signature"].tolist() == shape
-    assert export.open_file(path).batch_size == (1 if 1 in shape else None)
 
 
 @pytest.mark.parametrize(

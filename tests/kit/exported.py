@@ -17,9 +17,11 @@ import numpy as np
 from keras import layers
 
 from kdkit import data, export, models
+from kit.encoders import MAKERS
 from kit.helpers import decoder, sentiment_student, with_random_weights
 
 LENGTH = 16  # of files of one length, in tokens
+QUANTIZED = ("static_int8", "int16x8", "int4")
 LABELS = ("good", "bad", "fair")  # not in the order of the alphabet
 INPUTS = ("token_ids", "segment_ids", "padding_mask")
 SIZES = {
@@ -77,15 +79,10 @@ class Network(keras.Model):
         self.conv = layers.Conv2D(64, 3, activation="relu")
         self.pool = layers.GlobalAveragePooling2D()
         self.head = layers.Dense(32)
+        self(IMAGES)
 
     def call(self, x):
         return self.head(self.pool(self.conv(x)))
-
-
-def image():
-    network = Network()
-    network(IMAGES)
-    return network
 
 
 def reader():
@@ -93,6 +90,13 @@ def reader():
     ids = keras.Input((4,), dtype="int32", name="ids")
     steps = [keras.Input((4,)), layers.Embedding(100, 3), layers.GRU(4)]
     return keras.Model({"ids": ids}, keras.Sequential(steps)(ids))
+
+
+def of_family(family):
+    """A classifier of a family, with embeddings of another width if it can."""
+    wide = {"embedding_dim": 16} if family in ("albert", "electra") else {}
+    sizes = SIZES | wide | {"family": family, "vocabulary_size": 100}
+    return models.student(sizes, num_classes=3)
 
 
 MODELS = {
@@ -105,8 +109,9 @@ MODELS = {
     "embedder": embedder,
     "max_embedder": lambda: embedder("max"),
     "mapped": mapped,
-    "image": image,
+    "image": Network,
     "reader": reader,
+    **{one: functools.partial(of_family, one) for one in MAKERS},
 }
 
 
@@ -147,7 +152,9 @@ def outputs(model, batch):
     return np.asarray(model(inputs, training=False), "float32")
 
 
-def unit(vectors):
+def shortened(vectors):
+    """The first 6 numbers of vectors, with length 1."""
+    vectors = vectors[:, :6]
     return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
@@ -178,6 +185,12 @@ def for_mediapipe():
     return settings | {"sequence_length": LENGTH, "labels": LABELS}
 
 
+def calibrated():
+    """LiteRT has no kernels for DeBERTa's positions at any length."""
+    data = [rows(64, LENGTH, seed=1)]
+    return {"sequence_length": LENGTH, "calibration_data": data}
+
+
 def with_strings():
     inputs = export.TextInputs(word_pieces(), LENGTH, outputs="softmax")
     return {"strings": inputs}
@@ -203,20 +216,19 @@ FILES = {
     "litert_reader": File("reader", "litert"),
     "onnx": File("classifier", "onnx"),
     "onnx_int8": File("classifier", "onnx", "int8"),
-    "onnx_bilstm": File("bilstm", "onnx"),
     "onnx_decoder": File("decoder", "onnx"),
+    "onnx_roberta": File("roberta", "onnx"),  # with the exact GELU
     "onnx_embedder": File(
-        *("max_embedder", "onnx", "fp32", lambda: {"dimensions": 6}),
-        lambda vectors: unit(vectors[:, :6]),
+        *("max_embedder", "onnx", "fp32"),
+        *(lambda: {"dimensions": 6}, shortened),
     ),
     "saved_model": File("classifier", "saved_model", "fp32", with_strings),
-    "saved_model_bilstm": File("bilstm", "saved_model"),
     "saved_model_mapped": File(
         *("mapped", "saved_model", "fp32", lambda: {"dimensions": 7}),
         lambda vectors: vectors[:, :7],
     ),
 }
-# Every format with every kind and precision, in `make test-large`.
+# Every format with every kind, precision and family, in `make test-large`.
 LARGE_FILES = {
     f"{exporter.name}_{kind}_{precision}": File(kind, exporter.name, precision)
     for exporter in export.all_exporters()
@@ -228,6 +240,13 @@ LARGE_FILES = {
     for precision in export.PRECISIONS
     if kinds in exporter.kinds and precision in exporter.precisions
     if not exporter.is_checkpoint
+} | {
+    f"{family}_{format}_{precision}": File(family, format, precision, options)
+    for family in MAKERS
+    for format, precision, options in (
+        *(("onnx", "fp32", dict), ("litert", "fp32", calibrated)),
+        *(("litert", one, calibrated) for one in QUANTIZED),
+    )
 }
 
 
@@ -247,22 +266,15 @@ class Files:
         with filelock.FileLock(self.path / f"{name}.lock"):
             if not note.exists():
                 row = (FILES | LARGE_FILES)[name]
-                folder = self.folder(name)
+                # The place that the guides read, with no other file.
+                folder = self.path / name / "runs" / "tinybert" / "exports"
                 folder.mkdir(parents=True)
-                file = export.get_exporter(row.format).file_name(
-                    "student", row.precision
-                )
-                report = export.export_model(
-                    *(row.model, folder / file, row.format),
-                    precision=row.precision,
-                    **row.options(),
-                )
+                exporter = export.get_exporter(row.format)
+                file = folder / exporter.file_name("student", row.precision)
+                settings = {"precision": row.precision, **row.options()}
+                report = exporter.export(row.model, file, **settings)
                 note.write_text(json.dumps(dataclasses.asdict(report)))
         return export.ExportReport(**json.loads(note.read_text()))
-
-    def folder(self, name):
-        """The folder of a file alone, at the place that the guides read."""
-        return self.path / name / "runs" / "tinybert" / "exports"
 
 
 class Memory(export.Exporter):
