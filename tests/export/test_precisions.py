@@ -1,0 +1,163 @@
+"""Quantised files: types, accuracy, and the student that rounds."""
+
+import contextlib
+import pathlib
+import warnings
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from ai_edge_litert.interpreter import Interpreter
+from ai_edge_litert.schema_py_generated import ModelT, TensorType
+from kit.exported import (
+    LENGTH,
+    QUANTIZED,
+    SIZES,
+    classifier,
+    model_of,
+    outputs,
+    rows,
+)
+from kit.helpers import decoder, python_blocks
+
+from kdkit import export
+from kdkit.quantization import (
+    PRECISIONS,
+    FakeQuantization,
+    active_quantization,
+)
+
+pytest.importorskip("ai_edge_quantizer")
+WIDTH, WIDE = SIZES["hidden_dim"], SIZES["intermediate_dim"]
+# The last batch alone has smaller ranges.
+SEEN = [rows(48, LENGTH, 1), rows(16, LENGTH, 2), rows(1, LENGTH, 3)]
+MEASURED = rows(256, LENGTH, 4)
+
+
+@contextlib.contextmanager
+def rounding(model, precision):
+    """The model rounds as its file will do; nothing without such training."""
+    if precision not in PRECISIONS:
+        yield None
+        return
+    quantization = FakeQuantization(precision, SEEN)
+    quantization.apply(model)
+    try:
+        yield quantization
+    finally:
+        quantization.remove()
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """By precision: a report, and the outputs of file, student and teacher.
+
+    The teacher is the same model, which does not round.
+    """
+    folder, model = tmp_path_factory.mktemp("files"), model_of("classifier")
+    found = {}
+    for precision in QUANTIZED:
+        path = folder / f"{precision}.tflite"
+        with rounding(model, precision) as quantization:
+            report = export.to_litert(
+                *(model, path, precision, LENGTH),
+                verification_data=[MEASURED],
+                calibration_data=SEEN,
+            )
+            assert active_quantization(model) is quantization
+            rounded = outputs(model, MEASURED)
+        received = export.open_file(path)(MEASURED)
+        found[precision] = report, received, rounded, outputs(model, MEASURED)
+    return found
+
+
+def stored(path, *shape):
+    """The types in which a file stores constants of a shape."""
+    content = bytearray(pathlib.Path(path).read_bytes())
+    model = ModelT.InitFromPackedBuf(content, 0)
+    return {
+        tensor.buffer: tensor.type
+        for graph in model.subgraphs
+        for tensor in graph.tensors
+        if np.array_equal(tensor.shape, shape)
+        and model.buffers[tensor.buffer].data is not None
+    }.values()
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_file_computes_what_the_student_that_rounds_computes(
+    precision, files
+):
+    report, found, rounded, exact = files[precision]
+    far, near = (np.abs(found - one) for one in (exact, rounded))
+    # A value at the border of two steps may round to either.
+    assert near.mean() < far.mean() / 5
+    assert np.median(near) < np.median(far) / 50
+    assert report.max_abs_difference == pytest.approx(near.max(), abs=1e-4)
+    assert report.max_abs_difference < 0.3 * rounded.std()
+    assert report.same_top_class > 0.98
+
+
+def test_16_bits_are_nearer_to_keras_than_8(files):
+    far = {
+        precision: np.abs(found - exact).mean()
+        for precision, (_, found, _, exact) in files.items()
+    }
+    assert far["int16x8"] < far["static_int8"] < far["int4"]
+    assert files["int16x8"][0].same_top_class > 0.95
+
+
+@pytest.mark.parametrize("precision", QUANTIZED)
+def test_quantised_files_have_the_types_that_they_promise(
+    precision, files, written
+):
+    path = files[precision][0].file
+    assert export.open_file(path).metadata.precision == precision
+    runner = Interpreter(path)
+    (output,) = runner.get_output_details()
+    inputs = {np.dtype(one["dtype"]) for one in runner.get_input_details()}
+    assert (inputs, output["dtype"]) == ({np.dtype("int32")}, np.float32)
+    table = model_of("classifier").backbone.token_embedding.embeddings.shape
+    assert [*stored(written("litert").file, *table)] == [TensorType.FLOAT32]
+    assert [*stored(path, *table)] == [TensorType.INT8]
+    bits = TensorType.INT4 if precision == "int4" else TensorType.INT8
+    for shape in ((WIDTH, WIDTH), (WIDE, WIDTH), (WIDTH, WIDE)):
+        assert set(stored(path, *shape)) == {bits}
+
+
+def test_other_precisions_do_not_change(files, written, tmp_path):
+    """The same bytes, after all quantised files, from a model that rounds."""
+    model, path = model_of("classifier"), tmp_path / "again.tflite"
+    with rounding(model, "int4"):
+        report = export.to_litert(model, path, calibration_data=SEEN)
+    assert report.max_abs_difference < 1e-4
+    before = pathlib.Path(written("litert").file).read_bytes()
+    assert path.read_bytes() == before
+
+
+@pytest.mark.large
+def test_a_decoder_in_int4_has_one_table_of_tokens_in_8_bits(tmp_path):
+    model = decoder(1, vocabulary_size=120, hidden_dim=32)
+    report = export.to_litert(model, tmp_path / "m.tflite", "int4")
+    assert report.same_top_class >= 0.6
+    assert [*stored(report.file, 120, 32)] == [TensorType.INT8]
+
+
+@pytest.mark.large
+def test_the_example_of_the_page_runs(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (block,) = python_blocks("quantization_aware")
+    data = tf.data.Dataset.from_tensor_slices((MEASURED, np.zeros(256)))
+    data = data.take(32)
+    names = {
+        "teacher": classifier(),
+        "student": classifier(),
+        "train": data.shuffle(32, seed=0).batch(8),
+        "dev": data.batch(8),
+    }
+    # The data is the same in each epoch.
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*shuffle")
+        exec(block, names)
+    assert names["report"].same_top_class > 0.9
+    assert active_quantization(names["student"]) is None
