@@ -171,6 +171,7 @@ RUNS = {
             *(*stage("pretraining"), *stage("fine_tuning")),
         ),
         needs=("pretrained",),
+        traced=True,
     ),
     "cached": Run((*TINYBERT, "--cache", "@cache"), needs=("cache_verb",)),
     "augmented": Run(
@@ -207,6 +208,7 @@ RUNS = {
             *settings(student__static__dimensions=16),
         ),
         kind="embedder",
+        traced=True,
     ),
     "multilingual": Run(
         (
