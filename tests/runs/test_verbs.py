@@ -111,6 +111,17 @@ def test_export_of_a_run_exports_its_teacher_in_int8_unless_the_user_did(run):
     assert len(events(run, "export", "teacher")) == 2
 
 
+@pytest.mark.large
+def test_a_teachers_file_that_changed_is_made_again(run):
+    words = ("export", run, "--precision", "fp32", "--overwrite")
+    said(*words)
+    file = run / "exports" / "teacher" / "teacher-int8.tflite"
+    content = file.read_bytes()
+    file.write_bytes(content[:-1])
+    said(*words)
+    assert file.read_bytes() == content
+
+
 def test_a_teacher_outside_of_its_run_is_measured(run):
     answer = last(said("evaluate", run, "--arm", "teacher"))
     (before,) = events(run, "evaluation", "teacher")

@@ -39,13 +39,6 @@ def require_refused(named, path, settings=SETTINGS, **options):
         pass
 
 
-def test_other_settings_are_refused_by_name(tmp_path):
-    start(tmp_path / "run")
-    changed = {"seed": 1, "stages": [{"name": "fine_tuning", "epochs": 4}]}
-    named = r"(?s)seed: 0 -> 1.*stages\.fine_tuning\.epochs: 3 -> 4"
-    require_refused(named, tmp_path / "run", changed)
-
-
 def test_a_run_goes_on_with_as_many_replicas(tmp_path):
     four, two = (
         Distribution(shares=Shares(count=number, total=number))
