@@ -360,14 +360,23 @@ class Workspace:
         self.make(name)
         return json.loads(self._told(name).read_text())
 
-    def exported(self, name, *more):
-        """The folder of files in a copy of a run, `NAME_exported`."""
+    def exported_run(self, name, *more):
+        """A copy of a run with files in it, `NAME_exported`."""
         run = self.path / f"{name}_exported"
         with self._made(run.name) as is_made:
             if not is_made:
                 self.copy(name, run)
                 self.run("export", f"@{run.name}", "--no-teacher", *more)
-        return run / "exports"
+        return run
+
+    def exported(self, name, *more):
+        """The folder of these files in no run, `NAME_exports`."""
+        folder = self.path / f"{name}_exports"
+        run = self.exported_run(name, *more)
+        with self._made(folder.name) as is_made:
+            if not is_made:
+                shutil.copytree(run / "exports", folder)
+        return folder
 
     def run(self, *words):
         """What a command prints that must succeed."""

@@ -6,6 +6,7 @@ import shutil
 import pytest
 from kit import adapter, goldens
 from kit.run_checks import (
+    ENCODER_FILES,
     PRECISIONS,
     check_config,
     check_run,
@@ -18,15 +19,8 @@ from kit.runs import LENGTH, ON_TASK, PAIRS, RUNS
 from kdkit import export
 
 NAMES = [name for name, run in RUNS.items() if run.kind != "text"]
-# The run, and its files' options. All tests of these files use the same.
 EXPORTED = {
-    **{
-        f"encoder {precision}": (
-            "vanilla_kd",
-            *("--logits", "--precision", *PRECISIONS),
-        )
-        for precision in PRECISIONS
-    },
+    **{f"encoder {precision}": ENCODER_FILES for precision in PRECISIONS},
     "encoder static_int8": (
         "quantized",
         *("--logits", "--precision", "static_int8"),
@@ -89,8 +83,8 @@ def test_the_verb_cache_measures_the_golden_errors(workspace):
 
 
 def test_benchmark_reports_the_golden_sizes_of_a_file(workspace, tmp_path):
-    folder = workspace.exported(*EXPORTED["encoder fp32"])
-    run = shutil.copytree(folder.parent, tmp_path / "run")
+    exported = workspace.exported_run(*ENCODER_FILES)
+    run = shutil.copytree(exported, tmp_path / "run")
     file = file_of(run / "exports", "fp32")
     printed = workspace.run("benchmark", file, "--runs", "5", "--warmup", "1")
     (answer,) = json.loads(printed.splitlines()[-1])["results"]

@@ -9,7 +9,7 @@ import keras_hub
 import pytest
 from kit.adapter import command
 from kit.encoders import encoder
-from kit.run_checks import PRECISIONS
+from kit.run_checks import ENCODER_FILES
 
 from kdkit import models
 
@@ -78,9 +78,8 @@ def test_preset_is_uploaded_by_keras_hub_with_a_card(preset, uploads):
 def test_an_exported_file_is_uploaded_with_its_card_and_labels(
     workspace, tmp_path, uploads
 ):
-    options = ("--logits", "--precision", *PRECISIONS)
-    folder = workspace.exported("vanilla_kd", *options)
-    run = shutil.copytree(folder.parent, tmp_path / "run")
+    exported = workspace.exported_run(*ENCODER_FILES)
+    run = shutil.copytree(exported, tmp_path / "run")
     config = json.loads((run / "config.json").read_text())
     config["provenance"]["command"] = f"kdkit distill --teacher {tmp_path}/t"
     (run / "config.json").write_text(json.dumps(config))

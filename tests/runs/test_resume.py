@@ -42,7 +42,7 @@ def curves(run):
     for folder in {file.parent for file in run.rglob("events.out.*")}:
         reader = event_accumulator.EventAccumulator(str(folder))
         reader.Reload()
-        name = folder.relative_to(run / "tensorboard")
+        name = folder.relative_to(run)
         for tag in reader.Tags()["tensors"]:
             for event in reader.Tensors(tag):
                 points[str(name), tag, event.step] = float(

@@ -16,7 +16,7 @@ from kit.helpers import (
     sentiment_student,
 )
 from kit.references import reference
-from kit.run_checks import PRECISIONS
+from kit.run_checks import ENCODER_FILES
 from kit.runs import LENGTH, ON_TASK, SMALL, TAUGHT, VOCABULARY, stage
 
 import kdkit
@@ -52,9 +52,8 @@ def own_words(run):
 @pytest.fixture
 def exported(workspace, tmp_path):
     """The same with LiteRT files."""
-    options = ("--logits", "--precision", *PRECISIONS)
-    folder = workspace.exported("vanilla_kd", *options)
-    return shutil.copytree(folder.parent, tmp_path / "exported")
+    run = workspace.exported_run(*ENCODER_FILES)
+    return shutil.copytree(run, tmp_path / "exported")
 
 
 def said(*words):
