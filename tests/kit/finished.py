@@ -49,6 +49,14 @@ def smoke_settings():
 
 
 @pytest.fixture(autouse=True)
+def unchanged_workspace(request):
+    """Fails a test that adds to or changes a shared run: copy it first."""
+    yield
+    if "workspace" in request.fixturenames:
+        assert not request.getfixturevalue("workspace").changed()
+
+
+@pytest.fixture(autouse=True)
 def unchanged_run(request):
     """Fails a test that adds to or changes the finished run of all tests.
 

@@ -10,6 +10,8 @@ from kit.runs import RUNS
 
 EMBEDDED = ("a man runs on the grass", "the film was not bad .", "nam owt")
 PRECISIONS = ("fp32", "fp16", "int8")
+# A run and its files' options, the same wherever these files are used.
+ENCODER_FILES = ("vanilla_kd", "--logits", "--precision", *PRECISIONS)
 # Fields of events that say when, how long, how large, or which file.
 NOT_COMPUTED = ("time", "seconds", "memory", "bytes", "digest", "findings")
 

@@ -171,6 +171,7 @@ RUNS = {
             *(*stage("pretraining"), *stage("fine_tuning")),
         ),
         needs=("pretrained",),
+        traced=True,
     ),
     "cached": Run((*TINYBERT, "--cache", "@cache"), needs=("cache_verb",)),
     "augmented": Run(
@@ -207,6 +208,7 @@ RUNS = {
             *settings(student__static__dimensions=16),
         ),
         kind="embedder",
+        traced=True,
     ),
     "multilingual": Run(
         (
@@ -289,11 +291,37 @@ class Workspace:
 
     @contextlib.contextmanager
     def _made(self, name):
-        """Locks a name; yields whether it is there, and notes that it is."""
+        """Locks a name; yields whether it is there, and notes its files."""
         note = self.path / f"{name}.made"
         with filelock.FileLock(self.path / f"{name}.lock"):
-            yield note.exists()
-            note.touch()
+            is_made = note.exists()
+            yield is_made
+            if not is_made:
+                partial = self.path / f"{name}.partial"
+                partial.write_text(json.dumps(self._files(name)))
+                partial.replace(note)
+
+    def _files(self, name):
+        """The size and the time of each file of what has this name."""
+        folder = self.path / name
+        return {
+            str(file.relative_to(folder)): [
+                file.stat().st_size,
+                file.stat().st_mtime_ns,
+            ]
+            for file in sorted(folder.rglob("*"))
+            if file.is_file() and not file.name.endswith(".lock")
+        }
+
+    def changed(self):
+        """The names of what is not as it was made; each is told once."""
+        found = []
+        for note in sorted(self.path.glob("*.made")):
+            files = json.dumps(self._files(note.stem))
+            if note.read_text() != files:
+                note.write_text(files)
+                found.append(note.stem)
+        return found
 
     def make(self, name):
         """Makes a run, or what it needs; returns its directory.
@@ -332,14 +360,22 @@ class Workspace:
         self.make(name)
         return json.loads(self._told(name).read_text())
 
+    def exported_run(self, name, *more):
+        """A copy of a run with files in it, `NAME_exported`."""
+        run = self.path / f"{name}_exported"
+        with self._made(run.name) as is_made:
+            if not is_made:
+                self.copy(name, run)
+                self.run("export", f"@{run.name}", "--no-teacher", *more)
+        return run
+
     def exported(self, name, *more):
-        """The folder of a run's files, written when first asked for."""
-        self.make(name)
+        """The folder of these files in no run, `NAME_exports`."""
         folder = self.path / f"{name}_exports"
+        run = self.exported_run(name, *more)
         with self._made(folder.name) as is_made:
             if not is_made:
-                words = ("export", f"@{name}", "--no-teacher", *more)
-                self.run(*words, "--output", folder)
+                shutil.copytree(run / "exports", folder)
         return folder
 
     def run(self, *words):

@@ -3,13 +3,14 @@
 import csv
 import json
 
+import keras_hub
 import numpy as np
 import pytest
+from kit.adapter import command
 from kit.helpers import eager_steps, large_except, read_events
-from kit.tasks import VOCABULARY, WORDS, write_encoder
+from kit.runs import LENGTH, WORDS, settings
 
 from kdkit import models
-from kdkit.cli.main import main
 
 NUM_ROWS = 12
 HEADINGS = {
@@ -19,32 +20,7 @@ HEADINGS = {
 }
 SPLITS = ("train", "dev", "test")
 LABELS = ("billing", "delivery", "other")
-# More words than one may become in a copy.
-PIECES = (*VOCABULARY, *(f"z{letter}" for letter in "abcdefgh"))
-SHORT = [
-    word
-    for setting in (
-        "data.sequence_length=16",
-        "data.num_buckets=1",
-        "jit_compile=false",
-    )
-    for word in ("--set", setting)
-]
-STUDENT = [
-    word
-    for setting in (
-        "student.num_layers=1",
-        "student.hidden_dim=8",
-        "student.num_heads=2",
-        "student.intermediate_dim=16",
-        "student.max_sequence_length=32",
-        "stages.intermediate_layer.epochs=1",
-        "stages.prediction_layer.epochs=1",
-        "stages.intermediate_layer.batch_size=256",
-        "stages.prediction_layer.batch_size=256",
-    )
-    for word in ("--set", setting)
-]
+PLAIN = settings(jit_compile="false", data__sequence_length=LENGTH)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -66,15 +42,13 @@ def rows_of(headings, num_rows, seed=0):
 
 
 def write_table(root, name):
-    """Three splits: quoted CSV files, or those of a built-in task."""
-    folder = root / name
-    folder.mkdir()
+    """Quoted CSV files, or those of a built-in task; the options for them."""
+    *texts, label = HEADINGS[name]
     is_built_in = name == "multi_label"
-    if is_built_in:
-        (folder / "labels.txt").write_text("\n".join(LABELS))
+    folder, suffix = root / name, "tsv" if is_built_in else "csv"
+    folder.mkdir()
     for seed, split in enumerate(SPLITS):
-        path = folder / f"{split}.{'tsv' if is_built_in else 'csv'}"
-        with open(path, "w", newline="") as file:
+        with open(folder / f"{split}.{suffix}", "w", newline="") as file:
             writer = csv.writer(
                 file,
                 delimiter="\t" if is_built_in else ";",
@@ -83,145 +57,110 @@ def write_table(root, name):
             )
             writer.writerow(HEADINGS[name])
             writer.writerows(rows_of(HEADINGS[name], NUM_ROWS, seed))
-
-
-def data_words(root):
-    """The options that name the table of a folder."""
-    (folder,) = (one.parent for one in root.glob("*/train.*sv"))
-    *texts, label = HEADINGS[folder.name]
-    if folder.name == "multi_label":
-        return ["--task", folder.name, "--data-dir", str(root)]
+    if is_built_in:
+        (folder / "labels.txt").write_text("\n".join(LABELS))
+        return ["--task", name, "--data-dir", root]
     files = [
         word
         for split in SPLITS
-        for word in (f"--{split}", str(folder / f"{split}.csv"))
+        for word in (f"--{split}", folder / f"{split}.csv")
     ]
     return [*files, "--text-column", *texts, "--label-column", label]
 
 
-@pytest.fixture(scope="module", params=large_except(tuple(HEADINGS), "reviews"))
-def root(request, tmp_path_factory):
-    """A folder with the table, its teacher and a masked-language model."""
-    root = tmp_path_factory.mktemp(request.param)
-    write_table(root, request.param)
-    backbone, tokenizer = write_encoder(root / "encoder", PIECES)
+@pytest.fixture(scope="module")
+def masked_lm(workspace, tmp_path_factory):
+    """A masked language model around the shared encoder."""
+    path = tmp_path_factory.mktemp("own_tables") / "masked_lm"
+    place = str(workspace.path / "encoder")
     models.save_language_model(
-        models.language_model(backbone),
-        tokenizer,
-        root / "masked_lm",
-        16,
+        models.language_model(keras_hub.models.Backbone.from_preset(place)),
+        keras_hub.tokenizers.BertTokenizer.from_preset(place),
+        path,
+        LENGTH,
         (None, None),
     )
-    words = ["--model", str(root / "encoder"), *SHORT]
-    assert do(root, "train-teacher", *words, run="teacher", epochs=1) == 0
-    return root
+    return path
 
 
-def do(root, verb, *words, run=None, epochs=None):
-    """Gives a command on the table of a folder; returns its exit status."""
-    if verb != "evaluate":
-        words = [*words, *data_words(root)]
-    if run is not None:
-        words += ["--run-dir", str(root / run)]
-    if epochs is not None:
-        words += ["--set", f"stages.0.epochs={epochs}"]
-    return main([verb, *words])
+def said(*words):
+    answer = command(words)
+    assert answer.status == 0, answer
+    return answer.out
 
 
-def taught(root, *words):
-    """The options of a distillation from the teacher."""
-    teacher = str(root / "teacher")
-    return ["tinybert", "--teacher", teacher, *words, *SHORT, *STUDENT]
-
-
-def last_line(capsys):
-    return json.loads(capsys.readouterr().out.strip().splitlines()[-1])
-
-
-def test_augment_and_its_parts(root):
-    words = ["--model", str(root / "masked_lm"), "--copies", "2"]
-    whole, shared = root / "whole.tsv", root / "shared.tsv"
-    assert do(root, "augment", *words, "--output", str(whole)) == 0
-    for shard in (["--shard", "1/2"], ["--shard", "2/2"], []):
-        output = ["--output", str(shared), *shard]
-        assert do(root, "augment", *words, *output) == 0
+@pytest.mark.parametrize("name", large_except(HEADINGS, "reviews"))
+def test_from_a_teacher_over_copies_to_a_report(
+    name, masked_lm, workspace, tmp_path
+):
+    own = write_table(tmp_path, name)
+    augment = ("augment", *own, "--model", masked_lm, "--copies", "2")
+    whole, shared = tmp_path / "whole.tsv", tmp_path / "shared.tsv"
+    said(*augment, "--output", whole)
+    for shard in (("--shard", "1/2"), ("--shard", "2/2"), ()):
+        said(*augment, "--output", shared, *shard)
     head, *lines = whole.read_text().splitlines()
     assert head.startswith("source_row\tcolumn\tcopy\t")
-    assert {int(line.split("\t")[0]) for line in lines} == set(range(NUM_ROWS))
+    assert {int(line.split("\t")[0]) for line in lines} <= set(range(NUM_ROWS))
     assert shared.read_text() == whole.read_text()
-
-
-@pytest.fixture(scope="module")
-def run(root):
-    """A distillation on copies that it makes, with a cache."""
-    words = [
-        "--augment", str(root / "copies.tsv"),
-        "--augment-model", str(root / "masked_lm"),
-        "--cache", str(root / "cache"),
-    ]  # fmt: skip
-    assert do(root, "distill", *taught(root, *words), run="run") == 0
-    return root / "run"
-
-
-@pytest.mark.large
-def test_distill_on_copies_that_it_makes_with_a_cache(root, run, capsys):
+    teacher, run = tmp_path / "teacher", tmp_path / "run"
+    epoch = settings(stages__fine_tuning__epochs=1)
+    encoder = ("--model", workspace.path / "encoder")
+    said("train-teacher", *own, *encoder, *PLAIN, *epoch, "--run-dir", teacher)
+    said(
+        *("distill", "vanilla_kd", *own, "--teacher", teacher),
+        *("--num-layers", "1", *PLAIN, *epoch, "--run-dir", run),
+        *("--augment", whole, "--cache", tmp_path / "cache"),
+    )
     (event,) = read_events(run, "augmented")
     assert event["rows"] == NUM_ROWS
-    assert event["copies"] >= 10 * NUM_ROWS
-    capsys.readouterr()
-    assert do(root, "evaluate", str(run), "--split", "test") == 0
-    found = last_line(capsys)
-    assert found["examples"] == NUM_ROWS
-    assert found["task"] in HEADINGS
-    assert main(["report", str(run)]) == 0
+    assert event["copies"] + event["left_out"] == len(lines)
+    answer = json.loads(
+        said("evaluate", run, "--split", "test").splitlines()[-1]
+    )
+    assert (answer["task"], answer["examples"]) == (name, NUM_ROWS)
+    said("report", run)
 
 
-def test_a_quoted_csv_from_teacher_to_file(tmp_path, monkeypatch, capsys):
-    """The commands of a newcomer: only the first one names the data."""
+def test_only_the_first_command_names_the_data(
+    workspace, tmp_path, monkeypatch
+):
     monkeypatch.chdir(tmp_path)
-    headings = HEADINGS["reviews"]
-    with open("my reviews.csv", "w", newline="") as file:
-        writer = csv.writer(file, delimiter=";", quoting=csv.QUOTE_ALL)
-        writer.writerow(["id", *headings])
-        for number, (text, label) in enumerate(rows_of(headings, 40)):
-            writer.writerow([number, text.replace(" ", "\n", 2), label])
-    write_encoder(tmp_path / "encoder", PIECES)
-    words = ["--train", "my reviews.csv", "--text-column", "review"]
-    words += ["--label-column", "sentiment", "--model", "encoder", *SHORT]
-    words += ["stages.0.epochs=1", "--run-dir", "teacher"]
-    assert main(["train-teacher", *words]) == 0
-    said = "dev: 10 % of my reviews.csv set aside, 3 examples"
-    assert said in capsys.readouterr().out
-    words = ["vanilla_kd", "--teacher", "teacher", "--run-dir", "run"]
-    words += [
-        "--pretrained",
-        "encoder",
-        "--num-layers",
-        "1",
-        "jit_compile=false",
-    ]
-    words += ["stages.0.epochs=1"]
-    assert main(["distill", *words]) == 0
-    printed = capsys.readouterr().out
     table = tmp_path / "my reviews.csv"
-    assert f"Data of teacher: train {table}." in printed
-    assert said in printed
-    digests = [
+    with open(table, "w", newline="") as file:
+        writer = csv.writer(file, delimiter=";", quoting=csv.QUOTE_ALL)
+        writer.writerow(["id", *HEADINGS["reviews"]])
+        rows = rows_of(HEADINGS["reviews"], 40)
+        for number, (text, label) in enumerate(rows):
+            writer.writerow([number, text.replace(" ", "\n", 2), label])
+    epoch = ("stages.0.epochs=1", "jit_compile=false")
+    dev = "dev: 10 % of my reviews.csv set aside, 3 examples"
+    printed = said(
+        *("train-teacher", "--train", table.name, "--text-column", "review"),
+        *("--label-column", "sentiment", "--run-dir", "teacher"),
+        *("--model", workspace.path / "encoder", *epoch),
+        f"data.sequence_length={LENGTH}",
+    )
+    assert dev in printed
+    words = ("distill", "vanilla_kd", "--teacher", "teacher", "--num-layers")
+    words = (*words, "1", "--run-dir", "run", *epoch)
+    printed = said(*words)
+    assert f"train {table}" in printed
+    assert dev in printed
+    teacher, student = (
         read_events(tmp_path / run, "inputs")[0]["digests"]["dev"]
         for run in ("teacher", "run")
-    ]
-    assert digests[0] == digests[1]
-    assert main(["evaluate", "run"]) == 0
-    found = last_line(capsys)
-    assert (found["task"], found["examples"]) == ("my reviews", 3)
+    )
+    assert teacher == student
+    answer = json.loads(said("evaluate", "run").splitlines()[-1])
+    assert (answer["task"], answer["examples"]) == ("my reviews", 3)
     new = tmp_path / "new.csv"
     new.write_text("review,sentiment\na b,other\nc d,billing\n")
-    assert main(["evaluate", "run", "--test", str(new)]) == 0
-    found = last_line(capsys)
-    assert (found["split"], found["examples"]) == ("test", 2)
-    assert main(["report", "run"]) == 0
-    assert said in capsys.readouterr().out
+    printed = said("evaluate", "run", "--test", new)
+    answer = json.loads(printed.splitlines()[-1])
+    assert (answer["split"], answer["examples"]) == ("test", 2)
+    assert dev in said("report", "run")
     table.write_text(f"{table.read_text()}41;a b c;other\n")
-    assert main(["distill", *words]) == 2
-    said = "the content of the training examples has changed"
-    assert said in capsys.readouterr().err
+    answer = command(words)
+    assert answer.status == 2
+    assert "training examples has changed" in answer.err

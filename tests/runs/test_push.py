@@ -7,20 +7,18 @@ import shutil
 import huggingface_hub
 import keras_hub
 import pytest
-from kit.encoders import encoder, tokenizer
+from kit.adapter import command
+from kit.encoders import encoder
+from kit.run_checks import ENCODER_FILES
 
 from kdkit import models
-from kdkit.cli.main import main
-from kdkit.reporting.cards import MARKER
 
 TO = "hf://ada/tiny"
 
 
-@pytest.fixture(scope="module")
-def preset(tmp_path_factory):
-    path = tmp_path_factory.mktemp("push") / "tiny"
-    models.save_preset(encoder("bert"), tokenizer("bert"), path, 8)
-    return path
+@pytest.fixture
+def preset(workspace, tmp_path):
+    return shutil.copytree(workspace.path / "teacher", tmp_path / "tiny")
 
 
 @pytest.fixture
@@ -33,8 +31,8 @@ def uploads(monkeypatch):
             calls.append(("create", name, private))
 
         def upload_file(self, repo_id, path_or_fileobj, path_in_repo):
-            with open(path_or_fileobj, encoding="utf-8") as file:
-                calls.append(("file", repo_id, path_in_repo, file.read()))
+            text = pathlib.Path(path_or_fileobj).read_text("utf-8")
+            calls.append(("file", repo_id, path_in_repo, text))
 
         def upload_folder(self, repo_id, folder_path):
             files = sorted(pathlib.Path(folder_path).iterdir())
@@ -51,55 +49,48 @@ def uploads(monkeypatch):
     return calls
 
 
-def push(*words):
-    return main(["push", *map(str, words)])
-
-
-def test_nothing_is_uploaded_without_yes(preset, uploads, capsys):
-    assert push(preset, TO) == 2
-    out, err = capsys.readouterr()
-    assert f"{preset} to {TO}:\n  README.md" in out
-    assert "model.weights.h5" in out
-    assert "Nothing was uploaded. Pass --yes" in err
-    assert push(preset, TO, "--dry-run") == 0
-    assert "model.weights.h5" in capsys.readouterr().out
+def test_nothing_is_uploaded_without_yes(preset, uploads):
+    answer = command(["push", preset, TO])
+    assert answer.status == 2
+    assert "--yes" in answer.err
+    for file in ("README.md", "model.weights.h5"):
+        assert file in answer.out
+    assert command(["push", preset, TO, "--dry-run"]).status == 0
     assert uploads == []
 
 
-def test_preset_is_uploaded_by_keras_hub_with_a_card(preset, uploads, capsys):
+def test_preset_is_uploaded_by_keras_hub_with_a_card(preset, uploads):
     before = sorted(preset.rglob("*"))
-    words = ("--yes", "--license", "apache-2.0")
-    assert push(preset, TO, *words) == 0
-    assert f"Uploaded to {TO}." in capsys.readouterr().out
+    words = ("push", preset, TO, "--yes", "--license", "apache-2.0")
+    assert command(words).status == 0
     create, card, upload = uploads
     assert create == ("create", "ada/tiny", True)
     assert card[1:3] == ("ada/tiny", "README.md")
-    assert MARKER in card[3]
     assert 'license: "apache-2.0"' in card[3]
     assert upload[0] == TO
     assert upload[1] != str(preset)
     assert sorted(preset.rglob("*")) == before
     uploads.clear()
-    assert push(preset, TO, "--yes", "--public") == 0
+    assert command(["push", preset, TO, "--yes", "--public"]).status == 0
     assert uploads[0] == ("create", "ada/tiny", False)
 
 
 def test_an_exported_file_is_uploaded_with_its_card_and_labels(
-    finished_run, tmp_path, uploads, capsys
+    workspace, tmp_path, uploads
 ):
-    run = tmp_path / "run"
-    shutil.copytree(finished_run, run)
+    exported = workspace.exported_run(*ENCODER_FILES)
+    run = shutil.copytree(exported, tmp_path / "run")
     config = json.loads((run / "config.json").read_text())
     config["provenance"]["command"] = f"kdkit distill --teacher {tmp_path}/t"
     (run / "config.json").write_text(json.dumps(config))
-    words = ["--precision", "int8", "fp16", "--no-teacher"]
-    assert main(["export", str(run), *words, "--license", "mit"]) == 0
     file = run / "exports" / "student-int8.tflite"
-    assert push(file, TO, "--yes") == 0
+    words = ("push", file, TO, "--yes", "--license", "mit")
+    assert command(words).status == 0
     (_, name, files) = uploads[-1]
     assert name == "ada/tiny"
-    assert [*files] == ["README.md", "labels.txt", "student-int8.tflite"]
-    assert files["labels.txt"] == "negative\npositive\n"
+    assert [*files] == ["README.md", "labels.txt", file.name]
+    labels = json.loads((run / "student" / "labels.json").read_text())
+    assert files["labels.txt"].split() == labels["classes"]
     card = files["README.md"]
     for text in (
         'license: "mit"',
@@ -112,26 +103,20 @@ def test_an_exported_file_is_uploaded_with_its_card_and_labels(
     assert "| student-fp16.tflite |" not in card
 
 
-@pytest.fixture
-def checkpoint(tmp_path):
-    path = tmp_path / "hf"
-    models.save_hugging_face(encoder("bert"), None, path)
-    return path
-
-
-def test_hugging_face_directory_is_uploaded_as_a_folder(
-    checkpoint, uploads, capsys
-):
-    assert push(checkpoint, TO, "--yes") == 0
+def test_hugging_face_directory_is_uploaded_as_a_folder(tmp_path, uploads):
+    models.save_hugging_face(encoder("bert"), None, tmp_path / "hf")
+    assert command(["push", tmp_path / "hf", TO, "--yes"]).status == 0
     assert [call[0] for call in uploads] == ["create", "folder"]
 
 
-def test_a_license_without_effect_is_refused(preset, uploads, capsys):
+def test_a_license_without_effect_is_refused(preset, uploads):
     (preset / "README.md").write_text("mine")
-    assert push(preset, TO, "--yes", "--license", "mit") == 2
-    assert "--license does not change it" in capsys.readouterr().err
-    assert push(preset, "hf://ada", "--yes") == 2
-    assert "Unknown place to upload to" in capsys.readouterr().err
-    assert push(preset, TO, "--license", "GPL v3") == 2
-    assert "received 'GPL v3'" in capsys.readouterr().err
+    for words, named in (
+        ((preset, TO, "--yes", "--license", "mit"), "--license"),
+        ((preset, "hf://ada", "--yes"), "hf://ada"),
+        ((preset, TO, "--license", "GPL v3"), "GPL v3"),
+    ):
+        answer = command(["push", *words])
+        assert answer.status == 2
+        assert named in answer.err
     assert uploads == []

@@ -5,15 +5,14 @@ import json
 import keras_hub
 import numpy as np
 import pytest
-from kit.helpers import large_except, read_events
+from kit.adapter import command
+from kit.helpers import eager_steps, large_except, read_events
+from kit.run_checks import file_of
 from kit.tasks import WORDS, WRITERS, write_encoder
 
-from kdkit.cli.main import main
-from kdkit.models import load_classifier
-from kdkit.recipes import RECIPES
-from kdkit.recipes.stages import Stage
+from kdkit import models
+from kdkit.recipes import RECIPES, Stage
 from kdkit.reporting import read_run, render_report
-from kdkit.taps import TEACHER_OUTPUTS, select_inputs
 from kdkit.tasks import get_task
 from kdkit.training import (
     DataSettings,
@@ -23,34 +22,31 @@ from kdkit.training import (
     distill,
     train_teacher,
 )
-from kdkit.training.making import load_teachers
-from kdkit.training.sources import TaskSource, cached_dev_logits
-from kdkit.training.task_data import (
-    Evaluator,
-    load_data,
-    make_forward,
-    predict_logits,
-)
 
 LENGTH = 16
-SIZES = {
-    "num_layers": 1,
-    "hidden_dim": 8,
-    "num_heads": 2,
-    "intermediate_dim": 16,
-    "max_sequence_length": 32,
-    "dropout": 0.0,
-}
 
 
-def stage(**settings):
-    return Stage(
-        name="fine_tuning",
-        epochs=1,
-        learning_rate=1e-3,
-        batch_size=8,
-        **settings,
+@pytest.fixture(scope="module", autouse=True)
+def quick_steps():
+    with eager_steps():
+        yield
+
+
+def stage(**fields):
+    return Stage("fine_tuning", 1, 1e-3, batch_size=8, **fields)
+
+
+def taught(root, task, model):
+    """The data of a teacher's run; its few sentences come again in dev."""
+    own = DataSettings(task.name, str(root), LENGTH, num_buckets=1)
+    fine_tuning = TeacherSettings(
+        data=own,
+        model=model,
+        stages=(stage(hard_label_weight=1.0),),
+        jit_compile=False,
     )
+    train_teacher(fine_tuning, root / "teacher", force=True)
+    return own
 
 
 @pytest.fixture(scope="module", params=large_except(WRITERS, "conll"))
@@ -59,43 +55,27 @@ def runs(request, tmp_path_factory):
     root = tmp_path_factory.mktemp(request.param)
     WRITERS[request.param](root)
     task = get_task(request.param).for_data(root)
-    data_settings = DataSettings(
-        task.name, str(root), sequence_length=LENGTH, num_buckets=1
-    )
-    write_encoder(
-        root / "encoder",
-        *([task.kind.vocabulary] if task.kind.vocabulary else []),
-    )
-    train_teacher(
-        TeacherSettings(
-            data=data_settings,
-            model=ModelSettings(checkpoint=str(root / "encoder")),
-            stages=(stage(hard_label_weight=1.0),),
-            jit_compile=False,
-        ),
-        root / "teacher",
-        force=True,  # sentences of so few words come again in dev
-    )
+    vocabulary = task.kind.vocabulary
+    write_encoder(root / "encoder", *([vocabulary] if vocabulary else []))
+    encoder = ModelSettings(checkpoint=str(root / "encoder"))
+    own = taught(root, task, encoder)
     intermediate, _ = RECIPES["tinybert"].stages_for(task)
     (pkd,) = RECIPES["pkd"].stages_for(task)
-    distill(
-        DistillSettings(
-            recipe="pkd",
-            data=data_settings,
-            teacher=str(root / "teacher"),
-            # The other way round, so that there is something to learn.
-            student=ModelSettings(copy_from="teacher", copy_layers=(2, 1)),
-            stages=(
-                stage(
-                    soft_label_weight=pkd.soft_label_weight,
-                    objectives=(*intermediate.objectives, *pkd.objectives),
-                ),
+    objectives = (*intermediate.objectives, *pkd.objectives)
+    distillation = DistillSettings(
+        recipe="pkd",
+        data=own,
+        teacher=str(root / "teacher"),
+        # The other way round, so that there is something to learn.
+        student=ModelSettings(copy_from="teacher", copy_layers=(2, 1)),
+        stages=(
+            stage(
+                soft_label_weight=pkd.soft_label_weight, objectives=objectives
             ),
-            jit_compile=False,
         ),
-        root / "run",
-        force=True,
+        jit_compile=False,
     )
+    distill(distillation, root / "run", force=True)
     return root, task
 
 
@@ -111,16 +91,16 @@ def test_every_objective_has_a_value_and_the_metrics_are_the_tasks(runs):
     assert all(value > 0 for value in objectives.values()), objectives
     *_, evaluation = read_events(root / "run", "evaluation")
     assert set(evaluation["metrics"]) == set(task.metrics)
+    assert evaluation["agreement"]["kl_divergence"] >= 0
     records = read_run(root / "run")
     assert set(records.predictions) == {"teacher", "student"}
     assert "Right and wrong answers" in render_report(records)
-    assert evaluation["agreement"]["kl_divergence"] >= 0
 
 
-def test_evaluate_prints_what_the_run_measured(runs, capsys):
+def test_evaluate_prints_what_the_run_measured(runs):
     root, _ = runs
-    assert main(["evaluate", str(root / "run")]) == 0
-    printed = json.loads(capsys.readouterr().out.splitlines()[-1])
+    answer = command(["evaluate", root / "run"])
+    printed = json.loads(answer.out.splitlines()[-1])
     *_, evaluation = read_events(root / "run", "evaluation")
     assert printed["metrics"] == pytest.approx(evaluation["metrics"])
     assert printed["examples"] == evaluation["examples"]
@@ -129,55 +109,34 @@ def test_evaluate_prints_what_the_run_measured(runs, capsys):
 @pytest.mark.large
 def test_exported_files_do_what_the_student_does(runs):
     root, _ = runs
-    arguments = ["export", str(root / "run"), "--precision", "fp32", "int8"]
-    assert main(arguments) == 0
+    words = ["export", root / "run", "--precision", "fp32", "int8"]
+    assert command(words).status == 0
     *_, evaluation = read_events(root / "run", "evaluation")
     fp32, int8, teacher = read_events(root / "run", "export")
     assert (teacher["arm"], teacher["precision"]) == ("teacher", "int8")
     assert fp32["max_abs_difference"] <= 1e-4
     assert fp32["metrics"] == pytest.approx(evaluation["metrics"])
     assert set(int8["metrics"]) == set(fp32["metrics"])
-    file = root / "run" / "exports" / "student-fp32.tflite"
-    assert main(["benchmark", str(file), "--runs", "2", "--warmup", "1"]) == 0
-
-
-def test_logits_kept_of_dev_are_what_the_teacher_says_of_each_batch(runs):
-    """Nothing where tokens have labels: of others no logits were kept."""
-    root, task = runs
-    (teacher,) = load_teachers([root / "teacher"], task)
-    settings = DataSettings(task.name, str(root), LENGTH)
-    _, dev = load_data(task, settings, teacher.tokenizer, seed=0)
-    logits = predict_logits(make_forward(teacher.model), dev)
-    evaluator = Evaluator(task, dev, teachers_logits=(logits,))
-    *_, of_logits = RECIPES["tinybert"].stages_for(task)
-    if dev.has_label_per_token:
-        assert cached_dev_logits(of_logits, evaluator) is None
-        return
-    source = TaskSource(None, evaluator, num_buckets=1)
-    for x, _ in source.validation_stream(of_logits).evaluation():
-        (kept,) = x[TEACHER_OUTPUTS]
-        said = teacher.model(select_inputs(teacher.model, x))
-        np.testing.assert_allclose(kept["logits"], said, rtol=1e-5, atol=1e-6)
+    file = file_of(root / "run" / "exports", "fp32")
+    assert command(["benchmark", file, "--runs", "2"]).status == 0
 
 
 def test_a_model_with_random_weights_reads_the_characters_of_its_data(tmp_path):
     WRITERS["polyphone"](tmp_path)
-    train_teacher(
-        TeacherSettings(
-            data=DataSettings("polyphone", str(tmp_path), LENGTH),
-            model=ModelSettings(**SIZES),
-            stages=(stage(hard_label_weight=1.0),),
-            jit_compile=False,
-        ),
-        tmp_path / "run",
-        force=True,
+    sizes = ModelSettings(
+        num_layers=1,
+        hidden_dim=8,
+        num_heads=2,
+        intermediate_dim=16,
+        max_sequence_length=32,
+        dropout=0.0,
     )
-    backbone = keras_hub.models.Backbone.from_preset(
-        str(tmp_path / "run" / "teacher")
-    )
+    taught(tmp_path, get_task("polyphone").for_data(tmp_path), sizes)
+    preset = tmp_path / "teacher" / "teacher"
+    backbone = keras_hub.models.Backbone.from_preset(str(preset))
     characters = get_task("polyphone").for_data(tmp_path).kind.vocabulary
     assert backbone.vocabulary_size == len(characters)
-    labels = json.loads((tmp_path / "run/teacher/labels.json").read_text())
+    labels = json.loads((preset / "labels.json").read_text())
     assert labels["candidates"]["好"] == ["hao3"]
 
 
@@ -197,47 +156,24 @@ def write_mnli(root):
 def test_mnli_is_chosen_on_matched_and_measured_on_mismatched(tmp_path):
     write_mnli(tmp_path)
     write_encoder(tmp_path / "encoder")
-    data_settings = DataSettings("mnli", str(tmp_path), LENGTH)
-    train_teacher(
-        TeacherSettings(
-            data=data_settings,
-            model=ModelSettings(checkpoint=str(tmp_path / "encoder")),
-            stages=(stage(hard_label_weight=1.0),),
-            jit_compile=False,
-        ),
-        tmp_path / "teacher",
-        force=True,
-    )
-    distill(
-        DistillSettings(
-            recipe="vanilla_kd",
-            data=data_settings,
-            teacher=str(tmp_path / "teacher"),
-            student=ModelSettings(copy_from="teacher", copy_layers=(1,)),
-            stages=(
-                stage(
-                    objectives=RECIPES["vanilla_kd"].stages[0].objectives,
-                ),
-            ),
-            jit_compile=False,
-        ),
-        tmp_path / "run",
-    )
+    encoder = ModelSettings(checkpoint=str(tmp_path / "encoder"))
     task = get_task("mnli")
-    assert [
-        (event["arm"], event["split"])
-        for event in read_events(tmp_path / "run", "evaluation")
-    ] == [
-        ("teacher", "dev"), ("teacher", "dev_mismatched"),
-        ("student", "dev"), ("student", "dev_mismatched"),
-    ]  # fmt: skip
-    student = load_classifier(tmp_path / "run", task.head)
-    mismatched = read_events(tmp_path / "run", "evaluation")[-1]
-    examples = task.load("dev_mismatched", tmp_path)
-    rows = task.encode(examples, student.tokenizer, LENGTH)
-    assert mismatched["metrics"] == pytest.approx(
-        task.compute_metrics(rows.labels, predict_logits(student.model, rows))
+    taught(tmp_path, task, encoder)
+    run = tmp_path / "run"
+    words = (
+        *("distill", "vanilla_kd", "--task", "mnli", "--data-dir", tmp_path),
+        *("--teacher", tmp_path / "teacher", "--num-layers", "1", "--force"),
+        *("--epochs", "1", "--max-length", LENGTH, "--run-dir", run),
     )
-    (finished,) = read_events(tmp_path / "run", "run_finished")
-    dev = read_events(tmp_path / "run", "evaluation")[2]
-    assert finished["best"]["student"]["metrics"] == dev["metrics"]
+    assert command(words).status == 0
+    measured = read_events(run, "evaluation")
+    splits = ("dev", "dev_mismatched")
+    assert [(event["arm"], event["split"]) for event in measured] == [
+        (arm, split) for arm in ("teacher", "student") for split in splits
+    ]
+    (finished,) = read_events(run, "run_finished")
+    assert finished["best"]["student"]["metrics"] == measured[2]["metrics"]
+    words = ["evaluate", run, "--split", "dev_mismatched"]
+    answer = json.loads(command(words).out.splitlines()[-1])
+    assert answer["metrics"] == pytest.approx(measured[3]["metrics"])
+    assert models.load_classifier(run, task.head)

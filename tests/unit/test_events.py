@@ -5,7 +5,6 @@ import pytest
 from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
 
-KINDS = events.Event.__subclasses__()
 EPOCH = {
     "event": "epoch", "time": 1.5, "arm": "student", "stage": "a", "epoch": 1,
     "step": 2, "seconds": 1, "logs": {"loss": 0.5},
@@ -14,11 +13,9 @@ EPOCH = {
 
 def test_events_are_read_as_they_were_logged(tmp_path):
     run = RunDirectory(tmp_path)
-    best = events.Best(stage="a", epoch=2)
-    finding = {"check": "data", "outcome": "ok", "found": "80 rows"}
     logged = [
         events.Inputs(digests={"teacher": "ab", "files": {"a": "cd"}}),
-        events.Doctor(findings=(finding,), forced=False),
+        events.Doctor(findings=({"check": "data"},), forced=False),
         events.Model(arm="student", name="BERT 2×8", parameters=9),
         events.Unlabeled(rows=3, dropped=1, compared_with=("dev", "test")),
         events.Augmented(rows=2, copies=6, left_out=0, rows_of_epoch=8),
@@ -29,7 +26,9 @@ def test_events_are_read_as_they_were_logged(tmp_path):
         ),
         events.Evaluation(arm="teacher", epoch=None, split="dev", metrics={}),
         events.StageFinished(arm="student", stage="a", seconds=1.5),
-        events.RunFinished(seconds=2.0, best={"student": best}),
+        events.RunFinished(
+            seconds=2.0, best={"student": events.Best(stage="a", epoch=2)}
+        ),
         events.Export(
             arm="student", file="a.tflite", format="litert",
             precision="int8", size_bytes=10,
@@ -40,7 +39,7 @@ def test_events_are_read_as_they_were_logged(tmp_path):
         ),
         events.Measurement(arm="student", corpus=("a.txt",), stride=64),
     ]  # fmt: skip
-    assert {type(event) for event in logged} == set(KINDS)
+    assert set(map(type, logged)) == set(events.Event.__subclasses__())
     for event in logged:
         run.log(event)
     assert run.events() == logged
@@ -61,6 +60,7 @@ def test_what_a_later_version_added_stays_in_the_line():
 @pytest.mark.parametrize(
     "change",
     [
+        *(dict.fromkeys([name]) for name in ("arm", "stage", "seconds")),
         {"epoch": True}, {"epoch": 1.0}, {"epoch": -1}, {"epoch": 2**53 + 1},
         {"seconds": float("nan")}, {"seconds": 1e101}, {"seconds": "1"},
         {"logs": []}, {"time": -1}, {"event": None},
@@ -69,11 +69,10 @@ def test_what_a_later_version_added_stays_in_the_line():
     ids=str,
 )  # fmt: skip
 def test_a_line_whose_fields_are_of_other_types_is_no_event(change):
-    assert events.read_event(EPOCH) is not None
     assert events.read_event(EPOCH | change) is None
 
 
-@pytest.mark.parametrize("name", ["arm", "stage", "epoch", "seconds", "logs"])
-def test_a_line_that_lacks_a_needed_field_is_no_event(name):
-    line = {key: value for key, value in EPOCH.items() if key != name}
-    assert events.read_event(line) is None
+def test_a_line_that_lacks_a_needed_field_is_no_event():
+    for name in ("arm", "stage", "epoch", "seconds", "logs"):
+        line = {key: value for key, value in EPOCH.items() if key != name}
+        assert events.read_event(line) is None, name

@@ -1,4 +1,4 @@
-"""Progress of a stage: the time left counts computing only."""
+"""Progress of a stage: its lines, and the time left."""
 
 import logging
 import time
@@ -6,8 +6,6 @@ import time
 import pytest
 
 from kdkit.training.callbacks import Progress, seconds_of_step
-
-pytestmark = pytest.mark.usefixtures("quick_runs")
 
 
 def test_time_left_is_that_of_the_stage_with_dev(monkeypatch, caplog):
@@ -27,11 +25,13 @@ def test_time_left_is_that_of_the_stage_with_dev(monkeypatch, caplog):
         for record in caplog.records
         if hasattr(record, "progress")
     ]
+    assert shown[0].doing == "compiling the first step"
     *_, before, last = shown
     # 3 steps of 1 s and dev of 5 s, twice.
     assert (before.epoch, before.step, before.seconds_left) == (2, 1, 13.0)
     assert (last.doing, last.seconds_left) == ("measuring on dev", 12.0)
     assert last.dev == "accuracy 0.9000 (best 0.9000)"
+    assert "epoch 2/3, done in" in caplog.messages[-1]
     lines.on_epoch_begin(2)
     lines.on_train_batch_end(0, {"loss": 1.0})
     assert caplog.records[-1].progress.dev == "accuracy 0.8000 (best 0.9000)"

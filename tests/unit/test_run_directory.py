@@ -6,7 +6,6 @@ import threading
 import pytest
 
 from kdkit.data import Shares
-from kdkit.errors import UsageError
 from kdkit.io.files import staged
 from kdkit.runs import directory
 from kdkit.runs.directory import (
@@ -17,8 +16,6 @@ from kdkit.runs.directory import (
 )
 from kdkit.runs.events import Best, Epoch, Inputs, RunFinished
 from kdkit.training.distribution import Distribution
-
-pytestmark = pytest.mark.usefixtures("quick_runs")
 
 SETTINGS = {"seed": 0, "stages": [{"name": "fine_tuning", "epochs": 3}]}
 
@@ -34,54 +31,44 @@ def log_epoch(run, epoch):
     run.log(Epoch(**where, seconds=2.0, logs={}))
 
 
-def test_other_settings_are_refused_by_name(tmp_path):
-    start(tmp_path / "run")
-    changed = {"seed": 1, "stages": [{"name": "fine_tuning", "epochs": 4}]}
+def require_refused(named, path, settings=SETTINGS, **options):
     with (
-        pytest.raises(UsageError) as raised,
-        open_run(tmp_path / "run", changed),
+        pytest.raises(ValueError, match=named),
+        open_run(path, settings, **options),
     ):
         pass
-    assert "seed: 0 -> 1" in str(raised.value)
-    assert "stages.fine_tuning.epochs: 3 -> 4" in str(raised.value)
 
 
 def test_a_run_goes_on_with_as_many_replicas(tmp_path):
-    path = tmp_path / "run"
     four, two = (
         Distribution(shares=Shares(count=number, total=number))
         for number in (4, 2)
     )
-    with open_run(path, SETTINGS, distribution=four) as run:
+    with open_run(tmp_path / "run", SETTINGS, distribution=four) as run:
         run.write_config(SETTINGS, {})
-    assert read_config(path) == SETTINGS
-    assert read_replicas(path) == 4
-    with open_run(path, SETTINGS, distribution=four):
+    assert read_config(run.path) == SETTINGS
+    assert read_replicas(run.path) == 4
+    with open_run(run.path, SETTINGS, distribution=four):
         pass
-    with (
-        pytest.raises(UsageError, match="4 replicas. Received: 2"),
-        open_run(path, SETTINGS, distribution=two),
-    ):
-        pass
+    require_refused("4 replicas", run.path, distribution=two)
 
 
 def test_a_failed_preparation_leaves_no_config(tmp_path):
-    with pytest.raises(UsageError), open_run(tmp_path / "run", SETTINGS):
-        raise UsageError("no such teacher")
-    assert not (tmp_path / "run").exists()
-    (tmp_path / "run").mkdir()  # one that was there stays
-    with pytest.raises(UsageError), open_run(tmp_path / "run", SETTINGS):
-        raise UsageError("no such teacher")
+    for existed in (False, True):  # one that was there stays
+        with pytest.raises(KeyError), open_run(tmp_path / "run", SETTINGS):
+            raise KeyError("no such teacher")
+        assert (tmp_path / "run").exists() == existed
+        (tmp_path / "run").mkdir(exist_ok=True)
     start(tmp_path / "run", {**SETTINGS, "seed": 5})
 
 
-def test_a_strangers_directory_is_refused(tmp_path):
+def test_only_an_own_or_an_empty_directory_becomes_a_run(tmp_path):
+    start(tmp_path / "run" / "teacher_run", {"seed": 1})
+    start(tmp_path / "run", {"seed": 2})  # next to what was made for it
+    (tmp_path / "other" / "teacher_run").mkdir(parents=True)
+    require_refused("teacher_run", tmp_path / "other")
     (tmp_path / "thesis.txt").write_text("do not overwrite")
-    with (
-        pytest.raises(UsageError, match=r"not empty.*thesis\.txt"),
-        open_run(tmp_path, SETTINGS),
-    ):
-        pass
+    require_refused(r"thesis\.txt", tmp_path)
 
 
 def test_what_is_logged_after_a_cut_off_line_is_not_lost(tmp_path):
@@ -93,6 +80,17 @@ def test_what_is_logged_after_a_cut_off_line_is_not_lost(tmp_path):
         assert log.read_text() == before
         log_epoch(run, 2)
         assert len(run.events()) == 2
+
+
+@pytest.mark.parametrize("block", [1, 7, 1 << 20])
+def test_a_cut_off_line_of_any_length_is_removed(tmp_path, block, monkeypatch):
+    monkeypatch.setattr(directory, "BLOCK", block)
+    log = tmp_path / "metrics.jsonl"
+    for content in ("", "a\n", "ab\ncd\n"):
+        for rest in ("", "e", "some text that goes on for longer"):
+            log.write_text(content + rest)
+            RunDirectory(tmp_path).remove_leftovers()
+            assert log.read_text() == content
 
 
 def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
@@ -110,8 +108,6 @@ def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
         other = str((int(line[place]) + 1) % 10)
         log.write_text(line[:place] + other + line[place + 1 :])
         assert run.events() in ([], [event])  # as the last one of a time
-    log.write_text(line.replace("0.5", "0.6"))
-    assert run.events() == []
 
 
 def test_lines_that_are_no_events_stay_when_others_are_left_out(tmp_path):
@@ -126,21 +122,8 @@ def test_lines_that_are_no_events_stay_when_others_are_left_out(tmp_path):
     assert log.read_bytes() == strange + second
 
 
-@pytest.mark.parametrize("block", [1, 7, 1 << 20])
-def test_a_cut_off_line_of_any_length_is_removed(tmp_path, block, monkeypatch):
-    monkeypatch.setattr(directory, "BLOCK", block)
-    log = tmp_path / "metrics.jsonl"
-    for content in ("", "a\n", "ab\ncd\n"):
-        for rest in ("", "e", "some text that goes on for longer"):
-            log.write_text(content + rest)
-            RunDirectory(tmp_path).remove_leftovers()
-            assert log.read_text() == content
-
-
-def test_what_another_command_notes_while_the_log_is_rewritten_is_kept(
-    tmp_path,
-):
-    """As `kdkit export` does of a run that goes on."""
+def test_what_another_command_notes_while_the_log_is_rewritten_stays(tmp_path):
+    """As `kdkit export` does in a run that goes on."""
     number = 200
     run = RunDirectory(tmp_path)
     other = threading.Thread(
@@ -169,12 +152,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     assert not (run / "corpus" / left).exists()
     # That of a run in it is the other one's to remove.
     assert (run / "teacher_run" / left).exists()
-
-
-def test_what_another_process_writes_in_a_finished_run_is_not_removed(tmp_path):
-    """As `kdkit export` does, for minutes."""
-    run = tmp_path / "run"
-    start(run)
+    # Nor is what another process writes in a finished run, for minutes.
     RunDirectory(run).log(RunFinished(seconds=1.0, best={}))
     with staged(run / "exports" / "student.tflite") as partial:
         partial.write_bytes(b"weights")
@@ -188,35 +166,16 @@ def hold(path, held, release):
         release.wait(60)
 
 
-def test_a_second_process_is_refused_and_the_lock_dies_with_the_first(
-    tmp_path,
-):
+def test_a_second_process_is_refused_and_the_lock_dies_with_the_first(tmp_path):
     context = multiprocessing.get_context("spawn")
     held, release = context.Event(), context.Event()
     process = context.Process(target=hold, args=(tmp_path, held, release))
     process.start()
     try:
         assert held.wait(60)
-        with (
-            pytest.raises(UsageError, match="Another process"),
-            open_run(tmp_path, SETTINGS),
-        ):
-            pass
+        require_refused("Another process", tmp_path)
     finally:
         process.kill()
         process.join()
     with open_run(tmp_path, SETTINGS):
-        pass
-
-
-def test_a_run_may_begin_beside_those_that_were_made_for_it(tmp_path):
-    with open_run(tmp_path / "run" / "teacher_run", {"seed": 1}) as run:
-        run.write_config({"seed": 1}, {})
-    with open_run(tmp_path / "run", {"seed": 2}) as run:
-        run.write_config({"seed": 2}, {})
-    (tmp_path / "other" / "teacher_run").mkdir(parents=True)
-    with (
-        pytest.raises(UsageError, match=r"not empty.*teacher_run"),
-        open_run(tmp_path / "other", {"seed": 2}),
-    ):
         pass
