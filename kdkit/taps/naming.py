@@ -11,7 +11,7 @@ To find out which attributes belong to an optimizer's class, Keras creates
 another optimizer for each file. It stores the result under one name and looks
 it up under another, so it never finds it. TensorFlow never frees the variables
 of such an optimizer, so memory grows with each file. `saving_lib` is private
-to Keras; tests/unit/test_checkpoints.py pins it.
+to Keras; tests/unit/test_stage_checkpoints.py pins it.
 """
 
 import collections
