@@ -77,8 +77,9 @@ def pytest_sessionfinish(session):
         config.workeroutput["counts"] = dict(counts)
         return
     total.update(counts)
-    whole = not (config.args_source.name == "ARGS" or config.option.keyword)
-    if not whole or config.option.run_large or session.exitstatus:
+    option = config.option
+    chosen = config.args_source.name == "ARGS" or option.keyword
+    if chosen or option.run_large or option.collectonly or session.exitstatus:
         return
     found = measured()
     if os.environ.get("KDKIT_BUDGET") == "record":
