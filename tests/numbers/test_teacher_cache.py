@@ -10,6 +10,7 @@ from kit.caches import (
     batches_of,
     batches_with,
     entries_of,
+    examples,
     joined,
     make,
     of_teachers,
@@ -71,6 +72,19 @@ def test_logits_are_of_questions_or_of_tokens(
     entries = [Entry(tap, 2 * (tap != "logits")) for tap in taps]
     cached = make(tmp_path, model).outputs(encoded, entries)
     assert_outputs(model, entries, encoded, cached)
+
+
+def test_a_question_of_which_one_option_is_cached_is_run(tmp_path):
+    head = models.Head("multiple_choice", 3)
+    model = models.add_head(bert(LAYERS, num_classes=None), head)
+    said, entry = Said(), Entry("cls_states", 2)
+    cache = make(tmp_path, model, said)
+    for options, expected in (((5, 6, 7), 1), ((5, 8, 9), 1), ((9, 5, 6), 0)):
+        tokens = [token for option in options for token in (option, option, 2)]
+        question = examples(tokens, [3, 3, 3], [0], sequences_per_row=3)
+        cached = cache.outputs(question, [entry])
+        assert said.rows_run() == expected
+        assert_outputs(model, [entry], question, cached)
 
 
 def test_what_will_be_asked_for_is_written_beside(tmp_path, teacher):
