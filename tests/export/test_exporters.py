@@ -92,7 +92,7 @@ def test_a_file_is_the_model_and_says_so(name, written):
 
 def test_vectors_are_vectors_and_probabilities_have_logits(written):
     report = written("litert_embedder")
-    assert (report.outputs, report.dimensions) == ("sentence_embedding", 32)
+    assert (report.outputs, report.dimensions) == ("sentence_embedding", 64)
     assert report.smallest_cosine == pytest.approx(1, abs=1e-5)
     with pytest.raises(ValueError, match="sentence embeddings"):
         export.open_file(report.file).logits(rows(2, LENGTH))

@@ -4,12 +4,14 @@ import contextlib
 import pathlib
 import warnings
 
+import keras
 import numpy as np
 import pytest
 import tensorflow as tf
 from ai_edge_litert.interpreter import Interpreter
 from ai_edge_litert.schema_py_generated import ModelT, TensorType
 from kit.exported import (
+    INPUTS,
     LENGTH,
     QUANTIZED,
     SIZES,
@@ -82,6 +84,20 @@ def stored(path, *shape):
         if np.array_equal(tensor.shape, shape)
         and model.buffers[tensor.buffer].data is not None
     }.values()
+
+
+def test_ranges_are_those_of_all_batches():
+    """However the rows are divided into batches."""
+    whole = {
+        name: np.concatenate([one[name] for one in SEEN]) for name in INPUTS
+    }
+    found = []
+    for batches in (SEEN, [whole]):
+        quantization = FakeQuantization("static_int8", batches)
+        quantization.apply(model_of("classifier"))
+        quantization.remove()
+        found.append(keras.tree.flatten(quantization.ranges))
+    np.testing.assert_allclose(*found, rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

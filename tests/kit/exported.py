@@ -26,9 +26,9 @@ LABELS = ("good", "bad", "fair")  # not in the order of the alphabet
 INPUTS = ("token_ids", "segment_ids", "padding_mask")
 SIZES = {
     "num_layers": 1,
-    "hidden_dim": 32,  # a multiple of a block of int4
-    "num_heads": 2,
-    "intermediate_dim": 64,
+    "hidden_dim": 64,  # two blocks of int4
+    "num_heads": 4,
+    "intermediate_dim": 128,
     "max_sequence_length": 40,
     "dropout": 0.5,  # shows where a file computes as in training
 }
