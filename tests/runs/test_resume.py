@@ -22,7 +22,13 @@ KINDS = [
     name for name in RUNS if name not in ("two_devices", "cached", "augmented")
 ]
 QUICK = ("pkd", "pretrained", "sentence_embedding")
-SAVES = {"quantized": 8, "reranker_to_embedder": 3}  # before it is stopped
+# Before a run is stopped. Of chains, these are in the last step.
+SAVES = {
+    "quantized": 8,
+    "reranker_to_embedder": 3,
+    "next_tokens": 30,
+    "spans_and_pairs": 24,
+}
 STOPPED = 130
 OFTEN = ("--set", "checkpoint_minutes=0")
 NOT_COMPUTED = ("time", "seconds", "findings", "memory")
@@ -66,8 +72,13 @@ def files(run):
 
 def settings(run):
     """A run's settings, but for how often it saves and where it was made."""
-    config = json.loads((run / "config.json").read_text())
-    return {**config, "checkpoint_minutes": None, "provenance": None}
+    left_out = ("checkpoint_minutes", "provenance")
+    return json.loads(
+        (run / "config.json").read_text(),
+        object_hook=lambda part: {
+            key: part[key] for key in part if key not in left_out
+        },
+    )
 
 
 @pytest.mark.parametrize("name", large_except(KINDS, *QUICK))
@@ -79,7 +90,7 @@ def test_a_stopped_run_ends_with_the_same_bytes(name, workspace, tmp_path):
         with stopped_after_save(SAVES.get(name, 4)):
             assert command(workspace.words([*words, *OFTEN])).status == STOPPED
             raise KeyboardInterrupt  # the command line caught its own
-        assert not read_events(run, "run_finished")
+        assert not (run / "student").exists()
         assert command(workspace.words(words)).status == 0
     assert settings(run) == settings(whole)
     assert events(run) == events(whole)

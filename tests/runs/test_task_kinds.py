@@ -88,7 +88,8 @@ def test_every_objective_has_a_value_and_the_metrics_are_the_tasks(runs):
         if name.endswith(("mse", "entropy"))
     }
     assert len(objectives) == 8
-    assert all(value > 0 for value in objectives.values()), objectives
+    for name, value in objectives.items():  # less the teacher's entropy
+        assert value > (-1e-4 if name.endswith("entropy") else 0), objectives
     *_, evaluation = read_events(root / "run", "evaluation")
     assert set(evaluation["metrics"]) == set(task.metrics)
     assert evaluation["agreement"]["kl_divergence"] >= 0
