@@ -544,14 +544,16 @@ def test_impossible_tables_are_refused(make, named):
         make()
 
 
-PREFIXES = {"stages__distillation__objectives__1__loss__dimensions": [16, 8]}
+SECOND, THIRD = (f"stages__distillation__objectives__{n}__loss" for n in (1, 2))
+PREFIXES = {f"{SECOND}__dimensions": [16, 8]}
+HEADS = {f"{THIRD}__num_relation_heads": 4}
 
 
 @pytest.mark.large
 @pytest.mark.parametrize(
     ("parity", "more", "losses"),
     [
-        ("layers", {}, {"hidden_state_mse", "value_relations"}),
+        ("layers", HEADS, {"hidden_state_mse", "value_relations"}),
         ("matryoshka", PREFIXES, {"hidden_state_cosine", "matryoshka"}),
     ],
 )
