@@ -71,8 +71,8 @@ def pytest_collection_modifyitems(config, items):
         )
     )
     if not config.getoption("--run-large"):
-        large = [item for item in items if "large" in item.keywords]
-        items[:] = [item for item in items if "large" not in item.keywords]
+        large = [item for item in items if item.get_closest_marker("large")]
+        items[:] = [item for item in items if item not in set(large)]
         config.hook.pytest_deselected(items=large)
 
 

@@ -89,20 +89,14 @@ def for_mediapipe(
         return None
     if opened is None:
         return ForMediaPipe(None, "it runs classifiers of texts only")
-    texts = ids = None
-    if encoded is not None:
-        texts = list(opened.read(split).texts[0])
-        ids = [ids for ids, _ in encoded.contents()]
     found = ForMediaPipe(
         None,
         None,
-        texts=texts,
-        ids=ids,
         tokenizer=opened.tokenizer,
         sequence_length=opened.sequence_length,
         split=split,
     )
-    return _with_task(
+    found = _with_task(
         found,
         model,
         length,
@@ -110,6 +104,11 @@ def for_mediapipe(
         opened.task.class_names,
         opened.task.num_texts,
     )
+    if encoded is None or found.problem is not None:
+        return found
+    texts = list(opened.read(split).texts[0])
+    ids = [ids for ids, _ in encoded.contents()]
+    return dataclasses.replace(found, texts=texts, ids=ids)
 
 
 def embedder_for_mediapipe(exporter, model, length, tokenizer, texts, ids):

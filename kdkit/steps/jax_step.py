@@ -51,8 +51,9 @@ class Step:
             return self._run(state, data, optimizer_state)
 
         if self._is_trained is None:
-            self._is_trained = _dependencies(loss, trainable)
-            note_gradients(self.trainable_variables, self._is_trained)
+            is_trained = _dependencies(loss, trainable)
+            note_gradients(self.trainable_variables, is_trained)
+            self._is_trained = is_trained
         gradients, (logs, non_trainable, metrics) = jax.grad(
             loss, has_aux=True
         )(trainable)

@@ -306,19 +306,16 @@ def test_unigrams_follow_the_best_path(tmp_path):
 
 
 @pytest.mark.parametrize("join", [list, " ".join])
-def test_merges_are_texts_or_pairs_and_the_last_one_counts(join, tmp_path):
+def test_merges_are_texts_or_pairs(join, tmp_path):
     write(tmp_path, "gpt2")
 
-    def repeat(whole):
+    def respell(whole):
         merges = whole["model"]["merges"]
         assert isinstance(merges[0], list)
-        whole["model"]["merges"] = [*map(join, [*merges, ["a", "b"]])]
+        whole["model"]["merges"] = [*map(join, merges)]
 
-    change(tmp_path / WHOLE, repeat)
-    made, judge = load_tokenizer(tmp_path), again(tmp_path)
-    check_same(made, judge, ["the abc", *TEXTS])
-    (found,) = ids(made, ["abc"])
-    assert [made.id_to_token(one) for one in found] == ["a", "bc"]
+    change(tmp_path / WHOLE, respell)
+    check_same(load_tokenizer(tmp_path), again(tmp_path), ["the abc", *TEXTS])
 
 
 def test_special_tokens_in_texts_are_plain_text(tmp_path):

@@ -57,10 +57,8 @@ def copied(workspace, tmp_path_factory):
     """A copy of a shared run with a file, as verbs note what they measure."""
     run = tmp_path_factory.mktemp("runs") / "run"
     precision = ("--precision", "int8")
-    exports = workspace.exported("sentence_embedding", *precision)
-    workspace.copy("sentence_embedding", run)
-    shutil.copytree(exports, run / "exports")
-    return run
+    exported = workspace.exported_run("sentence_embedding", *precision)
+    return shutil.copytree(exported, run)
 
 
 @pytest.fixture

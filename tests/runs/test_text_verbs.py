@@ -67,7 +67,7 @@ def test_generated_text_is_the_golden_one(name, workspace):
 @pytest.mark.parametrize("name", NAMES)
 def test_files_are_compared_on_held_out_text(name, workspace):
     files_of(workspace, name)
-    run = workspace.path / name
+    run = workspace.exported_run(name)
     events = read_events(run, "export")[: len(PRECISIONS)]
     assert [event["precision"] for event in events] == list(PRECISIONS)
     assert events[0]["max_abs_difference"] < 1e-4
