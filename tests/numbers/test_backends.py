@@ -50,6 +50,9 @@ def one_step():
     return {**logs, **weights}
 
 
+PLACES = ROOT, ROOT / "tests", ROOT / "tests" / "numbers"
+
+
 def run(program, backend, **environment):
     """Runs Python on a backend; fails with what it wrote if it fails."""
     completed = subprocess.run(
@@ -57,7 +60,7 @@ def run(program, backend, **environment):
         env={
             **os.environ,
             "KERAS_BACKEND": backend,
-            "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'tests'}",
+            "PYTHONPATH": os.pathsep.join(map(str, PLACES)),
             **environment,
         },
         capture_output=True,
