@@ -2,8 +2,7 @@
 
 import pytest
 from kit.adapter import command
-from kit.helpers import read_events
-from kit.parallel import flags, write_parallel
+from kit.helpers import ENGLISH, GERMAN, read_events
 from kit.runs import settings
 
 pytestmark = pytest.mark.large
@@ -20,13 +19,19 @@ SIZES = {
 
 def test_labels_are_smoothed_in_training_alone(tmp_path):
     """(1 − s) · loss of labels + s · loss of all tokens is linear in s."""
-    write_parallel(tmp_path)
+    for language, lines in (("en", ENGLISH), ("de", GERMAN)):
+        (tmp_path / f"train.{language}").write_text("\n".join(4 * lines))
+        (tmp_path / f"dev.{language}").write_text("\n".join(lines))
+    train, dev = (
+        [tmp_path / f"{part}.{language}" for language in ("en", "de")]
+        for part in ("train", "dev")
+    )
     losses, perplexities = [], []
     for number, share in enumerate((0.0, 0.3, 0.6)):
         run = tmp_path / str(number)
         words = (
-            *("pretrain", *flags(tmp_path, "--pairs", "train")),
-            *(*flags(tmp_path, "--held-out", "dev"), "--languages", "en", "de"),
+            *("pretrain", "--pairs", *train, "--held-out", *dev),
+            *("--languages", "en", "de"),
             *("--vocabulary-size", "290", "--run-dir", run),
             *("--student", "lightpaff_mass_6_4_layer"),
             *settings(**{f"model__mass__{k}": v for k, v in SIZES.items()}),
