@@ -3,6 +3,8 @@
 import ast
 import pathlib
 
+from kit import budget
+
 TESTS = pathlib.Path(__file__).parents[1]
 PACKAGE = TESTS.parent / "kdkit"
 # Of all files but helpers: each imports a module that it goes with.
@@ -48,3 +50,12 @@ def test_few_files_import_modules():
     assert len(files) <= MAY_IMPORT_MODULES, "\n".join(
         f"{name}: {', '.join(modules)}" for name, modules in files.items()
     )
+
+
+def test_folders_have_no_more_lines_than_their_budget():
+    allowed = budget.BUDGET["folders"]
+    assert {
+        name: count
+        for name, count in budget.lines().items()
+        if count > allowed.get(name, {}).get("lines", 0)
+    } == {}
