@@ -226,6 +226,7 @@ RUNS = {
             *settings(data__pair_length=32, data__held_out_every=4),
         ),
         kind="embedder",
+        traced=True,
         tolerance=5e-4,
     ),
     # next tokens: four steps
@@ -236,6 +237,7 @@ RUNS = {
         ),
         kind="text",
         models=STEPS,
+        traced=True,
     ),
     # spans, then pairs: four steps
     "spans_and_pairs": Run(
