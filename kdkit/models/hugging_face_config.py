@@ -10,14 +10,30 @@ default.
 import dataclasses
 
 from kdkit.errors import UsageError, unknown
-from kdkit.models.block_settings import (
-    ACTIVATIONS,
-    SAME_ACTIVATIONS,
-    BlockSettings,
-)
-from kdkit.models.families import ALL_FAMILIES, Family
-from kdkit.models.variants import build_backbone
+from kdkit.models.families import ALL_FAMILIES, BlockSettings, Family
+from kdkit.models.variants import build
 
+# The supported ones, by Hugging Face's names. Except for "gelu_new" these are
+# also Keras' names. The tanh forms of GELU differ only by rounding.
+ACTIVATIONS = (
+    "gelu",
+    "gelu_new",
+    "relu",
+    "relu6",
+    "silu",
+    "tanh",
+    "sigmoid",
+    "linear",
+    "mish",
+)
+SAME_ACTIVATIONS = {
+    "gelu_python": "gelu",
+    "gelu_accurate": "gelu_new",
+    "gelu_fast": "gelu_new",
+    "gelu_python_tanh": "gelu_new",
+    "gelu_pytorch_tanh": "gelu_new",
+    "swish": "silu",
+}
 # Fields with only one supported value.
 REQUIRED = {
     "is_decoder": False,
@@ -45,7 +61,8 @@ class CheckpointConfig:
 
     def build(self):
         """Returns the backbone with random weights."""
-        return build_backbone(self.family.name, self.blocks, **self.sizes)
+        own = self.family.block_settings
+        return build(self.family.backbone, own, self.blocks, **self.sizes)
 
 
 def is_hugging_face(config: dict) -> bool:

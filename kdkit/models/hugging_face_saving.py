@@ -44,6 +44,7 @@ from kdkit.models.saving import SAMPLES
 from kdkit.models.text_rules import TextRules, bert_rules, tokenizer_rules
 from kdkit.models.token_ids import vocabulary_by_id
 from kdkit.models.tokenizer_json import to_tokenizer_json
+from kdkit.models.variants import block_settings
 
 PROBLEM_TYPES = (
     "single_label_classification",
@@ -72,7 +73,7 @@ def require_hugging_face(model) -> None:
         known = [one.title for one in ALL_FAMILIES.values() if one.checkpoints]
         name = family.title if family else type(backbone).__name__
         raise unknown("family of Hugging Face checkpoints", name, known)
-    epsilon = _settings(backbone).layer_norm_epsilon
+    epsilon = block_settings(backbone).layer_norm_epsilon
     if form.epsilon[0] is None and not math.isclose(epsilon, form.epsilon[1]):
         raise UsageError(
             f"In transformers a {family.title} has the layer_norm_epsilon "
@@ -166,18 +167,12 @@ def load_saved_hugging_face(path: pathlib.Path):
     return backbone
 
 
-def _settings(backbone):
-    """Returns the `BlockSettings` of a backbone."""
-    own = getattr(backbone, "block_settings", None)
-    return own or family_of(backbone).block_settings
-
-
 def _config(model, tokenizer, class_names, problem_type):
     """Returns the entries of `config.json`."""
     backbone = backbone_of(model)
     family = family_of(backbone)
     form = family.checkpoints
-    settings = _settings(backbone)
+    settings = block_settings(backbone)
     values = {"model_type": form.model_type}
     for size, (names, _) in form.sizes.items():
         values[names[0]] = int(getattr(backbone, size))

@@ -38,7 +38,7 @@ from kdkit.models.tokenizers import (
 )
 from kdkit.models.variants import (
     as_keras_hub,
-    build_masked_lm,
+    build,
     save_settings,
     saved_settings,
     settings_note,
@@ -277,7 +277,8 @@ def checkpoint_language_model(path: pathlib.Path, backbone):
         if not _has_head(layout, tensors):
             return None
         _require_tied(layout.decoder, form, tensors)
-        model = build_masked_lm(backbone, checkpoint.head)
+        own = family.head_settings
+        model = build(family.masked_lm, own, checkpoint.head, backbone=backbone)
         _load_head(model.masked_lm_head, layout, tensors)
     return model
 

@@ -362,12 +362,13 @@ def test_a_head_with_embeddings_of_its_own_is_refused(family, head, tmp_path):
         models.load_language_model(tmp_path)
 
 
-def test_keras_hub_does_not_save_a_head_that_it_lacks(tmp_path):
+def test_keras_hub_does_not_save_settings_that_it_lacks(tmp_path):
     model = foreign_model("bert", "ForMaskedLM", hidden_act="relu")
     save_foreign(model, "bert", tmp_path)
     loaded = models.load_masked_lm(tmp_path)
-    with pytest.raises(ValueError, match="save_language_model"):
-        loaded.model.save_to_preset(tmp_path / "preset")
+    for part in (loaded.model, loaded.model.backbone):
+        with pytest.raises(ValueError, match="save_language_model"):
+            part.save_to_preset(tmp_path / "preset")
 
 
 def test_a_plain_roberta_is_keras_hubs_own_class(tmp_path):

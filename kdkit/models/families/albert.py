@@ -1,6 +1,5 @@
 """ALBERT (Lan et al., 2019): the calls of a block share its weights."""
 
-from kdkit.models.block_settings import BlockSettings
 from kdkit.models.families.bert import PARTS, SIZES
 from kdkit.models.families.checkpoints import (
     BERT_EMBEDDINGS,
@@ -8,7 +7,12 @@ from kdkit.models.families.checkpoints import (
     MaskedLMLayout,
     WeightLayout,
 )
-from kdkit.models.families.family import Family, KerasHubClass, register_family
+from kdkit.models.families.family import (
+    BlockSettings,
+    Family,
+    KerasHubClass,
+    register_family,
+)
 
 
 @register_family

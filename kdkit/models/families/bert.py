@@ -1,6 +1,5 @@
 """BERT (Devlin et al., 2018)."""
 
-from kdkit.models.block_settings import BlockSettings
 from kdkit.models.families.checkpoints import (
     BERT_EMBEDDINGS,
     BERT_SIZES,
@@ -8,7 +7,12 @@ from kdkit.models.families.checkpoints import (
     MaskedLMLayout,
     WeightLayout,
 )
-from kdkit.models.families.family import Family, KerasHubClass, register_family
+from kdkit.models.families.family import (
+    BlockSettings,
+    Family,
+    KerasHubClass,
+    register_family,
+)
 
 PARTS = {
     name: name

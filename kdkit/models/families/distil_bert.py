@@ -1,13 +1,17 @@
 """DistilBERT (Sanh et al., 2019): no segments and no pooler."""
 
-from kdkit.models.block_settings import BlockSettings
 from kdkit.models.families.checkpoints import (
     BERT_EMBEDDINGS,
     CheckpointFormat,
     MaskedLMLayout,
     WeightLayout,
 )
-from kdkit.models.families.family import Family, KerasHubClass, register_family
+from kdkit.models.families.family import (
+    BlockSettings,
+    Family,
+    KerasHubClass,
+    register_family,
+)
 
 # In keras-hub one layer embeds tokens and positions.
 PARTS = {

@@ -1,8 +1,12 @@
 """ELECTRA (Clark et al., 2020)."""
 
-from kdkit.models.block_settings import BlockSettings
 from kdkit.models.families.bert import PARTS
-from kdkit.models.families.family import Family, KerasHubClass, register_family
+from kdkit.models.families.family import (
+    BlockSettings,
+    Family,
+    KerasHubClass,
+    register_family,
+)
 
 
 @register_family

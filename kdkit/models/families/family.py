@@ -1,6 +1,7 @@
 """Families of backbones, and the registry of those that kdkit knows."""
 
 import collections
+import dataclasses
 import functools
 import inspect
 import operator
@@ -9,7 +10,6 @@ from collections.abc import Mapping
 
 from kdkit.errors import UsageError
 from kdkit.late import keras_hub, ops
-from kdkit.models.block_settings import BlockSettings
 from kdkit.models.families.blocks import (
     BlockAdapter,
     DecoderBlock,
@@ -20,6 +20,19 @@ from kdkit.models.families.checkpoints import CheckpointFormat
 POSITIONS = "position_embedding"
 # Sizes that default to another size.
 SAME_AS = {"embedding_dim": "hidden_dim", "num_key_value_heads": "num_heads"}
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockSettings:
+    """The activation and the epsilon of blocks, or of a head.
+
+    Args:
+        activation: string. A key of `kdkit.models.hugging_face.ACTIVATIONS`.
+        layer_norm_epsilon: float.
+    """
+
+    activation: str
+    layer_norm_epsilon: float
 
 
 class KerasHubClass:
@@ -64,7 +77,7 @@ class Family:
             in the backbone, `None` for a size that the backbone lacks. Other
             sizes have the same name. Defaults to sizes without
             `"embedding_dim"` and `"num_key_value_heads"`.
-        block_settings: `kdkit.models.block_settings.BlockSettings` or `None`.
+        block_settings: `BlockSettings` or `None`.
             Activation and epsilon of keras-hub's blocks. `None` if a copy of
             the backbone with other settings is not supported.
         head_settings: `BlockSettings` or `None`. The same for `masked_lm`.

@@ -1,9 +1,13 @@
 """GPT-2 (Radford et al., 2019), a decoder."""
 
-from kdkit.models.block_settings import BlockSettings
 from kdkit.models.families.blocks import DecoderBlock
 from kdkit.models.families.checkpoints import CheckpointFormat, WeightLayout
-from kdkit.models.families.family import Family, KerasHubClass, register_family
+from kdkit.models.families.family import (
+    BlockSettings,
+    Family,
+    KerasHubClass,
+    register_family,
+)
 
 # For every decoder: it reads from left to right, so the state of its first
 # token does not depend on the other tokens.

@@ -1,6 +1,5 @@
 """RoBERTa (Liu et al., 2019)."""
 
-from kdkit.models.block_settings import BlockSettings
 from kdkit.models.families.bert import WEIGHTS
 from kdkit.models.families.checkpoints import (
     BERT_SIZES,
@@ -8,7 +7,12 @@ from kdkit.models.families.checkpoints import (
     MaskedLMLayout,
 )
 from kdkit.models.families.distil_bert import PARTS
-from kdkit.models.families.family import Family, KerasHubClass, register_family
+from kdkit.models.families.family import (
+    BlockSettings,
+    Family,
+    KerasHubClass,
+    register_family,
+)
 
 CHECKPOINTS = CheckpointFormat(
     model_type="roberta",
