@@ -26,19 +26,19 @@ from kdkit.models.heads import (
     classifier_head_kind,
     find_head,
 )
-from kdkit.models.hugging_face_config import read_checkpoint_config
-from kdkit.models.hugging_face_files import CONFIG, WHOLE
-from kdkit.models.hugging_face_tokenizers import SEGMENTS, SPECIAL
-from kdkit.models.hugging_face_weights import (
+from kdkit.models.hugging_face import (
     THIRDS,
     WEIGHTS,
     Tensors,
     copy_head,
     head_layers,
     load_weights,
+    read_checkpoint,
     tensor_name,
     write_tensors,
 )
+from kdkit.models.hugging_face_files import CONFIG, WHOLE
+from kdkit.models.hugging_face_tokenizers import SEGMENTS, SPECIAL
 from kdkit.models.ruled_tokenizers import BytePair, WordPiece, with_rules
 from kdkit.models.saving import SAMPLES
 from kdkit.models.text_rules import TextRules, bert_rules, tokenizer_rules
@@ -152,7 +152,7 @@ def load_saved_hugging_face(path: pathlib.Path):
     """
     file = path / "config.json"
     values = read_json(file, "the config of a model")
-    config = read_checkpoint_config(values, file)
+    config = read_checkpoint(values, file)
     backbone = config.build()
     with Tensors(path) as tensors:
         load_weights(backbone, config, tensors)

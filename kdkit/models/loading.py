@@ -14,9 +14,12 @@ from kdkit.models.backbones import load_backbone, require_preset
 from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.models.families import ALL_FAMILIES, family_of
 from kdkit.models.heads import Head, add_head, join, without_plain_encoder
-from kdkit.models.hugging_face_config import is_convertible, is_hugging_face
+from kdkit.models.hugging_face import (
+    checkpoint_family,
+    copy_head,
+    is_hugging_face,
+)
 from kdkit.models.hugging_face_files import WHOLE
-from kdkit.models.hugging_face_weights import copy_head
 from kdkit.models.places import (
     ARMS,
     HEAD_FILE,
@@ -73,7 +76,7 @@ def load_classifier(source, num_classes) -> LoadedModel:
     The encoder must be from a family that kdkit knows. Hugging Face checkpoints
     are read as in `kdkit.models.load_encoder`. The head of a checkpoint that
     was fine-tuned on the same number of classes is copied (see
-    `kdkit.models.hugging_face_weights`).
+    `kdkit.models.hugging_face`).
 
     Args:
         source: string or path. A kdkit run directory (the run's `student/` or
@@ -296,7 +299,7 @@ def _require_pad_id(backbone, tokenizer, path):
 def require_convertible(path):
     """Raises an error for Hugging Face checkpoints of unsupported types."""
     config = read_json(path / "config.json", "the config of a model")
-    if is_hugging_face(config) and not is_convertible(config):
+    if is_hugging_face(config) and not checkpoint_family(config):
         known = [
             family.checkpoints.model_type
             for family in ALL_FAMILIES.values()

@@ -1,12 +1,12 @@
-"""Families of backbones: one module for each, with everything that differs.
+"""Families of backbones, with everything that differs between them.
 
-A new family is a module here, its name in `MODULES`, and a row in
-tests/models/test_families.py: see docs/design/families.md. Register your own
-families with `kdkit.models.register_family`.
+A new family is a class in `encoders` or `decoders` and a row in
+tests/kit/encoders.py: see docs/design/families.md. Register your own families
+with `kdkit.models.register_family`.
 """
 
-import importlib
-
+from kdkit.models.families import decoders as decoders
+from kdkit.models.families import encoders as encoders
 from kdkit.models.families.blocks import (
     BlockAdapter,
     DecoderBlock,
@@ -52,18 +52,3 @@ __all__ = [
     "register_family",
     "stacks_of",
 ]
-
-MODULES = (
-    "bert",
-    "distil_bert",
-    "roberta",
-    "xlm_roberta",
-    "albert",
-    "electra",
-    "deberta_v3",
-    "gpt2",
-    "llama3",
-)
-
-for _module in MODULES:
-    importlib.import_module(f"{__name__}.{_module}")
