@@ -49,6 +49,10 @@ REQUIRED = {
     "quantization_config": None,
     "pruned_heads": None,
     "per_layer_config": None,
+    "use_sliding_window": False,
+    "attention_bias": False,
+    "rope_scaling": None,
+    "rope_type": "default",
 }
 # The supported ones, by Hugging Face's names. The values are Keras' names,
 # except for "gelu_new". The tanh forms of GELU differ only by rounding.
@@ -74,12 +78,14 @@ LEAVES = {
     "embeddings": "weight",
     "kernel": "weight",
     "gamma": "weight",
+    "scale": "weight",
     "bias": "bias",
     "beta": "bias",
 }
 # In the order of a joined tensor.
 THIRDS = ("query", "key", "value")
 POOLER = "pooled_dense"
+OUTPUT_TABLE = "reverse_embeddings"
 LOGITS = "logits"  # the last layer of each head
 # Part of the names of classes whose heads serve other tasks.
 HAS_HEAD = "For"
@@ -131,6 +137,7 @@ def read_checkpoint(config: dict, where) -> Checkpoint:
     """Reads the fields of a checkpoint's `config.json`."""
     family = checkpoint_family(config)
     form = family.checkpoints
+    config = {**config, **(config.get("rope_parameters") or {})}
     for name, expected in REQUIRED.items():
         value = config.get(name)
         if name == "is_decoder" and family.is_decoder:
@@ -246,10 +253,7 @@ def load_weights(backbone, checkpoint: Checkpoint, tensors: Tensors) -> bool:
     """Assigns a checkpoint's weights; returns whether it lacks a pooler."""
     form = checkpoint.family.checkpoints
     prefix = tensors.base_prefix(form.weights)
-    names = {
-        variable.path: prefix + tensor_name(form.weights, variable.path)
-        for variable in backbone.weights
-    }
+    names = tensor_names(backbone, form, prefix)
     poolers = {path for path in names if path.startswith(f"{POOLER}/")}
     lacks_pooler = bool(poolers) and not any(
         names[path] in tensors for path in poolers
@@ -269,8 +273,17 @@ def load_weights(backbone, checkpoint: Checkpoint, tensors: Tensors) -> bool:
     return lacks_pooler
 
 
-def tensor_name(layout, path: str) -> str:
-    """Returns the name in a checkpoint for a backbone's variable."""
+def tensor_names(backbone, form, prefix: str) -> dict[str, str]:
+    """Returns the names in a checkpoint by the paths of variables."""
+    return {
+        path: form.tied_logits
+        if path.endswith(OUTPUT_TABLE)
+        else prefix + _tensor_name(form.weights, path)
+        for path in (variable.path for variable in backbone.weights)
+    }
+
+
+def _tensor_name(layout, path):
     layer, leaf = path.rsplit("/", 1)
     leaf = LEAVES[leaf]
     block = re.match(layout.block_path, path)
@@ -312,6 +325,8 @@ def _value(variable, value, name, checkpoint):
         value = _kernel(value, variable)
     elif leaf == "bias":
         value = value.reshape(shape)
+    elif leaf == OUTPUT_TABLE:
+        value = value.T
     return value
 
 
@@ -427,7 +442,8 @@ def checkpoint_language_model(path: pathlib.Path, backbone):
     form, layout = family.checkpoints, family.checkpoints.masked_lm
     with Tensors(path) as tensors:
         if family.is_decoder:
-            _require_tied(form.tied_logits, form, tensors)
+            if getattr(backbone, "tie_word_embeddings", True):
+                _require_tied(form.tied_logits, form, tensors)
             return family.causal_lm(backbone)
         if f"{layout.dense}.weight" not in tensors:
             return None

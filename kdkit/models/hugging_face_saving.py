@@ -27,6 +27,7 @@ from kdkit.models.heads import (
     find_head,
 )
 from kdkit.models.hugging_face import (
+    OUTPUT_TABLE,
     THIRDS,
     WEIGHTS,
     Tensors,
@@ -34,7 +35,7 @@ from kdkit.models.hugging_face import (
     head_layers,
     load_weights,
     read_checkpoint,
-    tensor_name,
+    tensor_names,
     write_tensors,
 )
 from kdkit.models.hugging_face_files import CONFIG, WHOLE
@@ -78,6 +79,12 @@ def require_hugging_face(model) -> None:
         raise UsageError(
             f"In transformers a {family.title} has the layer_norm_epsilon "
             f"{form.epsilon[1]:g}. Received: {epsilon:g}."
+        )
+    others = getattr(backbone, "layer_norm_epsilon", epsilon)
+    if not math.isclose(epsilon, others):
+        raise UsageError(
+            f"In transformers a {family.title} has one epsilon. Received: "
+            f"{epsilon:g} for queries and keys, {others:g} elsewhere."
         )
     activation = getattr(model, "activation", None)
     if activation not in (None, keras.activations.linear):
@@ -175,7 +182,7 @@ def _config(model, tokenizer, class_names, problem_type):
     settings = block_settings(backbone)
     values = {"model_type": form.model_type}
     for size, (names, _) in form.sizes.items():
-        values[names[0]] = int(getattr(backbone, size))
+        values[names[0]] = getattr(backbone, size)
     if tokenizer is not None:
         special = _special_tokens(tokenizer, family)
         for name in ("bos", "eos", "pad"):
@@ -194,10 +201,13 @@ def _config(model, tokenizer, class_names, problem_type):
     values[form.activation[0]] = settings.activation
     if form.epsilon[0] is not None:
         values[form.epsilon[0]] = settings.layer_norm_epsilon
-    values["tie_word_embeddings"] = True
+    values.setdefault("tie_word_embeddings", True)
     values["dtype"] = values["torch_dtype"] = "float32"
     if family.is_decoder:
-        return {"architectures": [f"{form.class_name}LMHeadModel"], **values}
+        return {
+            "architectures": [f"{form.class_name}{form.language_model}"],
+            **values,
+        }
     if model is backbone:
         return {"architectures": [f"{form.class_name}Model"], **values}
     kind = classifier_head_kind(model)
@@ -230,8 +240,9 @@ def _tensors(model, config):
     skipped = 0
     if form.positions_follow_padding:
         skipped = config["pad_token_id"] + 1
+    names = tensor_names(backbone, form, prefix)
     for variable in backbone.weights:
-        name = prefix + tensor_name(layout, variable.path)
+        name = names[variable.path]
         value = _tensor(variable, layout, skipped)
         layer = variable.path.split("/")[-2]
         if layout.joined is not None and layout.joined in name:
@@ -272,6 +283,8 @@ def _tensor(variable, layout, skipped):
         value = value.T if layout.is_transposed else value
     elif path.endswith("/bias"):
         value = value.reshape(-1)
+    elif path.endswith(OUTPUT_TABLE):
+        value = value.T
     return value
 
 

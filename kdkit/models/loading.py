@@ -112,10 +112,10 @@ def load_classifier(source, num_classes) -> LoadedModel:
 def load_encoder(source, load_weights=True, needs_pooler=True):
     """Loads an encoder without its head.
 
-    Hugging Face checkpoints of BERT, DistilBERT, RoBERTa, XLM-RoBERTa, ALBERT
-    and GPT-2 are read field by field of their `config.json`. The encoder
-    computes the same as in transformers, or an error names the unsupported
-    field.
+    Hugging Face checkpoints of BERT, DistilBERT, RoBERTa, XLM-RoBERTa,
+    ALBERT, GPT-2 and Qwen 3 are read field by field of their `config.json`.
+    The encoder computes the same as in transformers, or an error names the
+    unsupported field.
 
     Args:
         source: string or path, as in `load_classifier`, but not a `.keras`

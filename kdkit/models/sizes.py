@@ -32,13 +32,13 @@ class BertConfig:
         dropout: float. Dropout rate. Defaults to `0.1`.
         family: string. A key of `kdkit.models.families.ALL_FAMILIES`: `"bert"`,
             `"distil_bert"`, `"roberta"`, `"xlm_roberta"`, `"albert"`,
-            `"electra"`, `"deberta_v3"`, or one of the decoders `"gpt2"` and
-            `"llama3"`. Defaults to `"bert"`.
+            `"electra"`, `"deberta_v3"`, or one of the decoders `"gpt2"`,
+            `"llama3"` and `"qwen3"`. Defaults to `"bert"`.
         embedding_dim: int or `None`. Width of the embeddings in ALBERT and
             ELECTRA, which project them to `hidden_dim`. `None` for
             `hidden_dim`, and for other families. Defaults to `None`.
         num_key_value_heads: int or `None`. Number of key and value heads in
-            Llama 3, each shared by several query heads. `None` for
+            Llama 3 and Qwen 3, each shared by several query heads. `None` for
             `num_heads`, and for other families. Defaults to `None`.
     """
 
@@ -195,6 +195,18 @@ PRESETS = {
             num_key_value_heads=4,
         ),
         "kdkit: Llama 3's blocks in the sizes of LightPAFF's GPT-2",
+    ),
+    "lightpaff_qwen3_4_layer_en": Preset(
+        BertConfig(
+            4,
+            768,
+            12,
+            2048,
+            GPT2_VOCABULARY_SIZE,
+            family="qwen3",
+            num_key_value_heads=4,
+        ),
+        "kdkit: Qwen 3's blocks in the sizes of LightPAFF's GPT-2",
     ),
     "mass_6_layer": Preset(
         MassConfig(6, 6, 1024, 16, 4096),

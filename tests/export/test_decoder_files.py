@@ -36,7 +36,11 @@ def written(tmp_path_factory):
 
     @functools.cache
     def write(kind, precision):
-        lengths = {"mass": (SOURCE, ROOM), "llama3": (None, ROOM)}
+        lengths = {
+            "mass": (SOURCE, ROOM),
+            "llama3": (None, ROOM),
+            "qwen3": (None, ROOM),
+        }
         source_length, sequence_length = lengths.get(kind, (None, None))
         return export.to_litert(
             model_of(kind),
@@ -51,13 +55,13 @@ def written(tmp_path_factory):
 
 CASES = [
     ("gpt2", "fp32"), ("gpt2", "fp16"), ("gpt2", "int8"), ("llama3", "fp32"),
-    ("mass", "fp32"), ("mass", "int8"),
+    ("qwen3", "fp32"), ("mass", "fp32"), ("mass", "int8"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("kind", "precision"),
-    large_except(CASES, *CASES[:1], *CASES[2:3], *CASES[4:]),
+    large_except(CASES, *CASES[:1], *CASES[2:3], *CASES[5:]),
 )
 def test_the_file_is_the_model(kind, precision, written):
     report = written(kind, precision)
@@ -102,7 +106,9 @@ def keras_text(model, length):
     return np.asarray(generated)[0, len(PROMPT) :].tolist()
 
 
-@pytest.mark.parametrize("kind", large_except(["gpt2", "llama3"], "gpt2"))
+@pytest.mark.parametrize(
+    "kind", large_except(["gpt2", "llama3", "qwen3"], "gpt2")
+)
 def test_the_file_writes_what_keras_does_until_a_stop_token(kind, written):
     file = export.LiteRTDecoder(written(kind, "fp32").file)
     text = keras_text(model_of(kind), ROOM)

@@ -23,6 +23,7 @@ ENCODERS = tuple(NAMES)
 DECODERS = {
     "gpt2": keras_hub.models.GPT2CausalLM,
     "llama3": keras_hub.models.Llama3CausalLM,
+    "qwen3": keras_hub.models.Qwen3CausalLM,
 }
 
 SENTENCES = [

@@ -127,7 +127,7 @@ KINDS = {
     },
     **{
         family: language_model(lambda family=family: causal(family), "CausalLM")
-        for family in ("gpt2", "llama3")
+        for family in ("gpt2", "llama3", "qwen3")
     },
     "tags": classifier(lambda: with_head(TAGS), TAGS),
     "choices": classifier(lambda: with_head(CHOICES), CHOICES),
@@ -157,7 +157,15 @@ KINDS = {
 QUICK = (
     *("bert classifier", "albert classifier", "roberta classifier"),
     *("deberta_v3 classifier", "electra classifier", "roberta masked"),
-    *("deberta_v3 masked", "gpt2", "llama3", "tags", "relu", "relu masked"),
+    *(
+        "deberta_v3 masked",
+        "gpt2",
+        "llama3",
+        "qwen3",
+        "tags",
+        "relu",
+        "relu masked",
+    ),
     *("embedder", "cls embedder", "dense embedder", "static"),
 )
 

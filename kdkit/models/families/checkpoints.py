@@ -71,6 +71,7 @@ class CheckpointFormat:
     masked_lm: MaskedLMLayout | None = None
     masked_lm_activation: str | None = None
     tied_logits: str | None = None
+    language_model: str = "LMHeadModel"
     special_tokens: Mapping[str, str] = dataclasses.field(default_factory=dict)
     vocabulary_file: str | None = None
     unknown_id: int | None = None

@@ -163,6 +163,7 @@ class Llama3(Family):
         "<|end_of_text|>",
     )
     withheld_taps = WITHHELD_TAPS
+    num_tables = 2  # of tokens
 
     def config(self, backbone):
         if backbone.tie_word_embeddings:
@@ -177,10 +178,107 @@ class Llama3(Family):
         groups = sizes.num_key_value_heads or sizes.num_heads
         group_width = width * groups // sizes.num_heads
         block = 2 * width * (width + group_width) + 3 * width * inner
-        return 2 * sizes.vocabulary_size * width + sizes.num_layers * block
+        table = self.num_tables * sizes.vocabulary_size * width
+        return table + sizes.num_layers * block
 
     def output_embeddings(self, backbone):
         embedding = self.token_embedding(backbone)
         if embedding.tie_weights:
             return embedding.embeddings
         return ops.transpose(embedding.reverse_embeddings)
+
+
+class Qwen3Block(LlamaBlock):
+    """Adapter of the blocks of `keras_hub.models.Qwen3Backbone`."""
+
+    @property
+    def head_dim(self):
+        return private.self_attention(self.block).head_dim
+
+    def queries(self, state, position=0):
+        norm, _ = self._norms
+        return self._rotated(norm(self._projections.query(state)), position)
+
+    def keys(self, state, position=0):
+        _, norm = self._norms
+        return self._rotated(norm(self._projections.key(state)), position)
+
+    def set_functions(self, activation, layer_norm_epsilon):
+        self.block.activation = activation
+        for norm in self._norms:
+            norm.epsilon = layer_norm_epsilon
+
+    @property
+    def _norms(self):
+        return private.query_key_norms(private.self_attention(self.block))
+
+
+@register_family
+class Qwen3(Llama3):
+    """Qwen 3 (Yang et al., 2025): a Llama that normalizes queries and keys.
+
+    Its small models have one table of tokens.
+    """
+
+    name = "qwen3"
+    title = "Qwen 3"
+    backbone = KerasHubClass("models.Qwen3Backbone")
+    tokenizer = KerasHubClass("tokenizers.Qwen3Tokenizer")
+    causal_lm = KerasHubClass("models.Qwen3CausalLM")
+    block = Qwen3Block
+    special_tokens = ("<|endoftext|>", "<|im_end|>")
+    # The epsilon of queries and keys, which is no argument of keras-hub's.
+    block_settings = BlockSettings("silu", 1e-5)
+    num_tables = 1
+    checkpoints = CheckpointFormat(
+        model_type="qwen3",
+        class_name="Qwen3",
+        prefix="model",
+        sizes={
+            "vocabulary_size": (("vocab_size",), 151936),
+            "num_layers": (("num_hidden_layers",), 32),
+            "num_query_heads": (("num_attention_heads",), 32),
+            "num_key_value_heads": (("num_key_value_heads",), 32),
+            "head_dim": (("head_dim",), 128),
+            "hidden_dim": (("hidden_size",), 4096),
+            "intermediate_dim": (("intermediate_size",), 22016),
+            "layer_norm_epsilon": (("rms_norm_eps",), 1e-6),
+            "rope_max_wavelength": (("rope_theta",), 10_000.0),
+            "tie_word_embeddings": (("tie_word_embeddings",), False),
+        },
+        dropout=("attention_dropout", 0.0),
+        activation=("hidden_act", "silu"),
+        epsilon=("rms_norm_eps", 1e-6),
+        weights=WeightLayout(
+            {
+                "token_embedding": "embed_tokens",
+                "sequence_output_layernorm": "norm",
+            },
+            r"layers.\1.",
+            {
+                "self_attention/query": "self_attn.q_proj",
+                "self_attention/query_dense_layernorm": "self_attn.q_norm",
+                "self_attention/key": "self_attn.k_proj",
+                "self_attention/key_dense_layernorm": "self_attn.k_norm",
+                "self_attention/value": "self_attn.v_proj",
+                "self_attention/attention_output": "self_attn.o_proj",
+                "self_attention_layernorm": "input_layernorm",
+                "feedforward_intermediate_dense": "mlp.up_proj",
+                "feedforward_gate_dense": "mlp.gate_proj",
+                "feedforward_output_dense": "mlp.down_proj",
+                "feedforward_layernorm": "post_attention_layernorm",
+            },
+        ),
+        tied_logits="lm_head.weight",
+        language_model="ForCausalLM",
+        special_tokens={"eos": "<|im_end|>", "pad": "<|endoftext|>"},
+    )
+    config = Family.config  # keras-hub saves whether the tables are tied
+
+    def constructor_sizes(self, sizes):
+        return {
+            **super().constructor_sizes(sizes),
+            "head_dim": sizes["hidden_dim"] // sizes["num_heads"],
+            # Then all norms have one epsilon, as in transformers.
+            "layer_norm_epsilon": self.block_settings.layer_norm_epsilon,
+        }
