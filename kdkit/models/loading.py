@@ -13,7 +13,7 @@ from kdkit.models.architectures import preprocessor_length
 from kdkit.models.backbones import load_backbone, require_preset
 from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.models.families import ALL_FAMILIES, family_of
-from kdkit.models.heads import Head, add_head, join, without_plain_encoder
+from kdkit.models.heads import Head, add_head, join
 from kdkit.models.hugging_face import (
     checkpoint_family,
     copy_head,
@@ -137,9 +137,6 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
     place = str(source)
     if path.exists():
         directory = find_preset_directory(path)
-        if holds_plain_encoder(directory):
-            classifier = load_task(str(directory))
-            return classifier.model.backbone, classifier.tokenizer
         require_convertible(directory)
         place = str(directory)
     return _load_backbone(place, load_weights, needs_pooler)
@@ -170,15 +167,7 @@ def load_tokenizer(source):
     if (path / TOKENIZER_DIRECTORY).is_dir():  # of a static embedder
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     require_convertible(path)
-    if holds_plain_encoder(path):
-        classifier = keras_hub.models.TextClassifier.from_preset(
-            str(path), load_weights=False
-        )
-        tokenizer = classifier.preprocessor.tokenizer
-        tokenizer = with_saved_rules(tokenizer, path)
-    else:
-        tokenizer = load_preset_tokenizer(path)
-    return checked_tokenizer(tokenizer, path)
+    return checked_tokenizer(load_preset_tokenizer(path), path)
 
 
 def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
@@ -259,7 +248,6 @@ def load_task(source, task=None) -> LoadedModel:
     tokenizer = getattr(model.preprocessor, "tokenizer", None)
     length = saved_length(source) or preprocessor_length(model.preprocessor)
     model.preprocessor = None
-    model = without_plain_encoder(model)
     model = with_settings(model, saved_settings(source))
     tokenizer = checked_tokenizer(tokenizer, source)
     tokenizer = with_saved_rules(tokenizer, source)
@@ -347,9 +335,3 @@ def require_class_names(file, head):
             f"The classes in {file} are not the task's. Expected "
             f"{list(head.class_names)}. Received: {received}."
         )
-
-
-def holds_plain_encoder(path) -> bool:
-    """Whether a preset was saved with its backbone inside a plain model."""
-    config = read_json(path / "config.json", "the config of a model")
-    return config.get("registered_name") == "Functional"

@@ -13,8 +13,6 @@ from kdkit.io.files import staged, write_text
 from kdkit.models.heads import (
     backbone_of,
     find_head,
-    needs_plain_encoder,
-    with_plain_encoder,
 )
 from kdkit.models.places import HEAD_FILE, LABELS_FILE
 from kdkit.models.ruled_tokenizers import plain_tokenizer
@@ -111,8 +109,6 @@ def save_task(model, tokenizer, path, sequence_length):
     tokenizer = family_tokenizer(model, tokenizer)
     # A copy, because a saved compiled model includes its optimizer.
     copy = as_keras_hub(model)
-    if needs_plain_encoder(copy):
-        copy = with_plain_encoder(copy)
     copy.preprocessor = type(model).preprocessor_cls(
         plain_tokenizer(tokenizer), sequence_length=sequence_length
     )

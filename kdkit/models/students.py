@@ -46,9 +46,9 @@ def student(preset_or_config, num_classes=None, teacher=None, **settings):
         The family's keras-hub classifier, such as a
         `keras_hub.models.BertTextClassifier`, whose output is logits, without
         preprocessor unless the teacher has a tokenizer; or its
-        backbone, such as a `keras_hub.models.BertBackbone`. keras-hub has no
-        classifier for ELECTRA, so ELECTRA gets BERT's. For a `BilstmConfig` a
-        functional `keras.Model`. For a `MassConfig` a
+        backbone, such as a `keras_hub.models.BertBackbone`. For a
+        `BilstmConfig`, and for an ELECTRA, for which keras-hub has no
+        classifier, a functional `keras.Model`. For a `MassConfig` a
         `kdkit.models.MassBackbone`, which is not a classifier.
 
     Raises:
@@ -81,7 +81,7 @@ def student(preset_or_config, num_classes=None, teacher=None, **settings):
     if num_classes is None:
         return backbone
     model = add_head(backbone, Head("sequence", num_classes))
-    if teacher is not None:
+    if teacher is not None and hasattr(model, "preprocessor"):
         model.preprocessor = _shared_preprocessor(teacher, source, model)
     return model
 

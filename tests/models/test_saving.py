@@ -65,12 +65,12 @@ def read_with(family, head, load, **options):
     return make
 
 
-def classifier(make, head=None):
+def classifier(make, head=None, alone="TextClassifier"):
     return Kind(
         make,
         lambda *saved: models.save_preset(*saved, LENGTH, head),
         lambda path: models.load_classifier(path, head or 3),
-        "" if head else "TextClassifier",
+        "" if head else alone,
     )
 
 
@@ -112,7 +112,8 @@ RELU = {"hidden_act": "relu", "layer_norm_eps": 0.1}
 KINDS = {
     **{
         f"{family} classifier": classifier(
-            lambda family=family: of_family(family)
+            lambda family=family: of_family(family),
+            alone="" if family == "electra" else "TextClassifier",
         )
         for family in encoders.ENCODERS
     },
@@ -223,7 +224,7 @@ ALONE = [name for name in KINDS if KINDS[name].alone]
     "name",
     large_except(
         ALONE,
-        *("bert classifier", "electra classifier", "relu", "relu masked"),
+        *("bert classifier", "relu", "relu masked"),
         *("roberta masked", "gpt2", "embedder"),
     ),
 )
@@ -270,7 +271,7 @@ np.save('logits.npy', logits)
 @pytest.mark.parametrize(
     ("name", "file"),
     [
-        ("electra classifier", ""),
+        ("electra classifier", "head"),
         ("tags", "head"),
         ("choices", "head"),
         ("cls embedder", "sentence_embedding"),

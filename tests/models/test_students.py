@@ -39,8 +39,8 @@ def test_least_parameters_are_no_more_than_there_are(family):
 @pytest.mark.parametrize("family", ENCODERS)
 def test_a_student_of_a_family_has_its_class_and_sizes(family):
     model = student(TINY, family=family, num_classes=3, dropout=0.3)
-    assert type(model) is classifier_class(family)
-    assert model.dropout == model.backbone.dropout == 0.3
+    assert isinstance(model, classifier_class(family))
+    assert models.backbone_of(model).dropout == 0.3
     sizes = models.architecture(model)
     for name in ("num_layers", "hidden_dim", "num_heads", "intermediate_dim"):
         assert sizes[name] == TINY[name]

@@ -313,8 +313,6 @@ class Electra(Family):
     name = "electra"
     title = "ELECTRA"
     backbone = KerasHubClass("models.ElectraBackbone")
-    # keras-hub has no classifier for ELECTRA; BERT's reads the same outputs.
-    classifier = KerasHubClass("models.BertTextClassifier")
     tokenizer = KerasHubClass("tokenizers.ElectraTokenizer")
     parts = PROJECTED_PARTS
     size_names = {

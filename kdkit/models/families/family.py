@@ -61,7 +61,7 @@ class Family:
         backbone: subclass of `keras_hub.models.Backbone`.
         tokenizer: subclass of `keras_hub.tokenizers.Tokenizer`.
         classifier: subclass of `keras_hub.models.TextClassifier`, `None` for a
-            decoder. Defaults to `None`.
+            decoder, or if keras-hub has none. Defaults to `None`.
         embedder: subclass of `keras_hub.models.TextEmbedder`, `None` if
             keras-hub has none. Defaults to `None`.
         masked_lm: subclass of `keras_hub.models.MaskedLM`, `None` if
