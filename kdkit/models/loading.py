@@ -25,6 +25,7 @@ from kdkit.models.places import (
     HEAD_FILE,
     LABELS_FILE,
     TOKENIZER_DIRECTORY,
+    num_classes_at,
     static_folder,
     task_class,
 )
@@ -107,6 +108,29 @@ def load_classifier(source, num_classes) -> LoadedModel:
         folder = path.parent if path.suffix == ".keras" else path
         require_class_names(folder / LABELS_FILE, head)
     return loaded
+
+
+def load_reranker(source) -> LoadedModel:
+    """Loads a cross-encoder: a classifier of pairs of texts with one score.
+
+    Args:
+        source: string or path, as in `kdkit.models.load_classifier`. The
+            classifier has one logit, as for regression and in
+            sentence-transformers' cross-encoders, or two classes.
+
+    Raises:
+        UsageError: (a `ValueError`) if its head was not trained, or has more
+            than two classes.
+    """
+    num_classes = num_classes_at(source) or 1
+    loaded = load_classifier(source, num_classes)
+    if not loaded.has_trained_head or num_classes > 2:
+        raise UsageError(
+            f"{source} is not a cross-encoder. Expected a trained head of one "
+            f"score or two classes. Received: {num_classes} classes, "
+            f"has_trained_head={loaded.has_trained_head}."
+        )
+    return dataclasses.replace(loaded, num_other_classes=None)
 
 
 def load_encoder(source, load_weights=True, needs_pooler=True):

@@ -8,7 +8,6 @@ import pytest
 import safetensors.numpy
 from kit.encoders import WORD_PIECES, encoder
 from kit.exported import INPUTS, encoded
-from kit.foreign import foreign_model, save_foreign
 from kit.helpers import large_except, with_random_weights
 from kit.hugging_face import add_head, write_checkpoint
 from kit.real_texts import DATA_SETS, hostile_texts, real_texts
@@ -57,9 +56,7 @@ def checkpoints(tmp_path_factory):
         given.mkdir()
         if family in DECODERS:
             if family == "qwen3":
-                save_foreign(
-                    foreign_model(family, "ForCausalLM"), family, given
-                )
+                write_checkpoint(given, family, "ForCausalLM")
             else:
                 write_gpt2(given, family)
             loaded, names = models.load_language_model(given), None

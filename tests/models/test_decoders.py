@@ -103,8 +103,7 @@ def test_attention_and_states_are_what_the_layers_compute(
         state = outputs["hidden_states"][index]
         own = [to_numpy(layer(norm(state))) for layer in dense]
         if family == "qwen3":
-            own[0] = normalized(own[0], block, "query")
-            own[1] = normalized(own[1], block, "key")
+            own[:2] = map(normalized, own, [block] * 2, ["query", "key"])
         if family != "gpt2":
             assert own[1].shape[2] == 2
             own = [rotated(own[0]), rotated(own[1]), own[2]]

@@ -128,7 +128,7 @@ KINDS = {
     },
     **{
         family: language_model(lambda family=family: causal(family), "CausalLM")
-        for family in ("gpt2", "llama3", "qwen3")
+        for family in encoders.DECODERS
     },
     "tags": classifier(lambda: with_head(TAGS), TAGS),
     "choices": classifier(lambda: with_head(CHOICES), CHOICES),
@@ -158,16 +158,8 @@ KINDS = {
 QUICK = (
     *("bert classifier", "albert classifier", "roberta classifier"),
     *("deberta_v3 classifier", "electra classifier", "roberta masked"),
-    *(
-        "deberta_v3 masked",
-        "gpt2",
-        "llama3",
-        "qwen3",
-        "tags",
-        "relu",
-        "relu masked",
-    ),
-    *("embedder", "cls embedder", "dense embedder", "static"),
+    *("deberta_v3 masked", "gpt2", "llama3", "qwen3", "tags", "relu"),
+    *("relu masked", "embedder", "cls embedder", "dense embedder", "static"),
 )
 
 
@@ -224,8 +216,8 @@ ALONE = [name for name in KINDS if KINDS[name].alone]
     "name",
     large_except(
         ALONE,
-        *("bert classifier", "relu", "relu masked"),
-        *("roberta masked", "gpt2", "embedder"),
+        *("bert classifier", "relu", "relu masked", "roberta masked"),
+        *("gpt2", "embedder"),
     ),
 )
 def test_keras_hub_alone_loads_it_too(name, saved):
@@ -251,18 +243,12 @@ PROGRAM = """
 import json, keras, keras_hub, numpy as np
 path, batch = {path!r}, dict(np.load('batch.npz'))
 batch = {{k: keras.ops.convert_to_tensor(batch[k]) for k in batch}}
-if {alone!r}:
-    model = getattr(keras_hub.models, {alone!r}).from_preset(path)
-    model.preprocessor = None
-    logits = model({{name: batch[name] for name in model.input}})
-else:
-    model = keras_hub.models.Backbone.from_preset(path)
-    head = keras.models.load_model(f'{{path}}/{file}.keras')
-    states = model({{name: batch[name] for name in model.input}})
-    states = states if isinstance(states, dict) else {{
-        'sequence_output': states}}
-    states = {{**batch, **states}}
-    logits = head({{name: states[name] for name in head.input}})
+model = keras_hub.models.Backbone.from_preset(path)
+head = keras.models.load_model(f'{{path}}/{file}.keras')
+states = model({{name: batch[name] for name in model.input}})
+states = states if isinstance(states, dict) else {{'sequence_output': states}}
+states = {{**batch, **states}}
+logits = head({{name: states[name] for name in head.input}})
 np.save('logits.npy', logits)
 """
 
@@ -281,8 +267,7 @@ def test_it_loads_where_kdkit_is_not_installed(name, file, saved, tmp_path):
     """What is not keras-hub's is a Keras file next to the encoder."""
     model, _, path = saved(name)
     np.savez(tmp_path / "batch.npz", **batch())
-    alone = KINDS[name].alone
-    program = PROGRAM.format(path=str(path), alone=alone, file=file)
+    program = PROGRAM.format(path=str(path), file=file)
     run_without_kdkit(program, tmp_path)
     found = np.load(tmp_path / "logits.npy")
     np.testing.assert_allclose(found, outputs(model), atol=1e-5)

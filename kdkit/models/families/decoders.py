@@ -163,7 +163,8 @@ class Llama3(Family):
         "<|end_of_text|>",
     )
     withheld_taps = WITHHELD_TAPS
-    num_tables = 2  # of tokens
+    num_tables = 2
+    is_gated = True
 
     def config(self, backbone):
         if backbone.tie_word_embeddings:
@@ -172,14 +173,6 @@ class Llama3(Family):
                 "so a copy would have other weights."
             )
         return backbone.get_config()
-
-    def least_parameters(self, sizes):
-        width, inner = sizes.hidden_dim, sizes.intermediate_dim
-        groups = sizes.num_key_value_heads or sizes.num_heads
-        group_width = width * groups // sizes.num_heads
-        block = 2 * width * (width + group_width) + 3 * width * inner
-        table = self.num_tables * sizes.vocabulary_size * width
-        return table + sizes.num_layers * block
 
     def output_embeddings(self, backbone):
         embedding = self.token_embedding(backbone)

@@ -91,6 +91,10 @@ class Family:
             vocabulary that is trained for the family, the end of a text last.
             Empty if none is trained.
         withheld_taps: tuple of strings. Taps per layer that the family lacks.
+        num_tables: int. 2 if the output weights are not the token embeddings.
+            Defaults to `1`.
+        is_gated: bool. Whether feed-forward layers have a gate. Defaults to
+            `False`.
     """
 
     name: str
@@ -113,6 +117,8 @@ class Family:
     reads_sentence_pieces: bool = False
     special_tokens: tuple[str, ...] = ()
     withheld_taps: tuple[str, ...] = ()
+    num_tables: int = 1
+    is_gated: bool = False
 
     @property
     def is_decoder(self) -> bool:
@@ -177,11 +183,14 @@ class Family:
         Args:
             sizes: `kdkit.models.BertConfig`.
         """
-        width, inner = sizes.hidden_dim, sizes.intermediate_dim
-        rows = sizes.vocabulary_size
+        width, heads = sizes.hidden_dim, sizes.num_heads
+        groups = width * (sizes.num_key_value_heads or heads) // heads
+        matrices = 3 if self.is_gated else 2
+        block = 2 * width * (width + groups)
+        block += matrices * width * sizes.intermediate_dim
+        rows = self.num_tables * sizes.vocabulary_size
         if self.has_positions:
             rows += sizes.max_sequence_length
-        block = 4 * width**2 + 2 * width * inner
         table = rows * (sizes.embedding_dim or width)
         return table + self.num_stored_blocks(sizes) * block
 
