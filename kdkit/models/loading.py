@@ -254,7 +254,9 @@ def _load_directory(path, head):
         head_model = keras.models.load_model(
             path / HEAD_FILE, compile=False, safe_mode=True
         )
-        return LoadedModel(join(backbone, head_model), tokenizer, True)
+        model = join(backbone, head_model)
+        length = saved_length(path)
+        return LoadedModel(model, tokenizer, True, sequence_length=length)
     loaded = _put_head_on(str(path), head)
     there = copy_head(path, loaded.model, head.kind, head.class_names)
     if there == head.num_classes:

@@ -70,6 +70,7 @@ def save_preset(model, tokenizer, path, sequence_length, head=None):
     else:
         save_plain_encoder(backbone_of(model), tokenizer, path)
         head_model.save(path / HEAD_FILE)
+        save_extras(path, **{LENGTH: sequence_length})
     if head is not None:
         save_labels(head, path / LABELS_FILE)
     forget_process(path)

@@ -224,13 +224,13 @@ PRESETS = {
 }
 
 
-def least_parameters(config: BertConfig | BilstmConfig | MassConfig) -> int:
+def least_parameters(config: BertConfig | BilstmConfig) -> int:
     """Returns how many parameters a model's tables and matrices have.
 
     The model has a few more in biases and normalizations.
 
     Args:
-        config: `BertConfig`, `BilstmConfig` or `MassConfig`.
+        config: `BertConfig` or `BilstmConfig`.
 
     >>> least_parameters(BertConfig(12, 768, 12, 3072))  # of 109,482,240
     108768768
@@ -240,13 +240,6 @@ def least_parameters(config: BertConfig | BilstmConfig | MassConfig) -> int:
         return config.vocabulary_size * width + config.units * (
             8 * (width + config.units) + 2 * config.intermediate_dim
         )
-    if isinstance(config, MassConfig):
-        attention = 4 * config.hidden_dim**2
-        block = attention + 2 * config.hidden_dim * config.intermediate_dim
-        rows = config.vocabulary_size + 2 * config.max_sequence_length
-        depth = config.encoder_num_layers + config.decoder_num_layers
-        cross = config.decoder_num_layers * attention
-        return rows * config.hidden_dim + depth * block + cross
     return ALL_FAMILIES[config.family].least_parameters(config)
 
 
