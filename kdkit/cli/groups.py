@@ -538,11 +538,11 @@ class DistillationOptions(
 
 @dataclasses.dataclass
 class DecoderOptions(BenchmarkTextOptions, SentenceOptions):
-    """models on text (--model gpt2, llama3 or mass)"""
+    """models on text (--model gpt2, llama3, qwen3 or mass)"""
 
     model: str = option(
-        "family: bert (default), gpt2, llama3 or mass. bert means encoders "
-        "on a task.",
+        "family: bert (default), gpt2, llama3, qwen3 or mass. bert means "
+        "encoders on a task.",
         default="bert",
         metavar="FAMILY",
         pages=FAMILIES,

@@ -15,6 +15,8 @@ from kdkit.cli.parser import HELP, PAGES, Option, Parser
 
 WIDTH, COLUMN = 80, 26  # the largest width, and the column of the helps
 USUAL = "bert"
+# Families that have the options of GPT-2.
+LIKE_GPT2 = {"llama3": "gpt2", "qwen3": "gpt2"}
 
 
 def wanted_page(parser: Parser, words: Sequence[str]) -> str | None:
@@ -26,7 +28,7 @@ def wanted_page(parser: Parser, words: Sequence[str]) -> str | None:
     named = [following[place] for place in asked]
     pages, page = _pages(parser), None
     for word in (*words[:1], *named, *_values(words, "--model")):
-        family = "gpt2" if word.startswith("llama") else word
+        family = LIKE_GPT2.get(word, word)
         if family in pages:
             page = family
     text = help_page(parser, page, "--help-all" in words)

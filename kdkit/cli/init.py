@@ -22,6 +22,7 @@ import textwrap
 from kdkit.cli import distill
 from kdkit.cli.embedders import kind_of_data
 from kdkit.cli.groups import DistillationOptions, StageOptions
+from kdkit.cli.help_pages import LIKE_GPT2
 from kdkit.cli.options import get_recipe
 from kdkit.cli.parser import Model, changed, declared_options, names_in, option
 from kdkit.cli.text_steps import text_pipeline
@@ -68,6 +69,10 @@ NEEDED_ON_TEXT["llama3"] = {
     **NEEDED_ON_TEXT["gpt2"],
     "decoder": "lightpaff_llama3_4_layer_en",
 }
+NEEDED_ON_TEXT["qwen3"] = {
+    **NEEDED_ON_TEXT["gpt2"],
+    "decoder": "lightpaff_qwen3_4_layer_en",
+}
 # The help page of a sentence encoder with layers, its required options and its
 # data, by kind of data.
 EMBEDDERS = {
@@ -112,7 +117,7 @@ class Options:
         "the task, which decides the epochs. Defaults to sst2.", "sst2"
     )
     model: Model = option(
-        "family: bert (default), gpt2, llama3 or mass",
+        "family: bert (default), gpt2, llama3, qwen3 or mass",
         "bert",
         metavar="FAMILY",
     )
@@ -143,7 +148,7 @@ def toml(options) -> str:
     """Returns a recipe as a commented TOML file."""
     recipe = get_recipe(options.recipe)
     needed = {"recipe": recipe.name}
-    page = "gpt2" if options.model.startswith("llama") else options.model
+    page = LIKE_GPT2.get(options.model, options.model)
     if recipe.trains_embedder:
         page, *_ = EMBEDDERS[kind_of_data(recipe)]
         if isinstance(recipe.student, TokenVectors):

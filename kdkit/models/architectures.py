@@ -27,11 +27,9 @@ def architecture(model) -> dict:
         `encoder_num_layers` and `decoder_num_layers`), `hidden_dim`,
         `num_heads` and `intermediate_dim`.
     """
-    sizes = {}
-    title = type(model).__name__
-    backbone = backbone_of(model)
+    title, sizes = type(model).__name__, {}
+    backbone, lstm = backbone_of(model), find_bilstm(model)
     family = family_of(backbone)
-    lstm = find_bilstm(model)
     if family is not None:
         title = family.title
         sizes = {name: family.size(backbone, name) for name in ENCODER_SIZES}
@@ -39,24 +37,16 @@ def architecture(model) -> dict:
         title = "MASS"
         sizes = {name: getattr(backbone, name) for name in MASS_SIZES}
     elif is_static_embedder(model):
-        # There are no layers to count.
-        name = f"static {model.output.shape[-1]}"
-        return {"name": name, "parameters": count_parameters(model)}
+        title = f"static {model.output.shape[-1]}"
     elif lstm is not None:
         title = "BiLSTM"
         # The width of both directions together, as in the papers' tables.
         width = 2 * lstm.forward_layer.units
         sizes = {"num_layers": 1, "hidden_dim": width}
     if sizes:
-        title = f"{title} {_depth(sizes)}×{sizes['hidden_dim']}"
+        depths = [str(sizes[one]) for one in sizes if one.endswith("layers")]
+        title = f"{title} {'+'.join(depths)}×{sizes['hidden_dim']}"
     return {"name": title, "parameters": count_parameters(model), **sizes}
-
-
-def _depth(sizes):
-    """Returns the number of blocks; of encoder and decoder separately."""
-    if "num_layers" in sizes:
-        return str(sizes["num_layers"])
-    return f"{sizes['encoder_num_layers']}+{sizes['decoder_num_layers']}"
 
 
 def num_positions(model) -> int | None:

@@ -7,28 +7,27 @@ import warnings
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.io.reading import read_json
-from kdkit.models.hugging_face_config import (
-    is_convertible,
-    read_checkpoint_config,
+from kdkit.models.hugging_face import (
+    Tensors,
+    checkpoint_config,
+    read_checkpoint,
 )
+from kdkit.models.hugging_face import load_weights as assign_weights
 from kdkit.models.hugging_face_tokenizers import reads_one_segment
-from kdkit.models.hugging_face_weights import Tensors
-from kdkit.models.hugging_face_weights import load_weights as assign_weights
 from kdkit.models.variants import saved_settings, with_settings
 
 
 def load_backbone(place, load_weights=True, needs_pooler=True):
     """Loads a backbone from a directory or by a preset's name."""
     path = pathlib.Path(place)
-    config = hugging_face_config(path)
+    config = checkpoint_config(path)
     if config is None:
         require_preset(place)
         backbone = keras_hub.models.Backbone.from_preset(
             str(place), load_weights=load_weights
         )
         return with_settings(backbone, saved_settings(path))
-    checkpoint = read_checkpoint_config(config, path / "config.json")
+    checkpoint = read_checkpoint(config, path / "config.json")
     backbone = checkpoint.build()
     if load_weights:
         checkpoint = dataclasses.replace(
@@ -51,12 +50,3 @@ def require_preset(place):
     is_known = str(place) in keras_hub.models.Backbone.presets
     if not (is_known or "://" in str(place) or pathlib.Path(place).exists()):
         raise UsageError(f"There is no file, directory or preset {place}.")
-
-
-def hugging_face_config(path: pathlib.Path) -> dict | None:
-    """The `config.json` of a Hugging Face checkpoint that kdkit reads."""
-    file = path / "config.json"
-    if not file.is_file():
-        return None
-    config = read_json(file, "the config of a model")
-    return config if is_convertible(config) else None

@@ -1,11 +1,14 @@
-"""Embedders: models that map the token ids of a text to one vector.
+"""Embedders map the token ids of a text to one vector; rankers compare vectors.
 
 The vector is the text's sentence embedding: the encoder's states are pooled to
-one vector, dense layers may follow, and the vector may be divided by
-its length. keras-hub
-has such models for BERT and XLM-RoBERTa. For other families, and with dense
-layers, the pooling is a functional model of standard layers on the encoder, as
-the heads in `kdkit.models.heads` are.
+one vector, dense layers may follow, and the vector may be divided by its
+length. keras-hub has such models for BERT and XLM-RoBERTa. For other families,
+and with dense layers, the pooling is a functional model of standard layers on
+the encoder, as the heads in `kdkit.models.heads` are.
+
+A ranker's logits are the scores of a query's candidates. A bi-encoder's score
+is the product of two vectors of one embedder: the query's, and the candidate's.
+A cross-encoder reads both texts at once, and its score is a classifier's logit.
 """
 
 import dataclasses
@@ -21,6 +24,8 @@ from kdkit.models.heads import EXCLUDED, backbone_of, join
 from kdkit.models.sizes import POOLINGS
 from kdkit.taps.names import SENTENCE_EMBEDDING
 
+RANKING = "ranking"
+SCALE = 20.0  # of cosines
 MASK, TOKENS, STATES = "padding_mask", "token_ids", "sequence_output"
 
 
@@ -216,10 +221,18 @@ def dense_layers(embedder) -> list:
     return sorted(found, key=lambda layer: int(layer.name.split("_")[1]))
 
 
-def with_encoder(embedder, backbone):
-    """Returns an embedder on another encoder with the same pooling."""
-    made = make_embedder(backbone, pooling_of(embedder))
-    pairs = zip(dense_layers(made), dense_layers(embedder), strict=True)
+def with_encoder(embedder, backbone, *dense):
+    """Returns an embedder on another encoder with the same pooling.
+
+    Args:
+        embedder: `keras.Model`. Its dense layers are copied.
+        backbone: an encoder as wide as the embedder's.
+        *dense: `DenseSettings` of more layers, with random weights.
+    """
+    pooling = pooling_of(embedder)
+    pooling = dataclasses.replace(pooling, dense=(*pooling.dense, *dense))
+    made = make_embedder(backbone, pooling)
+    pairs = zip(dense_layers(made), dense_layers(embedder), strict=False)
     for ours, theirs in pairs:
         ours.set_weights(theirs.get_weights())
     return made
@@ -286,15 +299,7 @@ def with_dense(embedder, settings: DenseSettings):
             copied.
         settings: `DenseSettings` of the new layer, which is the last one.
     """
-    pooling, backbone = pooling_of(embedder), backbone_of(embedder)
-    made = make_embedder(
-        backbone,
-        dataclasses.replace(pooling, dense=(*pooling.dense, settings)),
-    )
-    *before, _ = dense_layers(made)
-    for ours, theirs in zip(before, dense_layers(embedder), strict=True):
-        ours.set_weights(theirs.get_weights())
-    return made
+    return with_encoder(embedder, backbone_of(embedder), settings)
 
 
 def principal_components(vectors, dimensions: int):
@@ -325,3 +330,60 @@ def principal_components(vectors, dimensions: int):
     largest = np.argmax(np.abs(components), axis=0)
     signs = np.sign(components[largest, np.arange(dimensions)])
     return (components * signs).astype("float32")
+
+
+def make_ranker(embedder, num_candidates: int, scale: float | None = None):
+    r"""Returns a model that scores a query's candidates with an embedder.
+
+    $$z_c = s \, \langle h_q, h_c \rangle, \qquad c = 0, \dots, C - 1$$
+
+    Query and candidates are read by the same encoder, so the gradient of both
+    reaches its weights.
+
+    Args:
+        embedder: `keras.Model`, see `kdkit.models.make_embedder`. Its layers
+            are used, not copied.
+        num_candidates: int. The number of candidates $C$ of a query.
+        scale: float. The factor $s$. Defaults to `None`: 20 if the vectors
+            have length 1, and 1 for other vectors.
+
+    Returns:
+        A functional `keras.Model` with the embedder's inputs. Its rows are
+        groups of `1 + num_candidates`: a query, then its candidates. The output
+        has the shape `(batch_size / (1 + num_candidates), num_candidates)`.
+    """
+    if scale is None:
+        scale = SCALE if pooling_of(embedder).normalize else 1.0
+    backbone = backbone_of(embedder)
+    if backbone is embedder:  # a static one, without an encoder
+        logits = _scores(embedder(embedder.input), num_candidates, scale)
+        return keras.Model(embedder.input, logits, name=RANKING)
+    pooling = standalone_pooling(embedder)
+    logits = _scores(pooling(pooling.input), num_candidates, scale)
+    head = keras.Model(pooling.input, logits, name=RANKING)
+    return join(backbone, head)
+
+
+def _scores(vectors, num_candidates, scale):
+    vectors = ops.cast(vectors, "float32")
+    width = vectors.shape[-1]
+    rows = ops.reshape(vectors, (-1, 1 + num_candidates, width))
+    products = ops.sum(rows[:, :1] * rows[:, 1:], axis=-1)
+    rescale = keras.layers.Rescaling(scale, dtype="float32", name="logits")
+    return rescale(products)
+
+
+def reranker_scores(logits):
+    """Returns the scores of pairs of texts from a cross-encoder's logits.
+
+    Args:
+        logits: array of shape `(num_pairs, 1)`, or `(num_pairs, 2)` for two
+            classes, of which the second is "relevant".
+
+    Returns:
+        Array of shape `(num_pairs,)`: the logit, or the second logit minus the
+        first, which is the log-odds of the second class.
+    """
+    if logits.shape[-1] == 1:
+        return logits[..., 0]
+    return logits[..., 1] - logits[..., 0]

@@ -1,14 +1,9 @@
 """Heads: layers on an encoder that compute the logits for a kind of task.
 
-Sentence classifiers are keras-hub's own task models. The other heads are
-functional models of standard layers, named by their kind, on a backbone that
-is one layer of the whole model. Taps, distillation, saving and export treat
-such a model like any other.
-
-`keras_hub.models.TextClassifier.from_preset` looks for the classifier of the
-backbone's class, and finds none for `ElectraBackbone`. It accepts classifiers
-around a plain Keras model. So the backbone is saved as the only layer of a
-plain model, and taken out of it after loading.
+Sentence classifiers are keras-hub's own task models, except for ELECTRA, which
+has none there. The other heads are functional models of standard layers, named
+by their kind, on a backbone that is one layer of the whole model. Taps,
+distillation, saving and export treat such a model like any other.
 """
 
 import dataclasses
@@ -18,7 +13,7 @@ import numpy as np
 
 from kdkit.backends import with_policy
 from kdkit.errors import unknown
-from kdkit.late import keras, keras_hub, ops
+from kdkit.late import keras, ops
 from kdkit.models.families import family_of, find_backbone
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.weights import TABLE, layers_at_their_start
@@ -66,21 +61,20 @@ def add_head(backbone, head: Head, tokenizer=None):
 
     Returns:
         For `"sequence"` the family's keras-hub classifier without
-        preprocessor, else a functional `keras.Model`. The logits have the
-        shapes `(batch_size, num_classes)`, `(batch_size / num_classes,
-        num_classes)` for `"multiple_choice"`, and `(batch_size,
+        preprocessor, if there is one, else a functional `keras.Model`. The
+        logits have the shapes `(batch_size, num_classes)`, `(batch_size /
+        num_classes, num_classes)` for `"multiple_choice"`, and `(batch_size,
         sequence_length, num_classes)` for `"tokens"`.
     """
     dropout = backbone.get_config()["dropout"]
-    if head.kind == "sequence":
-        return family_of(backbone).classifier(
+    if head.kind == "tokens":
+        return join(backbone, _tokens_head(backbone, head, dropout, tokenizer))
+    classifier = family_of(backbone).classifier
+    if head.kind == "sequence" and classifier is not None:
+        return classifier(
             backbone, num_classes=head.num_classes, dropout=dropout
         )
-    if head.kind == "multiple_choice":
-        layers = _multiple_choice_head(backbone, head, dropout)
-    else:
-        layers = _tokens_head(backbone, head, dropout, tokenizer)
-    return join(backbone, layers)
+    return join(backbone, _sequence_head(backbone, head, dropout))
 
 
 def join(backbone, head_model):
@@ -183,7 +177,8 @@ def _named(outputs):
     )
 
 
-def _multiple_choice_head(backbone, head, dropout):
+def _sequence_head(backbone, head, dropout):
+    is_choice = head.kind == "multiple_choice"
     width = backbone.hidden_dim
     if "pooled_output" in _named(backbone.output):
         state = keras.Input((width,), name="pooled_output")
@@ -191,10 +186,11 @@ def _multiple_choice_head(backbone, head, dropout):
     else:
         states = keras.Input((None, width), name="sequence_output")
         inputs, state = {"sequence_output": states}, states[:, 0]
-    scores = keras.layers.Dense(1, name="logits")(
-        keras.layers.Dropout(dropout)(state)
-    )
-    logits = ops.reshape(scores, (-1, head.num_classes))
+    logits = keras.layers.Dense(
+        1 if is_choice else head.num_classes, name="logits"
+    )(keras.layers.Dropout(dropout)(state))
+    if is_choice:
+        logits = ops.reshape(logits, (-1, head.num_classes))
     return keras.Model(inputs, logits, name=head.kind)
 
 
@@ -229,38 +225,3 @@ def _candidate_table(head, tokenizer):
         table[token_id] = 0.0
         table[token_id, classes] = 1.0
     return table
-
-
-def needs_plain_encoder(classifier) -> bool:
-    """Whether keras-hub has no classifier for the backbone's class."""
-    return not isinstance(classifier.backbone, type(classifier).backbone_cls)
-
-
-def with_plain_encoder(classifier):
-    """Returns the classifier with its backbone inside a plain model."""
-    backbone = classifier.backbone
-    inputs = {
-        name: keras.Input(tensor.shape[1:], dtype=tensor.dtype, name=name)
-        for name, tensor in backbone.input.items()
-    }
-    return _around(classifier, keras.Model(inputs, backbone(inputs)))
-
-
-def without_plain_encoder(classifier):
-    """Returns the classifier without the plain model around its backbone."""
-    if isinstance(classifier.backbone, keras_hub.models.Backbone):
-        return classifier
-    (backbone,) = (
-        layer
-        for layer in classifier.backbone.layers
-        if isinstance(layer, keras_hub.models.Backbone)
-    )
-    return _around(classifier, backbone)
-
-
-def _around(classifier, encoder):
-    """Returns the classifier around another object for the same encoder."""
-    config = {**classifier.get_config(), "backbone": encoder}
-    other = type(classifier).from_config(config)
-    other.set_weights(classifier.get_weights())
-    return other

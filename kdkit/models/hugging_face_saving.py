@@ -26,24 +26,26 @@ from kdkit.models.heads import (
     classifier_head_kind,
     find_head,
 )
-from kdkit.models.hugging_face_config import read_checkpoint_config
-from kdkit.models.hugging_face_files import CONFIG, WHOLE
-from kdkit.models.hugging_face_tokenizers import SEGMENTS, SPECIAL
-from kdkit.models.hugging_face_weights import (
+from kdkit.models.hugging_face import (
+    OUTPUT_TABLE,
     THIRDS,
     WEIGHTS,
     Tensors,
     copy_head,
     head_layers,
     load_weights,
-    tensor_name,
+    read_checkpoint,
+    tensor_names,
     write_tensors,
 )
+from kdkit.models.hugging_face_files import CONFIG, WHOLE
+from kdkit.models.hugging_face_tokenizers import SEGMENTS, SPECIAL
 from kdkit.models.ruled_tokenizers import BytePair, WordPiece, with_rules
 from kdkit.models.saving import SAMPLES
 from kdkit.models.text_rules import TextRules, bert_rules, tokenizer_rules
 from kdkit.models.token_ids import vocabulary_by_id
 from kdkit.models.tokenizer_json import to_tokenizer_json
+from kdkit.models.variants import block_settings
 
 PROBLEM_TYPES = (
     "single_label_classification",
@@ -72,11 +74,17 @@ def require_hugging_face(model) -> None:
         known = [one.title for one in ALL_FAMILIES.values() if one.checkpoints]
         name = family.title if family else type(backbone).__name__
         raise unknown("family of Hugging Face checkpoints", name, known)
-    epsilon = _settings(backbone).layer_norm_epsilon
+    epsilon = block_settings(backbone).layer_norm_epsilon
     if form.epsilon[0] is None and not math.isclose(epsilon, form.epsilon[1]):
         raise UsageError(
             f"In transformers a {family.title} has the layer_norm_epsilon "
             f"{form.epsilon[1]:g}. Received: {epsilon:g}."
+        )
+    others = getattr(backbone, "layer_norm_epsilon", epsilon)
+    if not math.isclose(epsilon, others):
+        raise UsageError(
+            f"In transformers a {family.title} has one epsilon. Received: "
+            f"{epsilon:g} for queries and keys, {others:g} elsewhere."
         )
     activation = getattr(model, "activation", None)
     if activation not in (None, keras.activations.linear):
@@ -151,7 +159,7 @@ def load_saved_hugging_face(path: pathlib.Path):
     """
     file = path / "config.json"
     values = read_json(file, "the config of a model")
-    config = read_checkpoint_config(values, file)
+    config = read_checkpoint(values, file)
     backbone = config.build()
     with Tensors(path) as tensors:
         load_weights(backbone, config, tensors)
@@ -166,21 +174,15 @@ def load_saved_hugging_face(path: pathlib.Path):
     return backbone
 
 
-def _settings(backbone):
-    """Returns the `BlockSettings` of a backbone."""
-    own = getattr(backbone, "block_settings", None)
-    return own or family_of(backbone).block_settings
-
-
 def _config(model, tokenizer, class_names, problem_type):
     """Returns the entries of `config.json`."""
     backbone = backbone_of(model)
     family = family_of(backbone)
     form = family.checkpoints
-    settings = _settings(backbone)
+    settings = block_settings(backbone)
     values = {"model_type": form.model_type}
     for size, (names, _) in form.sizes.items():
-        values[names[0]] = int(getattr(backbone, size))
+        values[names[0]] = getattr(backbone, size)
     if tokenizer is not None:
         special = _special_tokens(tokenizer, family)
         for name in ("bos", "eos", "pad"):
@@ -199,10 +201,13 @@ def _config(model, tokenizer, class_names, problem_type):
     values[form.activation[0]] = settings.activation
     if form.epsilon[0] is not None:
         values[form.epsilon[0]] = settings.layer_norm_epsilon
-    values["tie_word_embeddings"] = True
+    values.setdefault("tie_word_embeddings", True)
     values["dtype"] = values["torch_dtype"] = "float32"
     if family.is_decoder:
-        return {"architectures": [f"{form.class_name}LMHeadModel"], **values}
+        return {
+            "architectures": [f"{form.class_name}{form.language_model}"],
+            **values,
+        }
     if model is backbone:
         return {"architectures": [f"{form.class_name}Model"], **values}
     kind = classifier_head_kind(model)
@@ -235,8 +240,9 @@ def _tensors(model, config):
     skipped = 0
     if form.positions_follow_padding:
         skipped = config["pad_token_id"] + 1
+    names = tensor_names(backbone, form, prefix)
     for variable in backbone.weights:
-        name = prefix + tensor_name(layout, variable.path)
+        name = names[variable.path]
         value = _tensor(variable, layout, skipped)
         layer = variable.path.split("/")[-2]
         if layout.joined is not None and layout.joined in name:
@@ -277,6 +283,8 @@ def _tensor(variable, layout, skipped):
         value = value.T if layout.is_transposed else value
     elif path.endswith("/bias"):
         value = value.reshape(-1)
+    elif path.endswith(OUTPUT_TABLE):
+        value = value.T
     return value
 
 

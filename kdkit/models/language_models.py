@@ -9,16 +9,13 @@ import dataclasses
 import pathlib
 
 import keras_hub
-import numpy as np
 
 from kdkit.errors import UsageError
-from kdkit.models.backbones import hugging_face_config
 from kdkit.models.families import family_of
-from kdkit.models.hugging_face_config import (
-    CheckpointConfig,
-    read_checkpoint_config,
+from kdkit.models.hugging_face import (
+    checkpoint_language_model,
+    has_masked_lm,
 )
-from kdkit.models.hugging_face_weights import LEAVES, Tensors, dense_kernel
 from kdkit.models.loading import (
     LoadedModel,
     find_preset_directory,
@@ -38,7 +35,6 @@ from kdkit.models.tokenizers import (
 )
 from kdkit.models.variants import (
     as_keras_hub,
-    build_masked_lm,
     save_settings,
     saved_settings,
     settings_note,
@@ -115,7 +111,7 @@ def has_language_model(source) -> bool:
     if _keras_hub_class(path) is not None:
         return True
     try:
-        return path.is_dir() and has_masked_lm_head(find_preset_directory(path))
+        return path.is_dir() and has_masked_lm(find_preset_directory(path))
     except UsageError:  # raised again when the model is loaded
         return False
 
@@ -250,82 +246,3 @@ def _keras_hub_class(path):
         if name.endswith(cls.__name__):
             return cls
     return None
-
-
-def has_masked_lm_head(path: pathlib.Path) -> bool:
-    """Whether a directory is a checkpoint with a masked-token head."""
-    checkpoint = _checkpoint(path)
-    layout = checkpoint and checkpoint.family.checkpoints.masked_lm
-    if layout is None:
-        return False
-    with Tensors(path) as tensors:
-        return _has_head(layout, tensors)
-
-
-def checkpoint_language_model(path: pathlib.Path, backbone):
-    """Adds a checkpoint's own head to its backbone."""
-    checkpoint = _checkpoint(path)
-    if checkpoint is None:
-        return None
-    family = family_of(backbone)
-    form = family.checkpoints
-    with Tensors(path) as tensors:
-        if family.is_decoder:
-            _require_tied(form.tied_logits, form, tensors)
-            return family.causal_lm(backbone)
-        layout = form.masked_lm
-        if not _has_head(layout, tensors):
-            return None
-        _require_tied(layout.decoder, form, tensors)
-        model = build_masked_lm(backbone, checkpoint.head)
-        _load_head(model.masked_lm_head, layout, tensors)
-    return model
-
-
-def _checkpoint(path) -> CheckpointConfig | None:
-    config = hugging_face_config(path)
-    if config is None:
-        return None
-    return read_checkpoint_config(config, path / "config.json")
-
-
-def _has_head(layout, tensors):
-    return f"{layout.dense}.weight" in tensors
-
-
-def _load_head(head, layout, tensors):
-    names = {"output_bias": _bias(layout, tensors)}
-    for layer, name in (
-        ("intermediate_dense", layout.dense),
-        ("intermediate_layer_norm", layout.layer_norm),
-    ):
-        for leaf in ("kernel", "bias", "gamma", "beta"):
-            names[f"{layer}/{leaf}"] = f"{name}.{LEAVES[leaf]}"
-    for variable in head.weights:
-        path = variable.path.partition("/")[2]  # without the head's name
-        if path not in names:
-            continue  # the embeddings
-        value = tensors.read(names[path])
-        if path.endswith("kernel"):
-            value = dense_kernel(value.T, variable)
-        variable.assign(value)
-
-
-def _bias(layout, tensors):
-    """Returns the name of the first bias that is present."""
-    found = [name for name in layout.biases if name in tensors]
-    return (found or layout.biases)[0]
-
-
-def _require_tied(decoder, form, tensors):
-    """Raises an error for a head with its own embeddings."""
-    if decoder not in tensors:
-        return
-    layout = form.weights
-    table = f"{layout.parts['token_embedding']}.weight"
-    embeddings = tensors.read(tensors.base_prefix(layout) + table)
-    if not np.array_equal(tensors.read(decoder), embeddings):
-        raise UsageError(
-            f"{tensors.path}: {decoder} is not the token embeddings, as in "
-            "keras-hub's models."
-        )

@@ -13,15 +13,19 @@ from kdkit.models.architectures import preprocessor_length
 from kdkit.models.backbones import load_backbone, require_preset
 from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.models.families import ALL_FAMILIES, family_of
-from kdkit.models.heads import Head, add_head, join, without_plain_encoder
-from kdkit.models.hugging_face_config import is_convertible, is_hugging_face
+from kdkit.models.heads import Head, add_head, join
+from kdkit.models.hugging_face import (
+    checkpoint_family,
+    copy_head,
+    is_hugging_face,
+)
 from kdkit.models.hugging_face_files import WHOLE
-from kdkit.models.hugging_face_weights import copy_head
 from kdkit.models.places import (
     ARMS,
     HEAD_FILE,
     LABELS_FILE,
     TOKENIZER_DIRECTORY,
+    num_classes_at,
     static_folder,
     task_class,
 )
@@ -73,7 +77,7 @@ def load_classifier(source, num_classes) -> LoadedModel:
     The encoder must be from a family that kdkit knows. Hugging Face checkpoints
     are read as in `kdkit.models.load_encoder`. The head of a checkpoint that
     was fine-tuned on the same number of classes is copied (see
-    `kdkit.models.hugging_face_weights`).
+    `kdkit.models.hugging_face`).
 
     Args:
         source: string or path. A kdkit run directory (the run's `student/` or
@@ -106,13 +110,36 @@ def load_classifier(source, num_classes) -> LoadedModel:
     return loaded
 
 
+def load_reranker(source) -> LoadedModel:
+    """Loads a cross-encoder: a classifier of pairs of texts with one score.
+
+    Args:
+        source: string or path, as in `kdkit.models.load_classifier`. The
+            classifier has one logit, as for regression and in
+            sentence-transformers' cross-encoders, or two classes.
+
+    Raises:
+        UsageError: (a `ValueError`) if its head was not trained, or has more
+            than two classes.
+    """
+    num_classes = num_classes_at(source) or 1
+    loaded = load_classifier(source, num_classes)
+    if not loaded.has_trained_head or num_classes > 2:
+        raise UsageError(
+            f"{source} is not a cross-encoder. Expected a trained head of one "
+            f"score or two classes. Received: {num_classes} classes, "
+            f"has_trained_head={loaded.has_trained_head}."
+        )
+    return dataclasses.replace(loaded, num_other_classes=None)
+
+
 def load_encoder(source, load_weights=True, needs_pooler=True):
     """Loads an encoder without its head.
 
-    Hugging Face checkpoints of BERT, DistilBERT, RoBERTa, XLM-RoBERTa, ALBERT
-    and GPT-2 are read field by field of their `config.json`. The encoder
-    computes the same as in transformers, or an error names the unsupported
-    field.
+    Hugging Face checkpoints of BERT, DistilBERT, RoBERTa, XLM-RoBERTa,
+    ALBERT, GPT-2 and Qwen 3 are read field by field of their `config.json`.
+    The encoder computes the same as in transformers, or an error names the
+    unsupported field.
 
     Args:
         source: string or path, as in `load_classifier`, but not a `.keras`
@@ -134,9 +161,6 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
     place = str(source)
     if path.exists():
         directory = find_preset_directory(path)
-        if holds_plain_encoder(directory):
-            classifier = load_task(str(directory))
-            return classifier.model.backbone, classifier.tokenizer
         require_convertible(directory)
         place = str(directory)
     return _load_backbone(place, load_weights, needs_pooler)
@@ -167,15 +191,7 @@ def load_tokenizer(source):
     if (path / TOKENIZER_DIRECTORY).is_dir():  # of a static embedder
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     require_convertible(path)
-    if holds_plain_encoder(path):
-        classifier = keras_hub.models.TextClassifier.from_preset(
-            str(path), load_weights=False
-        )
-        tokenizer = classifier.preprocessor.tokenizer
-        tokenizer = with_saved_rules(tokenizer, path)
-    else:
-        tokenizer = load_preset_tokenizer(path)
-    return checked_tokenizer(tokenizer, path)
+    return checked_tokenizer(load_preset_tokenizer(path), path)
 
 
 def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
@@ -238,7 +254,9 @@ def _load_directory(path, head):
         head_model = keras.models.load_model(
             path / HEAD_FILE, compile=False, safe_mode=True
         )
-        return LoadedModel(join(backbone, head_model), tokenizer, True)
+        model = join(backbone, head_model)
+        length = saved_length(path)
+        return LoadedModel(model, tokenizer, True, sequence_length=length)
     loaded = _put_head_on(str(path), head)
     there = copy_head(path, loaded.model, head.kind, head.class_names)
     if there == head.num_classes:
@@ -256,7 +274,6 @@ def load_task(source, task=None) -> LoadedModel:
     tokenizer = getattr(model.preprocessor, "tokenizer", None)
     length = saved_length(source) or preprocessor_length(model.preprocessor)
     model.preprocessor = None
-    model = without_plain_encoder(model)
     model = with_settings(model, saved_settings(source))
     tokenizer = checked_tokenizer(tokenizer, source)
     tokenizer = with_saved_rules(tokenizer, source)
@@ -296,7 +313,7 @@ def _require_pad_id(backbone, tokenizer, path):
 def require_convertible(path):
     """Raises an error for Hugging Face checkpoints of unsupported types."""
     config = read_json(path / "config.json", "the config of a model")
-    if is_hugging_face(config) and not is_convertible(config):
+    if is_hugging_face(config) and not checkpoint_family(config):
         known = [
             family.checkpoints.model_type
             for family in ALL_FAMILIES.values()
@@ -344,9 +361,3 @@ def require_class_names(file, head):
             f"The classes in {file} are not the task's. Expected "
             f"{list(head.class_names)}. Received: {received}."
         )
-
-
-def holds_plain_encoder(path) -> bool:
-    """Whether a preset was saved with its backbone inside a plain model."""
-    config = read_json(path / "config.json", "the config of a model")
-    return config.get("registered_name") == "Functional"

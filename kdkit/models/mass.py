@@ -5,8 +5,12 @@ LightPAFF's section 5. keras-hub's BART is the same transformer, but with one
 depth and one vocabulary, and its positions always start at 0.
 """
 
+import dataclasses
+
 import keras
 import keras_hub
+
+from kdkit.models.sizes import MassConfig
 
 EPSILON = 1e-5
 
@@ -180,18 +184,9 @@ class MassBackbone(keras_hub.models.Backbone):
         return x
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "vocabulary_size": self.vocabulary_size,
-            "encoder_num_layers": self.encoder_num_layers,
-            "decoder_num_layers": self.decoder_num_layers,
-            "num_heads": self.num_heads,
-            "hidden_dim": self.hidden_dim,
-            "intermediate_dim": self.intermediate_dim,
-            "tied_output": self.tied_output,
-            "dropout": self.dropout,
-            "max_sequence_length": self.max_sequence_length,
-        }
+        sizes = dataclasses.fields(MassConfig)
+        own = {size.name: getattr(self, size.name) for size in sizes}
+        return {**super().get_config(), **own}
 
 
 def _embedding_layers(half, max_sequence_length, hidden_dim, dropout, dtype):

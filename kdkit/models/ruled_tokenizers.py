@@ -6,12 +6,16 @@ contain that one, so that they load without kdkit.
 """
 
 import functools
+import json
+import pathlib
 import re
 
 import keras
 import keras_hub
 
 from kdkit.errors import UsageError
+from kdkit.io.files import write_text
+from kdkit.io.reading import read_json
 from kdkit.late import tf, tf_text
 from kdkit.models.character_maps import character_map
 from kdkit.models.families import ALL_FAMILIES
@@ -26,7 +30,7 @@ from kdkit.models.text_rules import (
     tokenizer_rules,
 )
 from kdkit.models.token_models import ByteLevelPairs, Unigrams
-from kdkit.models.variants import replace_entries, save_extras
+from kdkit.models.variants import save_extras
 
 BytePair = keras_hub.tokenizers.BytePairTokenizer
 SentencePiece = keras_hub.tokenizers.SentencePieceTokenizer
@@ -117,6 +121,28 @@ class WithTextRules:
         entry = keras.saving.serialize_keras_object(plain)
         replace_entries(preset_dir, "text_rules", entry)
         save_extras(preset_dir, text_rules=self.text_rules.to_json())
+
+
+def replace_entries(directory, argument: str, entry: dict) -> None:
+    """Replaces serialized objects in a preset's configs."""
+    for name in ("preprocessor.json", "task.json"):
+        file = pathlib.Path(directory) / name
+        if file.is_file():
+            config = read_json(file, "the config of a preset")
+            config = _replaced(config, argument, entry)
+            write_text(file, json.dumps(config, indent=4))
+
+
+def _replaced(config, argument, entry):
+    if isinstance(config, list):
+        return [_replaced(one, argument, entry) for one in config]
+    if not isinstance(config, dict):
+        return config
+    if argument in (config.get("config") or ()):
+        return entry
+    return {
+        name: _replaced(one, argument, entry) for name, one in config.items()
+    }
 
 
 class WordPieceRules(WithTextRules):

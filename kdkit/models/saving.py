@@ -13,8 +13,6 @@ from kdkit.io.files import staged, write_text
 from kdkit.models.heads import (
     backbone_of,
     find_head,
-    needs_plain_encoder,
-    with_plain_encoder,
 )
 from kdkit.models.places import HEAD_FILE, LABELS_FILE
 from kdkit.models.ruled_tokenizers import plain_tokenizer
@@ -72,6 +70,7 @@ def save_preset(model, tokenizer, path, sequence_length, head=None):
     else:
         save_plain_encoder(backbone_of(model), tokenizer, path)
         head_model.save(path / HEAD_FILE)
+        save_extras(path, **{LENGTH: sequence_length})
     if head is not None:
         save_labels(head, path / LABELS_FILE)
     forget_process(path)
@@ -111,8 +110,6 @@ def save_task(model, tokenizer, path, sequence_length):
     tokenizer = family_tokenizer(model, tokenizer)
     # A copy, because a saved compiled model includes its optimizer.
     copy = as_keras_hub(model)
-    if needs_plain_encoder(copy):
-        copy = with_plain_encoder(copy)
     copy.preprocessor = type(model).preprocessor_cls(
         plain_tokenizer(tokenizer), sequence_length=sequence_length
     )

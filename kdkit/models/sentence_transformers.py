@@ -22,9 +22,9 @@ from kdkit.models.embedders import (
     pooling_of,
 )
 from kdkit.models.heads import backbone_of
+from kdkit.models.hugging_face import WEIGHTS, Tensors, write_tensors
 from kdkit.models.hugging_face_files import CONFIG
 from kdkit.models.hugging_face_saving import save_hugging_face, write_json
-from kdkit.models.hugging_face_weights import WEIGHTS, Tensors, write_tensors
 from kdkit.models.loading import LoadedModel, load_encoder
 from kdkit.models.places import MODULES, TRANSFORMER_FILES
 from kdkit.models.ruled_tokenizers import with_rules

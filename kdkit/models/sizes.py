@@ -32,13 +32,13 @@ class BertConfig:
         dropout: float. Dropout rate. Defaults to `0.1`.
         family: string. A key of `kdkit.models.families.ALL_FAMILIES`: `"bert"`,
             `"distil_bert"`, `"roberta"`, `"xlm_roberta"`, `"albert"`,
-            `"electra"`, `"deberta_v3"`, or one of the decoders `"gpt2"` and
-            `"llama3"`. Defaults to `"bert"`.
+            `"electra"`, `"deberta_v3"`, or one of the decoders `"gpt2"`,
+            `"llama3"` and `"qwen3"`. Defaults to `"bert"`.
         embedding_dim: int or `None`. Width of the embeddings in ALBERT and
             ELECTRA, which project them to `hidden_dim`. `None` for
             `hidden_dim`, and for other families. Defaults to `None`.
         num_key_value_heads: int or `None`. Number of key and value heads in
-            Llama 3, each shared by several query heads. `None` for
+            Llama 3 and Qwen 3, each shared by several query heads. `None` for
             `num_heads`, and for other families. Defaults to `None`.
     """
 
@@ -196,6 +196,18 @@ PRESETS = {
         ),
         "kdkit: Llama 3's blocks in the sizes of LightPAFF's GPT-2",
     ),
+    "lightpaff_qwen3_4_layer_en": Preset(
+        BertConfig(
+            4,
+            768,
+            12,
+            2048,
+            GPT2_VOCABULARY_SIZE,
+            family="qwen3",
+            num_key_value_heads=4,
+        ),
+        "kdkit: Qwen 3's blocks in the sizes of LightPAFF's GPT-2",
+    ),
     "mass_6_layer": Preset(
         MassConfig(6, 6, 1024, 16, 4096),
         f"Song et al., 2019 (MASS); {LIGHTPAFF}, table 5",
@@ -212,13 +224,13 @@ PRESETS = {
 }
 
 
-def least_parameters(config: BertConfig | BilstmConfig | MassConfig) -> int:
+def least_parameters(config: BertConfig | BilstmConfig) -> int:
     """Returns how many parameters a model's tables and matrices have.
 
     The model has a few more in biases and normalizations.
 
     Args:
-        config: `BertConfig`, `BilstmConfig` or `MassConfig`.
+        config: `BertConfig` or `BilstmConfig`.
 
     >>> least_parameters(BertConfig(12, 768, 12, 3072))  # of 109,482,240
     108768768
@@ -228,13 +240,6 @@ def least_parameters(config: BertConfig | BilstmConfig | MassConfig) -> int:
         return config.vocabulary_size * width + config.units * (
             8 * (width + config.units) + 2 * config.intermediate_dim
         )
-    if isinstance(config, MassConfig):
-        attention = 4 * config.hidden_dim**2
-        block = attention + 2 * config.hidden_dim * config.intermediate_dim
-        rows = config.vocabulary_size + 2 * config.max_sequence_length
-        depth = config.encoder_num_layers + config.decoder_num_layers
-        cross = config.decoder_num_layers * attention
-        return rows * config.hidden_dim + depth * block + cross
     return ALL_FAMILIES[config.family].least_parameters(config)
 
 

@@ -8,13 +8,13 @@ import pathlib
 
 import numpy as np
 
+from kdkit.models.hugging_face import WEIGHTS, Tensors, write_tensors
 from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.hugging_face_saving import (
     require_same_ids,
     with_nearest_rules,
     write_json,
 )
-from kdkit.models.hugging_face_weights import WEIGHTS, Tensors, write_tensors
 from kdkit.models.loading import LoadedModel
 from kdkit.models.places import POOLING_FILE, TOKENIZER_DIRECTORY
 from kdkit.models.static import (

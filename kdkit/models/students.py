@@ -18,7 +18,7 @@ from kdkit.models.token_ids import preprocessor_tokenizer, vocabulary_by_id
 from kdkit.models.tokenizers import convert_tokenizer, family_tokenizer
 from kdkit.models.variants import keras_hub_backbone
 
-NOT_COUNTED = ("dropout", "tied_output")
+NOT_SIZES = ("dropout", "tied_output", "family")
 FAMILY_SIZES = ("embedding_dim", "num_key_value_heads")
 
 
@@ -46,9 +46,9 @@ def student(preset_or_config, num_classes=None, teacher=None, **settings):
         The family's keras-hub classifier, such as a
         `keras_hub.models.BertTextClassifier`, whose output is logits, without
         preprocessor unless the teacher has a tokenizer; or its
-        backbone, such as a `keras_hub.models.BertBackbone`. keras-hub has no
-        classifier for ELECTRA, so ELECTRA gets BERT's. For a `BilstmConfig` a
-        functional `keras.Model`. For a `MassConfig` a
+        backbone, such as a `keras_hub.models.BertBackbone`. For a
+        `BilstmConfig`, and for an ELECTRA, for which keras-hub has no
+        classifier, a functional `keras.Model`. For a `MassConfig` a
         `kdkit.models.MassBackbone`, which is not a classifier.
 
     Raises:
@@ -75,11 +75,13 @@ def student(preset_or_config, num_classes=None, teacher=None, **settings):
         # Imported with its package: the class needs Keras, the sizes do not.
         return models.MassBackbone(**dataclasses.asdict(config), dtype=dtype)
     family = ALL_FAMILIES[config.family]
-    backbone = family.backbone(**_constructor_sizes(config), dtype=dtype)
+    sizes = dataclasses.asdict(config)
+    del sizes["family"]
+    backbone = family.backbone(**family.constructor_sizes(sizes), dtype=dtype)
     if num_classes is None:
         return backbone
     model = add_head(backbone, Head("sequence", num_classes))
-    if teacher is not None:
+    if teacher is not None and hasattr(model, "preprocessor"):
         model.preprocessor = _shared_preprocessor(teacher, source, model)
     return model
 
@@ -139,43 +141,31 @@ def student_config(preset_or_config, **settings):
     return config
 
 
-def _constructor_sizes(config):
-    """Returns the sizes as arguments of the family's backbone."""
-    sizes = dataclasses.asdict(config)
-    return ALL_FAMILIES[sizes.pop("family")].constructor_sizes(sizes)
-
-
 def _require_possible(config):
-    """Raises an error for a size that a model cannot have."""
+    """Raises an error for sizes that would silently give another model."""
     sizes = dataclasses.asdict(config)
-    family = sizes.pop("family", None)
-    if family is not None:
-        if family not in ALL_FAMILIES:
-            raise unknown("family", family, ALL_FAMILIES)
-        for name in FAMILY_SIZES:
-            is_given = sizes[name] is not None
-            if is_given and not ALL_FAMILIES[family].takes(name):
-                raise UsageError(
-                    f"A {family} has no {name}. Received: {sizes[name]!r}."
-                )
-        sizes = _constructor_sizes(config)
     for name, value in sizes.items():
         is_size = isinstance(value, int) and value > 0
-        if name not in NOT_COUNTED and not is_size:
+        if name not in NOT_SIZES and value is not None and not is_size:
             raise UsageError(
                 f"{name} must be an integer above 0. Received: {value!r}."
             )
-    if not 0 <= sizes["dropout"] < 1:
-        raise UsageError(
-            f"dropout must be in [0, 1). Received: {sizes['dropout']!r}."
-        )
     if isinstance(config, BilstmConfig):
         if config.num_texts > 2:
             raise UsageError(
                 f"num_texts must be 1 or 2. Received: {config.num_texts}."
             )
         return
-    groups = getattr(config, "num_key_value_heads", None) or 1
+    if isinstance(config, BertConfig):
+        if config.family not in ALL_FAMILIES:
+            raise unknown("family", config.family, ALL_FAMILIES)
+        for name in FAMILY_SIZES:
+            if sizes[name] and not ALL_FAMILIES[config.family].takes(name):
+                raise UsageError(
+                    f"A {config.family} has no {name}. Received: "
+                    f"{sizes[name]!r}."
+                )
+    groups = sizes.get("num_key_value_heads") or 1
     if config.hidden_dim % config.num_heads or config.num_heads % groups:
         raise UsageError(
             "num_heads must divide hidden_dim, and num_key_value_heads divide "

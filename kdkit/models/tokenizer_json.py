@@ -129,14 +129,16 @@ def _unigrams(tokenizer):
 
 def _template(tokenizer):
     """The special tokens around one text and around a pair."""
-    start, end = (
+    *start, end = (
         (tokenizer.id_to_token(number), number)
         for number in (tokenizer.start_token_id, tokenizer.end_token_id)
+        if number is not None
     )
+    first = [token for token, _ in start]
     family = family_of(tokenizer)
     separators = [end[0]] * (family.num_separators if family else 1)
     return processors.TemplateProcessing(
-        single=[start[0], "$A", end[0]],
-        pair=[start[0], "$A", *separators, "$B:1", f"{end[0]}:1"],
-        special_tokens=list(dict.fromkeys([start, end])),
+        single=[*first, "$A", end[0]],
+        pair=[*first, "$A", *separators, "$B:1", f"{end[0]}:1"],
+        special_tokens=list(dict.fromkeys([*start, end])),
     )

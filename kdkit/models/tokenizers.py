@@ -10,7 +10,7 @@ from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
 from kdkit.models.families import ALL_FAMILIES, family_of
-from kdkit.models.hugging_face_config import checkpoint_family
+from kdkit.models.hugging_face import checkpoint_family
 from kdkit.models.hugging_face_tokenizers import read_tokenizer
 from kdkit.models.ruled_tokenizers import WordPiece, plain_tokenizer, with_rules
 from kdkit.models.text_rules import bert_rules, read_rules, tokenizer_rules

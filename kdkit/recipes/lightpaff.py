@@ -150,8 +150,9 @@ GPT2 = _on_text(
         "chunk_size": CHUNK_SIZE,
     },
 )
-# The paper has no Llama. Its method for GPT-2 applies to every decoder.
+# The paper has GPT-2 alone. Its method applies to every decoder.
 LLAMA3 = dataclasses.replace(GPT2, student="lightpaff_llama3_4_layer_en")
+QWEN3 = dataclasses.replace(GPT2, student="lightpaff_qwen3_4_layer_en")
 MASS = _on_text(
     "soft labels of a hidden span's tokens, then of a translation's",
     "lightpaff_mass_6_4_layer",
@@ -182,5 +183,10 @@ RECIPE = Recipe(
         ),
     ),
     student="lightpaff_bert_3_layer_en_uncased",
-    for_families={"gpt2": GPT2, "llama3": LLAMA3, "mass": MASS},
+    for_families={
+        "gpt2": GPT2,
+        "llama3": LLAMA3,
+        "qwen3": QWEN3,
+        "mass": MASS,
+    },
 )

@@ -71,6 +71,11 @@ def llama_projections(attention) -> Projections:
     )
 
 
+def query_key_norms(attention) -> tuple:
+    """Returns the normalizations of queries and keys in a Qwen 3."""
+    return attention._query_dense_layer_norm, attention._key_dense_layer_norm
+
+
 def masked_lm_layers(head) -> tuple:
     """Returns the dense layer and the norm of a `MaskedLMHead`."""
     return head._intermediate_dense, head._intermediate_layer_norm

@@ -11,7 +11,7 @@ from kdkit import models
 from kdkit.distillation import Terms
 from kdkit.io.files import digest_of_text
 from kdkit.models import LoadedModel, tokenizer_rules
-from kdkit.models.backbones import hugging_face_config
+from kdkit.models.hugging_face import checkpoint_config
 from kdkit.models.whole_tokenizer import WholeTokenizer
 from kdkit.recipes.stages import Stage
 from kdkit.runs import events
@@ -163,7 +163,7 @@ class TeacherCaches:
 
 def _reading(place):
     """The version of loading a Hugging Face checkpoint, for the cache's key."""
-    is_read = hugging_face_config(pathlib.Path(place)) is not None
+    is_read = checkpoint_config(pathlib.Path(place)) is not None
     return {"checkpoint_reading": READING} if is_read else {}
 
 

@@ -87,7 +87,7 @@ def test_a_file_has_the_settings_of_a_sentence_encoder(
     assert embedder_settings(parsed("my.toml")) == expected
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama3", "mass"])
+@pytest.mark.parametrize("family", ["gpt2", "llama3", "qwen3", "mass"])
 def test_a_file_has_the_steps_of_a_family(family, folder):
     recipe = RECIPES["lightpaff"]
     text = written(True, "lightpaff", "--model", family)

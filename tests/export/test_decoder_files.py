@@ -7,6 +7,7 @@ import keras
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
+from kit.encoders import DECODERS
 from kit.helpers import decoder, large_except, with_random_weights
 
 from kdkit import export, generation
@@ -36,8 +37,8 @@ def written(tmp_path_factory):
 
     @functools.cache
     def write(kind, precision):
-        lengths = {"mass": (SOURCE, ROOM), "llama3": (None, ROOM)}
-        source_length, sequence_length = lengths.get(kind, (None, None))
+        lengths = {"mass": (SOURCE, ROOM), "gpt2": (None, None)}
+        source_length, sequence_length = lengths.get(kind, (None, ROOM))
         return export.to_litert(
             model_of(kind),
             folder / f"{kind}-{precision}.tflite",
@@ -51,13 +52,13 @@ def written(tmp_path_factory):
 
 CASES = [
     ("gpt2", "fp32"), ("gpt2", "fp16"), ("gpt2", "int8"), ("llama3", "fp32"),
-    ("mass", "fp32"), ("mass", "int8"),
+    ("qwen3", "fp32"), ("mass", "fp32"), ("mass", "int8"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("kind", "precision"),
-    large_except(CASES, *CASES[:1], *CASES[2:3], *CASES[4:]),
+    large_except(CASES, *CASES[:1], *CASES[2:3], *CASES[5:]),
 )
 def test_the_file_is_the_model(kind, precision, written):
     report = written(kind, precision)
@@ -102,7 +103,7 @@ def keras_text(model, length):
     return np.asarray(generated)[0, len(PROMPT) :].tolist()
 
 
-@pytest.mark.parametrize("kind", large_except(["gpt2", "llama3"], "gpt2"))
+@pytest.mark.parametrize("kind", large_except([*DECODERS], "gpt2"))
 def test_the_file_writes_what_keras_does_until_a_stop_token(kind, written):
     file = export.LiteRTDecoder(written(kind, "fp32").file)
     text = keras_text(model_of(kind), ROOM)

@@ -5,6 +5,7 @@ import itertools
 import keras
 import numpy as np
 import pytest
+from kit.encoders import DECODERS
 from kit.helpers import decoder, large_except, to_numpy, with_random_weights
 
 from kdkit import generation
@@ -62,7 +63,7 @@ def read(step, call, token_ids, filling, cache=()):
     return np.stack(logits, axis=1)
 
 
-@pytest.mark.parametrize("family", ["gpt2", "llama3"])
+@pytest.mark.parametrize("family", DECODERS)
 def test_every_position_has_the_logits_of_the_whole_text(family):
     model = decoder(2, family=family)
     step, token_ids = DecoderStep(model, ROOM), drawn(0, 40, (BATCH, LENGTH))

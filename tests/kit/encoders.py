@@ -3,6 +3,7 @@
 import io
 import string
 
+import keras
 import keras_hub
 import sentencepiece
 
@@ -23,6 +24,7 @@ ENCODERS = tuple(NAMES)
 DECODERS = {
     "gpt2": keras_hub.models.GPT2CausalLM,
     "llama3": keras_hub.models.Llama3CausalLM,
+    "qwen3": keras_hub.models.Qwen3CausalLM,
 }
 
 SENTENCES = [
@@ -68,9 +70,10 @@ def backbone_class(family):
 
 
 def classifier_class(family):
-    """keras-hub's classifier of a family; ELECTRA has BERT's."""
-    name = NAMES[family] if family != "electra" else "Bert"
-    return getattr(keras_hub.models, f"{name}TextClassifier")
+    """keras-hub's classifier of a family; ELECTRA has none."""
+    if family == "electra":
+        return keras.Model
+    return getattr(keras_hub.models, f"{NAMES[family]}TextClassifier")
 
 
 def blocks_of(backbone):

@@ -20,7 +20,7 @@ SIZES = {
     "max_position_embeddings": POSITIONS,
     "initializer_range": SPREAD,
 }
-CLASSES = {**NAMES, "gpt2": "GPT2"}
+CLASSES = {**NAMES, "gpt2": "GPT2", "qwen3": "Qwen3"}
 CHECKPOINTS = tuple(NAMES)[:5]  # encoders whose checkpoints kdkit reads
 OWN_SIZES = {
     "distil_bert": {
@@ -42,6 +42,15 @@ OWN_SIZES = {
         "bos_token_id": 0,
         "eos_token_id": 0,
     },
+    "qwen3": {
+        **SIZES,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "head_dim": 6,
+        "tie_word_embeddings": True,
+        "vocab_size": 40,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 50.0},
+    },
 }
 
 
@@ -56,7 +65,7 @@ def foreign_model(family, head="Model", **options):
     transformers = reference("transformers")
     torch = reference("torch")
     sizes = OWN_SIZES.get(family, SIZES)
-    if family != "gpt2":
+    if family in NAMES:
         sizes = {"vocab_size": tokenizer(family).vocabulary_size(), **sizes}
     config = getattr(transformers, f"{CLASSES[family]}Config")(
         **{**sizes, **options}
@@ -88,8 +97,8 @@ def write_tokenizer(path, family, tokens):
 def save_foreign(model, family, path):
     """Saves it as transformers does, with tokenizer files."""
     model.save_pretrained(path)
-    if family == "gpt2":
-        ids = {"<|endoftext|>": 0, "a": 1, "b": 2, "ab": 3}
+    if family not in NAMES:
+        ids = {"<|endoftext|>": 0, "a": 1, "b": 2, "ab": 3, "<|im_end|>": 4}
         (path / "vocab.json").write_text(json.dumps(ids))
         (path / "merges.txt").write_text("#version: 0.2\na b\n")
     else:

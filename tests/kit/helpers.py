@@ -101,7 +101,8 @@ def bert(
 
 
 # Sizes of tiny decoders that only one family has.
-DECODER_SIZES = {"llama3": {"num_heads": 4, "num_key_value_heads": 2}}
+GROUPED = {"num_heads": 4, "num_key_value_heads": 2}
+DECODER_SIZES = {"llama3": GROUPED, "qwen3": GROUPED}
 
 
 def decoder(num_layers, seed=0, family="gpt2", **sizes):

@@ -17,9 +17,9 @@ __all__ = [
 ]
 
 
-def write_checkpoint(path, family):
+def write_checkpoint(path, family, head="Model"):
     """Saves a tiny encoder and its tokenizer; returns the encoder."""
-    model = foreign_model(family)
+    model = foreign_model(family, head)
     save_foreign(model, family, path)
     return model
 

@@ -27,6 +27,7 @@ def test_the_loss_of_every_stage_falls(recipe, tmp_path):
     [
         ("gpt2", "decoder", 300),
         ("llama3", "decoder", 300),
+        ("qwen3", "decoder", 300),
         ("mass", "encoder_decoder", 400),
     ],
 )

@@ -51,6 +51,8 @@ ENCODERS = [
     ("albert", {"num_hidden_layers": 4, "num_hidden_groups": 2}),
     ("gpt2", {}),
     ("gpt2", {"activation_function": "gelu", "n_inner": 40}),
+    ("qwen3", {}),
+    ("qwen3", {"rms_norm_eps": 0.1, "hidden_act": "gelu"}),
 ]
 CLASSIFIERS = [  # the last ones without the class's name in config.json
     *((family, {}, True) for family in CHECKPOINTS),
@@ -66,7 +68,10 @@ LANGUAGE_MODELS = [
     *((family, "ForMaskedLM", {}) for family in CHECKPOINTS[1:]),
     ("roberta", "ForMaskedLM", {"layer_norm_eps": 1e-5}),
     ("gpt2", "LMHeadModel", {}),
+    ("qwen3", "ForCausalLM", {}),
+    ("qwen3", "ForCausalLM", {"tie_word_embeddings": False}),
 ]
+DECODERS = ("gpt2", "qwen3")
 
 
 def name_of(value):
@@ -90,7 +95,7 @@ def test_states_and_attention_are_the_references(family, options, tmp_path):
     expected = outputs(model, received)
     read = tapped(backbone, ["hidden_states", "attention_probs"])(inputs)
     states = read["hidden_states"]
-    if family == "gpt2":  # whose last state is behind a layer normalisation
+    if family in DECODERS:  # whose last state is behind a layer normalisation
         states[-1] = backbone(inputs)
     for ours, theirs in zip(states, expected.hidden_states, strict=True):
         assert largest(ours, theirs, real) < TOLERANCE
@@ -129,7 +134,7 @@ def masked_logits(model, received):
     """Those at `MASKED`; of a decoder all."""
     found = outputs(model, received)
     logits = found.logits if "logits" in found else found.prediction_logits
-    if type(model).__name__ == "GPT2LMHeadModel":
+    if type(model).__name__.endswith(("LMHeadModel", "ForCausalLM")):
         return logits
     return logits[np.arange(len(MASKED))[:, None], MASKED]
 
@@ -143,15 +148,15 @@ def test_logits_of_tokens_are_the_references(family, head, options, tmp_path):
     save_foreign(model, family, tmp_path)
     if not options:
         change_tensors(tmp_path, with_old_names)
-    assert models.has_language_model(tmp_path) or family == "gpt2"
+    assert models.has_language_model(tmp_path) or family in DECODERS
     loaded = models.load_language_model(tmp_path)  # which needs no pooler
     assert loaded.has_trained_head
     inputs, received, real = batch(model, family)
-    real = real if family == "gpt2" else ...
+    real = real if family in DECODERS else ...
     expected = masked_logits(model, received)
     ours = loaded.model(inputs_of(loaded.model, inputs))
     assert largest(ours, expected, real) < TOLERANCE
-    if family in ("bert", "gpt2") and not options:
+    if family in ("bert", *DECODERS) and not options:
         path = tmp_path / "own"
         models.save_language_model(loaded.model, loaded.tokenizer, path, 9)
         again = models.load_language_model(path).model
@@ -186,6 +191,9 @@ REFUSED = [
     ("gpt2", "scale_attn_by_inverse_layer_idx", True),
     ("gpt2", "add_cross_attention", True),
     ("gpt2", "activation_function", "gelu_10"),
+    ("qwen3", "attention_bias", True),
+    ("qwen3", "use_sliding_window", True),
+    ("qwen3", "rope_scaling", {"type": "yarn", "factor": 2.0}),
 ]
 
 
@@ -362,12 +370,13 @@ def test_a_head_with_embeddings_of_its_own_is_refused(family, head, tmp_path):
         models.load_language_model(tmp_path)
 
 
-def test_keras_hub_does_not_save_a_head_that_it_lacks(tmp_path):
+def test_keras_hub_does_not_save_settings_that_it_lacks(tmp_path):
     model = foreign_model("bert", "ForMaskedLM", hidden_act="relu")
     save_foreign(model, "bert", tmp_path)
     loaded = models.load_masked_lm(tmp_path)
-    with pytest.raises(ValueError, match="save_language_model"):
-        loaded.model.save_to_preset(tmp_path / "preset")
+    for part in (loaded.model, loaded.model.backbone):
+        with pytest.raises(ValueError, match="save_language_model"):
+            part.save_to_preset(tmp_path / "preset")
 
 
 def test_a_plain_roberta_is_keras_hubs_own_class(tmp_path):

@@ -70,9 +70,16 @@ def rotated(vectors):
     )
 
 
+def normalized(vectors, block, name):
+    """Divided by the root of their mean square, and 1e-5."""
+    norm = getattr(block._self_attention_layer, f"_{name}_dense_layer_norm")
+    squares = np.mean(vectors**2, axis=-1, keepdims=True)
+    return vectors / np.sqrt(squares + 1e-5) * to_numpy(norm.scale)
+
+
 def layers_of(family, block):
     """The layers of a block by keras-hub's private names."""
-    norm = "layernorm" if family == "llama3" else "layer_norm"
+    norm = "layer_norm" if family == "gpt2" else "layernorm"
     attention = block._self_attention_layer
     return (
         getattr(block, f"_self_attention_{norm}"),
@@ -95,7 +102,9 @@ def test_attention_and_states_are_what_the_layers_compute(
         norm, inner_norm, *dense, output = layers_of(family, block)
         state = outputs["hidden_states"][index]
         own = [to_numpy(layer(norm(state))) for layer in dense]
-        if family == "llama3":
+        if family == "qwen3":
+            own[:2] = map(normalized, own, [block] * 2, ["query", "key"])
+        if family != "gpt2":
             assert own[1].shape[2] == 2
             own = [rotated(own[0]), rotated(own[1]), own[2]]
             own[1:] = (np.repeat(one, 2, axis=2) for one in own[1:])
@@ -116,7 +125,7 @@ def test_attention_and_states_are_what_the_layers_compute(
         state = state + output(np.einsum("bhqk,bkhd->bqhd", probs, values))
         inner = inner_norm(state)
         hidden = block._feedforward_intermediate_dense(inner)
-        if family == "llama3":
+        if family != "gpt2":
             gate = block._feedforward_gate_dense(inner)
             hidden = hidden * block.activation(gate)
         np.testing.assert_allclose(

@@ -78,7 +78,7 @@ def test_describe_is_right(family, model):
 def test_tapped_outputs_equal_the_models_own_exactly(model, outputs):
     x = inputs_of(model)
     np.testing.assert_array_equal(outputs["logits"], model(x, training=False))
-    own = to_numpy(model.backbone(x, training=False))
+    own = to_numpy(models.backbone_of(model)(x, training=False))
     if isinstance(own, dict):
         np.testing.assert_array_equal(
             outputs["pooled_output"], own["pooled_output"]
@@ -92,11 +92,11 @@ def test_other_models_of_the_family_are_tapped_as_exactly(
     family, model, outputs, wrap
 ):
     if wrap == "backbone":
-        other = model.backbone
+        other = models.backbone_of(model)
     elif wrap == "own_model" or family not in MASKED_LMS:
-        other = own_model(model.backbone)
+        other = own_model(models.backbone_of(model))
     else:
-        other = MASKED_LMS[family](model.backbone)
+        other = MASKED_LMS[family](models.backbone_of(model))
     x = inputs_of(other)
     found = to_numpy(taps.tapped(other, taps.describe(other).taps)(x))
     assert ("logits" in found) == (wrap != "backbone")
@@ -145,7 +145,7 @@ def test_tapped_attention_is_what_the_blocks_compute(family, model, outputs):
     if family in ("deberta_v3", "distil_bert"):
         pytest.skip("the family's layers do not return their scores")
     mask = inputs_of(model)["padding_mask"]
-    for index, block in enumerate(blocks_of(model.backbone)):
+    for index, block in enumerate(blocks_of(models.backbone_of(model))):
         own_state, own_probs = block(
             outputs["hidden_states"][index],
             padding_mask=mask,
@@ -166,7 +166,7 @@ def test_tapped_attention_is_what_the_blocks_compute(family, model, outputs):
 
 
 def test_all_taps_take_one_forward_pass(model, monkeypatch):
-    blocks = blocks_of(model.backbone)
+    blocks = blocks_of(models.backbone_of(model))
     calls = []
     original = type(blocks[0]).call
 
@@ -289,14 +289,15 @@ def test_every_objective_that_makes_sense_trains(family):
         for weight, old in zip(student.weights, before, strict=True)
         if not np.array_equal(weight, old)
     }
+    backbone = models.backbone_of(student)
     # Biases of keys alone have no effect; embeddings not in this batch.
     kernels = {
         weight.path
-        for block in blocks_of(student.backbone)
+        for block in blocks_of(backbone)
         for weight in block.trainable_weights
         if weight.path.endswith("kernel")
     }
-    assert {*kernels, student.backbone.token_embedding.embeddings.path} <= moved
+    assert {*kernels, backbone.token_embedding.embeddings.path} <= moved
 
 
 def test_relations_bridge_families_and_head_counts():

@@ -138,7 +138,6 @@ MISTAKES = {
     "no layers": (config(num_layers=0), "num_layers"),
     "no embeddings": (config(family="electra", embedding_dim=0),
         "embedding_dim .* above 0"),
-    "dropout": (config(dropout=1.5), "1.5"),
     "heads": (config(num_heads=3), "divide"),
     "texts of a BiLSTM": (config(models.BilstmConfig(num_texts=3)), "1 or 2"),
     "layer 0": (lambda place: started([0, 1]), r"\[0, 1\]"),

@@ -65,12 +65,12 @@ def read_with(family, head, load, **options):
     return make
 
 
-def classifier(make, head=None):
+def classifier(make, head=None, alone="TextClassifier"):
     return Kind(
         make,
         lambda *saved: models.save_preset(*saved, LENGTH, head),
         lambda path: models.load_classifier(path, head or 3),
-        "" if head else "TextClassifier",
+        "" if head else alone,
     )
 
 
@@ -112,7 +112,8 @@ RELU = {"hidden_act": "relu", "layer_norm_eps": 0.1}
 KINDS = {
     **{
         f"{family} classifier": classifier(
-            lambda family=family: of_family(family)
+            lambda family=family: of_family(family),
+            alone="" if family == "electra" else "TextClassifier",
         )
         for family in encoders.ENCODERS
     },
@@ -127,7 +128,7 @@ KINDS = {
     },
     **{
         family: language_model(lambda family=family: causal(family), "CausalLM")
-        for family in ("gpt2", "llama3")
+        for family in encoders.DECODERS
     },
     "tags": classifier(lambda: with_head(TAGS), TAGS),
     "choices": classifier(lambda: with_head(CHOICES), CHOICES),
@@ -157,8 +158,8 @@ KINDS = {
 QUICK = (
     *("bert classifier", "albert classifier", "roberta classifier"),
     *("deberta_v3 classifier", "electra classifier", "roberta masked"),
-    *("deberta_v3 masked", "gpt2", "llama3", "tags", "relu", "relu masked"),
-    *("embedder", "cls embedder", "dense embedder", "static"),
+    *("deberta_v3 masked", "gpt2", "llama3", "qwen3", "tags", "relu"),
+    *("relu masked", "embedder", "cls embedder", "dense embedder", "static"),
 )
 
 
@@ -203,8 +204,9 @@ def test_a_loaded_model_is_the_saved_one(name, saved):
     np.testing.assert_allclose(outputs(loaded.model), outputs(model), atol=1e-6)
     for one in (loaded.tokenizer, models.load_tokenizer(path)):
         assert ids_of(one) == ids_of(tokens)
-    if "embedder" in name or name == "static":
+    if KINDS[name].load is not models.load_language_model:
         assert loaded.sequence_length == LENGTH
+    if "embedder" in name or name == "static":
         assert models.pooling_of(loaded.model) == models.pooling_of(model)
 
 
@@ -215,8 +217,8 @@ ALONE = [name for name in KINDS if KINDS[name].alone]
     "name",
     large_except(
         ALONE,
-        *("bert classifier", "electra classifier", "relu", "relu masked"),
-        *("roberta masked", "gpt2", "embedder"),
+        *("bert classifier", "relu", "relu masked", "roberta masked"),
+        *("gpt2", "embedder"),
     ),
 )
 def test_keras_hub_alone_loads_it_too(name, saved):
@@ -242,18 +244,12 @@ PROGRAM = """
 import json, keras, keras_hub, numpy as np
 path, batch = {path!r}, dict(np.load('batch.npz'))
 batch = {{k: keras.ops.convert_to_tensor(batch[k]) for k in batch}}
-if {alone!r}:
-    model = getattr(keras_hub.models, {alone!r}).from_preset(path)
-    model.preprocessor = None
-    logits = model({{name: batch[name] for name in model.input}})
-else:
-    model = keras_hub.models.Backbone.from_preset(path)
-    head = keras.models.load_model(f'{{path}}/{file}.keras')
-    states = model({{name: batch[name] for name in model.input}})
-    states = states if isinstance(states, dict) else {{
-        'sequence_output': states}}
-    states = {{**batch, **states}}
-    logits = head({{name: states[name] for name in head.input}})
+model = keras_hub.models.Backbone.from_preset(path)
+head = keras.models.load_model(f'{{path}}/{file}.keras')
+states = model({{name: batch[name] for name in model.input}})
+states = states if isinstance(states, dict) else {{'sequence_output': states}}
+states = {{**batch, **states}}
+logits = head({{name: states[name] for name in head.input}})
 np.save('logits.npy', logits)
 """
 
@@ -262,7 +258,7 @@ np.save('logits.npy', logits)
 @pytest.mark.parametrize(
     ("name", "file"),
     [
-        ("electra classifier", ""),
+        ("electra classifier", "head"),
         ("tags", "head"),
         ("choices", "head"),
         ("cls embedder", "sentence_embedding"),
@@ -272,8 +268,7 @@ def test_it_loads_where_kdkit_is_not_installed(name, file, saved, tmp_path):
     """What is not keras-hub's is a Keras file next to the encoder."""
     model, _, path = saved(name)
     np.savez(tmp_path / "batch.npz", **batch())
-    alone = KINDS[name].alone
-    program = PROGRAM.format(path=str(path), alone=alone, file=file)
+    program = PROGRAM.format(path=str(path), file=file)
     run_without_kdkit(program, tmp_path)
     found = np.load(tmp_path / "logits.npy")
     np.testing.assert_allclose(found, outputs(model), atol=1e-5)

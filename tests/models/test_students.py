@@ -39,8 +39,8 @@ def test_least_parameters_are_no_more_than_there_are(family):
 @pytest.mark.parametrize("family", ENCODERS)
 def test_a_student_of_a_family_has_its_class_and_sizes(family):
     model = student(TINY, family=family, num_classes=3, dropout=0.3)
-    assert type(model) is classifier_class(family)
-    assert model.dropout == model.backbone.dropout == 0.3
+    assert isinstance(model, classifier_class(family))
+    assert models.backbone_of(model).dropout == 0.3
     sizes = models.architecture(model)
     for name in ("num_layers", "hidden_dim", "num_heads", "intermediate_dim"):
         assert sizes[name] == TINY[name]
@@ -145,6 +145,7 @@ PARAMETERS = {
     "gpt2_medium_en": 354_823_168,
     "lightpaff_gpt2_4_layer_en": 67_736_832,
     "lightpaff_llama3_4_layer_en": 102_367_488,
+    "lightpaff_qwen3_4_layer_en": 63_770_624,
     "mass_6_layer": 210_178_048,
     "lightpaff_mass_6_4_layer": 42_144_768,
     "distilled_bilstm_en_uncased": 9_818_200,
@@ -171,10 +172,13 @@ def count_by_hand(config):
             + config.encoder_num_layers * block
             + config.decoder_num_layers * (block + attention + norm)
         )
-    if config.family == "llama3":
+    if config.family in ("llama3", "qwen3"):
         groups = width * config.num_key_value_heads // config.num_heads
         block = 2 * width * (width + groups) + 3 * width * inner + norm
         rows = 2 * config.vocabulary_size  # in and out
+        if config.family == "qwen3":
+            rows, head_dim = rows // 2, width // config.num_heads
+            block += 2 * head_dim  # norms of queries and keys
         return rows * width + width + config.num_layers * block
     rows = config.vocabulary_size + config.max_sequence_length
     backbone = rows * width + norm + config.num_layers * block
@@ -207,6 +211,7 @@ def test_presets_have_the_papers_numbers_of_parameters():
             "tinybert_4_layer_en_uncased",
             "lightpaff_gpt2_4_layer_en",
             "lightpaff_llama3_4_layer_en",
+            "lightpaff_qwen3_4_layer_en",
         ],
         "tinybert_4_layer_en_uncased",
     ),

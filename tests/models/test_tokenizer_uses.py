@@ -15,6 +15,7 @@ from kit.encoders import (
 )
 from kit.foreign import foreign_model
 from kit.helpers import bert, large_except
+from kit.hugging_face import change_config
 from kit.real_texts import hostile_texts
 from kit.references import reference
 from kit.tokenizer_files import (
@@ -215,7 +216,8 @@ def test_keras_hubs_preprocessors_apply_the_rules(tmp_path):
 def test_presets_that_keras_hub_saves_load_without_kdkit(tmp_path):
     """`save_to_preset` of a user, who did not call kdkit's own."""
     path, preset = tmp_path / "checkpoint", tmp_path / "preset"
-    _, judge = checkpoint(path, "bert")  # with exact GELU, which is kdkit's
+    _, judge = checkpoint(path, "bert")
+    change_config(path, hidden_act="gelu_new")  # exact GELU is kdkit's
     loaded = load_classifier(path, num_classes=2)
     model = loaded.model
     model.preprocessor = type(model).preprocessor_cls(

@@ -1,12 +1,12 @@
-"""Families of backbones: one module for each, with everything that differs.
+"""Families of backbones, with everything that differs between them.
 
-A new family is a module here, its name in `MODULES`, and a row in
-tests/models/test_families.py: see docs/design/families.md. Register your own
-families with `kdkit.models.register_family`.
+A new family is a class in `encoders` or `decoders` and a row in
+tests/kit/encoders.py: see docs/design/families.md. Register your own families
+with `kdkit.models.register_family`.
 """
 
-import importlib
-
+from kdkit.models.families import decoders as decoders
+from kdkit.models.families import encoders as encoders
 from kdkit.models.families.blocks import (
     BlockAdapter,
     DecoderBlock,
@@ -22,6 +22,7 @@ from kdkit.models.families.family import (
     ALL_FAMILIES,
     DECODERS,
     FAMILIES,
+    BlockSettings,
     Family,
     adapters_of,
     blocks_of,
@@ -37,6 +38,7 @@ __all__ = [
     "FAMILIES",
     "HEAD_CLASSES",
     "BlockAdapter",
+    "BlockSettings",
     "CheckpointFormat",
     "DecoderBlock",
     "EncoderBlock",
@@ -50,18 +52,3 @@ __all__ = [
     "register_family",
     "stacks_of",
 ]
-
-MODULES = (
-    "bert",
-    "distil_bert",
-    "roberta",
-    "xlm_roberta",
-    "albert",
-    "electra",
-    "deberta_v3",
-    "gpt2",
-    "llama3",
-)
-
-for _module in MODULES:
-    importlib.import_module(f"{__name__}.{_module}")

@@ -1,9 +1,7 @@
 """The format of a family's Hugging Face checkpoints, as data.
 
-`kdkit.models.hugging_face_config` reads the fields of `config.json`,
-`kdkit.models.hugging_face_weights` the tensors and classifier heads, and
-`kdkit.models.language_models` the language-modelling heads.
-`kdkit.models.hugging_face_saving` writes checkpoints from the same data.
+`kdkit.models.hugging_face` reads checkpoints, and
+`kdkit.models.hugging_face_saving` writes them from the same data.
 """
 
 import dataclasses
@@ -73,6 +71,7 @@ class CheckpointFormat:
     masked_lm: MaskedLMLayout | None = None
     masked_lm_activation: str | None = None
     tied_logits: str | None = None
+    language_model: str = "LMHeadModel"
     special_tokens: Mapping[str, str] = dataclasses.field(default_factory=dict)
     vocabulary_file: str | None = None
     unknown_id: int | None = None

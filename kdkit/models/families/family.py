@@ -1,6 +1,7 @@
 """Families of backbones, and the registry of those that kdkit knows."""
 
 import collections
+import dataclasses
 import functools
 import inspect
 import operator
@@ -9,7 +10,6 @@ from collections.abc import Mapping
 
 from kdkit.errors import UsageError
 from kdkit.late import keras_hub, ops
-from kdkit.models.block_settings import BlockSettings
 from kdkit.models.families.blocks import (
     BlockAdapter,
     DecoderBlock,
@@ -20,6 +20,19 @@ from kdkit.models.families.checkpoints import CheckpointFormat
 POSITIONS = "position_embedding"
 # Sizes that default to another size.
 SAME_AS = {"embedding_dim": "hidden_dim", "num_key_value_heads": "num_heads"}
+
+
+@dataclasses.dataclass(frozen=True)
+class BlockSettings:
+    """The activation and the epsilon of blocks, or of a head.
+
+    Args:
+        activation: string. A key of `kdkit.models.hugging_face.ACTIVATIONS`.
+        layer_norm_epsilon: float.
+    """
+
+    activation: str
+    layer_norm_epsilon: float
 
 
 class KerasHubClass:
@@ -48,7 +61,7 @@ class Family:
         backbone: subclass of `keras_hub.models.Backbone`.
         tokenizer: subclass of `keras_hub.tokenizers.Tokenizer`.
         classifier: subclass of `keras_hub.models.TextClassifier`, `None` for a
-            decoder. Defaults to `None`.
+            decoder, or if keras-hub has none. Defaults to `None`.
         embedder: subclass of `keras_hub.models.TextEmbedder`, `None` if
             keras-hub has none. Defaults to `None`.
         masked_lm: subclass of `keras_hub.models.MaskedLM`, `None` if
@@ -64,7 +77,7 @@ class Family:
             in the backbone, `None` for a size that the backbone lacks. Other
             sizes have the same name. Defaults to sizes without
             `"embedding_dim"` and `"num_key_value_heads"`.
-        block_settings: `kdkit.models.block_settings.BlockSettings` or `None`.
+        block_settings: `BlockSettings` or `None`.
             Activation and epsilon of keras-hub's blocks. `None` if a copy of
             the backbone with other settings is not supported.
         head_settings: `BlockSettings` or `None`. The same for `masked_lm`.
@@ -78,6 +91,10 @@ class Family:
             vocabulary that is trained for the family, the end of a text last.
             Empty if none is trained.
         withheld_taps: tuple of strings. Taps per layer that the family lacks.
+        num_tables: int. 2 if the output weights are not the token embeddings.
+            Defaults to `1`.
+        is_gated: bool. Whether feed-forward layers have a gate. Defaults to
+            `False`.
     """
 
     name: str
@@ -100,6 +117,8 @@ class Family:
     reads_sentence_pieces: bool = False
     special_tokens: tuple[str, ...] = ()
     withheld_taps: tuple[str, ...] = ()
+    num_tables: int = 1
+    is_gated: bool = False
 
     @property
     def is_decoder(self) -> bool:
@@ -164,11 +183,14 @@ class Family:
         Args:
             sizes: `kdkit.models.BertConfig`.
         """
-        width, inner = sizes.hidden_dim, sizes.intermediate_dim
-        rows = sizes.vocabulary_size
+        width, heads = sizes.hidden_dim, sizes.num_heads
+        groups = width * (sizes.num_key_value_heads or heads) // heads
+        matrices = 3 if self.is_gated else 2
+        block = 2 * width * (width + groups)
+        block += matrices * width * sizes.intermediate_dim
+        rows = self.num_tables * sizes.vocabulary_size
         if self.has_positions:
             rows += sizes.max_sequence_length
-        block = 4 * width**2 + 2 * width * inner
         table = rows * (sizes.embedding_dim or width)
         return table + self.num_stored_blocks(sizes) * block
 
