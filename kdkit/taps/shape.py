@@ -150,11 +150,13 @@ def describe(model, taps=(), needs_logits=True) -> ModelShape:
         )
     family = family_of(backbone)
     first_block = next(iter(stacks.values()))[0]
+    output = backbone.output
+    has_pooled_output = isinstance(output, dict) and "pooled_output" in output
     return ModelShape(
         num_classes=num_classes,
         hidden_dim=backbone.hidden_dim,
         num_heads=first_block.num_heads,
-        has_pooled_output="pooled_output" in named_outputs(backbone),
+        has_pooled_output=has_pooled_output,
         family=family and family.name,
         layers=[*layers.items()],
         embedding_width=width,
@@ -173,17 +175,6 @@ def output_structure(model):
     if isinstance(model, keras.Sequential):
         return model.outputs[0]
     return model.output
-
-
-def named_outputs(backbone):
-    """Returns a backbone's outputs by name, also if there is only one."""
-    if isinstance(backbone.output, dict):
-        return {
-            name: output
-            for name, output in backbone.output.items()
-            if output is not None
-        }
-    return {"sequence_output": backbone.output}
 
 
 def require_taps(taps, shape):

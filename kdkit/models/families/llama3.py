@@ -15,8 +15,6 @@ from kdkit.taps import private
 class LlamaBlock(BlockAdapter):
     """Adapter of the blocks of `keras_hub.models.Llama3Backbone`."""
 
-    is_causal = True
-
     @property
     def num_heads(self):
         return self.block.num_query_heads
@@ -28,9 +26,6 @@ class LlamaBlock(BlockAdapter):
     @property
     def head_dim(self):
         return self.block.hidden_dim // self.num_heads
-
-    def attention_input(self, state):
-        return private.layer_norm(self.block, "self_attention")(state)
 
     def queries(self, state, position=0):
         return self._rotated(self._projections.query(state), position)
@@ -45,8 +40,9 @@ class LlamaBlock(BlockAdapter):
         return self._projections.output(attended)
 
     def run(self, state, attend, attend_to_source=None):
+        normalized = private.layer_norm(self.block, "self_attention")(state)
         dropout = private.dropout(self.block, "self_attention")
-        state = state + dropout(attend(self.attention_input(state)))
+        state = state + dropout(attend(normalized))
         normalized = private.layer_norm(self.block, "feedforward")(state)
         layers = private.feed_forward(self.block)
         # keras-hub computes the activation in float32 too.
@@ -56,11 +52,11 @@ class LlamaBlock(BlockAdapter):
 
     @property
     def _projections(self):
-        return private.llama_projections(private.self_attention(self.block))
+        return private.llama_projections(self.attention)
 
     def _rotated(self, projected, position):
-        attention = private.self_attention(self.block)
-        return attention.rotary_embedding_layer(projected, start_index=position)
+        rotate = self.attention.rotary_embedding_layer
+        return rotate(projected, start_index=position)
 
 
 @register_family
