@@ -49,7 +49,7 @@ def _all_layers(model):
 
 
 def _attention(layer):
-    usual = private.attention_function(layer)
+    usual = getattr(layer, private.ATTENTION)
 
     def attend(
         query,

@@ -32,13 +32,6 @@ def causal_mask(tokens):
     return (positions[:, None] >= positions[None, :])[None, None]
 
 
-def both(mask, other):
-    """Returns where both masks are true. Each of them may be `None`."""
-    if mask is None or other is None:
-        return other if mask is None else mask
-    return ops.logical_and(mask, other)
-
-
 def padding_masks(x, part=""):
     """Returns the padding masks of a part's queries and keys.
 

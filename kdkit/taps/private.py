@@ -92,16 +92,24 @@ def sublayers(layer) -> list:
     return list(layer._layers)
 
 
-def attention_function(attention):
-    """Returns the function of a `MultiHeadAttention` after its projections."""
-    return attention._compute_attention
+# The method of keras-hub's attention layers that gets queries, keys, values and
+# the mask.
+ATTENTION = "_compute_attention"
 
 
 @contextlib.contextmanager
 def computing_attention(attention, function):
-    """Replaces `attention_function` of one layer."""
-    vars(attention)["_compute_attention"] = function
+    """Replaces the method `ATTENTION` of one layer."""
+    vars(attention)[ATTENTION] = function
     try:
         yield
     finally:
-        del vars(attention)["_compute_attention"]
+        del vars(attention)[ATTENTION]
+
+
+def is_rematerialized(layer) -> bool:
+    """Whether a gradient runs a layer's `call` again."""
+    scope = layer._remat_mode
+    if scope is None or scope.mode == "list_of_layers":
+        return scope is not None and layer.name in scope.layer_names
+    return scope.mode in ("full", "larger_than")

@@ -98,12 +98,9 @@ class ModelShape:
 
     def depth(self, tap: str) -> int | None:
         """Returns the number of blocks in the part that a tap belongs to."""
-        return {
-            "": self.num_layers,
-            "encoder": self.encoder_num_layers,
-            "decoder": self.decoder_num_layers,
-            "cross": self.decoder_num_layers,
-        }[split_tap(tap)[0]]
+        part, _ = split_tap(tap)
+        half = "decoder" if part == "cross" else part
+        return getattr(self, name_tap(half, "num_layers"))
 
 
 def describe(model, taps=(), needs_logits=True) -> ModelShape:
@@ -141,28 +138,32 @@ def describe(model, taps=(), needs_logits=True) -> ModelShape:
     if layers and num_classes is not None:
         (output,) = keras.tree.flatten(specs[OUTPUT])
         layers["logits"] = output.shape
-    stacks = {} if backbone is None else adapters_of(backbone)
-    if not stacks:
-        return ModelShape(
-            num_classes=num_classes,
-            layers=[*layers.items()],
-            embedding_width=width,
-        )
-    family = family_of(backbone)
-    first_block = next(iter(stacks.values()))[0]
     return ModelShape(
         num_classes=num_classes,
-        hidden_dim=backbone.hidden_dim,
-        num_heads=first_block.num_heads,
-        has_pooled_output="pooled_output" in named_outputs(backbone),
-        family=family and family.name,
         layers=[*layers.items()],
         embedding_width=width,
+        **_block_sizes(backbone),
+    )
+
+
+def _block_sizes(backbone):
+    """Returns the sizes of a backbone whose blocks can be tapped."""
+    stacks = {} if backbone is None else adapters_of(backbone)
+    if not stacks:
+        return {}
+    family, output = family_of(backbone), backbone.output
+    first_block = next(iter(stacks.values()))[0]
+    return {
+        "hidden_dim": backbone.hidden_dim,
+        "num_heads": first_block.num_heads,
+        "has_pooled_output": isinstance(output, dict)
+        and "pooled_output" in output,
+        "family": family and family.name,
         **{
             name_tap(part, "num_layers"): len(blocks)
             for part, blocks in stacks.items()
         },
-    )
+    }
 
 
 def output_structure(model):
@@ -173,17 +174,6 @@ def output_structure(model):
     if isinstance(model, keras.Sequential):
         return model.outputs[0]
     return model.output
-
-
-def named_outputs(backbone):
-    """Returns a backbone's outputs by name, also if there is only one."""
-    if isinstance(backbone.output, dict):
-        return {
-            name: output
-            for name, output in backbone.output.items()
-            if output is not None
-        }
-    return {"sequence_output": backbone.output}
 
 
 def require_taps(taps, shape):

@@ -15,7 +15,8 @@ tensorflow_only = pytest.mark.skipif(
 )
 not_on_jax = pytest.mark.skipif(
     BACKEND == "jax",
-    reason="JAX has no float16 on CPUs, and no state in what is not trained",
+    reason="JAX has no float16 on CPUs, no state in what is not trained, and "
+    "no tables of positions for lengths that are not known",
 )
 not_on_torch = pytest.mark.skipif(
     BACKEND == "torch",

@@ -151,11 +151,13 @@ def test_tapped_attention_is_what_the_blocks_compute(family, model, outputs):
             padding_mask=mask,
             return_attention_scores=True,
         )
-        masked = np.where(
-            mask[:, None, None, :] == 1,
-            outputs["attention_logits"][index],
-            -np.inf,
+        queries, keys = (outputs[tap][index] for tap in ("queries", "keys"))
+        logits = outputs["attention_logits"][index]
+        products = np.einsum("bqhd,bkhd->bhqk", queries, keys)
+        np.testing.assert_allclose(
+            logits, products / np.sqrt(WIDTH // HEADS), 1e-4, 1e-5
         )
+        masked = np.where(mask[:, None, None, :] == 1, logits, -np.inf)
         np.testing.assert_allclose(softmax(masked), own_probs, atol=1e-6)
         np.testing.assert_allclose(
             outputs["attention_probs"][index], own_probs, atol=1e-6

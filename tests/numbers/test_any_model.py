@@ -4,6 +4,7 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, ops
+from kit.backend import not_on_jax
 from kit.helpers import batch, batch_logs, bert, cross_entropy
 
 import kdkit
@@ -138,6 +139,10 @@ def test_layers_inside_other_models_have_paths():
         taps.tapped(model, ["layer:conv"])
     run = taps.tapped(model, ["layer:twin/conv", "layer:dropout"])
     assert run(IMAGES)["layer:dropout"].shape == (6, 4, 4, 3)
+
+
+@not_on_jax
+def test_layers_of_a_backbone_are_taps_next_to_its_states():
     last = "layer:transformer_layer_0"
     outputs = taps.tapped(bert(1, 8), ["hidden_states", last])(batch())
     np.testing.assert_array_equal(outputs["hidden_states"][1], outputs[last])

@@ -34,11 +34,17 @@ def batch():
 
 
 def step(
-    teacher, batch, chunk_size=None, loss=None, jit_compile=None, **arguments
+    teacher,
+    batch,
+    chunk_size=None,
+    loss=None,
+    jit_compile=None,
+    family="gpt2",
+    **arguments,
 ):
     """The logs of a step, traced with `jit_compile`, and its weights."""
     keras.utils.set_random_seed(0)
-    student = decoder(2, seed=0)
+    student = decoder(2, seed=0, family=family)
     arguments = {"objectives": ON_LOGITS} | arguments
     distiller = kdkit.Distiller(
         teacher,
@@ -92,6 +98,14 @@ def test_weights_of_rows_are_those_of_their_labels(teachers, batch, chunk_size):
         for weights in (rows, np.tile(rows, LENGTH))
     )
     assert found[0] == pytest.approx(expected[0], rel=1e-5)
+
+
+def test_output_embeddings_of_their_own_are_trained(teachers, batch):
+    whole, found = (
+        step(teachers[0], batch, chunk_size, family="llama3")
+        for chunk_size in (None, 4)
+    )
+    assert_same_weights(found[1], whole[1], atol=2e-6)
 
 
 def test_several_teachers_and_other_taps_are_next_to_it(teachers, batch):

@@ -31,12 +31,15 @@ def test_a_transformer_decoder_has_its_parts():
 def test_a_transformer_encoder_has_its_parts():
     block = encoder("bert").backbone.transformer_layers[0]
     assert private.self_attention(block).key_dim == 8
+    assert hasattr(private.self_attention(block), private.ATTENTION)
+    assert not private.is_rematerialized(block)
     assert private.layer_norm(block, "feedforward").epsilon == 1e-12
     assert private.feed_forward(block).intermediate.units == 24
 
 
 def test_a_llama_block_has_its_parts():
     block = decoder(1, family="llama3").backbone.transformer_layers[0]
+    assert hasattr(private.self_attention(block), private.ATTENTION)
     projections = private.llama_projections(private.self_attention(block))
     shapes = [tuple(layer.kernel.shape) for layer in projections]
     assert shapes == [(16, 4, 4), (16, 2, 4), (16, 2, 4), (4, 4, 16)]

@@ -1,10 +1,29 @@
 """Block adapters: one interface to the transformer blocks of all families."""
 
+from typing import Any, NamedTuple
+
 from kdkit.late import ops
 from kdkit.taps import private
-from kdkit.taps.masks import both, causal_mask, key_mask
 
 MASKED = -1e9  # the attention logit of a masked position
+
+
+class Attention(NamedTuple):
+    """The tensors that one call of an attention layer computes with.
+
+    Attributes:
+        queries: tensor of shape `(batch_size, query_length, num_heads,
+            head_dim)`. With rotary positions they are already rotated.
+        keys, values: tensors of shape `(batch_size, key_length, num_heads,
+            head_dim)`, one for each query head.
+        mask: `None` or tensor that broadcasts to `(batch_size, num_heads,
+            query_length, key_length)`, true or 1 where attention is allowed.
+    """
+
+    queries: Any
+    keys: Any
+    values: Any
+    mask: Any
 
 
 class BlockAdapter:
@@ -19,10 +38,11 @@ class BlockAdapter:
 
     Attributes:
         block: the layer.
-        is_causal: bool. Whether tokens attend only to earlier tokens.
+        attention_method: string. The method of `attention` whose arguments
+            `read` gets. Defaults to that of keras-hub's attention layers.
     """
 
-    is_causal = False
+    attention_method = private.ATTENTION
 
     def __init__(self, block):
         self.block = block
@@ -42,14 +62,26 @@ class BlockAdapter:
         """The width of one head."""
         raise NotImplementedError
 
-    def attention_input(self, state):
-        """Returns the tensor that the projections read.
+    @property
+    def attention(self):
+        """The layer that computes the block's self-attention."""
+        return private.self_attention(self.block)
+
+    def read(self, query, key, value, attention_mask=None, *args, **kwargs):
+        """Returns what attention computes with, from a call of its layer.
 
         Args:
-            state: tensor of shape `(batch_size, length, hidden_dim)`, the
-                block's input.
+            query, key, value, attention_mask: the first arguments of
+                `attention_method`. keras-hub's attention layers project and
+                rotate them and repeat groups before; their mask has the shape
+                `(batch_size, query_length, key_length)`.
+            args, kwargs: its other arguments.
+
+        Returns:
+            `Attention`.
         """
-        return state
+        mask = None if attention_mask is None else attention_mask[:, None]
+        return Attention(query, key, value, mask)
 
     def queries(self, state, position=0):
         """Returns the queries that attention multiplies.
@@ -58,7 +90,7 @@ class BlockAdapter:
 
         Args:
             state: tensor of shape `(batch_size, length, hidden_dim)`, the
-                result of `attention_input`.
+                input of attention.
             position: int or int tensor of shape `()`. The position of the
                 first token. Defaults to `0`.
 
@@ -89,30 +121,13 @@ class BlockAdapter:
         """
         raise NotImplementedError
 
-    def attention_mask(self, state, padding_mask):
-        """Returns the mask that the block's softmax applies.
-
-        Args:
-            state: tensor of shape `(batch_size, length, ...)`.
-            padding_mask: `None` or tensor of shape `(batch_size, key_length)`.
-
-        Returns:
-            `None`, or a bool tensor that broadcasts to `(batch_size, num_heads,
-            length, key_length)`.
-        """
-        mask = key_mask(padding_mask)
-        if self.is_causal:
-            return both(mask, causal_mask(state[..., 0]))
-        return mask
-
     def run(self, state, attend, attend_to_source=None):
         """Runs the block with the caller's attention.
 
         Args:
             state: tensor of shape `(batch_size, length, hidden_dim)`.
-            attend: callable from the input of self-attention, see
-                `attention_input`, to its output, both with the shape of
-                `state`.
+            attend: callable from the input of self-attention to its output,
+                both with the shape of `state`.
             attend_to_source: callable, the same for cross-attention. Defaults
                 to `None`, for blocks without it.
 
@@ -127,19 +142,6 @@ class BlockAdapter:
         Only needed for families with `block_settings`.
         """
         raise NotImplementedError
-
-    def repeat_groups(self, projected):
-        """Repeats the keys or values of a group for each query head.
-
-        Args:
-            projected: tensor of shape `(batch_size, length,
-                num_key_value_heads, head_dim)`.
-
-        Returns:
-            Tensor of shape `(batch_size, length, num_heads, head_dim)`.
-        """
-        repeats = self.num_heads // self.num_key_value_heads
-        return projected if repeats == 1 else ops.repeat(projected, repeats, 2)
 
     def scores(self, queries, keys):
         """Returns QKᵀ/√d, before mask and softmax.
@@ -273,18 +275,8 @@ class EncoderBlock(BlockAdapter):
     """Adapter of `keras_hub.layers.TransformerEncoder`."""
 
     @property
-    def attention(self):
-        """The block's `keras.layers.MultiHeadAttention`."""
-        return private.self_attention(self.block)
-
-    @property
     def head_dim(self):
         return self.attention.key_dim
-
-    def attention_input(self, state):
-        if self.block.normalize_first:
-            return private.layer_norm(self.block, "self_attention")(state)
-        return state
 
     def queries(self, state, position=0):
         return self.attention.query_dense(state)
@@ -309,8 +301,6 @@ class EncoderBlock(BlockAdapter):
 
 class DecoderBlock(EncoderBlock):
     """Adapter of `keras_hub.layers.TransformerDecoder`."""
-
-    is_causal = True
 
     @property
     def cross_attention(self):
@@ -341,6 +331,3 @@ class _CrossAttention(EncoderBlock):
     @property
     def attention(self):
         return private.cross_attention(self.block)
-
-    def attention_input(self, state):
-        return state

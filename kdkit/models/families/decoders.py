@@ -84,8 +84,6 @@ class Gpt2(Family):
 class LlamaBlock(BlockAdapter):
     """Adapter of the blocks of `keras_hub.models.Llama3Backbone`."""
 
-    is_causal = True
-
     @property
     def num_heads(self):
         return self.block.num_query_heads
@@ -97,9 +95,6 @@ class LlamaBlock(BlockAdapter):
     @property
     def head_dim(self):
         return self.block.hidden_dim // self.num_heads
-
-    def attention_input(self, state):
-        return private.layer_norm(self.block, "self_attention")(state)
 
     def queries(self, state, position=0):
         return self._rotated(self._projections.query(state), position)
@@ -114,8 +109,9 @@ class LlamaBlock(BlockAdapter):
         return self._projections.output(attended)
 
     def run(self, state, attend, attend_to_source=None):
+        normalized = private.layer_norm(self.block, "self_attention")(state)
         dropout = private.dropout(self.block, "self_attention")
-        state = state + dropout(attend(self.attention_input(state)))
+        state = state + dropout(attend(normalized))
         normalized = private.layer_norm(self.block, "feedforward")(state)
         layers = private.feed_forward(self.block)
         # keras-hub computes the activation in float32 too.
@@ -125,11 +121,11 @@ class LlamaBlock(BlockAdapter):
 
     @property
     def _projections(self):
-        return private.llama_projections(private.self_attention(self.block))
+        return private.llama_projections(self.attention)
 
     def _rotated(self, projected, position):
-        attention = private.self_attention(self.block)
-        return attention.rotary_embedding_layer(projected, start_index=position)
+        rotate = self.attention.rotary_embedding_layer
+        return rotate(projected, start_index=position)
 
 
 @register_family
@@ -186,7 +182,7 @@ class Qwen3Block(LlamaBlock):
 
     @property
     def head_dim(self):
-        return private.self_attention(self.block).head_dim
+        return self.attention.head_dim
 
     def queries(self, state, position=0):
         norm, _ = self._norms
@@ -203,7 +199,7 @@ class Qwen3Block(LlamaBlock):
 
     @property
     def _norms(self):
-        return private.query_key_norms(private.self_attention(self.block))
+        return private.query_key_norms(self.attention)
 
 
 @register_family
