@@ -2,7 +2,6 @@
 
 import copy
 import dataclasses
-import math
 import warnings
 
 import keras
@@ -17,7 +16,7 @@ from kdkit.distillation.comparison import (
     teacher_entries,
 )
 from kdkit.distillation.first_batch import require_logits
-from kdkit.distillation.objective import Objective
+from kdkit.distillation.objective import Objective, require_weight
 from kdkit.distillation.strings import Texts, with_own_inputs
 from kdkit.distillation.weights import label_weights
 from kdkit.errors import UsageError
@@ -161,11 +160,7 @@ class Distiller(Texts, Step, keras.Model):
     ):
         if isinstance(objectives, Objective):
             objectives = (objectives,)
-        if not (math.isfinite(hard_label_weight) and hard_label_weight >= 0):
-            raise UsageError(
-                "`hard_label_weight` must be at least 0 and finite, received "
-                f"{hard_label_weight}."
-            )
+        require_weight("hard_label_weight", hard_label_weight)
         validate_chunk_size(chunk_size)
         objectives = tuple(objectives)
         policy = (find_backbone(student) or student).dtype_policy
@@ -434,12 +429,10 @@ class Distiller(Texts, Step, keras.Model):
         own = self.num_replicas * (both - self._extra_loss())
         return own, num_labels
 
-    def _label_term(self, x, y, sample_weight):
+    def _label_term(self, *data):
         """Returns the compiled loss as a term for chunks, `None` if unused."""
-        if not self.hard_label_weight:
-            return None
-        weights = labels.spread_label_weights(x, y, None, sample_weight)
-        return labels.label_term(self.loss, y, weights, self.hard_label_weight)
+        weight = self.hard_label_weight
+        return labels.label_term(self.loss, weight, *data) if weight else None
 
     @property
     def metrics(self):

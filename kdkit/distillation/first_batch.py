@@ -118,27 +118,22 @@ def require_logits(teachers, student, losses, x) -> None:
             found.append((role, *keras.tree.flatten(outputs)))
     is_binary = any(isinstance(one, SoftBinaryCrossEntropy) for one in losses)
     for role, logits in found:
-        _require_logits(role, logits, is_binary)
-
-
-def _require_logits(role, logits, is_binary):
-    """Raises an error for probabilities; warns if a sigmoid is likely."""
-    dtype = keras.backend.standardize_dtype(logits.dtype)
-    rows = ops.convert_to_numpy(ops.cast(logits, "float32"))
-    rows = rows.reshape(-1, rows.shape[-1])
-    if not rows.size or not (rows >= 0).all() or not (rows <= 1).all():
-        return
-    tolerance = _TOLERANCES.get(dtype, _TOLERANCE)
-    sums_to_1 = (np.abs(rows.sum(axis=-1) - 1) <= tolerance).all()
-    if len(rows) > 1 and rows.shape[1] > 1 and sums_to_1:
-        raise UsageError(
-            f"The outputs of the {role} are probabilities, not logits: each "
-            "row of the first batch sums to 1."
-        )
-    if is_binary and rows.size >= _MIN_VALUES and rows.min() < rows.max():
-        warnings.warn(
-            f"The outputs of the {role} may be probabilities, not logits: "
-            f"all {rows.size} values in the first batch are between 0 and 1. "
-            "If they come from a sigmoid, build the model without it.",
-            stacklevel=2,
-        )
+        dtype = keras.backend.standardize_dtype(logits.dtype)
+        rows = ops.convert_to_numpy(ops.cast(logits, "float32"))
+        rows = rows.reshape(-1, rows.shape[-1])
+        if not rows.size or rows.min() < 0 or not rows.max() <= 1:
+            continue
+        tolerance = _TOLERANCES.get(dtype, _TOLERANCE)
+        sums_to_1 = (np.abs(rows.sum(axis=-1) - 1) <= tolerance).all()
+        if len(rows) > 1 and rows.shape[1] > 1 and sums_to_1:
+            raise UsageError(
+                f"The outputs of the {role} are probabilities, not logits: "
+                "each row of the first batch sums to 1."
+            )
+        if is_binary and rows.size >= _MIN_VALUES and rows.min() < rows.max():
+            warnings.warn(
+                f"The outputs of the {role} may be probabilities, not logits: "
+                f"all {rows.size} values in the first batch are between 0 and "
+                "1. If they come from a sigmoid, build the model without it.",
+                stacklevel=2,
+            )

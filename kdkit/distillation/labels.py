@@ -182,25 +182,26 @@ def mean_label_loss(loss, labels, sums):
     return safe_divide(top, bottom)
 
 
-def label_term(loss, labels, sample_weight, hard_label_weight) -> ChunkTerm:
+def label_term(loss, hard_label_weight, x, y, sample_weight) -> ChunkTerm:
     """Returns a compiled loss as a `ChunkTerm` for `chunked_sums`.
 
     Args:
         loss: `keras.losses.SparseCategoricalCrossentropy` on logits, or
             `kdkit.losses.SmoothedCrossEntropy`.
-        labels: tensor of shape `(batch_size, sequence_length)`.
-        sample_weight: `None` or tensor, as in `label_count`.
         hard_label_weight: float. Weight of the loss on the labels.
+        x: the inputs of the models.
+        y: tensor of labels of shape `(batch_size, sequence_length)`.
+        sample_weight: the weights of the data, or `None`.
 
     Raises:
         UsageError: for other losses, or for a loss that ignores a class.
     """
-    counts_all = (
-        _ignored_class(loss) is None and takes_logits(loss) is not False
-    )
     reduction = getattr(loss, "reduction", None)
     if not (
-        counts_all and reduction in MEANS and loss_kinds(loss) & _ON_CLASSES
+        loss_kinds(loss) & _ON_CLASSES
+        and takes_logits(loss) is not False
+        and _ignored_class(loss) is None
+        and reduction in MEANS
     ):
         raise UsageError(
             "With chunk_size the loss must be SparseCategoricalCrossentropy("
@@ -208,16 +209,17 @@ def label_term(loss, labels, sample_weight, hard_label_weight) -> ChunkTerm:
             f"{loss}, reduction={reduction!r}."
         )
 
+    sample_weight = spread_label_weights(x, y, None, sample_weight)
+
     def sums(labels, logits, weights):
         losses = loss.call(labels, ops.cast(logits, "float32"))
         return ops.sum(weights * losses), ops.sum(weights)
 
     def coefficient(denominator):
         one = ops.ones_like(denominator)
-        replica_loss = mean_label_loss(loss, labels, (one, denominator))
-        count = label_count(loss, labels, sample_weight)
+        replica_loss = mean_label_loss(loss, y, (one, denominator))
+        count = label_count(loss, y, sample_weight)
         (total,) = sum_over_replicas([count])
         return hard_label_weight * replica_loss * safe_divide(count, total)
 
-    weights = position_weights(labels, sample_weight)
-    return ChunkTerm(sums, labels, weights, coefficient)
+    return ChunkTerm(sums, y, position_weights(y, sample_weight), coefficient)

@@ -211,11 +211,9 @@ def _tap_config(tap):
     """Returns a tap in JSON's types."""
     if isinstance(tap, tuple):
         return [_tap_config(one) for one in tap]
-    return (
-        tap
-        if isinstance(tap, str)
-        else (keras.saving.serialize_keras_object(tap))
-    )
+    if isinstance(tap, str):
+        return tap
+    return keras.saving.serialize_keras_object(tap)
 
 
 def _tap_from_config(config):
@@ -260,10 +258,14 @@ def _validate(objective):
             f"AttentionMSE's parity={loss.parity!r} would not count for "
             f"{tap!r}: it is for encoders."
         )
-    if not (math.isfinite(objective.weight) and objective.weight >= 0):
+    require_weight("weight", objective.weight)
+
+
+def require_weight(name, value):
+    """Raises a `UsageError` for a weight below 0, or one that is no number."""
+    if not (math.isfinite(value) and value >= 0):
         raise UsageError(
-            "`weight` must be at least 0 and finite, received "
-            f"{objective.weight}."
+            f"`{name}` must be at least 0 and finite, received {value}."
         )
 
 

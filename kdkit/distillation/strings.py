@@ -88,9 +88,9 @@ class Texts:
         size = given.get("batch_size") or BATCH_SIZE
         held_out_size = given.get("validation_batch_size") or size
         if self._must_encode(given.get("x")):
-            rows, *others = [given.pop(name, None) for name in PARTS]
-            if not _is_dataset(rows):
-                rows = _rows(rows, *others)
+            batches = given["x"]
+            if not _is_dataset(batches):
+                rows = _rows(*[given.pop(name, None) for name in PARTS])
                 share = given.pop("validation_split", 0.0)
                 if share and given.get("validation_data") is None:
                     count = math.floor(len(rows) * (1.0 - share))
@@ -99,26 +99,26 @@ class Texts:
                     rows = rows.take(count)
                 if "shuffle" in names and given.get("shuffle", True):
                     rows = rows.shuffle(len(rows))
+                    given["shuffle"] = False  # is done
                 given.pop("batch_size", None)
-                rows = rows.batch(size)
+                batches = rows.batch(size)
             # Logits per position have one length in `predict`.
             is_cut = "y" in names or not self._has_positions
-            given["x"] = self._encoded(rows, is_cut)
-            if "shuffle" in names:
-                given["shuffle"] = False
-        validation = given.get("validation_data")
-        if self._must_encode(validation):
-            if not _is_dataset(validation):
-                # Keras reads a list as a tuple. One of texts is a column.
-                is_tuple = isinstance(validation, tuple)
-                rows = _rows(*(validation if is_tuple else (validation,)))
-                validation = rows.batch(held_out_size)
-            given["validation_data"] = self._encoded(validation)
+            given["x"] = self._encoded(batches, is_cut)
+        # Keras reads a list as a tuple. One of texts is a column.
+        held_out = _as_tuple(given.get("validation_data"))
+        if self._must_encode(held_out[0]):
+            batches = held_out[0]
+            if not _is_dataset(batches):
+                batches = _rows(*held_out).batch(held_out_size)
+            given["validation_data"] = self._encoded(batches)
         return bound
 
     def _must_encode(self, x):
         """Whether inputs are texts, and the student does not read strings."""
-        return holds_texts(x) and not _reads_strings(self.student)
+        if not holds_texts(x):
+            return False
+        return all(one.dtype != "string" for one in _inputs(self.student))
 
     @property
     def _has_positions(self):
@@ -150,11 +150,7 @@ class Texts:
             if getattr(teacher, "preprocessor", None) is not None:
                 _require_same_preprocessor(teacher, student)
                 models.append(teacher)
-        needed = set().union(*map(_input_names, models))
-        return next(
-            (model for model in models if _input_names(model) >= needed),
-            student,
-        )
+        return max(models, key=lambda model: len(_inputs(model)))
 
 
 def holds_texts(x) -> bool:
@@ -260,21 +256,12 @@ def _require_same_preprocessor(teacher, student):
             )
 
 
-def _input_names(model):
-    """Returns the names of a model's inputs, empty if they have none."""
+def _inputs(model):
+    """Returns a model's symbolic inputs, none for a subclassed model."""
     try:
-        inputs = model.input
-    except (AttributeError, ValueError):  # not a functional model
-        return set()
-    return set(inputs) if isinstance(inputs, dict) else set()
-
-
-def _reads_strings(model):
-    """Whether an input of a model is strings, as for `TextVectorization`."""
-    try:
-        return any(one.dtype == "string" for one in model.inputs)
-    except (AttributeError, ValueError, TypeError):  # a subclassed model
-        return False
+        return [*model.inputs]
+    except (AttributeError, ValueError, TypeError):
+        return []
 
 
 # Teachers with a vocabulary of their own.
