@@ -1,4 +1,4 @@
-"""Distillation: the `Distiller`, its objectives, layer maps and checks.
+"""Distillation: the `Distiller`, its objectives and layer maps.
 
 Names are imported when they are first used, because recipes hold objectives
 before Keras is imported.
@@ -7,25 +7,13 @@ before Keras is imported.
 from kdkit.late_names import late_names
 
 _DEFINED_IN = {
-    "Checks": "checks",
-    "Comparison": "distiller",
     "Distiller": "distiller",
     "Objective": "objective",
     "Projection": "objective",
-    "Teachers": "terms",
-    "Terms": "terms",
-    "TotalLoss": "terms",
-    "as_tuple": "binding",
-    "bind": "binding",
-    "require_labels": "binding",
-    "require_chunkable_loss": "binding",
-    "teacher_entry": "binding",
-    "label_count": "binding",
-    "label_term": "binding",
-    "label_weights": "weights",
-    "mean_label_loss": "binding",
-    "sum_over_replicas": "binding",
-    "spread_label_weights": "binding",
+    "compared_layers": "comparison",
+    "label_count": "labels",
+    "teacher_entries": "comparison",
+    "teacher_entry": "comparison",
 }
 __all__ = list(_DEFINED_IN)
 

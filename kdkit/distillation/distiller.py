@@ -2,120 +2,34 @@
 
 import copy
 import dataclasses
+import warnings
 
 import keras
 from keras import ops
 
 from kdkit.backends import validate_chunk_size
-from kdkit.distillation.binding import (
+from kdkit.distillation import labels
+from kdkit.distillation.comparison import (
+    Comparison,
+    TotalLoss,
     as_tuple,
-    label_count,
-    label_term,
-    mean_label_loss,
-    require_labels,
-    spread_label_weights,
-    sum_over_replicas,
+    teacher_entries,
 )
-from kdkit.distillation.checks import Checks, require_own_weights
-from kdkit.distillation.objective import Objective
-from kdkit.distillation.separate_teachers import with_own_inputs
-from kdkit.distillation.strings import Texts
-from kdkit.distillation.terms import Teachers, Terms, TotalLoss, both_taps
+from kdkit.distillation.first_batch import require_logits
+from kdkit.distillation.objective import Objective, require_weight
+from kdkit.distillation.strings import Texts, with_own_inputs
 from kdkit.distillation.weights import label_weights
 from kdkit.errors import UsageError
 from kdkit.losses.base import safe_divide
-from kdkit.steps import Step
-from kdkit.taps import (
-    TEACHER_OUTPUTS,
-    ModelShape,
-    describe,
-    find_backbone,
-    output_structure,
-    select_inputs,
-    tapped,
-)
-
-
-class Comparison:
-    """The parts of a `Distiller` that Keras must neither track nor save.
-
-    Args:
-        terms: `Terms`.
-        teachers: `Teachers`.
-        student: `keras.Model`.
-        student_shape: `kdkit.taps.ModelShape` of the student.
-        chunk_size: int or `None`, as in `kdkit.Distiller`.
-        total: `TotalLoss`.
-    """
-
-    def __init__(
-        self, terms, teachers, student, student_shape, chunk_size, total
-    ):
-        validate_chunk_size(chunk_size)
-        self.terms = terms
-        self.teachers = teachers
-        self.chunk_size = chunk_size
-        self.total = total
-        self.student_shape = student_shape
-        head = [] if student_shape.num_classes is None else ["logits"]
-        self._output_structure = output_structure(student)
-        self.run_student = tapped(
-            student,
-            [*head, *terms.student_taps],
-            factor_logits=self.is_in_chunks,
-        )
-
-    @property
-    def is_in_chunks(self) -> bool:
-        """Whether logits are computed in chunks of positions."""
-        return self.chunk_size is not None
-
-    def attach(self, teacher) -> None:
-        """Sets the teachers' models, as `Teachers.attach` does."""
-        self.teachers.attach(teacher, self.is_in_chunks)
-
-    def as_output(self, logits):
-        """Returns logits in a dict or list if the student's output is one.
-
-        Args:
-            logits: tensor, alone or in such a structure, or `None`.
-        """
-        if logits is None:
-            return None
-        output = self._output_structure
-        if not isinstance(output, dict | list | tuple):
-            return logits
-        return keras.tree.pack_sequence_as(output, keras.tree.flatten(logits))
-
-    def read_teachers(self, x) -> list[dict]:
-        """Returns the taps of each teacher, as `Teachers` does.
-
-        Args:
-            x: the inputs of the models.
-
-        Raises:
-            UsageError: if `x` has cached outputs, but an objective compares
-                padded positions, which the cache does not store.
-        """
-        padded = [
-            objective.name
-            for objective in self.terms.objectives
-            if objective.loss.counts_padding
-        ]
-        if padded and isinstance(x, dict) and TEACHER_OUTPUTS in x:
-            raise UsageError(
-                f"{', '.join(padded)} compare padded positions, which the "
-                "teacher cache does not store."
-            )
-        return self.teachers(x)
-
+from kdkit.steps import Step, sum_over_replicas
+from kdkit.taps import ModelShape, find_backbone, select_inputs
 
 # Keras' name for the metrics that `compile` was given.
 COMPILED_METRICS = "compile_metrics"
 
 
 @keras.saving.register_keras_serializable(package="kdkit")
-class Distiller(Texts, Checks, Step, keras.Model):
+class Distiller(Texts, Step, keras.Model):
     r"""Trains a student to imitate a teacher.
 
     A `keras.Model` whose `train_step` minimises
@@ -232,6 +146,8 @@ class Distiller(Texts, Checks, Step, keras.Model):
     ```
     """
 
+    _has_warned = False
+
     def __init__(
         self,
         teacher,
@@ -242,19 +158,19 @@ class Distiller(Texts, Checks, Step, keras.Model):
         chunk_size=None,
         name="distiller",
     ):
-        objectives = as_tuple(objectives)
-        teacher = with_own_inputs(teacher, student, objectives)
-        teacher_taps, student_taps = both_taps(objectives)
-        teachers = Teachers(teacher, teacher_taps)
-        needs_logits = bool(hard_label_weight) or "logits" in student_taps
-        student_shape = describe(student, student_taps, needs_logits)
+        if isinstance(objectives, Objective):
+            objectives = (objectives,)
+        require_weight("hard_label_weight", hard_label_weight)
+        validate_chunk_size(chunk_size)
+        objectives = tuple(objectives)
         policy = (find_backbone(student) or student).dtype_policy
-        terms = Terms(
+        comparison = Comparison(
+            with_own_inputs(teacher, student, objectives),
+            student,
             objectives,
-            hard_label_weight,
-            teachers.shapes,
             teacher_weights,
-            student_shape,
+            bool(hard_label_weight),
+            chunk_size,
             policy,
         )
         super().__init__(name=name, dtype=policy)
@@ -262,7 +178,7 @@ class Distiller(Texts, Checks, Step, keras.Model):
         self.objectives = objectives
         self.hard_label_weight = hard_label_weight
         self.chunk_size = chunk_size
-        self.projections = terms.projections
+        self.projections = comparison.projections
         self.trackers = [
             keras.metrics.Mean(name=objective.name) for objective in objectives
         ]
@@ -270,11 +186,9 @@ class Distiller(Texts, Checks, Step, keras.Model):
         if hard_label_weight:
             self.trackers.append(keras.metrics.Mean(name="hard_label_loss"))
             weights.append(hard_label_weight)
-        total = TotalLoss(self.trackers, weights)
-        self._hidden = Comparison(
-            terms, teachers, student, student_shape, chunk_size, total
-        )
-        if teachers.models:
+        self._comparison = comparison
+        self._comparison.total = TotalLoss(self.trackers, weights)
+        if not isinstance(as_tuple(teacher)[0], ModelShape):
             self.attach_teacher(teacher)
         self.has_checked_data = False
         self.built = True
@@ -282,7 +196,7 @@ class Distiller(Texts, Checks, Step, keras.Model):
     @property
     def teacher(self):
         """The teacher, a tuple of teachers, or `None` if none is attached."""
-        return self._hidden.teachers.one_or_all
+        return self._comparison.teacher
 
     def __dir__(self):
         # Keras saves the models that `dir` lists. The teacher is not saved.
@@ -291,7 +205,7 @@ class Distiller(Texts, Checks, Step, keras.Model):
     @property
     def num_classes(self):
         """The width of the student's logits, or `None` without a head."""
-        return self._hidden.student_shape.num_classes
+        return self._comparison.student_shape.num_classes
 
     def attach_teacher(self, teacher):
         """Sets the teacher of a distiller created or loaded without one.
@@ -305,8 +219,8 @@ class Distiller(Texts, Checks, Step, keras.Model):
                 the teacher, or if both models have a tokenizer and their token
                 ids differ.
         """
-        require_own_weights(teacher, self.student)
-        self._hidden.attach(
+        _require_own_weights(teacher, self.student)
+        self._comparison.attach(
             with_own_inputs(teacher, self.student, self.objectives)
         )
         self.has_checked_data = False
@@ -325,7 +239,7 @@ class Distiller(Texts, Checks, Step, keras.Model):
         own = set(map(id, self.variables))  # of frozen layers in both models
         return [
             variable
-            for model in self._hidden.teachers.models
+            for model in self._comparison.models
             for variable in model.variables
             if id(variable) not in own
         ]
@@ -333,7 +247,88 @@ class Distiller(Texts, Checks, Step, keras.Model):
     @property
     def teacher_entries(self) -> list[tuple]:
         """The entries read from each teacher; the teacher cache stores them."""
-        return self._hidden.terms.teacher_entries
+        student = self._comparison.student_shape
+        return [
+            teacher_entries(self.objectives, teacher, student)
+            for teacher in self._comparison.shapes
+        ]
+
+    def compile(
+        self,
+        optimizer="rmsprop",
+        loss=None,
+        loss_weights=None,
+        metrics=None,
+        weighted_metrics=None,
+        **kwargs,
+    ):
+        """Configures training, as `keras.Model.compile` does.
+
+        Args:
+            optimizer, loss_weights, **kwargs: as in `keras.Model.compile`.
+            loss: the loss between labels and the student's logits, such as
+                `keras.losses.SparseCategoricalCrossentropy(from_logits=True)`.
+                Its weight is `hard_label_weight`. Defaults to `None`.
+            metrics, weighted_metrics: metrics of labels and the student's
+                logits, such as `keras.metrics.AUC(from_logits=True)`.
+
+        Raises:
+            UsageError: (a `ValueError`) if the loss or a metric expects
+                probabilities, or if the loss applies a softmax to a single
+                logit.
+        """
+        if self.num_classes is not None:
+            measured = (metrics, weighted_metrics)
+            labels.require_metrics_on_logits(measured, self.num_classes)
+        if self.hard_label_weight:
+            labels.require_loss_on_logits(loss, self.num_classes)
+        elif loss is not None and not self._has_warned:
+            self._has_warned = True
+            warnings.warn(
+                "The compiled loss is not used, because hard_label_weight is "
+                "0.",
+                stacklevel=2,
+            )
+        super().compile(
+            optimizer, loss, loss_weights, metrics, weighted_metrics, **kwargs
+        )
+
+    def compile_from_config(self, config):
+        # Keras does not compile a loaded model whose class has a `compile`.
+        self.compile(**keras.saving.deserialize_keras_object(config))
+        self.optimizer.build(self.trainable_variables)
+
+    def train_on_batch(self, x, y=None, sample_weight=None, *args, **kwargs):
+        """Does the same as `keras.Model.train_on_batch`."""
+        if not self.has_checked_data:
+            self.validate_batch((x, y, sample_weight))
+        return super().train_on_batch(x, y, sample_weight, *args, **kwargs)
+
+    def validate_batch(self, data) -> None:
+        """Raises an error for labels or outputs that would be misinterpreted.
+
+        `fit` and `train_on_batch` call it with the first batch, before any
+        weight changes. A model whose graph does not end in a linear layer runs
+        once on the batch.
+
+        Args:
+            data: a batch, as in `keras.Model.train_step`.
+
+        Raises:
+            UsageError: (a `ValueError`) if a label is not a class of the
+                student, or if the outputs are probabilities: at least two rows,
+                no negative value, and each row sums to 1.
+        """
+        x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
+        if self.hard_label_weight:
+            labels.require_labels(self.hard_label_weight, self.loss, y)
+            labels.require_label_values(self.loss, y, self.num_classes)
+        losses = [one.loss for one in self.objectives if one.tap == "logits"]
+        # Models with chunked logits are of known families.
+        if self.chunk_size is None and (losses or self.hard_label_weight):
+            teachers = self._comparison.models if losses else ()
+            require_logits(teachers, self.student, losses, x)
+        self.has_checked_data = True
 
     def run_teachers(self, x) -> list[dict]:
         """Returns each teacher's taps, in inference mode, without gradient.
@@ -341,13 +336,14 @@ class Distiller(Texts, Checks, Step, keras.Model):
         Args:
             x: the inputs of the models.
         """
-        return self._hidden.read_teachers(x)
+        return self._comparison.run_teachers(x)
 
     def run_student(self, x, y, sample_weight, teachers_taps, training):
         """Returns this replica's share of the loss and the student's logits.
 
-        The shares add up over replicas, and so do their gradients, as Keras'
-        optimizers expect. The running means are updated.
+        Each term of the loss is Σ weight × value / Σ weight, where both sums
+        are over all replicas. The shares add up over replicas, and so do their
+        gradients, as Keras' optimizers expect. The running means are updated.
 
         Args:
             x: the inputs of the models.
@@ -357,50 +353,42 @@ class Distiller(Texts, Checks, Step, keras.Model):
             training: bool.
         """
         if self.hard_label_weight:
-            require_labels(self.hard_label_weight, self.loss, y)
-        student_taps = self._hidden.run_student(x, training=training)
-        terms = self._hidden.terms
+            labels.require_labels(self.hard_label_weight, self.loss, y)
+        comparison = self._comparison
+        student_taps = comparison.run_student(x, training=training)
         compared = (teachers_taps, student_taps, x, sample_weight)
+        sums, label_sums, y_pred = [], None, None
         if self.chunk_size is None:
-            y_pred, label_sums = student_taps.get("logits"), None
-            numerators, denominators = terms.sums(*compared)
+            y_pred = student_taps.get("logits")
+            for term in comparison.terms:
+                sums.append(term.sums(*compared))
         else:
-            y_pred = None
-            numerators, denominators, label_sums = terms.sums_in_chunks(
+            sums, label_sums = comparison.sums_in_chunks(
                 *compared,
-                self._label_term(x, y, sample_weight),
-                self.chunk_size,
-                self.optimizer.scale_loss(1.0) if training else None,
+                labels=self._label_term(x, y, sample_weight),
+                scale=self.optimizer.scale_loss(1.0) if training else None,
             )
         extra_loss = self._extra_loss()
         label_loss, num_labels = self._label_loss(
             x, y, y_pred, sample_weight, training, label_sums
         )
-        count = len(numerators)
-        alone = [extra_loss, label_loss * num_labels, num_labels]
+        tops, bottoms = [one for one, _ in sums], [one for _, one in sums]
         *totals, extra_total, label_total, num_labels_total = sum_over_replicas(
-            [*numerators, *denominators, *alone]
+            [*tops, *bottoms, extra_loss, label_loss * num_labels, num_labels]
         )
-        denominators = totals[count:]
-        label_loss *= safe_divide(num_labels, num_labels_total)
-        label_total = safe_divide(label_total, num_labels_total)
-
-        shares = list(map(safe_divide, numerators, denominators))
-        values = terms.values(
-            list(map(safe_divide, totals[:count], denominators))
-        )
-        batch_size = ops.shape(keras.tree.flatten(x)[0])[0]
-        self._hidden.total.update_all(
-            [*values, label_total],
-            [*denominators[: len(values)], num_labels_total],
+        all_tops, all_bottoms = totals[: len(sums)], totals[len(sums) :]
+        values = comparison.values(all_tops, all_bottoms)
+        comparison.total.update_all(
+            [*values, safe_divide(label_total, num_labels_total)],
+            [*all_bottoms[: len(values)], num_labels_total],
             extra_total,
-            batch_size,
+            ops.shape(keras.tree.flatten(x)[0])[0],
         )
+        label_loss *= safe_divide(num_labels, num_labels_total)
         loss = extra_loss + self.hard_label_weight * label_loss
-        for objective, value in zip(
-            self.objectives, terms.values(shares), strict=True
-        ):
-            loss += objective.weight * value
+        shares = comparison.values(tops, all_bottoms)
+        for objective, share in zip(self.objectives, shares, strict=True):
+            loss += objective.weight * share
         return loss, y_pred
 
     def compute_loss(
@@ -413,10 +401,10 @@ class Distiller(Texts, Checks, Step, keras.Model):
     ):
         """Returns Keras' label loss plus layer losses; 0 without labels."""
         if self.hard_label_weight:
-            require_labels(self.hard_label_weight, self.loss, y)
+            labels.require_labels(self.hard_label_weight, self.loss, y)
         elif y is None:
             return ops.zeros((), dtype="float32")
-        y_pred = self._hidden.as_output(y_pred)
+        y_pred = self._comparison.as_output(y_pred)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def _extra_loss(self):
@@ -430,10 +418,10 @@ class Distiller(Texts, Checks, Step, keras.Model):
         """Returns the compiled loss on this replica's examples, and a count."""
         if not self.hard_label_weight:
             return ops.zeros((), dtype="float32"), ops.zeros((), "float32")
-        weights = spread_label_weights(x, y, y_pred, sample_weight)
-        num_labels = label_count(self.loss, y, weights)
+        weights = labels.spread_label_weights(x, y, y_pred, sample_weight)
+        num_labels = labels.label_count(self.loss, y, weights)
         if sums is not None:
-            return mean_label_loss(self.loss, y, sums), num_labels
+            return labels.mean_label_loss(self.loss, y, sums), num_labels
         both = self.compute_loss(x, y, y_pred, weights, training)
         # Keras divides both by the number of replicas. For zero examples it
         # returns losses of shape (0,).
@@ -441,18 +429,16 @@ class Distiller(Texts, Checks, Step, keras.Model):
         own = self.num_replicas * (both - self._extra_loss())
         return own, num_labels
 
-    def _label_term(self, x, y, sample_weight):
+    def _label_term(self, *data):
         """Returns the compiled loss as a term for chunks, `None` if unused."""
-        if not self.hard_label_weight:
-            return None
-        weights = spread_label_weights(x, y, None, sample_weight)
-        return label_term(self.loss, y, weights, self.hard_label_weight)
+        weight = self.hard_label_weight
+        return labels.label_term(self.loss, weight, *data) if weight else None
 
     @property
     def metrics(self):
         """The metrics that have a result; compiled ones if they saw labels."""
         return [
-            self._hidden.total if metric.name == "loss" else metric
+            self._comparison.total if metric.name == "loss" else metric
             for metric in super().metrics
             if getattr(metric, "built", True)
         ]
@@ -467,7 +453,7 @@ class Distiller(Texts, Checks, Step, keras.Model):
         ]
         if y is None:
             return {metric.name: metric.result() for metric in own}
-        y_pred = self._hidden.as_output(y_pred)
+        y_pred = self._comparison.as_output(y_pred)
         return super().compute_metrics(
             x, y, y_pred, label_weights(x, sample_weight)
         )
@@ -483,9 +469,9 @@ class Distiller(Texts, Checks, Step, keras.Model):
                     # JSON's types: Keras would mark tuples.
                     "layers": [[name, [*axes]] for name, axes in shape.layers],
                 }
-                for shape in self._hidden.teachers.shapes
+                for shape in self._comparison.shapes
             ],
-            "teacher_weights": list(self._hidden.terms.teacher_weights),
+            "teacher_weights": list(self._comparison.teacher_weights),
             "student": student,
             "objectives": [
                 objective.get_config() for objective in self.objectives
@@ -509,3 +495,18 @@ class Distiller(Texts, Checks, Step, keras.Model):
             ],
             **config,
         )
+
+
+def _require_own_weights(teacher, student):
+    """Raises an error if the student trains weights of a teacher."""
+    trained = {id(one): one.path for one in student.trainable_variables}
+    for model in as_tuple(teacher):
+        paths = [
+            trained[id(one)] for one in model.variables if id(one) in trained
+        ]
+        if paths:
+            layers = sorted({path.rpartition("/")[0] for path in paths})
+            raise UsageError(
+                f"The student trains layers of its teacher: {layers}. Build it "
+                "on a copy, or freeze them."
+            )

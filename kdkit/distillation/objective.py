@@ -10,12 +10,7 @@ from kdkit.distillation.weights import weighs_pairs
 from kdkit.errors import UsageError, unknown
 from kdkit.late import keras
 from kdkit.losses.base import STATE_TAPS, DistillationLoss
-from kdkit.losses.foreign import (
-    KerasLoss,
-    adapted,
-    function_config,
-    layer_names,
-)
+from kdkit.losses.foreign import KerasLoss, adapted
 from kdkit.taps import (
     PER_LAYER_TAPS,
     SEQ2SEQ_TAPS,
@@ -57,14 +52,14 @@ class Projection:
         """Returns the projection for a name or a dict of fields."""
         return cls(value) if isinstance(value, str) else cls(**value)
 
-    def build(self, name, student_dim, teacher_dim, pairs, dtype=None):
+    def build(self, name, student_dim, teacher_dim, layers, dtype=None):
         """Returns the built dense layers as a dict by student layer index.
 
         Args:
             name: string. Prefix of the layers' names.
             student_dim: int. Width of the student's states.
             teacher_dim: int. Width of the teacher's states.
-            pairs: iterable of ints. The student layer indices to project.
+            layers: iterable of ints. The student layer indices to project.
             dtype: dtype or policy of the layers. Defaults to Keras' default.
         """
 
@@ -80,8 +75,8 @@ class Projection:
 
         if self.sharing == "shared":
             shared = dense("")
-            return {index: shared for index in pairs}
-        return {index: dense(f"_{index}") for index in pairs}
+            return {index: shared for index in layers}
+        return {index: dense(f"_{index}") for index in layers}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -154,33 +149,27 @@ class Objective:
     use_sample_weight: bool = True
 
     def __post_init__(self):
-        tap = tuple(self.tap) if isinstance(self.tap, list) else self.tap
-        if not isinstance(self.loss, DistillationLoss):
-            tap = layer_names(self.loss, tap)
-            loss = adapted(self.loss, on_logits=tap == "logits")
-            object.__setattr__(self, "loss", loss)
-        object.__setattr__(self, "tap", tap)
-        _validate_arguments(
-            self.loss,
-            self.tap,
-            self.layer_map,
-            self.weight,
-            self.projection,
-            self.pair_reduction,
-        )
-        given = {}
-        if self.layer_map is None and split_tap(self.tap)[1] in PER_LAYER_TAPS:
-            given["layer_map"] = "uniform"
-        if isinstance(self.layer_map, Mapping):
-            given["layer_map"] = numbered_blocks(self.layer_map)
-        if self.projection is not None and not isinstance(
-            self.projection, Projection
-        ):
-            given["projection"] = Projection.from_setting(self.projection)
-        if self.name is None:
-            given["name"] = self.loss.name
-        for field, value in given.items():
+        loss, tap, layer_map = self.loss, self.tap, self.layer_map
+        if isinstance(tap, list):
+            tap = tuple(tap)
+        if not isinstance(loss, DistillationLoss):
+            loss, tap = adapted(loss, tap)
+        if layer_map is None and _kind(tap) in PER_LAYER_TAPS:
+            layer_map = "uniform"
+        if isinstance(layer_map, Mapping):
+            layer_map = numbered_blocks(layer_map)
+        projection = self.projection
+        if not isinstance(projection, Projection | None):
+            projection = Projection.from_setting(projection)
+        for field, value in {
+            "loss": loss,
+            "tap": tap,
+            "layer_map": layer_map,
+            "projection": projection,
+            "name": loss.name if self.name is None else self.name,
+        }.items():
             object.__setattr__(self, field, value)
+        _validate(self)
 
     @property
     def taps(self) -> tuple:
@@ -193,27 +182,25 @@ class Objective:
         return any(map(is_layer_tap, self.taps))
 
     def get_config(self):
-        layer_map = self.layer_map
-        if isinstance(layer_map, Mapping):
-            layer_map = [list(pair) for pair in layer_map.items()]
-        projection = self.projection and dataclasses.asdict(self.projection)
-        return {
-            **{
-                field.name: getattr(self, field.name)
-                for field in dataclasses.fields(self)
-            },
+        config = {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+        }
+        if isinstance(self.layer_map, Mapping):
+            config["layer_map"] = [list(one) for one in self.layer_map.items()]
+        return config | {
             "tap": _tap_config(self.tap),
             "loss": self.loss.to_setting(),
-            "layer_map": layer_map,
-            "projection": projection,
+            "projection": self.projection
+            and dataclasses.asdict(self.projection),
         }
 
     @classmethod
     def from_config(cls, config):
         config = dict(config)
-        if KerasLoss.describes(config["loss"]):
-            config["loss"] = KerasLoss.from_setting(config["loss"])
-        config["loss"] = losses.get_loss(config["loss"])
+        is_foreign = "keras_loss" in config["loss"]
+        kind = KerasLoss if is_foreign else DistillationLoss
+        config["loss"] = kind.from_setting(config["loss"])
         config["tap"] = _tap_from_config(config["tap"])
         if isinstance(config["layer_map"], list):
             config["layer_map"] = dict(config["layer_map"])
@@ -224,7 +211,9 @@ def _tap_config(tap):
     """Returns a tap in JSON's types."""
     if isinstance(tap, tuple):
         return [_tap_config(one) for one in tap]
-    return tap if isinstance(tap, str) else function_config(tap, "tap")
+    if isinstance(tap, str):
+        return tap
+    return keras.saving.serialize_keras_object(tap)
 
 
 def _tap_from_config(config):
@@ -235,45 +224,48 @@ def _tap_from_config(config):
     return config
 
 
-def _validate_arguments(
-    loss, tap, layer_map, weight, projection, pair_reduction
-):
+def _validate(objective):
     """Raises a `UsageError` for errors that do not depend on the models."""
-    if pair_reduction not in PAIR_REDUCTIONS:
-        raise unknown("pair_reduction", pair_reduction, PAIR_REDUCTIONS)
-    kind = _kind(tap)
-    if layer_map is not None and kind not in PER_LAYER_TAPS:
-        raise UsageError(
-            f"Tap {tap!r} is not per layer, so layer_map={layer_map!r} would "
-            "not count."
+    loss, tap, kind = objective.loss, objective.tap, _kind(objective.tap)
+    name = type(loss).__name__
+    if objective.pair_reduction not in PAIR_REDUCTIONS:
+        raise unknown(
+            "pair_reduction", objective.pair_reduction, PAIR_REDUCTIONS
         )
-    if projection is not None and (
-        kind not in (*STATE_TAPS, LAYERS)
-        or isinstance(loss, losses.Matryoshka)
-        or not loss.needs_same_width
+    if objective.layer_map is not None and kind not in PER_LAYER_TAPS:
+        raise UsageError(
+            f"Tap {tap!r} is not per layer, so "
+            f"layer_map={objective.layer_map!r} would not count."
+        )
+    if objective.projection is not None and not (
+        kind in (*STATE_TAPS, LAYERS)
+        and loss.needs_same_width
+        and not isinstance(loss, losses.Matryoshka)
     ):
         raise UsageError(
-            f"{type(loss).__name__} on {tap!r} takes no projection: others "
-            "would be trained than those of the saved student."
+            f"{name} on {tap!r} takes no projection: others would be trained "
+            "than those of the saved student."
         )
     if kind != LAYERS and loss.taps is not None and kind not in loss.taps:
         raise UsageError(
-            f"{type(loss).__name__} compares the taps {', '.join(loss.taps)}, "
-            f"received {tap!r}."
+            f"{name} compares the taps {', '.join(loss.taps)}, received "
+            f"{tap!r}."
         )
-    if (
-        isinstance(loss, losses.AttentionMSE)
-        and kind != LAYERS
-        and loss.parity
-        and weighs_pairs(tap)
+    if isinstance(loss, losses.AttentionMSE) and (
+        loss.parity and kind != LAYERS and weighs_pairs(tap)
     ):
         raise UsageError(
             f"AttentionMSE's parity={loss.parity!r} would not count for "
             f"{tap!r}: it is for encoders."
         )
-    if not (math.isfinite(weight) and weight >= 0):
+    require_weight("weight", objective.weight)
+
+
+def require_weight(name, value):
+    """Raises a `UsageError` for a weight below 0, or one that is no number."""
+    if not (math.isfinite(value) and value >= 0):
         raise UsageError(
-            f"`weight` must be at least 0 and finite, received {weight}."
+            f"`{name}` must be at least 0 and finite, received {value}."
         )
 
 

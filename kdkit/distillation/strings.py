@@ -4,38 +4,32 @@ keras-hub's task models preprocess every input. A distiller preprocesses texts
 only, so that encoded batches are not tokenized again.
 """
 
-import dataclasses
 import functools
 import inspect
 import math
-import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 import keras
 import keras_hub
 import numpy as np
-from keras import ops
 
-from kdkit.backends import on_tensorflow
-from kdkit.distillation.separate_teachers import SeparateTeacher
-from kdkit.distillation.text_batches import shorten, text_batches
+from kdkit.distillation.first_batch import BATCH_SIZE, FirstBatch
 from kdkit.errors import UsageError
 from kdkit.late import tf
-from kdkit.models.token_ids import check_same_ids, preprocessor_tokenizer
+from kdkit.models.token_ids import (
+    check_same_ids,
+    preprocessor_tokenizer,
+    require_shared_ids,
+)
 
-ROWS_AT_ONCE = 1024  # texts that the preprocessor encodes in one call
-BATCH_SIZE = 32  # Keras' default
 PARTS = ("x", "y", "sample_weight")
+# The lengths of batches, up to the preprocessor's. XLA compiles each of them.
+LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+MASK = "padding_mask"  # `"decoder_padding_mask"` in an encoder-decoder
 FEW = 9  # entries of a column that show whether it is one of texts
 # Entries of a preprocessor's config that do not change its results.
 _NAMES = ("name", "dtype", "trainable", "tokenizer")
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Compared:
-    """The tokenizers that were compared. Keras would track them in a list."""
-
-    tokenizers: tuple = ()
 
 
 def _like(method):
@@ -46,237 +40,134 @@ def _like(method):
 class Texts:
     """The methods of a `Distiller` that take texts as well as arrays."""
 
-    _compared = _Compared()
-
     @_like(keras.Model.fit)
     def fit(self, *args, **kwargs):
         """Trains the student, as `keras.Model.fit` does."""
-        return self._call_encoded(super().fit, args, kwargs)
+        bound = self._with_batches(super().fit, args, kwargs)
+        given = bound.arguments
+        first = FirstBatch(self._validator())
+        if not self.has_checked_data:
+            data = [given.get(name) for name in (*PARTS, "batch_size")]
+            given["x"] = first.of(*data)
+        try:
+            return super().fit(*bound.args, **bound.kwargs)
+        except Exception:
+            if first.error is not None:
+                raise first.error from None
+            raise
 
     @_like(keras.Model.evaluate)
     def evaluate(self, *args, **kwargs):
         """Returns the losses and metrics, as `keras.Model.evaluate` does."""
-        return self._call_encoded(super().evaluate, args, kwargs)
+        bound = self._with_batches(super().evaluate, args, kwargs)
+        return super().evaluate(*bound.args, **bound.kwargs)
 
     @_like(keras.Model.predict)
     def predict(self, *args, **kwargs):
         """Returns the student's logits, as `keras.Model.predict` does."""
-        return self._call_encoded(super().predict, args, kwargs)
+        bound = self._with_batches(super().predict, args, kwargs)
+        return super().predict(*bound.args, **bound.kwargs)
 
-    @_like(keras.Model.train_on_batch)
-    def train_on_batch(self, *args, **kwargs):
-        """Does the same as `keras.Model.train_on_batch`, on texts too."""
-        return self._call_encoded(super().train_on_batch, args, kwargs)
+    def _validator(self):
+        """Returns a function of a batch that has the current values."""
+        # Keras takes the variables' values on JAX before it reads a batch.
+        on_jax = keras.config.backend() == "jax"
+        values = [(one, one.value) for one in self.variables if on_jax]
 
-    @_like(keras.Model.test_on_batch)
-    def test_on_batch(self, *args, **kwargs):
-        """Does the same as `keras.Model.test_on_batch`, on texts too."""
-        return self._call_encoded(super().test_on_batch, args, kwargs)
+        def validate(batch):
+            if not self.has_checked_data:
+                with keras.StatelessScope(values) if values else nullcontext():
+                    self.validate_batch(batch)
 
-    @_like(keras.Model.predict_on_batch)
-    def predict_on_batch(self, *args, **kwargs):
-        """Does the same as `keras.Model.predict_on_batch`, on texts too."""
-        return self._call_encoded(super().predict_on_batch, args, kwargs)
+        return validate
 
-    def _must_encode(self, x):
-        """Whether inputs are texts, and the student does not read strings."""
-        return holds_texts(x) and not _reads_strings(self.student)
-
-    def _call_encoded(self, method, args, kwargs):
-        """Calls a method of Keras with encoded batches in place of texts."""
+    def _with_batches(self, method, args, kwargs):
+        """Returns a method's arguments, with encoded batches of texts."""
         bound = inspect.signature(method).bind(*args, **kwargs)
         given, names = bound.arguments, bound.signature.parameters
-        validation = given.get("validation_data")
         size = given.get("batch_size") or BATCH_SIZE
         held_out_size = given.get("validation_batch_size") or size
         if self._must_encode(given.get("x")):
-            data = [given.pop(name, None) for name in PARTS]
+            batches = given["x"]
+            if not _is_dataset(batches):
+                rows = _rows(*[given.pop(name, None) for name in PARTS])
+                share = given.pop("validation_split", 0.0)
+                if share and given.get("validation_data") is None:
+                    count = math.floor(len(rows) * (1.0 - share))
+                    held_out = rows.skip(count).batch(held_out_size)
+                    given["validation_data"] = self._encoded(held_out)
+                    rows = rows.take(count)
+                if "shuffle" in names and given.get("shuffle", True):
+                    rows = rows.shuffle(len(rows))
+                    given["shuffle"] = False  # is done
+                given.pop("batch_size", None)
+                batches = rows.batch(size)
             # Logits per position have one length in `predict`.
-            shortens = "y" in names or not self._has_positions
-            data = self._encode(*data, shortens)
-            if shortens and not _is_dataset(data[0]):
-                data = shorten(data, self._has_positions)
-                if "batch_size" in names:
-                    given.pop("batch_size", None)
-                    shuffle = "shuffle" in names and given.get("shuffle", True)
-                    count = len(keras.tree.flatten(data[0])[0])
-                    share = given.pop("validation_split", 0.0)
-                    if share and validation is None:
-                        count = math.floor(count * (1.0 - share))
-                        given["validation_data"] = self._batches(
-                            data, held_out_size, slice(count, None)
-                        )
-                    x = self._batches(data, size, slice(count), shuffle)
-                    data = x, None, None
-                    if shuffle:  # is done
-                        given["shuffle"] = False
-            given |= {
-                name: part
-                for name, part in zip(PARTS, data, strict=True)
-                if part is not None and name in names
-            }
-        if self._must_encode(validation):
-            given["validation_data"] = self._encode_validation(
-                validation, held_out_size
-            )
-        result = method(*bound.args, **bound.kwargs)
-        if "y" in names and not all(
-            getattr(metric, "built", True) for metric in super().metrics
-        ):
-            warnings.warn(
-                "The compiled metrics have no values, because the data has no "
-                "labels. Pass labels, or compile without metrics.",
-                stacklevel=3,
-            )
-        return result
-
-    def _encode_validation(self, data, batch_size):
-        if _is_dataset(data):
-            return self._encode(data, None, None)[0]
+            is_cut = "y" in names or not self._has_positions
+            given["x"] = self._encoded(batches, is_cut)
         # Keras reads a list as a tuple. One of texts is a column.
-        given = data if isinstance(data, tuple) else (data,)
-        x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(given)
-        if not holds_texts(x):  # only the labels are strings
-            return data
-        return self._batches(self._encode(x, y, sample_weight), batch_size)
+        held_out = _as_tuple(given.get("validation_data"))
+        if self._must_encode(held_out[0]):
+            batches = held_out[0]
+            if not _is_dataset(batches):
+                batches = _rows(*held_out).batch(held_out_size)
+            given["validation_data"] = self._encoded(batches)
+        return bound
+
+    def _must_encode(self, x):
+        """Whether inputs are texts, and the student does not read strings."""
+        if not holds_texts(x):
+            return False
+        return all(one.dtype != "string" for one in _inputs(self.student))
 
     @property
     def _has_positions(self):
         """Whether labels and logits belong to positions, not to texts."""
         return not isinstance(self.student, keras_hub.models.TextClassifier)
 
-    def _batches(self, data, batch_size, rows=slice(None), shuffle=False):
-        return text_batches(
-            data, batch_size, rows, shuffle, self._has_positions
-        )
-
-    def _encode(self, x, y, sample_weight, shortens=True):
-        """Returns the inputs, labels and weights that Keras can batch."""
+    def _encoded(self, batches, is_cut=True):
+        """Returns a `tf.data.Dataset` of encoded batches for one of texts."""
         model = self._preparing_model()
-        separate = self._separate_teachers()
-        if _is_dataset(x):
+        has_positions = self._has_positions
 
-            def preprocess(texts, *others):
-                encoded = model.preprocess_samples(texts, *others)
-                inputs, *rest = _as_tuple(encoded)
-                for teacher in separate:
-                    own = teacher.original.preprocess_samples(texts)
-                    inputs = {**inputs, **_prefixed(teacher, own)}
-                data = keras.utils.unpack_x_y_sample_weight((inputs, *rest))
-                if shortens:
-                    numpy = tf.experimental.numpy
-                    data = shorten(data, self._has_positions, numpy)
-                return keras.utils.pack_x_y_sample_weight(*data)
+        def encode(texts, *others):
+            inputs, *rest = _as_tuple(model.preprocess_samples(texts, *others))
+            for teacher in keras.tree.flatten(self.teacher):
+                if isinstance(teacher, SeparateTeacher):
+                    inputs = {**inputs, **teacher.encode(texts)}
+            data = keras.utils.unpack_x_y_sample_weight((inputs, *rest))
+            if is_cut:
+                data = _without_padding(*data, has_positions)
+            return keras.utils.pack_x_y_sample_weight(*data)
 
-            made = x.map(preprocess, num_parallel_calls=-1)
-            return made.prefetch(-1), y, sample_weight
-        inputs, *rest = encode(model, x, y, sample_weight)
-        for teacher in separate:
-            own, *_ = encode(teacher.original, x)
-            inputs = {**inputs, **_prefixed(teacher, own)}
-        return inputs, *rest
-
-    def _separate_teachers(self):
-        """Returns the teachers that read texts by their own preprocessor."""
-        return [
-            model
-            for model in keras.tree.flatten(self.teacher)
-            if isinstance(model, SeparateTeacher)
-        ]
+        return batches.map(encode, num_parallel_calls=-1).prefetch(-1)
 
     def _preparing_model(self):
         """Returns the model whose preprocessor makes all models' inputs."""
         student = self.student
-        teachers = [
-            model
-            for model in keras.tree.flatten(self.teacher)
-            if getattr(model, "preprocessor", None) is not None
-        ]
-        models = [student, *teachers]
-        tokenizers = tuple(
-            preprocessor_tokenizer(model.preprocessor) for model in models
-        )
-        known = self._compared.tokenizers
-        if [*map(id, known)] != [*map(id, tokenizers)]:
-            for tokenizer in tokenizers[1:]:
-                if None not in (tokenizer, tokenizers[0]):
-                    check_same_ids(tokenizer, tokenizers[0])
-            self._compared = _Compared(tokenizers)
-        for teacher in teachers:
-            require_same_settings(teacher, student)
-        needed = set().union(*map(_input_names, models))
-        return next(
-            (model for model in models if _input_names(model) >= needed),
-            student,
-        )
-
-
-def _as_tuple(data):
-    return data if isinstance(data, tuple) else (data,)
-
-
-def _prefixed(teacher, inputs):
-    """A separate teacher's inputs, by their names in a batch."""
-    return {f"{teacher.prefix}{name}": one for name, one in inputs.items()}
-
-
-def encode(model, x, y=None, sample_weight=None) -> tuple:
-    """Encodes columns of texts with a model's preprocessor."""
-    given = _map_leaves(np.atleast_1d, (_columns(x), y, sample_weight))
-    lengths = [len(one) for one in keras.tree.flatten(given) if one is not None]
-    if len(set(lengths)) > 1:
-        raise UsageError(
-            "Texts, labels and sample weights need one entry per example, "
-            f"received {lengths} entries."
-        )
-    parts = [
-        keras.utils.unpack_x_y_sample_weight(part)
-        for part in _preprocessed(model, given, lengths[0])
-    ]
-    return tuple(
-        None if one[0] is None else keras.tree.map_structure(_joined, *one)
-        for one in zip(*parts, strict=True)
-    )
-
-
-def _preprocessed(model, given, num_examples):
-    """Yields the results of a model's preprocessor for parts of arrays."""
-    if num_examples > ROWS_AT_ONCE and on_tensorflow():
-        # Six times faster than the preprocessor's Python code.
-        dataset = tf.data.Dataset.from_tensor_slices(
-            keras.utils.pack_x_y_sample_weight(*given)
-        )
-        yield from dataset.batch(ROWS_AT_ONCE).map(
-            model.preprocess_samples, num_parallel_calls=-1
-        )
-        return
-    for start in range(0, num_examples, ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
-        yield model.preprocess_samples(
-            *_map_leaves(functools.partial(_rows, rows), given)
-        )
+        models = [student]
+        for teacher in keras.tree.flatten(self.teacher):
+            if getattr(teacher, "preprocessor", None) is not None:
+                _require_same_preprocessor(teacher, student)
+                models.append(teacher)
+        return max(models, key=lambda model: len(_inputs(model)))
 
 
 def holds_texts(x) -> bool:
     """Whether inputs contain strings. Looks at types and at first entries."""
     if _is_dataset(x):
         x, *_ = keras.utils.unpack_x_y_sample_weight(x.element_spec)
-    if isinstance(x, str | bytes):
-        return True
-    if isinstance(x, Mapping):
-        return any(map(holds_texts, x.values()))
-    if isinstance(x, list):
-        return any(map(holds_texts, x[:FEW]))
-    if isinstance(x, tuple):
-        return any(map(holds_texts, x))
-    if hasattr(x, "iloc"):  # a column or a table of pandas
-        x = np.asarray(x)
-    if isinstance(x, np.ndarray):
-        is_text = x.dtype.kind in "UST"
-        return is_text or any(
-            isinstance(one, str | bytes) for one in x.flat[:FEW]
-        )
-    return getattr(getattr(x, "dtype", None), "name", None) == "string"
+    return any(map(_is_text, keras.tree.flatten(x)))
+
+
+def _is_text(one):
+    if hasattr(one, "iloc"):  # a column or a table of pandas
+        one = np.asarray(one)
+    if isinstance(one, np.ndarray) and one.dtype.kind == "O":
+        return any(isinstance(text, str | bytes) for text in one.flat[:FEW])
+    dtype = getattr(one, "dtype", None)
+    kind = getattr(dtype, "kind", None) or getattr(dtype, "name", "none")
+    return isinstance(one, str | bytes) or kind in ("U", "S", "T", "string")
 
 
 def _is_dataset(x):
@@ -284,14 +175,79 @@ def _is_dataset(x):
     return hasattr(x, "element_spec") and hasattr(x, "map")
 
 
-def require_same_settings(teacher, student) -> None:
+def _rows(x, y=None, sample_weight=None):
+    """Returns columns as a `tf.data.Dataset` of their rows."""
+    data = (_columns(x), *map(_as_array, (y, sample_weight)))
+    data = keras.utils.pack_x_y_sample_weight(*data)
+    return tf.data.Dataset.from_tensor_slices(data)
+
+
+def _columns(x):
+    """Returns one array of strings, a tuple of two, or a dict."""
+    if isinstance(x, Mapping):
+        return {name: np.asarray(one) for name, one in x.items()}
+    is_list = isinstance(x, list | tuple)
+    first = next((one for one in x if one is not None), None) if is_list else x
+    if is_list and not isinstance(first, str | bytes):
+        columns = tuple(map(np.asarray, x))
+    else:
+        values = np.asarray(x)
+        columns = (values,) if values.ndim == 1 else tuple(values.T)
+    is_row = isinstance(x, tuple) and isinstance(first, str | bytes)
+    if is_row or isinstance(first, tuple) or len(columns) > 2:
+        raise UsageError(
+            "Texts are not in columns. Expected a list of strings, or for "
+            "pairs a tuple of two lists."
+        )
+    return columns[0] if len(columns) == 1 else columns
+
+
+def _as_array(values):
+    return None if values is None else np.asarray(values)
+
+
+def _as_tuple(data):
+    return data if isinstance(data, tuple) else (data,)
+
+
+def _without_padding(x, y, sample_weight, has_positions):
+    """Cuts the padding that all texts of a batch have at their end."""
+    if not isinstance(x, dict):
+        return x, y, sample_weight
+    cuts = {
+        name.removesuffix(MASK): (mask.shape[1], _end(mask))
+        for name, mask in x.items()
+        if name.endswith(MASK) and len(mask.shape) == 2
+    }
+
+    def cut(value, name):
+        prefixes = [prefix for prefix in cuts if name.startswith(prefix)]
+        if value is None or len(value.shape) < 2 or not prefixes:
+            return value
+        length, end = cuts[max(prefixes, key=len)]
+        return value[:, :end] if value.shape[1] == length else value
+
+    x = {name: cut(value, name) for name, value in x.items()}
+    if has_positions:
+        y, sample_weight = cut(y, "decoder_"), cut(sample_weight, "decoder_")
+    return x, y, sample_weight
+
+
+def _end(mask):
+    """Returns the smallest of the lengths that has all real positions."""
+    length = mask.shape[1]
+    lengths = tf.constant([*(one for one in LENGTHS if one < length), length])
+    real = tf.reduce_max(tf.range(1, length + 1) * tf.cast(mask, "int32"))
+    return tf.reduce_min(tf.where(lengths >= real, lengths, length))
+
+
+def _require_same_preprocessor(teacher, student):
     """Raises an error if two models' preprocessors encode texts differently."""
-    if teacher.preprocessor is student.preprocessor:
+    both = teacher.preprocessor, student.preprocessor
+    if both[0] is both[1] or both[1] is None:
         return
-    theirs, ours = (
-        getattr(model.preprocessor, "get_config", dict)()
-        for model in (teacher, student)
-    )
+    check_same_ids(*map(preprocessor_tokenizer, both))
+    theirs, ours = (one.get_config() for one in both)
     for name, value in theirs.items():
         if name not in _NAMES and name in ours and ours[name] != value:
             raise UsageError(
@@ -300,72 +256,59 @@ def require_same_settings(teacher, student) -> None:
             )
 
 
-def _input_names(model):
-    """Returns the names of a model's inputs, empty if they have none."""
+def _inputs(model):
+    """Returns a model's symbolic inputs, none for a subclassed model."""
     try:
-        inputs = model.input
-    except (AttributeError, ValueError):  # not a functional model
-        return set()
-    return set(inputs) if isinstance(inputs, dict) else set()
+        return [*model.inputs]
+    except (AttributeError, ValueError, TypeError):
+        return []
 
 
-def _reads_strings(model):
-    """Whether an input of a model is strings, as for `TextVectorization`."""
-    try:
-        return any(one.dtype == "string" for one in model.inputs)
-    except (AttributeError, ValueError, TypeError):  # a subclassed model
-        return False
+# Teachers with a vocabulary of their own.
 
 
-def _columns(x):
-    """Returns one array of strings, a tuple of two, or a dict."""
-    if isinstance(x, Mapping):
-        return {
-            name: _column(one) if holds_texts(one) else np.asarray(one)
-            for name, one in x.items()
+class SeparateTeacher(keras.Model):
+    """A teacher with a vocabulary of its own, whose inputs have a prefix."""
+
+    def __init__(self, teacher, prefix):
+        inputs = {
+            name: keras.Input(
+                batch_shape=tensor.shape,
+                dtype=tensor.dtype,
+                name=f"{prefix}{name}",
+            )
+            for name, tensor in teacher.input.items()
         }
-    first = None
-    if isinstance(x, list | tuple):
-        first = next((one for one in x if one is not None), None)
-    is_row = isinstance(x, tuple) and isinstance(first, str | bytes)
-    if hasattr(first, "__len__") and not isinstance(first, str | bytes):
-        columns = x
-    else:
-        values = np.asarray(x, dtype=object)
-        columns = [values] if values.ndim == 1 else [*values.T]
-    if is_row or isinstance(first, tuple) or len(columns) > 2:
-        raise UsageError(
-            "Texts are not in columns. Expected a list of strings, or for "
-            "pairs a tuple of two lists."
+        super().__init__(
+            {f"{prefix}{name}": tensor for name, tensor in inputs.items()},
+            teacher(inputs),
+            name=teacher.name,
         )
-    columns = tuple(map(_column, columns))
-    return columns[0] if len(columns) == 1 else columns
+        self.prefix = prefix
+        self.original = teacher
+
+    def encode(self, texts) -> dict:
+        """Returns the inputs for texts, by their names in a batch."""
+        inputs = self.original.preprocess_samples(texts)
+        return {f"{self.prefix}{name}": one for name, one in inputs.items()}
 
 
-def _column(values):
-    """Returns a column as an array of Python's strings."""
-    texts = np.asarray(values, dtype=object)
-    return np.array(
-        [one.decode() if isinstance(one, bytes) else one for one in texts],
-        dtype=object,
-    )
-
-
-def _map_leaves(function, given):
-    """Maps leaves. As in keras-hub, a list is a leaf, and a tuple is not."""
-    if isinstance(given, tuple):
-        return tuple(_map_leaves(function, one) for one in given)
-    if isinstance(given, Mapping):
-        return {name: _map_leaves(function, one) for name, one in given.items()}
-    return None if given is None else function(given)
-
-
-def _rows(rows, values):
-    """Returns some rows, strings as the list that keras-hub expects."""
-    return values[rows].tolist() if values.dtype == object else values[rows]
-
-
-def _joined(*parts):
-    """Returns one array for the preprocessor's results for several calls."""
-    parts = [ops.convert_to_numpy(part) for part in parts]
-    return parts[0] if len(parts) == 1 else np.concatenate(parts)
+def with_own_inputs(teacher, student, objectives):
+    """Returns teachers, with inputs of their own if their ids are others."""
+    teachers = keras.tree.flatten(teacher)
+    found = []
+    for number, model in enumerate(teachers, start=1):
+        try:
+            require_shared_ids(model, student)
+        except UsageError:
+            # Classifiers of different vocabularies can compare their logits.
+            is_classifier = isinstance(
+                student, keras_hub.models.TextClassifier
+            ) and isinstance(model, keras_hub.models.TextClassifier)
+            on_logits = all(one.tap == "logits" for one in objectives)
+            if not (is_classifier and on_logits):
+                raise
+            prefix = f"teacher_{number}_" if len(teachers) > 1 else "teacher_"
+            model = SeparateTeacher(model, prefix)
+        found.append(model)
+    return found if isinstance(teacher, list | tuple) else found[0]

@@ -245,12 +245,9 @@ def append_axes(sample_weight, rank):
 
 def require_same_shape(teacher, student, loss_name):
     """Raises a `UsageError` for shapes that would otherwise be broadcast."""
+    sizes = zip(teacher.shape, student.shape, strict=False)
     if len(teacher.shape) != len(student.shape) or any(
-        teacher_size != student_size
-        for teacher_size, student_size in zip(
-            teacher.shape, student.shape, strict=True
-        )
-        if teacher_size is not None and student_size is not None
+        theirs != ours and None not in (theirs, ours) for theirs, ours in sizes
     ):
         raise UsageError(
             f"The loss {loss_name!r} compares tensors of the same shape. "

@@ -1,9 +1,7 @@
-"""Losses that kdkit does not define: of Keras, or a user's functions.
-
-`adapted` is the one place that turns them into a `DistillationLoss`.
-"""
+"""Losses that kdkit does not define: of Keras, or a user's functions."""
 
 import functools
+import inspect
 
 from kdkit.errors import UsageError
 from kdkit.late import keras, ops
@@ -12,40 +10,21 @@ from kdkit.losses.logits import validate_temperature
 
 # Losses between distributions, and the operation that turns logits into one.
 _TO_PROBABILITIES = {
-    "KLDivergence": "softmax",
-    "CategoricalCrossentropy": "softmax",
-    "BinaryCrossentropy": "sigmoid",
+    "kldivergence": "softmax",
+    "categoricalcrossentropy": "softmax",
+    "binarycrossentropy": "sigmoid",
 }
 # Losses that would compute with logits as if they were labels.
-_NOT_ON_LOGITS = (
-    "CategoricalFocalCrossentropy",
-    "CategoricalGeneralizedCrossEntropy",
-    "Dice",
-    "Tversky",
-    "BinaryFocalCrossentropy",
-    "Poisson",
-    "SparseCategoricalCrossentropy",
-    "SmoothedCrossEntropy",
-)
-# The class for each of Keras' loss functions.
-_CLASSES = {
-    "sparse_categorical_crossentropy": "SparseCategoricalCrossentropy",
-    "categorical_crossentropy": "CategoricalCrossentropy",
-    "categorical_focal_crossentropy": "CategoricalFocalCrossentropy",
-    "binary_crossentropy": "BinaryCrossentropy",
-    "binary_focal_crossentropy": "BinaryFocalCrossentropy",
-    "kl_divergence": "KLDivergence",
-    "categorical_generalized_cross_entropy": (
-        "CategoricalGeneralizedCrossEntropy"
-    ),
-    "dice": "Dice",
-    "poisson": "Poisson",
-    "tversky": "Tversky",
+_NOT_ON_LOGITS = {
+    "categoricalfocalcrossentropy",
+    "categoricalgeneralizedcrossentropy",
+    "dice",
+    "tversky",
+    "binaryfocalcrossentropy",
+    "poisson",
+    "sparsecategoricalcrossentropy",
+    "smoothedcrossentropy",
 }
-KNOWN_CLASSES = (*_CLASSES.values(), "SmoothedCrossEntropy")
-# Reductions.
-_PER_EXAMPLE = (None, "none")
-_MEANS = ("mean", "sum_over_batch_size", "mean_with_sample_weight")
 
 
 class KerasLoss(DistillationLoss):
@@ -100,24 +79,24 @@ class KerasLoss(DistillationLoss):
         self.on_logits = on_logits
         self.temperature = temperature
         self.scale_by_temperature_squared = scale_by_temperature_squared
-        kind = class_name(loss)
-        if on_logits and kind in _NOT_ON_LOGITS:
-            raise UsageError(f"The loss {kind} does not compare logits.")
-        self._to_probabilities = on_logits and _TO_PROBABILITIES.get(kind)
+        self._to_probabilities = None
+        if on_logits:
+            kinds = loss_kinds(loss)
+            if kinds & _NOT_ON_LOGITS:
+                raise UsageError(f"The loss {self.name} compares no logits.")
+            for kind in kinds & {*_TO_PROBABILITIES}:
+                self._to_probabilities = _TO_PROBABILITIES[kind]
+                self.has_entropy = kind != "kldivergence"
         if self._to_probabilities == "softmax":
             self.min_classes = 2
-        self.has_entropy = (
-            bool(self._to_probabilities) and kind != "KLDivergence"
-        )
 
     def call(self, teacher, student):
-        teacher, student = (
-            tensor / self.temperature for tensor in (teacher, student)
-        )
+        teacher = teacher / self.temperature
+        student = student / self.temperature
         if self._to_probabilities:
             to_probabilities = getattr(ops, self._to_probabilities)
             teacher = to_probabilities(teacher)
-            if not _from_logits(self.loss):
+            if not takes_logits(self.loss):
                 student = to_probabilities(student)
         is_loss = isinstance(self.loss, keras.losses.Loss)
         function = self.loss.call if is_loss else self.loss
@@ -138,7 +117,7 @@ class KerasLoss(DistillationLoss):
     def to_setting(self):
         """Returns the loss as a dict that `from_setting` reads."""
         config = self.get_config()
-        return {"keras_loss": function_config(config.pop("loss"), "loss")} | (
+        return {"keras_loss": keras.losses.serialize(config.pop("loss"))} | (
             config
         )
 
@@ -149,59 +128,45 @@ class KerasLoss(DistillationLoss):
         loss = keras.losses.deserialize(arguments.pop("keras_loss"))
         return cls(loss, **arguments)
 
-    @staticmethod
-    def describes(value) -> bool:
-        """Whether a value is a result of `to_setting`."""
-        return isinstance(value, dict) and "keras_loss" in value
+
+# Reductions to a mean.
+MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
 
-def adapted(loss, on_logits: bool) -> DistillationLoss:
-    """Returns a loss that is not kdkit's as a `DistillationLoss`."""
-    if isinstance(loss, keras.distillation.LogitsDistillation):
-        # Its loss, and that of `FeatureDistillation`, is always averaged.
-        inner = _only_loss(loss)
-        return KerasLoss(
-            inner,
-            on_logits=True,
-            temperature=loss.temperature,
-            scale_by_temperature_squared=class_name(inner) == "KLDivergence",
-            name="logits_distillation",
-        )
-    if isinstance(loss, keras.distillation.FeatureDistillation):
-        return KerasLoss(_only_loss(loss), name="feature_distillation")
-    _require_reduction(loss, _PER_EXAMPLE)
-    return KerasLoss(loss, on_logits)
+def adapted(loss, tap) -> tuple:
+    """Returns a foreign loss as a `DistillationLoss`, and the tap for it."""
+    on_logits = isinstance(loss, keras.distillation.LogitsDistillation)
+    on_layers = isinstance(loss, keras.distillation.FeatureDistillation)
+    if not (on_logits or on_layers):
+        _require_reduction(loss, (None, "none"))
+        return KerasLoss(loss, on_logits=tap == "logits"), tap
+    (inner,) = keras.tree.flatten(loss.loss)
+    # These average whatever reduction the loss inside has.
+    _require_reduction(inner, (None, "none", *MEANS))
+    if on_layers:
+        made = KerasLoss(inner, name="feature_distillation")
+        return made, _layers_of(loss, tap)
+    made = KerasLoss(
+        inner,
+        on_logits=True,
+        temperature=loss.temperature,
+        scale_by_temperature_squared="kldivergence" in loss_kinds(inner),
+        name="logits_distillation",
+    )
+    return made, tap
 
 
-def layer_names(loss, tap):
-    """Returns the tap for a loss: the layers that the loss names, if any."""
-    named = [
-        getattr(loss, f"{role}_layer_name", None)
-        for role in ("teacher", "student")
-    ]
-    is_feature = isinstance(loss, keras.distillation.FeatureDistillation)
-    if not is_feature or named == [None, None]:
+def _layers_of(loss, tap):
+    """Returns the layers that a `FeatureDistillation` names, or the tap."""
+    names = loss.teacher_layer_name, loss.student_layer_name
+    if names == (None, None):
         return tap
-    taps = tuple("logits" if one is None else f"layer:{one}" for one in named)
+    taps = tuple("logits" if one is None else f"layer:{one}" for one in names)
     if tap not in ("logits", taps):
         raise UsageError(
             f"Both the loss and the objective name layers: {taps} and {tap!r}."
         )
     return taps
-
-
-def function_config(function, argument: str):
-    """Returns a function or a Keras loss in JSON's types."""
-    if argument == "loss":
-        return keras.losses.serialize(function)
-    return keras.saving.serialize_keras_object(function)
-
-
-def _only_loss(loss):
-    """Returns the loss inside a loss of `keras.distillation`."""
-    (inner,) = keras.tree.flatten(loss.loss)
-    _require_reduction(inner, (*_PER_EXAMPLE, *_MEANS))
-    return inner
 
 
 def _require_reduction(loss, reductions):
@@ -214,44 +179,26 @@ def _require_reduction(loss, reductions):
         )
 
 
-def class_name(loss) -> str | None:
-    """Returns the name of a loss's class, also for a loss function."""
-    loss = bare_function(resolved(loss))
-    if isinstance(loss, keras.losses.Loss):
-        return next(
-            (
-                cls.__name__
-                for cls in type(loss).__mro__
-                if cls.__name__ in KNOWN_CLASSES
-            ),
-            type(loss).__name__,
-        )
-    name = getattr(loss, "__name__", None)
-    return _CLASSES.get(name, name)
-
-
-def resolved(loss):
-    """Returns the loss object or function for a name."""
-    if not isinstance(loss, str):
-        return loss
-    try:
-        return keras.losses.get(loss)
-    except ValueError:  # Keras raises its own error when the step is built
-        return loss
-
-
-def bare_function(loss):
-    """Returns the function inside a `functools.partial`, or the loss itself."""
+def loss_kinds(loss) -> set[str]:
+    """Returns the names of a loss's classes: `"kldivergence"` and so on."""
     while isinstance(loss, functools.partial):
         loss = loss.func
-    return loss
+    names = [getattr(loss, "__name__", "")]
+    if isinstance(loss, keras.losses.Loss):
+        names = [cls.__name__ for cls in type(loss).__mro__]
+    return {name.replace("_", "").lower() for name in names}
 
 
-def _from_logits(loss):
-    """Whether a loss of Keras takes logits as `y_pred`."""
-    if isinstance(loss, functools.partial):
-        return bool(loss.keywords.get("from_logits"))
-    return bool(getattr(loss, "from_logits", False))
+def takes_logits(loss) -> bool | None:
+    """Whether a loss has `from_logits=True`, `None` without this argument."""
+    if isinstance(loss, keras.losses.Loss):
+        default = loss.get_config().get("from_logits")
+        return getattr(loss, "from_logits", default)
+    try:
+        found = inspect.signature(loss).parameters.get("from_logits")
+    except (TypeError, ValueError):  # no function, or one in C
+        return None
+    return found and found.default
 
 
 def _name(loss):

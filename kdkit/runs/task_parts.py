@@ -306,15 +306,14 @@ class DistillParts(TaskParts):
     def fill_cache(self) -> None:
         """Runs the teachers on all examples that the stages read."""
         settings = self.settings
-        weights = settings.teacher_weights or None
         stages = stages_with_teachers(settings)
         self.load(None)
         dev = Evaluator(self.task, self._rows.dev, settings.data.dev_split)
         source = self._rows.source(dev)
         student = self._student.model
-        self.caches.expect(stages, student, weights)
+        self.caches.expect(stages, student)
         for stage in stages:
-            features = self.caches.features(stage, student, weights)
+            features = self.caches.features(stage, student)
             source.training_stream(stage, settings.seed, features)
             source.validation_stream(stage, features)
 

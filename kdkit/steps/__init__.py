@@ -4,6 +4,8 @@ import importlib
 
 import keras
 
+from kdkit.steps.replicas import sum_over_replicas
+
 MODULES = {
     "tensorflow": "kdkit.steps.tensorflow_step",
     "jax": "kdkit.steps.jax_step",
@@ -11,4 +13,4 @@ MODULES = {
 }
 Step = importlib.import_module(MODULES[keras.config.backend()]).Step
 
-__all__ = ["Step"]
+__all__ = ["Step", "sum_over_replicas"]

@@ -1,13 +1,11 @@
 """The training step on JAX: a function from a model's state to the next."""
 
-import itertools
 import warnings
 from typing import Any, NamedTuple
 
 import jax
 import keras
 
-from kdkit.errors import UsageError
 from kdkit.weights import note_gradients
 
 
@@ -22,7 +20,6 @@ class Step:
     """The training step of a `Distiller` on JAX."""
 
     num_replicas = 1  # one program sees the whole batch, on all its devices
-    has_checked_data = True  # for classes without `validate_batch`
     _is_trained = None
 
     def make_train_function(self, force=False):
@@ -31,9 +28,7 @@ class Step:
             self.optimizer.build(self.trainable_variables)
         if self.train_function is None or force:
             super().make_train_function(force)
-            self.train_function = self._with_teachers(
-                self.train_function, checks=True
-            )
+            self.train_function = self._with_teachers(self.train_function)
             self._is_trained = None
 
     def make_test_function(self, force=False):
@@ -47,8 +42,8 @@ class Step:
         trainable, non_trainable, optimizer_state, metrics = state
 
         def loss(trainable):
-            state = (trainable, non_trainable, metrics)
-            return self._run(state, data, optimizer_state)
+            state = trainable, non_trainable, optimizer_state, metrics
+            return self._run(state, data, training=True)
 
         if self._is_trained is None:
             is_trained = _dependencies(loss, trainable)
@@ -79,24 +74,12 @@ class Step:
         _, (logs, non_trainable, metrics) = self._run(state, data)
         return logs, (trainable, non_trainable, metrics)
 
-    def _run(self, state, data, optimizer_state=None):
+    def _run(self, state, data, training=False):
         """Returns the loss, the logs and the next values of variables."""
-        teachers = self.teachers_variables()
-        weights = [variable.value for variable in teachers]
+        values = self._with_values(state)
         if isinstance(data, _TaughtBatch):
             data, weights = data
-        training = optimizer_state is not None
-        trainable, non_trainable, metrics = state
-        values = [
-            *zip(self.trainable_variables, trainable, strict=True),
-            *zip(self.non_trainable_variables, non_trainable, strict=True),
-            *zip(self.metrics_variables, metrics, strict=True),
-            *zip(teachers, weights, strict=True),
-        ]
-        if training:
-            values += zip(
-                self.optimizer.variables, optimizer_state, strict=True
-            )
+            values += zip(self.teachers_variables(), weights, strict=True)
         x, y, sample_weight = keras.utils.unpack_x_y_sample_weight(data)
         with keras.StatelessScope(values, collect_losses=True) as scope:
             loss, y_pred = self.run_student(
@@ -111,51 +94,38 @@ class Step:
             [*map(scope.get_current_value, self.metrics_variables)],
         )
 
-    def _with_teachers(self, function, checks=False):
+    def _with_values(self, state):
+        """Returns the variables, each with its value in a state."""
+        groups = [
+            self.trainable_variables,
+            self.non_trainable_variables,
+            self.metrics_variables,
+        ]
+        if len(state) > len(groups):
+            groups.insert(2, self.optimizer.variables)
+        return [
+            pair
+            for variables, values in zip(groups, state, strict=True)
+            for pair in zip(variables, values, strict=True)
+        ]
+
+    def _with_teachers(self, function):
         """A function of state and iterator that adds teachers' weights."""
         variables = self.teachers_variables()  # a walk through all layers
 
         def run(state, iterator):
             weights = [variable.value for variable in variables]
             try:
-                if checks and not self.has_checked_data:
-                    iterator = self._validate_first(state, iterator)
                 return function(
                     state, (_TaughtBatch(data, weights) for data in iterator)
                 )
-            except UsageError:
-                self._take_back(state)
+            except Exception:
+                # Keras took the variables' values for its first step.
+                for variable, value in self._with_values(state):
+                    variable.assign(value)
                 raise
 
         return run
-
-    def _validate_first(self, state, iterator):
-        """Checks the next batch; returns an iterator that begins with it."""
-        trainable, non_trainable, *_ = state
-        values = [
-            *zip(self.trainable_variables, trainable, strict=True),
-            *zip(self.non_trainable_variables, non_trainable, strict=True),
-        ]
-        iterator = iter(iterator)
-        taken = [*itertools.islice(iterator, 1)]
-        for data in taken:
-            with keras.StatelessScope(values):
-                self.validate_batch(data)
-            self.has_checked_data = True
-        return itertools.chain(taken, iterator)
-
-    def _take_back(self, state):
-        """Restores the variables' values, which Keras took for a first step."""
-        trainable, non_trainable, *optimizer_state, metrics = state
-        values = [
-            *zip(self.trainable_variables, trainable, strict=True),
-            *zip(self.non_trainable_variables, non_trainable, strict=True),
-            *zip(self.metrics_variables, metrics, strict=True),
-        ]
-        for one_state in optimizer_state:
-            values += zip(self.optimizer.variables, one_state, strict=True)
-        for variable, value in values:
-            variable.assign(value)
 
 
 def _dependencies(loss, values) -> tuple[bool, ...]:

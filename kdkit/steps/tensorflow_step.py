@@ -1,7 +1,5 @@
 """The training step on TensorFlow, where replicas share a batch."""
 
-import itertools
-
 import keras
 import tensorflow as tf
 
@@ -15,8 +13,6 @@ OWN = ("keras", "kdkit")
 
 class Step(EvaluationStep):
     """The training step of a `Distiller` or `LabelTrainer` on TensorFlow."""
-
-    has_checked_data = True  # for classes without `validate_batch`
 
     @property
     def num_replicas(self) -> int:
@@ -32,34 +28,7 @@ class Step(EvaluationStep):
         if not self.optimizer.built:
             with self.distribute_strategy.scope():
                 self.optimizer.build(self.trainable_variables)
-        if self.train_function is None or force:
-            super().make_train_function(force)
-            self.train_function = self._checked(self.train_function)
-
-    def _checked(self, function):
-        """Returns a function of batches that checks the first batch."""
-
-        def run(batches):
-            if not self.has_checked_data:
-                batches = self._validate_first(batches)
-            return function(batches)
-
-        return run
-
-    def _validate_first(self, batches):
-        """Checks the next batch; returns an iterator that begins with it."""
-        if isinstance(batches, tf.distribute.DistributedIterator):
-            self.has_checked_data = True
-            return batches
-        taken = []
-        again = itertools.chain(taken, batches)
-        if isinstance(batches, tf.data.Iterator):
-            again = _as_iterator(again, batches.element_spec)
-        taken += itertools.islice(batches, 1)
-        for data in taken:
-            self.validate_batch(data)
-            self.has_checked_data = True
-        return again
+        return super().make_train_function(force)
 
     def train_step(self, data):
         """Runs one update: each model forward once, the student backward."""
@@ -103,38 +72,6 @@ def _is_known(optimizer):
         getattr(type(optimizer), name).__module__.partition(".")[0] in OWN
         for name in ("apply", "apply_gradients")
     )
-
-
-def _as_iterator(batches, element_spec):
-    """Returns a TensorFlow iterator, for which a step is not traced again."""
-    specs = [
-        spec
-        for spec in tf.nest.flatten(element_spec)
-        if not isinstance(spec, tf.NoneTensorSpec)
-    ]
-
-    def generate():
-        for batch in batches:
-            yield tuple(
-                part for part in tf.nest.flatten(batch) if part is not None
-            )
-
-    def pack(*parts):
-        remaining = iter(parts)
-        return tf.nest.map_structure(
-            lambda spec: (
-                None if isinstance(spec, tf.NoneTensorSpec) else next(remaining)
-            ),
-            element_spec,
-        )
-
-    options = tf.data.Options()
-    options.autotune.enabled = False
-    options.experimental_optimization.inject_prefetch = False
-    made = tf.data.Dataset.from_generator(
-        generate, output_signature=tuple(specs)
-    )
-    return iter(made.map(pack).with_options(options))
 
 
 def clipped(trained: list, optimizer, num_replicas: int) -> list:

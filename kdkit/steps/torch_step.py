@@ -11,27 +11,12 @@ class Step(EvaluationStep):
     """The training step of a `Distiller` on PyTorch."""
 
     num_replicas = 1
-    has_checked_data = True  # for classes without `validate_batch`
 
     def make_train_function(self, force=False):
         """Builds the optimizer, then makes the step as Keras does."""
         if not self.optimizer.built:
             self.optimizer.build(self.trainable_variables)
-        if self.train_function is None or force:
-            super().make_train_function(force)
-            self.train_function = self._checked(self.train_function)
-
-    def _checked(self, function):
-        """Returns a function of a list of batches that checks the first one."""
-
-        def run(batches):
-            if not self.has_checked_data:
-                with torch.no_grad():
-                    self.validate_batch(batches[0])
-                self.has_checked_data = True
-            return function(batches)
-
-        return run
+        return super().make_train_function(force)
 
     def train_step(self, data):
         """Runs one update: each model forward once, the student backward."""

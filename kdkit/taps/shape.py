@@ -3,6 +3,7 @@
 import dataclasses
 
 import keras
+import keras_hub
 
 from kdkit.errors import UsageError, unknown
 from kdkit.models.embedders import embedding_width, is_embedder
@@ -13,7 +14,6 @@ from kdkit.models.families import (
     find_backbone,
 )
 from kdkit.taps import private
-from kdkit.taps.endings import LOGITS, ending
 from kdkit.taps.layers import OUTPUT, has_graph, output_specs
 from kdkit.taps.names import (
     PER_LAYER_TAPS,
@@ -188,15 +188,50 @@ def _num_classes(model, specs):
     if not has_graph(model):
         (logits,) = keras.tree.flatten(specs[OUTPUT])
         return logits.shape[-1]
+    for layer in _last_layers(model):
+        activation = getattr(layer, "activation", None)
+        kind = type(layer).__name__
+        if kind in ("Softmax", "Sigmoid") or activation not in LOGITS:
+            name = getattr(activation, "__name__", kind)
+            raise UsageError(
+                f"The output of model {model.name!r} is not logits: layer "
+                f"{layer.name!r} ends it with {name}. Expected a linear last "
+                "layer."
+            )
     (logits,) = model.outputs
-    end = ending(model)
-    operation, *_ = private.made_by(logits)
-    activation = getattr(operation, "activation", None)
-    if end.is_probabilities or activation not in LOGITS:
-        function = end.function or keras.activations.serialize(activation)
-        raise UsageError(
-            f"The output of model {model.name!r} is not logits: layer "
-            f"{end.layer!r} ends it with {function}. Expected a linear last "
-            "layer."
-        )
     return logits.shape[-1]
+
+
+# Layers whose activation decides whether they return logits.
+LINEAR = (
+    keras.layers.Dense,
+    keras.layers.EinsumDense,
+    keras_hub.layers.MaskedLMHead,
+    keras_hub.layers.ReversibleEmbedding,
+)
+# Activations whose results are logits.
+LOGITS = (None, keras.activations.linear, keras.activations.log_softmax)
+
+
+def shows_logits(model) -> bool:
+    """Whether a model's graph ends in layers that return logits."""
+    return has_graph(model) and all(
+        isinstance(layer, LINEAR)
+        and getattr(layer, "activation", None) in LOGITS
+        for layer in _last_layers(model)
+    )
+
+
+def _last_layers(model):
+    """Returns the layers and operations that make a model's outputs."""
+    return [layer for output in model.outputs for layer in _makers(output)]
+
+
+def _makers(tensor):
+    """Enters nested models, and the layers whose outputs are joined."""
+    layer, number, inputs = private.made_by(tensor)
+    if isinstance(layer, keras.Model) and has_graph(layer):
+        return _makers(layer.outputs[number])
+    if type(layer).__name__ == "Concatenate":  # the layer or the operation
+        return [maker for one in inputs for maker in _makers(one)]
+    return [layer]

@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 
 from kdkit import models
-from kdkit.distillation import Terms
+from kdkit.distillation import teacher_entries
 from kdkit.io.files import digest_of_text
 from kdkit.models import LoadedModel, tokenizer_rules
 from kdkit.models.hugging_face import checkpoint_config
@@ -85,21 +85,21 @@ class TeacherCaches:
             for shape in self._shapes
         ]
 
-    def expect(self, stages, student, teacher_weights=None) -> None:
+    def expect(self, stages, student) -> None:
         """Registers the stages that will read, so that teachers run once."""
         for stage in stages:
             if not stage.objectives:
                 continue
             for expected, entries in zip(
                 self._expected,
-                self._entries(stage, student, teacher_weights),
+                self._entries(stage, student),
                 strict=True,
             ):
                 expected.update(entries)
 
-    def features(self, stage: Stage, student, teacher_weights=None):
+    def features(self, stage: Stage, student):
         """Returns a function for adding the teachers' outputs to batches."""
-        entries_of = self._entries(stage, student, teacher_weights)
+        entries_of = self._entries(stage, student)
         for read, entries in zip(self._read, entries_of, strict=True):
             read.update(entry.name for entry in entries)
 
@@ -132,16 +132,13 @@ class TeacherCaches:
         normalize = models.pooling_of(self._first).normalize
         return ReducedVectors(outputs, self._components, normalize)
 
-    def _entries(self, stage, student, teacher_weights):
+    def _entries(self, stage, student):
         """The entries of each teacher that a stage reads."""
-        terms = Terms(
-            tuple(stage.weighted_objectives()),
-            stage.label_weight,
-            self._shapes,
-            teacher_weights,
-            describe(student),
-        )
-        return terms.teacher_entries
+        shape = describe(student)
+        return [
+            teacher_entries(stage.weighted_objectives(), teacher, shape)
+            for teacher in self._shapes
+        ]
 
     def relative_errors(self) -> list[dict]:
         """The relative error of each output that was read, for each teacher."""

@@ -109,17 +109,17 @@ def encode_candidates(
 class ScoreCaches(TeacherCaches):
     """The cache of a cross-encoder's logits, one entry for each pair."""
 
-    def features(self, stage, student, teacher_weights=None):
+    def features(self, stage, student):
         """Returns a function for adding the teacher's scores to batches."""
-        of_pairs = super().features(stage, student, teacher_weights)
+        of_pairs = super().features(stage, student)
         return lambda encoded: Scores(
             of_pairs(encoded.pairs), encoded.num_candidates
         )
 
-    def _entries(self, stage, student, teacher_weights):
+    def _entries(self, stage, student):
         # The teacher has the logits of one pair, the student those of all
         # candidates, so the student's sizes do not fit.
-        del stage, student, teacher_weights
+        del stage, student
         return [(LOGITS,)]
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from keras import ops
 
 from kdkit import models
-from kdkit.distillation import label_count, sum_over_replicas
+from kdkit.distillation import label_count
 from kdkit.distillation.distiller import Distiller
 from kdkit.losses.base import safe_divide
 from kdkit.models import padding_row
@@ -19,7 +19,7 @@ from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import CHECKPOINTS, RunDirectory
 from kdkit.runs.events import Best, Epoch, Evaluation, StageFinished
 from kdkit.runs.settings import Saving
-from kdkit.steps import Step
+from kdkit.steps import Step, sum_over_replicas
 from kdkit.taps import number_later, select_inputs
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.checkpoints import StageCheckpoints
@@ -80,7 +80,7 @@ class Arm:
         if not stages:
             return self._untrained(run)
         if self.caches is not None:
-            self.caches.expect(stages, self.model, self.teacher_weights)
+            self.caches.expect(stages, self.model)
         for stage in stages:
             StageRun(run, self, stage).run()
         epoch = StageRun(run, self, stages[-1]).final_epoch
@@ -155,7 +155,7 @@ class StageRun:
         self._features = None
         if self.arm.caches is not None and self.stage.objectives:
             self._features = self.arm.caches.features(
-                self.stage, self.arm.model, self.arm.teacher_weights
+                self.stage, self.arm.model
             )
         if self.checkpoints.state.is_finished:
             _log.info(f"{title}: finished earlier, weights loaded.")
@@ -285,8 +285,6 @@ def make_trainer(arm, stage: Stage, source: DataSource, num_updates: int):
             teacher_weights=arm.teacher_weights,
             chunk_size=stage.chunk_size,
         )
-        # The run has checked its data and models.
-        trainer.has_checked_data = True
     else:
         trainer = LabelTrainer(arm.model)
     optimizer = make_optimizer(

@@ -7,7 +7,7 @@ from kit.helpers import log_softmax, to_numpy, with_random_weights
 
 import kdkit
 from kdkit import losses, taps
-from kdkit.distillation import bind
+from kdkit.distillation import compared_layers
 from kdkit.models import MassBackbone, MassSeq2SeqLM
 from kdkit.taps import ModelShape
 
@@ -173,13 +173,13 @@ def test_layer_maps_are_of_the_half_that_a_tap_is_of(spec):
         ("cross_attention_logits", 4),
     ):
         objective = kdkit.Objective(losses.AttentionMSE(), tap, spec)
-        (term,) = bind([objective], 0.0, teacher, student)
-        assert dict(term.pairs) == kdkit.layer_map(spec, 6, depth)
+        pairs = compared_layers(objective, teacher, student)
+        assert dict(pairs) == kdkit.layer_map(spec, 6, depth)
     deeper = kdkit.Objective(
         losses.AttentionMSE(), "cross_attention_logits", {5: 6}
     )
     with pytest.raises(ValueError, match="4 student layers"):
-        bind([deeper], 0.0, teacher, student)
+        compared_layers(deeper, teacher, student)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.7, 1.0])

@@ -7,7 +7,6 @@ import keras
 import numpy as np
 import pytest
 from keras import layers, losses, metrics, ops
-from kit.backend import native, tensorflow_only
 from kit.encoders import encoder
 from kit.helpers import (
     TinyBackbone,
@@ -353,10 +352,6 @@ REFUSED = {  # a distiller, its label loss, labels, and words of the error
         lambda: distiller(probabilities(dtype="bfloat16")),
         *(None, None, OF_TEACHER),
     ),
-    "softmax of the student": (
-        lambda: distiller(student=probabilities()),
-        *(None, None, OF_STUDENT),
-    ),
     "softmax of a student on labels": (
         lambda: on_labels(student=probabilities(), loss=LogitMSE()),
         *(cross_entropy(), Y, OF_STUDENT),
@@ -439,57 +434,6 @@ def test_a_new_teacher_is_looked_at_too():
     model.attach_teacher(probabilities())
     with pytest.raises(ValueError, match=OF_TEACHER):
         model.fit(X, verbose=0)
-
-
-@tensorflow_only
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        pytest.param({"jit_compile": True}, marks=pytest.mark.large),
-        {"steps_per_execution": 2},
-    ],
-    ids=["plain", "jit_compile", "steps_per_execution"],
-)
-def test_the_first_batch_of_a_dataset_is_used_and_nothing_traced_twice(options):
-    seen, traces = [], []
-
-    def note(row):
-        seen.append(int(row))
-        return row
-
-    def take(row):
-        row = native.py_function(note, [row], native.int64)
-        row = native.ensure_shape(row, ())
-        return native.gather(X, row), native.gather(Y, row)
-
-    class Noted(kdkit.Distiller):
-        def train_step(self, data):
-            traces.append(1)
-            return super().train_step(data)
-
-    model = Noted(net(6), net(5), Objective(SOFT), 1.0)
-    model.compile("adam", loss=cross_entropy(), run_eagerly=False, **options)
-    data = native.data.Dataset.range(ROWS).map(take).batch(2)
-    model.fit(data, shuffle=False, verbose=0)
-    assert sorted(seen) == [*range(ROWS)]
-    assert int(model.optimizer.iterations.value) == ROWS // 2
-    assert len(traces) == 1
-
-
-@tensorflow_only
-@pytest.mark.parametrize("weighted", [False, True])
-def test_data_without_labels_passes_the_first_look(weighted):
-    data = native.data.Dataset.from_tensor_slices(X).batch(4)
-    if weighted:
-        data = data.map(
-            lambda rows: (rows, None, native.ones(native.shape(rows)[:1]))
-        )
-    model = distiller()
-    model.compile("adam")
-    history = model.fit(data, epochs=2, shuffle=False, verbose=0).history
-    assert len(history["loss"]) == 2
-    assert int(model.optimizer.iterations.value) == 6
 
 
 # Models whose one output is in a dict or a list.

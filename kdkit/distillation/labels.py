@@ -1,0 +1,225 @@
+"""The compiled loss on the labels: its sums, and the errors that it hides."""
+
+import keras
+import numpy as np
+from keras import ops
+
+from kdkit.distillation.chunks import ChunkTerm
+from kdkit.distillation.weights import label_weights, position_weights
+from kdkit.errors import UsageError
+from kdkit.losses.base import safe_divide
+from kdkit.losses.foreign import MEANS, loss_kinds, takes_logits
+from kdkit.steps import sum_over_replicas
+
+# Losses on probabilities, which have no `from_logits`.
+_WITHOUT_LOGITS = {
+    "kldivergence",
+    "categoricalgeneralizedcrossentropy",
+    "dice",
+    "tversky",
+}
+_ON_CLASSES = {"sparsecategoricalcrossentropy", "smoothedcrossentropy"}
+# Losses between distributions over at least two classes.
+_SOFTMAX = {
+    *_ON_CLASSES,
+    "categoricalcrossentropy",
+    "categoricalfocalcrossentropy",
+}
+_ON_SHARES = {
+    *_SOFTMAX - _ON_CLASSES,
+    "binarycrossentropy",
+    "binaryfocalcrossentropy",
+}
+LEAST_THRESHOLD = 1e-7  # F1Score accepts thresholds above 0 only
+
+
+def require_labels(hard_label_weight, loss, labels) -> None:
+    """Raises an error if the labels or the compiled loss are missing."""
+    if labels is None or loss is None:
+        raise UsageError(
+            f"hard_label_weight={hard_label_weight} needs data with labels and "
+            "compile(loss=...)."
+        )
+
+
+def require_loss_on_logits(loss, num_classes: int | None) -> None:
+    """Raises an error if a compiled loss does not take the student's logits."""
+    for one in map(_found, keras.tree.flatten(loss)):
+        kinds = loss_kinds(one)
+        name = getattr(one, "name", None) or getattr(one, "__name__", one)
+        if kinds & _WITHOUT_LOGITS or takes_logits(one) is False:
+            raise UsageError(
+                f"The compiled loss {name} expects probabilities, but the "
+                "student's output is logits. Pass a loss with from_logits=True."
+            )
+        if num_classes == 1 and kinds & _SOFTMAX:
+            raise UsageError(
+                f"The compiled loss {name} applies a softmax, which is always "
+                "1 for the student's single logit."
+            )
+
+
+def require_metrics_on_logits(metrics, num_classes: int) -> None:
+    """Raises an error for compiled metrics that expect probabilities."""
+    for given in keras.tree.flatten(metrics):
+        if given in ("accuracy", "acc") and num_classes == 1:
+            given = "binary_accuracy"
+        elif given is None or given in ("accuracy", "acc"):
+            continue
+        argument = _missing_argument(keras.metrics.get(given), num_classes)
+        if argument is not None:
+            raise UsageError(
+                f"The compiled metric {given} expects probabilities, but the "
+                f"student's output is logits. Pass it with {argument}."
+            )
+
+
+def _missing_argument(metric, num_classes):
+    """Returns the argument with which a metric takes logits, if it needs it."""
+    if not isinstance(metric, keras.metrics.Metric):
+        return None
+    config = metric.get_config()
+    threshold = config.get("threshold")
+    if config.get("from_logits") is False:
+        return "from_logits=True"
+    if isinstance(metric, keras.metrics.FBetaScore):
+        takes_largest = threshold is None and num_classes > 1
+        fits = takes_largest or threshold == LEAST_THRESHOLD
+        return None if fits else f"threshold={LEAST_THRESHOLD}"
+    if threshold == 0.5:
+        return "threshold=0.0"
+    if "thresholds" in config and (
+        config["thresholds"] is config.get("top_k") is None
+    ):
+        return "thresholds=0.0"
+    return None
+
+
+def require_label_values(loss, y, num_classes: int | None) -> None:
+    """Raises an error for labels that the compiled loss does not accept."""
+    loss, labels = _found(single(loss)), ops.convert_to_numpy(single(y))
+    kinds = loss_kinds(loss)
+    if kinds & _ON_CLASSES:
+        labels = labels[labels != _ignored_class(loss)]
+        wrong = labels[(labels < 0) | (labels >= num_classes)]
+        expected = f"classes from 0 to {num_classes - 1}"
+    elif kinds & _ON_SHARES:
+        wrong = labels[(labels < 0) | (labels > 1)]
+        expected = "numbers from 0 to 1"
+    else:
+        return
+    if wrong.size:
+        values = ", ".join(f"{value:g}" for value in np.unique(wrong)[:5])
+        raise UsageError(
+            "The first batch has labels that the compiled loss does not take. "
+            f"Expected {expected}, received {values}."
+        )
+
+
+def _ignored_class(loss):
+    """Returns the label that a loss ignores, or `None`."""
+    if isinstance(loss, keras.losses.Loss):
+        return loss.get_config().get("ignore_class")
+    return getattr(loss, "keywords", {}).get("ignore_class")
+
+
+def _found(loss):
+    """Returns the loss object or function for a name."""
+    return keras.losses.get(loss) if isinstance(loss, str) else loss
+
+
+def single(structure):
+    """Returns the only entry of a dict or list, or the value itself."""
+    return keras.tree.flatten(structure)[0]
+
+
+def spread_label_weights(x, y, y_pred, sample_weight):
+    """Returns the labels' sample weights, per position for labels per position.
+
+    Keras' mean with sample weights divides by the sum of the weights as given.
+    For labels per position the sum of one weight per example is too small.
+
+    Args:
+        x: the inputs of the models.
+        y: tensor of labels.
+        y_pred: tensor of logits, or `None` if they are computed in chunks, for
+            a decoder whose labels have shape `(batch_size, sequence_length)`.
+        sample_weight: `None` or tensor.
+    """
+    weights = label_weights(x, sample_weight)
+    per_position = y_pred is None or len(y_pred.shape) == 3
+    if weights is None or not per_position:
+        return weights
+    return position_weights(y if y_pred is None else y_pred, weights)
+
+
+def label_count(loss, labels, sample_weight):
+    """Returns the denominator of the mean in a compiled loss; 1 for a sum.
+
+    The value may be off by a factor that all replicas share. Replicas with
+    unequal shares of a batch multiply their means by it, so that these add up
+    to the mean over the batch.
+
+    Args:
+        loss: the compiled loss.
+        labels: tensor of shape `(batch_size, ...)`.
+        sample_weight: `None` or tensor.
+    """
+    loss, labels = single(loss), single(labels)
+    reduction = getattr(loss, "reduction", "sum_over_batch_size")
+    if reduction not in MEANS:
+        return ops.ones((), dtype="float32")
+    if reduction == "mean_with_sample_weight" and sample_weight is not None:
+        return ops.sum(ops.cast(sample_weight, "float32"))
+    return ops.cast(ops.shape(labels)[0], "float32")
+
+
+def mean_label_loss(loss, labels, sums):
+    """Returns the value of the compiled loss from Σ weight × loss, Σ weight."""
+    top, bottom = sums
+    if loss.reduction != "mean_with_sample_weight":
+        bottom = ops.cast(ops.size(labels), "float32")
+    return safe_divide(top, bottom)
+
+
+def label_term(loss, hard_label_weight, x, y, sample_weight) -> ChunkTerm:
+    """Returns a compiled loss as a `ChunkTerm` for `chunked_sums`.
+
+    Args:
+        loss: `keras.losses.SparseCategoricalCrossentropy` on logits, or
+            `kdkit.losses.SmoothedCrossEntropy`.
+        hard_label_weight: float. Weight of the loss on the labels.
+        x: the inputs of the models.
+        y: tensor of labels of shape `(batch_size, sequence_length)`.
+        sample_weight: the weights of the data, or `None`.
+
+    Raises:
+        UsageError: for other losses, or for a loss that ignores a class.
+    """
+    reduction = getattr(loss, "reduction", None)
+    if not (
+        loss_kinds(loss) & _ON_CLASSES
+        and takes_logits(loss) is not False
+        and _ignored_class(loss) is None
+        and reduction in MEANS
+    ):
+        raise UsageError(
+            "With chunk_size the loss must be SparseCategoricalCrossentropy("
+            "from_logits=True) or SmoothedCrossEntropy, with a mean. Received: "
+            f"{loss}, reduction={reduction!r}."
+        )
+
+    sample_weight = spread_label_weights(x, y, None, sample_weight)
+
+    def sums(labels, logits, weights):
+        losses = loss.call(labels, ops.cast(logits, "float32"))
+        return ops.sum(weights * losses), ops.sum(weights)
+
+    def coefficient(denominator):
+        one = ops.ones_like(denominator)
+        replica_loss = mean_label_loss(loss, y, (one, denominator))
+        count = label_count(loss, y, sample_weight)
+        (total,) = sum_over_replicas([count])
+        return hard_label_weight * replica_loss * safe_divide(count, total)
+
+    return ChunkTerm(sums, y, position_weights(y, sample_weight), coefficient)
