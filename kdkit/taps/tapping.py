@@ -112,13 +112,15 @@ class TappedModel:
         own = [
             method for tap in self.taps for method in self._methods_read_by(tap)
         ]
+        self._reads_backbone = bool(own)
         if own:
-            _require_mask_input(model, backbone)
             self._softmax = keras.layers.Softmax(dtype=backbone.dtype_policy)
         self._methods = [*own, *self._layers.methods]
         require_one_run(model, self._methods)
 
     def __call__(self, x, training=False):
+        if self._reads_backbone:
+            _require_masks(self._backbone, x)
         inputs = select_inputs(self._model, x)
         with recorded(self._methods) as calls:
             output = self._model(inputs, training=training)
@@ -204,14 +206,19 @@ def _in_order(calls, methods):
     return calls
 
 
-def _require_mask_input(model, backbone):
-    """Raises a `UsageError` if the model has no input for the padding mask."""
-    masks = {name for name in backbone.input if name.endswith("padding_mask")}
-    if not masks <= {*(model.input if isinstance(model.input, dict) else ())}:
-        raise UsageError(
-            f"Model {model.name!r} has no input for the padding mask, so its "
-            f"taps would count padding. Expected a dict with {sorted(masks)}."
-        )
+def _require_masks(backbone, x):
+    """Raises a `UsageError` if inputs lack a padding mask of the backbone."""
+    expected, received = (
+        set(inputs) if isinstance(inputs, dict) else set()
+        for inputs in (backbone.input, x)
+    )
+    for name in sorted(expected - received):
+        if name.endswith("padding_mask"):
+            raise UsageError(
+                f"The inputs lack {name!r}, so taps would count padding. "
+                "Expected a dict with this name, which is also an input of the "
+                "model."
+            )
 
 
 class FactoredLogits(NamedTuple):

@@ -141,11 +141,28 @@ def test_layers_inside_other_models_have_paths():
     assert run(IMAGES)["layer:dropout"].shape == (6, 4, 4, 3)
 
 
+class Classifier(keras.Model):
+    """A subclassed model around a backbone of keras-hub."""
+
+    def __init__(self):
+        super().__init__()
+        self.backbone = bert(num_classes=None)
+        self.head = layers.Dense(3)
+
+    def call(self, x):
+        inputs = {name: x[name] for name in self.backbone.input}
+        return self.head(self.backbone(inputs)["pooled_output"])
+
+
 @not_on_jax
-def test_layers_of_a_backbone_are_taps_next_to_its_states():
-    last = "layer:transformer_layer_0"
-    outputs = taps.tapped(bert(1, 8), ["hidden_states", last])(batch())
-    np.testing.assert_array_equal(outputs["hidden_states"][1], outputs[last])
+def test_a_subclassed_model_has_the_taps_of_its_backbone():
+    model, x = Classifier(), batch()
+    logits, own = model(x), model.backbone(x)
+    last = "layer:transformer_layer_1"
+    outputs = taps.tapped(model, ["logits", "hidden_states", last])(x)
+    np.testing.assert_array_equal(outputs["logits"], logits)
+    for state in (outputs["hidden_states"][-1], outputs[last]):
+        np.testing.assert_array_equal(state, own["sequence_output"])
 
 
 def text_model(width):

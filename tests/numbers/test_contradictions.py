@@ -108,8 +108,9 @@ def without_mask():
     mask = keras.Input((None,), dtype="int32", name="mask")
     states = backbone({"token_ids": token_ids, "padding_mask": mask})
     model = keras.Model([token_ids, mask], layers.Dense(2)(states[:, 0]))
-    assert taps.tapped(model, ["logits"]).taps == ("logits",)
-    return taps.tapped(model, ["hidden_states"])
+    x = [batch()[name] for name in ("token_ids", "padding_mask")]
+    assert [*taps.tapped(model, ["logits"])(x)] == ["logits"]
+    return taps.tapped(model, ["hidden_states"])(x)
 
 
 def of_one_name():
@@ -167,7 +168,7 @@ MISTAKES = {
     "one logit": (lambda: alone(SOFT), "single logit"),
     "one candidate": (lambda: alone(MarginMSE()), "single logit"),
     "order of blocks": (in_another_order, "block_0.*in this order"),
-    "padding mask": (without_mask, "padding mask"),
+    "padding mask": (without_mask, "padding_mask"),
     "functions of one name": (of_one_name, "functions"),
 }
 

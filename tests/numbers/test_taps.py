@@ -49,17 +49,6 @@ def test_taps_of_half_precision_are_finite_and_exact(policy):
         assert np.isfinite(tensor).all()
 
 
-def test_mask_may_be_of_any_dtype():
-    run = taps.tapped(bert(dropout=0.1), ["logits", "attention_probs"])
-    x = batch()
-    expected = to_numpy(run(x))
-    for dtype in ("bool", "float32", "int64"):
-        received = run(dict(x, padding_mask=x["padding_mask"].astype(dtype)))
-        keras.tree.map_structure(
-            np.testing.assert_array_equal, to_numpy(received), expected
-        )
-
-
 class Unbuildable(keras.optimizers.SGD):
     def build(self, variables):
         raise RuntimeError("slots for a model that is only tapped")
