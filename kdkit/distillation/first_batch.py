@@ -55,7 +55,9 @@ class FirstBatch:
             rows = slice(batch_size or BATCH_SIZE)
             self._validate(
                 keras.tree.map_structure(
-                    lambda one: None if one is None else one[rows],
+                    lambda one: (
+                        one[rows] if hasattr(one, "__getitem__") else None
+                    ),
                     (x, y, sample_weight),
                 )
             )

@@ -90,9 +90,8 @@ class FakeQuantization(keras.callbacks.Callback):
         need_tensorflow("Quantisation-aware training")
         self.precision = precision
         self._scheme = SCHEMES[precision]
-        self.ranges = None
-        if self._scheme.is_static and ranges is not None:
-            self.ranges = dict(ranges)
+        has_ranges = self._scheme.is_static and ranges is not None
+        self.ranges = dict(ranges) if has_ranges else None
         self._calibration_data = calibration_data
         self._replaced = []
         self._rounding = None
@@ -191,7 +190,7 @@ class FakeQuantization(keras.callbacks.Callback):
             )
             if not scheme.is_static:
                 rows = fake_quantize_rows(inputs, dense.num_input_axes)
-                return dense.run(rows, matrix, _unchanged)
+                return dense.run(rows, matrix, lambda product: product)
             bias = dense.layer.bias
             if bias is not None and dense.adds_bias_first:
                 bias = fake_quantize_bias(bias, matrix, *of_inputs)
@@ -311,7 +310,3 @@ def _widen(ends, tensor):
     ends[0] = min(ends[0], float(ops.min(tensor)))
     ends[1] = max(ends[1], float(ops.max(tensor)))
     return tensor
-
-
-def _unchanged(product):
-    return product

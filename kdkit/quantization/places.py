@@ -64,26 +64,23 @@ class DenseLayer:
 
 def dense_layers(model) -> dict[str, DenseLayer]:
     """Returns the dense layers of a model by name."""
-    return {
-        name: DenseLayer(layer)
-        for name, layer in _layers(model)
-        if isinstance(layer, keras.layers.Dense | keras.layers.EinsumDense)
-    }
+    kinds = keras.layers.Dense, keras.layers.EinsumDense
+    found = _layers_by_name(model, kinds)
+    return {name: DenseLayer(layer) for name, layer in found.items()}
 
 
 def embeddings(model) -> dict:
     """Returns the embeddings of a model by name."""
-    return {
-        name: layer
-        for name, layer in _layers(model)
-        if isinstance(layer, keras.layers.Embedding)
-    }
+    return _layers_by_name(model, keras.layers.Embedding)
 
 
-def _layers(model):
+def _layers_by_name(model, kinds):
     inside = f"{find_backbone(model).name}/"
-    for path, layer in layer_paths(model).items():
-        yield path.removeprefix(inside), layer
+    return {
+        path.removeprefix(inside): layer
+        for path, layer in layer_paths(model).items()
+        if isinstance(layer, kinds)
+    }
 
 
 def require_quantizable(model) -> None:
@@ -96,10 +93,8 @@ def require_quantizable(model) -> None:
         UsageError: (a `ValueError`) for other models.
     """
     backbone = find_backbone(model)
-    blocks = []
-    if backbone is not None:
-        parts = adapters_of(backbone)
-        blocks = [adapter for part in parts.values() for adapter in part]
+    parts = {} if backbone is None else adapters_of(backbone)
+    blocks = [adapter for part in parts.values() for adapter in part]
     own = {id(block.block) for block in blocks}
     if not (
         blocks

@@ -207,6 +207,17 @@ class ProbedEncoder(keras_hub.layers.TransformerEncoder):
         )
 
 
+class Hidden(keras.layers.Layer):
+    """A function that a model's graph does not show."""
+
+    def __init__(self, function, **kwargs):
+        super().__init__(**kwargs)
+        self.function = function
+
+    def call(self, inputs):
+        return self.function(inputs)
+
+
 class TinyBackbone(keras_hub.models.Backbone):
     """An encoder of a user's own, with probed blocks."""
 
