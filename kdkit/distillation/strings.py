@@ -7,6 +7,7 @@ only, so that encoded batches are not tokenized again.
 import functools
 import inspect
 import math
+import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
 
@@ -50,23 +51,35 @@ class Texts:
             data = [given.get(name) for name in (*PARTS, "batch_size")]
             given["x"] = first.of(*data)
         try:
-            return super().fit(*bound.args, **bound.kwargs)
+            history = super().fit(*bound.args, **bound.kwargs)
         except Exception:
             if first.error is not None:
                 raise first.error from None
             raise
+        self._warn_of_unused_metrics()
+        return history
 
     @_like(keras.Model.evaluate)
     def evaluate(self, *args, **kwargs):
         """Returns the losses and metrics, as `keras.Model.evaluate` does."""
         bound = self._with_batches(super().evaluate, args, kwargs)
-        return super().evaluate(*bound.args, **bound.kwargs)
+        values = super().evaluate(*bound.args, **bound.kwargs)
+        self._warn_of_unused_metrics()
+        return values
 
     @_like(keras.Model.predict)
     def predict(self, *args, **kwargs):
         """Returns the student's logits, as `keras.Model.predict` does."""
         bound = self._with_batches(super().predict, args, kwargs)
         return super().predict(*bound.args, **bound.kwargs)
+
+    def _warn_of_unused_metrics(self):
+        if not all(getattr(one, "built", True) for one in super().metrics):
+            warnings.warn(
+                "The compiled metrics have no values, because the data has no "
+                "labels. Pass labels, or compile without metrics.",
+                stacklevel=3,
+            )
 
     def _validator(self):
         """Returns a function of a batch that has the current values."""

@@ -92,6 +92,14 @@ def test_evaluate_and_predict_have_the_numbers_of_the_parts(weighted):
     np.testing.assert_allclose(predicted, logits, atol=1e-5)
 
 
+@pytest.mark.parametrize("method", ["fit", "evaluate"])
+def test_metrics_without_labels_are_warned_of(method):
+    model = distiller()
+    model.compile(SGD(), metrics=["accuracy"])
+    with pytest.warns(UserWarning, match="no labels"):
+        getattr(model, method)(batch(), verbose=0)
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 def test_update_follows_the_gradient_of_the_total_loss(weighted):
     model = distiller()
