@@ -4,7 +4,7 @@ import keras
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.models.token_ids import require_shared_ids
+from kdkit.models.tokenizer_kinds import require_same_ids
 
 
 class SeparateTeacher(keras.Model):
@@ -34,7 +34,12 @@ def with_own_inputs(teacher, student, objectives):
     found = []
     for number, model in enumerate(teachers, start=1):
         try:
-            require_shared_ids(model, student)
+            tokenizers = [
+                getattr(getattr(one, "preprocessor", None), "tokenizer", None)
+                for one in (model, student)
+            ]
+            if None not in tokenizers:
+                require_same_ids(*tokenizers)
         except UsageError:
             # Classifiers of different vocabularies can compare their logits.
             compares_logits = all(one.tap == "logits" for one in objectives)

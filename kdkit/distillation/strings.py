@@ -21,7 +21,7 @@ from kdkit.distillation.separate_teachers import SeparateTeacher
 from kdkit.distillation.text_batches import shorten, text_batches
 from kdkit.errors import UsageError
 from kdkit.late import tf
-from kdkit.models.token_ids import check_same_ids, preprocessor_tokenizer
+from kdkit.models.tokenizer_kinds import require_same_ids
 
 ROWS_AT_ONCE = 1024  # texts that the preprocessor encodes in one call
 BATCH_SIZE = 32  # Keras' default
@@ -194,13 +194,13 @@ class Texts:
         ]
         models = [student, *teachers]
         tokenizers = tuple(
-            preprocessor_tokenizer(model.preprocessor) for model in models
+            getattr(model.preprocessor, "tokenizer", None) for model in models
         )
         known = self._compared.tokenizers
         if [*map(id, known)] != [*map(id, tokenizers)]:
             for tokenizer in tokenizers[1:]:
                 if None not in (tokenizer, tokenizers[0]):
-                    check_same_ids(tokenizer, tokenizers[0])
+                    require_same_ids(tokenizer, tokenizers[0])
             self._compared = _Compared(tokenizers)
         for teacher in teachers:
             require_same_settings(teacher, student)
