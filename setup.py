@@ -12,7 +12,7 @@ INSTALL_REQUIRES = [
     "keras>=3.15",  # models, training loop, LiteRT export
     "tensorflow>=2.20",  # backend, tf.data, SavedModel
     "keras-hub>=0.32",  # BERT and its tokenisers
-    # The tokenisers' operations inside tf.data. Windows has no such package.
+    # Word pieces in SavedModels. Windows has no such package.
     "tensorflow-text>=2.20.1; sys_platform != 'win32'",
     "tensorboard>=2.20",  # curves of every objective
     "ai-edge-litert>=2.1",  # the interpreter that phones run
@@ -21,8 +21,8 @@ INSTALL_REQUIRES = [
     "numpy>=1.26",
     "scikit-learn>=1.5",  # accuracy, F1, Matthews correlation
     "scipy>=1.13",  # Pearson and Spearman correlation
-    "tokenizers>=0.20",  # byte-pair vocabularies trained on a corpus
-    "sentencepiece>=0.2.1",  # vocabularies of several languages
+    "tokenizers>=0.21",  # ids of all texts; trains vocabularies
+    "sentencepiece>=0.2.1",  # the files of ALBERT and XLM-RoBERTa
     "sacrebleu>=2.4",  # BLEU and chrF of translations, with signatures
     "pyarrow>=16",  # files of the teacher cache
     "ml-dtypes>=0.4",  # bfloat16 in NumPy; Keras has it too

@@ -29,6 +29,7 @@ The same code trains summaries, corrections, or any text written from a text.
 # %%
 import keras
 import matplotlib.pyplot as plt
+import numpy as np
 import sacrebleu
 
 import kdkit
@@ -62,20 +63,19 @@ print(sources[0], "->", targets[0])
 tokenizer = kdkit.models.train_sentence_pieces(
     sources + targets, VOCABULARY_SIZE, languages=["en", "de"]
 )
-preprocessor = kdkit.models.MassSeq2SeqLMPreprocessor(
-    tokenizer,
-    encoder_sequence_length=LENGTH,
-    decoder_sequence_length=LENGTH,
-    source_language="en",
-    target_language="de",
-)
 
 
-def make_texts(sources, targets):
-    return {"encoder_text": list(sources), "decoder_text": list(targets)}
+def make_data(sources, targets):
+    """Encoded pairs as inputs, labels and sample weights."""
+    sides = [
+        kdkit.data.encode_sentences(texts, tokenizer, LENGTH, language)
+        for texts, language in ((sources, "en"), (targets, "de"))
+    ]
+    rows = kdkit.data.PairRows(*sides)
+    return rows.batch(np.arange(len(rows)), LENGTH, seed=None)
 
 
-dev = make_texts(dev_sources, dev_targets)
+dev = make_data(dev_sources, dev_targets)
 
 # %% [markdown]
 """
@@ -106,7 +106,7 @@ def make_translator(encoder_layers, decoder_layers, width):
         max_sequence_length=LENGTH,
         dropout=0.0,
     )
-    return kdkit.models.MassSeq2SeqLM(backbone, preprocessor=preprocessor)
+    return kdkit.models.MassSeq2SeqLM(backbone)
 
 
 def compile_for_labels(model):
@@ -122,19 +122,22 @@ def compile_for_labels(model):
 
 teacher = make_translator(2, 2, width=64)
 compile_for_labels(teacher)
+x, y, sample_weight = make_data(sources, targets)
 history = teacher.fit(
-    make_texts(sources, targets),
+    x,
+    y,
+    sample_weight=sample_weight,
     batch_size=32,
     epochs=TEACHER_EPOCHS,
     shuffle=False,  # the generated pairs have no order
-    validation_data=(dev,),
+    validation_data=dev,
     verbose=2,
 )
 
 # %% [markdown]
 """
 `accuracy` is the share of target tokens that get the highest logit, given the
-tokens before. Padding does not count: the preprocessor returns sample weights.
+tokens before. Padding does not count: its sample weight is 0.
 """
 
 # %% [markdown]
@@ -143,7 +146,7 @@ tokens before. Padding does not count: the preprocessor returns sample weights.
 
 The student is half as deep and half as wide. λ = 0.7 is the weight of the
 teacher's distribution and 1 − λ that of the labels. The padding mask needs no
-argument: it comes with the preprocessor's sample weights.
+argument: it comes with the sample weights.
 
 For real vocabularies, pass `chunk_size=256` to `Distiller` and no metrics:
 then the logits of 256 positions are in memory at once, and the losses stay the
@@ -151,13 +154,16 @@ same.
 """
 
 # %%
-student_pairs = make_texts(
+x, y, sample_weight = make_data(
     sources[:NUM_STUDENT_PAIRS], targets[:NUM_STUDENT_PAIRS]
 )
 fit_settings = {
+    "x": x,
+    "y": y,
+    "sample_weight": sample_weight,
     "batch_size": 32,
     "epochs": EPOCHS,
-    "validation_data": (dev,),
+    "validation_data": dev,
     "verbose": 0,
 }
 
@@ -166,7 +172,7 @@ student = make_translator(1, 1, width=32)
 student.set_weights(alone.get_weights())  # both start from the same weights
 
 compile_for_labels(alone)
-alone_history = alone.fit(student_pairs, shuffle=False, **fit_settings).history
+alone_history = alone.fit(shuffle=False, **fit_settings).history
 
 distiller = kdkit.Distiller(
     teacher,
@@ -175,7 +181,7 @@ distiller = kdkit.Distiller(
     hard_label_weight=0.3,
 )
 compile_for_labels(distiller)
-distilled_history = distiller.fit(student_pairs, **fit_settings).history
+distilled_history = distiller.fit(**fit_settings).history
 
 teacher_accuracy = history.history["val_accuracy"][-1]
 epochs = range(1, EPOCHS + 1)

@@ -6,8 +6,7 @@
 from kdkit.distillation.distiller import Distiller as Distiller
 from kdkit.losses import labels as labels
 from kdkit.models import mass_lm as mass_lm
-from kdkit.models import ruled_tokenizers as ruled_tokenizers
+from kdkit.models import tokenizer as tokenizer
 from kdkit.models import variants as variants
-from kdkit.models import vocabularies as vocabularies
 from kdkit.training import embedding_data as embedding_data
 from kdkit.training import optimizers as optimizers

@@ -137,12 +137,12 @@ def data_dir():
 
 @pytest.fixture(scope="session")
 def sentence_pieces():
-    """The SentencePiece model of `helpers.ENGLISH` and `helpers.GERMAN`."""
+    """The tokenizer for `helpers.ENGLISH` and `helpers.GERMAN`."""
     from kit.helpers import ENGLISH, GERMAN
 
     from kdkit.models import train_sentence_pieces
 
-    return train_sentence_pieces(ENGLISH + GERMAN, 300, ["en", "de"]).proto
+    return train_sentence_pieces(ENGLISH + GERMAN, 300, ["en", "de"])
 
 
 @pytest.fixture

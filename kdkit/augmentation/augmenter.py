@@ -6,13 +6,14 @@ probability.
 """
 
 import dataclasses
+import functools
 import re
 from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
 from kdkit.augmentation.candidates import MaskedWords, Query
-from kdkit.data.encoding import make_tokenize
+from kdkit.data import tokenize
 from kdkit.errors import UsageError
 from kdkit.late import LateModule
 
@@ -117,7 +118,7 @@ class Augmenter:
         self._masked_words = masked_words
         self._neighbors = neighbors
         self._tokenizer = tokenizer
-        self._tokenize = make_tokenize(tokenizer)
+        self._tokenize = functools.partial(tokenize, tokenizer=tokenizer)
         self._vocabulary = tokenizer.get_vocabulary()
         self._stop_words = (
             default_stop_words() if stop_words is None else stop_words

@@ -8,14 +8,13 @@ from typing import ClassVar
 
 import numpy as np
 
+from kdkit import models
 from kdkit.data.examples import Examples
 from kdkit.data.stream import CacheableDataset
 from kdkit.errors import UsageError
-from kdkit.late import keras_hub, tf, tf_text
-from kdkit.models.families import family_of
+from kdkit.late import tf
 
 ROWS_PER_STEP = 1024  # tokenized together
-TEXTS_PER_STEP = 16384  # tokenized together, without packing
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -163,19 +162,16 @@ def encode(
 ) -> EncodedExamples:
     """Tokenises and packs examples in the format of the tokenizer's family.
 
-    The format is `[CLS] first [SEP]`, or `[CLS] first [SEP] second [SEP]`; for
-    RoBERTa and XLM-RoBERTa `<s> first </s>`, or `<s> first </s></s> second
-    </s>`. Long examples are truncated as in keras-hub's preprocessors: the
-    sentences get the available tokens in turn, one at a time, so the longer one
-    is truncated first. A tokenizer with `truncation_side="left"` removes
-    beginnings instead of ends.
+    The tokenizer puts its special tokens around the texts: `[CLS] first [SEP]`,
+    or `[CLS] first [SEP] second [SEP]`; for RoBERTa and XLM-RoBERTa `<s> first
+    </s>`, or `<s> first </s></s> second </s>`. Long examples are truncated as
+    in transformers: of two texts the longer one first. A tokenizer whose side
+    is `"left"` removes beginnings instead of ends.
 
     Args:
         examples: `Examples`.
-        tokenizer: `keras_hub.tokenizers.BertTokenizer`, or another with
-            `start_token_id`, `end_token_id` and `pad_token_id`. Tokenizers
-            without a family in `kdkit.models.families.FAMILIES` use BERT's
-            format. A static embedder's own puts no tokens around its texts.
+        tokenizer: `kdkit.models.Tokenizer`, or keras-hub's. A static embedder's
+            own puts no tokens around its texts.
         sequence_length: int. The largest number of tokens in an example,
             special tokens included. `None`, for a static embedder's own
             tokenizer, to truncate no text.
@@ -204,58 +200,16 @@ def encode(
 
 def encoded_steps(rows: Iterable, num_texts, tokenizer, sequence_length):
     """Encodes examples in steps, with the format of `encode`."""
-    encode_rows = row_encoder(tokenizer, sequence_length, num_texts)
+    tokenizer = models.as_tokenizer(tokenizer)
+    if sequence_length is not None:
+        num_special = tokenizer.rust.num_special_tokens_to_add(num_texts > 1)
+        room_for_text(sequence_length, num_special)
+    names = ("token_ids", "segment_ids", "lengths", "truncated")
     rows = iter(rows)
     while some := list(itertools.islice(rows, ROWS_PER_STEP)):
-        columns = zip(*some, strict=True)
-        step = encode_rows(*(tf.constant(column) for column in columns))
-        yield {name: values.numpy() for name, values in step.items()}
-
-
-@functools.lru_cache(maxsize=4)
-def row_encoder(tokenizer, sequence_length: int, num_texts: int):
-    """Returns a traced function that encodes columns of text."""
-    if tokenizer.start_token_id is None:
-        return _plain_row_encoder(tokenizer, sequence_length)
-    family = family_of(tokenizer)
-    num_separators = family.num_separators if family else 1
-    num_special = 2 + num_separators * (num_texts - 1)
-    room = room_for_text(sequence_length, num_special)
-    packer = keras_hub.layers.MultiSegmentPacker(
-        sequence_length=sequence_length,
-        start_value=tokenizer.start_token_id,
-        end_value=tokenizer.end_token_id,
-        sep_value=[tokenizer.end_token_id] * num_separators,
-        pad_value=tokenizer.pad_token_id,
-        truncate="round_robin",
-    )
-
-    tokenize = traced_tokenizer(tokenizer)
-    side = getattr(tokenizer, "truncation_side", "right")
-
-    @tf.function(
-        input_signature=[tf.TensorSpec((None,), "string")] * num_texts,
-        autograph=False,
-    )
-    def encode_rows(*texts):
-        segments = tuple(tokenize(column) for column in texts)
-        cut = segments
-        if side == "left":
-            cut = _without_beginnings(segments, room)
-        token_ids, segment_ids = packer(cut)
-        full_lengths = num_special + sum(
-            tf.cast(segment.row_lengths(), "int32") for segment in segments
-        )
-        lengths = tf.minimum(full_lengths, sequence_length)
-        real = tf.sequence_mask(lengths, sequence_length)
-        return {
-            "token_ids": tf.boolean_mask(token_ids, real),
-            "segment_ids": tf.boolean_mask(segment_ids, real),
-            "lengths": lengths,
-            "truncated": full_lengths > sequence_length,
-        }
-
-    return encode_rows
+        columns = tuple(zip(*some, strict=True))
+        encoded = tokenizer.encode(columns, sequence_length)
+        yield dict(zip(names, encoded, strict=True))
 
 
 def room_for_text(sequence_length: int, num_special: int) -> int:
@@ -268,32 +222,6 @@ def room_for_text(sequence_length: int, num_special: int) -> int:
     return sequence_length - num_special
 
 
-def _plain_row_encoder(tokenizer, sequence_length):
-    """Returns a `row_encoder` for texts without tokens around them."""
-
-    def encode_rows(texts):
-        found = tokenizer(texts)
-        cut = found[:, :sequence_length]
-        if sequence_length and tokenizer.truncation_side == "left":
-            cut = found[:, -sequence_length:]
-        lengths = cut.row_lengths()
-        return {
-            "token_ids": cut.values,
-            "segment_ids": tf.zeros_like(cut.values),
-            "lengths": tf.cast(lengths, "int32"),
-            "truncated": lengths < found.row_lengths(),
-        }
-
-    return encode_rows
-
-
-def _without_beginnings(segments, room):
-    """The ends of texts that together have `room` tokens."""
-    trimmer = tf_text.RoundRobinTrimmer(room)
-    backwards = trimmer.trim([segment[:, ::-1] for segment in segments])
-    return tuple(segment[:, ::-1] for segment in backwards)
-
-
 def tokenize(texts, tokenizer) -> dict[str, np.ndarray]:
     """Tokenises every different text once.
 
@@ -304,33 +232,10 @@ def tokenize(texts, tokenizer) -> dict[str, np.ndarray]:
     Returns:
         Dict from text to its token ids, without special tokens.
     """
-    return make_tokenize(tokenizer)(texts)
-
-
-def make_tokenize(tokenizer):
-    """Returns `tokenize` for one tokenizer."""
-    split = traced_tokenizer(tokenizer)
-
-    def tokenize(texts):
-        texts = list(dict.fromkeys(texts))
-        pieces = []
-        for start in range(0, len(texts), TEXTS_PER_STEP):
-            ragged = split(tf.constant(texts[start : start + TEXTS_PER_STEP]))
-            ends = ragged.row_splits.numpy()[1:-1]
-            pieces += np.split(ragged.values.numpy().astype("int32"), ends)
-        return dict(zip(texts, pieces, strict=True))
-
-    return tokenize
-
-
-@functools.lru_cache(maxsize=4)
-def traced_tokenizer(tokenizer):
-    """Returns the tokenizer as one graph, from texts to ragged token ids."""
-    return tf.function(
-        lambda texts: tokenizer(texts),
-        input_signature=[tf.TensorSpec((None,), "string")],
-        autograph=False,
-    )
+    texts = list(dict.fromkeys(texts))
+    rows = models.as_tokenizer(tokenizer).rows(texts)
+    arrays = (np.array(row, "int32") for row in rows)
+    return dict(zip(texts, arrays, strict=True))
 
 
 NO_LABEL = -1  # for words without a label, and a word's further pieces
@@ -456,6 +361,7 @@ def encode_tokens(
     Raises:
         UsageError: if `sequence_length` is too small for any text.
     """
+    tokenizer = models.as_tokenizer(tokenizer)
     room = room_for_text(sequence_length, NUM_SPECIAL)
     texts = [_as_in_text(words, tokenizer) for words in examples.words]
     pieces = tokenize((word for words in texts for word in words), tokenizer)
@@ -498,11 +404,11 @@ def encode_tokens(
 
 def _as_in_text(words, tokenizer):
     """The words with the spaces that byte-pair tokens include."""
-    if not isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
+    if tokenizer.kind != "BPE":
         return words
     return [f" {word}" if place else word for place, word in enumerate(words)]
 
 
 def _unknown(tokenizer):
     """The id for a word without any token."""
-    return np.array([tokenizer.token_to_id(tokenizer.oov_token)], "int32")
+    return np.array([tokenizer.unknown_token_id], "int32")

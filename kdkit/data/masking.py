@@ -4,13 +4,11 @@ import dataclasses
 import math
 
 import numpy as np
-import sentencepiece
 
+from kdkit import models
 from kdkit.errors import UsageError, unknown
 from kdkit.late import tf
 
-# The unknown token in the families' vocabularies.
-UNKNOWN = ("[UNK]", "<unk>")
 SHARES_OF = ("row", "batch")
 
 
@@ -82,18 +80,18 @@ class Masker:
 
     Args:
         masking: `Masking`.
-        tokenizer: keras-hub tokenizer with a mask token, or
-            `kdkit.models.MassTokenizer`.
+        tokenizer: `kdkit.models.Tokenizer` with a mask token, or keras-hub's.
     """
 
     def __init__(self, masking: Masking, tokenizer):
+        tokenizer = models.as_tokenizer(tokenizer)
         is_special = special_tokens(tokenizer)
         self.masking = masking
         self._mask_token_id = tokenizer.mask_token_id
         self._is_special = tf.constant(is_special)
         self._ordinary = tf.constant(np.flatnonzero(~is_special), "int32")
         if masking.whole_words:
-            prefix = tokenizer.suffix_indicator
+            prefix = tokenizer.rust.model.continuing_subword_prefix
             self._continues = tf.constant(
                 [
                     piece.startswith(prefix)
@@ -197,16 +195,8 @@ def traced_masker(masker, sequence_length: int | None = None):
 
 def special_tokens(tokenizer) -> np.ndarray:
     """Returns which tokens of a vocabulary are special."""
-    unknown = {*UNKNOWN, getattr(tokenizer, "oov_token", None)}
-    proto = getattr(tokenizer, "proto", None)
-    if proto is not None:  # SentencePiece: the unknown token may have any name
-        model = sentencepiece.SentencePieceProcessor(model_proto=proto)
-        unknown.add(model.id_to_piece(model.unk_id()))
-    is_special = np.array(
-        [piece in unknown for piece in tokenizer.get_vocabulary()]
-    )
-    # XLM-R's mask is not among its special tokens.
-    is_special[[*tokenizer.special_token_ids, tokenizer.mask_token_id]] = True
+    is_special = np.zeros(tokenizer.vocabulary_size(), bool)
+    is_special[list(tokenizer.special_token_ids)] = True
     return is_special
 
 
@@ -273,7 +263,7 @@ class SpanMasker:
 
     Args:
         masking: `SpanMasking`.
-        tokenizer: `kdkit.models.MassTokenizer`.
+        tokenizer: `kdkit.models.Tokenizer`.
     """
 
     def __init__(self, masking: SpanMasking, tokenizer):

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from kdkit import models
 from kdkit.data.encoding import EncodedExamples, room_for_text, tokenize
 from kdkit.data.examples import at, read_lines
 from kdkit.errors import UsageError
-from kdkit.models.families import family_of
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -100,8 +100,8 @@ def encode_questions(
             f"The questions have {examples.num_options} options, the task "
             f"{num_options}."
         )
-    family = family_of(tokenizer)
-    num_separators = family.num_separators if family else 1
+    tokenizer = models.as_tokenizer(tokenizer)
+    num_separators = tokenizer.num_separators
     num_special = 2 + num_separators
     room = room_for_text(sequence_length, num_special)
     rows = [

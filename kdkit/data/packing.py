@@ -9,7 +9,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
-from kdkit.data.encoding import room_for_text, traced_tokenizer
+from kdkit import models
+from kdkit.data.encoding import room_for_text
 from kdkit.data.masking import Masker, traced_masker
 from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
@@ -237,15 +238,16 @@ def _mapped(directory, index):
 
 def _tokenised(texts, tokenizer):
     """Yields the token ids of some texts at a time, and their lengths."""
-    tokenize = traced_tokenizer(tokenizer)
+    tokenizer = models.as_tokenizer(tokenizer)
     texts = iter(texts)
     num_texts = num_tokens = 0
     while some := list(itertools.islice(texts, TEXTS_PER_STEP)):
-        tokens = tokenize(tf.constant(some))
-        token_ids = tokens.flat_values.numpy().astype("int32")
+        rows = tokenizer.rows(some)
+        lengths = np.array(list(map(len, rows)), "int32")
+        token_ids = np.concatenate(rows).astype("int32")
         num_texts += len(some)
         num_tokens += len(token_ids)
-        yield token_ids, tokens.row_lengths().numpy()
+        yield token_ids, lengths
     if not num_tokens:
         raise UsageError(
             f"The corpus is empty: none of its {num_texts} texts has a token."

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from kdkit.data.encoding import make_tokenize, room_for_text
+from kdkit.data.encoding import room_for_text, tokenize
 from kdkit.data.masking import SpanMasker, traced_masker
 from kdkit.data.stream import CacheableDataset, SequenceDataset
 from kdkit.errors import UsageError
@@ -83,7 +83,7 @@ def encode_sentences(
 
     Args:
         texts: iterable of strings.
-        tokenizer: `kdkit.models.MassTokenizer`.
+        tokenizer: `kdkit.models.Tokenizer` with languages.
         sequence_length: int. The largest number of tokens in a sentence,
             special tokens included. Longer sentences are truncated before
             their `</s>`.
@@ -100,7 +100,7 @@ def encode_sentences(
     room = room_for_text(sequence_length, NUM_SPECIAL)
     texts = list(texts)
     first = tokenizer.language_token_id(language)
-    pieces = make_tokenize(tokenizer)(texts)
+    pieces = tokenize(texts, tokenizer)
     for text, its_pieces in pieces.items():
         if not len(its_pieces):
             raise UsageError(

@@ -18,11 +18,7 @@ import numpy as np
 from kdkit.distillation.first_batch import BATCH_SIZE, FirstBatch
 from kdkit.errors import UsageError
 from kdkit.late import tf
-from kdkit.models.token_ids import (
-    check_same_ids,
-    preprocessor_tokenizer,
-    require_shared_ids,
-)
+from kdkit.models.tokenizer_kinds import require_same_ids
 
 PARTS = ("x", "y", "sample_weight")
 # The lengths of batches, up to the preprocessor's. XLA compiles each of them.
@@ -259,7 +255,7 @@ def _require_same_preprocessor(teacher, student):
     both = teacher.preprocessor, student.preprocessor
     if both[0] is both[1] or both[1] is None:
         return
-    check_same_ids(*map(preprocessor_tokenizer, both))
+    _require_shared_ids(teacher, student)
     theirs, ours = (one.get_config() for one in both)
     for name, value in theirs.items():
         if name not in _NAMES and name in ours and ours[name] != value:
@@ -267,6 +263,16 @@ def _require_same_preprocessor(teacher, student):
                 "Teacher and student read the same batches, but their "
                 f"preprocessors differ in {name}: {value} and {ours[name]}."
             )
+
+
+def _require_shared_ids(teacher, student):
+    """Raises an error if the ids of two models with tokenizers differ."""
+    tokenizers = [
+        getattr(getattr(model, "preprocessor", None), "tokenizer", None)
+        for model in (teacher, student)
+    ]
+    if None not in tokenizers:
+        require_same_ids(*tokenizers)
 
 
 def _inputs(model):
@@ -312,7 +318,7 @@ def with_own_inputs(teacher, student, objectives):
     found = []
     for number, model in enumerate(teachers, start=1):
         try:
-            require_shared_ids(model, student)
+            _require_shared_ids(model, student)
         except UsageError:
             # Classifiers of different vocabularies can compare their logits.
             is_classifier = isinstance(

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from kdkit.distillation.layer_maps import layer_map
 from kdkit.doctor.findings import NOTE, OK, RUINS, WARNING, Finding
-from kdkit.models import check_same_ids
+from kdkit.models import require_same_ids
 from kdkit.reporting.formatting import millions, times, words
 from kdkit.taps import PER_LAYER_TAPS, ModelShape, split_tap
 
@@ -140,15 +140,13 @@ def same_vocabulary(
     teacher,
     other,
     name: str,
-    texts=(),
 ) -> Finding:
-    """Compares two tokenizers with the same ids on some texts.
+    """Compares two tokenizers.
 
     Args:
         teacher: the teacher's tokenizer.
         other: the other model's tokenizer.
         name: string. The other model's name in the finding.
-        texts: iterable of strings that both tokenize. Defaults to none.
 
     Raises:
         UsageError: (a `ValueError`) if ids mean different words to them.
@@ -160,18 +158,7 @@ def same_vocabulary(
             OK,
             f"{size} ids, one tokenizer for teacher and {name}.",
         )
-    check_same_ids(teacher, other)
-    apart = [text for text in texts if _ids(teacher, text) != _ids(other, text)]
-    if apart:
-        return Finding(
-            CHECK,
-            WARNING,
-            f"All {size} ids are the same words, but {len(apart)} of "
-            f"{len(texts)} texts are split into other pieces by the {name}'s "
-            f"tokenizer, such as {apart[0][:40]!r}.",
-            "The run uses the teacher's tokenizer. The two tokenizers treat "
-            "capitals or accents differently.",
-        )
+    require_same_ids(teacher, other)
     return Finding(
         CHECK,
         OK,
@@ -208,7 +195,3 @@ def table_size(tokenizer, rows: int | None, name: str) -> Finding | None:
         f"The {name} has embeddings for {rows} ids, {rows - size} more than "
         "its tokenizer has; they are never used.",
     )
-
-
-def _ids(tokenizer, text):
-    return list(map(int, tokenizer(text)))

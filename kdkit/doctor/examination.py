@@ -57,7 +57,6 @@ from kdkit.training.data_settings import DataSettings
 from kdkit.training.task_data import BATCH_SIZE, predict_logits
 
 QUICK_ROWS = 256  # dev examples, before a run
-TEXTS = 64  # number of texts for comparing two tokenizers
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -241,10 +240,7 @@ def _examine_models(subject, rows, findings):
     """Compares the student's tokens, blocks and sizes with the teacher's."""
     student, teachers = subject.student, subject.teachers
     first = teachers[0]
-    texts = rows.dev.texts[0][:TEXTS] if hasattr(rows.dev, "texts") else []
-    findings.add(
-        same_vocabulary(first.tokenizer, subject.tokenizer, "student", texts)
-    )
+    findings.add(same_vocabulary(first.tokenizer, subject.tokenizer, "student"))
     size = getattr(backbone_of(student), "vocabulary_size", None)
     findings.add(table_size(subject.tokenizer, size, "student"))
     for teacher in teachers:

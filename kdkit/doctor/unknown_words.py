@@ -5,18 +5,17 @@ import re
 import unicodedata
 from collections.abc import Iterable
 
-import keras_hub
 import numpy as np
 
 from kdkit.data import tokenize
 from kdkit.doctor.findings import OK, RUINS, WARNING, Finding, share
 from kdkit.doctor.leakage import UNSPACED
+from kdkit.models import as_tokenizer
 
 CHECK = "unknown words"
 WARNED, RUINOUS = 0.01, 0.5  # shares of a split's examples
 SHOWN = 5  # words
 MAX_CHARACTERS = 20  # of a shown word
-NO_PIECE = "\ufffe\uffff"  # noncharacters, which no text contains
 MISSING = -1  # the id of a byte without a token in byte pairs
 ADVICE = (
     "A model reads all of these words as one token. Use a model whose "
@@ -30,10 +29,10 @@ BLANKS = re.compile(r"[ \t\r\n]+")
 
 def unknown_token_id(tokenizer) -> int:
     """Returns the id of a tokenizer's unknown token."""
-    if isinstance(tokenizer, keras_hub.tokenizers.BytePairTokenizer):
+    tokenizer = as_tokenizer(tokenizer)
+    if tokenizer.kind == "BPE" or tokenizer.unknown_token_id is None:
         return MISSING
-    oov_token = getattr(tokenizer, "oov_token", NO_PIECE)
-    return int(tokenizer.token_to_id(oov_token))
+    return tokenizer.unknown_token_id
 
 
 def has_unknown(encoded, tokenizer) -> np.ndarray:

@@ -31,11 +31,9 @@ from kdkit.export.exporters import open_file, require_free
 from kdkit.export.mediapipe import checked_labels
 from kdkit.export.texts import TextInputs, difficult_examples
 from kdkit.io.files import staged
-from kdkit.models.families import family_of
-from kdkit.models.ruled_tokenizers import BytePair, WordPiece
-from kdkit.models.text_rules import WORD_LENGTH, tokenizer_rules
-from kdkit.models.token_ids import vocabulary_by_id
-from kdkit.models.tokenizer_json import to_tokenizer_json
+from kdkit.models.saving import count_differences
+from kdkit.models.tokenizer_files import save_vocabulary
+from kdkit.models.tokenizer_kinds import as_tokenizer
 from kdkit.tasks.kinds import MultiLabel
 from kdkit.tasks.task import Task
 from kdkit.version import __version__
@@ -54,7 +52,12 @@ OUTPUT_MEANINGS = {
 }
 SCORE = "the score"  # of a regression
 NUM_EXAMPLES = 12  # of the task, among the test vectors
-MOST_EXAMPLES = 100  # to choose them from
+WORD_LENGTH = 100  # characters, of kinds without a limit
+KINDS = {
+    "WordPiece": "word_pieces",
+    "BPE": "byte_pairs",
+    "Unigram": "unigrams",
+}
 TOLERANCE = 0.02  # of a score, between processors
 
 
@@ -113,16 +116,22 @@ def to_bundle(
         labels = checked_labels(task.class_names, task.num_classes)
     files = [pathlib.Path(file) for file in files]
     length = _common_length(files)
-    fast = to_tokenizer_json(tokenizer, length)
+    own, tokenizer = tokenizer, as_tokenizer(tokenizer)
+    if count_differences(own, tokenizer):
+        raise UsageError(
+            f"{TOKENIZER} gives other ids than {type(own).__name__}. Train the "
+            "model with a tokenizer from kdkit.models.load_tokenizer."
+        )
     _require_vocabulary(tokenizer, files)
-    examples = _all_examples(task, examples, tokenizer, length)
+    examples = _all_examples(task, examples)
     batch = TextInputs(tokenizer, length, task.num_texts).encoded(examples)
     with staged(path) as folder:
         folder.mkdir()
         for file in files:
             shutil.copyfile(file, folder / file.name)
-        names = _write_vocabulary(tokenizer, folder)
-        fast.save(str(folder / TOKENIZER))
+        names = save_vocabulary(tokenizer, folder)
+        whole = tokenizer.to_json(length, padded=True)
+        (folder / TOKENIZER).write_text(json.dumps(whole), encoding="utf-8")
         if labels:
             _write_lines(folder / LABELS, labels)
         runners = {file: Runner(folder / file.name) for file in files}
@@ -184,41 +193,18 @@ def _require_vocabulary(tokenizer, files):
             )
 
 
-def _all_examples(task, examples, tokenizer, length):
+def _all_examples(task, examples):
     """Returns some of the given examples, and the difficult ones."""
-    difficult = _comparable(
-        difficult_examples(task.num_texts), tokenizer, length
-    )
+    difficult = difficult_examples(task.num_texts)
     if examples is None:
         return difficult
-    some = examples.take(range(min(MOST_EXAMPLES, len(examples))))
-    some = _comparable(some, tokenizer, length)
-    some = some.take(range(min(NUM_EXAMPLES, len(some))))
+    some = examples.take(range(min(NUM_EXAMPLES, len(examples))))
     return data.Examples(
         tuple(
             [*one, *other]
             for one, other in zip(some.texts, difficult.texts, strict=True)
         )
     )
-
-
-def _comparable(examples, tokenizer, length):
-    """Returns the examples without the difference in `to_tokenizer_json`."""
-    if len(examples.texts) == 1:
-        return examples
-    tokens = data.tokenize(
-        [text for column in examples.texts for text in column], tokenizer
-    )
-    family = family_of(tokenizer)
-    capacity = length - 2 - (family.num_separators if family else 1)
-    half = capacity // 2
-    rows = [
-        row
-        for row, (first, second) in enumerate(zip(*examples.texts, strict=True))
-        if capacity % 2 == 0
-        or not half < len(tokens[first]) <= len(tokens[second])
-    ]
-    return examples.take(rows)
 
 
 def _vectors(task, examples, inputs, runners):
@@ -274,48 +260,29 @@ def _model(task, file, metrics):
     )
 
 
-def _write_vocabulary(tokenizer, folder):
-    """Writes the vocabulary's files; returns their names."""
-    if isinstance(tokenizer, WordPiece):
-        _write_lines(folder / "vocab.txt", vocabulary_by_id(tokenizer))
-        return ("vocab.txt",)
-    if isinstance(tokenizer, BytePair):
-        vocabulary = json.dumps(dict(tokenizer.vocabulary), ensure_ascii=False)
-        _write_lines(folder / "vocab.json", [vocabulary])
-        merges = [m for m in tokenizer.merges if not m.startswith("#version")]
-        _write_lines(folder / "merges.txt", ["#version: 0.2", *merges])
-        return ("vocab.json", "merges.txt")
-    (folder / "spiece.model").write_bytes(tokenizer.proto)
-    return ("spiece.model",)
-
-
 def _tokenizer_in_words(tokenizer, files, length):
-    """Returns the settings of a tokenizer that `to_tokenizer_json` accepts."""
-    kind = "unigrams"
-    if isinstance(tokenizer, WordPiece | BytePair):
-        is_pieces = isinstance(tokenizer, WordPiece)
-        kind = "word_pieces" if is_pieces else "byte_pairs"
+    """Returns the settings of a tokenizer."""
     ids = {
         "start": tokenizer.start_token_id,
         "end": tokenizer.end_token_id,
         "padding": tokenizer.pad_token_id,
     }
-    if kind == "word_pieces":
-        ids["unknown"] = tokenizer.token_to_id(tokenizer.oov_token)
-    rules = tokenizer_rules(tokenizer) or tokenizer
-    family = family_of(tokenizer)
+    longest = WORD_LENGTH
+    if tokenizer.kind == "WordPiece":
+        ids["unknown"] = tokenizer.unknown_token_id
+        longest = tokenizer.rust.model.max_input_chars_per_word
     return BundleTokenizer(
-        kind,
+        KINDS[tokenizer.kind],
         files,
-        getattr(rules, "lowercase", False),
-        getattr(rules, "strip_accents", False),
-        getattr(rules, "max_input_chars_per_word", WORD_LENGTH),
+        tokenizer.lowercase,
+        tokenizer.strip_accents,
+        longest,
         {
             name: SpecialToken(tokenizer.id_to_token(number), number)
             for name, number in ids.items()
         },
-        family.num_separators if family else 1,
-        getattr(rules, "truncation_side", "right"),
+        tokenizer.num_separators,
+        tokenizer.side,
         length,
     )
 

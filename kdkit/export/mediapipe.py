@@ -13,7 +13,6 @@ import pathlib
 import zipfile
 
 import keras
-import keras_hub
 import numpy as np
 
 from kdkit.errors import RunError, UsageError
@@ -26,6 +25,7 @@ from kdkit.export.mediapipe_tokens import (
     lines_problem,
 )
 from kdkit.late import LateModule
+from kdkit.models.tokenizer_kinds import as_tokenizer
 
 flatbuffers = LateModule("flatbuffers", "flatbuffers")
 schema = LateModule("ai_edge_litert.schema_py_generated", "ai-edge-litert")
@@ -181,10 +181,10 @@ def obstacle(source, tokenizer, num_texts: int = 1) -> str | None:
         return "it needs a fixed length"
     if tokenizer is None:
         return "the model's tokenizer is unknown"
-    if not isinstance(tokenizer, keras_hub.tokenizers.WordPieceTokenizer):
+    if tokenizer.kind != "WordPiece":
         return (
-            "it reads BERT's word pieces, and the model reads those of a "
-            f"{type(tokenizer).__name__}"
+            "it reads BERT's word pieces, and the model reads "
+            f"{tokenizer.kind} tokens"
         )
     if not tokenizer.lowercase:
         return "it lower-cases all texts, and the vocabulary is cased"
@@ -196,6 +196,8 @@ def text_task(source, tokenizer, labels, texts=()) -> TextTask:
     if tokenizer is None:
         preprocessor = getattr(source.model, "preprocessor", None)
         tokenizer = getattr(preprocessor, "tokenizer", None)
+    if tokenizer is not None:
+        tokenizer = as_tokenizer(tokenizer)
     problem = obstacle(source, tokenizer)
     if problem is not None:
         raise UsageError(

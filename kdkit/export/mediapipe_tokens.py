@@ -13,8 +13,6 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from kdkit.models.text_rules import tokenizer_rules
-
 MAX_LETTERS, MAX_WORDS = 4096, 4096  # extra lines for letters, and for words
 LONGEST_WORD = 100  # bytes; MediaPipe has no pieces for longer words
 BLANKS = "\t\n\f\r "
@@ -25,6 +23,7 @@ IDEOGRAPHS = (
     (0x2A700, 0x2B73F), (0x2B740, 0x2B81F), (0x2B820, 0x2CEAF),
     (0xF900, 0xFAFF), (0x2F800, 0x2FA1F),
 )  # fmt: skip
+HIDDEN = ("Cc", "Cf", "Co")  # categories of invisible characters
 START, END, UNKNOWN, SUFFIX = "[CLS]", "[SEP]", "[UNK]", "##"
 LOWER = {ord(letter): letter.lower() for letter in "ABCDEFGHIJKLMNOPQRSTUVWXYZ"}
 
@@ -44,7 +43,7 @@ def lines_problem(tokenizer) -> str | None:
     ends = (tokenizer.start_token_id, tokenizer.end_token_id)
     if ends != (places[START], places[END]):
         return f"it puts {START} and {END} around texts, and the model does not"
-    if tokenizer.suffix_indicator != SUFFIX:
+    if tokenizer.rust.model.continuing_subword_prefix != SUFFIX:
         return f"the vocabulary's pieces do not begin with {SUFFIX}"
     # It reads lines, skips empty ones and cuts a carriage return off.
     if any(
@@ -117,12 +116,12 @@ def extra_lines(tokenizer, texts: Iterable[str] = ()) -> dict[str, int]:
     """Returns other spellings of pieces, for the end of `vocab.txt`."""
     pieces = tokenizer.get_vocabulary()
     own = {piece: number for number, piece in enumerate(pieces)}
-    strips = bool(tokenizer.strip_accents)
+    normalize = tokenizer.normalize
     lines = {}
     for letter in map(chr, LETTERS):
         if letter in own or unicodedata.category(letter)[0] != "L":
             continue
-        plain = _normalized(letter, strips)
+        plain = normalize(letter)
         for prefix in ("", SUFFIX):
             if plain != letter and prefix + plain in own:
                 lines.setdefault(prefix + letter, own[prefix + plain])
@@ -140,7 +139,7 @@ def extra_lines(tokenizer, texts: Iterable[str] = ()) -> dict[str, int]:
     targets = [np.asarray(ids).tolist() for ids in tokenizer(found)]
     limit = len(lines) + MAX_WORDS
     for word, target in zip(found, targets, strict=True):
-        parts = _parts(word, [pieces[number] for number in target], strips)
+        parts = _parts(word, [pieces[number] for number in target], normalize)
         new = {
             line: number
             for line, number in zip(parts, target, strict=False)
@@ -163,7 +162,7 @@ def _spellings(counts):
             yield other.translate(LOWER)
 
 
-def _parts(word, pieces, strips):
+def _parts(word, pieces, normalize):
     """Returns the spellings of a word's pieces in the word, `[]` if unclear."""
     if pieces == [UNKNOWN]:
         return [word]
@@ -172,36 +171,20 @@ def _parts(word, pieces, strips):
         expected = piece.removeprefix(SUFFIX) if start else piece
         received = ""
         while place < len(word) and received != expected:
-            received += _normalized(word[place], strips).strip()
+            received += normalize(word[place]).strip()
             place += 1
         if received != expected:
             return []
         if len(parts) == len(pieces) - 1:
-            if any(_normalized(one, strips).strip() for one in word[place:]):
+            if any(normalize(one).strip() for one in word[place:]):
                 return []
             place = len(word)
         # A combining accent belongs to the letter before it.
-        while place < len(word) and not _normalized(word[place], strips):
+        while place < len(word) and not normalize(word[place]):
             place += 1
         parts.append((SUFFIX if start else "") + word[start:place])
         start = place
     return parts
-
-
-def _normalized(character, strips):
-    """Returns a character without accents and capitals, as in BERT."""
-    category = unicodedata.category(character)
-    if category == "Zs" or character in BLANKS[:2] + "\r":
-        return " "
-    if category in ("Cc", "Cf", "Co") or character == "\ufffd":
-        return ""
-    if strips:
-        character = "".join(
-            one
-            for one in unicodedata.normalize("NFD", character)
-            if unicodedata.category(one) != "Mn"
-        )
-    return character.lower()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,24 +217,22 @@ def differences(theirs, ours, texts, tokenizer, split="dev") -> Differences:
         for row in range(len(texts))
         if list(theirs[row]) != [int(number) for number in ours[row]]
     ]
-    rules = tokenizer_rules(tokenizer)
-    special = [one.content for one in rules.added_tokens] if rules else []
-    causes = collections.Counter(_cause(texts[row], special) for row in rows)
+    causes = collections.Counter(_cause(texts[row], tokenizer) for row in rows)
     return Differences(
         len(texts), split, tuple(rows), dict(causes.most_common())
     )
 
 
-def _cause(text, special):
+def _cause(text, tokenizer):
     """Returns the first of `CAUSES` that is in a text."""
-    if any(token in text for token in special):
+    if any(token in text for token in tokenizer.added_tokens):
         return CAUSES[4]
     others = [one for one in text if not one.isascii() or not one.isprintable()]
-    if any(_normalized(one, strips=False) == "" for one in others):
+    if any(unicodedata.category(one) in HIDDEN for one in others):
         return CAUSES[3]
     if any(one.isspace() and one not in BLANKS for one in others):
         return CAUSES[2]
-    if any(_normalized(one, True) != one.lower() for one in others):
+    if any(tokenizer.normalize(one) != one.lower() for one in others):
         return CAUSES[0]
     if any(one != one.lower() for one in others):
         return CAUSES[1]

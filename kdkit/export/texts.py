@@ -6,9 +6,9 @@ import keras
 import numpy as np
 
 from kdkit import data
-from kdkit.data.encoding import row_encoder
 from kdkit.errors import unknown
 from kdkit.export.metadata import OUTPUTS
+from kdkit.export.strings import string_encoder
 from kdkit.late import tf
 
 LONG = 600  # words in a text that every model truncates
@@ -94,25 +94,24 @@ class TextInputs:
             padded_length: int or `None`. The model's only length. Defaults to
                 `None`: batches are padded to their longest text.
         """
-        encode = row_encoder(
-            self.tokenizer, self.sequence_length, self.num_texts
+        encode = string_encoder(
+            self.tokenizer,
+            self.sequence_length,
+            self.num_texts,
+            difficult_examples(self.num_texts),
         )
+        shape = (None, padded_length)
+        pad_token_id = self.tokenizer.pad_token_id
 
         def scores(*texts):
-            step = encode(*texts)
-            lengths = step["lengths"]
-            real = tf.sequence_mask(lengths, padded_length, "int32")
-
-            def padded(values, filler):
-                rows = tf.RaggedTensor.from_row_lengths(values, lengths)
-                return rows.to_tensor(filler, shape=(None, padded_length))
-
+            ids, segments = encode(*texts)
+            lengths = ids.row_lengths()
             inputs = {
-                "token_ids": padded(
-                    step["token_ids"], self.tokenizer.pad_token_id
+                "token_ids": ids.to_tensor(pad_token_id, shape=shape),
+                "segment_ids": segments.to_tensor(0, shape=shape),
+                "padding_mask": tf.sequence_mask(
+                    lengths, padded_length, "int32"
                 ),
-                "segment_ids": padded(step["segment_ids"], 0),
-                "padding_mask": real,
             }
             logits = model({name: inputs[name] for name in input_names})
             return {"scores": self.activate(logits)}

@@ -13,7 +13,7 @@ from kdkit.models.hugging_face import (
     read_checkpoint,
 )
 from kdkit.models.hugging_face import load_weights as assign_weights
-from kdkit.models.hugging_face_tokenizers import reads_one_segment
+from kdkit.models.tokenizer_files import reads_one_segment
 from kdkit.models.variants import saved_settings, with_settings
 
 
@@ -30,8 +30,9 @@ def load_backbone(place, load_weights=True, needs_pooler=True):
     checkpoint = read_checkpoint(config, path / "config.json")
     backbone = checkpoint.build()
     if load_weights:
+        one_segment = reads_one_segment(path, checkpoint.family)
         checkpoint = dataclasses.replace(
-            checkpoint, reads_one_segment=reads_one_segment(path)
+            checkpoint, reads_one_segment=one_segment
         )
         with Tensors(path) as tensors:
             lacks_pooler = assign_weights(backbone, checkpoint, tensors)

@@ -49,7 +49,8 @@ from kdkit.models.sentence_transformers import (
 )
 from kdkit.models.static import is_static_embedder
 from kdkit.models.static_files import save_static
-from kdkit.models.tokenizers import family_tokenizer, load_saved_tokenizer
+from kdkit.models.tokenizer_files import load_saved_tokenizer
+from kdkit.models.tokenizer_kinds import keras_hub_class
 from kdkit.models.variants import save_extras
 
 
@@ -137,7 +138,7 @@ def save_embedder(
 
     Args:
         model: an embedder, see `kdkit.models.make_embedder`.
-        tokenizer: the encoder's keras-hub tokenizer.
+        tokenizer: the encoder's `kdkit.models.Tokenizer`, or keras-hub's.
         path: string or path of the directory.
         sequence_length: int. The length to which texts are truncated.
         conventions: `kdkit.models.Conventions`. Defaults to no prompts and the
@@ -152,8 +153,9 @@ def save_embedder(
     if is_static_embedder(model):
         save_static(model, tokenizer, path)
         save_extras(path, **{LENGTH: sequence_length})
-    elif pooling_model(model) is None and isinstance(
-        family_tokenizer(backbone, tokenizer), own_tokenizer
+    elif (
+        pooling_model(model) is None
+        and keras_hub_class(tokenizer, family_of(backbone)) is own_tokenizer
     ):
         save_task(model, tokenizer, path, sequence_length)
     else:

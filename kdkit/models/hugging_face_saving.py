@@ -12,10 +12,8 @@ import warnings
 
 import keras
 import numpy as np
-import tokenizers
-from tokenizers import decoders, processors
 
-from kdkit.errors import RunError, UsageError, unknown
+from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
 from kdkit.io.reading import read_json
 from kdkit.models.families import ALL_FAMILIES, HEAD_CLASSES, family_of
@@ -38,13 +36,14 @@ from kdkit.models.hugging_face import (
     tensor_names,
     write_tensors,
 )
-from kdkit.models.hugging_face_files import CONFIG, WHOLE
-from kdkit.models.hugging_face_tokenizers import SEGMENTS, SPECIAL
-from kdkit.models.ruled_tokenizers import BytePair, WordPiece, with_rules
-from kdkit.models.saving import SAMPLES
-from kdkit.models.text_rules import TextRules, bert_rules, tokenizer_rules
-from kdkit.models.token_ids import vocabulary_by_id
-from kdkit.models.tokenizer_json import to_tokenizer_json
+from kdkit.models.saving import SAMPLES, count_differences
+from kdkit.models.tokenizer_files import (
+    CONFIG,
+    SEGMENTS,
+    WHOLE,
+    save_vocabulary,
+)
+from kdkit.models.tokenizer_kinds import as_tokenizer
 from kdkit.models.variants import block_settings
 
 PROBLEM_TYPES = (
@@ -55,7 +54,7 @@ PROBLEM_TYPES = (
 SPECIAL_MAP = "special_tokens_map.json"
 # The class that takes everything from `tokenizer.json`, since transformers 4.
 TOKENIZER_CLASS = "PreTrainedTokenizerFast"
-UNKNOWN = "unk"
+BERT_NAMES = ("cls", "sep", "pad", "mask")
 
 
 def require_hugging_face(model) -> None:
@@ -117,8 +116,8 @@ def save_hugging_face(
         model: a classifier of texts or tokens from `kdkit.models.add_head`, a
             multiple choice on a BERT or ALBERT, a GPT-2, or an encoder without
             a head, in a family whose checkpoints kdkit reads.
-        tokenizer: the model's keras-hub tokenizer, or `None` to write no
-            tokenizer.
+        tokenizer: the model's `kdkit.models.Tokenizer` or keras-hub's, or
+            `None` to write no tokenizer.
         path: string or path of the directory. It is created.
         class_names: tuple of different strings, one for each logit. Defaults
             to `None`: `LABEL_0` and so on.
@@ -129,20 +128,26 @@ def save_hugging_face(
     Raises:
         UsageError: (a `ValueError`) if transformers has no such model, or the
             names do not fit. Nothing is written.
-        RunError: if the written tokenizer does not return the same ids.
     """
     require_hugging_face(model)
-    config = _config(model, tokenizer, class_names, problem_type)
     if tokenizer is not None:
-        tokenizer = with_nearest_rules(tokenizer)
-        made = to_tokenizer_json(tokenizer)
+        own, tokenizer = tokenizer, as_tokenizer(tokenizer)
+        count = count_differences(own, tokenizer)
+        if count:
+            warnings.warn(
+                f"{count} of {len(SAMPLES)} difficult sample texts have other "
+                f"ids in transformers than in {type(own).__name__}. Train with "
+                "a tokenizer from kdkit.models.load_tokenizer.",
+                stacklevel=2,
+            )
+    config = _config(model, tokenizer, class_names, problem_type)
     tensors = _tensors(model, config)
     path = pathlib.Path(path)
     path.mkdir(parents=True, exist_ok=True)
     write_json(path / "config.json", config)
     write_tensors(path / WEIGHTS, tensors)
     if tokenizer is not None:
-        _save_tokenizer(model, tokenizer, made, path)
+        _save_tokenizer(model, tokenizer, path)
 
 
 def load_saved_hugging_face(path: pathlib.Path):
@@ -294,104 +299,35 @@ def _array(variable):
 
 def _special_tokens(tokenizer, family):
     """Returns the special tokens by their names in transformers."""
-    if isinstance(tokenizer, WordPiece):
-        return {UNKNOWN: tokenizer.oov_token, **SPECIAL}
-    return dict(_tokenizer_format(tokenizer, family).special_tokens)
+    names = family.checkpoints.special_tokens or BERT_NAMES
+    found = {
+        name: getattr(tokenizer, f"{name}_token") for name in (*names, "unk")
+    }
+    return {name: token for name, token in found.items() if token is not None}
 
 
-def _tokenizer_format(tokenizer, family):
-    """Returns the `CheckpointFormat` that a tokenizer belongs to."""
-    other = family_of(tokenizer)
-    is_other = not isinstance(tokenizer, WordPiece) and other is not None
-    return other.checkpoints if is_other else family.checkpoints
-
-
-def _save_tokenizer(model, tokenizer, made, path):
-    """Writes the tokenizer's files, and compares the ids."""
+def _save_tokenizer(model, tokenizer, path):
+    """Writes the tokenizer's files."""
     family = family_of(backbone_of(model))
     special = _special_tokens(tokenizer, family)
-    # Special tokens get their ids from the vocabulary.
-    made.add_special_tokens(list(dict.fromkeys(special.values())))
-    if family.is_decoder:  # in transformers GPT-2 adds no special tokens
-        made.post_processor = processors.ByteLevel(trim_offsets=False)
-    if isinstance(tokenizer, WordPiece):
-        made.decoder = decoders.WordPiece(prefix=tokenizer.suffix_indicator)
-    elif isinstance(tokenizer, BytePair):
-        made.decoder = decoders.ByteLevel()
-    else:
-        made.decoder = decoders.Metaspace()
-    made.save(str(path / WHOLE))
-    _save_vocabulary(tokenizer, path)
+    tokenizer.rust.save(str(path / WHOLE))
+    save_vocabulary(tokenizer, path)
     tokens = {f"{name}_token": token for name, token in special.items()}
     write_json(path / SPECIAL_MAP, tokens)
-    rules = tokenizer_rules(tokenizer)
     names = ["input_ids", SEGMENTS, "attention_mask"]
-    if "num_segments" not in _tokenizer_format(tokenizer, family).sizes:
+    has_segments = "num_segments" in family.checkpoints.sizes
+    if tokenizer.num_segments == 1 or not has_segments:
         names.remove(SEGMENTS)
     settings = {
         "tokenizer_class": TOKENIZER_CLASS,
         "model_max_length": family.num_positions(backbone_of(model)),
         "model_input_names": names,
         "padding_side": "right",
-        "truncation_side": rules.truncation_side if rules else "right",
+        "truncation_side": tokenizer.side,
         "clean_up_tokenization_spaces": False,
         **tokens,
     }
     write_json(path / CONFIG, settings)
-    require_same_ids(tokenizer, path)
-
-
-def with_nearest_rules(tokenizer):
-    """Returns a tokenizer that transformers can have, and warns of others."""
-    if tokenizer_rules(tokenizer) is not None:
-        return tokenizer
-    if isinstance(tokenizer, WordPiece):
-        rules = bert_rules(tokenizer.lowercase, tokenizer.strip_accents)
-    elif isinstance(tokenizer, BytePair):
-        rules = TextRules()
-    else:
-        return tokenizer
-    ruled = with_rules(tokenizer, rules)
-    texts = list(SAMPLES)
-    pairs = zip(tokenizer(texts), ruled(texts), strict=True)
-    different = sum(list(map(int, a)) != list(map(int, b)) for a, b in pairs)
-    if different:
-        warnings.warn(
-            f"keras-hub's own {type(tokenizer).__name__} splits {different} of "
-            f"{len(texts)} difficult sample texts differently from "
-            "transformers, which therefore gets other ids for such texts. "
-            "Train with a tokenizer from kdkit.models.load_tokenizer to get "
-            "the same ids.",
-            stacklevel=2,
-        )
-    return ruled
-
-
-def _save_vocabulary(tokenizer, path):
-    """Writes the vocabulary in the files of older programs."""
-    if isinstance(tokenizer, WordPiece):
-        lines = "".join(f"{one}\n" for one in vocabulary_by_id(tokenizer))
-        write_text(path / "vocab.txt", lines)
-    elif isinstance(tokenizer, BytePair):
-        write_json(path / "vocab.json", dict(tokenizer.vocabulary))
-        merges = [
-            one for one in tokenizer.merges if not one.startswith("#version")
-        ]
-        text = "".join(f"{one}\n" for one in ["#version: 0.2", *merges])
-        write_text(path / "merges.txt", text)
-
-
-def require_same_ids(tokenizer, path):
-    """Raises an error if the written tokenizer returns other ids."""
-    written = tokenizers.Tokenizer.from_file(str(path / WHOLE))
-    for text, ids in zip(SAMPLES, tokenizer(list(SAMPLES)), strict=True):
-        received = written.encode(text, add_special_tokens=False).ids
-        if received != [int(number) for number in ids]:
-            raise RunError(
-                f"{path / WHOLE} returns other ids than the model's tokenizer "
-                f"for the text {text!r}. Expected {list(map(int, ids))}. "
-                f"Received: {received}."
-            )
 
 
 def write_json(file, values) -> None:

@@ -24,22 +24,26 @@ from kdkit.models.loading import (
 from kdkit.models.mass import MassBackbone
 from kdkit.models.mass_lm import MassSeq2SeqLM
 from kdkit.models.places import task_class
-from kdkit.models.ruled_tokenizers import plain_tokenizer
-from kdkit.models.saving import forget_process, save_readme, tokenizer_note
-from kdkit.models.token_ids import preprocessor_tokenizer
-from kdkit.models.tokenizers import (
-    checked_tokenizer,
-    family_tokenizer,
-    save_rules,
-    with_saved_rules,
+from kdkit.models.saving import (
+    LENGTH,
+    forget_process,
+    save_extra_files,
+    saved_length,
+)
+from kdkit.models.tokenizer_files import load_saved_tokenizer
+from kdkit.models.tokenizer_kinds import (
+    as_tokenizer,
+    to_keras_hub,
 )
 from kdkit.models.variants import (
     as_keras_hub,
-    save_settings,
+    load_extras,
+    save_extras,
     saved_settings,
-    settings_note,
     with_settings,
 )
+
+LANGUAGES = "languages"  # the entry of `kdkit.json`
 
 
 def language_model(backbone):
@@ -147,20 +151,16 @@ def load_language_model(source) -> LoadedModel:
         model = cls.from_preset(str(directory))
         preprocessor, model.preprocessor = model.preprocessor, None
         model = with_settings(model, saved_settings(directory))
-        tokenizer = checked_tokenizer(
-            preprocessor_tokenizer(preprocessor), directory
-        )
-        tokenizer = with_saved_rules(tokenizer, directory)
+        tokenizer = load_saved_tokenizer(directory)
+        if tokenizer is None:
+            tokenizer = as_tokenizer(preprocessor.tokenizer)
         loaded = LoadedModel(model, tokenizer, True)
         if not is_encoder_decoder(model):
             return loaded
         return dataclasses.replace(
             loaded,
-            languages=(
-                preprocessor.source_language,
-                preprocessor.target_language,
-            ),
-            sequence_length=preprocessor.decoder_sequence_length,
+            languages=tuple(load_extras(directory)[LANGUAGES]),
+            sequence_length=saved_length(directory),
         )
     backbone, tokenizer = load_encoder(source, needs_pooler=False)
     if path.is_dir():
@@ -199,34 +199,27 @@ def save_language_model(
 
     Args:
         model: a model from `language_model`.
-        tokenizer: the tokenizer of its family, or another word-piece tokenizer
-            for a model with word pieces; for an encoder-decoder a
-            `MassTokenizer`.
+        tokenizer: the model's `kdkit.models.Tokenizer`, or keras-hub's.
         path: string or path of the directory.
         sequence_length: int. Length to which the preprocessor pads and
             truncates, for each side of an encoder-decoder.
         languages: tuple of two strings or `None`s. The source and the target
             language of an encoder-decoder. Defaults to `(None, None)`.
     """
-    tokenizer = family_tokenizer(model, tokenizer)
     # A copy, because a saved compiled model includes its optimizer.
     copy = as_keras_hub(model)
-    lengths = {"sequence_length": sequence_length}
     if is_encoder_decoder(model):
-        source_language, target_language = languages
-        lengths = {
-            "encoder_sequence_length": sequence_length,
-            "decoder_sequence_length": sequence_length,
-            "source_language": source_language,
-            "target_language": target_language,
-        }
-    copy.preprocessor = type(model).preprocessor_cls(
-        plain_tokenizer(tokenizer), **lengths
-    )
-    copy.save_to_preset(str(path))
-    save_rules(tokenizer, path)
-    save_settings(model, path)
-    save_readme(path, tokenizer_note(tokenizer), settings_note(model))
+        copy.save_to_preset(str(path))
+        tokenizer.save_assets(path)
+        extras = {LENGTH: sequence_length, LANGUAGES: list(languages)}
+        save_extras(path, **extras)
+    else:
+        plain = to_keras_hub(tokenizer, family_of(model.backbone))
+        copy.preprocessor = type(model).preprocessor_cls(
+            plain, sequence_length=sequence_length
+        )
+        copy.save_to_preset(str(path))
+        save_extra_files(model, tokenizer, plain, path)
     forget_process(path)
 
 

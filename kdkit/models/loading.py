@@ -19,7 +19,6 @@ from kdkit.models.hugging_face import (
     copy_head,
     is_hugging_face,
 )
-from kdkit.models.hugging_face_files import WHOLE
 from kdkit.models.places import (
     ARMS,
     HEAD_FILE,
@@ -30,15 +29,16 @@ from kdkit.models.places import (
     task_class,
 )
 from kdkit.models.saving import saved_length
-from kdkit.models.tokenizers import (
-    checked_tokenizer,
-    load_preset_tokenizer,
+from kdkit.models.tokenizer import Tokenizer
+from kdkit.models.tokenizer_files import (
+    WHOLE,
     load_saved_tokenizer,
-    read_whole_tokenizer,
-    with_saved_rules,
+    read_static_tokenizer,
+    read_tokenizer,
+    read_vocabulary,
 )
+from kdkit.models.tokenizer_kinds import as_tokenizer
 from kdkit.models.variants import saved_settings, with_settings
-from kdkit.models.vocabularies import read_byte_pairs, read_word_pieces
 
 OPTIMIZER = "Skipping variable loading for optimizer"  # Keras' warning
 
@@ -48,8 +48,7 @@ class LoadedModel:
     """A model and the tokenizer that goes with it.
 
     model: `keras.Model`. A classifier whose outputs are logits.
-    tokenizer: a `keras_hub.tokenizers.Tokenizer`, or `None` if the file
-        has none.
+    tokenizer: `kdkit.models.Tokenizer`, or `None` if the file has none.
     has_trained_head: bool. Whether the classifier's head was loaded with
         the weights. `False` for a pretrained encoder, whose head is random.
     languages: tuple of two strings or `None`s. The source and the target
@@ -166,7 +165,7 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
     return _load_backbone(place, load_weights, needs_pooler)
 
 
-def load_tokenizer(source):
+def load_tokenizer(source) -> Tokenizer:
     """Loads the tokenizer from a run, a preset directory or a vocabulary.
 
     Args:
@@ -179,19 +178,33 @@ def load_tokenizer(source):
         UsageError: (a `ValueError`) if a directory contains no model.
     """
     path = pathlib.Path(source)
-    if path.suffix == ".txt" and path.is_file():
-        return read_word_pieces(path)
-    if path.suffix == ".json":
-        return read_byte_pairs(path)
+    if path.suffix in (".txt", ".json"):
+        return read_vocabulary(path)
     if (path / TOKENIZER_DIRECTORY).is_dir():
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     if static := static_folder(path):
-        return read_whole_tokenizer(static / WHOLE)
+        return read_static_tokenizer(static / WHOLE)[0]
     path = find_preset_directory(path)
     if (path / TOKENIZER_DIRECTORY).is_dir():  # of a static embedder
         return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
     require_convertible(path)
-    return checked_tokenizer(load_preset_tokenizer(path), path)
+    return _preset_tokenizer(path)
+
+
+def _preset_tokenizer(source):
+    """Loads the tokenizer of a preset or a checkpoint."""
+    path = pathlib.Path(source)
+    config = path / "config.json"
+    if config.is_file():
+        family = checkpoint_family(read_json(config, "the config of a model"))
+        if family is not None:
+            return read_tokenizer(path, family)
+    saved = load_saved_tokenizer(path)
+    if saved is not None:
+        return saved
+    made = keras_hub.tokenizers.Tokenizer.from_preset(str(source))
+    # The papers' uncased models strip accents, and keras-hub's presets do not.
+    return as_tokenizer(made) if path.is_dir() else as_tokenizer(made, None)
 
 
 def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
@@ -237,8 +250,9 @@ def _load_keras_file(path):
     model = keras.models.load_model(path, compile=False, safe_mode=True)
     preprocessor = getattr(model, "preprocessor", None)
     tokenizer = getattr(preprocessor, "tokenizer", None)
-    tokenizer = checked_tokenizer(tokenizer, path)
-    if tokenizer is None and (path.parent / TOKENIZER_DIRECTORY).is_dir():
+    if tokenizer is not None:
+        tokenizer = as_tokenizer(tokenizer)
+    elif (path.parent / TOKENIZER_DIRECTORY).is_dir():
         tokenizer = load_tokenizer(path.parent)
     length = preprocessor_length(preprocessor)
     return LoadedModel(model, tokenizer, True, sequence_length=length)
@@ -275,9 +289,10 @@ def load_task(source, task=None) -> LoadedModel:
     length = saved_length(source) or preprocessor_length(model.preprocessor)
     model.preprocessor = None
     model = with_settings(model, saved_settings(source))
-    tokenizer = checked_tokenizer(tokenizer, source)
-    tokenizer = with_saved_rules(tokenizer, source)
-    return LoadedModel(model, tokenizer, True, sequence_length=length)
+    saved = load_saved_tokenizer(source)
+    if saved is None and tokenizer is not None:
+        saved = as_tokenizer(tokenizer)
+    return LoadedModel(model, saved, True, sequence_length=length)
 
 
 def _put_head_on(source, head):
@@ -290,7 +305,7 @@ def _put_head_on(source, head):
 def _load_backbone(source, load_weights=True, needs_pooler=True):
     """Loads an encoder with the tokenizer that belongs to it."""
     backbone = load_backbone(source, load_weights, needs_pooler)
-    tokenizer = checked_tokenizer(load_preset_tokenizer(source), source)
+    tokenizer = _preset_tokenizer(source)
     _require_pad_id(backbone, tokenizer, pathlib.Path(source, "config.json"))
     require_embeddings(tokenizer, backbone, source)
     return backbone, tokenizer

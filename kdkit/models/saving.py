@@ -10,14 +10,16 @@ import pathlib
 import zipfile
 
 from kdkit.io.files import staged, write_text
+from kdkit.models.families import family_of
 from kdkit.models.heads import (
     backbone_of,
     find_head,
 )
 from kdkit.models.places import HEAD_FILE, LABELS_FILE
-from kdkit.models.ruled_tokenizers import plain_tokenizer
-from kdkit.models.text_rules import tokenizer_rules
-from kdkit.models.tokenizers import family_tokenizer, save_rules
+from kdkit.models.tokenizer_kinds import (
+    as_tokenizer,
+    to_keras_hub,
+)
 from kdkit.models.variants import (
     as_keras_hub,
     load_extras,
@@ -52,8 +54,7 @@ def save_preset(model, tokenizer, path, sequence_length, head=None):
 
     Args:
         model: a classifier from `kdkit.models.add_head`.
-        tokenizer: the keras-hub tokenizer that belongs to the encoder, or
-            another word-piece tokenizer for an encoder with word pieces.
+        tokenizer: the encoder's `kdkit.models.Tokenizer`, or keras-hub's.
         path: string or path of the directory.
         sequence_length: int. Length to which the preprocessor pads and
             truncates.
@@ -84,8 +85,7 @@ def save_encoder(backbone, tokenizer, path):
 
     Args:
         backbone: a keras-hub backbone.
-        tokenizer: the tokenizer of its family, or another word-piece tokenizer
-            for a backbone with word pieces.
+        tokenizer: the encoder's `kdkit.models.Tokenizer`, or keras-hub's.
         path: string or path of the directory.
 
     Raises:
@@ -97,27 +97,32 @@ def save_encoder(backbone, tokenizer, path):
 
 def save_plain_encoder(backbone, tokenizer, path):
     """Does the same as `save_encoder`, with the date of saving."""
-    tokenizer = family_tokenizer(backbone, tokenizer)
+    plain = to_keras_hub(tokenizer, family_of(backbone))
     as_keras_hub(backbone).save_to_preset(str(path))
-    plain_tokenizer(tokenizer).save_to_preset(str(path))
-    save_rules(tokenizer, path)
-    save_settings(backbone, path)
-    save_readme(path, tokenizer_note(tokenizer), settings_note(backbone))
+    plain.save_to_preset(str(path))
+    save_extra_files(backbone, tokenizer, plain, path)
 
 
 def save_task(model, tokenizer, path, sequence_length):
     """Writes a keras-hub task model as a preset."""
-    tokenizer = family_tokenizer(model, tokenizer)
+    plain = to_keras_hub(tokenizer, family_of(model.backbone))
     # A copy, because a saved compiled model includes its optimizer.
     copy = as_keras_hub(model)
     copy.preprocessor = type(model).preprocessor_cls(
-        plain_tokenizer(tokenizer), sequence_length=sequence_length
+        plain, sequence_length=sequence_length
     )
     copy.save_to_preset(str(path))
-    save_rules(tokenizer, path)
-    save_settings(model, path)
     save_extras(path, **{LENGTH: sequence_length})
-    save_readme(path, tokenizer_note(tokenizer), settings_note(model))
+    save_extra_files(model, tokenizer, plain, path)
+
+
+def save_extra_files(model, tokenizer, plain, path):
+    """Writes what keras-hub's part of a preset lacks, and a note about it."""
+    tokenizer = as_tokenizer(tokenizer)
+    tokenizer.save_assets(path)
+    save_settings(model, path)
+    note = tokenizer_note(tokenizer, plain)
+    save_readme(path, note, settings_note(model))
 
 
 def forget_process(path) -> None:
@@ -213,10 +218,9 @@ README = "README.md"
 HEAD = """# Loading this preset without kdkit
 
 keras-hub loads this preset where kdkit is not installed. It does not read
-`kdkit.json`, which `kdkit.models.load_encoder` and kdkit's other loaders apply.
-Without kdkit this differs:
+`kdkit.json` and `kdkit_tokenizer.json`, which `kdkit.models.load_encoder` and
+kdkit's other loaders apply. Without kdkit this differs:
 """
-NUM_EXAMPLES = 3
 # Plain English, then texts that tokenizers are known to treat differently.
 SAMPLES = (
     "The film is a charming and often affecting journey.",
@@ -250,50 +254,22 @@ def save_readme(directory, *notes: str) -> None:
         write_text(pathlib.Path(directory) / README, text)
 
 
-def tokenizer_note(tokenizer) -> str:
+def count_differences(tokenizer, other) -> int:
+    """Counts the sample texts to which two tokenizers give other ids."""
+    if tokenizer is other:
+        return 0
+    texts = list(SAMPLES)
+    pairs = zip(tokenizer(texts), other(texts), strict=True)
+    return sum(list(one) != list(another) for one, another in pairs)
+
+
+def tokenizer_note(tokenizer, plain) -> str:
     """Returns a note on the texts that get other token ids without kdkit."""
-    rules = tokenizer_rules(tokenizer)
-    if rules is None:
+    count = count_differences(tokenizer, plain)
+    if not count:
         return ""
-    plain = plain_tokenizer(tokenizer)
-    pairs = [
-        [list(map(int, row)) for row in rows]
-        for rows in zip(
-            tokenizer(list(SAMPLES)), plain(list(SAMPLES)), strict=True
-        )
-    ]
-    different = [
-        (text, *rows)
-        for text, rows in zip(SAMPLES, pairs, strict=True)
-        if rows[0] != rows[1]
-    ]
-    share = f"{100 * len(different) / len(SAMPLES):.0f} %"
-    note = (
+    return (
         f"keras-hub's `{type(plain).__name__}` splits some texts differently: "
-        f"{len(different)} of {len(SAMPLES)} sample texts ({share}), most of "
-        "them chosen to be difficult, get other token ids, so that the "
-        "model's outputs for them differ."
+        f"{count} of {len(SAMPLES)} sample texts, most of them difficult, get "
+        "other token ids, so that the model's outputs for them differ."
     )
-    if rules.truncation_side == "left":
-        note += (
-            " Texts that are too long lose their end instead of their "
-            "beginning (`truncation_side`)."
-        )
-    examples = [
-        f"`{_shown(text)}` is {_pieces(plain, other)} and not "
-        f"{_pieces(tokenizer, ours)}"
-        for text, ours, other in different[:NUM_EXAMPLES]
-    ]
-    if not examples:
-        return note
-    return f"{note} Without kdkit {'; '.join(examples)}."
-
-
-def _shown(text):
-    return "".join(
-        one if one.isprintable() else ascii(one)[1:-1] for one in text
-    )
-
-
-def _pieces(tokenizer, ids):
-    return f"`{' '.join(map(tokenizer.id_to_token, ids))}`"

@@ -10,6 +10,8 @@ import pathlib
 
 import keras
 import numpy as np
+import tokenizers
+from tokenizers import normalizers
 
 from kdkit.errors import UsageError, unknown
 from kdkit.io.reading import read_json
@@ -23,14 +25,13 @@ from kdkit.models.embedders import (
 )
 from kdkit.models.heads import backbone_of
 from kdkit.models.hugging_face import WEIGHTS, Tensors, write_tensors
-from kdkit.models.hugging_face_files import CONFIG
 from kdkit.models.hugging_face_saving import save_hugging_face, write_json
 from kdkit.models.loading import LoadedModel, load_encoder
 from kdkit.models.places import MODULES, TRANSFORMER_FILES
-from kdkit.models.ruled_tokenizers import with_rules
 from kdkit.models.static import is_static_embedder
 from kdkit.models.static_files import load_static_module, save_static_module
-from kdkit.models.text_rules import TextRules, tokenizer_rules
+from kdkit.models.tokenizer import Tokenizer
+from kdkit.models.tokenizer_files import CONFIG
 
 PACKAGE = "sentence_transformers."
 STATIC, TRANSFORMER, POOLING, DENSE, NORMALIZE = (
@@ -242,11 +243,14 @@ def _with_lower_case(tokenizer, config):
     """Returns a tokenizer that lower-cases texts if the config requires it."""
     if config.get("do_lower_case") is not True:
         return tokenizer
-    rules = tokenizer_rules(tokenizer) or TextRules()
-    if rules.lowercase:
+    if tokenizer.lowercase:
         return tokenizer
-    steps = ({"type": "Lowercase"}, *rules.normalizer)
-    return with_rules(tokenizer, dataclasses.replace(rules, normalizer=steps))
+    rust = tokenizers.Tokenizer.from_str(tokenizer.rust.to_str())
+    steps = [rust.normalizer] if rust.normalizer is not None else []
+    rust.normalizer = normalizers.Sequence([normalizers.Lowercase(), *steps])
+    return Tokenizer(
+        rust, tokenizer.tokens, tokenizer.side, tokenizer.num_segments
+    )
 
 
 def _sequence_length(transformer, backbone):
@@ -273,7 +277,7 @@ def save_sentence_transformer(
     Args:
         model: an embedder, see `kdkit.models.make_embedder`, on an encoder from
             a family whose Hugging Face checkpoints kdkit reads.
-        tokenizer: the encoder's keras-hub tokenizer.
+        tokenizer: the encoder's `kdkit.models.Tokenizer`, or keras-hub's.
         path: string or path of the directory. It is created.
         sequence_length: int. The length to which texts are truncated. `None`
             for a static embedder that has no length.
@@ -282,7 +286,6 @@ def save_sentence_transformer(
 
     Raises:
         UsageError: (a `ValueError`) if transformers has no such encoder.
-        RunError: if the written tokenizer does not return the same ids.
 
     Example:
 

@@ -19,11 +19,10 @@ from kdkit.models.embedders import (
     pooling_layers,
     pooling_model,
 )
-from kdkit.models.whole_tokenizer import WholeTokenizer
+from kdkit.models.tokenizer_kinds import as_tokenizer
 
 SEGMENTS = "segment_ids"  # read like a BERT's, and ignored
 TOKEN_VECTORS = "token_vectors"  # the layer with the table
-SPECIAL = ("start_token_id", "end_token_id")
 SIF = 1e-3
 ROWS = 4096  # texts at a time
 
@@ -81,10 +80,11 @@ def make_static_embedder(
 
 def special_token_ids(tokenizer) -> list[int]:
     """Returns the ids of the tokens around a text."""
-    if isinstance(tokenizer, WholeTokenizer):
-        return tokenizer.unread_ids
-    ids = {getattr(tokenizer, name, None) for name in SPECIAL}
-    return sorted(ids - {None})
+    tokenizer = as_tokenizer(tokenizer)
+    around = {*tokenizer.rust.encode("").ids}
+    if not tokenizer.tokens:  # texts may contain added tokens
+        around -= tokenizer.rust.get_added_tokens_decoder().keys()
+    return sorted(around)
 
 
 def is_static_embedder(model) -> bool:

@@ -9,12 +9,7 @@ import pathlib
 import numpy as np
 
 from kdkit.models.hugging_face import WEIGHTS, Tensors, write_tensors
-from kdkit.models.hugging_face_files import WHOLE
-from kdkit.models.hugging_face_saving import (
-    require_same_ids,
-    with_nearest_rules,
-    write_json,
-)
+from kdkit.models.hugging_face_saving import write_json
 from kdkit.models.loading import LoadedModel
 from kdkit.models.places import POOLING_FILE, TOKENIZER_DIRECTORY
 from kdkit.models.static import (
@@ -22,9 +17,11 @@ from kdkit.models.static import (
     set_token_vectors,
     token_vectors,
 )
-from kdkit.models.tokenizer_json import to_tokenizer_json
-from kdkit.models.tokenizers import read_whole_tokenizer, save_tokenizer
-from kdkit.models.whole_tokenizer import WholeTokenizer
+from kdkit.models.tokenizer_files import (
+    WHOLE,
+    read_static_tokenizer,
+)
+from kdkit.models.tokenizer_kinds import as_tokenizer
 
 TABLE = "embedding.weight"
 OTHER_TABLE = "embeddings"  # in files of model2vec
@@ -36,7 +33,9 @@ def save_static(model, tokenizer, path: pathlib.Path) -> None:
     """Writes a static embedder, its tokenizer and its sizes."""
     path.mkdir(parents=True, exist_ok=True)
     model.save(path / POOLING_FILE)
-    save_tokenizer(tokenizer, path / TOKENIZER_DIRECTORY)
+    folder = path / TOKENIZER_DIRECTORY
+    folder.mkdir()
+    as_tokenizer(tokenizer).save_assets(folder)
     rows, dimensions = token_vectors(model).shape
     sizes = {"vocabulary_size": rows, "hidden_dim": dimensions}
     write_json(path / "config.json", {"model": "static_embedder", **sizes})
@@ -44,25 +43,17 @@ def save_static(model, tokenizer, path: pathlib.Path) -> None:
 
 def save_static_module(model, tokenizer, path, sequence_length) -> None:
     """Writes the folder of sentence-transformers' `StaticEmbedding`."""
-    side = "right"
-    if isinstance(tokenizer, WholeTokenizer):
-        made, side = tokenizer.copy(), tokenizer.truncation_side
-    else:
-        tokenizer = with_nearest_rules(tokenizer)
-        made = to_tokenizer_json(tokenizer)
-        made.save(str(path / WHOLE))
-        require_same_ids(tokenizer, path)
+    tokenizer = as_tokenizer(tokenizer)
+    if tokenizer.tokens:
         sequence_length = max(sequence_length - NUM_AROUND, 1)
-    if sequence_length is not None:
-        made.enable_truncation(sequence_length, direction=side)
-    made.save(str(path / WHOLE))
+    write_json(path / WHOLE, tokenizer.to_json(sequence_length))
     table = np.ascontiguousarray(token_vectors(model))
     write_tensors(path / WEIGHTS, {TABLE: table})
 
 
 def load_static_module(path: pathlib.Path, normalize: bool) -> LoadedModel:
     """Loads a static embedder from the folder of a `StaticEmbedding`."""
-    tokenizer = read_whole_tokenizer(path / WHOLE)
+    tokenizer, length = read_static_tokenizer(path / WHOLE)
     with Tensors(path) as tensors:
         table = tensors.read(TABLE if TABLE in tensors else OTHER_TABLE)
         if MAPPING in tensors:
@@ -71,5 +62,4 @@ def load_static_module(path: pathlib.Path, normalize: bool) -> LoadedModel:
             table = table * tensors.read(SCALES)[:, np.newaxis]
     model = make_static_embedder(tokenizer, table.shape[1], normalize)
     set_token_vectors(model, table, tokenizer, sif=None)
-    length = tokenizer.sequence_length
     return LoadedModel(model, tokenizer, True, sequence_length=length)

@@ -14,8 +14,7 @@ from kdkit.models.embedders import with_encoder
 from kdkit.models.families import ALL_FAMILIES, blocks_of, family_of
 from kdkit.models.heads import Head, add_head, backbone_of
 from kdkit.models.sizes import PRESETS, BertConfig, BilstmConfig, MassConfig
-from kdkit.models.token_ids import preprocessor_tokenizer, vocabulary_by_id
-from kdkit.models.tokenizers import convert_tokenizer, family_tokenizer
+from kdkit.models.tokenizer_kinds import as_tokenizer
 from kdkit.models.variants import keras_hub_backbone
 
 NOT_SIZES = ("dropout", "tied_output", "family")
@@ -101,14 +100,14 @@ def _shared_preprocessor(loaded, teacher, student):
     cls = type(student).preprocessor_cls
     if isinstance(theirs, cls):
         return theirs
-    tokenizer = getattr(loaded, "tokenizer", preprocessor_tokenizer(theirs))
+    own = getattr(theirs, "tokenizer", None)
+    tokenizer = getattr(loaded, "tokenizer", own)
     if tokenizer is None:
         return None
     settings = {
         name: getattr(theirs or loaded, name, None)
         for name in ("sequence_length", "truncate")
     }
-    tokenizer = convert_tokenizer(family_of(student.backbone), tokenizer)
     return cls(
         tokenizer,
         **{name: one for name, one in settings.items() if one is not None},
@@ -254,15 +253,11 @@ def with_vocabulary(embedder, tokenizer, own_tokenizer):
     Returns:
         An embedder with a copy of all other weights.
 
-    Raises:
-        UsageError: (a `ValueError`) if the encoder's family cannot use the
-            tokenizer.
-
     References:
      - [Gee et al., 2022](https://aclanthology.org/2022.emnlp-industry.41/)
     """
+    tokenizer, own_tokenizer = map(as_tokenizer, (tokenizer, own_tokenizer))
     source = backbone_of(embedder)
-    family_tokenizer(source, own_tokenizer)  # raises if it does not fit
     size = own_tokenizer.vocabulary_size()
     backbone = keras_hub_backbone(source, vocabulary_size=size)
     family = family_of(source)
@@ -279,8 +274,8 @@ def with_vocabulary(embedder, tokenizer, own_tokenizer):
 
 def _token_vectors(table, tokenizer, own_tokenizer):
     """Returns the vectors for another vocabulary, see `with_vocabulary`."""
-    ids = {token: id for id, token in enumerate(vocabulary_by_id(tokenizer))}
-    own = vocabulary_by_id(own_tokenizer)
+    ids = {token: id for id, token in enumerate(tokenizer.get_vocabulary())}
+    own = own_tokenizer.get_vocabulary()
     vectors = np.zeros((len(own), table.shape[1]), table.dtype)
     roles = ("pad_token_id", "start_token_id", "end_token_id")
     known = {

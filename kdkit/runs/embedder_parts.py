@@ -314,7 +314,7 @@ def make_student(
         )
     if student.checkpoint is not None:
         loaded = load_student(settings, teacher)
-        models.check_same_ids(teacher.tokenizer, loaded.tokenizer)
+        models.require_same_ids(teacher.tokenizer, loaded.tokenizer)
         return loaded.model
     return random_student(settings, teacher, teacher.tokenizer)
 
@@ -336,7 +336,6 @@ def random_student(
     backbone = models.student(
         settings.student.config(), vocabulary_size=tokenizer.vocabulary_size()
     )
-    models.family_tokenizer(backbone, tokenizer)  # raises if it does not fit
     return models.make_embedder(backbone, _pooling(teacher))
 
 

@@ -192,7 +192,8 @@ def save_arm_model(
     directory = run.path / models.TOKENIZER_DIRECTORY
     if not directory.exists():
         with staged(directory) as partial:
-            models.save_tokenizer(tokenizer, partial)
+            partial.mkdir()
+            models.as_tokenizer(tokenizer).save_assets(partial)
     models.save_labels(head, run.path / models.LABELS_FILE)
     file = run.path / f"{arm}.keras"
     if not file.exists():

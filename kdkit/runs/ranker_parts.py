@@ -126,7 +126,6 @@ def make_retriever(settings: EmbedderSettings, teacher) -> LoadedModel:
             )
         else:
             backbone = models.copy_blocks(teacher.model, student.copy_layers)
-        models.family_tokenizer(backbone, teacher.tokenizer)  # or raises
         model = models.make_embedder(backbone, pooling)
         return LoadedModel(model, teacher.tokenizer, True)
     loaded = models.load_embedder(place, settings.pooling)

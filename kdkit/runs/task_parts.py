@@ -343,6 +343,6 @@ def load_corpus_teacher(
     if not stages:
         return None
     teacher = load_text_teacher(pretrained, needs_head=True)
-    models.check_same_ids(teacher.tokenizer, tokenizer)
+    models.require_same_ids(teacher.tokenizer, tokenizer)
     require_fitting_objectives(stages, teacher.model, student.language_model)
     return teacher

@@ -20,7 +20,6 @@ from kdkit.runs.log import decide, log_model
 from kdkit.runs.pipeline import Pipeline
 from kdkit.runs.tokenizer import (
     make_tokenizer,
-    readable_tokenizer,
     save_trained_tokenizer,
 )
 from kdkit.taps import own_names
@@ -102,14 +101,14 @@ class PretrainParts(Parts):
         if model.checkpoint is not None:
             loaded = models.load_language_model(model.checkpoint)
             if teacher is not None:
-                models.check_same_ids(teacher.tokenizer, loaded.tokenizer)
+                models.require_same_ids(teacher.tokenizer, loaded.tokenizer)
             if self._has_head:
                 return loaded
             return LoadedModel(loaded.model.backbone, loaded.tokenizer, False)
         if model.copy_from is not None:
             encoder, tokenizer = models.load_encoder(model.copy_from)
             if teacher is not None:
-                models.check_same_ids(teacher.tokenizer, tokenizer)
+                models.require_same_ids(teacher.tokenizer, tokenizer)
             backbone = models.copy_blocks(encoder, model.copy_layers)
         else:
             tokenizer = (
@@ -117,7 +116,6 @@ class PretrainParts(Parts):
                 if teacher is not None
                 else make_tokenizer(settings, self.place / "tokenizer")
             )
-            tokenizer = readable_tokenizer(model, tokenizer)
             backbone = models.student(
                 model.config(), vocabulary_size=tokenizer.vocabulary_size()
             )

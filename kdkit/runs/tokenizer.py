@@ -3,9 +3,7 @@
 from kdkit import data, models
 from kdkit.errors import UsageError
 from kdkit.io.files import staged
-from kdkit.models.families import ALL_FAMILIES
 from kdkit.runs.settings import PretrainSettings
-from kdkit.training.model_settings import ModelSettings
 
 
 def make_tokenizer(settings: PretrainSettings, directory):
@@ -30,14 +28,8 @@ def save_trained_tokenizer(tokenizer, directory) -> None:
     """Saves a trained tokenizer, for when the run continues."""
     if not directory.is_dir():
         with staged(directory) as partial:
-            models.save_tokenizer(tokenizer, partial)
-
-
-def readable_tokenizer(model: ModelSettings, tokenizer):
-    """Returns a tokenizer, converted to the class for a model's family."""
-    if model.mass is not None:
-        return tokenizer
-    return models.convert_tokenizer(ALL_FAMILIES.get(model.family), tokenizer)
+            partial.mkdir()
+            tokenizer.save_assets(partial)
 
 
 def _train(settings):

@@ -10,9 +10,8 @@ import numpy as np
 from kdkit import models
 from kdkit.distillation import teacher_entries
 from kdkit.io.files import digest_of_text
-from kdkit.models import LoadedModel, tokenizer_rules
+from kdkit.models import LoadedModel, as_tokenizer
 from kdkit.models.hugging_face import checkpoint_config
-from kdkit.models.whole_tokenizer import WholeTokenizer
 from kdkit.recipes.stages import Stage
 from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
@@ -172,11 +171,5 @@ def _pooling(teacher):
 
 
 def _vocabulary_digest(tokenizer):
-    """The checksum of a vocabulary with its rules."""
-    parts = [list(tokenizer.get_vocabulary())]
-    if isinstance(tokenizer, WholeTokenizer):
-        parts.append(tokenizer.content)
-    rules = tokenizer_rules(tokenizer)
-    if rules is not None:
-        parts.append(rules.to_json())
-    return digest_of_text("".join(map(json.dumps, parts)))
+    """The checksum of everything that decides a tokenizer's ids."""
+    return digest_of_text(json.dumps(as_tokenizer(tokenizer).definition))

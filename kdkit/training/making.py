@@ -4,7 +4,6 @@ from collections.abc import Callable
 
 from kdkit import data, models
 from kdkit.errors import UsageError
-from kdkit.late import keras_hub
 from kdkit.tasks import Task
 from kdkit.training.model_settings import ModelSettings
 
@@ -55,7 +54,7 @@ def load_teachers(sources, task: Task) -> "list[models.LoadedModel]":
     """Loads teachers with the same token ids."""
     loaded = [load_teacher(source, task) for source in sources]
     for other in loaded[1:]:
-        models.check_same_ids(loaded[0].tokenizer, other.tokenizer)
+        models.require_same_ids(loaded[0].tokenizer, other.tokenizer)
     return loaded
 
 
@@ -73,7 +72,7 @@ def make_model(
         if tokenizer is None and teacher is not None:
             tokenizer = teacher.tokenizer
         if teacher is not None:
-            models.check_same_ids(teacher.tokenizer, tokenizer)
+            models.require_same_ids(teacher.tokenizer, tokenizer)
         return loaded.model, tokenizer
     if settings.copy_from is not None:
         return _copy_blocks(settings, task, teacher, pretrained)
@@ -84,8 +83,6 @@ def make_model(
     encoder = models.student(
         settings.config(), vocabulary_size=tokenizer.vocabulary_size()
     )
-    # Rejects places without any model.
-    tokenizer = models.family_tokenizer(encoder, tokenizer)
     return models.add_head(encoder, task.head, tokenizer), tokenizer
 
 
@@ -97,7 +94,7 @@ def _copy_blocks(settings, task, teacher, pretrained):
             place = pretrained
         encoder, tokenizer = models.load_encoder(place)
         if teacher is not None:
-            models.check_same_ids(teacher.tokenizer, tokenizer)
+            models.require_same_ids(teacher.tokenizer, tokenizer)
     else:
         encoder, tokenizer = teacher.model, teacher.tokenizer
     encoder = models.copy_blocks(encoder, settings.copy_layers)
@@ -134,7 +131,7 @@ def _make_bilstm(sizes: ModelSettings, task, tokenizer, announce):
 def _make_tokenizer(task):
     """The tokenizer from a task's data. Most tasks have none."""
     if task.kind.vocabulary is not None:
-        return keras_hub.tokenizers.BertTokenizer(
+        return models.word_piece_tokenizer(
             list(task.kind.vocabulary), lowercase=False
         )
     if task.generate is None:

@@ -11,7 +11,6 @@ from kdkit.errors import unknown
 from kdkit.io.files import staged
 from kdkit.models.families import family_of
 from kdkit.models.saving import save_preset, stored_size
-from kdkit.models.token_ids import preprocessor_tokenizer
 from kdkit.models.variants import as_keras_hub
 
 _log = logging.getLogger(__name__)
@@ -143,7 +142,7 @@ def _save_directory(student, path):
     elif isinstance(student, keras_hub.models.TextClassifier) and preprocessor:
         save_preset(
             student,
-            preprocessor_tokenizer(preprocessor),
+            preprocessor.tokenizer,
             path,
             preprocessor.sequence_length,
         )

@@ -169,7 +169,7 @@ MISTAKES = {  # files, labels, tokenizer, and what the error names
     "lines": (INT8, ("bad\n", "good", "fair"), word_pieces, "one line"),
     "equal": (INT8, ("bad", "bad", "good"), word_pieces, "3 different"),
     "larger": (INT8, LABELS, larger, "its tokenizer"),
-    "keras-hub's": (INT8, LABELS, of_keras_hub, "token_ids"),
+    "keras-hub's": (INT8, LABELS, of_keras_hub, "other ids than"),
 }
 
 

@@ -143,8 +143,7 @@ MISTAKES = {  # a call, and what its error names
     "lines": (mediapipe(["a\nb", "c", "d"]), "one line"),
     "cased": (mediapipe(tokenizer=cased), "cased"),
     "longer": (mediapipe(tokenizer=longer), "pieces"),
-    "own unigrams": (hugging_face("albert"), "unigrams"),
-    "own word pieces": (hugging_face("bert"), "own BertTokenizer"),
+    "own word pieces": (hugging_face("bert"), "than in BertTokenizer"),
     "truncation": (
         lambda at: export.to_sentence_transformers(
             embedder(), at.mine / "new", None, sequence_length=None

@@ -1,12 +1,12 @@
 """Files in the programs of others: names, shapes, strings, without kdkit."""
 
 import json
+import pathlib
 import types
 
 import numpy as np
 import pytest
 import tensorflow as tf
-from kit.encoders import encoder, tokenizer
 from kit.exported import (
     INPUTS,
     LENGTH,
@@ -18,9 +18,13 @@ from kit.exported import (
     word_pieces,
 )
 from kit.helpers import python_blocks, run_without_kdkit
+from kit.real_texts import hostile_texts, real_texts
 from kit.references import reference
+from tensorflow.core.protobuf import saved_model_pb2
+from tokenizers import normalizers
 
-from kdkit import export
+from kdkit import data, export, models
+from kdkit.export.strings import string_encoder
 
 PROGRAM = """
 import json, sys
@@ -102,6 +106,19 @@ def test_onnx_files_read_matrices_in_products_and_lookups(name, written):
     assert users == in_float32 | matrices
 
 
+def test_a_saved_model_calls_no_python(written):
+    """Python's functions are in the process that wrote the file, only."""
+    file = pathlib.Path(written("saved_model").file) / "saved_model.pb"
+    saved = saved_model_pb2.SavedModel.FromString(file.read_bytes())
+    operations = {
+        node.op
+        for function in saved.meta_graphs[0].graph_def.library.function
+        for node in function.node_def
+    }
+    assert "UnicodeDecode" in operations
+    assert not {one for one in operations if "PyFunc" in one}
+
+
 def test_another_tokenizer_in_the_graph_is_noticed(written):
     path = written("saved_model").file
     source = types.SimpleNamespace(
@@ -113,9 +130,13 @@ def test_another_tokenizer_in_the_graph_is_noticed(written):
         export.get_exporter("saved_model").verify(source, path, path)
 
 
-@pytest.mark.parametrize("padded", [None, LENGTH])
-def test_a_graph_reads_pairs_as_kdkit_does(padded):
-    inputs = export.TextInputs(word_pieces(), LENGTH, 2, outputs="sigmoid")
+@pytest.mark.parametrize(
+    ("padded", "side"), [(None, "right"), (LENGTH, "left")]
+)
+def test_a_graph_reads_pairs_as_kdkit_does(padded, side):
+    made = word_pieces()
+    made = models.Tokenizer(made.rust, made.tokens, side)
+    inputs = export.TextInputs(made, LENGTH, 2, outputs="sigmoid")
     model = model_of("classifier")
     columns = (
         [*TEXTS, "", "the plot " * 20],
@@ -124,27 +145,33 @@ def test_a_graph_reads_pairs_as_kdkit_does(padded):
     graph = tf.function(
         inputs.scores(model, INPUTS, padded), inputs.signature()
     )
-    logits = outputs(model, encoded(*columns))
+    logits = outputs(model, encoded(*columns, tokenizer=made))
     np.testing.assert_allclose(
         graph(*columns)["scores"], 1 / (1 + np.exp(-logits)), atol=1e-5
     )
 
 
+def test_a_graph_with_other_ids_is_refused():
+    """Here `tokenizers` joins characters, and a table takes each alone."""
+    pieces = [*data.sentiment_vocabulary(), "plót"]
+    made = models.word_piece_tokenizer(pieces, lowercase=False)
+    made.rust.normalizer = normalizers.NFC()
+    composed = models.Tokenizer(made.rust, made.tokens)
+    texts = data.Examples((["a plo\u0301t"],))
+    with pytest.raises(ValueError, match="get other ids"):
+        string_encoder(composed, LENGTH, 1, texts)
+    byte_pairs = models.train_byte_pairs(["a plot", "the plot"] * 9, 262)
+    with pytest.raises(ValueError, match="needs word pieces.*BPE"):
+        string_encoder(byte_pairs, LENGTH, 1, texts)
+
+
 @pytest.mark.large
-def test_tables_of_keras_hubs_own_byte_pairs_are_saved(tmp_path):
-    tokens = tokenizer("roberta")
-    model = encoder("roberta", vocabulary_size=tokens.vocabulary_size())
-    path, length = tmp_path / "model", LENGTH // 2
-    columns = ["the weak plot", "a new word"], ["dull", "the cast"]
-    strings = export.TextInputs(tokens, length, num_texts=2)
-    export.to_saved_model(model, path, strings=strings)
-    signature = tf.saved_model.load(str(path)).signatures["strings"]
-    first, second = map(tf.constant, columns)
-    expected = outputs(
-        model, encoded(*columns, tokenizer=tokens, length=length)
-    )
-    found = signature(first=first, second=second)["scores"]
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-    batch = rows(2, 5)
-    found = export.open_file(path)(batch)
-    np.testing.assert_allclose(found, outputs(model, batch), atol=1e-5)
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_graph_gives_60_000_texts_the_ids_of_the_tokenizer(side, data_dir):
+    vocabulary = data_dir / "vocab" / "bert-base-uncased-vocab.txt"
+    made = models.load_tokenizer(vocabulary)
+    made = models.Tokenizer(made.rust, made.tokens, side)
+    texts = [*real_texts(data_dir, "sst2", 60_000), *hostile_texts()]
+    for columns in ((texts,), (texts[::-1], texts)):
+        examples = data.Examples(columns)  # compared while it is built
+        string_encoder(made, LENGTH, len(columns), examples)

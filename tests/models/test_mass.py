@@ -9,8 +9,6 @@ from kdkit import models
 from kdkit.models import (
     MassBackbone,
     MassSeq2SeqLM,
-    MassSeq2SeqLMPreprocessor,
-    MassTokenizer,
 )
 
 SIZES = {
@@ -116,36 +114,7 @@ def test_generating_with_a_cache_is_the_best_token_again_and_again(
 
 @pytest.fixture
 def tokenizer(sentence_pieces):
-    # Of each test its own: TensorFlow forgets it when sessions are cleared.
-    return MassTokenizer(sentence_pieces)
-
-
-def test_a_pair_begins_with_its_languages_and_ends(tokenizer):
-    preprocessor = MassSeq2SeqLMPreprocessor(tokenizer, 9, 8, "en", "de")
-    x, y, weight = preprocessor(
-        {"encoder_text": ["a dog"], "decoder_text": ["ein hund"]}
-    )
-    source, target = (
-        list(np.array(tokenizer(text))) for text in ("a dog", "ein hund")
-    )
-    of = tokenizer.token_to_id
-    end, pad = tokenizer.end_token_id, tokenizer.pad_token_id
-    whole = [of("<de>"), *target, end]
-
-    def padded(tokens, length):
-        return [(tokens + [pad] * length)[:length]]
-
-    expected = {
-        "encoder_token_ids": padded([of("<en>"), *source, end], 9),
-        "decoder_token_ids": padded(whole, 8),
-        "decoder_positions": [list(range(8))],
-    }
-    for name, value in expected.items():
-        np.testing.assert_array_equal(x[name], value)
-    np.testing.assert_array_equal(y, padded(whole[1:], 8))
-    np.testing.assert_array_equal(
-        weight, np.arange(8)[np.newaxis] < len(whole) - 1
-    )
+    return sentence_pieces
 
 
 def test_a_saved_model_has_its_languages(tokenizer, inputs, tmp_path):

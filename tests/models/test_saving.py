@@ -228,7 +228,7 @@ def test_keras_hub_alone_loads_it_too(name, saved):
     loaded = cls.from_preset(str(path))
     preprocessor, loaded.preprocessor = loaded.preprocessor, None
     for file in path.glob("*.json"):
-        assert file.name == "kdkit.json" or "kdkit" not in file.read_text()
+        assert file.name[:5] == "kdkit" or "kdkit" not in file.read_text()
     for ours, theirs in zip(loaded.weights, model.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     if name.startswith("relu"):

