@@ -11,7 +11,7 @@ import pathlib
 
 import tokenizers
 from sentencepiece import sentencepiece_model_pb2 as sentencepiece_model
-from tokenizers import normalizers
+from tokenizers import normalizers, pre_tokenizers
 
 from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
@@ -45,6 +45,14 @@ MERGES = {
     "vocabulary.json": "merges.txt",  # keras-hub's names
 }
 FIRST = ["<s>", "<pad>", "</s>", "<unk>"]  # in XLM-RoBERTa
+QWEN = ("Qwen2", "Qwen3")  # the first is the class, the second a model's name
+UNFRAMED = ("GPT2", *QWEN)  # no special tokens around texts
+# Words, single digits, punctuation, white space.
+QWEN_WORDS = tokenizers.Regex(
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
+    r"|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 
 def read_tokenizer(path, family) -> Tokenizer:
@@ -90,7 +98,7 @@ def read_tokenizer(path, family) -> Tokenizer:
     declared = _declared(path, decoder, named, listed)
     rust.add_tokens([_added(one, tokens) for one in (*declared, *more)])
     num_segments = 1 if reads_one_segment(path, family) else 2
-    if not is_whole and name != "GPT2":
+    if not is_whole and name not in UNFRAMED:
         separators = 2 if name.endswith("Roberta") else 1
         framed(rust, tokens, separators, num_segments - 1)
     direction = (whole.get("truncation") or {}).get("direction", "right")
@@ -219,6 +227,19 @@ def _read_byte_pairs(path, model, config, tokens):
     return byte_pairs(vocabulary, merges, adds_space), ()
 
 
+def _read_qwen(path, model, config, tokens):
+    rust, more = _read_byte_pairs(path, model, config, tokens)
+    rust.normalizer = normalizers.NFC()
+    adds_space = config.get("add_prefix_space") or False
+    rust.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(QWEN_WORDS, "isolated"),
+            pre_tokenizers.ByteLevel(adds_space, use_regex=False),
+        ]
+    )
+    return rust, more
+
+
 def _merges(file):
     """Reads merges, two tokens per line with a blank between them."""
     return [
@@ -281,6 +302,7 @@ def _read_sentence_pieces(file, model):
     return scores, charsmap_of(proto), more
 
 
+QWEN_TOKENS = dict.fromkeys(("end", "pad", "unknown"), "<|endoftext|>")
 # By class: the type of the model, its reader, the special tokens.
 CLASSES = {
     **dict.fromkeys(
@@ -289,6 +311,7 @@ CLASSES = {
     ),
     "Roberta": ("BPE", _read_byte_pairs, ROBERTA_TOKENS),
     "GPT2": ("BPE", _read_byte_pairs, TEXT_END),
+    **dict.fromkeys(QWEN, ("BPE", _read_qwen, QWEN_TOKENS)),
     "Albert": ("Unigram", _read_albert, ALBERT_TOKENS),
     "XLMRoberta": ("Unigram", _read_xlm_roberta, ROBERTA_TOKENS),
 }

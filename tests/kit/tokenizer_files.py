@@ -16,6 +16,7 @@ CLASSES = {
     "xlm_roberta": ("xlm-roberta", "XLMRobertaTokenizer"),
     "roberta": ("roberta", "RobertaTokenizer"),
     "gpt2": ("gpt2", "GPT2Tokenizer"),
+    "qwen3": ("qwen3", "Qwen2Tokenizer"),
 }
 PIECES = (
     "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "cafe", "naive",

@@ -136,6 +136,7 @@ KINDS = {
     "roberta": ("roberta", "roberta", {}),
     "roberta_prefix": ("roberta", "roberta", {"add_prefix_space": True}),
     "gpt2": ("gpt2", "gpt2", {}),
+    "qwen3": ("gpt2", "qwen3", {}),
 }  # fmt: skip
 
 
@@ -177,6 +178,7 @@ QUICK = [
     ("xlm_roberta", "old"),
     ("roberta_prefix", "new"),
     ("gpt2", "new"),
+    ("qwen3", "old"),
 ]
 
 
