@@ -57,7 +57,7 @@ class Embedder:
 
     Args:
         model: `keras.Model`.
-        tokenizer: its keras-hub tokenizer.
+        tokenizer: its tokenizer.
         sequence_length: int or `None`. The length to export with.
         text_length: int or `None`. The length to which texts are truncated.
         verification_data: as in `kdkit.export.to_litert`.

@@ -30,7 +30,7 @@ class ExportedModel:
         noted: dict. The task and the split that the metrics are from.
         mediapipe: `kdkit.cli.mediapipe.ForMediaPipe` for a LiteRT file,
             otherwise `None`.
-        tokenizer: the keras-hub tokenizer of a language model or an embedder,
+        tokenizer: the tokenizer of a language model or an embedder,
             or `None`.
         conventions: `kdkit.models.Conventions` of an embedder, or `None`.
     """

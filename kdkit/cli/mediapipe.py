@@ -20,7 +20,7 @@ class ForMediaPipe:
             `"TextClassifier"`.
         texts: list of strings or `None`. The texts to count.
         ids: list of lists of ints, kdkit's token ids of these texts, or `None`.
-        tokenizer: a keras-hub tokenizer, or `None`.
+        tokenizer: a tokenizer, or `None`.
         sequence_length: int or `None`.
         split: string or `None`. The split of the texts, in words.
     """

@@ -177,7 +177,7 @@ class Opened:
         task: `kdkit.tasks.Task`.
         predict: callable from a dict batch to logits.
         model: `keras.Model`, or `None` for an exported file.
-        tokenizer: a keras-hub tokenizer, or `None`.
+        tokenizer: a tokenizer, or `None`.
         data_dir: string or `None`. The folder of the task's files.
         sequence_length: int. The largest sequence length in tokens.
         require_same_rows: callable that requires that the rows of a split are

@@ -21,7 +21,7 @@ class OpenedEmbedder:
         embed: callable from a list of texts to a float array of shape
             `(num_texts, dimensions)`, and the number of truncated texts.
         model: `keras.Model`, or `None` for an exported file.
-        tokenizer: a keras-hub tokenizer.
+        tokenizer: a tokenizer.
         sequence_length: int or `None`. The largest sequence length in tokens,
             `None` for a static embedder that has none.
         dimensions: int or `None`. The width of the vectors, if known.

@@ -39,7 +39,7 @@ class OpenedWriter:
 
     Args:
         model: `kdkit.models.MassSeq2SeqLM` or `kdkit.export.LiteRTSeq2Seq`.
-        tokenizer: `kdkit.models.MassTokenizer`.
+        tokenizer: `kdkit.models.Tokenizer` with languages.
         text: `SentenceSettings` or `PairSettings` of the model's run, or
             `None`.
         languages: tuple of two strings or `None`s. The languages of source and

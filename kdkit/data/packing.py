@@ -69,7 +69,7 @@ def pack(
 
     Args:
         texts: iterable of strings.
-        tokenizer: `keras_hub.tokenizers.BertTokenizer`, or another with
+        tokenizer: `kdkit.models.Tokenizer`, or another with
             `start_token_id` and `end_token_id`.
         sequence_length: int. Tokens of a sequence.
         directory: path. The folder for the sequences; created if needed.
@@ -113,7 +113,7 @@ def pack_stream(
 
     Args:
         texts: iterable of strings.
-        tokenizer: `keras_hub.tokenizers.GPT2Tokenizer`, or another with
+        tokenizer: `kdkit.models.Tokenizer`, or another with
             `end_token_id`.
         sequence_length: int. Tokens that are read at once.
         directory: path. The folder for the sequences; created if needed.

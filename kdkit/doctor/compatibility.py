@@ -171,7 +171,7 @@ def table_size(tokenizer, rows: int | None, name: str) -> Finding | None:
     """Compares the size of a model's embeddings with its vocabulary.
 
     Args:
-        tokenizer: a keras-hub tokenizer.
+        tokenizer: a tokenizer.
         rows: int or `None`. Number of embeddings, `None` if there are none.
         name: string. The model's name in the finding.
 

@@ -61,7 +61,7 @@ def unknown_words(splits: dict[str, tuple], tokenizer) -> Finding:
     Args:
         splits: dict from the name of a split to its examples and, for each, a
             bool. An example is a tuple of strings, its texts or words.
-        tokenizer: a keras-hub tokenizer.
+        tokenizer: a tokenizer.
     """
     parts, highest, affected = [], 0.0, []
     for name, (examples, is_affected) in splits.items():
@@ -95,7 +95,7 @@ def texts_with_unknown(
 
     Args:
         texts: iterable of strings, of running text.
-        tokenizer: a keras-hub tokenizer.
+        tokenizer: a tokenizer.
     """
     texts = list(texts)
     ids = tokenize(texts, tokenizer)

@@ -368,7 +368,7 @@ def to_litert(
             `TextEmbedder`. For a model of single texts on uncased BERT word
             pieces with a fixed length. Tensors and signature do not change.
             Defaults to `False`.
-        tokenizer: a keras-hub tokenizer, for `mediapipe`. Defaults to the
+        tokenizer: a tokenizer, for `mediapipe`. Defaults to the
             tokenizer of the model's preprocessor.
         labels: sequence of strings, for `mediapipe`: the names of the classes
             in the order of the model's outputs.

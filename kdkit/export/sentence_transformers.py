@@ -74,7 +74,7 @@ def to_sentence_transformers(
         model: an embedder, see `kdkit.models.make_embedder`, on an encoder
             that transformers has.
         path: string or path. The directory to write.
-        tokenizer: the model's keras-hub tokenizer.
+        tokenizer: the model's tokenizer.
         sequence_length: int. The length in tokens to which texts are truncated.
             Defaults to 128.
         verification_data: batches, as in `to_litert`.

@@ -102,7 +102,7 @@ def to_hugging_face(
             DistilBERT, RoBERTa, XLM-RoBERTa or ALBERT; a multiple choice on a
             BERT or ALBERT; or a GPT-2.
         path: string or path. The directory to write.
-        tokenizer: the model's keras-hub tokenizer, or `None`. Defaults to the
+        tokenizer: the model's tokenizer, or `None`. Defaults to the
             tokenizer of the model's preprocessor, if it has one; otherwise no
             tokenizer is written.
         class_names: tuple of strings, one for each logit, for `id2label`.

@@ -112,7 +112,7 @@ class TextWriter:
     Args:
         model: `kdkit.models.MassSeq2SeqLM`, or its file, a
             `kdkit.export.LiteRTSeq2Seq`.
-        tokenizer: `kdkit.models.MassTokenizer`.
+        tokenizer: `kdkit.models.Tokenizer` with languages.
         languages: tuple of two strings or `None`s. The source and the target
             language.
         beams: `Beams`.

@@ -57,7 +57,7 @@ def add_head(backbone, head: Head, tokenizer=None):
     Args:
         backbone: an encoder from a known family. The head uses its dropout.
         head: `Head`.
-        tokenizer: a keras-hub tokenizer, needed for a head with `candidates`.
+        tokenizer: a tokenizer, needed for a head with `candidates`.
 
     Returns:
         For `"sequence"` the family's keras-hub classifier without

@@ -37,7 +37,7 @@ def make_static_embedder(
     not count. A text without other tokens has the vector 0.
 
     Args:
-        tokenizer: a keras-hub tokenizer. The table has a row for each token of
+        tokenizer: a tokenizer. The table has a row for each token of
             its vocabulary.
         dimensions: int. The width of the vectors. Defaults to 240.
         normalize: bool. Whether the mean is divided by its length (L2).
@@ -132,7 +132,7 @@ def set_token_vectors(
             replaced.
         vectors: array of shape `(vocabulary_size, dimensions)`. The vectors of
             the tokens by id, each from a text that consists of this token.
-        tokenizer: the keras-hub tokenizer of the embedder.
+        tokenizer: the tokenizer of the embedder.
         token_ids: int array of shape `(num_tokens,)`. The tokens of texts like
             those to train on, one text after the other. Tokens that the
             tokenizer puts around texts do not count. Not needed if `sif` is

@@ -174,7 +174,11 @@ def as_tokenizer(tokenizer, strip_accents=()) -> Tokenizer:
             tokens["unknown"] = "<unk>"
         rust = byte_pairs(
             dict(tokenizer.vocabulary),
-            [tuple(one.split(" ")) for one in tokenizer.merges],
+            [
+                tuple(one.split(" "))
+                for one in tokenizer.merges
+                if not one.startswith("#version")
+            ],
             tokenizer.add_prefix_space,
         )
     else:
@@ -183,12 +187,19 @@ def as_tokenizer(tokenizer, strip_accents=()) -> Tokenizer:
         tokens["unknown"] = proto.pieces[proto.trainer_spec.unk_id].piece
         scores = {piece.piece: piece.score for piece in proto.pieces}
         pieces = list(tokenizer.get_vocabulary())
-        step = charsmap_of(proto)
+        step, own = charsmap_of(proto), {*filter(None, tokens.values())}
         rust = unigrams(
             [(piece, scores.get(piece, 0.0)) for piece in pieces],
             pieces.index(tokens["unknown"]),
             [step] if step is not None else [],
             proto.normalizer_spec.add_dummy_prefix,
+        )
+        rust.add_tokens(
+            [
+                tokenizers.AddedToken(piece.piece, normalized=False)
+                for piece in proto.pieces
+                if piece.type == Piece.USER_DEFINED and piece.piece not in own
+            ]
         )
     tokens = {role: token for role, token in tokens.items() if token}
     family = family_of(tokenizer)
