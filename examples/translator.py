@@ -11,7 +11,7 @@ Distil an encoder-decoder on pairs of texts by LightPAFF.
 """
 ## What you will build
 
-A model that writes German for English, with a sixth of its teacher's
+A model that writes one text for another, with a sixth of its teacher's
 parameters. Teacher and student are MASS encoder-decoders ([Song et al.,
 2019](https://arxiv.org/abs/1905.02450)). The student learns by the loss of
 LightPAFF ([Song et al., 2020](https://arxiv.org/abs/2004.12817)): at each
@@ -50,8 +50,8 @@ EPOCHS = 16
 
 Your own pairs are two lists of strings, such as the lines of `train.en` and
 `train.de`. This guide needs no download, so it takes sentences that kdkit
-generates in both languages. `<en>` and `<de>` are tokens that begin a text and
-name its language; the vocabulary is shared.
+generates, and spells each word backwards in place of German. `<en>` and `<de>`
+are tokens that begin a text and name its language; the vocabulary is shared.
 """
 
 # %%
