@@ -33,7 +33,6 @@ class Gpt2(Family):
         "final_layer_norm": "layer_norm",
     }
     block_settings = BlockSettings("gelu_new", 1e-5)
-    reads_sentence_pieces = True
     special_tokens = ("<|endoftext|>",)
     withheld_taps = WITHHELD_TAPS
     checkpoints = CheckpointFormat(

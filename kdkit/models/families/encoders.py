@@ -67,7 +67,6 @@ class Bert(Family):
     parts = BERT_PARTS
     block_settings = BlockSettings("gelu_new", 1e-12)
     head_settings = BlockSettings("gelu", 1e-5)
-    reads_sentence_pieces = True
     checkpoints = CheckpointFormat(
         model_type="bert",
         class_name="Bert",

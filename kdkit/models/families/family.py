@@ -85,8 +85,6 @@ class Family:
             checkpoints, if kdkit reads them.
         num_separators: int. How many end tokens are between two sentences.
             Defaults to `1`.
-        reads_sentence_pieces: bool. Whether the family can also be trained on
-            a `kdkit.models.MassTokenizer`. Defaults to `False`.
         special_tokens: tuple of strings. The special tokens of a byte-pair
             vocabulary that is trained for the family, the end of a text last.
             Empty if none is trained.
@@ -114,7 +112,6 @@ class Family:
     head_settings: BlockSettings | None = None
     checkpoints: CheckpointFormat | None = None
     num_separators: int = 1
-    reads_sentence_pieces: bool = False
     special_tokens: tuple[str, ...] = ()
     withheld_taps: tuple[str, ...] = ()
     num_tables: int = 1
