@@ -188,6 +188,15 @@ def test_no_part_is_empty():
     assert [part.tolist() for part in parts] == [[0], [0], [1]]
 
 
+def test_training_continues_within_a_batch(encoded):
+    stream = BatchStream(encoded, Buckets(8), num_parts=3)
+    parts = [*stream.training().take(6)]
+    for part, continued in zip(
+        parts[4:], stream.training(step=4).take(2), strict=True
+    ):
+        np.testing.assert_array_equal(part[1], continued[1])
+
+
 def test_the_options_of_a_question_stay_with_its_label():
     ids = np.arange(5 * 4 * 3, dtype="int32")
     questions = EncodedExamples(
