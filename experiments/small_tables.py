@@ -90,7 +90,12 @@ def main(glue, encoder, folder, names):
                 for recipe in ROLES[:2]:
                     run = folder / f"{name}_{head}_{recipe}_{seed}"
                     words = ["--teacher", place, "--num-layers", 3, *data]
-                    words += ["--cache", folder / "cache", "--seed", seed]
+                    words += [
+                        "--cache",
+                        folder / f"{name}_cache",
+                        "--seed",
+                        seed,
+                    ]
                     words += ["--control"] * ((recipe, head) == ("pkd", "new"))
                     kdkit("distill", recipe, *words, "--run-dir", run)
                     found[recipe].append(
