@@ -67,7 +67,6 @@ _DEFINED_IN = {
     "reduce_width": "embedders",
     "register_family": "families",
     "reranker_scores": "embedders",
-    "require_hugging_face": "hugging_face_saving",
     "require_same_ids": "tokenizer_kinds",
     "save_embedder": "saving",
     "save_hugging_face": "hugging_face_saving",

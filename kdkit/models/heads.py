@@ -179,15 +179,16 @@ def has_encoder(model) -> bool:
 
 def find_head(model):
     """Returns the head as its own model, `None` for other classifiers."""
-    return _named_layer(model, HEADS)
+    return named_layer(model, *HEADS)
 
 
 def head_or_pooling(model):
     """Returns the part after the encoder as its own model, if it is one."""
-    return _named_layer(model, (*HEADS, SENTENCE_EMBEDDING))
+    return named_layer(model, *HEADS, SENTENCE_EMBEDDING)
 
 
-def _named_layer(model, names):
+def named_layer(model, *names):
+    """Returns a model's layer with one of the names, `None` without one."""
     for layer in getattr(model, "layers", ()):
         if layer.name in names:
             return layer

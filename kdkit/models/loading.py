@@ -1,8 +1,8 @@
 """Loads models of all kinds, and their tokenizers.
 
-`find` reads what a model's files say. A model that was saved with the head that
-is wanted is loaded whole. Otherwise its encoder is loaded and gets that head:
-one from a Hugging Face checkpoint, or a new one.
+`find` reads the JSON files of a model. A model that was saved with the wanted
+head is loaded whole. Otherwise its encoder is loaded and gets that head: one
+from a Hugging Face checkpoint, or a new one.
 """
 
 import dataclasses
@@ -287,7 +287,7 @@ def _load(place, kind, head=None, pooling=None):
 
 
 def _head(place, num_classes):
-    """Returns the head of a classifier, `None` if its files do not say it."""
+    """Returns the head of a classifier, `None` if it is not in its files."""
     if num_classes is None:
         num_classes, names = place.num_classes, place.class_names
         return num_classes and Head("sequence", num_classes, names)

@@ -43,12 +43,12 @@ SUFFIX = "ForSequenceClassification"
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """What the files of a model say. Each JSON file is read once.
+    """What the files of a model contain. Each JSON file is read once.
 
     Args:
         source: string. The path or the name that the user gave.
         path: `pathlib.Path` of the model's directory, or of its file. For the
-            name of a preset there is nothing.
+            name of a preset there are no such files.
     """
 
     source: str
@@ -155,10 +155,8 @@ class Place:
 
     @property
     def is_encoder(self) -> bool:
-        """Whether it is an encoder without a head."""
-        names = self.config.get("architectures")
-        names = self.config.get("registered_name", names)
-        return names is not None and self.kind == ENCODER
+        """Whether it is an encoder without a head, or not known."""
+        return self.kind == ENCODER
 
     @property
     def may_have_dense(self) -> bool:
@@ -180,14 +178,14 @@ class Place:
 
     @property
     def num_classes(self) -> int | None:
-        """The number of a classifier's logits, if its files say it."""
+        """The number of a classifier's logits, if it is in its files."""
         if self.task == "TextClassifier":
             return self._task["config"]["num_classes"]
         if not self._is_checkpoint_of_classes:
             return None
         return len(self.config.get("id2label") or range(2))  # the default
 
-    @property
+    @functools.cached_property
     def class_names(self) -> tuple[str, ...] | None:
         """The names of a classifier's classes, in their order.
 
