@@ -88,7 +88,7 @@ class Module:
 
     kind: str
     path: pathlib.Path
-    config: dict | None
+    config: dict
 
 
 def load_sentence_transformer(place: Place, pooling, load_encoder) -> tuple:
@@ -117,7 +117,7 @@ def load_sentence_transformer(place: Place, pooling, load_encoder) -> tuple:
     model = make_embedder(backbone, described)
     for layer, arrays in zip(dense_layers(model), weights, strict=True):
         layer.set_weights(arrays)
-    tokenizer = _with_lower_case(tokenizer, transformer.config or {})
+    tokenizer = _with_lower_case(tokenizer, transformer.config)
     return model, tokenizer, _sequence_length(transformer, backbone)
 
 
@@ -151,22 +151,13 @@ def _read_modules(place):
         known = (STATIC, *ORDER)
         if not entry["type"].startswith(PACKAGE) or kind not in known:
             raise unknown(f"module in {path / MODULES}", entry["type"], known)
-        folder = path / entry["path"].removeprefix(".")
-        names = ("config.json",)
-        if kind == TRANSFORMER:
-            names = TRANSFORMER_FILES
-        modules.append(Module(kind, folder, _read_config(folder, names)))
+        part = find(path / entry["path"].removeprefix("."))
+        config = part.settings if kind == TRANSFORMER else part.config
+        modules.append(Module(kind, part.path, config))
     _require_order(path, [module.kind for module in modules])
     for module in modules:
         _require_supported(module)
     return modules
-
-
-def _read_config(folder, names):
-    for name in names:
-        if (folder / name).is_file():
-            return read_json(folder / name, "the config of a module")
-    return None
 
 
 def _require_order(path, kinds):
@@ -191,7 +182,7 @@ def _require_order(path, kinds):
 def _require_supported(module):
     """Raises an error for a field that changes the vectors in another way."""
     for name, expected in REQUIRED.get(module.kind, {}).items():
-        value = (module.config or {}).get(name)
+        value = module.config.get(name)
         if value not in (None, expected):
             raise UsageError(
                 f"The module {module.kind} in {module.path} has "
@@ -202,9 +193,9 @@ def _require_supported(module):
 def _read_pooling(modules):
     """Returns an embedder's `Pooling`, `None` if it is not described."""
     kinds = {module.kind: module for module in modules}
-    if POOLING not in kinds or kinds[POOLING].config is None:
+    config = kinds[POOLING].config if POOLING in kinds else {}
+    if not config:
         return None
-    config = kinds[POOLING].config
     modes = config.get("pooling_mode")
     if modes is None:
         modes = [
@@ -223,7 +214,7 @@ def _dense_settings(modules):
 
 def _one_dense(module):
     """Returns the `DenseSettings` of a module."""
-    config = module.config or {}
+    config = module.config
     name = str(config.get("activation_function", "Tanh")).rpartition(".")[2]
     if name not in DENSE_ACTIVATIONS:
         raise unknown(f"activation in {module.path}", name, DENSE_ACTIVATIONS)
@@ -263,7 +254,7 @@ def _with_lower_case(tokenizer, config):
 
 def _sequence_length(transformer, backbone):
     """Returns the largest number of tokens that the embedder reads."""
-    length = (transformer.config or {}).get("max_seq_length")
+    length = transformer.config.get("max_seq_length")
     if length is None:
         file = transformer.path / CONFIG
         tokens = read_json(file, "a tokenizer") if file.is_file() else {}
