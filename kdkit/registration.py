@@ -5,7 +5,7 @@
 
 from kdkit.distillation.distiller import Distiller as Distiller
 from kdkit.losses import labels as labels
-from kdkit.models import mass_lm as mass_lm
+from kdkit.models import mass as mass
 from kdkit.models import tokenizer as tokenizer
 from kdkit.models import variants as variants
 from kdkit.training import embedding_data as embedding_data

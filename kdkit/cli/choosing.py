@@ -12,10 +12,9 @@ from kdkit.cli.parser import is_path
 from kdkit.cli.task_data import chosen_data
 from kdkit.data import Masking, word_vector_width
 from kdkit.errors import UsageError, unknown
-from kdkit.io.reading import read_json
 from kdkit.models import PRESETS
 from kdkit.models.families import family_of
-from kdkit.models.places import config_file, is_encoder_alone
+from kdkit.models.places import find
 from kdkit.recipes import CopiedBlocks
 from kdkit.recipes.quantization import NAME as QUANTIZATION
 from kdkit.runs.directory import CONFIG, RunDirectory, read_config
@@ -92,7 +91,7 @@ def log_start(settings, recipe) -> None:
     if (
         settings.student.copy_from == "teacher"
         and recipe.student.source == "pretrained"
-        and not is_encoder_alone(place)
+        and not find(place).is_encoder
     ):
         why = _why_unknown(place, _encoder_behind(place))
         _log.info(
@@ -145,7 +144,7 @@ def recipe_on_text(recipe, options):
 
 def _family_of_teacher(place):
     """The family's title, and its key in a recipe's `for_families`."""
-    if models.has_encoder_decoder(place):
+    if find(place).is_encoder_decoder:
         return "MASS", "mass"
     backbone = _sizes_of(place)
     family = family_of(backbone)
@@ -389,10 +388,7 @@ def _positions(settings):
 
 def saved_size(place, *names) -> int | None:
     """Returns a size from the `config.json` in a model's directory."""
-    file = config_file(place)
-    if file is None:
-        return None
-    config = read_json(file, "the config of a model")
+    config = find(place).config
     for entries in (config.get("config"), config):
         for name in names if isinstance(entries, dict) else ():
             if type(entries.get(name)) is int:

@@ -78,7 +78,7 @@ class Embedder:
 
 def is_exported_as_embedder(place, options) -> bool:
     """Returns whether a MODEL is exported as an embedder."""
-    if models.has_embedder(place.path) or options.pooling is not None:
+    if models.find(place.path).is_embedder or options.pooling is not None:
         reject_given(options, FOREIGN, "for an embedder")
         return True
     reject_given(options, OWN, f"for {place.path}, which is no embedder")

@@ -186,7 +186,7 @@ def _student(options, recipe: Recipe, teacher):
     depth = saved_size(teacher, *DEPTHS)
     if depth is None:
         pooling = options.pooling
-        if not models.has_embedder(teacher):
+        if not models.find(teacher).is_embedder:
             pooling = pooling or "mean"  # any one, to read the sizes
         # A preset by its name, or an encoder in a folder of its own.
         load_tensorflow()
@@ -214,7 +214,7 @@ def _widths(student, teacher, pooling):
 
 def _vector_width(place, pooling):
     """The width of a saved encoder's vectors, `None` if it is unknown."""
-    if not models.may_have_dense(place):
+    if not models.find(place).may_have_dense:
         return saved_size(place, *WIDTHS)
     load_tensorflow()
     loaded = models.load_embedder(place, pooling)

@@ -60,11 +60,12 @@ def read_model(place, exporter, options) -> ExportedModel:
             calibration_data=found.calibration_data,
             conventions=found.conventions,
         )
-    for has_one, read in (
-        (models.has_decoder, read_decoder),
-        (models.has_encoder_decoder, read_encoder_decoder),
+    found = models.find(place.path)
+    for is_one, read in (
+        (found.is_decoder, read_decoder),
+        (found.is_encoder_decoder, read_encoder_decoder),
     ):
-        if has_one(place.path):
+        if is_one:
             names = ("dynamic_length", *FOREIGN)
             reject_given(options, names, f"for {place.path}")
             text = read(place, exporter, options)

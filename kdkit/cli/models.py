@@ -104,10 +104,7 @@ def locate(model: str, arm: str | None = None) -> Place:
         found = arm or _arm_name(path, run_path)
         return Place(path, run, found, config)
     available = {
-        name: path / kept
-        for name in ARMS
-        for kept in (name, f"{name}.keras")
-        if (run_path / kept).exists()
+        name: path / name for name in ARMS if (run_path / name).exists()
     }
     lost = run.lost_arms
     arm = arm or next((n for n in ARMS if n in available or n in lost), None)

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from kdkit import models
 from kdkit.cli.choosing import DEPTHS, POSITIONS, saved_size
-from kdkit.models.places import is_encoder_alone
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import exported_files
 from kdkit.runs.directory import (
@@ -91,16 +90,13 @@ def after_student(run_dir: str) -> list[tuple[list[str], str]]:
     steps = _after_collapse(run_dir)
     if steps:
         return steps
-    is_decoder = models.has_decoder(run_dir)
-    if is_decoder:
+    place = models.find(run_dir)
+    if place.is_decoder:
         generate = ["generate", run_dir, "--prompt", "The"]
         steps.append((generate, "text from the model"))
-    has_task = not (
-        pathlib.Path(run_dir, "encoder").is_dir() or is_encoder_alone(run_dir)
-    )
-    if is_decoder or has_task or models.has_encoder_decoder(run_dir):
+    if place.folder.name != "encoder" and not place.is_encoder:
         export = ["export", run_dir]
-        if is_decoder and saved_size(run_dir, POSITIONS) is None:
+        if place.is_decoder and saved_size(run_dir, POSITIONS) is None:
             export += ["--sequence-length", "128"]  # it has no largest length
         steps.append((export, "verified files for phones and servers"))
     report = ["report", run_dir]

@@ -41,7 +41,7 @@ def is_embedder(place) -> bool:
     # Only sentence encoders are trained on files of texts without labels.
     if "files" in (place.config.get("data") or {}):
         return True
-    if models.has_embedder(place.path):
+    if models.find(place.path).is_embedder:
         return True
     return place.path.is_file() and _output_of(place.path) == SENTENCE_EMBEDDING
 
@@ -70,7 +70,9 @@ def open_embedder(place, options) -> OpenedEmbedder:
             file,
             file_tokenizer(place, options),
             _length(place, options, None, file.sequence_length),
-            models.conventions_at(options.tokenizer or place.run.path),
+            models.conventions_of(
+                models.find(options.tokenizer or place.run.path)
+            ),
         )
     reject_given(options, ("tokenizer",), OWN_TOKENIZER)
     loaded = models.load_embedder(place.path, options.pooling)

@@ -32,13 +32,7 @@ from kdkit.cli.parser import Model, option
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.io.machine import byte_size
-from kdkit.io.reading import read_json
-from kdkit.models.places import (
-    HUGGING_FACE,
-    KAGGLE,
-    class_names_at,
-    config_file,
-)
+from kdkit.models.places import HUGGING_FACE, KAGGLE, find
 
 NAME = r"[A-Za-z0-9][\w.-]{0,95}"
 PLACES = {
@@ -82,9 +76,7 @@ def run(options):
     load_tensorflow()
     kind, name = _target(options.to)
     source = source_of_push(options.model)
-    is_preset = source.is_dir() and "registered_name" in read_json(
-        source / "config.json", "the config of a model"
-    )
+    is_preset = source.is_dir() and "registered_name" in find(source).config
     with _staged(source, is_preset, options) as folder:
         _list_files(folder, source, options.to)
         if options.dry_run:
@@ -116,17 +108,13 @@ def source_of_push(model: str) -> pathlib.Path:
     path = pathlib.Path(model)
     if path.is_file() and export.exporter_of(path) is not None:
         return path
-    file = config_file(path)
-    source = path if file is None else file.parent
-    config = {}
-    if file is not None:
-        config = read_json(file, "the config of a model")
-    if not {"registered_name", "model_type"} & set(config):
+    place = find(path)
+    if not {"registered_name", "model_type"} & place.config.keys():
         raise UsageError(
             f"{path} has no model to upload. Expected a finished run, a preset "
             "directory or a directory from kdkit export --format hf."
         )
-    return source
+    return place.path
 
 
 @contextlib.contextmanager
@@ -173,7 +161,7 @@ def _copy_file(source, folder, place):
     for file in (source, source.parent / CARD):
         if file.is_file():
             shutil.copy(file, folder)
-    labels = class_names_at(source if place.run is None else place.run.path)
+    labels = find(source if place.run is None else place.run.path).class_names
     if labels:
         write_text(folder / LABELS, "".join(f"{name}\n" for name in labels))
 

@@ -71,7 +71,7 @@ class OpenedWriter:
 
 def is_writer(model: str) -> bool:
     """Returns whether a MODEL is an encoder-decoder or its file."""
-    return models.has_encoder_decoder(model) or export.reads_sources(model)
+    return models.find(model).is_encoder_decoder or export.reads_sources(model)
 
 
 def open_writer(place, options) -> OpenedWriter:

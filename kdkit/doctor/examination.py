@@ -41,7 +41,7 @@ from kdkit.models import (
     LoadedModel,
     architecture,
     backbone_of,
-    class_names_at,
+    find,
     untrained_head,
 )
 from kdkit.recipes.stages import Stage
@@ -358,7 +358,7 @@ def _examine_train(subject, number, train, dev, which, findings):
 def _words_to_list(subject, number):
     """The labels of an own table, if the teacher's classes have no names."""
     table = subject.task.table
-    names = class_names_at(subject.places[number])
+    names = find(subject.places[number]).class_names
     return table.labels if table is not None and names is None else None
 
 

@@ -137,7 +137,7 @@ def _attention(width):
 
 def _weigh(place):
     """Returns the bytes of a model's weight files, 0 without any."""
-    path = models.model_files(place)
+    path = models.find(place).files
     if path is None:
         return 0
     files = [file for name in WEIGHT_FILES for file in path.glob(name)]

@@ -10,8 +10,7 @@ import pathlib
 
 from kdkit.errors import unknown
 from kdkit.io.files import write_text
-from kdkit.io.reading import read_json
-from kdkit.models.places import ARMS, SETTINGS
+from kdkit.models.places import SETTINGS
 
 COSINE, DOT, MANHATTAN = "cosine", "dot", "manhattan"
 SIMILARITIES = (COSINE, DOT, "euclidean", MANHATTAN)
@@ -86,23 +85,19 @@ class Conventions:
 PLAIN = Conventions()
 
 
-def conventions_at(source) -> Conventions:
+def conventions_of(place) -> Conventions:
     """Returns the conventions of a saved embedder.
 
     Args:
-        source: string or path, as in `kdkit.models.load_embedder`.
+        place: `kdkit.models.Place`, see `kdkit.models.find`.
 
     Raises:
         UsageError: (a `ValueError`) for an unknown similarity or default
             prompt.
     """
-    for folder in (source, *(pathlib.Path(source, arm) for arm in ARMS)):
-        file = pathlib.Path(folder, SETTINGS)
-        if file.is_file():
-            found = read_json(file, "a model's settings")
-            return Conventions(
-                found.get("prompts") or {},
-                found.get("default_prompt_name"),
-                found.get("similarity_fn_name") or COSINE,
-            )
-    return PLAIN
+    found = place.settings
+    return Conventions(
+        found.get("prompts") or {},
+        found.get("default_prompt_name"),
+        found.get("similarity_fn_name") or COSINE,
+    )

@@ -20,7 +20,7 @@ from keras import ops
 
 from kdkit.errors import UsageError, unknown
 from kdkit.models.families import family_of
-from kdkit.models.heads import EXCLUDED, backbone_of, join
+from kdkit.models.heads import EXCLUDED, backbone_of, join, named_layer
 from kdkit.models.sizes import POOLINGS
 from kdkit.taps.names import SENTENCE_EMBEDDING
 
@@ -167,10 +167,7 @@ def is_embedder(model) -> bool:
 
 def pooling_model(model):
     """Returns the part of an embedder after its encoder, as its own model."""
-    for layer in getattr(model, "layers", ()):
-        if layer.name == SENTENCE_EMBEDDING:
-            return layer
-    return None
+    return named_layer(model, SENTENCE_EMBEDDING)
 
 
 def standalone_pooling(embedder):

@@ -1,11 +1,13 @@
 """Heads: layers on an encoder that compute the logits for a kind of task.
 
-Sentence classifiers are keras-hub's own task models, except for ELECTRA, which
-has none there. The other heads are functional models of standard layers, named
-by their kind, on a backbone that is one layer of the whole model. Taps,
-distillation, saving and export treat such a model like any other.
+Sentence classifiers and language models are keras-hub's own task models, except
+for ELECTRA, which has none there. The other heads are functional models of
+standard layers, named by their kind, on a backbone that is one layer of the
+whole model. Taps, distillation, saving and export treat such a model like any
+other.
 """
 
+import contextlib
 import dataclasses
 from collections.abc import Mapping
 
@@ -13,7 +15,7 @@ import numpy as np
 
 from kdkit.backends import with_policy
 from kdkit.errors import unknown
-from kdkit.late import keras, ops
+from kdkit.late import keras, keras_hub, ops
 from kdkit.models.families import family_of, find_backbone
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.weights import TABLE, layers_at_their_start
@@ -77,6 +79,64 @@ def add_head(backbone, head: Head, tokenizer=None):
     return join(backbone, _sequence_head(backbone, head, dropout))
 
 
+def language_model(backbone):
+    """Adds a language-modelling head to a backbone.
+
+    On an encoder: a dense layer as wide as the encoder, GELU, layer
+    normalization, and the transposed token embeddings with a bias (Devlin et
+    al., 2018). On a decoder or an encoder-decoder: only the transposed token
+    embeddings (Radford et al., 2019). The backbone is not copied: training the
+    language model trains the backbone.
+
+    Args:
+        backbone: a `kdkit.models.MassBackbone`, or a backbone from a known
+            family except ELECTRA, which has another pretraining task.
+
+    Returns:
+        The family's keras-hub model without preprocessor. A
+        `keras_hub.models.MaskedLM` has logits of shape `(batch_size,
+        num_predictions, vocabulary_size)` for the input `mask_positions`. A
+        `keras_hub.models.CausalLM` has logits of shape `(batch_size,
+        sequence_length, vocabulary_size)` for the token after each token, and
+        so has a `kdkit.models.MassSeq2SeqLM` for its decoder's tokens.
+    """
+    family = family_of(backbone)
+    if family is None:
+        return backbone.language_model()
+    return (family.masked_lm or family.causal_lm)(backbone)
+
+
+def is_causal(model) -> bool:
+    """Whether a language model predicts the next token, not masked ones."""
+    return isinstance(model, keras_hub.models.CausalLM)
+
+
+def is_encoder_decoder(model) -> bool:
+    """Whether a language model writes one text from another."""
+    return isinstance(model, keras_hub.models.Seq2SeqLM)
+
+
+@contextlib.contextmanager
+def frozen_pooler(backbone):
+    """Excludes an encoder's pooler from training inside the block.
+
+    Language modelling does not use the pooler, and Keras warns about weights
+    without gradient.
+
+    Args:
+        backbone: a keras-hub backbone, with or without a pooler.
+    """
+    pooler = getattr(backbone, "pooled_dense", None)
+    if pooler is None:
+        yield
+        return
+    was_trainable, pooler.trainable = pooler.trainable, False
+    try:
+        yield
+    finally:
+        pooler.trainable = was_trainable
+
+
 def join(backbone, head_model):
     """Returns the functional model of an encoder followed by a head."""
     states = {**backbone.input, **_named(backbone(backbone.input))}
@@ -97,7 +157,7 @@ def in_policy(model, name: str):
             model.
         name: string. One of `kdkit.backends.POLICIES`.
     """
-    head_model = _named_layer(model, (*HEADS, SENTENCE_EMBEDDING))
+    head_model = head_or_pooling(model)
     if head_model is None or not has_encoder(model):
         return with_policy(model, name)
     backbone = backbone_of(model)
@@ -119,10 +179,16 @@ def has_encoder(model) -> bool:
 
 def find_head(model):
     """Returns the head as its own model, `None` for other classifiers."""
-    return _named_layer(model, HEADS)
+    return named_layer(model, *HEADS)
 
 
-def _named_layer(model, names):
+def head_or_pooling(model):
+    """Returns the part after the encoder as its own model, if it is one."""
+    return named_layer(model, *HEADS, SENTENCE_EMBEDDING)
+
+
+def named_layer(model, *names):
+    """Returns a model's layer with one of the names, `None` without one."""
     for layer in getattr(model, "layers", ()):
         if layer.name in names:
             return layer

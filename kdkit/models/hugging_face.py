@@ -30,9 +30,9 @@ from kdkit.models.families import (
     BlockSettings,
     Family,
     WeightLayout,
-    family_of,
 )
-from kdkit.models.heads import backbone_of, find_head
+from kdkit.models.heads import Head, find_head
+from kdkit.models.places import CONFIG, Place
 from kdkit.models.variants import build
 
 WEIGHTS = "model.safetensors"
@@ -114,7 +114,7 @@ def is_hugging_face(config: dict) -> bool:
 
 
 def checkpoint_family(config: dict) -> Family | None:
-    """Returns the family for the `config.json` of a checkpoint, if known."""
+    """Returns the family of a checkpoint, `None` for what is no checkpoint."""
     if not is_hugging_face(config):
         return None
     known = {
@@ -122,19 +122,14 @@ def checkpoint_family(config: dict) -> Family | None:
         for family in ALL_FAMILIES.values()
         if family.checkpoints
     }
-    return known.get(str(config["model_type"]))
+    if config["model_type"] not in known:
+        raise unknown("model_type of a checkpoint", config["model_type"], known)
+    return known[config["model_type"]]
 
 
-def checkpoint_config(path: pathlib.Path) -> dict | None:
-    """Returns the `config.json` of a checkpoint that kdkit reads."""
-    if not (path / "config.json").is_file():
-        return None
-    config = read_json(path / "config.json", "the config of a model")
-    return config if checkpoint_family(config) else None
-
-
-def read_checkpoint(config: dict, where) -> Checkpoint:
+def read_checkpoint(place: Place) -> Checkpoint:
     """Reads the fields of a checkpoint's `config.json`."""
+    config, where = place.config, place.path / CONFIG
     family = checkpoint_family(config)
     form = family.checkpoints
     config = {**config, **(config.get("rope_parameters") or {})}
@@ -351,56 +346,50 @@ def head_layers(model, names) -> dict:
     return {name: head_model.get_layer(name) for name in names}
 
 
-def copy_head(
-    path: pathlib.Path,
-    model,
-    kind: str,
-    class_names: tuple[str, ...] | None = None,
-) -> int | None:
+def copy_head(place: Place, model, head: Head) -> int | None:
     """Copies a checkpoint's head into a classifier on its encoder.
 
     Returns the head's number of classes, `None` without a head. A head of
     another number than the model's is not copied.
     """
-    form = family_of(backbone_of(model)).checkpoints
-    names = form and form.head_layers(kind)
-    config = read_json(path / "config.json", "the config of a model")
-    if not names or not is_hugging_face(config):
+    config, family = place.config, checkpoint_family(place.config)
+    names = family and family.checkpoints.head_layers(head.kind)
+    if not names:
         return None
+    ending = HEAD_CLASSES[head.kind]
     classes = config.get("architectures") or []
-    is_classifier = any(name.endswith(HEAD_CLASSES[kind]) for name in classes)
+    is_classifier = any(name.endswith(ending) for name in classes)
     if not is_classifier and any(HAS_HEAD in name for name in classes):
         return None
-    with Tensors(path) as tensors:
+    with Tensors(place.path) as tensors:
         if not (
             is_classifier
             or {f"{one}.bias" for one in names.values()} <= tensors.names
         ):
             if not classes:
                 warnings.warn(
-                    f"{path / 'config.json'} names no class in "
+                    f"The config of {place.path} names no class in "
                     "'architectures', and the weights have no head for "
-                    f"{HEAD_CLASSES[kind]}. The classifier gets a new head "
-                    "with random weights. Fine-tune it before you use its "
-                    "logits.",
+                    f"{ending}. The classifier gets a new head with random "
+                    "weights. Fine-tune it before you use its logits.",
                     stacklevel=2,
                 )
             return None
-        head = {
+        values = {
             layer: [
                 tensors.read(f"{name}.weight").T,
                 tensors.read(f"{name}.bias"),
             ]
             for layer, name in names.items()
         }
-    kernel, bias = head[LOGITS]
-    order = _order(config.get("id2label"), class_names, len(bias))
+    kernel, bias = values[LOGITS]
+    order = _order(config.get("id2label"), head.class_names, len(bias))
     if order is not None:
-        head[LOGITS] = [kernel[:, order], bias[order]]
+        values[LOGITS] = [kernel[:, order], bias[order]]
     layers = head_layers(model, names)
     if len(bias) != layers[LOGITS].units:
         return len(bias)
-    for layer, weights in head.items():
+    for layer, weights in values.items():
         layers[layer].set_weights(weights)
     return model.output_shape[-1]
 
@@ -422,25 +411,24 @@ def _plain(name):
     return str(name).casefold().replace("-", "_").replace(" ", "_")
 
 
-def has_masked_lm(path: pathlib.Path) -> bool:
-    """Whether a directory is a checkpoint with a head for masked tokens."""
-    config = checkpoint_config(path)
-    layout = config and checkpoint_family(config).checkpoints.masked_lm
+def has_masked_lm(place: Place) -> bool:
+    """Whether a model is a checkpoint with a head for masked tokens."""
+    family = checkpoint_family(place.config)
+    layout = family and family.checkpoints.masked_lm
     if not layout:
         return False
-    with Tensors(path) as tensors:
+    with Tensors(place.path) as tensors:
         return f"{layout.dense}.weight" in tensors
 
 
-def checkpoint_language_model(path: pathlib.Path, backbone):
+def checkpoint_language_model(place: Place, backbone):
     """Adds a checkpoint's own head to its backbone, if it has one."""
-    config = checkpoint_config(path)
-    if config is None:
+    family = checkpoint_family(place.config)
+    if family is None:
         return None
-    checkpoint = read_checkpoint(config, path / "config.json")
-    family = checkpoint.family
+    head = read_checkpoint(place).head
     form, layout = family.checkpoints, family.checkpoints.masked_lm
-    with Tensors(path) as tensors:
+    with Tensors(place.path) as tensors:
         if family.is_decoder:
             if getattr(backbone, "tie_word_embeddings", True):
                 _require_tied(form.tied_logits, form, tensors)
@@ -449,7 +437,7 @@ def checkpoint_language_model(path: pathlib.Path, backbone):
             return None
         _require_tied(layout.decoder, form, tensors)
         own = family.head_settings
-        model = build(family.masked_lm, own, checkpoint.head, backbone=backbone)
+        model = build(family.masked_lm, own, head, backbone=backbone)
         parts = {
             "intermediate_dense": layout.dense,
             "intermediate_layer_norm": layout.layer_norm,

@@ -15,7 +15,6 @@ import numpy as np
 
 from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
-from kdkit.io.reading import read_json
 from kdkit.models.families import ALL_FAMILIES, HEAD_CLASSES, family_of
 from kdkit.models.heads import (
     Head,
@@ -23,6 +22,7 @@ from kdkit.models.heads import (
     backbone_of,
     classifier_head_kind,
     find_head,
+    language_model,
 )
 from kdkit.models.hugging_face import (
     OUTPUT_TABLE,
@@ -36,6 +36,7 @@ from kdkit.models.hugging_face import (
     tensor_names,
     write_tensors,
 )
+from kdkit.models.places import find
 from kdkit.models.saving import SAMPLES, count_differences
 from kdkit.models.tokenizer_files import (
     CONFIG,
@@ -162,19 +163,19 @@ def load_saved_hugging_face(path: pathlib.Path):
     Returns:
         `keras.Model`.
     """
-    file = path / "config.json"
-    values = read_json(file, "the config of a model")
-    config = read_checkpoint(values, file)
-    backbone = config.build()
+    place = find(path)
+    checkpoint = read_checkpoint(place)
+    backbone = checkpoint.build()
     with Tensors(path) as tensors:
-        load_weights(backbone, config, tensors)
-    if config.family.is_decoder:
-        return config.family.causal_lm(backbone)
-    (name,) = values["architectures"]
+        load_weights(backbone, checkpoint, tensors)
+    if checkpoint.family.is_decoder:
+        return language_model(backbone)
+    (name,) = place.config["architectures"]
     for kind, suffix in HEAD_CLASSES.items():
         if name.endswith(suffix):
-            model = add_head(backbone, Head(kind, len(values["id2label"])))
-            copy_head(path, model, kind)
+            head = Head(kind, len(place.config["id2label"]))
+            model = add_head(backbone, head)
+            copy_head(place, model, head)
             return model
     return backbone
 

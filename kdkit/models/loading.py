@@ -1,4 +1,9 @@
-"""Loads models and their tokenizers from files, directories or presets."""
+"""Loads models of all kinds, and their tokenizers.
+
+`find` reads the JSON files of a model. A model that was saved with the wanted
+head is loaded whole. Otherwise its encoder is loaded and gets that head: one
+from a Hugging Face checkpoint, or a new one.
+"""
 
 import dataclasses
 import pathlib
@@ -7,28 +12,36 @@ import warnings
 import keras
 import keras_hub
 
-from kdkit.errors import UsageError, unknown
-from kdkit.io.reading import read_json
+from kdkit.errors import UsageError
 from kdkit.models.architectures import preprocessor_length
-from kdkit.models.backbones import load_backbone, require_preset
-from kdkit.models.conventions import PLAIN, Conventions
-from kdkit.models.families import ALL_FAMILIES, family_of
-from kdkit.models.heads import Head, add_head, join
+from kdkit.models.conventions import conventions_of
+from kdkit.models.embedders import Pooling, make_embedder, pooling_of
+from kdkit.models.families import family_of
+from kdkit.models.heads import Head, add_head, is_causal, join, language_model
 from kdkit.models.hugging_face import (
+    Tensors,
     checkpoint_family,
+    checkpoint_language_model,
     copy_head,
+    has_masked_lm,
     is_hugging_face,
+    load_weights,
+    read_checkpoint,
 )
 from kdkit.models.places import (
-    ARMS,
+    CLASSIFIER,
+    EMBEDDER,
+    ENCODER,
     HEAD_FILE,
-    LABELS_FILE,
-    TOKENIZER_DIRECTORY,
-    num_classes_at,
-    static_folder,
-    task_class,
+    LANGUAGE_MODEL,
+    Place,
+    find,
 )
-from kdkit.models.saving import saved_length
+from kdkit.models.saving import LANGUAGES, LENGTH, LoadedModel
+from kdkit.models.sentence_transformers import (
+    load_sentence_transformer,
+    undescribed_pooling,
+)
 from kdkit.models.tokenizer import Tokenizer
 from kdkit.models.tokenizer_files import (
     WHOLE,
@@ -36,38 +49,50 @@ from kdkit.models.tokenizer_files import (
     read_static_tokenizer,
     read_tokenizer,
     read_vocabulary,
+    reads_one_segment,
 )
 from kdkit.models.tokenizer_kinds import as_tokenizer
-from kdkit.models.variants import saved_settings, with_settings
+from kdkit.models.variants import with_settings
 
 OPTIMIZER = "Skipping variable loading for optimizer"  # Keras' warning
 
 
-@dataclasses.dataclass(frozen=True)
-class LoadedModel:
-    """A model and the tokenizer that goes with it.
+def load_model(source, head=None, pooling=None) -> LoadedModel:
+    """Loads a model of any kind with its tokenizer.
 
-    model: `keras.Model`. A classifier whose outputs are logits.
-    tokenizer: `kdkit.models.Tokenizer`, or `None` if the file has none.
-    has_trained_head: bool. Whether the classifier's head was loaded with
-        the weights. `False` for a pretrained encoder, whose head is random.
-    languages: tuple of two strings or `None`s. The source and the target
-        language that an encoder-decoder was trained on, if known.
-    sequence_length: int or `None`. The maximum number of tokens that the
-        model was saved for, on each side of an encoder-decoder, if known.
-    num_other_classes: int or `None`. The number of classes that a Hugging
-        Face checkpoint was fine-tuned on, if its head was not loaded
-        because that number differs.
-    conventions: `kdkit.models.Conventions` of an embedder.
+    Args:
+        source: string or path. A kdkit run directory (its `student/` or
+            `teacher/`), a keras-hub preset directory, a Hugging Face checkpoint
+            directory, a sentence-transformers directory, a `.keras` file, or
+            the name of a keras-hub preset, which is then downloaded.
+        head: `kdkit.models.Head` or int, the number of classes. An encoder
+            without that head gets a new one. Defaults to `None`: the model as
+            it was saved.
+        pooling: string or `kdkit.models.Pooling`, as in `load_embedder`.
+            Defaults to `None`.
+
+    Returns:
+        `kdkit.models.LoadedModel`.
+
+    Raises:
+        UsageError: (a `ValueError`) if there is no model, or it needs something
+            that keras-hub's models do not compute.
+
+    Example:
+
+    ```python
+    loaded = kdkit.models.load_model("runs/sst2_pkd")
+    kdkit.models.save_model(loaded, "student")
+    ```
     """
-
-    model: object
-    tokenizer: object
-    has_trained_head: bool
-    languages: tuple[str | None, str | None] = (None, None)
-    sequence_length: int | None = None
-    num_other_classes: int | None = None
-    conventions: Conventions = PLAIN
+    place = find(source)
+    if head is not None:
+        return _load(place, CLASSIFIER, head)
+    if pooling is not None:
+        return _load(place, EMBEDDER, pooling=pooling)
+    family = checkpoint_family(place.config)
+    is_decoder = family is not None and family.is_decoder
+    return _load(place, LANGUAGE_MODEL if is_decoder else place.kind)
 
 
 def load_classifier(source, num_classes) -> LoadedModel:
@@ -79,10 +104,7 @@ def load_classifier(source, num_classes) -> LoadedModel:
     `kdkit.models.hugging_face`).
 
     Args:
-        source: string or path. A kdkit run directory (the run's `student/` or
-            `student.keras`, or a teacher run's `teacher/`), a keras-hub preset
-            directory, a Hugging Face checkpoint directory, a `.keras` file, or
-            the name of a keras-hub preset, which is then downloaded.
+        source: string or path, as in `load_model`.
         num_classes: int, width of a text classifier's logits; or the `Head`
             that the task needs.
 
@@ -91,37 +113,95 @@ def load_classifier(source, num_classes) -> LoadedModel:
             encoder's family is unknown, or the head has another number of
             classes or other class names.
     """
-    head = num_classes
-    if not isinstance(head, Head):
-        head = Head("sequence", num_classes)
-    path = _run_file(pathlib.Path(source))
-    if path.suffix == ".keras":
-        loaded = _load_keras_file(path)
-    elif path.exists():
-        path = find_preset_directory(path)
-        loaded = _load_directory(path, head)
-    else:
-        loaded = _put_head_on(str(source), head)
-    require_num_classes(loaded.model.output_shape[-1], head, source)
-    if loaded.has_trained_head:
-        folder = path.parent if path.suffix == ".keras" else path
-        require_class_names(folder / LABELS_FILE, head)
+    return _load(find(source), CLASSIFIER, num_classes)
+
+
+def load_embedder(source, pooling=None) -> LoadedModel:
+    """Loads an embedder with its tokenizer.
+
+    Args:
+        source: string or path, as in `load_model`. With `pooling` also an
+            encoder without pooling: a Hugging Face checkpoint or a preset.
+        pooling: string, one of `kdkit.models.POOLINGS`, or
+            `kdkit.models.Pooling`, for directories that do not describe it.
+            With a string the vectors are normalized, except where
+            `modules.json` has no `Normalize`. Defaults to `None`.
+
+    Returns:
+        `kdkit.models.LoadedModel`. Its `sequence_length` is the largest number
+        of tokens that the embedder was made for, if known. Its `conventions`
+        contain prompts, which the caller puts before texts, and the similarity.
+
+    Raises:
+        UsageError: (a `ValueError`) if a directory contains no model, or the
+            pooling is not described, differs from `pooling` or is one that
+            kdkit does not compute.
+
+    Example:
+
+    ```python
+    embedder = kdkit.models.load_embedder("all-MiniLM-L6-v2/")
+    ```
+    """
+    return _load(find(source), EMBEDDER, pooling=pooling)
+
+
+def load_language_model(source) -> LoadedModel:
+    """Loads a language model, or adds a head to a backbone.
+
+    Args:
+        source: string or path. A run of `kdkit pretrain`, or a backbone, as
+            for `kdkit.models.load_encoder`.
+
+    Returns:
+        `LoadedModel`. A decoder's head consists of its token embeddings and is
+        as trained as these. An encoder without a head gets a random one.
+
+    Raises:
+        UsageError: (a `ValueError`) if a directory contains no model.
+    """
+    return _load(find(source), LANGUAGE_MODEL)
+
+
+def load_masked_lm(source) -> LoadedModel:
+    """Like `load_language_model`, for encoders only.
+
+    Raises:
+        UsageError: (a `ValueError`) for a decoder.
+    """
+    loaded = load_language_model(source)
+    if not isinstance(loaded.model, keras_hub.models.MaskedLM):
+        raise UsageError(
+            f"The model in {source} is a {type(loaded.model).__name__}, which "
+            "predicts no masked tokens. Expected an encoder."
+        )
     return loaded
+
+
+def has_language_model(source) -> bool:
+    """Whether a path contains a language model with its head.
+
+    Args:
+        source: string or path, as for `load_language_model`. A keras-hub
+            preset that is not downloaded yet counts as a backbone only.
+    """
+    place = find(source)
+    return place.kind == LANGUAGE_MODEL or has_masked_lm(place)
 
 
 def load_reranker(source) -> LoadedModel:
     """Loads a cross-encoder: a classifier of pairs of texts with one score.
 
     Args:
-        source: string or path, as in `kdkit.models.load_classifier`. The
-            classifier has one logit, as for regression and in
-            sentence-transformers' cross-encoders, or two classes.
+        source: string or path, as in `load_model`. The classifier has one
+            logit, as for regression and in sentence-transformers'
+            cross-encoders, or two classes.
 
     Raises:
         UsageError: (a `ValueError`) if its head was not trained, or has more
             than two classes.
     """
-    num_classes = num_classes_at(source) or 1
+    num_classes = find(source).num_classes or 1
     loaded = load_classifier(source, num_classes)
     if not loaded.has_trained_head or num_classes > 2:
         raise UsageError(
@@ -141,8 +221,7 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
     unsupported field.
 
     Args:
-        source: string or path, as in `load_classifier`, but not a `.keras`
-            file.
+        source: string or path, as in `load_model`, but not a `.keras` file.
         load_weights: bool. `False` to load only the sizes, which is fast.
             Defaults to `True`.
         needs_pooler: bool. Whether to warn if a Hugging Face checkpoint has no
@@ -156,13 +235,7 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
         UsageError: (a `ValueError`) if a directory contains no model, or a
             checkpoint needs something that keras-hub's models do not compute.
     """
-    path = pathlib.Path(source)
-    place = str(source)
-    if path.exists():
-        directory = find_preset_directory(path)
-        require_convertible(directory)
-        place = str(directory)
-    return _load_backbone(place, load_weights, needs_pooler)
+    return _load_encoder(find(source), needs_pooler, load_weights)
 
 
 def load_tokenizer(source) -> Tokenizer:
@@ -177,174 +250,196 @@ def load_tokenizer(source) -> Tokenizer:
     Raises:
         UsageError: (a `ValueError`) if a directory contains no model.
     """
-    path = pathlib.Path(source)
-    if path.suffix in (".txt", ".json"):
-        return read_vocabulary(path)
-    if (path / TOKENIZER_DIRECTORY).is_dir():
-        return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
-    if static := static_folder(path):
-        return read_static_tokenizer(static / WHOLE)[0]
-    path = find_preset_directory(path)
-    if (path / TOKENIZER_DIRECTORY).is_dir():  # of a static embedder
-        return load_saved_tokenizer(path / TOKENIZER_DIRECTORY)
-    require_convertible(path)
-    return _preset_tokenizer(path)
+    if pathlib.Path(source).suffix in (".txt", ".json"):
+        return read_vocabulary(source)
+    return load_saved_tokenizer(source) or _load_tokenizer(find(source))
 
 
-def _preset_tokenizer(source):
-    """Loads the tokenizer of a preset or a checkpoint."""
-    path = pathlib.Path(source)
-    config = path / "config.json"
-    if config.is_file():
-        family = checkpoint_family(read_json(config, "the config of a model"))
-        if family is not None:
-            return read_tokenizer(path, family)
-    saved = load_saved_tokenizer(path)
-    if saved is not None:
-        return saved
-    made = keras_hub.tokenizers.Tokenizer.from_preset(str(source))
-    # The papers' uncased models strip accents, and keras-hub's presets do not.
-    return as_tokenizer(made) if path.is_dir() else as_tokenizer(made, None)
-
-
-def find_preset_directory(path: pathlib.Path) -> pathlib.Path:
-    """Returns the preset inside a run directory, or the directory itself."""
-    for name in ARMS:
-        if (path / name / "config.json").is_file():
-            return path / name
-    if (
-        not (path / "config.json").is_file()
-        or (path / "metrics.jsonl").is_file()
-    ):
-        raise UsageError(f"No model found in {path}.")
-    return path
-
-
-def model_files(source) -> pathlib.Path | None:
-    """Returns the file or the directory from which a model is loaded.
-
-    Args:
-        source: string or path, as in `load_classifier`.
-
-    Returns:
-        `pathlib.Path`, or `None` for the name of a preset.
-
-    Raises:
-        UsageError: (a `ValueError`) if a directory contains no model.
-    """
-    path = _run_file(pathlib.Path(source))
-    if path.is_dir():
-        return find_preset_directory(path)
-    return path if path.exists() else None
-
-
-def _run_file(path):
-    """Returns a run's `.keras` file if it has one, or the path itself."""
-    is_preset = any((path / name / "config.json").is_file() for name in ARMS)
-    files = [path / f"{name}.keras" for name in ARMS]
-    found = [file for file in files if file.is_file()]
-    return found[0] if found and not is_preset else path
-
-
-def _load_keras_file(path):
-    model = keras.models.load_model(path, compile=False, safe_mode=True)
-    preprocessor = getattr(model, "preprocessor", None)
-    tokenizer = getattr(preprocessor, "tokenizer", None)
-    if tokenizer is not None:
-        tokenizer = as_tokenizer(tokenizer)
-    elif (path.parent / TOKENIZER_DIRECTORY).is_dir():
-        tokenizer = load_tokenizer(path.parent)
-    length = preprocessor_length(preprocessor)
-    return LoadedModel(model, tokenizer, True, sequence_length=length)
-
-
-def _load_directory(path, head):
-    """Loads a keras-hub or a Hugging Face directory."""
-    if task_class(path).endswith("TextClassifier"):
-        return load_task(str(path))
-    require_convertible(path)
-    if (path / HEAD_FILE).is_file():
-        backbone, tokenizer = _load_backbone(str(path))
-        head_model = keras.models.load_model(
-            path / HEAD_FILE, compile=False, safe_mode=True
+def _load(place, kind, head=None, pooling=None):
+    """Loads a model of a kind, with a new head if it has none."""
+    if kind == CLASSIFIER and not isinstance(head, Head):
+        head = _head(place, head)
+    is_named = kind == EMBEDDER and pooling is None and place.files is None
+    is_whole = place.kind == kind and not is_hugging_face(place.config)
+    if kind == EMBEDDER and place.is_cross_encoder:
+        raise UsageError(
+            f"{place.source} scores pairs of texts: it embeds none."
         )
-        model = join(backbone, head_model)
-        length = saved_length(path)
-        return LoadedModel(model, tokenizer, True, sequence_length=length)
-    loaded = _put_head_on(str(path), head)
-    there = copy_head(path, loaded.model, head.kind, head.class_names)
-    if there == head.num_classes:
-        return dataclasses.replace(loaded, has_trained_head=True)
-    return dataclasses.replace(loaded, num_other_classes=there)
+    if kind == EMBEDDER and place.modules:
+        model, tokenizer, length = load_sentence_transformer(
+            place, pooling, _load_encoder
+        )
+        loaded = LoadedModel(model, tokenizer, sequence_length=length)
+    elif place.file is not None or is_whole or is_named:
+        loaded = _load_whole(place, "TextEmbedder" if is_named else place.task)
+    elif kind == EMBEDDER and pooling is None:
+        raise undescribed_pooling(place.source)
+    else:
+        loaded = _load_with_head(place, kind, head, pooling)
+    if kind == EMBEDDER:
+        _require_same_pooling(pooling, pooling_of(loaded.model), place)
+        conventions = conventions_of(place)
+        return dataclasses.replace(loaded, conventions=conventions)
+    if head is not None:
+        require_num_classes(loaded.model.output_shape[-1], head, place.source)
+        _require_class_names(place, head, loaded)
+    return dataclasses.replace(loaded, head=head)
 
 
-def load_task(source, task=None) -> LoadedModel:
-    """Loads a keras-hub task model, including its head."""
-    require_preset(source)
-    task = keras_hub.models.TextClassifier if task is None else task
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", OPTIMIZER)
-        model = task.from_preset(source)
-    tokenizer = getattr(model.preprocessor, "tokenizer", None)
-    length = saved_length(source) or preprocessor_length(model.preprocessor)
-    model.preprocessor = None
-    model = with_settings(model, saved_settings(source))
-    saved = load_saved_tokenizer(source)
-    if saved is None and tokenizer is not None:
-        saved = as_tokenizer(tokenizer)
-    return LoadedModel(model, saved, True, sequence_length=length)
+def _head(place, num_classes):
+    """Returns the head of a classifier, `None` if it is not in its files."""
+    if num_classes is None:
+        num_classes, names = place.num_classes, place.class_names
+        return num_classes and Head("sequence", num_classes, names)
+    return Head("sequence", num_classes)
 
 
-def _put_head_on(source, head):
-    """Loads an encoder and adds a new head."""
-    backbone, tokenizer = _load_backbone(source)
-    model = add_head(backbone, head, tokenizer)
-    return LoadedModel(model, tokenizer, has_trained_head=False)
+def _load_whole(place, task):
+    """Loads a model as it was saved, with its head."""
+    tokenizer = load_saved_tokenizer(place.folder)
+    preprocessor = None
+    if place.file is not None:
+        model = _load_keras(place.file)
+        preprocessor = getattr(model, "preprocessor", None)
+        if preprocessor is not None:
+            tokenizer = None  # that of the folder may be another model's
+    elif task:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", OPTIMIZER)
+            cls = getattr(keras_hub.models, task)
+            model = cls.from_preset(_preset(place))
+        preprocessor, model.preprocessor = model.preprocessor, None
+        model = with_settings(model, place.card)
+    else:
+        backbone, tokenizer = _load_encoder(place)
+        if place.has_head:
+            model = join(backbone, _load_keras(place.path / HEAD_FILE))
+        else:
+            model = backbone
+    if tokenizer is None and preprocessor is not None:
+        tokenizer = as_tokenizer(preprocessor.tokenizer)
+    return LoadedModel(
+        model,
+        tokenizer,
+        languages=tuple(place.card.get(LANGUAGES, (None, None))),
+        sequence_length=place.card.get(LENGTH)
+        or preprocessor_length(preprocessor),
+    )
 
 
-def _load_backbone(source, load_weights=True, needs_pooler=True):
+def _load_keras(file):
+    return keras.models.load_model(file, compile=False, safe_mode=True)
+
+
+def _load_with_head(place, kind, head, pooling):
+    """Loads an encoder, and adds its checkpoint's head or a new one."""
+    needs_pooler = kind in (CLASSIFIER, ENCODER)
+    backbone, tokenizer = _load_encoder(place, needs_pooler)
+    if kind == CLASSIFIER:
+        model = add_head(backbone, head, tokenizer)
+        there = copy_head(place, model, head)
+        if there == head.num_classes:
+            return LoadedModel(model, tokenizer)
+        return LoadedModel(model, tokenizer, False, num_other_classes=there)
+    if kind == EMBEDDER:
+        if isinstance(pooling, str):
+            pooling = Pooling(pooling)
+        return LoadedModel(make_embedder(backbone, pooling), tokenizer)
+    if kind == LANGUAGE_MODEL:
+        model = checkpoint_language_model(place, backbone)
+        if model is not None:
+            return LoadedModel(model, tokenizer)
+        model = language_model(backbone)
+        return LoadedModel(model, tokenizer, is_causal(model))
+    return LoadedModel(backbone, tokenizer, False)
+
+
+def _load_encoder(place, needs_pooler=True, has_weights=True):
     """Loads an encoder with the tokenizer that belongs to it."""
-    backbone = load_backbone(source, load_weights, needs_pooler)
-    tokenizer = _preset_tokenizer(source)
-    _require_pad_id(backbone, tokenizer, pathlib.Path(source, "config.json"))
-    require_embeddings(tokenizer, backbone, source)
+    if checkpoint_family(place.config) is not None:
+        return _load_checkpoint(place, needs_pooler, has_weights)
+    backbone = keras_hub.models.Backbone.from_preset(
+        _preset(place), load_weights=has_weights
+    )
+    backbone = with_settings(backbone, place.card)
+    tokenizer = _load_tokenizer(place)
+    _require_embeddings(tokenizer, backbone, place)
     return backbone, tokenizer
 
 
-def _require_pad_id(backbone, tokenizer, path):
-    """Raises an error if a RoBERTa's positions count from another id."""
-    form = family_of(backbone).checkpoints
-    if not (form and form.positions_follow_padding and path.is_file()):
-        return
-    config = read_json(path, "the config of a model")
-    expected = config.get("pad_token_id", tokenizer.pad_token_id)
-    if is_hugging_face(config) and expected != tokenizer.pad_token_id:
-        raise UsageError(
-            f"{path}: positions count from pad_token_id={expected}, but the "
-            f"tokenizer pads with {tokenizer.pad_token_id}."
+def _load_checkpoint(place, needs_pooler, has_weights):
+    """Loads the encoder and the tokenizer of a Hugging Face checkpoint."""
+    checkpoint = read_checkpoint(place)
+    family = checkpoint.family
+    backbone, tokenizer = checkpoint.build(), _load_tokenizer(place)
+    if has_weights:
+        checkpoint = dataclasses.replace(
+            checkpoint, reads_one_segment=reads_one_segment(place.path, family)
         )
+        with Tensors(place.path) as tensors:
+            lacks_pooler = load_weights(backbone, checkpoint, tensors)
+        if lacks_pooler and needs_pooler:
+            warnings.warn(
+                f"The checkpoint in {place.path} has no pooler. Its encoder "
+                "gets a new pooler with random weights. Fine-tune it before "
+                "you use pooled_output.",
+                stacklevel=2,
+            )
+    expected = place.config.get("pad_token_id", tokenizer.pad_token_id)
+    counts = family.checkpoints.positions_follow_padding
+    if counts and expected != tokenizer.pad_token_id:
+        raise UsageError(
+            f"{place.path}: positions count from pad_token_id={expected}, but "
+            f"the tokenizer pads with {tokenizer.pad_token_id}."
+        )
+    _require_embeddings(tokenizer, backbone, place)
+    return backbone, tokenizer
 
 
-def require_convertible(path):
-    """Raises an error for Hugging Face checkpoints of unsupported types."""
-    config = read_json(path / "config.json", "the config of a model")
-    if is_hugging_face(config) and not checkpoint_family(config):
-        known = [
-            family.checkpoints.model_type
-            for family in ALL_FAMILIES.values()
-            if family.checkpoints
-        ]
-        raise unknown("model_type of a checkpoint", config["model_type"], known)
+def _load_tokenizer(place: Place):
+    """Loads the tokenizer of a model."""
+    family = checkpoint_family(place.config)
+    if family is not None:
+        return read_tokenizer(place.path, family)
+    if place.static_folder is not None:
+        return read_static_tokenizer(place.static_folder / WHOLE)[0]
+    saved = load_saved_tokenizer(place.folder)
+    if saved is not None:
+        return saved
+    made = keras_hub.tokenizers.Tokenizer.from_preset(_preset(place))
+    # The papers' uncased models strip accents, and keras-hub's presets do not.
+    return as_tokenizer(made, None if place.files is None else ())
 
 
-def require_embeddings(tokenizer, backbone, source):
+def _preset(place):
+    """Returns the directory or the name of a preset, for keras-hub."""
+    if place.files is not None:
+        return str(place.files)
+    is_known = place.source in keras_hub.models.Backbone.presets
+    if not is_known and "://" not in place.source:
+        raise UsageError(
+            f"There is no file, directory or preset {place.source}."
+        )
+    return place.source
+
+
+def _require_embeddings(tokenizer, backbone, place):
     """Raises an error for token ids without an embedding in the encoder."""
     size = family_of(backbone).size(backbone, "vocabulary_size")
     pieces = tokenizer.vocabulary_size()
     if pieces > size:
         raise UsageError(
-            f"The tokenizer in {source} has {pieces} tokens, but the model has "
-            f"{size} embeddings."
+            f"The tokenizer in {place.source} has {pieces} tokens, but the "
+            f"model has {size} embeddings."
+        )
+
+
+def _require_same_pooling(pooling, described, place):
+    """Raises an error if a given pooling is not the described one."""
+    if pooling not in (None, described, described.mode):
+        raise UsageError(
+            f"The embedder in {place.source} has another pooling. Expected "
+            f"{described}. Received: {pooling!r}."
         )
 
 
@@ -366,13 +461,15 @@ def require_num_classes(received, head, source):
         )
 
 
-def require_class_names(file, head):
+def _require_class_names(place, head, loaded):
     """Raises an error if the model's classes have other names."""
-    if head.class_names is None or not file.is_file():
-        return
-    received = read_json(file, "the names of classes")["classes"]
-    if received != list(head.class_names):
+    # A checkpoint's classes were put in the head's order.
+    is_ordered = is_hugging_face(place.config) or not loaded.has_trained_head
+    received = None if is_ordered else place.class_names
+    if None not in (received, head.class_names) and received != tuple(
+        head.class_names
+    ):
         raise UsageError(
-            f"The classes in {file} are not the task's. Expected "
-            f"{list(head.class_names)}. Received: {received}."
+            f"The classes in {place.folder} are not the task's. Expected "
+            f"{list(head.class_names)}. Received: {list(received)}."
         )

@@ -151,6 +151,10 @@ class MassBackbone(keras_hub.models.Backbone):
         """The depth of a cache of keys and values: the decoder's."""
         return self.decoder_num_layers
 
+    def language_model(self):
+        """Returns a `MassSeq2SeqLM` on this backbone."""
+        return MassSeq2SeqLM(self)
+
     def encode(self, token_ids, padding_mask):
         """Runs only the encoder; returns the hidden states of its last block.
 
@@ -187,6 +191,31 @@ class MassBackbone(keras_hub.models.Backbone):
         sizes = dataclasses.fields(MassConfig)
         own = {size.name: getattr(self, size.name) for size in sizes}
         return {**super().get_config(), **own}
+
+
+@keras.saving.register_keras_serializable(package="kdkit")
+class MassSeq2SeqLM(keras_hub.models.BartSeq2SeqLM):
+    """A `MassBackbone` with logits for the tokens that the decoder predicts.
+
+    `generate` takes token ids, with cached keys and values. The layers have
+    BART's names, so that BART's decoding step works on them.
+
+    Args:
+        backbone: `MassBackbone`.
+        preprocessor: `None`; there is none. Defaults to `None`.
+        **kwargs: arguments of `keras_hub.models.Seq2SeqLM`, such as `name`.
+
+    Returns of a call:
+        float tensor of shape `(batch_size, decoder_length, vocabulary_size)`
+        for the decoder's vocabulary.
+    """
+
+    backbone_cls = MassBackbone
+    preprocessor_cls = None
+
+    def call_encoder(self, token_ids, padding_mask):
+        """Returns the encoder's hidden states, for decoding with a cache."""
+        return self.backbone.encode(token_ids, padding_mask)
 
 
 def _embedding_layers(half, max_sequence_length, hidden_dim, dropout, dtype):

@@ -1,18 +1,19 @@
-"""Looks up whether a path or a name can be a model, without Keras."""
+"""Finds models by their files, without Keras."""
 
-import logging
+import dataclasses
+import functools
 import pathlib
 import re
 
+from kdkit.errors import UsageError
 from kdkit.io.reading import read_json
 
-_log = logging.getLogger(__name__)
-
-# The tokenizer's directory in runs whose models are files.
-TOKENIZER_DIRECTORY = "tokenizer"
 KAGGLE, HUGGING_FACE = "kaggle://", "hf://"  # where models are uploaded
-HEAD_FILE, POOLING_FILE = "head.keras", "sentence_embedding.keras"
+MODEL_FILE = "model.keras"  # a whole model that keras-hub has no class for
+HEAD_FILE = "head.keras"  # what follows the encoder of a preset
 LABELS_FILE = "labels.json"  # the names of the classes
+CARD = "kdkit.json"  # what keras-hub's files lack
+CONFIG = "config.json"
 MODULES = "modules.json"  # the parts of a sentence-transformers model
 # Its kind, prompts and similarity.
 SETTINGS = "config_sentence_transformers.json"
@@ -24,142 +25,197 @@ TRANSFORMER_FILES = tuple(
 UNNAMED = re.compile(r"LABEL_\d+")  # of classes in Hugging Face checkpoints
 # The directories of models in a run.
 ARMS = ("student", "teacher", "encoder", "decoder", "encoder_decoder")
+RUN_FILE = "metrics.jsonl"  # of a run, whose `config.json` is no model's
+# Kinds of models.
+CLASSIFIER, EMBEDDER, ENCODER = "classifier", "embedder", "encoder"
+LANGUAGE_MODEL = "language_model"
+# keras-hub's classes of models with a head.
+TASKS = {
+    "TextClassifier": CLASSIFIER,
+    "TextEmbedder": EMBEDDER,
+    "MaskedLM": LANGUAGE_MODEL,
+    "CausalLM": LANGUAGE_MODEL,
+    "Seq2SeqLM": LANGUAGE_MODEL,
+}
 # The end of class names for Hugging Face checkpoints that classify texts.
 SUFFIX = "ForSequenceClassification"
 
 
-def config_file(source) -> pathlib.Path | None:
-    """Returns the path of a model's `config.json` in a run or a directory."""
-    path = pathlib.Path(source)
-    files = [folder / "config.json" for folder in map(path.joinpath, ARMS)]
-    found = [file for file in (*files, path / "config.json") if file.is_file()]
-    return found[0] if found else None
-
-
-def has_embedder(source) -> bool:
-    """Returns whether a directory describes an embedder, by its files.
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """What the files of a model contain. Each JSON file is read once.
 
     Args:
-        source: string or path of a model, as in `kdkit.models.load_embedder`.
-            An encoder without pooling is none, and nor is a missing path.
+        source: string. The path or the name that the user gave.
+        path: `pathlib.Path` of the model's directory, or of its file. For the
+            name of a preset there are no such files.
     """
-    path = pathlib.Path(source)
-    return not is_cross_encoder(path) and any(
-        (folder / MODULES).is_file()
-        or (folder / POOLING_FILE).is_file()
-        or task_class(folder).endswith("TextEmbedder")
-        for folder in (path, *map(path.joinpath, ARMS))
-    )
 
+    source: str
+    path: pathlib.Path
 
-def is_cross_encoder(source) -> bool:
-    """Returns whether a directory says that it is a cross-encoder."""
-    said = {}
-    for name in (*TRANSFORMER_FILES, SETTINGS):
-        file = pathlib.Path(source, name)
-        said |= read_json(file, "a model's settings") if file.is_file() else {}
-    return (
-        said.get("model_type") == "CrossEncoder"
-        or said.get("transformer_task") == "sequence-classification"
-    )
+    @property
+    def folder(self) -> pathlib.Path:
+        """The directory of the model's files."""
+        return self.path.parent if self.path.is_file() else self.path
 
+    def _json(self, name, what="the config of a model", kind=dict):
+        file = self.folder / name
+        return read_json(file, what, kind=kind) if file.is_file() else kind()
 
-def static_folder(path: pathlib.Path) -> pathlib.Path | None:
-    """Returns the folder of a directory's `StaticEmbedding`, if it has one."""
-    for entry in _modules(path):
-        if entry["type"].endswith(".StaticEmbedding"):
-            return path / entry["path"]
-    return None
+    @functools.cached_property
+    def config(self) -> dict:
+        """The model's `config.json`, empty without one."""
+        is_run = (self.folder / RUN_FILE).is_file()
+        return {} if is_run or self.file is not None else self._json(CONFIG)
 
+    @functools.cached_property
+    def card(self) -> dict:
+        """The entries that kdkit adds to a model's files."""
+        return self._json(CARD, "the settings that kdkit adds to a preset")
 
-def _modules(path):
-    """Returns the objects in `modules.json`, none without the file."""
-    file, what = path / MODULES, "the list of a model's parts"
-    return read_json(file, what, kind=list) if file.is_file() else []
+    @functools.cached_property
+    def modules(self) -> list:
+        """The parts of a sentence-transformers model."""
+        return self._json(MODULES, "the list of a model's parts", list)
 
+    @functools.cached_property
+    def settings(self) -> dict:
+        """The kind, prompts and similarity of a sentence-transformers model."""
+        files = (*TRANSFORMER_FILES, SETTINGS)
+        found = (self._json(one, "a model's settings") for one in files)
+        return {name: value for one in found for name, value in one.items()}
 
-def may_have_dense(source) -> bool:
-    """Returns whether dense layers may follow an embedder's pooling.
+    @functools.cached_property
+    def _task(self):
+        return self._json("task.json")
 
-    The width of its vectors is then not that of its encoder.
+    @property
+    def file(self) -> pathlib.Path | None:
+        """The file of a whole Keras model, if it is one."""
+        if self.path.suffix == ".keras":
+            return self.path
+        file = self.path / MODEL_FILE
+        return file if file.is_file() else None
 
-    Args:
-        source: string or path, as for `has_embedder`.
-    """
-    path = pathlib.Path(source)
-    folders = (path, *map(path.joinpath, ARMS))
-    if any((folder / POOLING_FILE).is_file() for folder in folders):
-        return True
-    return any(entry["type"].endswith(".Dense") for entry in _modules(path))
+    @property
+    def files(self) -> pathlib.Path | None:
+        """The directory or file of the model, `None` for a preset's name."""
+        if not self.path.exists():
+            return None
+        found = self.config or self.modules or self.file
+        if self.path.is_dir() and not found:
+            raise UsageError(f"No model found in {self.source}.")
+        return self.path
 
+    @property
+    def task(self) -> str:
+        """keras-hub's class of the model with its head, one of `TASKS`."""
+        name = self._task.get("class_name", "")
+        return next(filter(name.endswith, TASKS), "")
 
-def task_class(path: pathlib.Path) -> str:
-    """Returns the class of a preset's task model; empty without a task."""
-    if not (path / "task.json").is_file():
-        return ""
-    task = read_json(path / "task.json", "the config of a model")
-    return task.get("class_name", "")
+    @property
+    def is_cross_encoder(self) -> bool:
+        """Whether sentence-transformers reads it as a cross-encoder."""
+        return (
+            self.settings.get("model_type") == "CrossEncoder"
+            or self.settings.get("transformer_task")
+            == "sequence-classification"
+        )
 
+    @property
+    def kind(self) -> str:
+        """What the model was saved as."""
+        if self.modules and not self.is_cross_encoder:
+            return EMBEDDER
+        if self._is_checkpoint_of_classes:
+            return CLASSIFIER
+        head = CLASSIFIER if self.has_head else ENCODER
+        return self.card.get("kind") or TASKS.get(self.task, head)
 
-def class_names_at(source) -> tuple[str, ...] | None:
-    """Returns the names of a classifier's classes, in their order.
+    @property
+    def is_embedder(self) -> bool:
+        """Whether it is an embedder, not an encoder without pooling."""
+        return self.kind == EMBEDDER
 
-    They are in `labels.json` of a preset or a run, or `id2label` of a Hugging
-    Face checkpoint. Names such as `LABEL_0` do not count.
+    @property
+    def is_decoder(self) -> bool:
+        """Whether it is a language model that continues texts."""
+        return self.task == "CausalLM"
 
-    Args:
-        source: string or path, as in `kdkit.models.load_classifier`.
+    @property
+    def is_encoder_decoder(self) -> bool:
+        """Whether it is a language model that writes texts from texts."""
+        return self.task == "Seq2SeqLM"
 
-    Returns:
-        Tuple of strings; `None` if the classes have no names.
-    """
-    path = pathlib.Path(source)
-    if path.is_file():
-        path = path.parent
-    for folder in (*map(path.joinpath, ARMS), path):
-        if (folder / LABELS_FILE).is_file():
-            labels = read_json(folder / LABELS_FILE, "the names of classes")
+    @property
+    def has_head(self) -> bool:
+        """Whether the head is in a Keras file next to the encoder."""
+        return (self.folder / HEAD_FILE).is_file()
+
+    @property
+    def is_encoder(self) -> bool:
+        """Whether it is an encoder without a head, or not known."""
+        return self.kind == ENCODER
+
+    @property
+    def may_have_dense(self) -> bool:
+        """Whether dense layers may follow an embedder's pooling.
+
+        The width of its vectors is then not that of its encoder.
+        """
+        if any(one["type"].endswith(".Dense") for one in self.modules):
+            return True
+        return self.card.get("kind") == EMBEDDER and not self.task
+
+    @property
+    def static_folder(self) -> pathlib.Path | None:
+        """The folder of a `StaticEmbedding` of sentence-transformers."""
+        for one in self.modules:
+            if one["type"].endswith(".StaticEmbedding"):
+                return self.path / one["path"]
+        return None
+
+    @property
+    def num_classes(self) -> int | None:
+        """The number of a classifier's logits, if it is in its files."""
+        if self.task == "TextClassifier":
+            return self._task["config"]["num_classes"]
+        if not self._is_checkpoint_of_classes:
+            return None
+        return len(self.config.get("id2label") or range(2))  # the default
+
+    @functools.cached_property
+    def class_names(self) -> tuple[str, ...] | None:
+        """The names of a classifier's classes, in their order.
+
+        They are in `labels.json`, or `id2label` of a Hugging Face checkpoint.
+        Names such as `LABEL_0` do not count.
+        """
+        labels = self._json(LABELS_FILE, "the names of classes")
+        if labels:
             return tuple(labels["classes"])
-    file = path / "config.json"
-    if not file.is_file():
-        return None
-    config = read_json(file, "the config of a model")
-    names = config.get("id2label")
-    if names is None or not _is_classifier(config):
-        return None
-    ordered = [names[key] for key in sorted(names, key=int)]
-    return None if any(map(UNNAMED.fullmatch, ordered)) else tuple(ordered)
+        names = self.config.get("id2label")
+        if names is None or not self._is_checkpoint_of_classes:
+            return None
+        ordered = [names[key] for key in sorted(names, key=int)]
+        return None if any(map(UNNAMED.fullmatch, ordered)) else tuple(ordered)
+
+    @property
+    def _is_checkpoint_of_classes(self):
+        classes = self.config.get("architectures") or ()
+        return any(name.endswith(SUFFIX) for name in classes)
 
 
-def is_encoder_alone(source) -> bool:
-    """Whether a source is an encoder without a head."""
-    file = config_file(source)
-    if file is None:
-        return False
-    if any((file.parent / name).is_file() for name in ("task.json", HEAD_FILE)):
-        return False
-    config = read_json(file, "the config of a model")
-    if "registered_name" in config:
-        return True
-    has_names = config.get("architectures") is not None
-    return has_names and not _is_classifier(config)
+def find(source) -> Place:
+    """Finds a model: the one of a run, in a directory, or a preset's name.
 
-
-def num_classes_at(source) -> int | None:
-    """Returns the number of a classifier's logits, by its files."""
-    file = config_file(source)
-    if file is None:
-        return None
-    if task_class(file.parent).endswith("TextClassifier"):
-        task = read_json(file.parent / "task.json", "the config of a model")
-        return task["config"]["num_classes"]
-    config = read_json(file, "the config of a model")
-    if not _is_classifier(config):
-        return None
-    return len(config.get("id2label") or range(2))  # two is the default
-
-
-def _is_classifier(config):
-    """Whether a Hugging Face checkpoint classifies texts."""
-    classes = config.get("architectures") or ()
-    return any(name.endswith(SUFFIX) for name in classes)
+    Args:
+        source: string or path of a run directory, a directory with a model, a
+            file in one, or the name of a keras-hub preset.
+    """
+    path = pathlib.Path(source)
+    for folder in map(path.joinpath, ARMS):
+        if any((folder / name).is_file() for name in (CONFIG, MODEL_FILE)):
+            return Place(str(source), folder)
+    return Place(str(source), path)

@@ -1,56 +1,217 @@
-"""Saves classifiers so that they load without kdkit.
+"""Saves models of all kinds so that they load without kdkit.
 
-keras-hub loads the preset, but ignores `kdkit.json`.
+keras-hub loads the presets, but ignores `kdkit.json`. Keras loads the other
+files.
 """
 
+import dataclasses
 import functools
+import itertools
 import json
 import math
 import pathlib
 import zipfile
+from collections.abc import Iterable
+
+import keras
+import keras_hub
 
 from kdkit.io.files import staged, write_text
-from kdkit.models.families import family_of
-from kdkit.models.heads import (
-    backbone_of,
-    find_head,
+from kdkit.models.conventions import PLAIN, Conventions
+from kdkit.models.embedders import is_embedder, standalone_pooling
+from kdkit.models.families import family_of, find_backbone
+from kdkit.models.heads import Head, head_or_pooling
+from kdkit.models.mass import MassBackbone
+from kdkit.models.places import (
+    CARD,
+    EMBEDDER,
+    HEAD_FILE,
+    LABELS_FILE,
+    MODEL_FILE,
 )
-from kdkit.models.places import HEAD_FILE, LABELS_FILE
-from kdkit.models.tokenizer_kinds import (
-    as_tokenizer,
-    to_keras_hub,
-)
-from kdkit.models.variants import (
-    as_keras_hub,
-    load_extras,
-    save_extras,
-    save_settings,
-    settings_note,
-)
+from kdkit.models.tokenizer_kinds import as_tokenizer, to_keras_hub
+from kdkit.models.variants import as_keras_hub, extra_settings
 
 SLACK = 1 << 18  # bytes of configs
-LENGTH = "sequence_length"  # the entry of `kdkit.json`
+LENGTH, LANGUAGES = "sequence_length", "languages"  # entries of `kdkit.json`
 METADATA, CONFIG = "metadata.json", "config.json"
 SHARED_OBJECT = "shared_object_id"
 NO_DATE = "1980-01-01@00:00:00"  # the earliest date in ZIP
+README = "README.md"
+COMPARED = 1000  # texts whose ids are compared with keras-hub's
+# Plain English, then texts that tokenizers are known to treat differently.
+SAMPLES = (
+    "The film is a charming and often affecting journey.",
+    "It's slow -- very, very slow.",
+    "Shares rose $1.20, or 3.5 percent, to $35.40 on Friday.",
+    "I loved it!!!<br /><br />10/10, would watch again :)",
+    "A man in an orange hat starring at something.",
+    "Visit https://example.org/a_b?c=1 or write to me@example.org.",
+    "An amélie-like café scene, naïve but touching.",
+    "Not good\u00a0at\u00a0all.",
+    "Ein Mann läuft über die Straße.",
+    "Zwei Männer grüßen sich vor einem großen weißen Haus.",
+    "Un garçon et une fille jouent près de la forêt.",
+    "L'élève a très bien réussi à Noël.",
+    "El niño come una piña en São Paulo.",
+    "“Curly quotes” – and a dash… or two",
+    "It costs 5 € or £4, that is ½ of 10 ₣.",
+    "soft\u00adhyphen, zero\u200bwidth and a mark\ufeff",
+    "東京タワー is in 東京.",
+    "Привет, мир!",
+    "So funny 😂😂 👍🏽",
+    "e\u0301crit with a combining accent, ﬁnd with a ligature",
+)
 
 
-def save_preset(model, tokenizer, path, sequence_length, head=None):
-    """Writes a classifier as a keras-hub preset directory.
+@dataclasses.dataclass(frozen=True)
+class LoadedModel:
+    """A model and what belongs to it, to save it or as it was loaded.
 
-    The directory loads without kdkit. A text classifier loads with
-    `keras_hub.models.TextClassifier.from_preset`, including its tokenizer. For
-    other kinds, the directory contains the encoder and the tokenizer as
-    presets, and the head in `head.keras`: a functional model from the encoder's
-    outputs (and the token ids, for heads with candidates) to logits. With
-    `batch`, a dict of tensors:
+    model: `keras.Model`. A classifier whose outputs are logits, a language
+        model, an embedder or an encoder.
+    tokenizer: `kdkit.models.Tokenizer`, or keras-hub's; `None` if the file has
+        none.
+    has_trained_head: bool. Whether the model's head was loaded with the
+        weights. `False` for a pretrained encoder, whose head is random.
+        Defaults to `True`.
+    languages: tuple of two strings or `None`s. The source and the target
+        language that an encoder-decoder was trained on, if known.
+    sequence_length: int or `None`. The maximum number of tokens that the
+        model was saved for, on each side of an encoder-decoder, if known.
+    num_other_classes: int or `None`. The number of classes that a Hugging
+        Face checkpoint was fine-tuned on, if its head was not loaded
+        because that number differs.
+    conventions: `kdkit.models.Conventions` of an embedder.
+    head: `kdkit.models.Head` of a classifier, if it is known.
+    """
+
+    model: object
+    tokenizer: object
+    has_trained_head: bool = True
+    languages: tuple[str | None, str | None] = (None, None)
+    sequence_length: int | None = None
+    num_other_classes: int | None = None
+    conventions: Conventions = PLAIN
+    head: Head | None = None
+
+
+def save_model(
+    loaded: LoadedModel, path, texts: Iterable[str] | None = None
+) -> None:
+    """Writes a model of any kind and its tokenizer as a directory.
+
+    `load_model` loads the directory. It also loads without kdkit: a text
+    classifier with `keras_hub.models.TextClassifier.from_preset`, an embedder
+    with `TextEmbedder`, a language model with `MaskedLM` or `CausalLM`, each
+    with its tokenizer, and their encoders with `keras_hub.models.Backbone`.
+    Other heads and poolings, for which keras-hub has no class, are in
+    `head.keras` next to the encoder's preset: a functional model from the
+    encoder's outputs (and inputs, if it has such) to the model's. With `batch`,
+    a dict of tensors:
 
     ```python
     encoder = keras_hub.models.Backbone.from_preset(path)
     head = keras.models.load_model(f"{path}/head.keras")
-    states = {**batch, **encoder(batch)}
-    logits = head({name: states[name] for name in head.input})
+    states = encoder(batch)
+    if not isinstance(states, dict):
+        states = {"sequence_output": states}
+    states = {**batch, **states}
+    outputs = head({name: states[name] for name in head.input})
     ```
+
+    A BiLSTM and a static embedder are `model.keras` alone. Only MASS needs
+    kdkit to load.
+
+    Args:
+        loaded: `LoadedModel`. Its `sequence_length` is the length to which the
+            preset's preprocessor pads and truncates. The names and candidates
+            of its `head` are written to `labels.json`.
+        path: string or path of the directory.
+        texts: iterable of strings, such as a run's dev texts. For the first
+            1,000, a README states how many get other token ids without kdkit.
+            Defaults to `None`: 20 difficult samples.
+
+    Raises:
+        UsageError: (a `ValueError`) if the tokenizer does not fit the model.
+    """
+    path = pathlib.Path(path)
+    path.mkdir(parents=True, exist_ok=True)
+    model, tokenizer = loaded.model, loaded.tokenizer
+    part, head, plain = model, head_or_pooling(model), None
+    backbone = find_backbone(model)
+    family = family_of(backbone)
+    if family is None and not isinstance(backbone, MassBackbone):
+        # A copy, because a saved compiled model includes its optimizer.
+        copy = keras.models.clone_model(model)
+        copy.set_weights(model.get_weights())
+        copy.save(path / MODEL_FILE)
+    else:
+        if family is not None and tokenizer is not None:
+            plain = to_keras_hub(tokenizer, family)
+        is_task = isinstance(model, keras_hub.models.TextEmbedder)
+        if is_task and type(plain) is not family.tokenizer:
+            head = standalone_pooling(model)
+        if head is not None:
+            head.save(path / HEAD_FILE)
+            part = backbone
+        _save_preset(part, plain, loaded.sequence_length, path)
+    if tokenizer is not None:
+        tokenizer = as_tokenizer(tokenizer)
+        tokenizer.save_assets(path)
+    settings = extra_settings(part)
+    card = {
+        "kind": EMBEDDER if is_embedder(model) else None,
+        LENGTH: loaded.sequence_length,
+        LANGUAGES: loaded.languages if any(loaded.languages) else None,
+        **settings,
+    }
+    card = {name: value for name, value in card.items() if value is not None}
+    write_text(path / CARD, f"{json.dumps(card, indent=1)}\n")
+    if loaded.head is not None:
+        save_labels(loaded.head, path / LABELS_FILE)
+    if loaded.conventions != PLAIN:
+        loaded.conventions.save(path)
+    _save_readme(path, tokenizer, plain, settings, texts)
+    forget_process(path)
+
+
+def _save_preset(part, plain, sequence_length, path):
+    """Writes a task or a backbone of keras-hub, and its tokenizer."""
+    copy = as_keras_hub(part)  # without an optimizer
+    is_task = isinstance(part, keras_hub.models.Task)
+    if is_task and plain is not None:
+        copy.preprocessor = type(part).preprocessor_cls(
+            plain, sequence_length=sequence_length
+        )
+    copy.save_to_preset(str(path))
+    if not is_task and plain is not None:
+        plain.save_to_preset(str(path))
+
+
+def _save_readme(path, tokenizer, plain, settings, texts):
+    """Writes what differs without kdkit, if anything does."""
+    what, differences = "texts of its run", []
+    if texts is None:
+        what, texts = "difficult sample texts", SAMPLES
+    texts = list(itertools.islice(texts, COMPARED if plain else 0))
+    count = count_differences(tokenizer, plain, texts) if texts else 0
+    if count:
+        differences.append(f"{count} of {len(texts)} {what} get other ids")
+    if settings:
+        extras = ", ".join(f"{key}={one}" for key, one in settings.items())
+        differences.append(f"keras-hub's classes have no {extras}")
+    if differences:
+        write_text(
+            path / README,
+            "# Without kdkit, this preset differs\n\n"
+            f"In keras-hub, {' and '.join(differences)}.\n"
+            "`kdkit.models.load_model(path)` loads it exactly.\n",
+        )
+
+
+def save_preset(model, tokenizer, path, sequence_length, head=None):
+    """Writes a classifier as a keras-hub preset directory, as `save_model`.
 
     Args:
         model: a classifier from `kdkit.models.add_head`.
@@ -64,65 +225,35 @@ def save_preset(model, tokenizer, path, sequence_length, head=None):
     Raises:
         UsageError: (a `ValueError`) if the tokenizer does not fit the model.
     """
-    path = pathlib.Path(path)
-    head_model = find_head(model)
-    if head_model is None:
-        save_task(model, tokenizer, path, sequence_length)
-    else:
-        save_plain_encoder(backbone_of(model), tokenizer, path)
-        head_model.save(path / HEAD_FILE)
-        save_extras(path, **{LENGTH: sequence_length})
-    if head is not None:
-        save_labels(head, path / LABELS_FILE)
-    forget_process(path)
+    length = sequence_length
+    save_model(
+        LoadedModel(model, tokenizer, sequence_length=length, head=head), path
+    )
 
 
-def save_encoder(backbone, tokenizer, path):
-    """Writes an encoder and its tokenizer as a keras-hub preset directory.
-
-    Without kdkit it loads with `keras_hub.models.Backbone.from_preset`, or in a
-    task model with a new head.
+def save_embedder(
+    model, tokenizer, path, sequence_length, conventions=PLAIN
+) -> None:
+    """Writes an embedder and its tokenizer as a directory, as `save_model`.
 
     Args:
-        backbone: a keras-hub backbone.
+        model: an embedder, see `kdkit.models.make_embedder`.
         tokenizer: the encoder's `kdkit.models.Tokenizer`, or keras-hub's.
         path: string or path of the directory.
+        sequence_length: int. The length to which texts are truncated.
+        conventions: `kdkit.models.Conventions`. Defaults to no prompts and the
+            cosine.
 
     Raises:
         UsageError: (a `ValueError`) if the tokenizer does not fit the model.
     """
-    save_plain_encoder(backbone, tokenizer, path)
-    forget_process(path)
-
-
-def save_plain_encoder(backbone, tokenizer, path):
-    """Does the same as `save_encoder`, with the date of saving."""
-    plain = to_keras_hub(tokenizer, family_of(backbone))
-    as_keras_hub(backbone).save_to_preset(str(path))
-    plain.save_to_preset(str(path))
-    save_extra_files(backbone, tokenizer, plain, path)
-
-
-def save_task(model, tokenizer, path, sequence_length):
-    """Writes a keras-hub task model as a preset."""
-    plain = to_keras_hub(tokenizer, family_of(model.backbone))
-    # A copy, because a saved compiled model includes its optimizer.
-    copy = as_keras_hub(model)
-    copy.preprocessor = type(model).preprocessor_cls(
-        plain, sequence_length=sequence_length
+    loaded = LoadedModel(
+        model,
+        tokenizer,
+        sequence_length=sequence_length,
+        conventions=conventions,
     )
-    copy.save_to_preset(str(path))
-    save_extras(path, **{LENGTH: sequence_length})
-    save_extra_files(model, tokenizer, plain, path)
-
-
-def save_extra_files(model, tokenizer, plain, path):
-    """Writes what keras-hub's part of a preset lacks, and a note about it."""
-    tokenizer = as_tokenizer(tokenizer)
-    tokenizer.save_assets(path)
-    save_settings(model, path)
-    note = tokenizer_note(tokenizer, plain)
-    save_readme(path, note, settings_note(model))
+    save_model(loaded, path)
 
 
 def forget_process(path) -> None:
@@ -159,12 +290,6 @@ def forget_process(path) -> None:
             member = zipfile.ZipInfo(name)
             member.external_attr = 0o600 << 16
             archive.writestr(member, content)
-
-
-def saved_length(directory) -> int | None:
-    """Returns the sequence length that a model was saved with, if known."""
-    length = load_extras(directory).get(LENGTH)
-    return length if type(length) is int and length > 0 else None
 
 
 def _without_date(metadata):
@@ -214,62 +339,10 @@ def save_labels(head, file) -> None:
     write_text(pathlib.Path(file), f"{text}\n")
 
 
-README = "README.md"
-HEAD = """# Loading this preset without kdkit
-
-keras-hub loads this preset where kdkit is not installed. It does not read
-`kdkit.json` and `kdkit_tokenizer.json`, which `kdkit.models.load_encoder` and
-kdkit's other loaders apply. Without kdkit this differs:
-"""
-# Plain English, then texts that tokenizers are known to treat differently.
-SAMPLES = (
-    "The film is a charming and often affecting journey.",
-    "It's slow -- very, very slow.",
-    "Shares rose $1.20, or 3.5 percent, to $35.40 on Friday.",
-    "I loved it!!!<br /><br />10/10, would watch again :)",
-    "A man in an orange hat starring at something.",
-    "Visit https://example.org/a_b?c=1 or write to me@example.org.",
-    "An amélie-like café scene, naïve but touching.",
-    "Not good\u00a0at\u00a0all.",
-    "Ein Mann läuft über die Straße.",
-    "Zwei Männer grüßen sich vor einem großen weißen Haus.",
-    "Un garçon et une fille jouent près de la forêt.",
-    "L'élève a très bien réussi à Noël.",
-    "El niño come una piña en São Paulo.",
-    "“Curly quotes” – and a dash… or two",
-    "It costs 5 € or £4, that is ½ of 10 ₣.",
-    "soft\u00adhyphen, zero\u200bwidth and a mark\ufeff",
-    "東京タワー is in 東京.",
-    "Привет, мир!",
-    "So funny 😂😂 👍🏽",
-    "e\u0301crit with a combining accent, ﬁnd with a ligature",
-)
-
-
-def save_readme(directory, *notes: str) -> None:
-    """Writes the notes into a preset's README, as a list."""
-    points = [f"- {note}\n" for note in notes if note]
-    if points:
-        text = HEAD + "\n" + "".join(points)
-        write_text(pathlib.Path(directory) / README, text)
-
-
-def count_differences(tokenizer, other) -> int:
-    """Counts the sample texts to which two tokenizers give other ids."""
+def count_differences(tokenizer, other, texts=SAMPLES) -> int:
+    """Counts the texts to which two tokenizers give other ids."""
     if tokenizer is other:
         return 0
-    texts = list(SAMPLES)
+    texts = list(texts)
     pairs = zip(tokenizer(texts), other(texts), strict=True)
     return sum(list(one) != list(another) for one, another in pairs)
-
-
-def tokenizer_note(tokenizer, plain) -> str:
-    """Returns a note on the texts that get other token ids without kdkit."""
-    count = count_differences(tokenizer, plain)
-    if not count:
-        return ""
-    return (
-        f"keras-hub's `{type(plain).__name__}` splits some texts differently: "
-        f"{count} of {len(SAMPLES)} sample texts, most of them difficult, get "
-        "other token ids, so that the model's outputs for them differ."
-    )

@@ -26,12 +26,16 @@ from kdkit.models.embedders import (
 from kdkit.models.heads import backbone_of
 from kdkit.models.hugging_face import WEIGHTS, Tensors, write_tensors
 from kdkit.models.hugging_face_saving import save_hugging_face, write_json
-from kdkit.models.loading import LoadedModel, load_encoder
-from kdkit.models.places import MODULES, TRANSFORMER_FILES
-from kdkit.models.static import is_static_embedder
-from kdkit.models.static_files import load_static_module, save_static_module
+from kdkit.models.places import MODULES, TRANSFORMER_FILES, Place, find
+from kdkit.models.static import (
+    is_static_embedder,
+    make_static_embedder,
+    set_token_vectors,
+    token_vectors,
+)
 from kdkit.models.tokenizer import Tokenizer
-from kdkit.models.tokenizer_files import CONFIG
+from kdkit.models.tokenizer_files import CONFIG, WHOLE, read_static_tokenizer
+from kdkit.models.tokenizer_kinds import as_tokenizer
 
 PACKAGE = "sentence_transformers."
 STATIC, TRANSFORMER, POOLING, DENSE, NORMALIZE = (
@@ -58,6 +62,10 @@ TORCH_ACTIVATIONS = {
     "linear": "torch.nn.modules.linear.Identity",
 }
 VECTOR = "sentence_embedding"
+TABLE = "embedding.weight"  # of a `StaticEmbedding`
+OTHER_TABLE = "embeddings"  # in files of model2vec
+MAPPING, SCALES = "mapping", "weights"  # model2vec's tables with shared rows
+NUM_AROUND = 2  # tokens around a text, which sentence-transformers leaves out
 # Fields of modules with only one supported value, `None` included.
 REQUIRED = {
     TRANSFORMER: {
@@ -80,19 +88,19 @@ class Module:
 
     kind: str
     path: pathlib.Path
-    config: dict | None
+    config: dict
 
 
-def load_sentence_transformer(path, pooling=None) -> LoadedModel:
-    """Loads an embedder from a sentence-transformers directory."""
-    path = pathlib.Path(path)
-    modules = read_modules(path)
-    transformer, *others = modules
+def load_sentence_transformer(place: Place, pooling, load_encoder) -> tuple:
+    """Loads an embedder from a sentence-transformers directory.
+
+    Returns its model, its tokenizer and the length of texts, if known.
+    """
+    path = place.path
+    transformer, *others = _read_modules(place)
     if transformer.kind == STATIC:
-        loaded = load_static_module(transformer.path, normalize=bool(others))
-        require_same_pooling(pooling, pooling_of(loaded.model), path)
-        return loaded
-    described = read_pooling(path, others)
+        return _load_static(transformer.path, normalize=bool(others))
+    described = _read_pooling(others)
     if described is None:
         if pooling is None:
             raise undescribed_pooling(path)
@@ -104,25 +112,27 @@ def load_sentence_transformer(path, pooling=None) -> LoadedModel:
                 dense=_dense_settings(others),
             )
         described = pooling
-    require_same_pooling(pooling, described, path)
-    backbone, tokenizer = load_encoder(transformer.path, needs_pooler=False)
+    backbone, tokenizer = load_encoder(find(transformer.path), False)
     weights = _dense_weights(others)
     model = make_embedder(backbone, described)
     for layer, arrays in zip(dense_layers(model), weights, strict=True):
         layer.set_weights(arrays)
-    tokenizer = _with_lower_case(tokenizer, transformer.config or {})
-    length = _sequence_length(transformer, backbone)
-    return LoadedModel(model, tokenizer, True, sequence_length=length)
+    tokenizer = _with_lower_case(tokenizer, transformer.config)
+    return model, tokenizer, _sequence_length(transformer, backbone)
 
 
-def require_same_pooling(pooling, described: Pooling, source) -> None:
-    """Raises an error if a given pooling is not the described one."""
-    if pooling in (None, described, described.mode):
-        return
-    raise UsageError(
-        f"The embedder in {source} has another pooling. Expected {described}. "
-        f"Received: {pooling!r}."
-    )
+def _load_static(path, normalize):
+    """Loads a static embedder from the folder of a `StaticEmbedding`."""
+    tokenizer, length = read_static_tokenizer(path / WHOLE)
+    with Tensors(path) as tensors:
+        table = tensors.read(TABLE if TABLE in tensors else OTHER_TABLE)
+        if MAPPING in tensors:
+            table = table[tensors.integers(MAPPING)]
+        if SCALES in tensors:
+            table = table * tensors.read(SCALES)[:, np.newaxis]
+    model = make_static_embedder(tokenizer, table.shape[1], normalize)
+    set_token_vectors(model, table, tokenizer, sif=None)
+    return model, tokenizer, length
 
 
 def undescribed_pooling(source) -> UsageError:
@@ -133,32 +143,21 @@ def undescribed_pooling(source) -> UsageError:
     )
 
 
-def read_modules(path: pathlib.Path) -> list[Module]:
-    """Reads the parts of an embedder from `modules.json`."""
-    what = "the list of a sentence-transformers model's parts"
-    entries = read_json(path / MODULES, what, kind=list)
-    modules = []
-    for entry in entries:
+def _read_modules(place):
+    """Returns the parts of an embedder, a list of `Module`."""
+    path, modules = place.path, []
+    for entry in place.modules:
         kind = entry["type"].rpartition(".")[2]
         known = (STATIC, *ORDER)
         if not entry["type"].startswith(PACKAGE) or kind not in known:
             raise unknown(f"module in {path / MODULES}", entry["type"], known)
-        folder = path / entry["path"].removeprefix(".")
-        names = ("config.json",)
-        if kind == TRANSFORMER:
-            names = TRANSFORMER_FILES
-        modules.append(Module(kind, folder, _read_config(folder, names)))
+        part = find(path / entry["path"].removeprefix("."))
+        config = part.settings if kind == TRANSFORMER else part.config
+        modules.append(Module(kind, part.path, config))
     _require_order(path, [module.kind for module in modules])
     for module in modules:
         _require_supported(module)
     return modules
-
-
-def _read_config(folder, names):
-    for name in names:
-        if (folder / name).is_file():
-            return read_json(folder / name, "the config of a module")
-    return None
 
 
 def _require_order(path, kinds):
@@ -183,7 +182,7 @@ def _require_order(path, kinds):
 def _require_supported(module):
     """Raises an error for a field that changes the vectors in another way."""
     for name, expected in REQUIRED.get(module.kind, {}).items():
-        value = (module.config or {}).get(name)
+        value = module.config.get(name)
         if value not in (None, expected):
             raise UsageError(
                 f"The module {module.kind} in {module.path} has "
@@ -191,12 +190,12 @@ def _require_supported(module):
             )
 
 
-def read_pooling(path: pathlib.Path, modules) -> Pooling | None:
-    """Reads the pooling of an embedder."""
+def _read_pooling(modules):
+    """Returns an embedder's `Pooling`, `None` if it is not described."""
     kinds = {module.kind: module for module in modules}
-    if POOLING not in kinds or kinds[POOLING].config is None:
+    config = kinds[POOLING].config if POOLING in kinds else {}
+    if not config:
         return None
-    config = kinds[POOLING].config
     modes = config.get("pooling_mode")
     if modes is None:
         modes = [
@@ -215,7 +214,7 @@ def _dense_settings(modules):
 
 def _one_dense(module):
     """Returns the `DenseSettings` of a module."""
-    config = module.config or {}
+    config = module.config
     name = str(config.get("activation_function", "Tanh")).rpartition(".")[2]
     if name not in DENSE_ACTIVATIONS:
         raise unknown(f"activation in {module.path}", name, DENSE_ACTIVATIONS)
@@ -255,7 +254,7 @@ def _with_lower_case(tokenizer, config):
 
 def _sequence_length(transformer, backbone):
     """Returns the largest number of tokens that the embedder reads."""
-    length = (transformer.config or {}).get("max_seq_length")
+    length = transformer.config.get("max_seq_length")
     if length is None:
         file = transformer.path / CONFIG
         tokens = read_json(file, "a tokenizer") if file.is_file() else {}
@@ -309,7 +308,7 @@ def save_sentence_transformer(
     if is_static:
         path.mkdir(parents=True, exist_ok=True)
         place = folder(STATIC)
-        save_static_module(model, tokenizer, place, sequence_length)
+        _save_static(model, as_tokenizer(tokenizer), place, sequence_length)
     else:
         save_hugging_face(backbone, tokenizer, path)
         folders.append((TRANSFORMER, ""))
@@ -341,6 +340,15 @@ def save_sentence_transformer(
     ]
     write_json(path / MODULES, modules)
     conventions.save(path)
+
+
+def _save_static(model, tokenizer, path, sequence_length):
+    """Writes the folder of a `StaticEmbedding`."""
+    if tokenizer.tokens:
+        sequence_length = max(sequence_length - NUM_AROUND, 1)
+    write_json(path / WHOLE, tokenizer.to_json(sequence_length))
+    table = np.ascontiguousarray(token_vectors(model))
+    write_tensors(path / WEIGHTS, {TABLE: table})
 
 
 def _save_dense(layer, file):

@@ -19,6 +19,7 @@ from kdkit.models.embedders import (
     pooling_layers,
     pooling_model,
 )
+from kdkit.models.heads import named_layer
 from kdkit.models.tokenizer_kinds import as_tokenizer
 
 SEGMENTS = "segment_ids"  # read like a BERT's, and ignored
@@ -200,7 +201,4 @@ def _common_component(weighted, token_ids, lengths, is_counted):
 
 
 def _table(model):
-    for layer in getattr(model, "layers", ()):
-        if layer.name == TOKEN_VECTORS:
-            return layer.embeddings
-    return None
+    return getattr(named_layer(model, TOKEN_VECTORS), "embeddings", None)

@@ -237,16 +237,6 @@ def merge_lines(model):
     return [one if isinstance(one, str) else " ".join(one) for one in merges]
 
 
-def keras_hub_class(tokenizer, family) -> type:
-    """Returns the class of `to_keras_hub`: the family's if it fits."""
-    tokenizer = as_tokenizer(tokenizer)
-    cls = getattr(family, "tokenizer", object)
-    base, other = KERAS_HUB[tokenizer.kind]
-    # GPT-2's class has no token for masks.
-    has_mask = tokenizer.kind == "BPE" and "mask" in tokenizer.tokens
-    return cls if issubclass(cls, base) and not has_mask else other
-
-
 def to_keras_hub(tokenizer, family):
     """Returns keras-hub's nearest tokenizer, for presets without kdkit.
 
@@ -254,10 +244,13 @@ def to_keras_hub(tokenizer, family):
         tokenizer: `Tokenizer`, or keras-hub's.
         family: `kdkit.models.Family` of the model, or `None`.
     """
-    cls, tokenizer = (
-        keras_hub_class(tokenizer, family),
-        as_tokenizer(tokenizer),
-    )
+    tokenizer = as_tokenizer(tokenizer)
+    cls = getattr(family, "tokenizer", object)
+    base, other = KERAS_HUB[tokenizer.kind]
+    # GPT-2's class has no token for masks.
+    has_mask = tokenizer.kind == "BPE" and "mask" in tokenizer.tokens
+    if has_mask or not issubclass(cls, base):
+        cls = other
     whole, pieces = tokenizer.whole, tokenizer.get_vocabulary()
     if tokenizer.kind == "WordPiece":
         return cls(

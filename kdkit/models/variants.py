@@ -13,15 +13,11 @@ A preset is saved with keras-hub's own class, and the settings are saved in
 
 import dataclasses
 import functools
-import json
-import pathlib
 
 import keras
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.io.files import write_text
-from kdkit.io.reading import read_json
 from kdkit.models.families import (
     ALL_FAMILIES,
     BlockSettings,
@@ -70,8 +66,7 @@ class _Variant:
         del max_shard_size
         raise UsageError(
             f"keras-hub has no class for {self.settings}. To write "
-            f"{preset_dir}, call kdkit.models.save_preset, save_encoder or "
-            "save_language_model."
+            f"{preset_dir}, call kdkit.models.save_model."
         )
 
 
@@ -122,7 +117,8 @@ def as_keras_hub(model):
 
 def with_settings(model, entries: dict):
     """Returns the model, or a copy with settings from `kdkit.json`."""
-    return _copy(model, entries) if entries else model
+    names = (prefix + name for prefix in (BLOCKS, HEAD) for name in FIELDS)
+    return model if entries.keys().isdisjoint(names) else _copy(model, entries)
 
 
 def _copy(model, entries):
@@ -166,47 +162,3 @@ def extra_settings(model) -> dict:
         if isinstance(part, _Variant)
         for name, value in dataclasses.asdict(part.settings).items()
     }
-
-
-def settings_note(model) -> str:
-    """Returns what differs where keras-hub loads the preset without kdkit."""
-    extras = ", ".join(f"{k}={v}" for k, v in extra_settings(model).items())
-    return extras and (
-        f"keras-hub's classes have no arguments for {extras}, so that the "
-        "outputs differ."
-    )
-
-
-def save_settings(model, path) -> None:
-    """Writes a model's settings into its preset's `kdkit.json`."""
-    names = (prefix + name for prefix in (BLOCKS, HEAD) for name in FIELDS)
-    save_extras(path, **dict.fromkeys(names) | extra_settings(model))
-
-
-def saved_settings(path) -> dict:
-    """Returns the settings in a preset's `kdkit.json`, if there are any."""
-    extras = load_extras(path)
-    names = (prefix + name for prefix in (BLOCKS, HEAD) for name in FIELDS)
-    return {name: extras[name] for name in names if name in extras}
-
-
-EXTRAS_FILE = "kdkit.json"
-
-
-def save_extras(directory, **entries) -> None:
-    """Writes entries into a preset's `kdkit.json`."""
-    file = pathlib.Path(directory) / EXTRAS_FILE
-    merged = {**load_extras(directory), **entries}
-    merged = {key: entry for key, entry in merged.items() if entry is not None}
-    if merged:
-        write_text(file, f"{json.dumps(merged, indent=1)}\n")
-    else:
-        file.unlink(missing_ok=True)
-
-
-def load_extras(directory) -> dict:
-    """Returns the entries in a directory's `kdkit.json`, if there is one."""
-    file = pathlib.Path(directory) / EXTRAS_FILE
-    if not file.is_file():
-        return {}
-    return read_json(file, "the settings that kdkit adds to a preset")

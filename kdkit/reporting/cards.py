@@ -16,7 +16,7 @@ import jinja2
 from kdkit import export
 from kdkit.io.files import write_text
 from kdkit.models.places import HUGGING_FACE as HUB
-from kdkit.models.places import class_names_at
+from kdkit.models.places import find
 from kdkit.recipes import RECIPES
 from kdkit.reporting.card_examples import EXAMPLES
 from kdkit.reporting.comparison import (
@@ -121,7 +121,7 @@ def render_card(
         "comparison": "",
         "notes": (),
         "files": files and files_table(files, names, metrics).markdown(),
-        "labels": class_names_at(records.run_dir if records else folder) or (),
+        "labels": find(records.run_dir if records else folder).class_names,
         "examples": _examples(folder, files, address),
         "training": (),
         "commands": "",

@@ -211,9 +211,8 @@ def _has_changed(records, teacher_run):
     logged = [one.digests.get("teacher") for one in records.events_of(Inputs)]
     models = [
         path
-        for suffix in ("", ".keras")  # in the order in which they are opened
         for arm in ("student", "teacher", *LANGUAGE_MODELS)
-        if (path := teacher_run.run_dir / f"{arm}{suffix}").exists()
+        if (path := teacher_run.run_dir / arm).exists()
     ]
     return bool(logged and logged[0] and models) and (
         digest(models[0]) != logged[0]

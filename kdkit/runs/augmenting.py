@@ -168,7 +168,7 @@ class _Lines:
 
 def _fingerprint(settings):
     """Everything that decides the augmented examples, except the examples."""
-    files = models.model_files(settings.model)
+    files = models.find(settings.model).files
     return {
         "model": settings.model if files is None else digest(files),
         "word_vectors": _digest(settings.word_vectors),

@@ -12,7 +12,6 @@ import sys
 import time
 import warnings
 
-from kdkit import models
 from kdkit.backends import need_tensorflow
 from kdkit.errors import RunError, UsageError
 from kdkit.io.files import (
@@ -164,11 +163,7 @@ class RunDirectory:
 
     def _has_model(self, arm):
         """Whether an arm's model exists, complete or not."""
-        file = self.path / f"{arm}.keras"
-        tokenizer = self.path / models.TOKENIZER_DIRECTORY
-        return (self.path / arm).is_dir() or (
-            file.is_file() and tokenizer.is_dir()
-        )
+        return (self.path / arm).is_dir()
 
     @property
     def has_ended(self) -> bool:

@@ -271,11 +271,14 @@ class EmbedderParts(Parts):
             return
         size = models.stored_size(model)
         with staged(path, size) as partial, own_names():
-            model = models.in_policy(model, "float32")
-            length = self.settings.data.sequence_length
-            models.save_embedder(
-                model, self.tokenizer, partial, length, self.conventions
+            loaded = LoadedModel(
+                models.in_policy(model, "float32"),
+                self.tokenizer,
+                sequence_length=self.settings.data.sequence_length,
+                conventions=self.conventions,
             )
+            texts = self.settings.data.texts(held_out=True)
+            models.save_model(loaded, partial, texts)
 
 
 def require_no_prompts(conventions) -> None:
@@ -324,7 +327,7 @@ def load_student(
 ) -> LoadedModel:
     """The student's checkpoint, an encoder with the teacher's pooling."""
     place, pooling = settings.student.checkpoint, _pooling(teacher)
-    if models.has_embedder(place):
+    if models.find(place).is_embedder:
         pooling = pooling.mode  # its normalization is described there
     return models.load_embedder(place, pooling)
 

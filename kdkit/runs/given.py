@@ -5,7 +5,6 @@ import json
 import pathlib
 
 import keras
-import keras_hub
 import numpy as np
 
 from kdkit import models
@@ -39,10 +38,9 @@ class SavedInputs:
 
         def write(path):
             with own_names():
-                if isinstance(model, keras_hub.models.Backbone):
-                    models.save_encoder(model, tokenizer, path)
-                else:
-                    models.save_preset(model, tokenizer, path, length)
+                models.save_model(
+                    LoadedModel(model, tokenizer, sequence_length=length), path
+                )
 
         size = models.stored_size(model)
         return self._save(name, name, content.hexdigest(), write, size)

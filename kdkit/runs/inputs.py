@@ -39,7 +39,7 @@ WORDS = {
 def model_digest(place: str) -> str | None:
     """Returns the checksum of a model's files, or the name of a preset."""
     try:
-        files = models.model_files(place)
+        files = models.find(place).files
     except UsageError:
         return None
     if files is not None:

@@ -7,22 +7,17 @@ import json
 import logging
 import pathlib
 
-import keras
 from rich.console import Console
 
 from kdkit import models
 from kdkit.doctor import RUINS, Finding, Findings
 from kdkit.doctor.findings import findings_and_verdict
 from kdkit.errors import RunError, UsageError
-from kdkit.io.files import staged
-from kdkit.models import Head
-from kdkit.quantization import RANGES_FILE, active_quantization
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Best, Doctor, Evaluation, Model, RunFinished
 from kdkit.settings import from_dict
-from kdkit.taps import own_names
 from kdkit.training.task_data import Evaluator, predict_logits
 
 _log = logging.getLogger(__name__)
@@ -60,14 +55,12 @@ def finish(run: RunDirectory, best: dict[str, Best]) -> None:
         run.filter_events(lambda event: not isinstance(event, RunFinished))
         run.log(end)
     for arm, result in best.items():
-        file = run.path / f"{arm}.keras"
         place = f"epoch {result.epoch} of {result.stage}"
         if result.stage is None:
             place = "not trained"
         _log.info(
             f"{arm}: {format_metrics(result.metrics)} on "
-            f"{result.split.replace('_', '-')} ({place}), in "
-            f"{file if file.exists() else run.path / arm}",
+            f"{result.split.replace('_', '-')} ({place}), in {run.path / arm}",
         )
     # The log of the teacher's run may be damaged. Reports show that.
     with contextlib.suppress(UsageError):
@@ -167,40 +160,3 @@ def _evaluated(run, arm, split):
         (event.arm, event.split) == (arm, split)
         for event in run.events(Evaluation)
     )
-
-
-def save_arm_model(
-    run: RunDirectory, arm, model, tokenizer, sequence_length, head: Head
-) -> None:
-    """Saves an arm's model in the run directory, unless it exists."""
-    if run.is_read_only:
-        return
-    with own_names():
-        model = models.in_policy(model, "float32")
-    if models.has_encoder(model):
-        path = run.path / arm
-        if not path.exists():
-            size = models.stored_size(model)
-            with staged(path, size) as partial, own_names():
-                models.save_preset(
-                    model, tokenizer, partial, sequence_length, head
-                )
-                quantization = active_quantization(model)
-                if quantization is not None:
-                    quantization.save(partial / RANGES_FILE)
-        return
-    directory = run.path / models.TOKENIZER_DIRECTORY
-    if not directory.exists():
-        with staged(directory) as partial:
-            partial.mkdir()
-            models.as_tokenizer(tokenizer).save_assets(partial)
-    models.save_labels(head, run.path / models.LABELS_FILE)
-    file = run.path / f"{arm}.keras"
-    if not file.exists():
-        # A copy, because a compiled model is saved with its optimiser.
-        with own_names():
-            copy = keras.models.clone_model(model)
-        copy.set_weights(model.get_weights())
-        with staged(file, models.stored_size(copy)) as partial:
-            copy.save(partial)
-            models.forget_process(partial)

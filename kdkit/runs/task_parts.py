@@ -12,7 +12,9 @@ from kdkit.doctor.examination import (
     examine_memory_first,
     examine_teacher_first,
 )
+from kdkit.io.files import staged
 from kdkit.models import LoadedModel
+from kdkit.quantization import RANGES_FILE, active_quantization
 from kdkit.runs.build import Leg, Parts, require_fitting_objectives
 from kdkit.runs.examples import (
     load_rows,
@@ -21,7 +23,7 @@ from kdkit.runs.examples import (
     stages_with_teachers,
 )
 from kdkit.runs.inputs import data_inputs, distillation_inputs, model_digest
-from kdkit.runs.log import evaluate_teachers, log_model, save_arm_model
+from kdkit.runs.log import evaluate_teachers, log_model
 from kdkit.runs.pipeline import known_sizes, place_of_step
 from kdkit.runs.predictions import write_predictions
 from kdkit.runs.settings import (
@@ -63,8 +65,22 @@ class TaskParts(Parts):
         self.task = open_task(settings.data)
 
     def save(self, run, name, model):
-        length = self.settings.data.sequence_length
-        save_arm_model(run, name, model, self.tokenizer, length, self.task.head)
+        path, data = run.path / name, self.settings.data
+        if run.is_read_only or path.exists():
+            return
+        dev = self.task.load(data.dev_split, data.data_dir)
+        size = models.stored_size(model)
+        with staged(path, size) as partial, own_names():
+            loaded = LoadedModel(
+                models.in_policy(model, "float32"),
+                self.tokenizer,
+                sequence_length=data.sequence_length,
+                head=self.task.head,
+            )
+            models.save_model(loaded, partial, dev.texts[0])
+            quantization = active_quantization(loaded.model)
+            if quantization is not None:
+                quantization.save(partial / RANGES_FILE)
 
     def note_answers(self, run, arm):
         if run.is_read_only or arm.name == "control":

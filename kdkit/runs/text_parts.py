@@ -181,22 +181,18 @@ class PretrainParts(Parts):
         path, corpus = self.place / name, self.settings.corpus
         if run.is_read_only or path.exists():
             return
+        sides = (None, None)
+        if isinstance(corpus, PairSettings):
+            sides = corpus.sides
         size = models.stored_size(model)
         with staged(path, size) as partial, own_names():
-            model = models.in_policy(model, "float32")
-            if self._has_head:
-                sides = (None, None)
-                if isinstance(corpus, PairSettings):
-                    sides = corpus.sides
-                models.save_language_model(
-                    model,
-                    self.tokenizer,
-                    partial,
-                    corpus.sequence_length,
-                    sides,
-                )
-            else:
-                models.save_encoder(model, self.tokenizer, partial)
+            loaded = LoadedModel(
+                models.in_policy(model, "float32"),
+                self.tokenizer,
+                languages=sides,
+                sequence_length=corpus.sequence_length,
+            )
+            models.save_model(loaded, partial, corpus.texts(held_out=True))
 
 
 def language_model_kind(model) -> str:

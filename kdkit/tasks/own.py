@@ -86,7 +86,7 @@ def from_table(
     for metric in metrics or ():
         if metric not in known:
             raise unknown("metric", metric, known)
-    names = models.class_names_at(teacher) if teacher else None
+    names = models.find(teacher).class_names if teacher else None
     table = LabeledTable(
         text_columns=tuple(columns),
         label_column=label_column,

@@ -5,13 +5,11 @@ import math
 import pathlib
 
 import keras
-import keras_hub
 
 from kdkit.errors import unknown
 from kdkit.io.files import staged
 from kdkit.models.families import family_of
-from kdkit.models.saving import save_preset, stored_size
-from kdkit.models.variants import as_keras_hub
+from kdkit.models.saving import LoadedModel, save_model, stored_size
 
 _log = logging.getLogger(__name__)
 MODES = ("auto", "min", "max")
@@ -139,15 +137,10 @@ def _save_directory(student, path):
     preprocessor = getattr(student, "preprocessor", None)
     if family_of(getattr(student, "backbone", student)) is None:
         student.save_to_preset(str(path))
-    elif isinstance(student, keras_hub.models.TextClassifier) and preprocessor:
-        save_preset(
-            student,
-            preprocessor.tokenizer,
-            path,
-            preprocessor.sequence_length,
-        )
-    else:
-        copy = as_keras_hub(student)  # without an optimizer
-        if preprocessor is not None:
-            copy.preprocessor = preprocessor
-        copy.save_to_preset(str(path))
+        return
+    loaded = LoadedModel(
+        student,
+        getattr(preprocessor, "tokenizer", None),
+        sequence_length=getattr(preprocessor, "sequence_length", None),
+    )
+    save_model(loaded, path)

@@ -103,7 +103,8 @@ def test_a_checkpoint_stands_for_a_step(text_files):
     tokenizer = models.train_byte_pairs([text], 262)
     checkpoint = text_files / "checkpoint"
     model = decoder(1, vocabulary_size=262)
-    models.save_language_model(model, tokenizer, checkpoint, 12)
+    loaded = models.LoadedModel(model, tokenizer, sequence_length=12)
+    models.save_model(loaded, checkpoint)
     common = ("lightpaff", "--model", "gpt2", "--task-text", "task.txt")
     common += ("corpus.sequence_length=12",)
     one = steps_of(*common, "--teacher", checkpoint, "--general", checkpoint)

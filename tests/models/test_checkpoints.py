@@ -158,7 +158,7 @@ def test_logits_of_tokens_are_the_references(family, head, options, tmp_path):
     assert largest(ours, expected, real) < TOLERANCE
     if family in ("bert", *DECODERS) and not options:
         path = tmp_path / "own"
-        models.save_language_model(loaded.model, loaded.tokenizer, path, 9)
+        models.save_model(loaded, path)
         again = models.load_language_model(path).model
         assert largest(again(inputs_of(again, inputs)), expected, real) < 1e-5
 
@@ -375,7 +375,7 @@ def test_keras_hub_does_not_save_settings_that_it_lacks(tmp_path):
     save_foreign(model, "bert", tmp_path)
     loaded = models.load_masked_lm(tmp_path)
     for part in (loaded.model, loaded.model.backbone):
-        with pytest.raises(ValueError, match="save_language_model"):
+        with pytest.raises(ValueError, match="save_model"):
             part.save_to_preset(tmp_path / "preset")
 
 

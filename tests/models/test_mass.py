@@ -121,7 +121,12 @@ def test_a_saved_model_has_its_languages(tokenizer, inputs, tmp_path):
     sizes = {**SIZES, "vocabulary_size": tokenizer.vocabulary_size()}
     model = with_random_weights(MassSeq2SeqLM(MassBackbone(**sizes)))
     languages = ("en", "de")
-    models.save_language_model(model, tokenizer, tmp_path, 9, languages)
+    models.save_model(
+        models.LoadedModel(
+            model, tokenizer, languages=languages, sequence_length=9
+        ),
+        tmp_path,
+    )
     loaded = models.load_language_model(tmp_path)
     assert loaded.languages == languages
     assert loaded.sequence_length == 9

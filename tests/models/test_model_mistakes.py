@@ -38,7 +38,7 @@ def saved(place, num_classes=2, **settings):
     tokenizer = keras_hub.tokenizers.BertTokenizer(WORDS, **settings)
     model = bert(num_layers=1, num_classes=num_classes)
     if num_classes is None:
-        models.save_encoder(model, tokenizer, place)
+        models.save_model(models.LoadedModel(model, tokenizer), place)
     else:
         models.save_preset(model, tokenizer, place, 6)
     return place
@@ -100,8 +100,8 @@ def config(sizes=SIZES, **changes):
 
 
 def conventions(**settings):
-    return lambda place: models.conventions_at(
-        written(place, CONVENTIONS, settings)
+    return lambda place: models.conventions_of(
+        models.find(written(place, CONVENTIONS, settings))
     )
 
 

@@ -25,19 +25,19 @@ DENSE = (DenseSettings(5, activation="tanh"), DenseSettings(4))
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """A kind of model: how it is made, saved, and loaded.
+    """A kind of model: how it is made and loaded.
 
     Args:
         make: function of nothing or of a path, to a model and its tokenizer.
-        save: function of model, tokenizer and path.
         load: function from the path to a `LoadedModel`.
         alone: string. keras-hub's class that loads it, empty for a backbone.
+        head: the head of a classifier, if it is none of texts.
     """
 
     make: Callable
-    save: Callable
     load: Callable
     alone: str = ""
+    head: Head | None = None
 
 
 def of_family(family, kind=None, num_classes=3):
@@ -68,19 +68,14 @@ def read_with(family, head, load, **options):
 def classifier(make, head=None, alone="TextClassifier"):
     return Kind(
         make,
-        lambda *saved: models.save_preset(*saved, LENGTH, head),
         lambda path: models.load_classifier(path, head or 3),
         "" if head else alone,
+        head,
     )
 
 
 def language_model(make, alone):
-    return Kind(
-        make,
-        lambda *saved: models.save_language_model(*saved, LENGTH),
-        models.load_language_model,
-        alone,
-    )
+    return Kind(make, models.load_language_model, alone)
 
 
 def embedder(family, pooling, alone=""):
@@ -88,7 +83,6 @@ def embedder(family, pooling, alone=""):
         lambda: of_family(
             family, lambda model: models.make_embedder(model, pooling), None
         ),
-        lambda *saved: models.save_embedder(*saved, LENGTH),
         models.load_embedder,
         alone,
     )
@@ -151,7 +145,6 @@ KINDS = {
     "dense embedder": embedder("bert", Pooling(dense=DENSE)),
     "static": Kind(
         static,
-        lambda *saved: models.save_embedder(*saved, LENGTH),
         models.load_embedder,
     ),
 }
@@ -188,7 +181,10 @@ def saved(tmp_path_factory):
             kind = KINDS[name]
             of_path = name.startswith("relu")
             model, tokens = kind.make(*[path / "from"] * of_path)
-            kind.save(model, tokens, path / "model")
+            loaded = models.LoadedModel(
+                model, tokens, sequence_length=LENGTH, head=kind.head
+            )
+            models.save_model(loaded, path / "model")
             made[name] = model, tokens, path / "model"
         return made[name]
 
@@ -200,12 +196,12 @@ def test_a_loaded_model_is_the_saved_one(name, saved):
     model, tokens, path = saved(name)
     loaded = KINDS[name].load(path)
     assert loaded.has_trained_head
-    assert type(loaded.model).__name__ == type(model).__name__
-    np.testing.assert_allclose(outputs(loaded.model), outputs(model), atol=1e-6)
+    assert loaded.sequence_length == LENGTH
+    for one in (loaded.model, models.load_model(path).model):
+        assert type(one).__name__ == type(model).__name__
+        np.testing.assert_allclose(outputs(one), outputs(model), atol=1e-6)
     for one in (loaded.tokenizer, models.load_tokenizer(path)):
         assert ids_of(one) == ids_of(tokens)
-    if KINDS[name].load is not models.load_language_model:
-        assert loaded.sequence_length == LENGTH
     if "embedder" in name or name == "static":
         assert models.pooling_of(loaded.model) == models.pooling_of(model)
 
@@ -235,6 +231,9 @@ def test_keras_hub_alone_loads_it_too(name, saved):
         assert np.abs(outputs(loaded) - outputs(model)).max() > 1e-3
         settings = json.loads((path / "kdkit.json").read_text())
         assert settings["activation"] == "relu"
+        readme = (path / "README.md").read_text()
+        assert "activation=relu" in readme
+        assert len(readme.splitlines()) <= 5
     else:
         np.testing.assert_allclose(outputs(loaded), outputs(model), atol=1e-5)
         assert ids_of(preprocessor.tokenizer) == ids_of(tokens)
@@ -245,7 +244,7 @@ import json, keras, keras_hub, numpy as np
 path, batch = {path!r}, dict(np.load('batch.npz'))
 batch = {{k: keras.ops.convert_to_tensor(batch[k]) for k in batch}}
 model = keras_hub.models.Backbone.from_preset(path)
-head = keras.models.load_model(f'{{path}}/{file}.keras')
+head = keras.models.load_model(f'{{path}}/head.keras')
 states = model({{name: batch[name] for name in model.input}})
 states = states if isinstance(states, dict) else {{'sequence_output': states}}
 states = {{**batch, **states}}
@@ -256,19 +255,13 @@ np.save('logits.npy', logits)
 
 @pytest.mark.large
 @pytest.mark.parametrize(
-    ("name", "file"),
-    [
-        ("electra classifier", "head"),
-        ("tags", "head"),
-        ("choices", "head"),
-        ("cls embedder", "sentence_embedding"),
-    ],
+    "name", ["electra classifier", "tags", "choices", "cls embedder"]
 )
-def test_it_loads_where_kdkit_is_not_installed(name, file, saved, tmp_path):
+def test_it_loads_where_kdkit_is_not_installed(name, saved, tmp_path):
     """What is not keras-hub's is a Keras file next to the encoder."""
     model, _, path = saved(name)
     np.savez(tmp_path / "batch.npz", **batch())
-    program = PROGRAM.format(path=str(path), file=file)
+    program = PROGRAM.format(path=str(path))
     run_without_kdkit(program, tmp_path)
     found = np.load(tmp_path / "logits.npy")
     np.testing.assert_allclose(found, outputs(model), atol=1e-5)
@@ -322,16 +315,17 @@ def test_other_uses_of_what_is_saved(saved):
 
 
 def test_an_encoder_gets_the_given_pooling(tmp_path):
-    models.save_encoder(*of_family("bert", None, None), tmp_path)
+    models.save_model(
+        models.LoadedModel(*of_family("bert", None, None)), tmp_path
+    )
     loaded = models.load_embedder(tmp_path, "max")
     assert models.pooling_of(loaded.model) == Pooling("max")
 
 
 def test_a_preset_saved_over_another_has_its_own_settings(saved, tmp_path):
-    model, tokens, _ = saved("relu")
-    models.save_encoder(model.backbone, tokens, tmp_path)
-    model, tokens, _ = saved("bert classifier")
-    models.save_encoder(model.backbone, tokens, tmp_path)
+    for name in ("relu", "bert classifier"):
+        model, tokens, _ = saved(name)
+        models.save_model(models.LoadedModel(model.backbone, tokens), tmp_path)
     loaded, _ = models.load_encoder(tmp_path)
     np.testing.assert_array_equal(outputs(loaded), outputs(model.backbone))
 

@@ -96,9 +96,7 @@ def test_a_saved_embedder_is_a_keras_file_and_a_tokenizer(
     embedder, tokenizer, tmp_path
 ):
     models.save_embedder(embedder, tokenizer, tmp_path, LENGTH)
-    plain = keras.models.load_model(
-        tmp_path / "sentence_embedding.keras", safe_mode=True
-    )
+    plain = keras.models.load_model(tmp_path / "model.keras", safe_mode=True)
     expected = vectors(embedder, tokenizer)
     assert (vectors(plain, tokenizer) == expected).all()
 

@@ -31,10 +31,11 @@ from kit.tokenizer_files import (
 
 from kdkit import data
 from kdkit.models import (
+    LoadedModel,
     load_classifier,
     load_encoder,
     load_tokenizer,
-    save_encoder,
+    save_model,
     save_preset,
 )
 
@@ -69,7 +70,7 @@ def test_ids_stay_wherever_a_checkpoint_goes(family, tmp_path):
     texts = [*TEXTS, *hostile_texts()[:20]]
     expected = expected_ids(judge, texts)
     assert ids(made, texts) == expected
-    save_encoder(backbone, made, preset)
+    save_model(LoadedModel(backbone, made), preset)
     found = [load_encoder(preset)[1], load_tokenizer(preset)]
     if family != "gpt2":
         classifier = load_classifier(path, 2)
@@ -189,7 +190,7 @@ def test_long_texts_are_cut_on_the_references_side(
     found = [load_tokenizer(path)]
     if (side, file) == ("left", CONFIG):
         model = encoder("bert", None, vocabulary_size=size)
-        save_encoder(model, found[0], tmp_path / "saved")
+        save_model(LoadedModel(model, found[0]), tmp_path / "saved")
         found.append(load_tokenizer(tmp_path / "saved"))
     for made in found:
         rows = encoded(made, tuple((text,) for text in texts), length)
@@ -265,7 +266,7 @@ def test_other_families_of_word_pieces_keep_the_rules(family, tmp_path):
     _, judge = checkpoint(tmp_path, "bert")
     model = encoder(family, None, vocabulary_size=len(judge))
     made = load_tokenizer(tmp_path)
-    save_encoder(model, made, tmp_path / "preset")
+    save_model(LoadedModel(model, made), tmp_path / "preset")
     _, made = load_encoder(tmp_path / "preset")
     assert ids(made, TEXTS) == expected_ids(judge, TEXTS)
 

@@ -50,7 +50,7 @@ def test_word_pieces_have_the_same_ids_in_other_libraries(tmp_path):
     )
     other.pre_tokenizer = tokenizers.pre_tokenizers.BertPreTokenizer()
     model = encoder("bert", None, vocabulary_size=SIZE)
-    models.save_encoder(model, made, tmp_path)
+    models.save_model(models.LoadedModel(model, made), tmp_path)
     plain = keras_hub.tokenizers.Tokenizer.from_preset(str(tmp_path))
     expected = [one.ids for one in other.encode_batch(TEXTS)]
     for one in (made, plain):

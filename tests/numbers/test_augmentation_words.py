@@ -231,9 +231,8 @@ def test_the_nearest_word_of_the_authors_code_is_another(tmp_path):
         "gripping 1 0\nthrilling 0.9 0.1\nplot -1 0\nfilm 0 1\n"
     )
     model = masked_lm(pieces, 1, 16)
-    models.save_language_model(
-        model, tokenizer_of(pieces), tmp_path / "model", 16
-    )
+    loaded = models.LoadedModel(model, tokenizer_of(pieces), sequence_length=16)
+    models.save_model(loaded, tmp_path / "model")
     answer = command(
         [
             *("augment", "--task", "sst2", "--data-dir", tmp_path),

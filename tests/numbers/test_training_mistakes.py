@@ -70,7 +70,8 @@ def pretrain(path, corpus, stages, use):
         kdkit.data.sentiment_vocabulary(), lowercase=True
     )
     sizes = SIZES | {"vocabulary_size": tokenizer.vocabulary_size()}
-    models.save_encoder(models.student(sizes), tokenizer, path / "encoder")
+    loaded = models.LoadedModel(models.student(sizes), tokenizer)
+    models.save_model(loaded, path / "encoder")
     saved = {use: str(path / "encoder")}
     settings = PretrainSettings(corpus, ModelSettings(**SIZES), stages, **saved)
     training.pretrain(settings, path / "run")

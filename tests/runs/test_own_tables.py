@@ -3,7 +3,6 @@
 import csv
 import json
 
-import keras_hub
 import numpy as np
 import pytest
 from kit.adapter import command
@@ -73,13 +72,10 @@ def masked_lm(workspace, tmp_path_factory):
     """A masked language model around the shared encoder."""
     path = tmp_path_factory.mktemp("own_tables") / "masked_lm"
     place = str(workspace.path / "encoder")
-    models.save_language_model(
-        models.language_model(keras_hub.models.Backbone.from_preset(place)),
-        keras_hub.tokenizers.BertTokenizer.from_preset(place),
-        path,
-        LENGTH,
-        (None, None),
-    )
+    backbone, tokenizer = models.load_encoder(place)
+    model = models.language_model(backbone)
+    loaded = models.LoadedModel(model, tokenizer, sequence_length=LENGTH)
+    models.save_model(loaded, path)
     return path
 
 

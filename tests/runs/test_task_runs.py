@@ -209,7 +209,8 @@ def test_every_teacher_is_measured_and_agreement_is_with_the_first(
 
 
 def test_classes_of_a_bilstm_are_named_and_must_be_the_tasks(transfer):
-    names = tuple(json.loads((transfer / "labels.json").read_text())["classes"])
+    file = transfer / "student" / "labels.json"
+    names = tuple(json.loads(file.read_text())["classes"])
     models.load_classifier(transfer, models.Head("sequence", 2, names))
     with pytest.raises(ValueError, match=names[0]):
         models.load_classifier(
