@@ -30,7 +30,6 @@ _DEFINED_IN = {
     "key_mask": "masks",
     "number_later": "naming",
     "own_names": "naming",
-    "output_structure": "shape",
     "padding_masks": "masks",
     "reads_source": "names",
     "remember_optimizers": "naming",

@@ -81,15 +81,6 @@ class Entry:
             return tensors
         return tensors[self.layer - self._first_layer]
 
-    def write(self, taps: dict, tensor, num_layers: int) -> None:
-        """Stores the tensor where `read` finds it."""
-        if not self.is_per_layer:
-            taps[self.name] = tensor
-            return
-        first = self._first_layer
-        tensors = taps.setdefault(self.tap, [None] * (num_layers + 1 - first))
-        tensors[self.layer - first] = tensor
-
     def width(self, num_classes: int) -> int:
         """Returns how many numbers per position or example are stored.
 

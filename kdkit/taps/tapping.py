@@ -97,7 +97,7 @@ class TappedModel:
     def __init__(self, model, taps, factor_logits=False):
         taps = tuple(taps)
         self.taps = tuple(dict.fromkeys(map(tap_name, taps)))
-        require_taps(self.taps, describe(model, taps, "logits" in taps))
+        require_taps(self.taps, describe(model, taps))
         self._layers = LayerTaps(model, taps)
         backbone = find_backbone(model)
         # Factored logits need the model without its head.
@@ -119,13 +119,18 @@ class TappedModel:
         require_one_run(model, self._methods)
 
     def __call__(self, x, training=False):
+        _, taps = self.run(x, training)
+        return taps
+
+    def run(self, x, training=False) -> tuple:
+        """Returns the model's output, and its taps."""
         if self._reads_backbone:
             _require_masks(self._backbone, x)
         inputs = select_inputs(self._model, x)
         with recorded(self._methods) as calls:
             output = self._model(inputs, training=training)
         read = self._layers.read(calls)
-        return {
+        return output, {
             tap: read[tap] if tap in read else self._read(tap, output, calls)
             for tap in self.taps
         }
@@ -208,12 +213,9 @@ def _in_order(calls, methods):
 
 def _require_masks(backbone, x):
     """Raises a `UsageError` if inputs lack a padding mask of the backbone."""
-    expected, received = (
-        set(inputs) if isinstance(inputs, dict) else set()
-        for inputs in (backbone.input, x)
-    )
-    for name in sorted(expected - received):
-        if name.endswith("padding_mask"):
+    given = x if isinstance(x, dict) else {}
+    for name in backbone.input:
+        if name.endswith("padding_mask") and name not in given:
             raise UsageError(
                 f"The inputs lack {name!r}, so taps would count padding. "
                 "Expected a dict with this name, which is also an input of the "
