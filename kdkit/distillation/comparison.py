@@ -17,7 +17,7 @@ from kdkit.distillation.weights import (
     position_weights,
 )
 from kdkit.errors import UsageError
-from kdkit.losses.base import STATE_TAPS, safe_divide
+from kdkit.losses.base import safe_divide
 from kdkit.steps import sum_over_replicas
 from kdkit.taps import (
     PER_LAYER_TAPS,
@@ -74,12 +74,10 @@ def _require_sizes(objective, theirs, ours):
     """Requires equal sizes if nothing maps them, and logits that differ."""
     needs_same = objective.loss.needs_same_width
     if needs_same and objective.projection is None and ours != theirs:
-        is_state = split_tap(objective.taps[0])[1] in STATE_TAPS
-        can_map = is_state or objective.reads_layers
-        hint = ' Pass projection="shared".' if can_map else ""
         raise UsageError(
             f"Objective {objective.name!r} compares tensors of different "
-            f"sizes: {theirs} in the teacher, {ours} in the student.{hint}"
+            f"sizes: {theirs} in the teacher, {ours} in the student. States "
+            'need projection="shared".'
         )
     if objective.tap == "logits" and theirs < objective.loss.min_classes:
         raise UsageError(

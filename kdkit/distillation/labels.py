@@ -195,7 +195,6 @@ def label_term(
     reduction = getattr(loss, "reduction", None)
     if not (
         loss_kinds(loss) & _ON_CLASSES
-        and takes_logits(loss) is not False
         and _ignored_class(loss) is None
         and reduction in MEANS
     ):

@@ -205,11 +205,9 @@ class Objective:
 def _validate(objective):
     """Raises a `UsageError` for errors that do not depend on the models."""
     loss, tap, kind = objective.loss, objective.tap, _kind(objective.tap)
-    name = type(loss).__name__
-    if objective.pair_reduction not in PAIR_REDUCTIONS:
-        raise unknown(
-            "pair_reduction", objective.pair_reduction, PAIR_REDUCTIONS
-        )
+    name, reduction = type(loss).__name__, objective.pair_reduction
+    if reduction not in PAIR_REDUCTIONS:
+        raise unknown("pair_reduction", reduction, PAIR_REDUCTIONS)
     if objective.layer_map is not None and kind not in PER_LAYER_TAPS:
         raise UsageError(
             f"Tap {tap!r} is not per layer, so "

@@ -112,7 +112,7 @@ class Texts:
         model = self._preparing_model()
         separate = [
             teacher
-            for teacher in self._comparison.models
+            for teacher in keras.tree.flatten(self.teacher)
             if isinstance(teacher, SeparateTeacher)
         ]
 
@@ -127,7 +127,7 @@ class Texts:
     def _preparing_model(self):
         """Returns the model whose preprocessor makes all models' inputs."""
         models = [self.student]
-        for teacher in self._comparison.models:
+        for teacher in keras.tree.flatten(self.teacher):
             if getattr(teacher, "preprocessor", None) is not None:
                 _require_same_preprocessor(teacher, self.student)
                 models.append(teacher)

@@ -11,6 +11,7 @@ _DEFINED_IN = {
     "CLS_INDEX": "names",
     "LENGTH": "entries",
     "PER_LAYER_TAPS": "names",
+    "POSITION_TAPS": "names",
     "SENTENCE_EMBEDDING": "names",
     "SEQ2SEQ_TAPS": "names",
     "TAPS": "names",

@@ -109,14 +109,13 @@ class TappedModel:
             self._parts["cross"] = tuple(
                 adapter.cross_attention for adapter in self._parts["decoder"]
             )
-        own = [
-            method for tap in self.taps for method in self._methods_read_by(tap)
-        ]
+        self._methods = {tap: self._methods_of(tap) for tap in self.taps}
+        own = [method for one in self._methods.values() for method in one]
         self._reads_backbone = bool(own)
         if own:
             self._softmax = keras.layers.Softmax(dtype=backbone.dtype_policy)
-        self._methods = [*own, *self._layers.methods]
-        require_one_run(model, self._methods)
+        self._all_methods = [*own, *self._layers.methods]
+        require_one_run(model, self._all_methods)
 
     def __call__(self, x, training=False):
         _, taps = self.run(x, training)
@@ -127,7 +126,7 @@ class TappedModel:
         if self._reads_backbone:
             _require_masks(self._backbone, x)
         inputs = select_inputs(self._model, x)
-        with recorded(self._methods) as calls:
+        with recorded(self._all_methods) as calls:
             output = self._model(inputs, training=training)
         read = self._layers.read(calls)
         return output, {
@@ -135,7 +134,7 @@ class TappedModel:
             for tap in self.taps
         }
 
-    def _methods_read_by(self, tap):
+    def _methods_of(self, tap):
         """Returns the methods whose calls contain a tap, in their order."""
         part, kind = split_tap(tap)
         adapters = self._parts.get(part, ())
@@ -152,7 +151,7 @@ class TappedModel:
 
     def _read(self, tap, output, calls):
         part, kind = split_tap(tap)
-        calls = _in_order(calls, self._methods_read_by(tap))
+        calls = _in_order(calls, self._methods[tap])
         if kind in ("logits", SENTENCE_EMBEDDING):
             return self._logits(output)
         if kind == "pooled_output":

@@ -125,10 +125,6 @@ COLUMNS = [
     tf.constant,
     list,
 ]
-PAIRS = [
-    lambda one, other: (one, other),
-    lambda one, other: (pandas.Series(one), pandas.Series(other)),
-]
 
 
 def test_texts_of_any_form_have_the_numbers_of_their_encoded_batches(model):
@@ -139,8 +135,9 @@ def test_texts_of_any_form_have_the_numbers_of_their_encoded_batches(model):
     x = encoded((TEXTS, OTHERS))
     assert x["segment_ids"].any()
     expected = logs_of(model, x, LABELS)
-    for form in PAIRS:
-        same(logs_of(model, form(TEXTS, OTHERS), LABELS), expected)
+    series = pandas.Series(TEXTS), pandas.Series(OTHERS)
+    for texts in ((TEXTS, OTHERS), series):
+        same(logs_of(model, texts, LABELS), expected)
     same(logs_of(model, batches((TEXTS, OTHERS), LABELS)), expected)
     predicted = model.predict(x, verbose=0)
     same(predicted, to_numpy(model.student(x)))
@@ -311,7 +308,6 @@ def test_a_student_gets_its_teachers_preprocessor_and_sizes():
 REFUSED = {
     "row": (("a plot", "good"), "columns"),
     "rows": ([("a plot", "good")] * 6, "columns"),
-    "list of columns": ([TEXTS, OTHERS], "columns"),
     "three": ((TEXTS, TEXTS, TEXTS), "columns"),
     "labels": (TEXTS[:5], "5 and 6"),
     "sequence_length": (TEXTS, "sequence_length"),
