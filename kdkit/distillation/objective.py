@@ -182,15 +182,12 @@ class Objective:
         return any(map(is_layer_tap, self.taps))
 
     def get_config(self):
-        config = {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-        }
-        if isinstance(self.projection, Projection):
-            config["projection"] = dataclasses.asdict(self.projection)
+        config = dict(vars(self))
         config["loss"] = self.loss.to_setting()
         # A tap may be a function.
         config["tap"] = keras.saving.serialize_keras_object(self.tap)
+        if self.projection is not None:
+            config["projection"] = dataclasses.asdict(self.projection)
         return config
 
     @classmethod

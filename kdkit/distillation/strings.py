@@ -28,15 +28,13 @@ LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
 _NAMES = {"name", "dtype", "trainable", "tokenizer"}
 
 
-def _like(method):
-    """Gives a method the signature of the method of `keras.Model`."""
-    return functools.wraps(method, assigned=())
-
-
 class Texts:
-    """The methods of a `Distiller` that take texts as well as arrays."""
+    """The methods of a `Distiller` that take texts as well as arrays.
 
-    @_like(keras.Model.fit)
+    They have the signatures of the methods of `keras.Model`.
+    """
+
+    @functools.wraps(keras.Model.fit, assigned=())
     def fit(self, *args, **kwargs):
         """Trains the student, as `keras.Model.fit` does."""
         bound = self._with_batches(super().fit, args, kwargs)
@@ -52,7 +50,7 @@ class Texts:
         self._warn_of_unused_metrics()
         return history
 
-    @_like(keras.Model.evaluate)
+    @functools.wraps(keras.Model.evaluate, assigned=())
     def evaluate(self, *args, **kwargs):
         """Returns the losses and metrics, as `keras.Model.evaluate` does."""
         bound = self._with_batches(super().evaluate, args, kwargs)
@@ -60,7 +58,7 @@ class Texts:
         self._warn_of_unused_metrics()
         return values
 
-    @_like(keras.Model.predict)
+    @functools.wraps(keras.Model.predict, assigned=())
     def predict(self, *args, **kwargs):
         """Returns the student's logits, as `keras.Model.predict` does."""
         bound = self._with_batches(super().predict, args, kwargs)
