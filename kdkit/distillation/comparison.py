@@ -2,14 +2,13 @@
 
 import dataclasses
 import functools
-import math
 
 import keras
 from keras import ops
 
 from kdkit.distillation.chunks import ChunkTerm, chunked_sums
 from kdkit.distillation.layer_maps import layer_map
-from kdkit.distillation.objective import Objective
+from kdkit.distillation.objective import Objective, require_weight
 from kdkit.distillation.weights import (
     combine_weights,
     objective_masks,
@@ -18,18 +17,14 @@ from kdkit.distillation.weights import (
     position_weights,
 )
 from kdkit.errors import UsageError
-from kdkit.losses.base import STATE_TAPS, safe_divide
+from kdkit.losses.base import safe_divide
 from kdkit.steps import sum_over_replicas
 from kdkit.taps import (
-    ATTENTION_TAPS,
     PER_LAYER_TAPS,
     TEACHER_OUTPUTS,
-    VECTOR_TAPS,
     Entry,
     ModelShape,
     describe,
-    is_layer_tap,
-    output_structure,
     require_taps,
     split_tap,
     tap_name,
@@ -70,34 +65,19 @@ def compared_layers(objective, teacher, student) -> list[tuple[int, int]]:
 def _sizes(objective, teacher, student):
     """The sizes of both taps that must be equal: widths, numbers of heads."""
     return [
-        _size(tap, shape)
+        shape.width(tap)
         for tap, shape in zip(objective.taps, (teacher, student), strict=True)
     ]
-
-
-def _size(tap, shape):
-    if is_layer_tap(tap):
-        return shape.layer_shape(tap)[-1]
-    _, kind = split_tap(tap)
-    if kind == "logits":
-        return shape.num_classes
-    if kind in ATTENTION_TAPS:
-        return shape.num_heads
-    if kind in VECTOR_TAPS:
-        return shape.num_heads, shape.hidden_dim
-    return shape.width(tap)
 
 
 def _require_sizes(objective, theirs, ours):
     """Requires equal sizes if nothing maps them, and logits that differ."""
     needs_same = objective.loss.needs_same_width
     if needs_same and objective.projection is None and ours != theirs:
-        is_state = split_tap(objective.taps[0])[1] in STATE_TAPS
-        can_map = is_state or objective.reads_layers
-        hint = ' Pass projection="shared".' if can_map else ""
         raise UsageError(
             f"Objective {objective.name!r} compares tensors of different "
-            f"sizes: {theirs} in the teacher, {ours} in the student.{hint}"
+            f"sizes: {theirs} in the teacher, {ours} in the student. States "
+            'need projection="shared".'
         )
     if objective.tap == "logits" and theirs < objective.loss.min_classes:
         raise UsageError(
@@ -212,11 +192,11 @@ class Comparison:
     """The parts of a `Distiller` that Keras must neither track nor save.
 
     Args:
-        teachers: `keras.Model`, `kdkit.taps.ModelShape`, or a list of either.
+        teachers: list of `keras.Model`, or of `kdkit.taps.ModelShape`.
         student: `keras.Model`.
         objectives: tuple of `kdkit.Objective`.
         teacher_weights: sequence of floats, one per teacher, or `None`.
-        needs_logits: bool. Whether labels are compared with the student too.
+        has_labels: bool. Whether labels are compared with the student too.
         chunk_size: int or `None`, as in `kdkit.Distiller`.
         dtype: dtype or policy of the projections.
 
@@ -230,7 +210,7 @@ class Comparison:
         student,
         objectives,
         teacher_weights,
-        needs_logits,
+        has_labels,
         chunk_size,
         dtype,
     ):
@@ -238,27 +218,25 @@ class Comparison:
         self.objectives = objectives
         self.chunk_size = chunk_size
         theirs, ours = (
-            sorted({one.taps[side] for one in objectives}, key=tap_name)
-            for side in (0, 1)
+            {one.taps[side] for one in objectives} for side in (0, 1)
         )
-        self._teacher_taps = theirs
-        teachers = as_tuple(teachers)
-        self.models, self.run_each = (), ()
-        self.shapes = teachers
-        if not isinstance(teachers[0], ModelShape):
-            self.shapes = self._described(teachers)
-        needs_logits = needs_logits or "logits" in ours
-        self.student_shape = describe(student, ours, needs_logits)
+        if has_labels:
+            ours.add("logits")
+        self._teacher_taps = sorted(theirs, key=tap_name)
+        student_taps = sorted(ours, key=tap_name)
+        self.models, self._run_teachers = (), ()
+        self.shapes = tuple(
+            one if isinstance(one, ModelShape) else self._described(one)
+            for one in teachers
+        )
+        self.student_shape = describe(student, student_taps)
         self.teacher_weights = _normalized(teacher_weights, len(teachers))
         self.terms = [
             self._term(number, objective, dtype)
             for number in range(len(teachers))
             for objective in objectives
         ]
-        self._output_structure = output_structure(student)
-        if self.student_shape.num_classes is not None:
-            ours = ["logits", *ours]
-        self.run_student = tapped(student, ours, chunk_size is not None)
+        self._run_student = self._tapped(student, student_taps)
 
     def _term(self, number, objective, dtype):
         teacher, student = self.shapes[number], self.student_shape
@@ -279,37 +257,30 @@ class Comparison:
             objective, number, share, teacher.num_classes, pairs, projections
         )
 
-    @property
-    def projections(self) -> list:
-        """The trainable projections, each once."""
-        layers = {}
-        for term in self.terms:
-            layers |= {one.name: one for one in term.projections.values()}
-        return [*layers.values()]
-
-    @property
-    def teacher(self):
-        """The teacher, a tuple of teachers, or `None` before `attach`."""
-        return _one_or_all(self.models) or None
-
-    def _described(self, models):
-        taps = self._teacher_taps
-        return tuple(describe(one, taps, "logits" in taps) for one in models)
-
-    def attach(self, teachers) -> None:
+    def attach(self, models, student) -> None:
         """Sets the teachers' models, which must have the known sizes."""
-        models = as_tuple(teachers)
-        shapes = self._described(models)
+        _require_own_weights(models, student)
+        shapes = tuple(map(self._described, models))
         if shapes != self.shapes:
             raise UsageError(
                 "The distiller was created for a teacher of other sizes: "
-                f"{_one_or_all(self.shapes)}, received {_one_or_all(shapes)}."
+                f"{self.shapes}, received {shapes}."
             )
-        self.models = models
-        self.run_each = [
-            tapped(one, self._teacher_taps, self.chunk_size is not None)
-            for one in models
+        self.models = tuple(models)
+        self._run_teachers = [
+            self._tapped(model, self._teacher_taps) for model in models
         ]
+
+    def _described(self, teacher):
+        return describe(teacher, self._teacher_taps)
+
+    def _tapped(self, model, taps):
+        return tapped(model, taps, factor_logits=self.chunk_size is not None)
+
+    def run_student(self, x, training) -> tuple:
+        """Returns the student's output, `None` in chunks, and its taps."""
+        output, taps = self._run_student.run(x, training)
+        return (output if self.chunk_size is None else None), taps
 
     def run_teachers(self, x) -> list[dict]:
         """Returns each teacher's taps, in inference mode, without gradient.
@@ -320,33 +291,24 @@ class Comparison:
                 these tensors are returned and no teacher runs.
         """
         if isinstance(x, dict) and TEACHER_OUTPUTS in x:
-            return self._cached_taps(x[TEACHER_OUTPUTS])
+            for objective in self.objectives:
+                if objective.loss.counts_padding:
+                    raise UsageError(
+                        f"{objective.name} compares padded positions, which "
+                        "the teacher cache does not store."
+                    )
+            return x[TEACHER_OUTPUTS]
         if not self.models:
             raise UsageError(
                 "This distiller has no teacher. Call attach_teacher(model)."
             )
         return keras.tree.map_structure(
-            ops.stop_gradient, [run(x, training=False) for run in self.run_each]
+            ops.stop_gradient,
+            [run(x, training=False) for run in self._run_teachers],
         )
 
-    def _cached_taps(self, outputs):
-        for objective in self.objectives:
-            if objective.loss.counts_padding:
-                raise UsageError(
-                    f"{objective.name} compares padded positions, which the "
-                    "teacher cache does not store."
-                )
-        found = []
-        for tensors, shape in zip(outputs, self.shapes, strict=True):
-            taps = {}
-            for name, tensor in tensors.items():
-                entry = Entry.of(name)
-                entry.write(taps, tensor, shape.depth(entry.tap))
-            found.append(taps)
-        return found
-
-    def sums_in_chunks(self, *compared, labels=None, scale=None):
-        """Returns the sums of each term and of the labels.
+    def sums_in_chunks(self, *compared, labels, scale):
+        """Returns the sums of each term, and those of the labels or `None`.
 
         Args:
             *compared: the arguments of `Term.sums`, with
@@ -354,41 +316,33 @@ class Comparison:
             labels: `ChunkTerm` for the label loss, or `None`.
             scale: as in `chunked_sums`.
         """
-        chunked = [
-            term.chunk_term(*compared)
-            for term in self.terms
-            if term.objective.tap == "logits"
-        ]
+        _, student_taps, *_ = compared
+        chunked, sums = [], []
+        for term in self.terms:
+            if term.objective.tap == "logits":
+                chunked.append(term.chunk_term(*compared))
         if labels is not None:
             chunked.append(labels)
-        _, student_taps, *_ = compared
-        found = iter(())
         if chunked:
             logits = student_taps["logits"]
             found = chunked_sums(chunked, logits, self.chunk_size, scale)
-            found = zip(*found, strict=True)
-        sums = [
-            next(found)
-            if term.objective.tap == "logits"
-            else term.sums(*compared)
-            for term in self.terms
-        ]
-        return sums, next(found, None)
+            sums = [*zip(*found, strict=True)]
+        label_sums = None if labels is None else sums.pop()
+        for index, term in enumerate(self.terms):
+            if term.objective.tap != "logits":
+                sums.insert(index, term.sums(*compared))
+        return sums, label_sums
 
     def values(self, tops, bottoms) -> list:
-        """Returns each objective's value, the weighted mean over teachers."""
+        """Returns each objective's value, the weighted mean over teachers.
+
+        Sums after those of `terms` are of the labels: their value is the last.
+        """
+        quotients = [*map(safe_divide, tops, bottoms)]
         values = [0] * len(self.objectives)
         for index, term in enumerate(self.terms):
-            quotient = safe_divide(tops[index], bottoms[index])
-            values[index % len(values)] += term.share * quotient
-        return values
-
-    def as_output(self, logits):
-        """Returns logits in a dict or list if the student's output is one."""
-        output = self._output_structure
-        if logits is None or not isinstance(output, dict | list | tuple):
-            return logits
-        return keras.tree.pack_sequence_as(output, keras.tree.flatten(logits))
+            values[index % len(values)] += term.share * quotients[index]
+        return values + quotients[len(self.terms) :]
 
 
 class TotalLoss(keras.metrics.Mean):
@@ -407,38 +361,42 @@ class TotalLoss(keras.metrics.Mean):
     def __init__(self, trackers, weights):
         super().__init__(name="loss")
         # The model tracks their variables; a list would be tracked here too.
-        self._terms = lambda: zip(trackers, weights, strict=True)
+        self.terms = lambda: zip(weights, trackers, strict=True)
 
     def update_all(self, values, counts, extra, batch_size) -> None:
         """Updates the means of the terms and the mean of the layers' losses.
 
         Args:
-            values: list of scalars, one per term; further ones are ignored.
+            values: list of scalars, one per term.
             counts: list of scalars, the weight of each value.
             extra: scalar. The sum of the layers' losses.
             batch_size: int or scalar. The weight of `extra`.
         """
-        for (tracker, _), value, count in zip(
-            self._terms(), values, counts, strict=False
-        ):
+        _, trackers = zip(*self.terms(), strict=True)
+        for tracker, value, count in zip(trackers, values, counts, strict=True):
             tracker.update_state(value, sample_weight=count)
         self.update_state(extra, sample_weight=batch_size)
 
     def result(self):
         """Returns a scalar tensor."""
         return super().result() + sum(
-            weight * tracker.result() for tracker, weight in self._terms()
+            weight * tracker.result() for weight, tracker in self.terms()
         )
 
 
-def as_tuple(given) -> tuple:
-    """Returns models as a tuple, also if a single one is given."""
-    return tuple(given) if isinstance(given, list | tuple) else (given,)
-
-
-def _one_or_all(entries):
-    """Returns the entry of a tuple with one entry, or the tuple."""
-    return entries[0] if len(entries) == 1 else entries
+def _require_own_weights(teachers, student):
+    """Raises an error if the student trains weights of a teacher."""
+    trained = {id(one): one.path for one in student.trainable_variables}
+    for model in teachers:
+        paths = [
+            trained[id(one)] for one in model.variables if id(one) in trained
+        ]
+        if paths:
+            layers = sorted({path.rpartition("/")[0] for path in paths})
+            raise UsageError(
+                f"The student trains layers of its teacher: {layers}. Build it "
+                "on a copy, or freeze them."
+            )
 
 
 def _require_names(objectives):
@@ -454,16 +412,12 @@ def _require_names(objectives):
 
 def _normalized(weights, num_teachers):
     """Returns weights that sum to 1."""
-    if weights is None:
-        return (1.0 / num_teachers,) * num_teachers
-    weights = tuple(float(weight) for weight in weights)
-    if (
-        len(weights) != num_teachers
-        or not all(math.isfinite(w) and w >= 0 for w in weights)
-        or not sum(weights)
-    ):
+    weights = [1.0] * num_teachers if weights is None else weights
+    for weight in weights:
+        require_weight("teacher_weights", weight)
+    if len(weights) != num_teachers or not sum(weights):
         raise UsageError(
-            "`teacher_weights` must be at least 0, one for each of "
-            f"{num_teachers} teachers and not all 0, received {weights}."
+            "`teacher_weights` has a number for each of "
+            f"{num_teachers} teachers, not all 0. Received {weights}."
         )
     return tuple(weight / sum(weights) for weight in weights)

@@ -7,20 +7,16 @@ import warnings
 import keras
 from keras import ops
 
-from kdkit.backends import validate_chunk_size
 from kdkit.distillation import labels
 from kdkit.distillation.comparison import (
     Comparison,
     TotalLoss,
-    as_tuple,
     teacher_entries,
 )
 from kdkit.distillation.first_batch import require_logits
 from kdkit.distillation.objective import Objective, require_weight
 from kdkit.distillation.strings import Texts, with_own_inputs
 from kdkit.distillation.weights import label_weights
-from kdkit.errors import UsageError
-from kdkit.losses.base import safe_divide
 from kdkit.steps import Step, sum_over_replicas
 from kdkit.taps import ModelShape, find_backbone, select_inputs
 
@@ -146,8 +142,6 @@ class Distiller(Texts, Step, keras.Model):
     ```
     """
 
-    _has_warned = False
-
     def __init__(
         self,
         teacher,
@@ -160,12 +154,12 @@ class Distiller(Texts, Step, keras.Model):
     ):
         if isinstance(objectives, Objective):
             objectives = (objectives,)
-        require_weight("hard_label_weight", hard_label_weight)
-        validate_chunk_size(chunk_size)
         objectives = tuple(objectives)
+        require_weight("hard_label_weight", hard_label_weight)
+        teachers = with_own_inputs(teacher, student, objectives)
         policy = (find_backbone(student) or student).dtype_policy
         comparison = Comparison(
-            with_own_inputs(teacher, student, objectives),
+            teachers,
             student,
             objectives,
             teacher_weights,
@@ -178,25 +172,26 @@ class Distiller(Texts, Step, keras.Model):
         self.objectives = objectives
         self.hard_label_weight = hard_label_weight
         self.chunk_size = chunk_size
-        self.projections = comparison.projections
-        self.trackers = [
-            keras.metrics.Mean(name=objective.name) for objective in objectives
-        ]
-        weights = [objective.weight for objective in objectives]
+        layers = {}
+        for term in comparison.terms:
+            layers |= {one.name: one for one in term.projections.values()}
+        self.projections = [*layers.values()]
+        weights = {objective.name: objective.weight for objective in objectives}
         if hard_label_weight:
-            self.trackers.append(keras.metrics.Mean(name="hard_label_loss"))
-            weights.append(hard_label_weight)
+            weights["hard_label_loss"] = hard_label_weight
+        self.trackers = [keras.metrics.Mean(name=name) for name in weights]
         self._comparison = comparison
-        self._comparison.total = TotalLoss(self.trackers, weights)
-        if not isinstance(as_tuple(teacher)[0], ModelShape):
-            self.attach_teacher(teacher)
+        self._comparison.total = TotalLoss(self.trackers, [*weights.values()])
         self.has_checked_data = False
+        if not isinstance(teachers[0], ModelShape):
+            comparison.attach(teachers, student)
         self.built = True
 
     @property
     def teacher(self):
         """The teacher, a tuple of teachers, or `None` if none is attached."""
-        return self._comparison.teacher
+        models = self._comparison.models
+        return models[0] if len(models) == 1 else models or None
 
     def __dir__(self):
         # Keras saves the models that `dir` lists. The teacher is not saved.
@@ -219,10 +214,8 @@ class Distiller(Texts, Step, keras.Model):
                 the teacher, or if both models have a tokenizer and their token
                 ids differ.
         """
-        _require_own_weights(teacher, self.student)
-        self._comparison.attach(
-            with_own_inputs(teacher, self.student, self.objectives)
-        )
+        teachers = with_own_inputs(teacher, self.student, self.objectives)
+        self._comparison.attach(teachers, self.student)
         self.has_checked_data = False
         # A step that is already traced would continue to use the old teacher.
         self.train_function = None
@@ -282,8 +275,7 @@ class Distiller(Texts, Step, keras.Model):
             labels.require_metrics_on_logits(measured, self.num_classes)
         if self.hard_label_weight:
             labels.require_loss_on_logits(loss, self.num_classes)
-        elif loss is not None and not self._has_warned:
-            self._has_warned = True
+        elif loss is not None:
             warnings.warn(
                 "The compiled loss is not used, because hard_label_weight is "
                 "0.",
@@ -352,59 +344,50 @@ class Distiller(Texts, Step, keras.Model):
             teachers_taps: the result of `run_teachers`.
             training: bool.
         """
-        if self.hard_label_weight:
-            labels.require_labels(self.hard_label_weight, self.loss, y)
         comparison = self._comparison
-        student_taps = comparison.run_student(x, training=training)
+        y_pred, student_taps = comparison.run_student(x, training)
         compared = (teachers_taps, student_taps, x, sample_weight)
-        sums, label_sums, y_pred = [], None, None
+        sums, label_sums = [], None
         if self.chunk_size is None:
-            y_pred = student_taps.get("logits")
             for term in comparison.terms:
                 sums.append(term.sums(*compared))
         else:
             sums, label_sums = comparison.sums_in_chunks(
                 *compared,
-                labels=self._label_term(x, y, sample_weight),
+                labels=labels.label_term(
+                    self.loss, self.hard_label_weight, x, y, sample_weight
+                ),
                 scale=self.optimizer.scale_loss(1.0) if training else None,
             )
+        if self.hard_label_weight:
+            given = (x, y, y_pred, sample_weight, training)
+            sums.append(self._label_sums(*given, label_sums))
         extra_loss = self._extra_loss()
-        label_loss, num_labels = self._label_loss(
-            x, y, y_pred, sample_weight, training, label_sums
-        )
-        tops, bottoms = [one for one, _ in sums], [one for _, one in sums]
-        *totals, extra_total, label_total, num_labels_total = sum_over_replicas(
-            [*tops, *bottoms, extra_loss, label_loss * num_labels, num_labels]
-        )
+        tops, bottoms = [top for top, _ in sums], [bottom for _, bottom in sums]
+        *totals, extra_total = sum_over_replicas([*tops, *bottoms, extra_loss])
         all_tops, all_bottoms = totals[: len(sums)], totals[len(sums) :]
         values = comparison.values(all_tops, all_bottoms)
         comparison.total.update_all(
-            [*values, safe_divide(label_total, num_labels_total)],
-            [*all_bottoms[: len(values)], num_labels_total],
+            values,
+            all_bottoms[-len(values) :],  # which are equal for all teachers
             extra_total,
             ops.shape(keras.tree.flatten(x)[0])[0],
         )
-        label_loss *= safe_divide(num_labels, num_labels_total)
-        loss = extra_loss + self.hard_label_weight * label_loss
+        loss = extra_loss
         shares = comparison.values(tops, all_bottoms)
-        for objective, share in zip(self.objectives, shares, strict=True):
-            loss += objective.weight * share
+        terms = comparison.total.terms()
+        for (weight, _), share in zip(terms, shares, strict=True):
+            loss += weight * share
         return loss, y_pred
 
     def compute_loss(
-        self,
-        x=None,
-        y=None,
-        y_pred=None,
-        sample_weight=None,
-        training=True,
+        self, x=None, y=None, y_pred=None, sample_weight=None, training=True
     ):
         """Returns Keras' label loss plus layer losses; 0 without labels."""
         if self.hard_label_weight:
             labels.require_labels(self.hard_label_weight, self.loss, y)
         elif y is None:
             return ops.zeros((), dtype="float32")
-        y_pred = self._comparison.as_output(y_pred)
         return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def _extra_loss(self):
@@ -414,25 +397,19 @@ class Distiller(Texts, Step, keras.Model):
             extra_loss += ops.sum(ops.cast(loss, "float32"))
         return extra_loss / self.num_replicas
 
-    def _label_loss(self, x, y, y_pred, sample_weight, training, sums):
-        """Returns the compiled loss on this replica's examples, and a count."""
-        if not self.hard_label_weight:
-            return ops.zeros((), dtype="float32"), ops.zeros((), "float32")
+    def _label_sums(self, x, y, y_pred, sample_weight, training, in_chunks):
+        """Returns the compiled loss times the number of labels, and that."""
         weights = labels.spread_label_weights(x, y, y_pred, sample_weight)
         num_labels = labels.label_count(self.loss, y, weights)
-        if sums is not None:
-            return labels.mean_label_loss(self.loss, y, sums), num_labels
-        both = self.compute_loss(x, y, y_pred, weights, training)
-        # Keras divides both by the number of replicas. For zero examples it
-        # returns losses of shape (0,).
-        both = ops.sum(ops.cast(both, "float32"))
-        own = self.num_replicas * (both - self._extra_loss())
-        return own, num_labels
-
-    def _label_term(self, *data):
-        """Returns the compiled loss as a term for chunks, `None` if unused."""
-        weight = self.hard_label_weight
-        return labels.label_term(self.loss, weight, *data) if weight else None
+        if in_chunks is not None:
+            value = labels.mean_label_loss(self.loss, y, in_chunks)
+        else:
+            both = self.compute_loss(x, y, y_pred, weights, training)
+            # For zero examples Keras returns losses of shape (0,).
+            both = ops.sum(ops.cast(both, "float32"))
+            # Keras divides by the number of replicas.
+            value = self.num_replicas * (both - self._extra_loss())
+        return value * num_labels, num_labels
 
     @property
     def metrics(self):
@@ -453,24 +430,15 @@ class Distiller(Texts, Step, keras.Model):
         ]
         if y is None:
             return {metric.name: metric.result() for metric in own}
-        y_pred = self._comparison.as_output(y_pred)
-        return super().compute_metrics(
-            x, y, y_pred, label_weights(x, sample_weight)
-        )
+        weights = label_weights(x, sample_weight)
+        return super().compute_metrics(x, y, y_pred, weights)
 
     def get_config(self):
         student = keras.saving.serialize_keras_object(self.student)
         # keras-hub task models arrive compiled; here the distiller compiles.
         student.pop("compile_config", None)
         return {
-            "teacher": [
-                {
-                    **dataclasses.asdict(shape),
-                    # JSON's types: Keras would mark tuples.
-                    "layers": [[name, [*axes]] for name, axes in shape.layers],
-                }
-                for shape in self._comparison.shapes
-            ],
+            "teacher": [*map(dataclasses.asdict, self._comparison.shapes)],
             "teacher_weights": list(self._comparison.teacher_weights),
             "student": student,
             "objectives": [
@@ -495,18 +463,3 @@ class Distiller(Texts, Step, keras.Model):
             ],
             **config,
         )
-
-
-def _require_own_weights(teacher, student):
-    """Raises an error if the student trains weights of a teacher."""
-    trained = {id(one): one.path for one in student.trainable_variables}
-    for model in as_tuple(teacher):
-        paths = [
-            trained[id(one)] for one in model.variables if id(one) in trained
-        ]
-        if paths:
-            layers = sorted({path.rpartition("/")[0] for path in paths})
-            raise UsageError(
-                f"The student trains layers of its teacher: {layers}. Build it "
-                "on a copy, or freeze them."
-            )

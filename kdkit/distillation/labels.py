@@ -18,18 +18,10 @@ _WITHOUT_LOGITS = {
     "dice",
     "tversky",
 }
+# Losses whose labels are numbers of classes, or shares between 0 and 1.
 _ON_CLASSES = {"sparsecategoricalcrossentropy", "smoothedcrossentropy"}
-# Losses between distributions over at least two classes.
-_SOFTMAX = {
-    *_ON_CLASSES,
-    "categoricalcrossentropy",
-    "categoricalfocalcrossentropy",
-}
-_ON_SHARES = {
-    *_SOFTMAX - _ON_CLASSES,
-    "binarycrossentropy",
-    "binaryfocalcrossentropy",
-}
+_ON_SHARES = {"categoricalcrossentropy", "categoricalfocalcrossentropy"}
+_ON_EACH_CLASS = {"binarycrossentropy", "binaryfocalcrossentropy"}
 LEAST_THRESHOLD = 1e-7  # F1Score accepts thresholds above 0 only
 
 
@@ -44,7 +36,9 @@ def require_labels(hard_label_weight, loss, labels) -> None:
 
 def require_loss_on_logits(loss, num_classes: int | None) -> None:
     """Raises an error if a compiled loss does not take the student's logits."""
-    for one in map(_found, keras.tree.flatten(loss)):
+    for one in map(keras.losses.get, keras.tree.flatten(loss)):
+        if one is None:
+            continue
         kinds = loss_kinds(one)
         name = getattr(one, "name", None) or getattr(one, "__name__", one)
         if kinds & _WITHOUT_LOGITS or takes_logits(one) is False:
@@ -52,7 +46,7 @@ def require_loss_on_logits(loss, num_classes: int | None) -> None:
                 f"The compiled loss {name} expects probabilities, but the "
                 "student's output is logits. Pass a loss with from_logits=True."
             )
-        if num_classes == 1 and kinds & _SOFTMAX:
+        if num_classes == 1 and kinds & (_ON_CLASSES | _ON_SHARES):
             raise UsageError(
                 f"The compiled loss {name} applies a softmax, which is always "
                 "1 for the student's single logit."
@@ -97,13 +91,14 @@ def _missing_argument(metric, num_classes):
 
 def require_label_values(loss, y, num_classes: int | None) -> None:
     """Raises an error for labels that the compiled loss does not accept."""
-    loss, labels = _found(single(loss)), ops.convert_to_numpy(single(y))
+    loss, labels = keras.losses.get(single(loss)), single(y)
+    labels = ops.convert_to_numpy(labels)
     kinds = loss_kinds(loss)
     if kinds & _ON_CLASSES:
         labels = labels[labels != _ignored_class(loss)]
         wrong = labels[(labels < 0) | (labels >= num_classes)]
         expected = f"classes from 0 to {num_classes - 1}"
-    elif kinds & _ON_SHARES:
+    elif kinds & (_ON_SHARES | _ON_EACH_CLASS):
         wrong = labels[(labels < 0) | (labels > 1)]
         expected = "numbers from 0 to 1"
     else:
@@ -123,11 +118,6 @@ def _ignored_class(loss):
     return getattr(loss, "keywords", {}).get("ignore_class")
 
 
-def _found(loss):
-    """Returns the loss object or function for a name."""
-    return keras.losses.get(loss) if isinstance(loss, str) else loss
-
-
 def single(structure):
     """Returns the only entry of a dict or list, or the value itself."""
     return keras.tree.flatten(structure)[0]
@@ -142,15 +132,17 @@ def spread_label_weights(x, y, y_pred, sample_weight):
     Args:
         x: the inputs of the models.
         y: tensor of labels.
-        y_pred: tensor of logits, or `None` if they are computed in chunks, for
-            a decoder whose labels have shape `(batch_size, sequence_length)`.
+        y_pred: the model's only output, or `None` if it is computed in chunks,
+            for a decoder whose labels have shape `(batch_size,
+            sequence_length)`.
         sample_weight: `None` or tensor.
     """
     weights = label_weights(x, sample_weight)
-    per_position = y_pred is None or len(y_pred.shape) == 3
+    tensor = y if y_pred is None else single(y_pred)
+    per_position = y_pred is None or len(tensor.shape) == 3
     if weights is None or not per_position:
         return weights
-    return position_weights(y if y_pred is None else y_pred, weights)
+    return position_weights(tensor, weights)
 
 
 def label_count(loss, labels, sample_weight):
@@ -182,8 +174,10 @@ def mean_label_loss(loss, labels, sums):
     return safe_divide(top, bottom)
 
 
-def label_term(loss, hard_label_weight, x, y, sample_weight) -> ChunkTerm:
-    """Returns a compiled loss as a `ChunkTerm` for `chunked_sums`.
+def label_term(
+    loss, hard_label_weight, x, y, sample_weight
+) -> ChunkTerm | None:
+    """Returns a compiled loss as a `ChunkTerm`, `None` if its weight is 0.
 
     Args:
         loss: `keras.losses.SparseCategoricalCrossentropy` on logits, or
@@ -196,10 +190,11 @@ def label_term(loss, hard_label_weight, x, y, sample_weight) -> ChunkTerm:
     Raises:
         UsageError: for other losses, or for a loss that ignores a class.
     """
+    if not hard_label_weight:
+        return None
     reduction = getattr(loss, "reduction", None)
     if not (
         loss_kinds(loss) & _ON_CLASSES
-        and takes_logits(loss) is not False
         and _ignored_class(loss) is None
         and reduction in MEANS
     ):

@@ -182,56 +182,29 @@ class Objective:
         return any(map(is_layer_tap, self.taps))
 
     def get_config(self):
-        config = {
-            field.name: getattr(self, field.name)
-            for field in dataclasses.fields(self)
-        }
-        if isinstance(self.layer_map, Mapping):
-            config["layer_map"] = [list(one) for one in self.layer_map.items()]
-        return config | {
-            "tap": _tap_config(self.tap),
-            "loss": self.loss.to_setting(),
-            "projection": self.projection
-            and dataclasses.asdict(self.projection),
-        }
+        config = dict(vars(self))
+        config["loss"] = self.loss.to_setting()
+        # A tap may be a function.
+        config["tap"] = keras.saving.serialize_keras_object(self.tap)
+        if self.projection is not None:
+            config["projection"] = dataclasses.asdict(self.projection)
+        return config
 
     @classmethod
     def from_config(cls, config):
-        config = dict(config)
         is_foreign = "keras_loss" in config["loss"]
         kind = KerasLoss if is_foreign else DistillationLoss
-        config["loss"] = kind.from_setting(config["loss"])
-        config["tap"] = _tap_from_config(config["tap"])
-        if isinstance(config["layer_map"], list):
-            config["layer_map"] = dict(config["layer_map"])
-        return cls(**config)
-
-
-def _tap_config(tap):
-    """Returns a tap in JSON's types."""
-    if isinstance(tap, tuple):
-        return [_tap_config(one) for one in tap]
-    if isinstance(tap, str):
-        return tap
-    return keras.saving.serialize_keras_object(tap)
-
-
-def _tap_from_config(config):
-    if isinstance(config, list):
-        return tuple(map(_tap_from_config, config))
-    if isinstance(config, dict):
-        return keras.saving.deserialize_keras_object(config)
-    return config
+        loss = kind.from_setting(config["loss"])
+        tap = keras.saving.deserialize_keras_object(config["tap"])
+        return cls(**{**config, "loss": loss, "tap": tap})
 
 
 def _validate(objective):
     """Raises a `UsageError` for errors that do not depend on the models."""
     loss, tap, kind = objective.loss, objective.tap, _kind(objective.tap)
-    name = type(loss).__name__
-    if objective.pair_reduction not in PAIR_REDUCTIONS:
-        raise unknown(
-            "pair_reduction", objective.pair_reduction, PAIR_REDUCTIONS
-        )
+    name, reduction = type(loss).__name__, objective.pair_reduction
+    if reduction not in PAIR_REDUCTIONS:
+        raise unknown("pair_reduction", reduction, PAIR_REDUCTIONS)
     if objective.layer_map is not None and kind not in PER_LAYER_TAPS:
         raise UsageError(
             f"Tap {tap!r} is not per layer, so "

@@ -6,16 +6,17 @@ only, so that encoded batches are not tokenized again.
 
 import functools
 import inspect
-import math
 import warnings
-from collections.abc import Mapping
-from contextlib import nullcontext
 
 import keras
 import keras_hub
 import numpy as np
 
-from kdkit.distillation.first_batch import BATCH_SIZE, FirstBatch
+from kdkit.distillation.first_batch import (
+    BATCH_SIZE,
+    FirstBatch,
+    is_dataset,
+)
 from kdkit.errors import UsageError
 from kdkit.late import tf
 from kdkit.models.tokenizer_kinds import require_same_ids
@@ -23,29 +24,23 @@ from kdkit.models.tokenizer_kinds import require_same_ids
 PARTS = ("x", "y", "sample_weight")
 # The lengths of batches, up to the preprocessor's. XLA compiles each of them.
 LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
-MASK = "padding_mask"  # `"decoder_padding_mask"` in an encoder-decoder
-FEW = 9  # entries of a column that show whether it is one of texts
 # Entries of a preprocessor's config that do not change its results.
-_NAMES = ("name", "dtype", "trainable", "tokenizer")
-
-
-def _like(method):
-    """Gives a method the signature of the method of `keras.Model`."""
-    return functools.wraps(method, assigned=())
+_NAMES = {"name", "dtype", "trainable", "tokenizer"}
 
 
 class Texts:
-    """The methods of a `Distiller` that take texts as well as arrays."""
+    """The methods of a `Distiller` that take texts as well as arrays.
 
-    @_like(keras.Model.fit)
+    They have the signatures of the methods of `keras.Model`.
+    """
+
+    @functools.wraps(keras.Model.fit, assigned=())
     def fit(self, *args, **kwargs):
         """Trains the student, as `keras.Model.fit` does."""
         bound = self._with_batches(super().fit, args, kwargs)
-        given = bound.arguments
-        first = FirstBatch(self._validator())
+        first = FirstBatch(self)
         if not self.has_checked_data:
-            data = [given.get(name) for name in (*PARTS, "batch_size")]
-            given["x"] = first.of(*data)
+            first.look_at(bound.arguments)
         try:
             history = super().fit(*bound.args, **bound.kwargs)
         except Exception:
@@ -55,7 +50,7 @@ class Texts:
         self._warn_of_unused_metrics()
         return history
 
-    @_like(keras.Model.evaluate)
+    @functools.wraps(keras.Model.evaluate, assigned=())
     def evaluate(self, *args, **kwargs):
         """Returns the losses and metrics, as `keras.Model.evaluate` does."""
         bound = self._with_batches(super().evaluate, args, kwargs)
@@ -63,7 +58,7 @@ class Texts:
         self._warn_of_unused_metrics()
         return values
 
-    @_like(keras.Model.predict)
+    @functools.wraps(keras.Model.predict, assigned=())
     def predict(self, *args, **kwargs):
         """Returns the student's logits, as `keras.Model.predict` does."""
         bound = self._with_batches(super().predict, args, kwargs)
@@ -77,210 +72,125 @@ class Texts:
                 stacklevel=3,
             )
 
-    def _validator(self):
-        """Returns a function of a batch that has the current values."""
-        # Keras takes the variables' values on JAX before it reads a batch.
-        on_jax = keras.config.backend() == "jax"
-        values = [(one, one.value) for one in self.variables if on_jax]
-
-        def validate(batch):
-            if not self.has_checked_data:
-                with keras.StatelessScope(values) if values else nullcontext():
-                    self.validate_batch(batch)
-
-        return validate
-
     def _with_batches(self, method, args, kwargs):
         """Returns a method's arguments, with encoded batches of texts."""
         bound = inspect.signature(method).bind(*args, **kwargs)
-        given, names = bound.arguments, bound.signature.parameters
+        given = bound.arguments
         size = given.get("batch_size") or BATCH_SIZE
         held_out_size = given.get("validation_batch_size") or size
-        if self._must_encode(given.get("x")):
-            batches = given["x"]
-            if not _is_dataset(batches):
-                rows = _rows(*[given.pop(name, None) for name in PARTS])
-                share = given.pop("validation_split", 0.0)
-                if share and given.get("validation_data") is None:
-                    count = math.floor(len(rows) * (1.0 - share))
-                    held_out = rows.skip(count).batch(held_out_size)
-                    given["validation_data"] = self._encoded(held_out)
-                    rows = rows.take(count)
-                if "shuffle" in names and given.get("shuffle", True):
-                    rows = rows.shuffle(len(rows))
-                    given["shuffle"] = False  # is done
-                given.pop("batch_size", None)
-                batches = rows.batch(size)
-            # Logits per position have one length in `predict`.
-            is_cut = "y" in names or not self._has_positions
-            given["x"] = self._encoded(batches, is_cut)
-        # Keras reads a list as a tuple. One of texts is a column.
-        held_out = _as_tuple(given.get("validation_data"))
-        if self._must_encode(held_out[0]):
-            batches = held_out[0]
-            if not _is_dataset(batches):
-                batches = _rows(*held_out).batch(held_out_size)
-            given["validation_data"] = self._encoded(batches)
+        if self._reads_texts(given.get("x")):
+            parts = ("x",) if is_dataset(given["x"]) else PARTS
+            data = [given.pop(name, None) for name in parts]
+            trains = "shuffle" in bound.signature.parameters
+            shuffles = given.get("shuffle", trains)
+            if shuffles:
+                given["shuffle"] = False  # is done
+            given["x"] = self._encoded(data, size, shuffles)
+        held_out = given.get("validation_data")
+        data = held_out if isinstance(held_out, tuple) else (held_out,)
+        if self._reads_texts(data[0]):
+            given["validation_data"] = self._encoded(data, held_out_size)
         return bound
 
-    def _must_encode(self, x):
-        """Whether inputs are texts, and the student does not read strings."""
-        if not holds_texts(x):
-            return False
-        return all(one.dtype != "string" for one in _inputs(self.student))
+    def _reads_texts(self, x):
+        """Whether inputs are texts that the student's preprocessor encodes."""
+        has_preprocessor = getattr(self.student, "preprocessor", None)
+        return has_preprocessor is not None and holds_texts(x)
 
-    @property
-    def _has_positions(self):
-        """Whether labels and logits belong to positions, not to texts."""
-        return not isinstance(self.student, keras_hub.models.TextClassifier)
-
-    def _encoded(self, batches, is_cut=True):
-        """Returns a `tf.data.Dataset` of encoded batches for one of texts."""
+    def _encoded(self, data, size, shuffles=False):
+        """Returns a `tf.data.Dataset` of encoded batches of texts."""
+        batches, *labels = data
+        if not is_dataset(batches):
+            columns = _columns(batches)
+            columns = keras.utils.pack_x_y_sample_weight(columns, *labels)
+            rows = tf.data.Dataset.from_tensor_slices(columns)
+            if shuffles:
+                rows = rows.shuffle(len(rows))
+            batches = rows.batch(size)
         model = self._preparing_model()
-        has_positions = self._has_positions
+        separate = [
+            teacher
+            for teacher in keras.tree.flatten(self.teacher)
+            if isinstance(teacher, SeparateTeacher)
+        ]
 
-        def encode(texts, *others):
-            inputs, *rest = _as_tuple(model.preprocess_samples(texts, *others))
-            for teacher in keras.tree.flatten(self.teacher):
-                if isinstance(teacher, SeparateTeacher):
-                    inputs = {**inputs, **teacher.encode(texts)}
-            data = keras.utils.unpack_x_y_sample_weight((inputs, *rest))
-            if is_cut:
-                data = _without_padding(*data, has_positions)
-            return keras.utils.pack_x_y_sample_weight(*data)
+        def encode(texts, *labels):
+            inputs, *labels = encoded_batch(model, texts, *labels)
+            for teacher in separate:
+                inputs |= teacher.encode(texts)
+            return inputs, *labels
 
         return batches.map(encode, num_parallel_calls=-1).prefetch(-1)
 
     def _preparing_model(self):
         """Returns the model whose preprocessor makes all models' inputs."""
-        student = self.student
-        models = [student]
+        models = [self.student]
         for teacher in keras.tree.flatten(self.teacher):
             if getattr(teacher, "preprocessor", None) is not None:
-                _require_same_preprocessor(teacher, student)
+                _require_same_preprocessor(teacher, self.student)
                 models.append(teacher)
-        return max(models, key=lambda model: len(_inputs(model)))
+        return max(models, key=lambda model: len(model.input))
 
 
 def holds_texts(x) -> bool:
-    """Whether inputs contain strings. Looks at types and at first entries."""
-    if _is_dataset(x):
+    """Whether inputs are strings. Looks at types and at the first text."""
+    if is_dataset(x):
         x, *_ = keras.utils.unpack_x_y_sample_weight(x.element_spec)
-    return any(map(_is_text, keras.tree.flatten(x)))
-
-
-def _is_text(one):
-    if hasattr(one, "iloc"):  # a column or a table of pandas
-        one = np.asarray(one)
-    if isinstance(one, np.ndarray) and one.dtype.kind == "O":
-        return any(isinstance(text, str | bytes) for text in one.flat[:FEW])
-    dtype = getattr(one, "dtype", None)
-    kind = getattr(dtype, "kind", None) or getattr(dtype, "name", "none")
-    return isinstance(one, str | bytes) or kind in ("U", "S", "T", "string")
-
-
-def _is_dataset(x):
-    """Whether `x` is a `tf.data.Dataset`, without importing TensorFlow."""
-    return hasattr(x, "element_spec") and hasattr(x, "map")
-
-
-def _rows(x, y=None, sample_weight=None):
-    """Returns columns as a `tf.data.Dataset` of their rows."""
-    data = (_columns(x), *map(_as_array, (y, sample_weight)))
-    data = keras.utils.pack_x_y_sample_weight(*data)
-    return tf.data.Dataset.from_tensor_slices(data)
+    first, *_ = keras.tree.flatten(x) or [None]
+    dtype = getattr(first, "dtype", None)
+    # TensorFlow's string has a name. NumPy's and pandas' have a kind.
+    kind = getattr(dtype, "kind", None) or getattr(dtype, "name", None)
+    return isinstance(first, str | bytes) or kind in ("O", "U", "S", "string")
 
 
 def _columns(x):
-    """Returns one array of strings, a tuple of two, or a dict."""
-    if isinstance(x, Mapping):
-        return {name: np.asarray(one) for name, one in x.items()}
-    is_list = isinstance(x, list | tuple)
-    first = next((one for one in x if one is not None), None) if is_list else x
-    if is_list and not isinstance(first, str | bytes):
-        columns = tuple(map(np.asarray, x))
-    else:
-        values = np.asarray(x)
-        columns = (values,) if values.ndim == 1 else tuple(values.T)
-    is_row = isinstance(x, tuple) and isinstance(first, str | bytes)
-    if is_row or isinstance(first, tuple) or len(columns) > 2:
+    """Returns one array of strings, or a tuple of two."""
+    columns = x if isinstance(x, tuple) else (x,)
+    columns = tuple(np.asarray(column) for column in columns)
+    if len(columns) > 2 or any(column.ndim != 1 for column in columns):
         raise UsageError(
             "Texts are not in columns. Expected a list of strings, or for "
             "pairs a tuple of two lists."
         )
-    return columns[0] if len(columns) == 1 else columns
+    return columns if len(columns) == 2 else columns[0]
 
 
-def _as_array(values):
-    return None if values is None else np.asarray(values)
+def encoded_batch(model, texts, *labels) -> tuple:
+    """Returns a batch as a model's preprocessor encodes it, without padding.
 
-
-def _as_tuple(data):
-    return data if isinstance(data, tuple) else (data,)
-
-
-def _without_padding(x, y, sample_weight, has_positions):
-    """Cuts the padding that all texts of a batch have at their end."""
-    if not isinstance(x, dict):
-        return x, y, sample_weight
-    cuts = {
-        name.removesuffix(MASK): (mask.shape[1], _end(mask))
-        for name, mask in x.items()
-        if name.endswith(MASK) and len(mask.shape) == 2
-    }
-
-    def cut(value, name):
-        prefixes = [prefix for prefix in cuts if name.startswith(prefix)]
-        if value is None or len(value.shape) < 2 or not prefixes:
-            return value
-        length, end = cuts[max(prefixes, key=len)]
-        return value[:, :end] if value.shape[1] == length else value
-
-    x = {name: cut(value, name) for name, value in x.items()}
-    if has_positions:
-        y, sample_weight = cut(y, "decoder_"), cut(sample_weight, "decoder_")
-    return x, y, sample_weight
+    What has positions beside the inputs, as a decoder's labels, keeps its
+    length.
+    """
+    batch = model.preprocess_samples(texts, *labels)
+    inputs, *labels = batch if isinstance(batch, tuple) else (batch,)
+    if isinstance(model, keras_hub.models.TextClassifier):
+        end = _end(inputs["padding_mask"])
+        inputs = {name: one[:, :end] for name, one in inputs.items()}
+    return inputs, *labels
 
 
 def _end(mask):
     """Returns the smallest of the lengths that has all real positions."""
     length = mask.shape[1]
-    lengths = tf.constant([*(one for one in LENGTHS if one < length), length])
-    real = tf.reduce_max(tf.range(1, length + 1) * tf.cast(mask, "int32"))
-    return tf.reduce_min(tf.where(lengths >= real, lengths, length))
+    lengths = [one for one in LENGTHS if one < length]
+    lengths = tf.constant([*lengths, length])
+    positions = tf.range(1, length + 1)
+    last = tf.reduce_max(positions * tf.cast(mask, "int32"))
+    return tf.reduce_min(tf.where(lengths >= last, lengths, length))
 
 
 def _require_same_preprocessor(teacher, student):
     """Raises an error if two models' preprocessors encode texts differently."""
-    both = teacher.preprocessor, student.preprocessor
-    if both[0] is both[1] or both[1] is None:
-        return
-    _require_shared_ids(teacher, student)
-    theirs, ours = (one.get_config() for one in both)
-    for name, value in theirs.items():
-        if name not in _NAMES and name in ours and ours[name] != value:
+    theirs, ours = (
+        model.preprocessor.get_config() for model in (teacher, student)
+    )
+    for name in (theirs.keys() & ours.keys()) - _NAMES:
+        if theirs[name] != ours[name]:
             raise UsageError(
                 "Teacher and student read the same batches, but their "
-                f"preprocessors differ in {name}: {value} and {ours[name]}."
+                f"preprocessors differ in {name}: {theirs[name]} and "
+                f"{ours[name]}."
             )
-
-
-def _require_shared_ids(teacher, student):
-    """Raises an error if the ids of two models with tokenizers differ."""
-    tokenizers = [
-        getattr(getattr(model, "preprocessor", None), "tokenizer", None)
-        for model in (teacher, student)
-    ]
-    if None not in tokenizers:
-        require_same_ids(*tokenizers)
-
-
-def _inputs(model):
-    """Returns a model's symbolic inputs, none for a subclassed model."""
-    try:
-        return [*model.inputs]
-    except (AttributeError, ValueError, TypeError):
-        return []
 
 
 # Teachers with a vocabulary of their own.
@@ -308,11 +218,11 @@ class SeparateTeacher(keras.Model):
 
     def encode(self, texts) -> dict:
         """Returns the inputs for texts, by their names in a batch."""
-        inputs = self.original.preprocess_samples(texts)
+        inputs, *_ = encoded_batch(self.original, texts)
         return {f"{self.prefix}{name}": one for name, one in inputs.items()}
 
 
-def with_own_inputs(teacher, student, objectives):
+def with_own_inputs(teacher, student, objectives) -> list:
     """Returns teachers, with inputs of their own if their ids are others."""
     teachers = keras.tree.flatten(teacher)
     found = []
@@ -321,13 +231,24 @@ def with_own_inputs(teacher, student, objectives):
             _require_shared_ids(model, student)
         except UsageError:
             # Classifiers of different vocabularies can compare their logits.
-            is_classifier = isinstance(
-                student, keras_hub.models.TextClassifier
-            ) and isinstance(model, keras_hub.models.TextClassifier)
+            are_classifiers = all(
+                isinstance(one, keras_hub.models.TextClassifier)
+                for one in (model, student)
+            )
             on_logits = all(one.tap == "logits" for one in objectives)
-            if not (is_classifier and on_logits):
+            if not (are_classifiers and on_logits):
                 raise
             prefix = f"teacher_{number}_" if len(teachers) > 1 else "teacher_"
             model = SeparateTeacher(model, prefix)
         found.append(model)
-    return found if isinstance(teacher, list | tuple) else found[0]
+    return found
+
+
+def _require_shared_ids(teacher, student):
+    """Raises an error if the ids of two models with tokenizers differ."""
+    tokenizers = [
+        getattr(getattr(model, "preprocessor", None), "tokenizer", None)
+        for model in (teacher, student)
+    ]
+    if None not in tokenizers:
+        require_same_ids(*tokenizers)

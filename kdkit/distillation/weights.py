@@ -5,7 +5,7 @@ from kdkit.late import ops
 from kdkit.taps import (
     ATTENTION_TAPS,
     CLS_INDEX,
-    VECTOR_TAPS,
+    POSITION_TAPS,
     causal_mask,
     is_layer_tap,
     key_mask,
@@ -14,13 +14,6 @@ from kdkit.taps import (
 )
 
 LABEL_WEIGHT = "label_weight"  # a feature next to the models' inputs
-# Kinds of taps with a position axis: padding does not count there.
-MASKED_TAPS = (
-    "embedding_output",
-    "hidden_states",
-    *ATTENTION_TAPS,
-    *VECTOR_TAPS,
-)
 
 
 def objective_weights(tap, x, sample_weight):
@@ -98,7 +91,7 @@ def _takes_mask(tap, tensor, padding_mask, sample_weight):
     _, kind = split_tap(tap)
     of_layer = is_layer_tap(tap)
     if padding_mask is None or not (kind == "logits" or of_layer):
-        return padding_mask is not None and kind in MASKED_TAPS
+        return padding_mask is not None and kind in POSITION_TAPS
     per_position = sample_weight is not None and len(sample_weight.shape) == 2
     rank = len(tensor.shape)
     if rank < 3 or (not of_layer and (per_position or rank > 3)):

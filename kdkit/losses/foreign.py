@@ -79,22 +79,19 @@ class KerasLoss(DistillationLoss):
         self.on_logits = on_logits
         self.temperature = temperature
         self.scale_by_temperature_squared = scale_by_temperature_squared
-        self._to_probabilities = None
-        if on_logits:
-            kinds = loss_kinds(loss)
-            if kinds & _NOT_ON_LOGITS:
-                raise UsageError(f"The loss {self.name} compares no logits.")
-            for kind in kinds & {*_TO_PROBABILITIES}:
-                self._to_probabilities = _TO_PROBABILITIES[kind]
-                self.has_entropy = kind != "kldivergence"
-        if self._to_probabilities == "softmax":
-            self.min_classes = 2
+        kinds = loss_kinds(loss) if on_logits else set()
+        if kinds & _NOT_ON_LOGITS:
+            raise UsageError(f"The loss {self.name} compares no logits.")
+        (kind,) = kinds & {*_TO_PROBABILITIES} or {None}
+        self._operation = _TO_PROBABILITIES.get(kind)
+        self.has_entropy = kind not in (None, "kldivergence")
+        self.min_classes = 2 if self._operation == "softmax" else 1
 
     def call(self, teacher, student):
         teacher = teacher / self.temperature
         student = student / self.temperature
-        if self._to_probabilities:
-            to_probabilities = getattr(ops, self._to_probabilities)
+        if self._operation:
+            to_probabilities = getattr(ops, self._operation)
             teacher = to_probabilities(teacher)
             if not takes_logits(self.loss):
                 student = to_probabilities(student)
@@ -106,20 +103,14 @@ class KerasLoss(DistillationLoss):
         return ops.cast(values, self.dtype)
 
     def get_config(self):
-        return {
-            **super().get_config(),
-            "loss": self.loss,
-            "on_logits": self.on_logits,
-            "temperature": self.temperature,
-            "scale_by_temperature_squared": self.scale_by_temperature_squared,
-        }
+        arguments = inspect.signature(KerasLoss).parameters
+        return {argument: getattr(self, argument) for argument in arguments}
 
     def to_setting(self):
         """Returns the loss as a dict that `from_setting` reads."""
         config = self.get_config()
-        return {"keras_loss": keras.losses.serialize(config.pop("loss"))} | (
-            config
-        )
+        config["keras_loss"] = keras.losses.serialize(config.pop("loss"))
+        return config
 
     @classmethod
     def from_setting(cls, value):
@@ -135,25 +126,26 @@ MEANS = ("sum_over_batch_size", "mean", "mean_with_sample_weight")
 
 def adapted(loss, tap) -> tuple:
     """Returns a foreign loss as a `DistillationLoss`, and the tap for it."""
-    on_logits = isinstance(loss, keras.distillation.LogitsDistillation)
-    on_layers = isinstance(loss, keras.distillation.FeatureDistillation)
-    if not (on_logits or on_layers):
-        _require_reduction(loss, (None, "none"))
-        return KerasLoss(loss, on_logits=tap == "logits"), tap
-    (inner,) = keras.tree.flatten(loss.loss)
-    # These average whatever reduction the loss inside has.
-    _require_reduction(inner, (None, "none", *MEANS))
-    if on_layers:
-        made = KerasLoss(inner, name="feature_distillation")
+    if isinstance(loss, keras.distillation.FeatureDistillation):
+        made = KerasLoss(_inner(loss), name="feature_distillation")
         return made, _layers_of(loss, tap)
-    made = KerasLoss(
-        inner,
-        on_logits=True,
-        temperature=loss.temperature,
-        scale_by_temperature_squared="kldivergence" in loss_kinds(inner),
-        name="logits_distillation",
-    )
-    return made, tap
+    if isinstance(loss, keras.distillation.LogitsDistillation):
+        inner = _inner(loss)
+        is_divergence = "kldivergence" in loss_kinds(inner)
+        made = KerasLoss(
+            inner, True, loss.temperature, is_divergence, "logits_distillation"
+        )
+        return made, tap
+    _require_reduction(loss, (None, "none"))
+    return KerasLoss(loss, on_logits=tap == "logits"), tap
+
+
+def _inner(loss):
+    """Returns the only loss in one of `keras.distillation`."""
+    (inner,) = keras.tree.flatten(loss.loss)
+    # The loss around it averages, whatever reduction this one has.
+    _require_reduction(inner, (None, "none", *MEANS))
+    return inner
 
 
 def _layers_of(loss, tap):
@@ -194,10 +186,7 @@ def takes_logits(loss) -> bool | None:
     if isinstance(loss, keras.losses.Loss):
         default = loss.get_config().get("from_logits")
         return getattr(loss, "from_logits", default)
-    try:
-        found = inspect.signature(loss).parameters.get("from_logits")
-    except (TypeError, ValueError):  # no function, or one in C
-        return None
+    found = inspect.signature(loss).parameters.get("from_logits")
     return found and found.default
 
 

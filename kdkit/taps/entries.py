@@ -7,6 +7,7 @@ import numpy as np
 from kdkit.taps.names import (
     ATTENTION_TAPS,
     PER_LAYER_TAPS,
+    POSITION_TAPS,
     VECTOR_TAPS,
     is_layer_tap,
     split_tap,
@@ -81,15 +82,6 @@ class Entry:
             return tensors
         return tensors[self.layer - self._first_layer]
 
-    def write(self, taps: dict, tensor, num_layers: int) -> None:
-        """Stores the tensor where `read` finds it."""
-        if not self.is_per_layer:
-            taps[self.name] = tensor
-            return
-        first = self._first_layer
-        tensors = taps.setdefault(self.tap, [None] * (num_layers + 1 - first))
-        tensors[self.layer - first] = tensor
-
     def width(self, num_classes: int) -> int:
         """Returns how many numbers per position or example are stored.
 
@@ -121,13 +113,11 @@ class Entry:
         Args:
             output: array of shape `(batch, ...)`, the tensor for a batch.
         """
-        has_length = {
-            **dict.fromkeys(ATTENTION_TAPS, (2, 3)),
-            **dict.fromkeys(VECTOR_TAPS, (1,)),
-            "hidden_states": (1,),
-            "embedding_output": (1,),
-            "logits": (1,) if output.ndim == 3 else (),
-        }.get(split_tap(self.tap)[1], ())
+        _, kind = split_tap(self.tap)
+        per_position = kind == "logits" and output.ndim == 3
+        has_length = (1,) if per_position or kind in POSITION_TAPS else ()
+        if kind in ATTENTION_TAPS:
+            has_length = (2, 3)
         return tuple(
             LENGTH if axis in has_length else size
             for axis, size in enumerate(output.shape)

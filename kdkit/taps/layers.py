@@ -13,8 +13,6 @@ from kdkit.taps import private
 from kdkit.taps.names import LAYER, is_layer_tap, tap_name
 from kdkit.taps.recording import Method, recorded
 
-OUTPUT = "output"  # the key of the model's own output in `output_specs`
-
 
 class LayerTaps:
     """The taps of a model that are outputs of layers, or functions of these.
@@ -38,7 +36,7 @@ class LayerTaps:
             layers = (
                 self._paths.values()
                 if callable(tap)
-                else [find_layer(self._paths, tap.removeprefix(LAYER))]
+                else [find_layer(self._paths, _layer_name(tap))]
             )
             self.methods += [Method(layer, "call") for layer in layers]
 
@@ -47,12 +45,14 @@ class LayerTaps:
         outputs = LayerOutputs(self._paths, calls)
         taps = {}
         for name, tap in self._taps.items():
-            if callable(tap):
-                taps[name] = tap(outputs)
-            else:
-                output = outputs[tap.removeprefix(LAYER)]
-                (taps[name],) = keras.tree.flatten(output)
+            is_function = callable(tap)
+            found = tap(outputs) if is_function else outputs[_layer_name(tap)]
+            (taps[name],) = keras.tree.flatten(found)
         return taps
+
+
+def _layer_name(tap):
+    return tap.removeprefix(LAYER)
 
 
 class LayerOutputs:
@@ -122,14 +122,16 @@ def keras_mask(tensor):
     return backend.get_keras_mask(tensor)
 
 
-def output_specs(model, taps=()) -> dict:
-    """Returns `KerasTensor`s for a model's output and for layer taps."""
+def output_specs(model, taps=()) -> tuple:
+    """Returns `KerasTensor`s for a model's output and for its layer taps."""
     layers = LayerTaps(model, taps)
+    if has_graph(model) and not layers.methods:
+        return model.outputs, {}
 
     def run(x):
         with recorded(layers.methods) as calls:
             output = model(x, training=False)
-        return {**layers.read(calls), OUTPUT: output}
+        return output, layers.read(calls)
 
     return backend.compute_output_spec(run, symbolic_inputs(model))
 

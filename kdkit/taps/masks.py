@@ -1,6 +1,6 @@
 """Masks of keys and queries, and the inputs that a model takes from a batch."""
 
-from kdkit.late import keras, ops
+from kdkit.late import ops
 from kdkit.taps.names import name_tap
 
 
@@ -58,12 +58,8 @@ def select_inputs(model, x):
     So a teacher with segments and a student without them can share one batch.
     Keras itself would match the inputs by their order.
     """
-    if not isinstance(x, dict) or not isinstance(model, keras.Model):
-        return x
-    try:
-        names = model.input
-    except (AttributeError, ValueError):  # not a functional model
-        return x
-    if not isinstance(names, dict):
+    # Models without a graph have no `input`, and those of one tensor no names.
+    names = getattr(model, "input", None)
+    if not isinstance(names, dict) or not isinstance(x, dict):
         return x
     return {name: x[name] for name in names}

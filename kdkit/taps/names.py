@@ -15,17 +15,18 @@ VECTOR_TAPS = ("queries", "keys", "values")
 PER_LAYER_TAPS = STATE_TAPS + ATTENTION_TAPS + VECTOR_TAPS
 TAPS = OUTPUT_TAPS + PER_LAYER_TAPS
 
-# The kinds of tensors in an encoder-decoder. "cross" is the attention of its
-# decoder to the encoder's output.
-_HALF_KINDS = (
+# Kinds of tensors with an axis of positions, where padding does not count. Each
+# half of an encoder-decoder has them. "cross" is the attention of its decoder
+# to the encoder's output.
+POSITION_TAPS = (
     "embedding_output",
     "hidden_states",
     *ATTENTION_TAPS,
     *VECTOR_TAPS,
 )
 _PART_KINDS = {
-    "encoder": _HALF_KINDS,
-    "decoder": _HALF_KINDS,
+    "encoder": POSITION_TAPS,
+    "decoder": POSITION_TAPS,
     "cross": ATTENTION_TAPS,
 }
 SEQ2SEQ_TAPS = tuple(

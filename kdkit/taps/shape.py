@@ -14,11 +14,13 @@ from kdkit.models.families import (
     find_backbone,
 )
 from kdkit.taps import private
-from kdkit.taps.layers import OUTPUT, has_graph, output_specs
+from kdkit.taps.layers import has_graph, output_specs
 from kdkit.taps.names import (
+    ATTENTION_TAPS,
     PER_LAYER_TAPS,
     SENTENCE_EMBEDDING,
     SEQ2SEQ_TAPS,
+    VECTOR_TAPS,
     is_layer_tap,
     name_tap,
     split_tap,
@@ -46,9 +48,9 @@ class ModelShape:
         encoder_num_layers: int or `None`. Number of transformer blocks in the
             encoder of an encoder-decoder; `None` for other models.
         decoder_num_layers: int or `None`. The same for its decoder.
-        layers: pairs of the name of a layer tap and its tensor's shape, a
-            tuple with `None` for the batch and other open axes. Only taps that
-            `describe` was asked for. Defaults to none.
+        layers: dict of the widths of layer taps, the last axes of their
+            tensors, by the taps' names. Only taps that `describe` was asked
+            for. Defaults to none.
         embedding_width: int or `None`. The dimensions of an embedder's
             vectors; `None` for other models. An embedder has no classes.
     """
@@ -61,12 +63,8 @@ class ModelShape:
     family: str | None = dataclasses.field(default=None, compare=False)
     encoder_num_layers: int | None = None
     decoder_num_layers: int | None = None
-    layers: tuple[tuple[str, tuple], ...] = ()
+    layers: dict[str, int] = dataclasses.field(default_factory=dict)
     embedding_width: int | None = None
-
-    def __post_init__(self):
-        pairs = ((name, tuple(shape)) for name, shape in self.layers)
-        object.__setattr__(self, "layers", tuple(sorted(pairs)))
 
     @property
     def taps(self) -> tuple[str, ...]:
@@ -83,18 +81,26 @@ class ModelShape:
             names += [tap for tap in PER_LAYER_TAPS if tap not in withheld]
         if self.decoder_num_layers is not None:
             names += SEQ2SEQ_TAPS
-        names += [name for name, _ in self.layers if name not in names]
-        return tuple(names)
+        return (*names, *self.layers)
 
-    def layer_shape(self, tap) -> tuple:
-        """Returns the shape of a layer tap, or of logits next to one."""
-        return dict(self.layers)[tap_name(tap)]
+    def width(self, tap):
+        """Returns the size that a tap has in two models which it compares.
 
-    def width(self, tap: str) -> int | None:
-        """Returns the width of a tap of states, such as `"hidden_states"`."""
-        if tap == SENTENCE_EMBEDDING:
-            return self.embedding_width
-        return self.hidden_dim
+        The last axis of logits, states and layers; the number of heads, and
+        for vectors of heads also the width of all.
+        """
+        _, kind = split_tap(tap)
+        if is_layer_tap(tap):
+            return self.layers[tap_name(tap)]
+        if kind in ATTENTION_TAPS:
+            return self.num_heads
+        if kind in VECTOR_TAPS:
+            return self.num_heads, self.hidden_dim
+        of_outputs = {
+            "logits": self.num_classes,
+            SENTENCE_EMBEDDING: self.embedding_width,
+        }
+        return of_outputs.get(kind, self.hidden_dim)
 
     def depth(self, tap: str) -> int | None:
         """Returns the number of blocks in the part that a tap belongs to."""
@@ -103,7 +109,7 @@ class ModelShape:
         return getattr(self, name_tap(half, "num_layers"))
 
 
-def describe(model, taps=(), needs_logits=True) -> ModelShape:
+def describe(model, taps=("logits",)) -> ModelShape:
     """Returns the `ModelShape` of a model.
 
     Args:
@@ -112,35 +118,28 @@ def describe(model, taps=(), needs_logits=True) -> ModelShape:
             alone or in a dict or list.
         taps: iterable of taps. Those that are a layer's output, as
             `"layer:block_3"`, or a function of such outputs, are in
-            `ModelShape.layers`. Others are ignored. Defaults to none.
-        needs_logits: bool. Whether an output that is not logits is an error.
-            If not, the shape has no classes then. Defaults to `True`.
+            `ModelShape.layers`. Without `"logits"`, a model whose output is
+            not logits has a shape without classes. Defaults to `("logits",)`.
 
     Raises:
         UsageError: if the model's graph shows that its output is not logits,
             for example after a softmax; if a layer of `taps` is not there.
     """
     taps = tuple(taps)
-    specs = {}
-    if any(map(is_layer_tap, taps)) or not has_graph(model):
-        specs = output_specs(model, taps)
+    output, layers = output_specs(model, taps)
     backbone = find_backbone(model)
     num_classes = width = None
     if is_embedder(model):
         width = embedding_width(model)
     elif model is not backbone:
         try:
-            num_classes = _num_classes(model, specs)
+            num_classes = _num_classes(model, output)
         except ValueError:  # several outputs, or one that is not logits
-            if needs_logits:
+            if "logits" in taps:
                 raise
-    layers = {name: one.shape for name, one in specs.items() if name != OUTPUT}
-    if layers and num_classes is not None:
-        (output,) = keras.tree.flatten(specs[OUTPUT])
-        layers["logits"] = output.shape
     return ModelShape(
         num_classes=num_classes,
-        layers=[*layers.items()],
+        layers={name: tensor.shape[-1] for name, tensor in layers.items()},
         embedding_width=width,
         **_block_sizes(backbone),
     )
@@ -166,16 +165,6 @@ def _block_sizes(backbone):
     }
 
 
-def output_structure(model):
-    """Returns a model's symbolic output, a `KerasTensor` or a structure."""
-    if not has_graph(model):
-        return output_specs(model)[OUTPUT]
-    # A sequential model has one tensor, and no `output` before a call.
-    if isinstance(model, keras.Sequential):
-        return model.outputs[0]
-    return model.output
-
-
 def require_taps(taps, shape):
     """Raises a `UsageError` for a tap that a model of a shape does not have."""
     for tap in map(tap_name, taps):
@@ -183,11 +172,9 @@ def require_taps(taps, shape):
             raise unknown("tap", tap, shape.taps)
 
 
-def _num_classes(model, specs):
+def _num_classes(model, output):
     """Returns the width of the model's only output, which must be logits."""
-    if not has_graph(model):
-        (logits,) = keras.tree.flatten(specs[OUTPUT])
-        return logits.shape[-1]
+    (logits,) = keras.tree.flatten(output)
     for layer in _last_layers(model):
         activation = getattr(layer, "activation", None)
         kind = type(layer).__name__
@@ -198,7 +185,6 @@ def _num_classes(model, specs):
                 f"{layer.name!r} ends it with {name}. Expected a linear last "
                 "layer."
             )
-    (logits,) = model.outputs
     return logits.shape[-1]
 
 
@@ -223,8 +209,9 @@ def shows_logits(model) -> bool:
 
 
 def _last_layers(model):
-    """Returns the layers and operations that make a model's outputs."""
-    return [layer for output in model.outputs for layer in _makers(output)]
+    """Returns the layers and operations that make the outputs of a graph."""
+    outputs = model.outputs if has_graph(model) else ()
+    return [layer for output in outputs for layer in _makers(output)]
 
 
 def _makers(tensor):

@@ -97,7 +97,7 @@ class TappedModel:
     def __init__(self, model, taps, factor_logits=False):
         taps = tuple(taps)
         self.taps = tuple(dict.fromkeys(map(tap_name, taps)))
-        require_taps(self.taps, describe(model, taps, "logits" in taps))
+        require_taps(self.taps, describe(model, taps))
         self._layers = LayerTaps(model, taps)
         backbone = find_backbone(model)
         # Factored logits need the model without its head.
@@ -109,28 +109,32 @@ class TappedModel:
             self._parts["cross"] = tuple(
                 adapter.cross_attention for adapter in self._parts["decoder"]
             )
-        own = [
-            method for tap in self.taps for method in self._methods_read_by(tap)
-        ]
+        self._methods = {tap: self._methods_of(tap) for tap in self.taps}
+        own = [method for one in self._methods.values() for method in one]
         self._reads_backbone = bool(own)
         if own:
             self._softmax = keras.layers.Softmax(dtype=backbone.dtype_policy)
-        self._methods = [*own, *self._layers.methods]
-        require_one_run(model, self._methods)
+        self._all_methods = [*own, *self._layers.methods]
+        require_one_run(model, self._all_methods)
 
     def __call__(self, x, training=False):
+        _, taps = self.run(x, training)
+        return taps
+
+    def run(self, x, training=False) -> tuple:
+        """Returns the model's output, and its taps."""
         if self._reads_backbone:
             _require_masks(self._backbone, x)
         inputs = select_inputs(self._model, x)
-        with recorded(self._methods) as calls:
+        with recorded(self._all_methods) as calls:
             output = self._model(inputs, training=training)
         read = self._layers.read(calls)
-        return {
+        return output, {
             tap: read[tap] if tap in read else self._read(tap, output, calls)
             for tap in self.taps
         }
 
-    def _methods_read_by(self, tap):
+    def _methods_of(self, tap):
         """Returns the methods whose calls contain a tap, in their order."""
         part, kind = split_tap(tap)
         adapters = self._parts.get(part, ())
@@ -147,7 +151,7 @@ class TappedModel:
 
     def _read(self, tap, output, calls):
         part, kind = split_tap(tap)
-        calls = _in_order(calls, self._methods_read_by(tap))
+        calls = _in_order(calls, self._methods[tap])
         if kind in ("logits", SENTENCE_EMBEDDING):
             return self._logits(output)
         if kind == "pooled_output":
@@ -208,12 +212,9 @@ def _in_order(calls, methods):
 
 def _require_masks(backbone, x):
     """Raises a `UsageError` if inputs lack a padding mask of the backbone."""
-    expected, received = (
-        set(inputs) if isinstance(inputs, dict) else set()
-        for inputs in (backbone.input, x)
-    )
-    for name in sorted(expected - received):
-        if name.endswith("padding_mask"):
+    given = x if isinstance(x, dict) else {}
+    for name in backbone.input:
+        if name.endswith("padding_mask") and name not in given:
             raise UsageError(
                 f"The inputs lack {name!r}, so taps would count padding. "
                 "Expected a dict with this name, which is also an input of the "

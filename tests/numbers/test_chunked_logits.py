@@ -136,7 +136,6 @@ def test_what_cannot_be_in_chunks_is_refused(teachers, batch):
     ignoring = cross_entropy(ignore_class=0)
     encoder = bert(num_classes=VOCABULARY)
     for teacher, chunk_size, loss, words in (
-        (teachers[0], 0, None, "chunk_size"),
         (encoder, 8, None, "decoder"),
         (teachers[0], 8, ignoring, "chunk_size"),
     ):

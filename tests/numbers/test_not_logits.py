@@ -73,7 +73,7 @@ def test_a_last_layer_that_returns_no_logits_is_refused(kind):
     built = REFUSED[kind]()
     with pytest.raises(ValueError, match="is not logits: layer"):
         taps.describe(built)
-    assert taps.describe(built, needs_logits=False).num_classes is None
+    assert taps.describe(built, taps=()).num_classes is None
 
 
 LOGITS = {
