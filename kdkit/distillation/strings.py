@@ -6,6 +6,7 @@ only, so that encoded batches are not tokenized again.
 
 import functools
 import inspect
+import math
 import warnings
 
 import keras
@@ -81,11 +82,16 @@ class Texts:
         if self._reads_texts(given.get("x")):
             parts = ("x",) if is_dataset(given["x"]) else PARTS
             data = [given.pop(name, None) for name in parts]
-            trains = "shuffle" in bound.signature.parameters
-            shuffles = given.get("shuffle", trains)
+            share = given.pop("validation_split", 0.0)
+            if share and given.get("validation_data") is None:
+                data, given["validation_data"] = _split(data, share)
+            parameters = bound.signature.parameters
+            shuffles = given.get("shuffle", "shuffle" in parameters)
             if shuffles:
                 given["shuffle"] = False  # is done
-            given["x"] = self._encoded(data, size, shuffles)
+            # `predict` joins batches, so logits per position have one length.
+            is_cut = "y" in parameters or _is_classifier(self.student)
+            given["x"] = self._encoded(data, size, shuffles, is_cut)
         held_out = given.get("validation_data")
         data = held_out if isinstance(held_out, tuple) else (held_out,)
         if self._reads_texts(data[0]):
@@ -97,7 +103,7 @@ class Texts:
         has_preprocessor = getattr(self.student, "preprocessor", None)
         return has_preprocessor is not None and holds_texts(x)
 
-    def _encoded(self, data, size, shuffles=False):
+    def _encoded(self, data, size, shuffles=False, is_cut=True):
         """Returns a `tf.data.Dataset` of encoded batches of texts."""
         batches, *labels = data
         if not is_dataset(batches):
@@ -115,7 +121,7 @@ class Texts:
         ]
 
         def encode(texts, *labels):
-            inputs, *labels = encoded_batch(model, texts, *labels)
+            inputs, *labels = encoded_batch(model, is_cut, texts, *labels)
             for teacher in separate:
                 inputs |= teacher.encode(texts)
             return inputs, *labels
@@ -155,17 +161,46 @@ def _columns(x):
     return columns if len(columns) == 2 else columns[0]
 
 
-def encoded_batch(model, texts, *labels) -> tuple:
-    """Returns a batch as a model's preprocessor encodes it, without padding.
+def _split(data, share):
+    """Splits columns as Keras does: the last examples are held out."""
+    x, *labels = data
+    data = (_columns(x), *labels)
+    count = math.floor(len(keras.tree.flatten(data)[0]) * (1.0 - share))
+    return [
+        keras.tree.map_structure(
+            lambda one, rows=rows: (
+                None if one is None else np.asarray(one)[rows]
+            ),
+            data,
+        )
+        for rows in (slice(count), slice(count, None))
+    ]
 
-    What has positions beside the inputs, as a decoder's labels, keeps its
-    length.
+
+def _is_classifier(model):
+    """Whether labels and logits belong to texts, not to positions."""
+    return isinstance(model, keras_hub.models.TextClassifier)
+
+
+def encoded_batch(model, is_cut, texts, *labels) -> tuple:
+    """Returns a batch as a model's preprocessor encodes it.
+
+    `is_cut` leaves out the padding that all texts have at their end.
     """
     batch = model.preprocess_samples(texts, *labels)
     inputs, *labels = batch if isinstance(batch, tuple) else (batch,)
-    if isinstance(model, keras_hub.models.TextClassifier):
-        end = _end(inputs["padding_mask"])
-        inputs = {name: one[:, :end] for name, one in inputs.items()}
+    mask = inputs.get("padding_mask") if is_cut else None
+    if mask is None:  # an encoder-decoder has two masks
+        return inputs, *labels
+    end = _end(mask)
+
+    def cut(one):
+        has_positions = len(one.shape) > 1 and one.shape[1] == mask.shape[1]
+        return one[:, :end] if has_positions else one
+
+    inputs = {name: cut(one) for name, one in inputs.items()}
+    if not _is_classifier(model):
+        labels = list(map(cut, labels))
     return inputs, *labels
 
 
@@ -218,7 +253,7 @@ class SeparateTeacher(keras.Model):
 
     def encode(self, texts) -> dict:
         """Returns the inputs for texts, by their names in a batch."""
-        inputs, *_ = encoded_batch(self.original, texts)
+        inputs, *_ = encoded_batch(self.original, True, texts)
         return {f"{self.prefix}{name}": one for name, one in inputs.items()}
 
 

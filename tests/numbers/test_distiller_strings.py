@@ -159,6 +159,8 @@ def test_fit_on_texts_is_fit_on_their_encoded_batches(model, shared):
     same(fitted(TEXTS, validation_data=DATA, **weights), expected)
     assert model.student.preprocessor.calls == 2  # in two epochs
     same(fitted(data, None, batch_size=None, validation_data=data), expected)
+    half = {"validation_split": 0.5}
+    same(fitted(TEXTS, **half), fitted(x, **half))
 
 
 def test_traced_steps_are_the_eager_ones(model, shared):
