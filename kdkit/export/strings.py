@@ -59,11 +59,9 @@ def string_encoder(tokenizer, sequence_length, num_texts, examples):
         rows = tf.shape(texts[0])[0]
         start = tf.fill((rows, 1), tokenizer.start_token_id)
         end = tf.fill((rows, 1), tokenizer.end_token_id)
-        first = [start, parts[0], *[end] * (num_special - 2)]
-        if not is_pair:
-            first, second = [start, parts[0], end], []
-        else:
-            second = [parts[1], end]
+        # Between two texts there may be several ends.
+        first = [start, parts[0], *[end] * (num_special - 1 - is_pair)]
+        second = [parts[1], end] if is_pair else []
         ids = tf.concat([*first, *second], axis=1)
         number = tokenizer.num_segments - 1
         segments = [*map(tf.zeros_like, first)]

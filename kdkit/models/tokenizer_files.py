@@ -355,7 +355,7 @@ def read_vocabulary(file) -> Tokenizer:
         file, merges = byte_pair_files(file)
         vocabulary = read_json(file, "a vocabulary")
         rust = byte_pairs(vocabulary, _merges(merges))
-        rust.add_special_tokens(["<|endoftext|>"])
+        rust.add_special_tokens([TEXT_END["end"]])
         return Tokenizer(rust, TEXT_END)
     pieces = _lines(file)
     is_cased = any(
