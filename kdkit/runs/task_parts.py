@@ -1,11 +1,13 @@
 """The parts of runs on a task: task, tokenizer, models, examples, cache."""
 
 import dataclasses
+import itertools
 import logging
 
 import keras
 
 from kdkit import models
+from kdkit.doctor.data import given_texts
 from kdkit.doctor.examination import (
     Subject,
     examine_first,
@@ -77,7 +79,8 @@ class TaskParts(Parts):
                 sequence_length=data.sequence_length,
                 head=self.task.head,
             )
-            models.save_model(loaded, partial, dev.texts[0])
+            texts = itertools.chain.from_iterable(given_texts(dev))
+            models.save_model(loaded, partial, texts)
             quantization = active_quantization(loaded.model)
             if quantization is not None:
                 quantization.save(partial / RANGES_FILE)
