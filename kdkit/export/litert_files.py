@@ -66,7 +66,6 @@ class LiteRTModel(BatchFile):
         self.metadata = metadata.read(self.path)
         self.threads = threads
         self._interpreter = new_interpreter(path, threads, delegate)
-        self._interpreter.allocate_tensors()
         self._inputs = {
             input_name(detail["name"]): detail
             for detail in self._interpreter.get_input_details()
@@ -78,7 +77,9 @@ class LiteRTModel(BatchFile):
             for size in first["shape_signature"]
         )
         self.batch_size = rows
-        self._shape = tuple(first["shape"])
+        # Tensors are allocated for the first batch: LiteRT's own shape has one
+        # row, and a multiple choice cannot be made of one option.
+        self._shape = None
         if is_tensor:
             self.input_names, self.sizes = tuple(self._inputs), tuple(sizes)
             return
