@@ -16,7 +16,6 @@ import dataclasses
 import math
 import pathlib
 import re
-import warnings
 
 import keras
 import numpy as np
@@ -32,7 +31,7 @@ from kdkit.models.families import (
     WeightLayout,
 )
 from kdkit.models.heads import Head, find_head
-from kdkit.models.places import CONFIG, Place
+from kdkit.models.places import Place
 from kdkit.models.variants import build
 
 WEIGHTS = "model.safetensors"
@@ -99,59 +98,56 @@ class Checkpoint:
     sizes: dict
     blocks: BlockSettings
     head: BlockSettings
-    num_skipped_positions: int = 0
-    reads_one_segment: bool = False
-
-    def build(self):
-        """Returns the backbone with random weights."""
-        own = self.family.block_settings
-        return build(self.family.backbone, own, self.blocks, **self.sizes)
+    num_skipped_positions: int
+    reads_one_segment: bool
 
 
-def is_hugging_face(config: dict) -> bool:
-    """Whether a `config.json` belongs to a Hugging Face checkpoint."""
-    return "registered_name" not in config and "model_type" in config
-
-
-def checkpoint_family(config: dict) -> Family | None:
+def checkpoint_family(place: Place) -> Family | None:
     """Returns the family of a checkpoint, `None` for what is no checkpoint."""
-    if not is_hugging_face(config):
+    if not place.is_checkpoint:
         return None
     known = {
         family.checkpoints.model_type: family
         for family in ALL_FAMILIES.values()
         if family.checkpoints
     }
-    if config["model_type"] not in known:
-        raise unknown("model_type of a checkpoint", config["model_type"], known)
-    return known[config["model_type"]]
+    name = place.config["model_type"]
+    if name not in known:
+        raise unknown("model_type of a checkpoint", name, known)
+    return known[name]
 
 
-def read_checkpoint(place: Place) -> Checkpoint:
+def read_checkpoint(place: Place, tokenizer=None) -> Checkpoint:
     """Reads the fields of a checkpoint's `config.json`."""
-    config, where = place.config, place.path / CONFIG
-    family = checkpoint_family(config)
+    family = checkpoint_family(place)
     form = family.checkpoints
-    config = {**config, **(config.get("rope_parameters") or {})}
+    config = {**place.config, **(place.config.get("rope_parameters") or {})}
     for name, expected in REQUIRED.items():
         value = config.get(name)
         if name == "is_decoder" and family.is_decoder:
             continue
         if value not in (None, {}, expected):
             raise UsageError(
-                f"{where}: {name!r} is {value!r}. Expected {expected!r}, which "
-                "keras-hub's model computes."
+                f"{place.path}: {name!r} is {value!r}. Expected {expected!r}, "
+                "which keras-hub's model computes."
             )
     sizes = {}
     for size, (names, default) in form.sizes.items():
-        found = [config[name] for name in names if name in config]
-        sizes[size] = found[0] if found else default
+        sizes[size] = default
+        for name in reversed(names):
+            sizes[size] = config.get(name, sizes[size])
     if sizes["intermediate_dim"] is None:
         sizes["intermediate_dim"] = 4 * sizes["hidden_dim"]
     skipped = 0
     if form.positions_follow_padding:
         skipped = config.get("pad_token_id", 1) + 1
         sizes["max_sequence_length"] -= skipped
+        if tokenizer is not None and skipped != tokenizer.pad_token_id + 1:
+            raise UsageError(
+                f"{place.path}: positions count from pad_token_id="
+                f"{skipped - 1}. The tokenizer pads with "
+                f"{tokenizer.pad_token_id}."
+            )
     if "num_segments" in sizes:
         # Pairs need two segments; the second row is a copy of the only one.
         sizes["num_segments"] = max(sizes["num_segments"], 2)
@@ -166,7 +162,23 @@ def read_checkpoint(place: Place) -> Checkpoint:
         BlockSettings(ACTIVATIONS[name], epsilon),
         BlockSettings(form.masked_lm_activation or ACTIVATIONS[name], epsilon),
         skipped,
+        reads_one_segment=getattr(tokenizer, "num_segments", 2) == 1,
     )
+
+
+def load_backbone(place: Place, tokenizer=None, has_weights=True):
+    """Builds a checkpoint's backbone from its files.
+
+    Returns the backbone, and whether the weights lack its pooler.
+    """
+    checkpoint = read_checkpoint(place, tokenizer)
+    family = checkpoint.family
+    own, settings = family.block_settings, checkpoint.blocks
+    backbone = build(family.backbone, own, settings, **checkpoint.sizes)
+    if not has_weights:
+        return backbone, False
+    with Tensors(place.path) as tensors:
+        return backbone, _load_weights(backbone, checkpoint, tensors)
 
 
 class Tensors(contextlib.ExitStack):
@@ -237,24 +249,23 @@ def _today(name):
 
 
 def write_tensors(path: pathlib.Path, tensors: dict) -> None:
-    """Writes a safetensors file with the mode of any other new file."""
-    path.touch()
-    mode = path.stat().st_mode
-    safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
-    path.chmod(mode)
+    """Writes arrays as a safetensors file, in float32."""
+    tensors = {
+        name: np.ascontiguousarray(value, "float32")
+        for name, value in tensors.items()
+    }
+    path.write_bytes(safetensors.numpy.save(tensors, {"format": "pt"}))
 
 
-def load_weights(backbone, checkpoint: Checkpoint, tensors: Tensors) -> bool:
+def _load_weights(backbone, checkpoint, tensors):
     """Assigns a checkpoint's weights; returns whether it lacks a pooler."""
     form = checkpoint.family.checkpoints
     prefix = tensors.base_prefix(form.weights)
     names = tensor_names(backbone, form, prefix)
-    poolers = {path for path in names if path.startswith(f"{POOLER}/")}
-    lacks_pooler = bool(poolers) and not any(
-        names[path] in tensors for path in poolers
-    )
-    if lacks_pooler:
-        names = {path: names[path] for path in names.keys() - poolers}
+    pooler = [path for path in names if path.startswith(f"{POOLER}/")]
+    lacks_pooler = bool(pooler) and names[pooler[0]] not in tensors
+    for path in pooler if lacks_pooler else ():
+        del names[path]
     _require_all_read(form.weights, prefix, names, tensors)
     for variable in backbone.weights:
         if variable.path in names:
@@ -352,59 +363,41 @@ def copy_head(place: Place, model, head: Head) -> int | None:
     Returns the head's number of classes, `None` without a head. A head of
     another number than the model's is not copied.
     """
-    config, family = place.config, checkpoint_family(place.config)
+    config, family = place.config, checkpoint_family(place)
     names = family and family.checkpoints.head_layers(head.kind)
-    if not names:
+    others = [
+        name
+        for name in config.get("architectures") or []
+        if HAS_HEAD in name and not name.endswith(HEAD_CLASSES[head.kind])
+    ]
+    if not names or others:
         return None
-    ending = HEAD_CLASSES[head.kind]
-    classes = config.get("architectures") or []
-    is_classifier = any(name.endswith(ending) for name in classes)
-    if not is_classifier and any(HAS_HEAD in name for name in classes):
-        return None
+    values = {}
     with Tensors(place.path) as tensors:
-        if not (
-            is_classifier
-            or {f"{one}.bias" for one in names.values()} <= tensors.names
-        ):
-            if not classes:
-                warnings.warn(
-                    f"The config of {place.path} names no class in "
-                    "'architectures', and the weights have no head for "
-                    f"{ending}. The classifier gets a new head with random "
-                    "weights. Fine-tune it before you use its logits.",
-                    stacklevel=2,
-                )
-            return None
-        values = {
-            layer: [
-                tensors.read(f"{name}.weight").T,
-                tensors.read(f"{name}.bias"),
-            ]
-            for layer, name in names.items()
-        }
+        for layer, name in names.items():
+            if f"{name}.bias" not in tensors:
+                return None
+            kernel = tensors.read(f"{name}.weight").T
+            values[layer] = [kernel, tensors.read(f"{name}.bias")]
     kernel, bias = values[LOGITS]
     order = _order(config.get("id2label"), head.class_names, len(bias))
     if order is not None:
         values[LOGITS] = [kernel[:, order], bias[order]]
     layers = head_layers(model, names)
-    if len(bias) != layers[LOGITS].units:
-        return len(bias)
-    for layer, weights in values.items():
-        layers[layer].set_weights(weights)
-    return model.output_shape[-1]
+    if len(bias) == layers[LOGITS].units:
+        for layer, weights in values.items():
+            layers[layer].set_weights(weights)
+        return model.output_shape[-1]
+    return len(bias)
 
 
 def _order(id2label, class_names, num_classes):
     """Returns the checkpoint's numbers of the task's classes, by name."""
-    if not id2label or not class_names or len(class_names) != num_classes:
-        return None
-    numbers = {_plain(name): number for number, name in id2label.items()}
-    if len(numbers) < len(id2label):  # names that differ in case alone
-        return None
-    try:
-        return [int(numbers[_plain(name)]) for name in class_names]
-    except KeyError:
-        return None
+    numbers = {_plain(one): int(n) for n, one in (id2label or {}).items()}
+    names = list(map(_plain, class_names or ()))
+    if len(names) == len(numbers) == num_classes and {*names} == {*numbers}:
+        return [numbers[name] for name in names]
+    return None
 
 
 def _plain(name):
@@ -413,7 +406,7 @@ def _plain(name):
 
 def has_masked_lm(place: Place) -> bool:
     """Whether a model is a checkpoint with a head for masked tokens."""
-    family = checkpoint_family(place.config)
+    family = checkpoint_family(place)
     layout = family and family.checkpoints.masked_lm
     if not layout:
         return False
@@ -423,10 +416,9 @@ def has_masked_lm(place: Place) -> bool:
 
 def checkpoint_language_model(place: Place, backbone):
     """Adds a checkpoint's own head to its backbone, if it has one."""
-    family = checkpoint_family(place.config)
+    family = checkpoint_family(place)
     if family is None:
         return None
-    head = read_checkpoint(place).head
     form, layout = family.checkpoints, family.checkpoints.masked_lm
     with Tensors(place.path) as tensors:
         if family.is_decoder:
@@ -436,7 +428,7 @@ def checkpoint_language_model(place: Place, backbone):
         if f"{layout.dense}.weight" not in tensors:
             return None
         _require_tied(layout.decoder, form, tensors)
-        own = family.head_settings
+        own, head = family.head_settings, read_checkpoint(place).head
         model = build(family.masked_lm, own, head, backbone=backbone)
         parts = {
             "intermediate_dense": layout.dense,

@@ -13,7 +13,7 @@ MODEL_FILE = "model.keras"  # a whole model that keras-hub has no class for
 HEAD_FILE = "head.keras"  # what follows the encoder of a preset
 LABELS_FILE = "labels.json"  # the names of the classes
 CARD = "kdkit.json"  # what keras-hub's files lack
-CONFIG = "config.json"
+CONFIG, TOKENIZER_CONFIG = "config.json", "tokenizer_config.json"
 MODULES = "modules.json"  # the parts of a sentence-transformers model
 # Its kind, prompts and similarity.
 SETTINGS = "config_sentence_transformers.json"
@@ -59,36 +59,51 @@ class Place:
         """The directory of the model's files."""
         return self.path.parent if self.path.is_file() else self.path
 
-    def _json(self, name, what="the config of a model", kind=dict):
+    def read(self, name: str, kind=dict):
+        """Returns the JSON in one of the model's files, empty without it."""
         file = self.folder / name
-        return read_json(file, what, kind=kind) if file.is_file() else kind()
+        if not file.is_file():
+            return kind()
+        return read_json(file, "the config of a model", kind=kind)
 
     @functools.cached_property
     def config(self) -> dict:
         """The model's `config.json`, empty without one."""
         is_run = (self.folder / RUN_FILE).is_file()
-        return {} if is_run or self.file is not None else self._json(CONFIG)
+        return {} if is_run or self.file is not None else self.read(CONFIG)
+
+    @functools.cached_property
+    def tokenizer_config(self) -> dict:
+        """The settings of a Hugging Face tokenizer."""
+        return self.read(TOKENIZER_CONFIG)
 
     @functools.cached_property
     def card(self) -> dict:
         """The entries that kdkit adds to a model's files."""
-        return self._json(CARD, "the settings that kdkit adds to a preset")
+        return self.read(CARD)
 
     @functools.cached_property
     def modules(self) -> list:
         """The parts of a sentence-transformers model."""
-        return self._json(MODULES, "the list of a model's parts", list)
+        return self.read(MODULES, list)
 
     @functools.cached_property
     def settings(self) -> dict:
         """The kind, prompts and similarity of a sentence-transformers model."""
-        files = (*TRANSFORMER_FILES, SETTINGS)
-        found = (self._json(one, "a model's settings") for one in files)
-        return {name: value for one in found for name, value in one.items()}
+        found = {}
+        for name in (*TRANSFORMER_FILES, SETTINGS):
+            found |= self.read(name)
+        return found
 
     @functools.cached_property
     def _task(self):
-        return self._json("task.json")
+        return self.read("task.json")
+
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether it is a Hugging Face checkpoint."""
+        own = self.config.keys() & {"model_type", "registered_name"}
+        return own == {"model_type"}
 
     @property
     def file(self) -> pathlib.Path | None:
@@ -117,11 +132,9 @@ class Place:
     @property
     def is_cross_encoder(self) -> bool:
         """Whether sentence-transformers reads it as a cross-encoder."""
-        return (
-            self.settings.get("model_type") == "CrossEncoder"
-            or self.settings.get("transformer_task")
-            == "sequence-classification"
-        )
+        task = self.settings.get("transformer_task")
+        is_named = self.settings.get("model_type") == "CrossEncoder"
+        return is_named or task == "sequence-classification"
 
     @property
     def kind(self) -> str:
@@ -192,7 +205,7 @@ class Place:
         They are in `labels.json`, or `id2label` of a Hugging Face checkpoint.
         Names such as `LABEL_0` do not count.
         """
-        labels = self._json(LABELS_FILE, "the names of classes")
+        labels = self.read(LABELS_FILE)
         if labels:
             return tuple(labels["classes"])
         names = self.config.get("id2label")
@@ -212,8 +225,10 @@ def find(source) -> Place:
 
     Args:
         source: string or path of a run directory, a directory with a model, a
-            file in one, or the name of a keras-hub preset.
+            file in one, or the name of a keras-hub preset; or a `Place`.
     """
+    if isinstance(source, Place):
+        return source
     path = pathlib.Path(source)
     for folder in map(path.joinpath, ARMS):
         if any((folder / name).is_file() for name in (CONFIG, MODEL_FILE)):

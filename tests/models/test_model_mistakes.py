@@ -89,6 +89,14 @@ def of_probabilities():
     )
 
 
+def of_two_epsilons():
+    """A Qwen 3 of keras-hub, whose queries and keys have their own."""
+    config = models.student(SIZES, family="qwen3").get_config()
+    return keras_hub.models.Qwen3Backbone.from_config(
+        {**config, "layer_norm_epsilon": 0.1}
+    )
+
+
 def of_candidates():
     head = models.Head("tokens", 2, candidates={"good": (1,)})
     tokenizer = models.word_piece_tokenizer(WORDS, lowercase=True)
@@ -230,6 +238,7 @@ MISTAKES = {
         "RoBERTa"),
     "probabilities": (checkpoint_of(of_probabilities), "softmax"),
     "candidates": (checkpoint_of(of_candidates), "candidate"),
+    "two epsilons": (checkpoint_of(of_two_epsilons), "layer_norm_epsilon"),
     "names of logits": (checkpoint_of(lambda: bert(1), ("a", "a", "b")),
         "3 different names"),
 }  # fmt: skip
