@@ -71,7 +71,6 @@ _DEFINED_IN = {
     "save_embedder": "saving",
     "save_hugging_face": "hugging_face_saving",
     "save_model": "saving",
-    "save_preset": "saving",
     "save_sentence_transformer": "sentence_transformers",
     "set_token_vectors": "static",
     "set_word_vectors": "bilstm",

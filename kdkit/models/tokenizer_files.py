@@ -82,7 +82,7 @@ def read_tokenizer(place: Place, family) -> Tokenizer:
         )
     else:
         rust = build(path, whole, config, tokens)
-    added = _added_tokens(place, named, whole, is_whole)
+    added = _added_tokens(place, named, whole)
     rust.add_tokens([_added(one, tokens.values()) for one in added])
     names = config.get("model_input_names")
     has_segments = name != "XLMRoberta" if names is None else SEGMENTS in names
@@ -107,29 +107,27 @@ def _special_tokens(named, defaults):
     return found
 
 
-def _added_tokens(place, named, whole, is_whole):
+def _added_tokens(place, named, whole):
     """Returns the added tokens in transformers' order: by id, then by name."""
-    special = []
-    for name, token in named.items():
-        if name.endswith("_token") and isinstance(token, str | dict):
-            special.append(token)
+    special = [
+        token
+        for name, token in named.items()
+        if name.endswith("_token") and isinstance(token, str | dict)
+    ]
     for name in EXTRA:
         tokens = named.get(name) or []
         special += tokens.values() if isinstance(tokens, dict) else tokens
-    contents = set(map(_content, special))
-    declared, decoder = {}, named.get("added_tokens_decoder")
-    if decoder is None:
-        for content, number in place.read("added_tokens.json").items():
-            token = {"content": content, "special": content in contents}
-            declared[number] = token
-    for number, token in (decoder or {}).items():
-        declared[int(number)] = token
-    if decoder is None or is_whole:
-        for token in whole.get("added_tokens") or []:
-            declared[token["id"]] = token
-    found = [declared[number] for number in sorted(declared)]
-    known = set(map(_content, found))
-    return [*found, *(one for one in special if _content(one) not in known)]
+    special = {_content(token): token for token in special}
+    numbered = {token["id"]: token for token in whole.get("added_tokens") or []}
+    for content, number in place.read("added_tokens.json").items():
+        token = {"content": content, "special": False}
+        numbered[number] = special.get(content, token)
+    for number, token in named.get("added_tokens_decoder", {}).items():
+        numbered[int(number)] = token
+    found = [numbered[number] for number in sorted(numbered)]
+    for token in found:
+        special.pop(_content(token), None)
+    return [*found, *special.values()]
 
 
 def _added(token, special):

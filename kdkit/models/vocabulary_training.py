@@ -96,16 +96,8 @@ def train_byte_pairs(
     """
     special = list(ALL_FAMILIES[family].special_tokens)
     rust = by_bytes(tokenizers.Tokenizer(models.BPE()))
-    _train(
-        rust,
-        texts,
-        _by_bytes(
-            trainers.BpeTrainer,
-            vocabulary_size,
-            special,
-            min_frequency=MIN_FREQUENCY,
-        ),
-    )
+    trainer = _byte_pair_trainer(vocabulary_size, special, MIN_FREQUENCY)
+    _train(rust, texts, trainer)
     # Special tokens come last, as in GPT-2. keras-hub pads with the first
     # token, and its `generate` would take that for the end of the text.
     tokens = sorted(rust.get_vocab(), key=rust.token_to_id)
@@ -118,12 +110,9 @@ def train_byte_pairs(
 
 
 def train_sentence_pieces(
-    texts: Iterable[str],
-    vocabulary_size: int,
-    languages: Sequence[str] = (),
-    model_type: str = "bpe",
+    texts: Iterable[str], vocabulary_size: int, languages: Sequence[str] = ()
 ) -> Tokenizer:
-    """Trains one vocabulary on the texts of all languages together.
+    """Trains one vocabulary of byte pairs on the texts of all languages.
 
     Texts are spelled by bytes, so no character is unknown. Before that they are
     normalized by NFKC, and several blanks become one.
@@ -134,36 +123,31 @@ def train_sentence_pieces(
             `</s>`, `<mask>`, one for each language, 256 bytes, and pieces.
         languages: sequence of strings, such as `["en", "de"]`. Defaults to
             `()`.
-        model_type: string. `"bpe"` for byte pairs (Sennrich et al., 2016), as
-            in MASS, or `"unigram"` (Kudo, 2018). Defaults to `"bpe"`.
 
     Raises:
         UsageError: (a `ValueError`) as in `train_byte_pairs`.
+
+    References:
+     - [Sennrich et al., 2016](https://arxiv.org/abs/1508.07909)
     """
     special = [*SPECIAL_TOKENS, *map(LANGUAGE.format, languages)]
-    model, trainer = models.BPE(), trainers.BpeTrainer
-    more = {}
-    if model_type == "unigram":
-        model, trainer = models.Unigram(), trainers.UnigramTrainer
-        more = {"unk_token": ROBERTA_TOKENS["unknown"]}
-    rust = by_bytes(tokenizers.Tokenizer(model), add_prefix_space=True)
+    rust = by_bytes(tokenizers.Tokenizer(models.BPE()), add_prefix_space=True)
     blanks = normalizers.Replace(tokenizers.Regex(r"\s+"), " ")
     rust.normalizer = normalizers.Sequence(
         [normalizers.NFKC(), blanks, normalizers.Strip()]
     )
-    _train(rust, texts, _by_bytes(trainer, vocabulary_size, special, **more))
+    _train(rust, texts, _byte_pair_trainer(vocabulary_size, special))
     framed(rust, ROBERTA_TOKENS)
     return Tokenizer(rust, ROBERTA_TOKENS, languages=languages)
 
 
-def _by_bytes(trainer, vocabulary_size, special, **settings):
-    """Returns a trainer of pieces of bytes."""
-    return trainer(
+def _byte_pair_trainer(vocabulary_size, special, min_frequency=0):
+    return trainers.BpeTrainer(
         vocab_size=vocabulary_size,
+        min_frequency=min_frequency,
         special_tokens=special,
         initial_alphabet=BYTES,
         show_progress=False,
-        **settings,
     )
 
 

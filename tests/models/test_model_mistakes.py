@@ -7,7 +7,7 @@ import keras_hub
 import numpy as np
 import pytest
 from kit import encoders
-from kit.helpers import bert
+from kit.helpers import bert, save_classifier
 
 from kdkit import data, models
 
@@ -40,7 +40,7 @@ def saved(place, num_classes=2, **settings):
     if num_classes is None:
         models.save_model(models.LoadedModel(model, tokenizer), place)
     else:
-        models.save_preset(model, tokenizer, place, 6)
+        save_classifier(model, tokenizer, place, 6)
     return place
 
 
