@@ -312,10 +312,8 @@ def assert_same_weights(one, other, atol=0.0):
         np.testing.assert_allclose(found, expected, rtol=0.0, atol=atol)
 
 
-def save_classifier(model, tokenizer, path, length, head=None):
-    one = models.LoadedModel(
-        model, tokenizer, sequence_length=length, head=head
-    )
+def save_classifier(model, tokens, path, length, head=None):
+    one = models.LoadedModel(model, tokens, sequence_length=length, head=head)
     models.save_model(one, path)
 
 
