@@ -30,6 +30,7 @@ from kdkit.models.hugging_face import (
     WEIGHTS,
     copy_head,
     head_layers,
+    kernel_shape,
     load_backbone,
     tensor_names,
     write_tensors,
@@ -41,6 +42,7 @@ from kdkit.models.tokenizer_files import SEGMENTS, WHOLE, save_vocabulary
 from kdkit.models.tokenizer_kinds import as_tokenizer
 from kdkit.models.variants import block_settings
 
+SINGLE_LABEL = "single_label_classification"
 # The class that takes everything from `tokenizer.json`, since transformers 4.
 TOKENIZER_CLASS = "PreTrainedTokenizerFast"
 
@@ -176,18 +178,16 @@ def _config(model, tokenizer, class_names, problem_type):
     if form.epsilon[0] is not None:
         values[form.epsilon[0]] = settings.layer_norm_epsilon
     values["dtype"] = values["torch_dtype"] = "float32"
-    kind, ending = None, "Model"
+    ending = "Model"
     if family.is_decoder:
         ending = form.language_model
     elif model is not backbone:
-        kind = classifier_head_kind(model)
+        kind, num_classes = classifier_head_kind(model), model.output_shape[-1]
         ending = HEAD_CLASSES[kind]
-        values |= _labels(class_names, model.output_shape[-1])
-    if kind == "sequence":
-        usual = "single_label_classification"
-        if model.output_shape[-1] == 1:
-            usual = "regression"
-        values["problem_type"] = problem_type or usual
+        values |= _labels(class_names, num_classes)
+        if kind == "sequence":
+            usual = "regression" if num_classes == 1 else SINGLE_LABEL
+            values["problem_type"] = problem_type or usual
     return {"architectures": [f"{form.class_name}{ending}"], **values}
 
 
@@ -213,9 +213,7 @@ def _tensors(model, config):
     form = family.checkpoints
     # transformers writes the base model's tensors without a prefix.
     prefix = "" if model is backbone else f"{form.prefix}."
-    skipped = 0
-    if form.positions_follow_padding:
-        skipped = config["pad_token_id"] + 1
+    skipped = config["pad_token_id"] + 1 if form.positions_follow_padding else 0
     names = tensor_names(backbone, form, prefix)
     parts = {}  # one, or the queries', keys' and values'
     for variable in backbone.weights:
@@ -244,9 +242,7 @@ def _tensor(variable, layout, skipped):
     if "position_embedding" in path:
         value = np.pad(value, ((skipped, 0), (0, 0)))
     if path.endswith("/kernel"):
-        is_output = "attention_output" in path
-        rows = value.shape[: value.ndim - 1 if is_output else 1]
-        value = value.reshape(math.prod(rows), -1)
+        value = value.reshape(kernel_shape(variable))
         value = value.T if layout.is_transposed else value
     elif path.endswith("/bias"):
         value = value.reshape(-1)

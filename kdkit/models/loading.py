@@ -6,7 +6,6 @@ from a Hugging Face checkpoint, or a new one.
 """
 
 import dataclasses
-import pathlib
 import warnings
 
 import keras
@@ -22,15 +21,13 @@ from kdkit.models.hugging_face import (
     checkpoint_family,
     checkpoint_language_model,
     copy_head,
-    has_masked_lm,
     load_backbone,
 )
 from kdkit.models.places import (
     CLASSIFIER,
     EMBEDDER,
     HEAD_FILE,
-    LANGUAGE_MODEL,
-    Place,
+    LANGUAGE_MODELS,
     find,
 )
 from kdkit.models.saving import LANGUAGES, LENGTH, LoadedModel
@@ -90,12 +87,10 @@ def load_model(source, head=None, pooling=None) -> LoadedModel:
     if place.kind == CLASSIFIER and place.num_classes is not None:
         head = Head("sequence", place.num_classes, place.class_names)
         return load_classifier(place, head)
-    family = checkpoint_family(place)
-    is_decoder = family is not None and family.is_decoder
-    if place.kind == LANGUAGE_MODEL or is_decoder:
+    if place.kind in LANGUAGE_MODELS:
         return load_language_model(place)
     return _load_whole(place, place.kind) or LoadedModel(
-        *_load_encoder(place), has_trained_head=False
+        *load_encoder(place), has_trained_head=False
     )
 
 
@@ -122,20 +117,20 @@ def load_classifier(source, num_classes) -> LoadedModel:
         head = Head("sequence", num_classes)
     loaded, names = _load_whole(place, CLASSIFIER), place.class_names
     if loaded is None:
-        backbone, tokenizer = _load_encoder(place)
+        backbone, tokenizer = load_encoder(place)
         model = add_head(backbone, head, tokenizer)
-        found = copy_head(place, model, head)
-        loaded = LoadedModel(model, tokenizer)
-        if found != head.num_classes:
-            loaded = LoadedModel(
-                model, tokenizer, False, num_other_classes=found
-            )
+        loaded = LoadedModel(model, tokenizer, copy_head(place, model, head))
     elif names and head.class_names and [*names] != [*head.class_names]:
         raise UsageError(
             f"The classes in {place.folder} are not the task's. Expected "
             f"{list(head.class_names)}. Received: {list(names)}."
         )
-    require_num_classes(loaded.model.output_shape[-1], head, place.source)
+    received = loaded.model.output_shape[-1]
+    if received != head.num_classes:
+        raise UsageError(
+            f"The model in {place.source} has {received} classes. The task has "
+            f"{head.num_classes}."
+        )
     return dataclasses.replace(loaded, head=head)
 
 
@@ -171,20 +166,18 @@ def load_embedder(source, pooling=None) -> LoadedModel:
         raise UsageError(
             f"{place.source} scores pairs of texts: it embeds none."
         )
-    is_named = pooling is None and place.files is None
+    task = "TextEmbedder" if pooling is None and place.files is None else ""
     if place.modules:
         model, tokenizer, length = load_sentence_transformer(
-            place, pooling, _load_encoder
+            place, pooling, load_encoder
         )
         loaded = LoadedModel(model, tokenizer, sequence_length=length)
     else:
-        loaded = _load_whole(
-            place, EMBEDDER, "TextEmbedder" if is_named else ""
-        )
+        loaded = _load_whole(place, EMBEDDER, task=task)
     if loaded is None:
         if pooling is None:
             raise undescribed_pooling(place.source)
-        backbone, tokenizer = _load_encoder(place, needs_pooler=False)
+        backbone, tokenizer = load_encoder(place, needs_pooler=False)
         if isinstance(pooling, str):
             pooling = Pooling(pooling)
         loaded = LoadedModel(make_embedder(backbone, pooling), tokenizer)
@@ -212,15 +205,14 @@ def load_language_model(source) -> LoadedModel:
         UsageError: (a `ValueError`) if a directory contains no model.
     """
     place = find(source)
-    loaded = _load_whole(place, LANGUAGE_MODEL)
+    loaded = _load_whole(place, *LANGUAGE_MODELS)
     if loaded is not None:
         return loaded
-    backbone, tokenizer = _load_encoder(place, needs_pooler=False)
-    model = checkpoint_language_model(place, backbone)
-    if model is not None:
-        return LoadedModel(model, tokenizer)
-    model = language_model(backbone)
-    return LoadedModel(model, tokenizer, is_causal(model))
+    backbone, tokenizer = load_encoder(place, needs_pooler=False)
+    found = checkpoint_language_model(place, backbone)
+    model = language_model(backbone) if found is None else found
+    is_trained = found is not None or is_causal(model)
+    return LoadedModel(model, tokenizer, is_trained)
 
 
 def load_masked_lm(source) -> LoadedModel:
@@ -236,17 +228,6 @@ def load_masked_lm(source) -> LoadedModel:
             "predicts no masked tokens. Expected an encoder."
         )
     return loaded
-
-
-def has_language_model(source) -> bool:
-    """Whether a path contains a language model with its head.
-
-    Args:
-        source: string or path, as for `load_language_model`. A keras-hub
-            preset that is not downloaded yet counts as a backbone only.
-    """
-    place = find(source)
-    return place.kind == LANGUAGE_MODEL or has_masked_lm(place)
 
 
 def load_reranker(source) -> LoadedModel:
@@ -296,7 +277,30 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
         UsageError: (a `ValueError`) if a directory contains no model, or a
             checkpoint needs something that keras-hub's models do not compute.
     """
-    return _load_encoder(find(source), needs_pooler, load_weights)
+    place = find(source)
+    tokenizer = load_tokenizer(place)
+    if place.is_checkpoint:
+        backbone, lacks_pooler = load_backbone(place, tokenizer, load_weights)
+        if lacks_pooler and needs_pooler:
+            warnings.warn(
+                f"The checkpoint in {place.path} has no pooler. Its encoder "
+                "gets a new pooler with random weights. Fine-tune it before "
+                "you use pooled_output.",
+                stacklevel=2,
+            )
+    else:
+        backbone = keras_hub.models.Backbone.from_preset(
+            _preset(place), load_weights=load_weights
+        )
+        backbone = with_settings(backbone, place.card)
+    size = family_of(backbone).size(backbone, "vocabulary_size")
+    if tokenizer.vocabulary_size() > size:
+        raise UsageError(
+            f"The tokenizer in {place.source} has "
+            f"{tokenizer.vocabulary_size()} tokens, but the model has {size} "
+            "embeddings."
+        )
+    return backbone, tokenizer
 
 
 def load_tokenizer(source) -> Tokenizer:
@@ -311,75 +315,9 @@ def load_tokenizer(source) -> Tokenizer:
     Raises:
         UsageError: (a `ValueError`) if a directory contains no model.
     """
-    if pathlib.Path(source).suffix in (".txt", ".json"):
-        return read_vocabulary(source)
-    return load_saved_tokenizer(source) or _load_tokenizer(find(source))
-
-
-def _load_whole(place, kind, task=""):
-    """Loads a model as it was saved, `None` for a model of another kind."""
-    is_saved = place.kind == kind and not place.is_checkpoint
-    if place.file is None and not is_saved and not task:
-        return None
-    tokenizer, preprocessor = load_saved_tokenizer(place.folder), None
-    if place.file is not None:
-        model = _load_keras(place.file)
-        preprocessor = getattr(model, "preprocessor", None)
-        if preprocessor is not None:
-            tokenizer = None  # that of the folder may be another model's
-    elif task or place.task:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", OPTIMIZER)
-            cls = getattr(keras_hub.models, task or place.task)
-            model = cls.from_preset(_preset(place))
-        preprocessor, model.preprocessor = model.preprocessor, None
-        model = with_settings(model, place.card)
-    else:
-        model, tokenizer = _load_encoder(place)
-        if place.has_head:
-            model = join(model, _load_keras(place.path / HEAD_FILE))
-    if tokenizer is None and preprocessor is not None:
-        tokenizer = as_tokenizer(preprocessor.tokenizer)
-    length = place.card.get(LENGTH) or preprocessor_length(preprocessor)
-    languages = tuple(place.card.get(LANGUAGES, (None, None)))
-    return LoadedModel(
-        model, tokenizer, languages=languages, sequence_length=length
-    )
-
-
-def _load_keras(file):
-    return keras.models.load_model(file, compile=False, safe_mode=True)
-
-
-def _load_encoder(place, needs_pooler=True, has_weights=True):
-    """Loads an encoder with the tokenizer that belongs to it."""
-    tokenizer = _load_tokenizer(place)
-    if place.is_checkpoint:
-        backbone, lacks_pooler = load_backbone(place, tokenizer, has_weights)
-        if lacks_pooler and needs_pooler:
-            warnings.warn(
-                f"The checkpoint in {place.path} has no pooler. Its encoder "
-                "gets a new pooler with random weights. Fine-tune it before "
-                "you use pooled_output.",
-                stacklevel=2,
-            )
-    else:
-        backbone = keras_hub.models.Backbone.from_preset(
-            _preset(place), load_weights=has_weights
-        )
-        backbone = with_settings(backbone, place.card)
-    size = family_of(backbone).size(backbone, "vocabulary_size")
-    if tokenizer.vocabulary_size() > size:
-        raise UsageError(
-            f"The tokenizer in {place.source} has "
-            f"{tokenizer.vocabulary_size()} tokens, but the model has {size} "
-            "embeddings."
-        )
-    return backbone, tokenizer
-
-
-def _load_tokenizer(place: Place):
-    """Loads the tokenizer of a model."""
+    place = find(source)
+    if place.path.suffix in (".txt", ".json"):
+        return read_vocabulary(place.path)
     family = checkpoint_family(place)
     if family is not None:
         return read_tokenizer(place, family)
@@ -395,6 +333,38 @@ def _load_tokenizer(place: Place):
     return as_tokenizer(made)
 
 
+def _load_whole(place, *kinds, task=""):
+    """Loads a model as it was saved, `None` for a model of another kind."""
+    is_saved = place.kind in kinds and not place.is_checkpoint
+    if place.file is None and not is_saved and not task:
+        return None
+    tokenizer, preprocessor = load_saved_tokenizer(place.folder), None
+    if place.file is not None:
+        model = keras.models.load_model(place.file, compile=False)
+        preprocessor = getattr(model, "preprocessor", None)
+        if preprocessor is not None:
+            tokenizer = None  # that of the folder may be another model's
+    elif task or place.task:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", OPTIMIZER)
+            cls = getattr(keras_hub.models, task or place.task)
+            model = cls.from_preset(_preset(place))
+        preprocessor, model.preprocessor = model.preprocessor, None
+        model = with_settings(model, place.card)
+    else:
+        model, tokenizer = load_encoder(place)
+        if place.has_head:
+            file = place.path / HEAD_FILE
+            model = join(model, keras.models.load_model(file, compile=False))
+    if tokenizer is None and preprocessor is not None:
+        tokenizer = as_tokenizer(preprocessor.tokenizer)
+    length = place.card.get(LENGTH) or preprocessor_length(preprocessor)
+    languages = tuple(place.card.get(LANGUAGES, (None, None)))
+    return LoadedModel(
+        model, tokenizer, languages=languages, sequence_length=length
+    )
+
+
 def _preset(place):
     """Returns the directory or the name of a preset, for keras-hub."""
     if place.files is not None:
@@ -405,21 +375,3 @@ def _preset(place):
             f"There is no file, directory or preset {place.source}."
         )
     return place.source
-
-
-def require_num_classes(received, head, source):
-    """Raises an error if the model's number of classes is not the task's.
-
-    Args:
-        received: int or `None`. The model's number, `None` if unknown.
-        head: `kdkit.models.Head` that the task needs.
-        source: string or path of the model.
-
-    Raises:
-        UsageError: (a `ValueError`) if the numbers differ.
-    """
-    if received not in (None, head.num_classes):
-        raise UsageError(
-            f"The model in {source} has {received} classes. The task has "
-            f"{head.num_classes}."
-        )

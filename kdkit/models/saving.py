@@ -38,14 +38,10 @@ METADATA = "metadata.json"
 NO_DATE = "1980-01-01@00:00:00"  # the earliest date in ZIP
 README = "README.md"
 COMPARED = 1000  # texts whose ids are compared with keras-hub's
-# Plain English, then texts that tokenizers are known to treat differently.
+# Texts that tokenizers are known to treat differently.
 SAMPLES = (
-    "The film is a charming and often affecting journey.",
-    "It's slow -- very, very slow.",
-    "Shares rose $1.20, or 3.5 percent, to $35.40 on Friday.",
-    "I loved it!!!<br /><br />10/10, would watch again :)",
-    "A man in an orange hat starring at something.",
-    "Visit https://example.org/a_b?c=1 or write to me@example.org.",
+    "The film is slow -- very, very slow. I loved it!!!<br /><br />10/10 :)",
+    "It's $1.20, or 3.5 percent: https://example.org/a_b?c=1, me@example.org.",
     "An amélie-like café scene, naïve but touching.",
     "Not good\u00a0at\u00a0all.",
     "Ein Mann läuft über die Straße.",
@@ -78,9 +74,6 @@ class LoadedModel:
         language that an encoder-decoder was trained on, if known.
     sequence_length: int or `None`. The maximum number of tokens that the
         model was saved for, on each side of an encoder-decoder, if known.
-    num_other_classes: int or `None`. The number of classes that a Hugging
-        Face checkpoint was fine-tuned on, if its head was not loaded
-        because that number differs.
     conventions: `kdkit.models.Conventions` of an embedder.
     head: `kdkit.models.Head` of a classifier, if it is known.
     """
@@ -90,7 +83,6 @@ class LoadedModel:
     has_trained_head: bool = True
     languages: tuple[str | None, str | None] = (None, None)
     sequence_length: int | None = None
-    num_other_classes: int | None = None
     conventions: Conventions = PLAIN
     head: Head | None = None
 
@@ -210,9 +202,7 @@ def _save_readme(path, tokenizer, plain, settings, texts):
         )
 
 
-def save_embedder(
-    model, tokenizer, path, sequence_length, conventions=PLAIN
-) -> None:
+def save_embedder(model, tokenizer, path, sequence_length, conventions=PLAIN):
     """Writes an embedder and its tokenizer as a directory, as `save_model`.
 
     Args:
@@ -226,13 +216,8 @@ def save_embedder(
     Raises:
         UsageError: (a `ValueError`) if the tokenizer does not fit the model.
     """
-    loaded = LoadedModel(
-        model,
-        tokenizer,
-        sequence_length=sequence_length,
-        conventions=conventions,
-    )
-    save_model(loaded, path)
+    loaded = LoadedModel(model, tokenizer, sequence_length=sequence_length)
+    save_model(dataclasses.replace(loaded, conventions=conventions), path)
 
 
 def forget_process(path) -> None:
@@ -307,8 +292,6 @@ def save_labels(head, file) -> None:
 
 def count_differences(tokenizer, other, texts=SAMPLES) -> int:
     """Counts the texts to which two tokenizers give other ids."""
-    if tokenizer is other:
-        return 0
     texts = list(texts)
     pairs = zip(tokenizer(texts), other(texts), strict=True)
     return sum(list(one) != list(another) for one, another in pairs)

@@ -25,7 +25,13 @@ from kdkit.models.embedders import (
 from kdkit.models.heads import backbone_of
 from kdkit.models.hugging_face import WEIGHTS, Tensors, write_tensors
 from kdkit.models.hugging_face_saving import save_hugging_face, write_json
-from kdkit.models.places import MODULES, TRANSFORMER_FILES, Place, find
+from kdkit.models.places import (
+    MODULES,
+    TOKENIZER_CONFIG,
+    TRANSFORMER_FILES,
+    Place,
+    find,
+)
 from kdkit.models.static import (
     is_static_embedder,
     make_static_embedder,
@@ -111,7 +117,7 @@ def load_sentence_transformer(place: Place, pooling, load_encoder) -> tuple:
                 dense=_dense_settings(others),
             )
         described = pooling
-    backbone, tokenizer = load_encoder(find(transformer.path), False)
+    backbone, tokenizer = load_encoder(transformer.path, needs_pooler=False)
     weights = _dense_weights(others)
     model = make_embedder(backbone, described)
     for layer, arrays in zip(dense_layers(model), weights, strict=True):
@@ -255,7 +261,11 @@ def _sequence_length(transformer, backbone):
     """Returns the largest number of tokens that the embedder reads."""
     length = transformer.config.get("max_seq_length")
     if length is None:
-        length = find(transformer.path).tokenizer_config.get("model_max_length")
+        length = (
+            find(transformer.path)
+            .read(TOKENIZER_CONFIG)
+            .get("model_max_length")
+        )
     positions = backbone.max_sequence_length
     if type(length) not in (int, float) or length < 1:
         return positions

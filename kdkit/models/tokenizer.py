@@ -147,11 +147,6 @@ class Tokenizer(keras_hub.tokenizers.Tokenizer):
             return values
         return tf.RaggedTensor.from_row_lengths(values, lengths)
 
-    def call(self, inputs, training=None):
-        """Returns the result of `tokenize`."""
-        del training
-        return self.tokenize(inputs)
-
     def detokenize(self, inputs):
         """Returns the text of ids without special tokens, or some texts."""
         rows = inputs.to_list() if hasattr(inputs, "to_list") else inputs

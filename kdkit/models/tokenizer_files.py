@@ -13,7 +13,7 @@ from tokenizers import models, normalizers, pre_tokenizers
 
 from kdkit.errors import UsageError, unknown
 from kdkit.io.reading import read_json
-from kdkit.models.places import Place
+from kdkit.models.places import TOKENIZER_CONFIG, Place
 from kdkit.models.tokenizer import FILE, ROLES, Tokenizer
 from kdkit.models.tokenizer_kinds import (
     ALBERT_TOKENS,
@@ -52,7 +52,8 @@ QWEN_WORDS = tokenizers.Regex(
 
 def read_tokenizer(place: Place, family) -> Tokenizer:
     """Reads the tokenizer of a Hugging Face checkpoint."""
-    path, config, whole = place.path, place.tokenizer_config, place.read(WHOLE)
+    path, whole = place.path, place.read(WHOLE)
+    config = place.read(TOKENIZER_CONFIG)
     if "auto_map" in config:
         raise UsageError(
             f"The tokenizer in {path} needs its own code (auto_map), which "
@@ -204,12 +205,7 @@ def _unigrams(file, whole, config, tokens, steps, is_shifted=False):
     return unigrams(scores, charsmap_of(whole), tokens, *arguments)
 
 
-QWEN = (
-    "BPE",
-    _qwen,
-    dict.fromkeys(("end", "pad", "unknown"), TEXT_END["end"]),
-    0,
-)
+QWEN_TOKENS = dict.fromkeys(("end", "pad", "unknown"), TEXT_END["end"])
 # By class: the type of the model, its reader, the special tokens, and the
 # number of ends between two texts, 0 without tokens around texts.
 CLASSES = {
@@ -219,8 +215,8 @@ CLASSES = {
     ),
     "Roberta": ("BPE", _byte_pairs, ROBERTA_TOKENS, 2),
     "GPT2": ("BPE", _byte_pairs, TEXT_END, 0),
-    "Qwen2": QWEN,  # the class
-    "Qwen3": QWEN,  # the name of the model
+    # The first is the class, the second the name of the model.
+    **dict.fromkeys(("Qwen2", "Qwen3"), ("BPE", _qwen, QWEN_TOKENS, 0)),
     "Albert": ("Unigram", _albert, ALBERT_TOKENS, 1),
     "XLMRoberta": ("Unigram", _xlm_roberta, ROBERTA_TOKENS, 2),
 }

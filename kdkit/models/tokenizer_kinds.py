@@ -3,8 +3,15 @@
 import base64
 import functools
 
-import keras_hub
 import tokenizers
+from keras_hub.tokenizers import (
+    BertTokenizer,
+    BytePairTokenizer,
+    RobertaTokenizer,
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+    XLMRobertaTokenizer,
+)
 from sentencepiece import sentencepiece_model_pb2 as sentencepiece_model
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
@@ -14,19 +21,12 @@ from kdkit.models.tokenizer import ROLES, Tokenizer
 
 Piece = sentencepiece_model.ModelProto.SentencePiece
 read_proto = sentencepiece_model.ModelProto.FromString
-XLMRoberta = keras_hub.tokenizers.XLMRobertaTokenizer
 # By the type of the model: keras-hub's base class, and a class for families
 # whose own is none of it.
 KERAS_HUB = {
-    "WordPiece": (
-        keras_hub.tokenizers.WordPieceTokenizer,
-        keras_hub.tokenizers.BertTokenizer,
-    ),
-    "BPE": (
-        keras_hub.tokenizers.BytePairTokenizer,
-        keras_hub.tokenizers.RobertaTokenizer,
-    ),
-    "Unigram": (keras_hub.tokenizers.SentencePieceTokenizer, XLMRoberta),
+    "WordPiece": (WordPieceTokenizer, BertTokenizer),
+    "BPE": (BytePairTokenizer, RobertaTokenizer),
+    "Unigram": (SentencePieceTokenizer, XLMRobertaTokenizer),
 }
 
 
@@ -175,7 +175,7 @@ def as_tokenizer(tokenizer) -> Tokenizer:
                 tokens[role] = token
     if hasattr(tokenizer, "mask_token_id"):
         tokens["mask"] = tokenizer.id_to_token(tokenizer.mask_token_id)
-    if isinstance(tokenizer, KERAS_HUB["WordPiece"][0]):
+    if isinstance(tokenizer, WordPieceTokenizer):
         tokens["unknown"] = tokenizer.oov_token
         pieces = tokenizer.get_vocabulary()
         rust = word_pieces(
@@ -186,7 +186,7 @@ def as_tokenizer(tokenizer) -> Tokenizer:
         )
         prefix = tokenizer.suffix_indicator
         rust.model.continuing_subword_prefix = prefix
-    elif isinstance(tokenizer, KERAS_HUB["BPE"][0]):
+    elif isinstance(tokenizer, BytePairTokenizer):
         ids = dict(tokenizer.vocabulary)
         tokens |= {"unknown": "<unk>"} if "<unk>" in ids else {}
         merges = [
@@ -198,7 +198,8 @@ def as_tokenizer(tokenizer) -> Tokenizer:
     else:
         proto = read_proto(tokenizer.proto)
         tokens["unknown"] = proto.pieces[proto.trainer_spec.unk_id].piece
-        rust = sentence_pieces(proto, tokens, isinstance(tokenizer, XLMRoberta))
+        is_shifted = isinstance(tokenizer, XLMRobertaTokenizer)
+        rust = sentence_pieces(proto, tokens, is_shifted)
     if family is not None and family.is_decoder:
         rust.add_special_tokens(list(dict.fromkeys(tokens.values())))
     else:
@@ -263,22 +264,18 @@ def to_keras_hub(tokenizer, family):
 
 def _unigram_proto(tokenizer, pieces, whole, cls):
     """Returns a SentencePiece model with the ids of a class of keras-hub."""
-    model = whole["model"]
-    proto, scores = sentencepiece_model.ModelProto(), dict(model["vocab"])
-    for number, piece in enumerate(pieces):
-        kind = Piece.NORMAL if piece in scores else Piece.USER_DEFINED
-        if number == model["unk_id"]:
-            kind = Piece.UNKNOWN
-        elif piece in tokenizer.tokens.values():
-            kind = Piece.CONTROL
-        proto.pieces.add(piece=piece, score=scores.get(piece, 0.0), type=kind)
-    if issubclass(cls, XLMRoberta):
+    proto = sentencepiece_model.ModelProto()
+    scores, special = dict(whole["model"]["vocab"]), tokenizer.tokens.values()
+    if issubclass(cls, XLMRobertaTokenizer):
         # This class adds the padding token and the last piece, the mask.
-        start, _, end, unknown_piece = proto.pieces[:4]
-        ordered = [unknown_piece, start, end, *proto.pieces[4:-1]]
-        del proto.pieces[:]
-        proto.pieces.extend(ordered)
-    kinds = [piece.type for piece in proto.pieces]
-    proto.trainer_spec.unk_id = kinds.index(Piece.UNKNOWN)
+        start, _, end, unknown_piece, *others, _ = pieces
+        pieces = [unknown_piece, start, end, *others]
+    for piece in pieces:
+        kind = Piece.NORMAL if piece in scores else Piece.USER_DEFINED
+        kind = Piece.CONTROL if piece in special else kind
+        if piece == tokenizer.unknown_token:
+            kind = Piece.UNKNOWN
+        proto.pieces.add(piece=piece, score=scores.get(piece, 0.0), type=kind)
+    proto.trainer_spec.unk_id = pieces.index(tokenizer.unknown_token)
     proto.normalizer_spec.precompiled_charsmap = charsmap_of(whole)
     return proto.SerializeToString()

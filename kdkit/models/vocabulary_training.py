@@ -1,6 +1,5 @@
 """Trains vocabularies on texts with the trainers of `tokenizers`."""
 
-import json
 from collections.abc import Iterable, Sequence
 
 import tokenizers
@@ -13,7 +12,6 @@ from kdkit.models.tokenizer_kinds import (
     BERT_TOKENS,
     ROBERTA_TOKENS,
     by_bytes,
-    byte_pairs,
     framed,
     word_piece_tokenizer,
 )
@@ -68,7 +66,7 @@ def train_word_pieces(
         special_tokens=[*SPECIAL_PIECES, *inside],
         show_progress=False,
     )
-    _train(rust, texts, trainer)
+    _train(rust, texts, vocabulary_size, trainer)
     pieces = sorted(rust.get_vocab(), key=rust.token_to_id)
     return word_piece_tokenizer(pieces, lowercase, strip_accents=False)
 
@@ -96,17 +94,12 @@ def train_byte_pairs(
     """
     special = list(ALL_FAMILIES[family].special_tokens)
     rust = by_bytes(tokenizers.Tokenizer(models.BPE()))
-    trainer = _byte_pair_trainer(vocabulary_size, special, MIN_FREQUENCY)
-    _train(rust, texts, trainer)
     # Special tokens come last, as in GPT-2. keras-hub pads with the first
     # token, and its `generate` would take that for the end of the text.
-    tokens = sorted(rust.get_vocab(), key=rust.token_to_id)
-    tokens = [token for token in tokens if token not in special] + special
-    vocabulary = {token: id for id, token in enumerate(tokens)}
-    whole = json.loads(rust.to_str())["model"]
-    ordered = byte_pairs(vocabulary, list(map(tuple, whole["merges"])))
-    ordered.add_special_tokens(special)
-    return Tokenizer(ordered, {"start": special[0], "end": special[-1]})
+    size = vocabulary_size - len(special)
+    trainer = _byte_pair_trainer(size, [], MIN_FREQUENCY)
+    _train(rust, texts, vocabulary_size, trainer, special)
+    return Tokenizer(rust, {"start": special[0], "end": special[-1]})
 
 
 def train_sentence_pieces(
@@ -136,7 +129,8 @@ def train_sentence_pieces(
     rust.normalizer = normalizers.Sequence(
         [normalizers.NFKC(), blanks, normalizers.Strip()]
     )
-    _train(rust, texts, _byte_pair_trainer(vocabulary_size, special))
+    trainer = _byte_pair_trainer(vocabulary_size, special)
+    _train(rust, texts, vocabulary_size, trainer)
     framed(rust, ROBERTA_TOKENS)
     return Tokenizer(rust, ROBERTA_TOKENS, languages=languages)
 
@@ -151,11 +145,12 @@ def _byte_pair_trainer(vocabulary_size, special, min_frequency=0):
     )
 
 
-def _train(rust, texts, trainer):
+def _train(rust, texts, vocabulary_size, trainer, last=()):
     """Trains a model in place; it must have the given number of tokens."""
     rust.train_from_iterator(texts, trainer)
-    if rust.get_vocab_size() != trainer.vocab_size:
+    rust.add_special_tokens(list(last))
+    if rust.get_vocab_size() != vocabulary_size:
         raise UsageError(
             f"The text has {rust.get_vocab_size()} pieces. Received: "
-            f"vocabulary_size={trainer.vocab_size}."
+            f"vocabulary_size={vocabulary_size}."
         )
