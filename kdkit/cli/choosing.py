@@ -91,7 +91,7 @@ def log_start(settings, recipe) -> None:
     if (
         settings.student.copy_from == "teacher"
         and recipe.student.source == "pretrained"
-        and not find(place).is_encoder
+        and find(place).kind == "classifier"
     ):
         why = _why_unknown(place, _encoder_behind(place))
         _log.info(
@@ -144,7 +144,7 @@ def recipe_on_text(recipe, options):
 
 def _family_of_teacher(place):
     """The family's title, and its key in a recipe's `for_families`."""
-    if find(place).is_encoder_decoder:
+    if find(place).kind == "encoder_decoder":
         return "MASS", "mass"
     backbone = _sizes_of(place)
     family = family_of(backbone)

@@ -78,7 +78,8 @@ class Embedder:
 
 def is_exported_as_embedder(place, options) -> bool:
     """Returns whether a MODEL is exported as an embedder."""
-    if models.find(place.path).is_embedder or options.pooling is not None:
+    is_known = models.find(place.path).kind == "embedder"
+    if is_known or options.pooling is not None:
         reject_given(options, FOREIGN, "for an embedder")
         return True
     reject_given(options, OWN, f"for {place.path}, which is no embedder")

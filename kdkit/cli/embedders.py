@@ -186,7 +186,7 @@ def _student(options, recipe: Recipe, teacher):
     depth = saved_size(teacher, *DEPTHS)
     if depth is None:
         pooling = options.pooling
-        if not models.find(teacher).is_embedder:
+        if models.find(teacher).kind != "embedder":
             pooling = pooling or "mean"  # any one, to read the sizes
         # A preset by its name, or an encoder in a folder of its own.
         load_tensorflow()

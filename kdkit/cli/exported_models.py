@@ -60,12 +60,12 @@ def read_model(place, exporter, options) -> ExportedModel:
             calibration_data=found.calibration_data,
             conventions=found.conventions,
         )
-    found = models.find(place.path)
-    for is_one, read in (
-        (found.is_decoder, read_decoder),
-        (found.is_encoder_decoder, read_encoder_decoder),
+    kind = models.find(place.path).kind
+    for name, read in (
+        ("decoder", read_decoder),
+        ("encoder_decoder", read_encoder_decoder),
     ):
-        if is_one:
+        if name == kind:
             names = ("dynamic_length", *FOREIGN)
             reject_given(options, names, f"for {place.path}")
             text = read(place, exporter, options)

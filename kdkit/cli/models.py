@@ -237,11 +237,10 @@ def open_model(place, options) -> Opened:
         predict = export.file_logits(file)
         return Opened(task, predict, None, tokenizer, data_dir, length, same)
     loaded = models.load_classifier(place.path, task.head)
-    models.require_num_classes(loaded.num_other_classes, task.head, place.path)
     if not loaded.has_trained_head:
         raise UsageError(
-            f"{place.path} is an encoder without a trained head for task "
-            f"{task.name!r}."
+            f"{place.path} is an encoder without a trained head of "
+            f"{task.num_classes} classes for task {task.name!r}."
         )
     length = _length(
         place,

@@ -91,12 +91,12 @@ def after_student(run_dir: str) -> list[tuple[list[str], str]]:
     if steps:
         return steps
     place = models.find(run_dir)
-    if place.is_decoder:
+    if place.kind == "decoder":
         generate = ["generate", run_dir, "--prompt", "The"]
         steps.append((generate, "text from the model"))
-    if place.folder.name != "encoder" and not place.is_encoder:
+    if place.folder.name != "encoder" and place.kind != "encoder":
         export = ["export", run_dir]
-        if place.is_decoder and saved_size(run_dir, POSITIONS) is None:
+        if place.kind == "decoder" and saved_size(run_dir, POSITIONS) is None:
             export += ["--sequence-length", "128"]  # it has no largest length
         steps.append((export, "verified files for phones and servers"))
     report = ["report", run_dir]

@@ -41,7 +41,7 @@ def is_embedder(place) -> bool:
     # Only sentence encoders are trained on files of texts without labels.
     if "files" in (place.config.get("data") or {}):
         return True
-    if models.find(place.path).is_embedder:
+    if models.find(place.path).kind == "embedder":
         return True
     return place.path.is_file() and _output_of(place.path) == SENTENCE_EMBEDDING
 

@@ -235,7 +235,7 @@ def trains_encoder_decoder(options) -> bool:
     if options.student in PRESETS:
         return isinstance(PRESETS[options.student].config, MassConfig)
     place = absolute(options.model or options.teacher)
-    return place is not None and models.find(place).is_encoder_decoder
+    return place is not None and models.find(place).kind == "encoder_decoder"
 
 
 def sentence_settings(options) -> SentenceSettings | PairSettings:

@@ -258,7 +258,7 @@ def teachers_of_encoder(options, data, stages, corpus):
         stage.objectives for stage in stages if stage.data == "corpus"
     )
     pretrained = encoder
-    if learned_from and not models.has_language_model(encoder):
+    if learned_from and models.find(encoder).kind != "masked_lm":
         pretrained = PretrainSettings(
             corpus=corpus,
             model=ModelSettings(checkpoint=encoder),

@@ -71,7 +71,8 @@ class OpenedWriter:
 
 def is_writer(model: str) -> bool:
     """Returns whether a MODEL is an encoder-decoder or its file."""
-    return models.find(model).is_encoder_decoder or export.reads_sources(model)
+    is_known = models.find(model).kind == "encoder_decoder"
+    return is_known or export.reads_sources(model)
 
 
 def open_writer(place, options) -> OpenedWriter:

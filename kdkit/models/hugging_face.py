@@ -16,7 +16,6 @@ import dataclasses
 import math
 import pathlib
 import re
-import warnings
 
 import keras
 import numpy as np
@@ -32,8 +31,8 @@ from kdkit.models.families import (
     WeightLayout,
 )
 from kdkit.models.heads import Head, find_head
-from kdkit.models.places import CONFIG, Place
-from kdkit.models.variants import build
+from kdkit.models.places import Place
+from kdkit.models.variants import block_settings, build
 
 WEIGHTS = "model.safetensors"
 SHARDS = "model.safetensors.index.json"
@@ -60,27 +59,12 @@ ACTIVATIONS = {
     "gelu": "gelu",
     "gelu_python": "gelu",
     "gelu_new": "gelu_new",
-    "gelu_accurate": "gelu_new",
     "gelu_fast": "gelu_new",
-    "gelu_python_tanh": "gelu_new",
     "gelu_pytorch_tanh": "gelu_new",
     "relu": "relu",
-    "relu6": "relu6",
     "silu": "silu",
     "swish": "silu",
     "tanh": "tanh",
-    "sigmoid": "sigmoid",
-    "linear": "linear",
-    "mish": "mish",
-}
-OLD_LEAVES = {".gamma": ".weight", ".beta": ".bias"}
-LEAVES = {
-    "embeddings": "weight",
-    "kernel": "weight",
-    "gamma": "weight",
-    "scale": "weight",
-    "bias": "bias",
-    "beta": "bias",
 }
 # In the order of a joined tensor.
 THIRDS = ("query", "key", "value")
@@ -91,67 +75,55 @@ LOGITS = "logits"  # the last layer of each head
 HAS_HEAD = "For"
 
 
-@dataclasses.dataclass(frozen=True)
-class Checkpoint:
-    """A checkpoint's model, described with keras-hub's arguments."""
-
-    family: Family
-    sizes: dict
-    blocks: BlockSettings
-    head: BlockSettings
-    num_skipped_positions: int = 0
-    reads_one_segment: bool = False
-
-    def build(self):
-        """Returns the backbone with random weights."""
-        own = self.family.block_settings
-        return build(self.family.backbone, own, self.blocks, **self.sizes)
-
-
-def is_hugging_face(config: dict) -> bool:
-    """Whether a `config.json` belongs to a Hugging Face checkpoint."""
-    return "registered_name" not in config and "model_type" in config
-
-
-def checkpoint_family(config: dict) -> Family | None:
+def checkpoint_family(place: Place) -> Family | None:
     """Returns the family of a checkpoint, `None` for what is no checkpoint."""
-    if not is_hugging_face(config):
+    if not place.is_checkpoint:
         return None
     known = {
         family.checkpoints.model_type: family
         for family in ALL_FAMILIES.values()
         if family.checkpoints
     }
-    if config["model_type"] not in known:
-        raise unknown("model_type of a checkpoint", config["model_type"], known)
-    return known[config["model_type"]]
+    name = place.config["model_type"]
+    if name not in known:
+        raise unknown("model_type of a checkpoint", name, known)
+    return known[name]
 
 
-def read_checkpoint(place: Place) -> Checkpoint:
-    """Reads the fields of a checkpoint's `config.json`."""
-    config, where = place.config, place.path / CONFIG
-    family = checkpoint_family(config)
-    form = family.checkpoints
-    config = {**config, **(config.get("rope_parameters") or {})}
+def load_backbone(place: Place, tokenizer=None, has_weights=True):
+    """Builds a checkpoint's backbone from its files.
+
+    Returns the backbone, and whether the weights lack its pooler.
+    """
+    family = checkpoint_family(place)
+    form, own = family.checkpoints, family.block_settings
+    config = {**place.config, **(place.config.get("rope_parameters") or {})}
     for name, expected in REQUIRED.items():
         value = config.get(name)
         if name == "is_decoder" and family.is_decoder:
             continue
         if value not in (None, {}, expected):
             raise UsageError(
-                f"{where}: {name!r} is {value!r}. Expected {expected!r}, which "
-                "keras-hub's model computes."
+                f"{place.path}: {name!r} is {value!r}. Expected {expected!r}, "
+                "which keras-hub's model computes."
             )
     sizes = {}
     for size, (names, default) in form.sizes.items():
-        found = [config[name] for name in names if name in config]
-        sizes[size] = found[0] if found else default
+        sizes[size] = default
+        for name in reversed(names):
+            sizes[size] = config.get(name, sizes[size])
     if sizes["intermediate_dim"] is None:
         sizes["intermediate_dim"] = 4 * sizes["hidden_dim"]
     skipped = 0
     if form.positions_follow_padding:
         skipped = config.get("pad_token_id", 1) + 1
         sizes["max_sequence_length"] -= skipped
+        if tokenizer is not None and skipped != tokenizer.pad_token_id + 1:
+            raise UsageError(
+                f"{place.path}: positions count from pad_token_id="
+                f"{skipped - 1}. The tokenizer pads with "
+                f"{tokenizer.pad_token_id}."
+            )
     if "num_segments" in sizes:
         # Pairs need two segments; the second row is a copy of the only one.
         sizes["num_segments"] = max(sizes["num_segments"], 2)
@@ -160,13 +132,14 @@ def read_checkpoint(place: Place) -> Checkpoint:
     if name not in ACTIVATIONS:
         raise unknown(form.activation[0], name, ACTIVATIONS)
     epsilon = float(config.get(*form.epsilon))
-    return Checkpoint(
-        family,
-        sizes,
-        BlockSettings(ACTIVATIONS[name], epsilon),
-        BlockSettings(form.masked_lm_activation or ACTIVATIONS[name], epsilon),
-        skipped,
-    )
+    settings = BlockSettings(ACTIVATIONS[name], epsilon)
+    backbone = build(family.backbone, own, settings, **sizes)
+    if not has_weights:
+        return backbone, False
+    has_pairs = getattr(tokenizer, "num_segments", 2) > 1
+    with Tensors(place.path) as tensors:
+        lacks = _load_weights(backbone, form, tensors, skipped, has_pairs)
+    return backbone, lacks
 
 
 class Tensors(contextlib.ExitStack):
@@ -174,36 +147,32 @@ class Tensors(contextlib.ExitStack):
 
     def __init__(self, path: pathlib.Path):
         super().__init__()
-        self.path = path
-        self._places = {}
+        self.path, self.names = path, {}
         files = [WEIGHTS]
         # If both exist, transformers reads the single file first.
         if not (path / WEIGHTS).is_file() and (path / SHARDS).is_file():
-            what = "a list of files of weights"
-            shards = read_json(path / SHARDS, what)
+            shards = read_json(path / SHARDS, "a list of files of weights")
             files = sorted({*shards["weight_map"].values()})
         for file in files:
             opened = self.enter_context(
                 safetensors.safe_open(path / file, framework="np")
             )
             for name in opened.keys():  # noqa: SIM118
-                self._places[_today(name)] = (opened, name)
-
-    @property
-    def names(self):
-        return self._places.keys()
+                today = re.sub(r"\.gamma$", ".weight", name)
+                today = re.sub(r"\.beta$", ".bias", today)
+                self.names[today] = (opened, name)
 
     def __contains__(self, name):
-        return name in self._places
+        return name in self.names
 
     def integers(self, name: str) -> np.ndarray:
         """Returns a tensor of whole numbers."""
-        opened, stored_name = self._places[name]
+        opened, stored_name = self.names[name]
         return opened.get_tensor(stored_name)
 
     def read(self, name: str) -> np.ndarray:
         """Returns a tensor in float32."""
-        opened, stored_name = self._places[name]
+        opened, stored_name = self.names[name]
         kind = opened.get_slice(stored_name).get_dtype()
         if kind not in FLOATS:
             raise UsageError(
@@ -214,53 +183,44 @@ class Tensors(contextlib.ExitStack):
 
     def base_prefix(self, layout: WeightLayout) -> str:
         """Returns the prefix of the base model's names."""
-        table = f"{layout.parts['token_embedding']}.weight"
-        found = [
-            name.removesuffix(table)
-            for name in self.names
-            if name == table or name.endswith(f".{table}")
-        ]
+        table = f".{layout.parts['token_embedding']}.weight"
+        found = [name for name in self.names if f".{name}".endswith(table)]
         if len(found) != 1:
             raise UsageError(
                 f"The weights in {self.path} contain {len(found)} models. "
-                f"Expected one tensor {table}."
+                f"Expected one tensor {table[1:]}."
             )
-        return found[0]
-
-
-def _today(name):
-    """Returns the current name of a tensor in transformers."""
-    for old, new in OLD_LEAVES.items():
-        if name.endswith(old):
-            return name.removesuffix(old) + new
-    return name
+        return found[0].removesuffix(table[1:])
 
 
 def write_tensors(path: pathlib.Path, tensors: dict) -> None:
-    """Writes a safetensors file with the mode of any other new file."""
-    path.touch()
-    mode = path.stat().st_mode
-    safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
-    path.chmod(mode)
+    """Writes arrays as a safetensors file, in float32."""
+    tensors = {
+        name: np.ascontiguousarray(value, "float32")
+        for name, value in tensors.items()
+    }
+    path.write_bytes(safetensors.numpy.save(tensors, {"format": "pt"}))
 
 
-def load_weights(backbone, checkpoint: Checkpoint, tensors: Tensors) -> bool:
+def _load_weights(backbone, form, tensors, num_skipped, has_pairs):
     """Assigns a checkpoint's weights; returns whether it lacks a pooler."""
-    form = checkpoint.family.checkpoints
     prefix = tensors.base_prefix(form.weights)
     names = tensor_names(backbone, form, prefix)
-    poolers = {path for path in names if path.startswith(f"{POOLER}/")}
-    lacks_pooler = bool(poolers) and not any(
-        names[path] in tensors for path in poolers
-    )
-    if lacks_pooler:
-        names = {path: names[path] for path in names.keys() - poolers}
+    pooler = [path for path in names if path.startswith(f"{POOLER}/")]
+    lacks_pooler = bool(pooler) and names[pooler[0]] not in tensors
+    for path in pooler if lacks_pooler else ():
+        del names[path]
     _require_all_read(form.weights, prefix, names, tensors)
     for variable in backbone.weights:
-        if variable.path in names:
-            value = tensors.read(names[variable.path])
-            value = _value(variable, value, names[variable.path], checkpoint)
-            variable.assign(value)
+        path = variable.path
+        if path not in names:
+            continue
+        value = tensors.read(names[path])
+        if "position_embedding" in path:
+            value = value[num_skipped:]
+        if "segment_embedding" in path and not (has_pairs and len(value) > 1):
+            value = np.repeat(value[:1], variable.shape[0], axis=0)
+        variable.assign(_value(variable, value, names[path], form.weights))
     if form.has_one_segment:
         row = tensors.read(f"{prefix}embeddings.token_type_embeddings.weight")
         positions = backbone.embeddings.position_embedding.position_embeddings
@@ -278,9 +238,13 @@ def tensor_names(backbone, form, prefix: str) -> dict[str, str]:
     }
 
 
+def _leaf(name):
+    return "bias" if name in ("bias", "beta") else "weight"
+
+
 def _tensor_name(layout, path):
     layer, leaf = path.rsplit("/", 1)
-    leaf = LEAVES[leaf]
+    leaf = _leaf(leaf)
     block = re.match(layout.block_path, path)
     if block is None:
         return f"{layout.parts[layer.rsplit('/', 1)[-1]]}.{leaf}"
@@ -292,7 +256,7 @@ def _require_all_read(layout, prefix, names, tensors):
     """Raises an error for weights of blocks that keras-hub does not have."""
     matches = (re.match(layout.block_path, path) for path in names)
     blocks = {prefix + one.expand(layout.block) for one in matches if one}
-    for name in sorted(tensors.names - {*names.values()}):
+    for name in sorted(tensors.names.keys() - {*names.values()}):
         if name.startswith(tuple(blocks)) and not re.search(
             layout.ignored, name
         ):
@@ -302,42 +266,34 @@ def _require_all_read(layout, prefix, names, tensors):
             )
 
 
-def _value(variable, value, name, checkpoint):
+def _value(variable, value, name, layout):
     """Returns a tensor in the shape of a backbone's variable."""
-    layout = checkpoint.family.checkpoints.weights
-    shape = tuple(variable.shape)
     *_, layer, leaf = variable.path.split("/")
-    if "position_embedding" in variable.path:
-        value = value[checkpoint.num_skipped_positions :]
-    if "segment_embedding" in variable.path and (
-        len(value) == 1 or checkpoint.reads_one_segment
-    ):
-        value = np.repeat(value[:1], shape[0], axis=0)
-    if layout.joined and layout.joined in name and layer in THIRDS:
+    if layout.joined and layout.joined in name:
         value = np.split(value, 3, axis=-1)[THIRDS.index(layer)]
     if leaf == "kernel":
-        value = value.T if layout.is_transposed else value
-        value = _kernel(value, variable)
-    elif leaf == "bias":
-        value = value.reshape(shape)
-    elif leaf == OUTPUT_TABLE:
-        value = value.T
-    return value
+        return _kernel(value.T if layout.is_transposed else value, variable)
+    if leaf == OUTPUT_TABLE:
+        return value.T
+    return value.reshape(variable.shape) if leaf == "bias" else value
+
+
+def kernel_shape(variable) -> tuple[int, int]:
+    """Returns the inputs and the outputs of a Keras kernel."""
+    shape = variable.shape
+    num_inputs = len(shape) - 1 if "attention_output" in variable.path else 1
+    return math.prod(shape[:num_inputs]), math.prod(shape[num_inputs:])
 
 
 def _kernel(weight, variable):
     """Returns a linear layer's weight in the shape of a Keras kernel."""
-    shape = tuple(variable.shape)
-    num_inputs = (
-        shape[:-1] if "attention_output" in variable.path else shape[:1]
-    )
-    expected = (math.prod(num_inputs), math.prod(shape[len(num_inputs) :]))
+    expected = kernel_shape(variable)
     if weight.shape != expected:
         raise UsageError(
             f"{variable.path} has weights of another shape. Expected "
             f"{expected}. Received: {weight.shape}."
         )
-    return weight.reshape(shape)
+    return weight.reshape(variable.shape)
 
 
 def head_layers(model, names) -> dict:
@@ -346,87 +302,56 @@ def head_layers(model, names) -> dict:
     return {name: head_model.get_layer(name) for name in names}
 
 
-def copy_head(place: Place, model, head: Head) -> int | None:
+def copy_head(place: Place, model, head: Head) -> bool:
     """Copies a checkpoint's head into a classifier on its encoder.
 
-    Returns the head's number of classes, `None` without a head. A head of
-    another number than the model's is not copied.
+    Returns whether there is one, of the same number of classes.
     """
-    config, family = place.config, checkpoint_family(place.config)
+    config, family = place.config, checkpoint_family(place)
     names = family and family.checkpoints.head_layers(head.kind)
-    if not names:
-        return None
-    ending = HEAD_CLASSES[head.kind]
-    classes = config.get("architectures") or []
-    is_classifier = any(name.endswith(ending) for name in classes)
-    if not is_classifier and any(HAS_HEAD in name for name in classes):
-        return None
+    others = [
+        name
+        for name in config.get("architectures") or []
+        if HAS_HEAD in name and not name.endswith(HEAD_CLASSES[head.kind])
+    ]
+    if not names or others:
+        return False
+    values = {}
     with Tensors(place.path) as tensors:
-        if not (
-            is_classifier
-            or {f"{one}.bias" for one in names.values()} <= tensors.names
-        ):
-            if not classes:
-                warnings.warn(
-                    f"The config of {place.path} names no class in "
-                    "'architectures', and the weights have no head for "
-                    f"{ending}. The classifier gets a new head with random "
-                    "weights. Fine-tune it before you use its logits.",
-                    stacklevel=2,
-                )
-            return None
-        values = {
-            layer: [
-                tensors.read(f"{name}.weight").T,
-                tensors.read(f"{name}.bias"),
-            ]
-            for layer, name in names.items()
-        }
+        for layer, name in names.items():
+            if f"{name}.bias" not in tensors:
+                return False
+            kernel = tensors.read(f"{name}.weight").T
+            values[layer] = [kernel, tensors.read(f"{name}.bias")]
     kernel, bias = values[LOGITS]
     order = _order(config.get("id2label"), head.class_names, len(bias))
     if order is not None:
         values[LOGITS] = [kernel[:, order], bias[order]]
     layers = head_layers(model, names)
-    if len(bias) != layers[LOGITS].units:
-        return len(bias)
-    for layer, weights in values.items():
+    has_same = len(bias) == layers[LOGITS].units
+    for layer, weights in values.items() if has_same else ():
         layers[layer].set_weights(weights)
-    return model.output_shape[-1]
+    return has_same
 
 
 def _order(id2label, class_names, num_classes):
     """Returns the checkpoint's numbers of the task's classes, by name."""
-    if not id2label or not class_names or len(class_names) != num_classes:
-        return None
-    numbers = {_plain(name): number for number, name in id2label.items()}
-    if len(numbers) < len(id2label):  # names that differ in case alone
-        return None
-    try:
-        return [int(numbers[_plain(name)]) for name in class_names]
-    except KeyError:
-        return None
+    numbers = {_plain(one): int(n) for n, one in (id2label or {}).items()}
+    names = list(map(_plain, class_names or ()))
+    if len(names) == len(numbers) == num_classes and {*names} == {*numbers}:
+        return [numbers[name] for name in names]
+    return None
 
 
 def _plain(name):
     return str(name).casefold().replace("-", "_").replace(" ", "_")
 
 
-def has_masked_lm(place: Place) -> bool:
-    """Whether a model is a checkpoint with a head for masked tokens."""
-    family = checkpoint_family(place.config)
-    layout = family and family.checkpoints.masked_lm
-    if not layout:
-        return False
-    with Tensors(place.path) as tensors:
-        return f"{layout.dense}.weight" in tensors
-
-
 def checkpoint_language_model(place: Place, backbone):
     """Adds a checkpoint's own head to its backbone, if it has one."""
-    family = checkpoint_family(place.config)
+    family = checkpoint_family(place)
     if family is None:
         return None
-    head = read_checkpoint(place).head
     form, layout = family.checkpoints, family.checkpoints.masked_lm
     with Tensors(place.path) as tensors:
         if family.is_decoder:
@@ -436,7 +361,10 @@ def checkpoint_language_model(place: Place, backbone):
         if f"{layout.dense}.weight" not in tensors:
             return None
         _require_tied(layout.decoder, form, tensors)
-        own = family.head_settings
+        own, head = family.head_settings, block_settings(backbone)
+        if form.masked_lm_activation:
+            activation = form.masked_lm_activation
+            head = dataclasses.replace(head, activation=activation)
         model = build(family.masked_lm, own, head, backbone=backbone)
         parts = {
             "intermediate_dense": layout.dense,
@@ -448,7 +376,7 @@ def checkpoint_language_model(place: Place, backbone):
             if leaf == "output_bias":
                 variable.assign(tensors.read(biases[0]))
             elif layer in parts:
-                value = tensors.read(f"{parts[layer]}.{LEAVES[leaf]}")
+                value = tensors.read(f"{parts[layer]}.{_leaf(leaf)}")
                 if leaf == "kernel":
                     value = _kernel(value.T, variable)
                 variable.assign(value)

@@ -26,65 +26,42 @@ from kdkit.models.heads import (
 )
 from kdkit.models.hugging_face import (
     OUTPUT_TABLE,
-    THIRDS,
+    POOLER,
     WEIGHTS,
-    Tensors,
     copy_head,
     head_layers,
-    load_weights,
-    read_checkpoint,
+    kernel_shape,
+    load_backbone,
     tensor_names,
     write_tensors,
 )
-from kdkit.models.places import find
+from kdkit.models.places import CONFIG, TOKENIZER_CONFIG, find
 from kdkit.models.saving import SAMPLES, count_differences
-from kdkit.models.tokenizer_files import (
-    CONFIG,
-    SEGMENTS,
-    WHOLE,
-    save_vocabulary,
-)
+from kdkit.models.tokenizer import ROLES
+from kdkit.models.tokenizer_files import SEGMENTS, WHOLE, save_vocabulary
 from kdkit.models.tokenizer_kinds import as_tokenizer
 from kdkit.models.variants import block_settings
 
-PROBLEM_TYPES = (
-    "single_label_classification",
-    "multi_label_classification",
-    "regression",
-)
-SPECIAL_MAP = "special_tokens_map.json"
+SINGLE_LABEL = "single_label_classification"
 # The class that takes everything from `tokenizer.json`, since transformers 4.
 TOKENIZER_CLASS = "PreTrainedTokenizerFast"
-BERT_NAMES = ("cls", "sep", "pad", "mask")
 
 
-def require_hugging_face(model) -> None:
-    """Raises an error for a model that is not the same in transformers.
-
-    Args:
-        model: `keras.Model`.
-
-    Raises:
-        UsageError: (a `ValueError`) with what differs.
-    """
-    backbone = backbone_of(model)
-    family = family_of(backbone)
-    form = family and family.checkpoints
+def _require_same_logits(model, family):
+    """Raises an error for a model that is not the same in transformers."""
+    backbone, form = backbone_of(model), family and family.checkpoints
     if form is None:
         known = [one.title for one in ALL_FAMILIES.values() if one.checkpoints]
         name = family.title if family else type(backbone).__name__
         raise unknown("family of Hugging Face checkpoints", name, known)
+    name, expected = form.epsilon
     epsilon = block_settings(backbone).layer_norm_epsilon
-    if form.epsilon[0] is None and not math.isclose(epsilon, form.epsilon[1]):
+    if name is not None:  # Qwen's queries and keys may have another one here
+        expected = getattr(backbone, "layer_norm_epsilon", epsilon)
+    if not math.isclose(epsilon, expected):
         raise UsageError(
-            f"In transformers a {family.title} has the layer_norm_epsilon "
-            f"{form.epsilon[1]:g}. Received: {epsilon:g}."
-        )
-    others = getattr(backbone, "layer_norm_epsilon", epsilon)
-    if not math.isclose(epsilon, others):
-        raise UsageError(
-            f"In transformers a {family.title} has one epsilon. Received: "
-            f"{epsilon:g} for queries and keys, {others:g} elsewhere."
+            f"In transformers a {family.title} has one epsilon, {expected:g}. "
+            f"Received: layer_norm_epsilon={epsilon:g} in its blocks."
         )
     activation = getattr(model, "activation", None)
     if activation not in (None, keras.activations.linear):
@@ -122,15 +99,16 @@ def save_hugging_face(
         path: string or path of the directory. It is created.
         class_names: tuple of different strings, one for each logit. Defaults
             to `None`: `LABEL_0` and so on.
-        problem_type: string or `None`. One of `PROBLEM_TYPES`, by which
-            transformers chooses its loss. Defaults to `None`: regression for a
-            single logit, otherwise classification.
+        problem_type: string or `None`. By it transformers chooses its loss:
+            `"single_label_classification"`, `"multi_label_classification"` or
+            `"regression"`. Defaults to `None`: regression for a single logit,
+            otherwise classification.
 
     Raises:
         UsageError: (a `ValueError`) if transformers has no such model, or the
             names do not fit. Nothing is written.
     """
-    require_hugging_face(model)
+    _require_same_logits(model, family_of(backbone_of(model)))
     if tokenizer is not None:
         own, tokenizer = tokenizer, as_tokenizer(tokenizer)
         count = count_differences(own, tokenizer)
@@ -142,11 +120,10 @@ def save_hugging_face(
                 stacklevel=2,
             )
     config = _config(model, tokenizer, class_names, problem_type)
-    tensors = _tensors(model, config)
     path = pathlib.Path(path)
     path.mkdir(parents=True, exist_ok=True)
-    write_json(path / "config.json", config)
-    write_tensors(path / WEIGHTS, tensors)
+    write_json(path / CONFIG, config)
+    write_tensors(path / WEIGHTS, _tensors(model, config))
     if tokenizer is not None:
         _save_tokenizer(model, tokenizer, path)
 
@@ -164,11 +141,8 @@ def load_saved_hugging_face(path: pathlib.Path):
         `keras.Model`.
     """
     place = find(path)
-    checkpoint = read_checkpoint(place)
-    backbone = checkpoint.build()
-    with Tensors(path) as tensors:
-        load_weights(backbone, checkpoint, tensors)
-    if checkpoint.family.is_decoder:
+    backbone, _ = load_backbone(place)
+    if family_of(backbone).is_decoder:
         return language_model(backbone)
     (name,) = place.config["architectures"]
     for kind, suffix in HEAD_CLASSES.items():
@@ -183,18 +157,15 @@ def load_saved_hugging_face(path: pathlib.Path):
 def _config(model, tokenizer, class_names, problem_type):
     """Returns the entries of `config.json`."""
     backbone = backbone_of(model)
-    family = family_of(backbone)
+    family, settings = family_of(backbone), block_settings(backbone)
     form = family.checkpoints
-    settings = block_settings(backbone)
-    values = {"model_type": form.model_type}
+    values = {"model_type": form.model_type, "tie_word_embeddings": True}
     for size, (names, _) in form.sizes.items():
         values[names[0]] = getattr(backbone, size)
-    if tokenizer is not None:
-        special = _special_tokens(tokenizer, family)
-        for name in ("bos", "eos", "pad"):
-            if name in special:
-                number = int(tokenizer.token_to_id(special[name]))
-                values[f"{name}_token_id"] = number
+    for name in ("bos", "eos", "pad"):
+        token = getattr(tokenizer, f"{name}_token", None)
+        if token is not None:
+            values[f"{name}_token_id"] = tokenizer.token_to_id(token)
     if form.positions_follow_padding:
         values.setdefault("pad_token_id", 1)  # transformers' default
         (positions, *_), _ = form.sizes["max_sequence_length"]
@@ -202,90 +173,76 @@ def _config(model, tokenizer, class_names, problem_type):
     if form.has_one_segment:
         values["type_vocab_size"] = 1
     dropout = float(backbone.get_config()["dropout"])
-    for name in (form.dropout[0], *form.same_dropouts):
-        values[name] = dropout
+    values |= dict.fromkeys((form.dropout[0], *form.same_dropouts), dropout)
     values[form.activation[0]] = settings.activation
     if form.epsilon[0] is not None:
         values[form.epsilon[0]] = settings.layer_norm_epsilon
-    values.setdefault("tie_word_embeddings", True)
     values["dtype"] = values["torch_dtype"] = "float32"
+    ending = "Model"
     if family.is_decoder:
-        return {
-            "architectures": [f"{form.class_name}{form.language_model}"],
-            **values,
-        }
-    if model is backbone:
-        return {"architectures": [f"{form.class_name}Model"], **values}
-    kind = classifier_head_kind(model)
-    num_classes = model.output_shape[-1]
+        ending = form.language_model
+    elif model is not backbone:
+        kind, num_classes = classifier_head_kind(model), model.output_shape[-1]
+        ending = HEAD_CLASSES[kind]
+        values |= _labels(class_names, num_classes)
+        if kind == "sequence":
+            usual = "regression" if num_classes == 1 else SINGLE_LABEL
+            values["problem_type"] = problem_type or usual
+    return {"architectures": [f"{form.class_name}{ending}"], **values}
+
+
+def _labels(class_names, num_classes):
+    """Returns the names of classes by number, and the reverse."""
+    numbers = range(num_classes)
     if class_names is None:
-        class_names = [f"LABEL_{number}" for number in range(num_classes)]
-    if len(set(class_names)) != num_classes or len(class_names) != num_classes:
+        class_names = list(map("LABEL_{}".format, numbers))
+    label2id = dict(zip(class_names, numbers, strict=False))
+    if len(label2id) != num_classes or len(class_names) != num_classes:
         raise UsageError(
             f"Expected {num_classes} different names of classes. Received: "
             f"class_names={tuple(class_names)}."
         )
-    values["id2label"] = {str(n): name for n, name in enumerate(class_names)}
-    values["label2id"] = {name: n for n, name in enumerate(class_names)}
-    if kind == "sequence":
-        usual = "regression" if num_classes == 1 else PROBLEM_TYPES[0]
-        values["problem_type"] = problem_type or usual
-    name = f"{form.class_name}{HEAD_CLASSES[kind]}"
-    return {"architectures": [name], **values}
+    id2label = {str(number): name for name, number in label2id.items()}
+    return {"id2label": id2label, "label2id": label2id}
 
 
 def _tensors(model, config):
-    """Returns a checkpoint's tensors by name, float32."""
+    """Returns a checkpoint's tensors by name."""
     backbone = backbone_of(model)
     family = family_of(backbone)
     form = family.checkpoints
-    layout = form.weights
     # transformers writes the base model's tensors without a prefix.
     prefix = "" if model is backbone else f"{form.prefix}."
-    found = {}
-    skipped = 0
-    if form.positions_follow_padding:
-        skipped = config["pad_token_id"] + 1
+    skipped = config["pad_token_id"] + 1 if form.positions_follow_padding else 0
     names = tensor_names(backbone, form, prefix)
+    parts = {}  # one, or the queries', keys' and values'
     for variable in backbone.weights:
-        name = names[variable.path]
-        value = _tensor(variable, layout, skipped)
-        layer = variable.path.split("/")[-2]
-        if layout.joined is not None and layout.joined in name:
-            found.setdefault(name, dict.fromkeys(THIRDS))[layer] = value
-        else:
-            found[name] = value
-    for name, value in found.items():
-        if isinstance(value, dict):
-            found[name] = np.concatenate(list(value.values()), axis=-1)
+        value = _tensor(variable, form.weights, skipped)
+        parts.setdefault(names[variable.path], []).append(value)
+    found = {name: np.concatenate(one, axis=-1) for name, one in parts.items()}
     if form.has_one_segment:
         name = f"{prefix}embeddings.token_type_embeddings.weight"
-        found[name] = np.zeros((1, backbone.hidden_dim), "float32")
+        found[name] = np.zeros((1, backbone.hidden_dim))
     if not (family.is_decoder or model is backbone):
         kind = classifier_head_kind(model)
+        for path, name in names.items():
+            if kind == "tokens" and path.startswith(f"{POOLER}/"):
+                del found[name]  # transformers has no pooler there
         names = form.head_layers(kind)
-        if kind == "tokens":  # transformers has no pooler there
-            pooler = layout.parts.get("pooled_dense")
-            for leaf in ("weight", "bias"):
-                found.pop(f"{prefix}{pooler}.{leaf}", None)
         for layer, dense in head_layers(model, names).items():
-            found[f"{names[layer]}.weight"] = _array(dense.kernel).T
-            found[f"{names[layer]}.bias"] = _array(dense.bias)
-    return {name: np.ascontiguousarray(one) for name, one in found.items()}
+            kernel, bias = map(keras.ops.convert_to_numpy, dense.weights)
+            found[f"{names[layer]}.weight"] = kernel.T
+            found[f"{names[layer]}.bias"] = bias
+    return found
 
 
 def _tensor(variable, layout, skipped):
     """Returns a variable in the shape of a checkpoint's tensor."""
-    value = _array(variable)
-    path = variable.path
-    if "position_embedding" in path and skipped:
-        rows = np.zeros((skipped, value.shape[-1]), "float32")
-        value = np.concatenate([rows, value])
+    value, path = keras.ops.convert_to_numpy(variable), variable.path
+    if "position_embedding" in path:
+        value = np.pad(value, ((skipped, 0), (0, 0)))
     if path.endswith("/kernel"):
-        is_output = "attention_output" in path
-        num_inputs = value.ndim - 1 if is_output else 1
-        rows = math.prod(value.shape[:num_inputs])
-        value = value.reshape(rows, -1)
+        value = value.reshape(kernel_shape(variable))
         value = value.T if layout.is_transposed else value
     elif path.endswith("/bias"):
         value = value.reshape(-1)
@@ -294,41 +251,27 @@ def _tensor(variable, layout, skipped):
     return value
 
 
-def _array(variable):
-    return np.asarray(keras.ops.convert_to_numpy(variable), "float32")
-
-
-def _special_tokens(tokenizer, family):
-    """Returns the special tokens by their names in transformers."""
-    names = family.checkpoints.special_tokens or BERT_NAMES
-    found = {
-        name: getattr(tokenizer, f"{name}_token") for name in (*names, "unk")
-    }
-    return {name: token for name, token in found.items() if token is not None}
-
-
 def _save_tokenizer(model, tokenizer, path):
     """Writes the tokenizer's files."""
-    family = family_of(backbone_of(model))
-    special = _special_tokens(tokenizer, family)
+    backbone = backbone_of(model)
+    family = family_of(backbone)
     tokenizer.rust.save(str(path / WHOLE))
     save_vocabulary(tokenizer, path)
-    tokens = {f"{name}_token": token for name, token in special.items()}
-    write_json(path / SPECIAL_MAP, tokens)
     names = ["input_ids", SEGMENTS, "attention_mask"]
     has_segments = "num_segments" in family.checkpoints.sizes
     if tokenizer.num_segments == 1 or not has_segments:
         names.remove(SEGMENTS)
     settings = {
         "tokenizer_class": TOKENIZER_CLASS,
-        "model_max_length": family.num_positions(backbone_of(model)),
+        "model_max_length": family.num_positions(backbone),
         "model_input_names": names,
         "padding_side": "right",
         "truncation_side": tokenizer.side,
         "clean_up_tokenization_spaces": False,
-        **tokens,
     }
-    write_json(path / CONFIG, settings)
+    for role, token in tokenizer.tokens.items():
+        settings |= {f"{name}_token": token for name in ROLES[role]}
+    write_json(path / TOKENIZER_CONFIG, settings)
 
 
 def write_json(file, values) -> None:

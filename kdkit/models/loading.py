@@ -6,7 +6,6 @@ from a Hugging Face checkpoint, or a new one.
 """
 
 import dataclasses
-import pathlib
 import warnings
 
 import keras
@@ -19,22 +18,16 @@ from kdkit.models.embedders import Pooling, make_embedder, pooling_of
 from kdkit.models.families import family_of
 from kdkit.models.heads import Head, add_head, is_causal, join, language_model
 from kdkit.models.hugging_face import (
-    Tensors,
     checkpoint_family,
     checkpoint_language_model,
     copy_head,
-    has_masked_lm,
-    is_hugging_face,
-    load_weights,
-    read_checkpoint,
+    load_backbone,
 )
 from kdkit.models.places import (
     CLASSIFIER,
     EMBEDDER,
-    ENCODER,
     HEAD_FILE,
-    LANGUAGE_MODEL,
-    Place,
+    LANGUAGE_MODELS,
     find,
 )
 from kdkit.models.saving import LANGUAGES, LENGTH, LoadedModel
@@ -49,7 +42,6 @@ from kdkit.models.tokenizer_files import (
     read_static_tokenizer,
     read_tokenizer,
     read_vocabulary,
-    reads_one_segment,
 )
 from kdkit.models.tokenizer_kinds import as_tokenizer
 from kdkit.models.variants import with_settings
@@ -87,12 +79,19 @@ def load_model(source, head=None, pooling=None) -> LoadedModel:
     """
     place = find(source)
     if head is not None:
-        return _load(place, CLASSIFIER, head)
+        return load_classifier(place, head)
     if pooling is not None:
-        return _load(place, EMBEDDER, pooling=pooling)
-    family = checkpoint_family(place.config)
-    is_decoder = family is not None and family.is_decoder
-    return _load(place, LANGUAGE_MODEL if is_decoder else place.kind)
+        return load_embedder(place, pooling)
+    if place.kind == EMBEDDER:
+        return load_embedder(place)
+    if place.kind == CLASSIFIER and place.num_classes is not None:
+        head = Head("sequence", place.num_classes, place.class_names)
+        return load_classifier(place, head)
+    if place.kind in LANGUAGE_MODELS:
+        return load_language_model(place)
+    return _load_whole(place, place.kind) or LoadedModel(
+        *load_encoder(place), has_trained_head=False
+    )
 
 
 def load_classifier(source, num_classes) -> LoadedModel:
@@ -113,7 +112,26 @@ def load_classifier(source, num_classes) -> LoadedModel:
             encoder's family is unknown, or the head has another number of
             classes or other class names.
     """
-    return _load(find(source), CLASSIFIER, num_classes)
+    place, head = find(source), num_classes
+    if not isinstance(head, Head):
+        head = Head("sequence", num_classes)
+    loaded, names = _load_whole(place, CLASSIFIER), place.class_names
+    if loaded is None:
+        backbone, tokenizer = load_encoder(place)
+        model = add_head(backbone, head, tokenizer)
+        loaded = LoadedModel(model, tokenizer, copy_head(place, model, head))
+    elif names and head.class_names and [*names] != [*head.class_names]:
+        raise UsageError(
+            f"The classes in {place.folder} are not the task's. Expected "
+            f"{list(head.class_names)}. Received: {list(names)}."
+        )
+    received = loaded.model.output_shape[-1]
+    if received != head.num_classes:
+        raise UsageError(
+            f"The model in {place.source} has {received} classes. The task has "
+            f"{head.num_classes}."
+        )
+    return dataclasses.replace(loaded, head=head)
 
 
 def load_embedder(source, pooling=None) -> LoadedModel:
@@ -143,7 +161,33 @@ def load_embedder(source, pooling=None) -> LoadedModel:
     embedder = kdkit.models.load_embedder("all-MiniLM-L6-v2/")
     ```
     """
-    return _load(find(source), EMBEDDER, pooling=pooling)
+    place = find(source)
+    if place.is_cross_encoder:
+        raise UsageError(
+            f"{place.source} scores pairs of texts: it embeds none."
+        )
+    task = "TextEmbedder" if pooling is None and place.files is None else ""
+    if place.modules:
+        model, tokenizer, length = load_sentence_transformer(
+            place, pooling, load_encoder
+        )
+        loaded = LoadedModel(model, tokenizer, sequence_length=length)
+    else:
+        loaded = _load_whole(place, EMBEDDER, task=task)
+    if loaded is None:
+        if pooling is None:
+            raise undescribed_pooling(place.source)
+        backbone, tokenizer = load_encoder(place, needs_pooler=False)
+        if isinstance(pooling, str):
+            pooling = Pooling(pooling)
+        loaded = LoadedModel(make_embedder(backbone, pooling), tokenizer)
+    described = pooling_of(loaded.model)
+    if pooling not in (None, described, described.mode):
+        raise UsageError(
+            f"The embedder in {place.source} has another pooling. Expected "
+            f"{described}. Received: {pooling!r}."
+        )
+    return dataclasses.replace(loaded, conventions=conventions_of(place))
 
 
 def load_language_model(source) -> LoadedModel:
@@ -160,7 +204,15 @@ def load_language_model(source) -> LoadedModel:
     Raises:
         UsageError: (a `ValueError`) if a directory contains no model.
     """
-    return _load(find(source), LANGUAGE_MODEL)
+    place = find(source)
+    loaded = _load_whole(place, *LANGUAGE_MODELS)
+    if loaded is not None:
+        return loaded
+    backbone, tokenizer = load_encoder(place, needs_pooler=False)
+    found = checkpoint_language_model(place, backbone)
+    model = language_model(backbone) if found is None else found
+    is_trained = found is not None or is_causal(model)
+    return LoadedModel(model, tokenizer, is_trained)
 
 
 def load_masked_lm(source) -> LoadedModel:
@@ -178,17 +230,6 @@ def load_masked_lm(source) -> LoadedModel:
     return loaded
 
 
-def has_language_model(source) -> bool:
-    """Whether a path contains a language model with its head.
-
-    Args:
-        source: string or path, as for `load_language_model`. A keras-hub
-            preset that is not downloaded yet counts as a backbone only.
-    """
-    place = find(source)
-    return place.kind == LANGUAGE_MODEL or has_masked_lm(place)
-
-
 def load_reranker(source) -> LoadedModel:
     """Loads a cross-encoder: a classifier of pairs of texts with one score.
 
@@ -201,15 +242,16 @@ def load_reranker(source) -> LoadedModel:
         UsageError: (a `ValueError`) if its head was not trained, or has more
             than two classes.
     """
-    num_classes = find(source).num_classes or 1
-    loaded = load_classifier(source, num_classes)
+    place = find(source)
+    num_classes = place.num_classes or 1
+    loaded = load_classifier(place, num_classes)
     if not loaded.has_trained_head or num_classes > 2:
         raise UsageError(
             f"{source} is not a cross-encoder. Expected a trained head of one "
             f"score or two classes. Received: {num_classes} classes, "
             f"has_trained_head={loaded.has_trained_head}."
         )
-    return dataclasses.replace(loaded, num_other_classes=None)
+    return loaded
 
 
 def load_encoder(source, load_weights=True, needs_pooler=True):
@@ -235,7 +277,30 @@ def load_encoder(source, load_weights=True, needs_pooler=True):
         UsageError: (a `ValueError`) if a directory contains no model, or a
             checkpoint needs something that keras-hub's models do not compute.
     """
-    return _load_encoder(find(source), needs_pooler, load_weights)
+    place = find(source)
+    tokenizer = load_tokenizer(place)
+    if place.is_checkpoint:
+        backbone, lacks_pooler = load_backbone(place, tokenizer, load_weights)
+        if lacks_pooler and needs_pooler:
+            warnings.warn(
+                f"The checkpoint in {place.path} has no pooler. Its encoder "
+                "gets a new pooler with random weights. Fine-tune it before "
+                "you use pooled_output.",
+                stacklevel=2,
+            )
+    else:
+        backbone = keras_hub.models.Backbone.from_preset(
+            _preset(place), load_weights=load_weights
+        )
+        backbone = with_settings(backbone, place.card)
+    size = family_of(backbone).size(backbone, "vocabulary_size")
+    if tokenizer.vocabulary_size() > size:
+        raise UsageError(
+            f"The tokenizer in {place.source} has "
+            f"{tokenizer.vocabulary_size()} tokens, but the model has {size} "
+            "embeddings."
+        )
+    return backbone, tokenizer
 
 
 def load_tokenizer(source) -> Tokenizer:
@@ -250,165 +315,54 @@ def load_tokenizer(source) -> Tokenizer:
     Raises:
         UsageError: (a `ValueError`) if a directory contains no model.
     """
-    if pathlib.Path(source).suffix in (".txt", ".json"):
-        return read_vocabulary(source)
-    return load_saved_tokenizer(source) or _load_tokenizer(find(source))
-
-
-def _load(place, kind, head=None, pooling=None):
-    """Loads a model of a kind, with a new head if it has none."""
-    if kind == CLASSIFIER and not isinstance(head, Head):
-        head = _head(place, head)
-    is_named = kind == EMBEDDER and pooling is None and place.files is None
-    is_whole = place.kind == kind and not is_hugging_face(place.config)
-    if kind == EMBEDDER and place.is_cross_encoder:
-        raise UsageError(
-            f"{place.source} scores pairs of texts: it embeds none."
-        )
-    if kind == EMBEDDER and place.modules:
-        model, tokenizer, length = load_sentence_transformer(
-            place, pooling, _load_encoder
-        )
-        loaded = LoadedModel(model, tokenizer, sequence_length=length)
-    elif place.file is not None or is_whole or is_named:
-        loaded = _load_whole(place, "TextEmbedder" if is_named else place.task)
-    elif kind == EMBEDDER and pooling is None:
-        raise undescribed_pooling(place.source)
-    else:
-        loaded = _load_with_head(place, kind, head, pooling)
-    if kind == EMBEDDER:
-        _require_same_pooling(pooling, pooling_of(loaded.model), place)
-        conventions = conventions_of(place)
-        return dataclasses.replace(loaded, conventions=conventions)
-    if head is not None:
-        require_num_classes(loaded.model.output_shape[-1], head, place.source)
-        _require_class_names(place, head, loaded)
-    return dataclasses.replace(loaded, head=head)
-
-
-def _head(place, num_classes):
-    """Returns the head of a classifier, `None` if it is not in its files."""
-    if num_classes is None:
-        num_classes, names = place.num_classes, place.class_names
-        return num_classes and Head("sequence", num_classes, names)
-    return Head("sequence", num_classes)
-
-
-def _load_whole(place, task):
-    """Loads a model as it was saved, with its head."""
-    tokenizer = load_saved_tokenizer(place.folder)
-    preprocessor = None
-    if place.file is not None:
-        model = _load_keras(place.file)
-        preprocessor = getattr(model, "preprocessor", None)
-        if preprocessor is not None:
-            tokenizer = None  # that of the folder may be another model's
-    elif task:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", OPTIMIZER)
-            cls = getattr(keras_hub.models, task)
-            model = cls.from_preset(_preset(place))
-        preprocessor, model.preprocessor = model.preprocessor, None
-        model = with_settings(model, place.card)
-    else:
-        backbone, tokenizer = _load_encoder(place)
-        if place.has_head:
-            model = join(backbone, _load_keras(place.path / HEAD_FILE))
-        else:
-            model = backbone
-    if tokenizer is None and preprocessor is not None:
-        tokenizer = as_tokenizer(preprocessor.tokenizer)
-    return LoadedModel(
-        model,
-        tokenizer,
-        languages=tuple(place.card.get(LANGUAGES, (None, None))),
-        sequence_length=place.card.get(LENGTH)
-        or preprocessor_length(preprocessor),
-    )
-
-
-def _load_keras(file):
-    return keras.models.load_model(file, compile=False, safe_mode=True)
-
-
-def _load_with_head(place, kind, head, pooling):
-    """Loads an encoder, and adds its checkpoint's head or a new one."""
-    needs_pooler = kind in (CLASSIFIER, ENCODER)
-    backbone, tokenizer = _load_encoder(place, needs_pooler)
-    if kind == CLASSIFIER:
-        model = add_head(backbone, head, tokenizer)
-        there = copy_head(place, model, head)
-        if there == head.num_classes:
-            return LoadedModel(model, tokenizer)
-        return LoadedModel(model, tokenizer, False, num_other_classes=there)
-    if kind == EMBEDDER:
-        if isinstance(pooling, str):
-            pooling = Pooling(pooling)
-        return LoadedModel(make_embedder(backbone, pooling), tokenizer)
-    if kind == LANGUAGE_MODEL:
-        model = checkpoint_language_model(place, backbone)
-        if model is not None:
-            return LoadedModel(model, tokenizer)
-        model = language_model(backbone)
-        return LoadedModel(model, tokenizer, is_causal(model))
-    return LoadedModel(backbone, tokenizer, False)
-
-
-def _load_encoder(place, needs_pooler=True, has_weights=True):
-    """Loads an encoder with the tokenizer that belongs to it."""
-    if checkpoint_family(place.config) is not None:
-        return _load_checkpoint(place, needs_pooler, has_weights)
-    backbone = keras_hub.models.Backbone.from_preset(
-        _preset(place), load_weights=has_weights
-    )
-    backbone = with_settings(backbone, place.card)
-    tokenizer = _load_tokenizer(place)
-    _require_embeddings(tokenizer, backbone, place)
-    return backbone, tokenizer
-
-
-def _load_checkpoint(place, needs_pooler, has_weights):
-    """Loads the encoder and the tokenizer of a Hugging Face checkpoint."""
-    checkpoint = read_checkpoint(place)
-    family = checkpoint.family
-    backbone, tokenizer = checkpoint.build(), _load_tokenizer(place)
-    if has_weights:
-        checkpoint = dataclasses.replace(
-            checkpoint, reads_one_segment=reads_one_segment(place.path, family)
-        )
-        with Tensors(place.path) as tensors:
-            lacks_pooler = load_weights(backbone, checkpoint, tensors)
-        if lacks_pooler and needs_pooler:
-            warnings.warn(
-                f"The checkpoint in {place.path} has no pooler. Its encoder "
-                "gets a new pooler with random weights. Fine-tune it before "
-                "you use pooled_output.",
-                stacklevel=2,
-            )
-    expected = place.config.get("pad_token_id", tokenizer.pad_token_id)
-    counts = family.checkpoints.positions_follow_padding
-    if counts and expected != tokenizer.pad_token_id:
-        raise UsageError(
-            f"{place.path}: positions count from pad_token_id={expected}, but "
-            f"the tokenizer pads with {tokenizer.pad_token_id}."
-        )
-    _require_embeddings(tokenizer, backbone, place)
-    return backbone, tokenizer
-
-
-def _load_tokenizer(place: Place):
-    """Loads the tokenizer of a model."""
-    family = checkpoint_family(place.config)
+    place = find(source)
+    if place.path.suffix in (".txt", ".json"):
+        return read_vocabulary(place.path)
+    family = checkpoint_family(place)
     if family is not None:
-        return read_tokenizer(place.path, family)
+        return read_tokenizer(place, family)
     if place.static_folder is not None:
         return read_static_tokenizer(place.static_folder / WHOLE)[0]
     saved = load_saved_tokenizer(place.folder)
     if saved is not None:
         return saved
     made = keras_hub.tokenizers.Tokenizer.from_preset(_preset(place))
-    # The papers' uncased models strip accents, and keras-hub's presets do not.
-    return as_tokenizer(made, None if place.files is None else ())
+    if place.files is None and hasattr(made, "strip_accents"):
+        # The papers' uncased models strip accents, and the presets do not.
+        made.strip_accents = made.lowercase
+    return as_tokenizer(made)
+
+
+def _load_whole(place, *kinds, task=""):
+    """Loads a model as it was saved, `None` for a model of another kind."""
+    is_saved = place.kind in kinds and not place.is_checkpoint
+    if place.file is None and not is_saved and not task:
+        return None
+    tokenizer, preprocessor = load_saved_tokenizer(place.folder), None
+    if place.file is not None:
+        model = keras.models.load_model(place.file, compile=False)
+        preprocessor = getattr(model, "preprocessor", None)
+        if preprocessor is not None:
+            tokenizer = None  # that of the folder may be another model's
+    elif task or place.task:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", OPTIMIZER)
+            cls = getattr(keras_hub.models, task or place.task)
+            model = cls.from_preset(_preset(place))
+        preprocessor, model.preprocessor = model.preprocessor, None
+        model = with_settings(model, place.card)
+    else:
+        model, tokenizer = load_encoder(place)
+        if place.has_head:
+            file = place.path / HEAD_FILE
+            model = join(model, keras.models.load_model(file, compile=False))
+    if tokenizer is None and preprocessor is not None:
+        tokenizer = as_tokenizer(preprocessor.tokenizer)
+    length = place.card.get(LENGTH) or preprocessor_length(preprocessor)
+    languages = tuple(place.card.get(LANGUAGES, (None, None)))
+    return LoadedModel(
+        model, tokenizer, languages=languages, sequence_length=length
+    )
 
 
 def _preset(place):
@@ -421,55 +375,3 @@ def _preset(place):
             f"There is no file, directory or preset {place.source}."
         )
     return place.source
-
-
-def _require_embeddings(tokenizer, backbone, place):
-    """Raises an error for token ids without an embedding in the encoder."""
-    size = family_of(backbone).size(backbone, "vocabulary_size")
-    pieces = tokenizer.vocabulary_size()
-    if pieces > size:
-        raise UsageError(
-            f"The tokenizer in {place.source} has {pieces} tokens, but the "
-            f"model has {size} embeddings."
-        )
-
-
-def _require_same_pooling(pooling, described, place):
-    """Raises an error if a given pooling is not the described one."""
-    if pooling not in (None, described, described.mode):
-        raise UsageError(
-            f"The embedder in {place.source} has another pooling. Expected "
-            f"{described}. Received: {pooling!r}."
-        )
-
-
-def require_num_classes(received, head, source):
-    """Raises an error if the model's number of classes is not the task's.
-
-    Args:
-        received: int or `None`. The model's number, `None` if unknown.
-        head: `kdkit.models.Head` that the task needs.
-        source: string or path of the model.
-
-    Raises:
-        UsageError: (a `ValueError`) if the numbers differ.
-    """
-    if received not in (None, head.num_classes):
-        raise UsageError(
-            f"The model in {source} has {received} classes. The task has "
-            f"{head.num_classes}."
-        )
-
-
-def _require_class_names(place, head, loaded):
-    """Raises an error if the model's classes have other names."""
-    # A checkpoint's classes were put in the head's order.
-    is_ordered = is_hugging_face(place.config) or not loaded.has_trained_head
-    received = None if is_ordered else place.class_names
-    if None not in (received, head.class_names) and received != tuple(
-        head.class_names
-    ):
-        raise UsageError(
-            f"The classes in {place.folder} are not the task's. Expected "
-            f"{list(head.class_names)}. Received: {list(received)}."
-        )

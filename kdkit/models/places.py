@@ -1,7 +1,6 @@
 """Finds models by their files, without Keras."""
 
 import dataclasses
-import functools
 import pathlib
 import re
 
@@ -13,7 +12,7 @@ MODEL_FILE = "model.keras"  # a whole model that keras-hub has no class for
 HEAD_FILE = "head.keras"  # what follows the encoder of a preset
 LABELS_FILE = "labels.json"  # the names of the classes
 CARD = "kdkit.json"  # what keras-hub's files lack
-CONFIG = "config.json"
+CONFIG, TOKENIZER_CONFIG = "config.json", "tokenizer_config.json"
 MODULES = "modules.json"  # the parts of a sentence-transformers model
 # Its kind, prompts and similarity.
 SETTINGS = "config_sentence_transformers.json"
@@ -26,19 +25,25 @@ UNNAMED = re.compile(r"LABEL_\d+")  # of classes in Hugging Face checkpoints
 # The directories of models in a run.
 ARMS = ("student", "teacher", "encoder", "decoder", "encoder_decoder")
 RUN_FILE = "metrics.jsonl"  # of a run, whose `config.json` is no model's
-# Kinds of models.
+# Kinds of models. The last ones are language models.
 CLASSIFIER, EMBEDDER, ENCODER = "classifier", "embedder", "encoder"
-LANGUAGE_MODEL = "language_model"
-# keras-hub's classes of models with a head.
+LANGUAGE_MODELS = ("masked_lm", "decoder", "encoder_decoder")
+# By keras-hub's classes of models with a head.
 TASKS = {
     "TextClassifier": CLASSIFIER,
     "TextEmbedder": EMBEDDER,
-    "MaskedLM": LANGUAGE_MODEL,
-    "CausalLM": LANGUAGE_MODEL,
-    "Seq2SeqLM": LANGUAGE_MODEL,
+    "MaskedLM": "masked_lm",
+    "CausalLM": "decoder",
+    "Seq2SeqLM": "encoder_decoder",
 }
-# The end of class names for Hugging Face checkpoints that classify texts.
-SUFFIX = "ForSequenceClassification"
+# By the end of the class of a Hugging Face checkpoint.
+ARCHITECTURES = {
+    "ForSequenceClassification": CLASSIFIER,
+    "ForMaskedLM": "masked_lm",
+    "ForPreTraining": "masked_lm",
+    "LMHeadModel": "decoder",
+    "ForCausalLM": "decoder",
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,42 +58,52 @@ class Place:
 
     source: str
     path: pathlib.Path
+    _contents: dict = dataclasses.field(
+        default_factory=dict, init=False, compare=False
+    )
 
     @property
     def folder(self) -> pathlib.Path:
         """The directory of the model's files."""
         return self.path.parent if self.path.is_file() else self.path
 
-    def _json(self, name, what="the config of a model", kind=dict):
+    def read(self, name: str, kind=dict):
+        """Returns the JSON in one of the model's files, empty without it."""
         file = self.folder / name
-        return read_json(file, what, kind=kind) if file.is_file() else kind()
+        if name not in self._contents and file.is_file():
+            what = "the config of a model"
+            self._contents[name] = read_json(file, what, kind=kind)
+        return self._contents.get(name, kind())
 
-    @functools.cached_property
+    @property
     def config(self) -> dict:
         """The model's `config.json`, empty without one."""
         is_run = (self.folder / RUN_FILE).is_file()
-        return {} if is_run or self.file is not None else self._json(CONFIG)
+        return {} if is_run or self.file is not None else self.read(CONFIG)
 
-    @functools.cached_property
+    @property
     def card(self) -> dict:
         """The entries that kdkit adds to a model's files."""
-        return self._json(CARD, "the settings that kdkit adds to a preset")
+        return self.read(CARD)
 
-    @functools.cached_property
+    @property
     def modules(self) -> list:
         """The parts of a sentence-transformers model."""
-        return self._json(MODULES, "the list of a model's parts", list)
+        return self.read(MODULES, list)
 
-    @functools.cached_property
+    @property
     def settings(self) -> dict:
         """The kind, prompts and similarity of a sentence-transformers model."""
-        files = (*TRANSFORMER_FILES, SETTINGS)
-        found = (self._json(one, "a model's settings") for one in files)
-        return {name: value for one in found for name, value in one.items()}
+        found = {}
+        for name in (*TRANSFORMER_FILES, SETTINGS):
+            found |= self.read(name)
+        return found
 
-    @functools.cached_property
-    def _task(self):
-        return self._json("task.json")
+    @property
+    def is_checkpoint(self) -> bool:
+        """Whether it is a Hugging Face checkpoint."""
+        own = self.config.keys() & {"model_type", "registered_name"}
+        return own == {"model_type"}
 
     @property
     def file(self) -> pathlib.Path | None:
@@ -111,52 +126,33 @@ class Place:
     @property
     def task(self) -> str:
         """keras-hub's class of the model with its head, one of `TASKS`."""
-        name = self._task.get("class_name", "")
+        name = self.read("task.json").get("class_name", "")
         return next(filter(name.endswith, TASKS), "")
 
     @property
     def is_cross_encoder(self) -> bool:
         """Whether sentence-transformers reads it as a cross-encoder."""
-        return (
-            self.settings.get("model_type") == "CrossEncoder"
-            or self.settings.get("transformer_task")
-            == "sequence-classification"
-        )
+        task = self.settings.get("transformer_task")
+        is_named = self.settings.get("model_type") == "CrossEncoder"
+        return is_named or task == "sequence-classification"
 
     @property
     def kind(self) -> str:
-        """What the model was saved as."""
+        """What the model was saved as.
+
+        One of `"classifier"`, `"embedder"`, `"masked_lm"`, `"decoder"` and
+        `"encoder_decoder"`; or `"encoder"`, without a head or not known.
+        """
         if self.modules and not self.is_cross_encoder:
             return EMBEDDER
-        if self._is_checkpoint_of_classes:
-            return CLASSIFIER
         head = CLASSIFIER if self.has_head else ENCODER
-        return self.card.get("kind") or TASKS.get(self.task, head)
-
-    @property
-    def is_embedder(self) -> bool:
-        """Whether it is an embedder, not an encoder without pooling."""
-        return self.kind == EMBEDDER
-
-    @property
-    def is_decoder(self) -> bool:
-        """Whether it is a language model that continues texts."""
-        return self.task == "CausalLM"
-
-    @property
-    def is_encoder_decoder(self) -> bool:
-        """Whether it is a language model that writes texts from texts."""
-        return self.task == "Seq2SeqLM"
+        kind = self._checkpoint_kind or self.card.get("kind")
+        return kind or TASKS.get(self.task, head)
 
     @property
     def has_head(self) -> bool:
         """Whether the head is in a Keras file next to the encoder."""
         return (self.folder / HEAD_FILE).is_file()
-
-    @property
-    def is_encoder(self) -> bool:
-        """Whether it is an encoder without a head, or not known."""
-        return self.kind == ENCODER
 
     @property
     def may_have_dense(self) -> bool:
@@ -180,31 +176,34 @@ class Place:
     def num_classes(self) -> int | None:
         """The number of a classifier's logits, if it is in its files."""
         if self.task == "TextClassifier":
-            return self._task["config"]["num_classes"]
-        if not self._is_checkpoint_of_classes:
+            return self.read("task.json")["config"]["num_classes"]
+        if self._checkpoint_kind != CLASSIFIER:
             return None
         return len(self.config.get("id2label") or range(2))  # the default
 
-    @functools.cached_property
+    @property
     def class_names(self) -> tuple[str, ...] | None:
         """The names of a classifier's classes, in their order.
 
         They are in `labels.json`, or `id2label` of a Hugging Face checkpoint.
         Names such as `LABEL_0` do not count.
         """
-        labels = self._json(LABELS_FILE, "the names of classes")
+        labels = self.read(LABELS_FILE)
         if labels:
             return tuple(labels["classes"])
         names = self.config.get("id2label")
-        if names is None or not self._is_checkpoint_of_classes:
+        if names is None or self._checkpoint_kind != CLASSIFIER:
             return None
         ordered = [names[key] for key in sorted(names, key=int)]
         return None if any(map(UNNAMED.fullmatch, ordered)) else tuple(ordered)
 
     @property
-    def _is_checkpoint_of_classes(self):
-        classes = self.config.get("architectures") or ()
-        return any(name.endswith(SUFFIX) for name in classes)
+    def _checkpoint_kind(self):
+        for name in self.config.get("architectures") or ():
+            for ending, kind in ARCHITECTURES.items():
+                if name.endswith(ending):
+                    return kind
+        return None
 
 
 def find(source) -> Place:
@@ -212,8 +211,10 @@ def find(source) -> Place:
 
     Args:
         source: string or path of a run directory, a directory with a model, a
-            file in one, or the name of a keras-hub preset.
+            file in one, or the name of a keras-hub preset; or a `Place`.
     """
+    if isinstance(source, Place):
+        return source
     path = pathlib.Path(source)
     for folder in map(path.joinpath, ARMS):
         if any((folder / name).is_file() for name in (CONFIG, MODEL_FILE)):

@@ -5,11 +5,11 @@ files.
 """
 
 import dataclasses
-import functools
 import itertools
 import json
 import math
 import pathlib
+import re
 import zipfile
 from collections.abc import Iterable
 
@@ -34,19 +34,14 @@ from kdkit.models.variants import as_keras_hub, extra_settings
 
 SLACK = 1 << 18  # bytes of configs
 LENGTH, LANGUAGES = "sequence_length", "languages"  # entries of `kdkit.json`
-METADATA, CONFIG = "metadata.json", "config.json"
-SHARED_OBJECT = "shared_object_id"
+METADATA = "metadata.json"
 NO_DATE = "1980-01-01@00:00:00"  # the earliest date in ZIP
 README = "README.md"
 COMPARED = 1000  # texts whose ids are compared with keras-hub's
-# Plain English, then texts that tokenizers are known to treat differently.
+# Texts that tokenizers are known to treat differently.
 SAMPLES = (
-    "The film is a charming and often affecting journey.",
-    "It's slow -- very, very slow.",
-    "Shares rose $1.20, or 3.5 percent, to $35.40 on Friday.",
-    "I loved it!!!<br /><br />10/10, would watch again :)",
-    "A man in an orange hat starring at something.",
-    "Visit https://example.org/a_b?c=1 or write to me@example.org.",
+    "The film is slow -- very, very slow. I loved it!!!<br /><br />10/10 :)",
+    "It's $1.20, or 3.5 percent: https://example.org/a_b?c=1, me@example.org.",
     "An amélie-like café scene, naïve but touching.",
     "Not good\u00a0at\u00a0all.",
     "Ein Mann läuft über die Straße.",
@@ -79,9 +74,6 @@ class LoadedModel:
         language that an encoder-decoder was trained on, if known.
     sequence_length: int or `None`. The maximum number of tokens that the
         model was saved for, on each side of an encoder-decoder, if known.
-    num_other_classes: int or `None`. The number of classes that a Hugging
-        Face checkpoint was fine-tuned on, if its head was not loaded
-        because that number differs.
     conventions: `kdkit.models.Conventions` of an embedder.
     head: `kdkit.models.Head` of a classifier, if it is known.
     """
@@ -91,7 +83,6 @@ class LoadedModel:
     has_trained_head: bool = True
     languages: tuple[str | None, str | None] = (None, None)
     sequence_length: int | None = None
-    num_other_classes: int | None = None
     conventions: Conventions = PLAIN
     head: Head | None = None
 
@@ -191,11 +182,12 @@ def _save_preset(part, plain, sequence_length, path):
 
 def _save_readme(path, tokenizer, plain, settings, texts):
     """Writes what differs without kdkit, if anything does."""
-    what, differences = "texts of its run", []
-    if texts is None:
-        what, texts = "difficult sample texts", SAMPLES
-    texts = list(itertools.islice(texts, COMPARED if plain else 0))
-    count = count_differences(tokenizer, plain, texts) if texts else 0
+    what = "difficult sample texts" if texts is None else "texts of its run"
+    texts = list(
+        itertools.islice(SAMPLES if texts is None else texts, COMPARED)
+    )
+    differences = []
+    count = count_differences(tokenizer, plain, texts) if plain else 0
     if count:
         differences.append(f"{count} of {len(texts)} {what} get other ids")
     if settings:
@@ -210,30 +202,7 @@ def _save_readme(path, tokenizer, plain, settings, texts):
         )
 
 
-def save_preset(model, tokenizer, path, sequence_length, head=None):
-    """Writes a classifier as a keras-hub preset directory, as `save_model`.
-
-    Args:
-        model: a classifier from `kdkit.models.add_head`.
-        tokenizer: the encoder's `kdkit.models.Tokenizer`, or keras-hub's.
-        path: string or path of the directory.
-        sequence_length: int. Length to which the preprocessor pads and
-            truncates.
-        head: `Head` or `None`. Its class names and candidates are written to
-            `labels.json`. Defaults to `None`.
-
-    Raises:
-        UsageError: (a `ValueError`) if the tokenizer does not fit the model.
-    """
-    length = sequence_length
-    save_model(
-        LoadedModel(model, tokenizer, sequence_length=length, head=head), path
-    )
-
-
-def save_embedder(
-    model, tokenizer, path, sequence_length, conventions=PLAIN
-) -> None:
+def save_embedder(model, tokenizer, path, sequence_length, conventions=PLAIN):
     """Writes an embedder and its tokenizer as a directory, as `save_model`.
 
     Args:
@@ -247,13 +216,8 @@ def save_embedder(
     Raises:
         UsageError: (a `ValueError`) if the tokenizer does not fit the model.
     """
-    loaded = LoadedModel(
-        model,
-        tokenizer,
-        sequence_length=sequence_length,
-        conventions=conventions,
-    )
-    save_model(loaded, path)
+    loaded = LoadedModel(model, tokenizer, sequence_length=sequence_length)
+    save_model(dataclasses.replace(loaded, conventions=conventions), path)
 
 
 def forget_process(path) -> None:
@@ -270,46 +234,33 @@ def forget_process(path) -> None:
     """
     path = pathlib.Path(path)
     if path.is_dir():
-        metadata = path / METADATA
-        if metadata.is_file():
-            values = _without_date(json.loads(metadata.read_text("utf-8")))
-            write_text(metadata, json.dumps(values, indent=4))
-        for file in path.glob("*.keras"):
+        files = [*path.glob("*.keras"), *path.glob(METADATA)]
+        for file in files:
             forget_process(file)
-        return
-    with zipfile.ZipFile(path) as archive:
-        contents = {name: archive.read(name) for name in archive.namelist()}
-    for name, changed in (
-        (METADATA, _without_date),
-        (CONFIG, functools.partial(_without_addresses, numbers={})),
-    ):
-        values = changed(json.loads(contents[name]))
-        contents[name] = json.dumps(values).encode("utf-8")
-    with staged(path) as partial, zipfile.ZipFile(partial, "w") as archive:
-        for name, content in contents.items():
-            member = zipfile.ZipInfo(name)
-            member.external_attr = 0o600 << 16
-            archive.writestr(member, content)
+    elif path.suffix == ".json":
+        write_text(path, _without_process(path.read_text("utf-8")))
+    else:
+        with zipfile.ZipFile(path) as archive:
+            contents = {name: archive.read(name) for name in archive.namelist()}
+        with staged(path) as partial, zipfile.ZipFile(partial, "w") as archive:
+            for name, content in contents.items():
+                if name.endswith(".json"):
+                    content = _without_process(content.decode("utf-8"))
+                member = zipfile.ZipInfo(name)
+                member.external_attr = 0o600 << 16
+                archive.writestr(member, content)
 
 
-def _without_date(metadata):
-    if "date_saved" in metadata:
-        return {**metadata, "date_saved": NO_DATE}
-    return metadata
+def _without_process(text):
+    """Returns JSON of Keras without its date and with numbered objects."""
+    numbers = {}
 
+    def numbered(found):
+        number = numbers.setdefault(found[2], len(numbers))
+        return f"{found[1]}{number}"
 
-def _without_addresses(config, numbers):
-    """Returns the config with shared objects numbered by first occurrence."""
-    if isinstance(config, list):
-        return [_without_addresses(value, numbers) for value in config]
-    if not isinstance(config, dict):
-        return config
-    return {
-        key: numbers.setdefault(value, len(numbers))
-        if key == SHARED_OBJECT
-        else _without_addresses(value, numbers)
-        for key, value in config.items()
-    }
+    text = re.sub(r'("date_saved": )"[^"]*"', rf'\1"{NO_DATE}"', text)
+    return re.sub(r'("shared_object_id": )(\d+)', numbered, text)
 
 
 def stored_size(model) -> int:
@@ -341,8 +292,6 @@ def save_labels(head, file) -> None:
 
 def count_differences(tokenizer, other, texts=SAMPLES) -> int:
     """Counts the texts to which two tokenizers give other ids."""
-    if tokenizer is other:
-        return 0
     texts = list(texts)
     pairs = zip(tokenizer(texts), other(texts), strict=True)
     return sum(list(one) != list(another) for one, another in pairs)

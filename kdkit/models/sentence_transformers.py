@@ -14,7 +14,6 @@ import tokenizers
 from tokenizers import normalizers
 
 from kdkit.errors import UsageError, unknown
-from kdkit.io.reading import read_json
 from kdkit.models.conventions import PLAIN
 from kdkit.models.embedders import (
     DenseSettings,
@@ -26,7 +25,13 @@ from kdkit.models.embedders import (
 from kdkit.models.heads import backbone_of
 from kdkit.models.hugging_face import WEIGHTS, Tensors, write_tensors
 from kdkit.models.hugging_face_saving import save_hugging_face, write_json
-from kdkit.models.places import MODULES, TRANSFORMER_FILES, Place, find
+from kdkit.models.places import (
+    MODULES,
+    TOKENIZER_CONFIG,
+    TRANSFORMER_FILES,
+    Place,
+    find,
+)
 from kdkit.models.static import (
     is_static_embedder,
     make_static_embedder,
@@ -34,7 +39,7 @@ from kdkit.models.static import (
     token_vectors,
 )
 from kdkit.models.tokenizer import Tokenizer
-from kdkit.models.tokenizer_files import CONFIG, WHOLE, read_static_tokenizer
+from kdkit.models.tokenizer_files import WHOLE, read_static_tokenizer
 from kdkit.models.tokenizer_kinds import as_tokenizer
 
 PACKAGE = "sentence_transformers."
@@ -112,7 +117,7 @@ def load_sentence_transformer(place: Place, pooling, load_encoder) -> tuple:
                 dense=_dense_settings(others),
             )
         described = pooling
-    backbone, tokenizer = load_encoder(find(transformer.path), False)
+    backbone, tokenizer = load_encoder(transformer.path, needs_pooler=False)
     weights = _dense_weights(others)
     model = make_embedder(backbone, described)
     for layer, arrays in zip(dense_layers(model), weights, strict=True):
@@ -256,9 +261,11 @@ def _sequence_length(transformer, backbone):
     """Returns the largest number of tokens that the embedder reads."""
     length = transformer.config.get("max_seq_length")
     if length is None:
-        file = transformer.path / CONFIG
-        tokens = read_json(file, "a tokenizer") if file.is_file() else {}
-        length = tokens.get("model_max_length")
+        length = (
+            find(transformer.path)
+            .read(TOKENIZER_CONFIG)
+            .get("model_max_length")
+        )
     positions = backbone.max_sequence_length
     if type(length) not in (int, float) or length < 1:
         return positions
@@ -347,16 +354,13 @@ def _save_static(model, tokenizer, path, sequence_length):
     if tokenizer.tokens:
         sequence_length = max(sequence_length - NUM_AROUND, 1)
     write_json(path / WHOLE, tokenizer.to_json(sequence_length))
-    table = np.ascontiguousarray(token_vectors(model))
-    write_tensors(path / WEIGHTS, {TABLE: table})
+    write_tensors(path / WEIGHTS, {TABLE: token_vectors(model)})
 
 
 def _save_dense(layer, file):
     """Writes a dense layer's weights with PyTorch's names and shapes."""
     tensors = {
-        f"linear.{name}": np.ascontiguousarray(
-            np.asarray(keras.ops.convert_to_numpy(value), "float32").T
-        )
+        f"linear.{name}": keras.ops.convert_to_numpy(value).T
         for name, value in zip(("weight", "bias"), layer.weights, strict=False)
     }
     write_tensors(file, tensors)

@@ -30,7 +30,6 @@ ROLES = {
 }
 LANGUAGE = "<{}>"
 NO_TOKEN = "[no token {}]"  # for an id without a token
-STRINGS = (str, bytes)
 LENGTHS = 8  # for which copies are kept
 
 
@@ -127,40 +126,33 @@ class Tokenizer(keras_hub.tokenizers.Tokenizer):
         return [one.ids for one in encoded]
 
     def tokenize(self, inputs):
-        """Returns lists of ids for Python's strings, tensors for tensors."""
-        if isinstance(inputs, STRINGS):
+        """Returns lists of ids for Python's strings, tensors for tensors.
+
+        Args:
+            inputs: string, sequence of strings, or string tensor of rank 0 or
+                1.
+        """
+        if isinstance(inputs, str | bytes):
             return self.rows([inputs])[0]
         if isinstance(inputs, list | tuple | np.ndarray):
-            if len(inputs) and not isinstance(inputs[0], STRINGS):
-                return list(map(self.tokenize, inputs))
             return self.rows(inputs)
-        if isinstance(inputs, tf.RaggedTensor):
-            return inputs.with_values(self.tokenize(inputs.values))
         values, lengths = tf.numpy_function(
-            lambda texts: joined(self.rows(texts.tolist())),
-            [tf.reshape(inputs, [-1])],
+            lambda texts: joined(self.rows(np.atleast_1d(texts).tolist())),
+            [inputs],
             ("int32", "int32"),
         )
         values.set_shape([None])
         lengths.set_shape([None])
         if inputs.shape.rank == 0:
             return values
-        rows = tf.RaggedTensor.from_row_lengths(values, lengths)
-        for size in inputs.shape.as_list()[:0:-1]:
-            rows = tf.RaggedTensor.from_uniform_row_length(rows, size)
-        return rows
-
-    def call(self, inputs, training=None):
-        """Returns the result of `tokenize`."""
-        del training
-        return self.tokenize(inputs)
+        return tf.RaggedTensor.from_row_lengths(values, lengths)
 
     def detokenize(self, inputs):
         """Returns the text of ids without special tokens, or some texts."""
-        rows = keras.tree.map_structure(int, _lists(inputs))
-        if rows and isinstance(rows[0], list):
-            return self.rust.decode_batch(rows)
-        return self.rust.decode(rows)
+        rows = inputs.to_list() if hasattr(inputs, "to_list") else inputs
+        if len(rows) and np.ndim(rows[0]):
+            return list(map(self.detokenize, rows))
+        return self.rust.decode(list(map(int, rows)))
 
     def normalize(self, text: str) -> str:
         """Returns a text as it is before it is split."""
@@ -211,10 +203,9 @@ class Tokenizer(keras_hub.tokenizers.Tokenizer):
 
     def get_vocabulary(self) -> list[str]:
         """Returns the tokens by id."""
-        found = list(map(NO_TOKEN.format, range(self.vocabulary_size())))
-        for token, number in self._vocabulary.items():
-            found[number] = token
-        return found
+        tokens = {number: token for token, number in self._vocabulary.items()}
+        numbers = range(self.vocabulary_size())
+        return [tokens.get(one, NO_TOKEN.format(one)) for one in numbers]
 
     def id_to_token(self, id: int) -> str | None:
         """Returns the token of an id."""
@@ -238,25 +229,15 @@ class Tokenizer(keras_hub.tokenizers.Tokenizer):
             padded: bool. Whether it pads texts to that length. Defaults to
                 `False`.
         """
-        whole = self.whole
+        rust = _copy(self.rust, bool(self.tokens), self.side, length)
+        if padded:
+            token = self.id_to_token(self.pad_token_id)
+            rust.enable_padding(
+                pad_id=self.pad_token_id, pad_token=token, length=length
+            )
+        whole = json.loads(rust.to_str())
         if self.tokens:
             whole["added_tokens"] = _found_in_texts(whole)
-        if length is not None:
-            whole["truncation"] = {
-                "direction": self.side.capitalize(),
-                "max_length": length,
-                "strategy": "LongestFirst",
-                "stride": 0,
-            }
-        if padded:
-            whole["padding"] = {
-                "strategy": {"Fixed": length},
-                "direction": "Right",
-                "pad_to_multiple_of": None,
-                "pad_id": self.pad_token_id,
-                "pad_type_id": 0,
-                "pad_token": self.id_to_token(self.pad_token_id),
-            }
         return whole
 
     @property
@@ -280,14 +261,9 @@ class Tokenizer(keras_hub.tokenizers.Tokenizer):
 
     def save_assets(self, dir_path):
         """Writes the tokenizer into a Keras file or a directory."""
-        values = {
-            "tokens": dict(self.tokens),
-            "side": self.side,
-            "num_segments": self.num_segments,
-            "languages": [*self.languages],
-            "rust": self.whole,
-        }
-        text = json.dumps(values, ensure_ascii=False)
+        names = ("tokens", "side", "num_segments", "languages")
+        values = {name: getattr(self, name) for name in names}
+        text = json.dumps({**values, "rust": self.whole}, ensure_ascii=False)
         pathlib.Path(dir_path, FILE).write_text(text, encoding="utf-8")
 
     def load_assets(self, dir_path):
@@ -325,12 +301,3 @@ def joined(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
 
 def _string(text):
     return text.decode("utf-8", "replace") if isinstance(text, bytes) else text
-
-
-def _lists(inputs):
-    """Returns ids in lists, for tensors, arrays and lists of them."""
-    if hasattr(inputs, "to_list"):  # ragged
-        return inputs.to_list()
-    if isinstance(inputs, list | tuple):
-        return list(map(_lists, inputs))
-    return np.asarray(inputs).tolist()

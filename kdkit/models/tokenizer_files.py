@@ -5,48 +5,43 @@ files: a class such as `BertTokenizer` takes the vocabulary and some settings,
 without such a class `tokenizer.json` decides everything.
 """
 
-import base64
 import json
 import pathlib
 
 import tokenizers
-from sentencepiece import sentencepiece_model_pb2 as sentencepiece_model
-from tokenizers import normalizers, pre_tokenizers
+from tokenizers import models, normalizers, pre_tokenizers
 
 from kdkit.errors import UsageError, unknown
-from kdkit.io.files import write_text
-from kdkit.io.reading import numbered_lines, read_json
+from kdkit.io.reading import read_json
+from kdkit.models.places import TOKENIZER_CONFIG, Place
 from kdkit.models.tokenizer import FILE, ROLES, Tokenizer
 from kdkit.models.tokenizer_kinds import (
     ALBERT_TOKENS,
     BERT_TOKENS,
     ROBERTA_TOKENS,
     TEXT_END,
-    Piece,
     byte_pairs,
     charsmap_of,
     framed,
-    merge_lines,
-    require_unigrams,
+    read_proto,
+    sentence_pieces,
     unigrams,
     word_piece_tokenizer,
     word_pieces,
 )
 
-CONFIG, WHOLE = "tokenizer_config.json", "tokenizer.json"
+WHOLE = "tokenizer.json"
 SEGMENTS = "token_type_ids"  # in `model_input_names`
 # transformers' classes for a tokenizer that `tokenizer.json` defines.
 WHOLE_CLASSES = ("PreTrained", "TokenizersBackend")
 EXTRA = ("extra_special_tokens", "additional_special_tokens")
+FLAGS = ("lstrip", "rstrip", "single_word", "normalized")
 # The end of a vocabulary's name, with the end of its merges' name.
 MERGES = {
     "encoder.json": "vocab.bpe",  # OpenAI's names
     "vocab.json": "merges.txt",  # Hugging Face's names
     "vocabulary.json": "merges.txt",  # keras-hub's names
 }
-FIRST = ["<s>", "<pad>", "</s>", "<unk>"]  # in XLM-RoBERTa
-QWEN = ("Qwen2", "Qwen3")  # the first is the class, the second a model's name
-UNFRAMED = ("GPT2", *QWEN)  # no special tokens around texts
 # Words, single digits, punctuation, white space.
 QWEN_WORDS = tokenizers.Regex(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)"
@@ -55,103 +50,66 @@ QWEN_WORDS = tokenizers.Regex(
 )
 
 
-def read_tokenizer(path, family) -> Tokenizer:
-    """Returns the tokenizer of a Hugging Face checkpoint.
-
-    Args:
-        path: path of the directory.
-        family: `kdkit.models.Family` of the model.
-    """
-    path = pathlib.Path(path)
-    config, whole = _optional(path / CONFIG), _optional(path / WHOLE)
+def read_tokenizer(place: Place, family) -> Tokenizer:
+    """Reads the tokenizer of a Hugging Face checkpoint."""
+    path, whole = place.path, place.read(WHOLE)
+    config = place.read(TOKENIZER_CONFIG)
     if "auto_map" in config:
         raise UsageError(
-            f"The tokenizer in {path} needs its own code (auto_map in "
-            f"{CONFIG}), which kdkit does not run."
+            f"The tokenizer in {path} needs its own code (auto_map), which "
+            "kdkit does not run."
         )
     named = config
     if "added_tokens_decoder" not in config:
-        named = {**config, **_optional(path / "special_tokens_map.json")}
-    name, is_whole = tokenizer_class(path, family), False
+        named = {**config, **place.read("special_tokens_map.json")}
+    classes = (one.get("tokenizer_class") for one in (config, place.config))
+    name = next(filter(None, classes), family.checkpoints.class_name)
+    name = name.removesuffix("Fast").removesuffix("Tokenizer")
+    is_whole = bool(whole) and name in WHOLE_CLASSES
     if name in WHOLE_CLASSES:
-        name, is_whole = family.checkpoints.class_name, bool(whole)
+        name = family.checkpoints.class_name
     if name not in CLASSES:
         raise unknown(f"tokenizer in {path}", f"{name}Tokenizer", CLASSES)
-    kind, build, tokens = CLASSES[name]
-    tokens = _named_tokens(named, tokens)
+    kind, build, tokens, num_separators = CLASSES[name]
+    tokens = _special_tokens(named, tokens)
     if is_whole:
         own = {"added_tokens": [], "truncation": None, "padding": None}
         whole["model"].pop("dropout", None)  # random ids
-        rust, more = _from_json({**whole, **own}, path / WHOLE), []
+        rust = tokenizers.Tokenizer.from_str(json.dumps({**whole, **own}))
+    elif whole and whole["model"].get("type", kind) != kind:
+        raise UsageError(
+            f"{path / WHOLE} has a model of type {whole['model']['type']!r}. "
+            f"Expected {kind!r}."
+        )
     else:
-        model = whole.get("model", {})
-        if model.get("type", kind) != kind:
-            raise UsageError(
-                f"{path / WHOLE} has a model of type {model['type']!r}. "
-                f"Expected {kind!r}."
-            )
-        rust, more = build(path, model, config, tokens)
-    decoder = config.get("added_tokens_decoder")
-    listed = whole.get("added_tokens") or []
-    if decoder is not None and not is_whole:
-        listed = []
-    declared = _declared(path, decoder, named, listed)
-    rust.add_tokens([_added(one, tokens) for one in (*declared, *more)])
-    num_segments = 1 if reads_one_segment(path, family) else 2
-    if not is_whole and name not in UNFRAMED:
-        separators = 2 if name.endswith("Roberta") else 1
-        framed(rust, tokens, separators, num_segments - 1)
+        rust = build(path, whole, config, tokens)
+    added = _added_tokens(place, named, whole)
+    rust.add_tokens([_added(one, tokens.values()) for one in added])
+    names = config.get("model_input_names")
+    has_segments = name != "XLMRoberta" if names is None else SEGMENTS in names
+    if num_separators and not is_whole:
+        framed(rust, tokens, num_separators, int(has_segments))
     direction = (whole.get("truncation") or {}).get("direction", "right")
     side = config.get("truncation_side", direction.lower())
-    return Tokenizer(rust, tokens, side, num_segments)
-
-
-def tokenizer_class(path, family) -> str:
-    """Returns transformers' class of a tokenizer, without `Tokenizer`."""
-    settings = (_optional(path / name) for name in (CONFIG, "config.json"))
-    names = (one.get("tokenizer_class") for one in settings)
-    name = next(filter(None, names), family.checkpoints.class_name)
-    return name.removesuffix("Fast").removesuffix("Tokenizer")
-
-
-def reads_one_segment(path, family) -> bool:
-    """Whether the tokenizer assigns segment 0 to both texts of a pair."""
-    path = pathlib.Path(path)
-    names = _optional(path / CONFIG).get("model_input_names")
-    if isinstance(names, list):
-        return SEGMENTS not in names
-    return tokenizer_class(path, family) == "XLMRoberta"
-
-
-def _from_json(whole, file):
-    """Returns the tokenizer of a `tokenizer.json`."""
-    try:
-        return tokenizers.Tokenizer.from_str(json.dumps(whole))
-    except Exception as error:  # the library has no class for it
-        raise UsageError(f"{file} is no tokenizer: {error}.") from error
-
-
-def _optional(file):
-    return read_json(file, "a tokenizer") if file.is_file() else {}
+    return Tokenizer(rust, tokens, side, 1 + has_segments)
 
 
 def _content(token):
     return token if isinstance(token, str) else token["content"]
 
 
-def _named_tokens(named, defaults):
+def _special_tokens(named, defaults):
     """Returns the special tokens by role."""
-    found = {}
+    found = dict(defaults)
     for role, names in ROLES.items():
-        tokens = (named.get(f"{name}_token") for name in names)
-        token = next(filter(None, tokens), defaults.get(role))
-        if token is not None:
-            found[role] = _content(token)
+        for name in reversed(names):
+            token = named.get(f"{name}_token")
+            found |= {role: _content(token)} if token else {}
     return found
 
 
-def _declared(path, decoder, named, listed):
-    """Returns the added tokens in transformers' order."""
+def _added_tokens(place, named, whole):
+    """Returns the added tokens in transformers' order: by id, then by name."""
     special = [
         token
         for name, token in named.items()
@@ -160,161 +118,116 @@ def _declared(path, decoder, named, listed):
     for name in EXTRA:
         tokens = named.get(name) or []
         special += tokens.values() if isinstance(tokens, dict) else tokens
-    contents = set(map(_content, special))
-    declared = {}
-    if decoder is None:
-        for content, number in _optional(path / "added_tokens.json").items():
-            declared[number] = {
-                "content": content,
-                "special": content in contents,
-            }
-    for number, token in (decoder or {}).items():
-        declared[int(number)] = token
-    for token in listed:
-        declared[token["id"]] = token
-    found = [declared[number] for number in sorted(declared)]
-    known = set(map(_content, found))
-    return [
-        *found,
-        *(one for one in special if _content(one) not in known),
-    ]
+    special = {_content(token): token for token in special}
+    numbered = {token["id"]: token for token in whole.get("added_tokens") or []}
+    for content, number in place.read("added_tokens.json").items():
+        token = {"content": content, "special": False}
+        numbered[number] = special.get(content, token)
+    for number, token in named.get("added_tokens_decoder", {}).items():
+        numbered[int(number)] = token
+    found = [numbered[number] for number in sorted(numbered)]
+    for token in found:
+        special.pop(_content(token), None)
+    return [*found, *special.values()]
 
 
-def _added(token, tokens):
+def _added(token, special):
     """Returns a token as `tokenizers` adds it.
 
     Only the model's own special tokens are special: texts may contain the
     others.
     """
     if isinstance(token, str):
-        token = {"content": token, "special": True}
-    flags = {
-        name: token[name]
-        for name in ("lstrip", "rstrip", "single_word", "normalized")
-        if name in token
-    }
+        token = {"content": token}
+    flags = {name: token[name] for name in FLAGS if name in token}
     flags.setdefault("normalized", not token.get("special", True))
-    is_special = token["content"] in tokens.values()
-    return tokenizers.AddedToken(token["content"], special=is_special, **flags)
+    content = token["content"]
+    return tokenizers.AddedToken(content, special=content in special, **flags)
 
 
-def _read_word_pieces(path, model, config, tokens):
-    pieces = model.get("vocab") or _lines(path / "vocab.txt")
-    rust = word_pieces(
-        pieces,
+def _word_pieces(path, whole, config, tokens):
+    file = path / "vocab.txt"
+    return word_pieces(
+        whole["model"]["vocab"] if whole else _read_word_pieces(file),
         tokens["unknown"],
         config.get("do_lower_case", True),
         config.get("strip_accents"),
         config.get("tokenize_chinese_chars", True),
     )
-    return rust, ()
 
 
-def _lines(file):
-    """Returns the pieces in a file, by line."""
-    return {line.rstrip(): number - 1 for number, line in numbered_lines(file)}
-
-
-def _read_byte_pairs(path, model, config, tokens):
+def _byte_pairs(path, whole, config, tokens):
     del tokens
-    if model:
-        vocabulary = model["vocab"]
-        merges = [tuple(one.split(" ")) for one in merge_lines(model)]
+    if whole:
+        ids, merges = whole["model"]["vocab"], whole["model"]["merges"]
+        merges = [
+            tuple(one.split(" ") if isinstance(one, str) else one)
+            for one in merges
+        ]
     else:
-        vocabulary = read_json(path / "vocab.json", "a vocabulary")
-        merges = _merges(path / "merges.txt")
-    adds_space = config.get("add_prefix_space", False)
-    return byte_pairs(vocabulary, merges, adds_space), ()
+        ids, merges = _read_byte_pairs(path / "vocab.json", path / "merges.txt")
+    return byte_pairs(ids, merges, config.get("add_prefix_space") or False)
 
 
-def _read_qwen(path, model, config, tokens):
-    rust, more = _read_byte_pairs(path, model, config, tokens)
+def _qwen(path, whole, config, tokens):
+    rust = _byte_pairs(path, whole, config, tokens)
     rust.normalizer = normalizers.NFC()
-    adds_space = config.get("add_prefix_space") or False
+    adds_space = rust.pre_tokenizer.add_prefix_space
     rust.pre_tokenizer = pre_tokenizers.Sequence(
         [
             pre_tokenizers.Split(QWEN_WORDS, "isolated"),
             pre_tokenizers.ByteLevel(adds_space, use_regex=False),
         ]
     )
-    return rust, more
+    return rust
 
 
-def _merges(file):
-    """Reads merges, two tokens per line with a blank between them."""
-    return [
-        tuple(line.split(" "))
-        for _, line in numbered_lines(file)
-        if line.strip() and not line.startswith("#version")
-    ]
-
-
-def _read_albert(path, model, config, tokens):
-    scores, charsmap, more = _read_sentence_pieces(path / "spiece.model", model)
+def _albert(path, whole, config, tokens):
     steps = [normalizers.Replace(quotes, '"') for quotes in ("``", "''")]
     if not config.get("keep_accents", False):
         steps += [normalizers.NFKD(), normalizers.StripAccents()]
     if config.get("do_lower_case", True):
         steps.append(normalizers.Lowercase())
-    return _read_unigrams(scores, charsmap, steps, config, tokens), more
+    return _unigrams(path / "spiece.model", whole, config, tokens, steps)
 
 
-def _read_xlm_roberta(path, model, config, tokens):
+def _xlm_roberta(path, whole, config, tokens):
     file = path / "sentencepiece.bpe.model"
-    scores, charsmap, more = _read_sentence_pieces(file, model)
-    if not model:
-        first, mask = ((one, 0.0) for one in FIRST), (tokens["mask"], 0.0)
-        scores = [*first, *scores[3:], mask]
-    return _read_unigrams(scores, charsmap, [], config, tokens), more
+    return _unigrams(file, whole, config, tokens, [], is_shifted=True)
 
 
-def _read_unigrams(scores, charsmap, steps, config, tokens):
-    if charsmap is not None:
-        steps.append(charsmap)
-    unknown_id = [piece for piece, _ in scores].index(tokens["unknown"])
-    adds_space = config.get("add_prefix_space", True)
-    return unigrams(scores, unknown_id, steps, adds_space)
+def _unigrams(file, whole, config, tokens, steps, is_shifted=False):
+    arguments = steps, config.get("add_prefix_space", True)
+    if not whole:
+        proto = read_proto(file.read_bytes())
+        return sentence_pieces(proto, tokens, is_shifted, *arguments)
+    scores = list(map(tuple, whole["model"]["vocab"]))
+    return unigrams(scores, charsmap_of(whole), tokens, *arguments)
 
 
-def _read_sentence_pieces(file, model):
-    """Returns scored pieces, the charsmap and tokens found in texts first."""
-    if model:
-        scores = list(map(tuple, model["vocab"]))
-        whole = _optional(file.with_name(WHOLE))
-        step = whole.get("normalizer") or {}
-        for one in step.get("normalizers", [step]):
-            if one.get("type") == "Precompiled":
-                charsmap = base64.b64decode(one["precompiled_charsmap"])
-                return scores, normalizers.Precompiled(charsmap), ()
-        return scores, None, ()
-    proto = sentencepiece_model.ModelProto.FromString(file.read_bytes())
-    require_unigrams(proto, file)
-    more = [
-        {
-            "content": piece.piece,
-            "special": piece.type == Piece.CONTROL,
-            "normalized": False,
-        }
-        for piece in proto.pieces
-        if piece.type in (Piece.CONTROL, Piece.USER_DEFINED)
-    ]
-    scores = [(piece.piece, piece.score) for piece in proto.pieces]
-    return scores, charsmap_of(proto), more
-
-
-QWEN_TOKENS = dict.fromkeys(("end", "pad", "unknown"), "<|endoftext|>")
-# By class: the type of the model, its reader, the special tokens.
+QWEN_TOKENS = dict.fromkeys(("end", "pad", "unknown"), TEXT_END["end"])
+# By class: the type of the model, its reader, the special tokens, and the
+# number of ends between two texts, 0 without tokens around texts.
 CLASSES = {
     **dict.fromkeys(
         ("Bert", "DistilBert", "Electra"),
-        ("WordPiece", _read_word_pieces, BERT_TOKENS),
+        ("WordPiece", _word_pieces, BERT_TOKENS, 1),
     ),
-    "Roberta": ("BPE", _read_byte_pairs, ROBERTA_TOKENS),
-    "GPT2": ("BPE", _read_byte_pairs, TEXT_END),
-    **dict.fromkeys(QWEN, ("BPE", _read_qwen, QWEN_TOKENS)),
-    "Albert": ("Unigram", _read_albert, ALBERT_TOKENS),
-    "XLMRoberta": ("Unigram", _read_xlm_roberta, ROBERTA_TOKENS),
+    "Roberta": ("BPE", _byte_pairs, ROBERTA_TOKENS, 2),
+    "GPT2": ("BPE", _byte_pairs, TEXT_END, 0),
+    # The first is the class, the second the name of the model.
+    **dict.fromkeys(("Qwen2", "Qwen3"), ("BPE", _qwen, QWEN_TOKENS, 0)),
+    "Albert": ("Unigram", _albert, ALBERT_TOKENS, 1),
+    "XLMRoberta": ("Unigram", _xlm_roberta, ROBERTA_TOKENS, 2),
 }
+
+
+def _read_word_pieces(file):
+    return models.WordPiece.read_file(str(file))
+
+
+def _read_byte_pairs(*files):
+    return models.BPE.read_file(*map(str, files))
 
 
 def read_static_tokenizer(file) -> tuple[Tokenizer, int | None]:
@@ -329,7 +242,7 @@ def read_static_tokenizer(file) -> tuple[Tokenizer, int | None]:
     whole = read_json(pathlib.Path(file), "a tokenizer")
     settings = whole.get("truncation") or {}
     side = settings.get("direction", "right").lower()
-    rust = _from_json(whole, file)
+    rust = tokenizers.Tokenizer.from_str(json.dumps(whole))
     return Tokenizer(rust, side=side), settings.get("max_length")
 
 
@@ -352,12 +265,10 @@ def read_vocabulary(file) -> Tokenizer:
     """
     file = pathlib.Path(file)
     if file.suffix == ".json":
-        file, merges = byte_pair_files(file)
-        vocabulary = read_json(file, "a vocabulary")
-        rust = byte_pairs(vocabulary, _merges(merges))
+        rust = byte_pairs(*_read_byte_pairs(*byte_pair_files(file)))
         rust.add_special_tokens([TEXT_END["end"]])
         return Tokenizer(rust, TEXT_END)
-    pieces = _lines(file)
+    pieces = _read_word_pieces(file)
     is_cased = any(
         piece != piece.lower()
         for piece in {*pieces} - {*BERT_TOKENS.values()}
@@ -388,16 +299,7 @@ def byte_pair_files(file) -> tuple[pathlib.Path, pathlib.Path]:
 
 def save_vocabulary(tokenizer: Tokenizer, folder) -> tuple[str, ...]:
     """Writes a vocabulary for older programs; returns the files' names."""
-    pieces, folder = tokenizer.get_vocabulary(), pathlib.Path(folder)
-    if tokenizer.kind == "WordPiece":
-        lines = "".join(f"{piece}\n" for piece in pieces)
-        write_text(folder / "vocab.txt", lines)
-        return ("vocab.txt",)
-    if tokenizer.kind == "BPE":
-        ids = {piece: number for number, piece in enumerate(pieces)}
-        text = json.dumps(ids, ensure_ascii=False)
-        write_text(folder / "vocab.json", f"{text}\n")
-        lines = ["#version: 0.2", *merge_lines(tokenizer.whole["model"])]
-        write_text(folder / "merges.txt", "".join(f"{one}\n" for one in lines))
-        return ("vocab.json", "merges.txt")
-    return ()
+    if tokenizer.kind == "Unigram":  # which they do not read as JSON
+        return ()
+    files = tokenizer.rust.model.save(str(folder))
+    return tuple(pathlib.Path(file).name for file in files)

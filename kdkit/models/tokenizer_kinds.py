@@ -3,8 +3,15 @@
 import base64
 import functools
 
-import keras_hub
 import tokenizers
+from keras_hub.tokenizers import (
+    BertTokenizer,
+    BytePairTokenizer,
+    RobertaTokenizer,
+    SentencePieceTokenizer,
+    WordPieceTokenizer,
+    XLMRobertaTokenizer,
+)
 from sentencepiece import sentencepiece_model_pb2 as sentencepiece_model
 from tokenizers import decoders, models, normalizers, pre_tokenizers, processors
 
@@ -12,35 +19,26 @@ from kdkit.errors import UsageError
 from kdkit.models.families import family_of
 from kdkit.models.tokenizer import ROLES, Tokenizer
 
-BERT_TOKENS = {
-    "start": "[CLS]",
-    "end": "[SEP]",
-    "pad": "[PAD]",
-    "mask": "[MASK]",
-    "unknown": "[UNK]",
-}
-ALBERT_TOKENS = {**BERT_TOKENS, "pad": "<pad>", "unknown": "<unk>"}
 Piece = sentencepiece_model.ModelProto.SentencePiece
-WordPiece = keras_hub.tokenizers.WordPieceTokenizer
-BytePair = keras_hub.tokenizers.BytePairTokenizer
+read_proto = sentencepiece_model.ModelProto.FromString
 # By the type of the model: keras-hub's base class, and a class for families
 # whose own is none of it.
 KERAS_HUB = {
-    "WordPiece": (WordPiece, keras_hub.tokenizers.BertTokenizer),
-    "BPE": (BytePair, keras_hub.tokenizers.RobertaTokenizer),
-    "Unigram": (
-        keras_hub.tokenizers.SentencePieceTokenizer,
-        keras_hub.tokenizers.XLMRobertaTokenizer,
-    ),
+    "WordPiece": (WordPieceTokenizer, BertTokenizer),
+    "BPE": (BytePairTokenizer, RobertaTokenizer),
+    "Unigram": (SentencePieceTokenizer, XLMRobertaTokenizer),
 }
-ROBERTA_TOKENS = {
-    "start": "<s>",
-    "end": "</s>",
-    "pad": "<pad>",
-    "mask": "<mask>",
-    "unknown": "<unk>",
-}
-TEXT_END = dict.fromkeys(("start", "end"), "<|endoftext|>")
+
+
+def _by_role(start, end, *others):
+    return dict(zip(ROLES, (start, end, *others), strict=False))
+
+
+BERT_TOKENS = _by_role("[CLS]", "[SEP]", "[PAD]", "[MASK]", "[UNK]")
+ALBERT_TOKENS = _by_role("[CLS]", "[SEP]", "<pad>", "[MASK]", "<unk>")
+ROBERTA_TOKENS = _by_role("<s>", "</s>", "<pad>", "<mask>", "<unk>")
+TEXT_END = _by_role("<|endoftext|>", "<|endoftext|>")
+FIRST = ("<s>", "<pad>", "</s>", "<unk>")  # in XLM-RoBERTa
 
 
 def framed(rust, tokens, num_separators=1, second=1):
@@ -64,12 +62,9 @@ def framed(rust, tokens, num_separators=1, second=1):
 
 
 def word_pieces(
-    pieces, unknown_token, lowercase, strip_accents=None, chinese=True
+    ids, unknown_token, lowercase, strip_accents=None, chinese=True
 ):
     """Returns word pieces in words that are split as in BERT."""
-    ids = pieces
-    if not isinstance(pieces, dict):
-        ids = {piece: number for number, piece in enumerate(pieces)}
     rust = tokenizers.Tokenizer(models.WordPiece(ids, unk_token=unknown_token))
     rust.normalizer = normalizers.BertNormalizer(
         lowercase=lowercase,
@@ -94,10 +89,12 @@ def by_bytes(rust, add_prefix_space=False):
     return rust
 
 
-def unigrams(scores, unknown_id, steps, add_prefix_space=True):
+def unigrams(scores, charsmap, tokens, steps=(), add_prefix_space=True):
     """Returns the unigrams of a SentencePiece model, word by word."""
-    rust = tokenizers.Tokenizer(models.Unigram(scores, unknown_id))
-    rust.normalizer = normalizers.Sequence(steps)
+    number = [piece for piece, _ in scores].index(tokens["unknown"])
+    rust = tokenizers.Tokenizer(models.Unigram(scores, number))
+    last = [normalizers.Precompiled(charsmap)] if charsmap else []
+    rust.normalizer = normalizers.Sequence([*steps, *last])
     words = pre_tokenizers.Metaspace(
         prepend_scheme="always" if add_prefix_space else "never"
     )
@@ -108,16 +105,37 @@ def unigrams(scores, unknown_id, steps, add_prefix_space=True):
     return rust
 
 
-def require_unigrams(proto, where):
-    """Raises an error for byte pairs, whose pieces have no scores."""
+def sentence_pieces(proto, tokens, is_shifted, *arguments):
+    """Returns the unigrams of a SentencePiece model, with arguments for those.
+
+    If it is shifted, the ids are XLM-RoBERTa's.
+    """
     if proto.trainer_spec.model_type != proto.trainer_spec.UNIGRAM:
-        raise UsageError(f"{where} is not a Unigram model of SentencePiece.")
-
-
-def charsmap_of(proto):
-    """Returns the normalizer of a SentencePiece model, or `None`."""
+        raise UsageError("Expected a Unigram model of SentencePiece.")
+    scores = [(piece.piece, piece.score) for piece in proto.pieces]
+    if is_shifted:
+        scores[:3] = [(piece, 0.0) for piece in FIRST]
+    if tokens["mask"] not in dict(scores):
+        scores.append((tokens["mask"], 0.0))
     charsmap = proto.normalizer_spec.precompiled_charsmap
-    return normalizers.Precompiled(charsmap) if charsmap else None
+    rust = unigrams(scores, charsmap, tokens, *arguments)
+    own = tokens.values()
+    whole_pieces = [
+        tokenizers.AddedToken(piece.piece, normalized=False)
+        for piece in proto.pieces
+        if piece.type == Piece.USER_DEFINED and piece.piece not in own
+    ]
+    rust.add_tokens(whole_pieces)
+    return rust
+
+
+def charsmap_of(whole) -> bytes:
+    """Returns the table of characters in a `tokenizer.json`, if any."""
+    step = whole["normalizer"] or {}
+    for one in step.get("normalizers", [step]):
+        if one.get("type") == "Precompiled":
+            return base64.b64decode(one["precompiled_charsmap"])
+    return b""
 
 
 def word_piece_tokenizer(
@@ -132,81 +150,60 @@ def word_piece_tokenizer(
         strip_accents: bool or `None`, which means the value of `lowercase`.
             Defaults to `None`.
     """
+    if not isinstance(pieces, dict):
+        pieces = {piece: number for number, piece in enumerate(pieces)}
     unknown_token = BERT_TOKENS["unknown"]
     rust = word_pieces(pieces, unknown_token, lowercase, strip_accents)
     return Tokenizer(framed(rust, BERT_TOKENS), BERT_TOKENS)
 
 
 @functools.lru_cache(maxsize=4)
-def as_tokenizer(tokenizer, strip_accents=()) -> Tokenizer:
+def as_tokenizer(tokenizer) -> Tokenizer:
     """Returns the tokenizer itself, or kdkit's for one of keras-hub.
 
     Args:
         tokenizer: `Tokenizer`, or a `keras_hub.tokenizers.Tokenizer` of word
             pieces, byte pairs or unigrams.
-        strip_accents: bool or `None`, which means the value of `lowercase`;
-            of word pieces. Defaults to the tokenizer's own value.
     """
     if isinstance(tokenizer, Tokenizer):
         return tokenizer
-    tokens = {}
+    tokens, family = {}, family_of(tokenizer)
     for role, names in ROLES.items():
-        found = (
-            getattr(tokenizer, f"{name}_token", None) for name in (role, *names)
-        )
-        tokens[role] = next(filter(None, found), None)
-    if tokens["mask"] is None and hasattr(tokenizer, "mask_token_id"):
+        for name in (role, *names):
+            token = getattr(tokenizer, f"{name}_token", None)
+            if token is not None:
+                tokens[role] = token
+    if hasattr(tokenizer, "mask_token_id"):
         tokens["mask"] = tokenizer.id_to_token(tokenizer.mask_token_id)
-    if isinstance(tokenizer, WordPiece):
+    if isinstance(tokenizer, WordPieceTokenizer):
         tokens["unknown"] = tokenizer.oov_token
-        if strip_accents == ():
-            strip_accents = tokenizer.strip_accents
+        pieces = tokenizer.get_vocabulary()
         rust = word_pieces(
-            tokenizer.get_vocabulary(),
+            {piece: number for number, piece in enumerate(pieces)},
             tokenizer.oov_token,
             tokenizer.lowercase,
-            strip_accents,
+            tokenizer.strip_accents,
         )
         prefix = tokenizer.suffix_indicator
         rust.model.continuing_subword_prefix = prefix
-    elif isinstance(tokenizer, BytePair):
-        if "<unk>" in tokenizer.vocabulary:
-            tokens["unknown"] = "<unk>"
-        rust = byte_pairs(
-            dict(tokenizer.vocabulary),
-            [
-                tuple(one.split(" "))
-                for one in tokenizer.merges
-                if not one.startswith("#version")
-            ],
-            tokenizer.add_prefix_space,
-        )
+    elif isinstance(tokenizer, BytePairTokenizer):
+        ids = dict(tokenizer.vocabulary)
+        tokens |= {"unknown": "<unk>"} if "<unk>" in ids else {}
+        merges = [
+            tuple(one.split(" "))
+            for one in tokenizer.merges
+            if not one.startswith("#version")
+        ]
+        rust = byte_pairs(ids, merges, tokenizer.add_prefix_space)
     else:
-        proto = sentencepiece_model.ModelProto.FromString(tokenizer.proto)
-        require_unigrams(proto, type(tokenizer).__name__)
+        proto = read_proto(tokenizer.proto)
         tokens["unknown"] = proto.pieces[proto.trainer_spec.unk_id].piece
-        scores = {piece.piece: piece.score for piece in proto.pieces}
-        pieces = list(tokenizer.get_vocabulary())
-        step, own = charsmap_of(proto), {*filter(None, tokens.values())}
-        rust = unigrams(
-            [(piece, scores.get(piece, 0.0)) for piece in pieces],
-            pieces.index(tokens["unknown"]),
-            [step] if step is not None else [],
-            proto.normalizer_spec.add_dummy_prefix,
-        )
-        rust.add_tokens(
-            [
-                tokenizers.AddedToken(piece.piece, normalized=False)
-                for piece in proto.pieces
-                if piece.type == Piece.USER_DEFINED and piece.piece not in own
-            ]
-        )
-    tokens = {role: token for role, token in tokens.items() if token}
-    family = family_of(tokenizer)
+        is_shifted = isinstance(tokenizer, XLMRobertaTokenizer)
+        rust = sentence_pieces(proto, tokens, is_shifted)
     if family is not None and family.is_decoder:
         rust.add_special_tokens(list(dict.fromkeys(tokens.values())))
-        return Tokenizer(rust, tokens)
-    framed(rust, tokens, family.num_separators if family else 1)
+    else:
+        framed(rust, tokens, family.num_separators if family else 1)
     return Tokenizer(rust, tokens)
 
 
@@ -230,11 +227,6 @@ def require_same_ids(teacher, student) -> None:
             f"{teacher.vocabulary_size()} and {student.vocabulary_size()} "
             f"tokens, with another {', '.join(different)}."
         )
-
-
-def merge_lines(model):
-    merges = model["merges"]
-    return [one if isinstance(one, str) else " ".join(one) for one in merges]
 
 
 def to_keras_hub(tokenizer, family):
@@ -264,7 +256,7 @@ def to_keras_hub(tokenizer, family):
         adds_space = whole["pre_tokenizer"].get("add_prefix_space", False)
         return cls(
             {piece: number for number, piece in enumerate(pieces)},
-            merge_lines(whole["model"]),
+            list(map(" ".join, whole["model"]["merges"])),
             add_prefix_space=adds_space,
         )
     return cls(_unigram_proto(tokenizer, pieces, whole, cls))
@@ -272,26 +264,18 @@ def to_keras_hub(tokenizer, family):
 
 def _unigram_proto(tokenizer, pieces, whole, cls):
     """Returns a SentencePiece model with the ids of a class of keras-hub."""
-    model = whole["model"]
-    proto, scores = sentencepiece_model.ModelProto(), dict(model["vocab"])
-    for number, piece in enumerate(pieces):
-        kind = Piece.NORMAL if piece in scores else Piece.USER_DEFINED
-        if number == model["unk_id"]:
-            kind = Piece.UNKNOWN
-        elif piece in tokenizer.tokens.values():
-            kind = Piece.CONTROL
-        proto.pieces.add(piece=piece, score=scores.get(piece, 0.0), type=kind)
-    if issubclass(cls, keras_hub.tokenizers.XLMRobertaTokenizer):
+    proto = sentencepiece_model.ModelProto()
+    scores, special = dict(whole["model"]["vocab"]), tokenizer.tokens.values()
+    if issubclass(cls, XLMRobertaTokenizer):
         # This class adds the padding token and the last piece, the mask.
-        start, _, end, unknown_piece = proto.pieces[:4]
-        ordered = [unknown_piece, start, end, *proto.pieces[4:-1]]
-        del proto.pieces[:]
-        proto.pieces.extend(ordered)
-    kinds = [piece.type for piece in proto.pieces]
-    proto.trainer_spec.unk_id = kinds.index(Piece.UNKNOWN)
-    step = whole["normalizer"] or {}
-    for one in step.get("normalizers", [step]):
-        if one.get("type") == "Precompiled":
-            charsmap = base64.b64decode(one["precompiled_charsmap"])
-            proto.normalizer_spec.precompiled_charsmap = charsmap
+        start, _, end, unknown_piece, *others, _ = pieces
+        pieces = [unknown_piece, start, end, *others]
+    for piece in pieces:
+        kind = Piece.NORMAL if piece in scores else Piece.USER_DEFINED
+        kind = Piece.CONTROL if piece in special else kind
+        if piece == tokenizer.unknown_token:
+            kind = Piece.UNKNOWN
+        proto.pieces.add(piece=piece, score=scores.get(piece, 0.0), type=kind)
+    proto.trainer_spec.unk_id = pieces.index(tokenizer.unknown_token)
+    proto.normalizer_spec.precompiled_charsmap = charsmap_of(whole)
     return proto.SerializeToString()

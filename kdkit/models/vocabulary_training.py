@@ -1,6 +1,5 @@
 """Trains vocabularies on texts with the trainers of `tokenizers`."""
 
-import json
 from collections.abc import Iterable, Sequence
 
 import tokenizers
@@ -13,7 +12,6 @@ from kdkit.models.tokenizer_kinds import (
     BERT_TOKENS,
     ROBERTA_TOKENS,
     by_bytes,
-    byte_pairs,
     framed,
     word_piece_tokenizer,
 )
@@ -68,7 +66,7 @@ def train_word_pieces(
         special_tokens=[*SPECIAL_PIECES, *inside],
         show_progress=False,
     )
-    _train(rust, texts, trainer)
+    _train(rust, texts, vocabulary_size, trainer)
     pieces = sorted(rust.get_vocab(), key=rust.token_to_id)
     return word_piece_tokenizer(pieces, lowercase, strip_accents=False)
 
@@ -96,34 +94,18 @@ def train_byte_pairs(
     """
     special = list(ALL_FAMILIES[family].special_tokens)
     rust = by_bytes(tokenizers.Tokenizer(models.BPE()))
-    _train(
-        rust,
-        texts,
-        _by_bytes(
-            trainers.BpeTrainer,
-            vocabulary_size,
-            special,
-            min_frequency=MIN_FREQUENCY,
-        ),
-    )
     # Special tokens come last, as in GPT-2. keras-hub pads with the first
     # token, and its `generate` would take that for the end of the text.
-    tokens = sorted(rust.get_vocab(), key=rust.token_to_id)
-    tokens = [token for token in tokens if token not in special] + special
-    vocabulary = {token: id for id, token in enumerate(tokens)}
-    whole = json.loads(rust.to_str())["model"]
-    ordered = byte_pairs(vocabulary, list(map(tuple, whole["merges"])))
-    ordered.add_special_tokens(special)
-    return Tokenizer(ordered, {"start": special[0], "end": special[-1]})
+    size = vocabulary_size - len(special)
+    trainer = _byte_pair_trainer(size, [], MIN_FREQUENCY)
+    _train(rust, texts, vocabulary_size, trainer, special)
+    return Tokenizer(rust, {"start": special[0], "end": special[-1]})
 
 
 def train_sentence_pieces(
-    texts: Iterable[str],
-    vocabulary_size: int,
-    languages: Sequence[str] = (),
-    model_type: str = "bpe",
+    texts: Iterable[str], vocabulary_size: int, languages: Sequence[str] = ()
 ) -> Tokenizer:
-    """Trains one vocabulary on the texts of all languages together.
+    """Trains one vocabulary of byte pairs on the texts of all languages.
 
     Texts are spelled by bytes, so no character is unknown. Before that they are
     normalized by NFKC, and several blanks become one.
@@ -134,44 +116,41 @@ def train_sentence_pieces(
             `</s>`, `<mask>`, one for each language, 256 bytes, and pieces.
         languages: sequence of strings, such as `["en", "de"]`. Defaults to
             `()`.
-        model_type: string. `"bpe"` for byte pairs (Sennrich et al., 2016), as
-            in MASS, or `"unigram"` (Kudo, 2018). Defaults to `"bpe"`.
 
     Raises:
         UsageError: (a `ValueError`) as in `train_byte_pairs`.
+
+    References:
+     - [Sennrich et al., 2016](https://arxiv.org/abs/1508.07909)
     """
     special = [*SPECIAL_TOKENS, *map(LANGUAGE.format, languages)]
-    model, trainer = models.BPE(), trainers.BpeTrainer
-    more = {}
-    if model_type == "unigram":
-        model, trainer = models.Unigram(), trainers.UnigramTrainer
-        more = {"unk_token": ROBERTA_TOKENS["unknown"]}
-    rust = by_bytes(tokenizers.Tokenizer(model), add_prefix_space=True)
+    rust = by_bytes(tokenizers.Tokenizer(models.BPE()), add_prefix_space=True)
     blanks = normalizers.Replace(tokenizers.Regex(r"\s+"), " ")
     rust.normalizer = normalizers.Sequence(
         [normalizers.NFKC(), blanks, normalizers.Strip()]
     )
-    _train(rust, texts, _by_bytes(trainer, vocabulary_size, special, **more))
+    trainer = _byte_pair_trainer(vocabulary_size, special)
+    _train(rust, texts, vocabulary_size, trainer)
     framed(rust, ROBERTA_TOKENS)
     return Tokenizer(rust, ROBERTA_TOKENS, languages=languages)
 
 
-def _by_bytes(trainer, vocabulary_size, special, **settings):
-    """Returns a trainer of pieces of bytes."""
-    return trainer(
+def _byte_pair_trainer(vocabulary_size, special, min_frequency=0):
+    return trainers.BpeTrainer(
         vocab_size=vocabulary_size,
+        min_frequency=min_frequency,
         special_tokens=special,
         initial_alphabet=BYTES,
         show_progress=False,
-        **settings,
     )
 
 
-def _train(rust, texts, trainer):
+def _train(rust, texts, vocabulary_size, trainer, last=()):
     """Trains a model in place; it must have the given number of tokens."""
     rust.train_from_iterator(texts, trainer)
-    if rust.get_vocab_size() != trainer.vocab_size:
+    rust.add_special_tokens(list(last))
+    if rust.get_vocab_size() != vocabulary_size:
         raise UsageError(
             f"The text has {rust.get_vocab_size()} pieces. Received: "
-            f"vocabulary_size={trainer.vocab_size}."
+            f"vocabulary_size={vocabulary_size}."
         )

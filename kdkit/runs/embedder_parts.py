@@ -327,7 +327,7 @@ def load_student(
 ) -> LoadedModel:
     """The student's checkpoint, an encoder with the teacher's pooling."""
     place, pooling = settings.student.checkpoint, _pooling(teacher)
-    if models.find(place).is_embedder:
+    if models.find(place).kind == "embedder":
         pooling = pooling.mode  # its normalization is described there
     return models.load_embedder(place, pooling)
 

@@ -11,7 +11,6 @@ from kdkit import models
 from kdkit.distillation import teacher_entries
 from kdkit.io.files import digest_of_text
 from kdkit.models import LoadedModel, as_tokenizer
-from kdkit.models.hugging_face import checkpoint_family
 from kdkit.recipes.stages import Stage
 from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
@@ -159,7 +158,7 @@ class TeacherCaches:
 
 def _reading(place):
     """The version of loading a Hugging Face checkpoint, for the cache's key."""
-    is_read = checkpoint_family(models.find(place).config) is not None
+    is_read = models.find(place).is_checkpoint
     return {"checkpoint_reading": READING} if is_read else {}
 
 

@@ -30,11 +30,11 @@ def require_context_length(
 def load_teacher(source, task: Task) -> "models.LoadedModel":
     """Loads a fine-tuned teacher."""
     teacher = models.load_classifier(source, task.head)
-    models.require_num_classes(teacher.num_other_classes, task.head, source)
     if not teacher.has_trained_head:
         raise UsageError(
-            f"The teacher in {source} has no trained head for task "
-            f"{task.name!r}. Train one with kdkit train-teacher."
+            f"The teacher in {source} has no trained head of "
+            f"{task.num_classes} classes for task {task.name!r}. Train one "
+            "with kdkit train-teacher."
         )
     return teacher
 

@@ -3,9 +3,9 @@
 import keras_hub
 import pytest
 from kit.adapter import command
-from kit.helpers import sentiment_student
+from kit.helpers import save_classifier, sentiment_student
 
-from kdkit import export, models, tasks
+from kdkit import export, tasks
 
 POSITIONS, OWN, FIXED = 12, 8, 6
 
@@ -18,15 +18,13 @@ def folder(tmp_path_factory):
     """
     path = tmp_path_factory.mktemp("lengths")
     model, tokenizer = sentiment_student(max_sequence_length=POSITIONS)
-    models.save_preset(model, tokenizer, path / "preset", OWN)
+    save_classifier(model, tokenizer, path / "preset", OWN)
     model.save(path / "model.keras")
     export.to_litert(model, path / "file.tflite", sequence_length=FIXED)
     longer, _ = sentiment_student()
     usual = keras_hub.models.BertTextClassifierPreprocessor(tokenizer)
     for name in ("usual", "foreign"):
-        models.save_preset(
-            longer, tokenizer, path / name, usual.sequence_length
-        )
+        save_classifier(longer, tokenizer, path / name, usual.sequence_length)
     (path / "foreign" / "kdkit.json").unlink()
     return path
 

@@ -7,7 +7,7 @@ import shutil
 import keras
 import numpy as np
 import pytest
-from kit.helpers import eager_steps, spread_weights
+from kit.helpers import eager_steps, save_classifier, spread_weights
 from kit.tasks import WORDS
 from patients import LENGTH, ROWS, TASK, encoder, tokenizer
 
@@ -96,7 +96,7 @@ def made(tmp_path_factory):
         rows.items(), np.split(labels, ends), strict=True
     ):
         Table(root).write(split, some, own)
-    models.save_preset(model, tokenizer(), root / "teacher", LENGTH, TASK.head)
+    save_classifier(model, tokenizer(), root / "teacher", LENGTH, TASK.head)
     return root
 
 

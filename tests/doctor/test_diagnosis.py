@@ -8,6 +8,7 @@ import types
 import keras
 import pytest
 from kit.adapter import command
+from kit.helpers import save_classifier
 from kit.tasks import VOCABULARY, write_encoder
 from patients import LENGTH, ROWS, TASK, encoder, tokenizer
 
@@ -203,7 +204,7 @@ def with_an_untrained_teacher(changed, place):
 def with_other_ids_in_a_teacher(changed, place):
     model = models.add_head(encoder(2, 16), TASK.head)
     pieces = tokenizer([*VOCABULARY[:5], *VOCABULARY[:4:-1]])
-    models.save_preset(model, pieces, place, LENGTH, TASK.head)
+    save_classifier(model, pieces, place, LENGTH, TASK.head)
     return changed(more_teachers=(str(place),))
 
 

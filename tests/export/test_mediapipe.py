@@ -14,7 +14,7 @@ from kit.exported import (
     outputs,
     word_pieces,
 )
-from kit.helpers import python_blocks, with_random_weights
+from kit.helpers import python_blocks, save_classifier, with_random_weights
 from kit.references import reference
 
 from kdkit import export, models, tasks
@@ -102,7 +102,7 @@ def exported(data_dir, glue, tmp_path_factory, pytestconfig):
     logits, bias = outputs(model, batch), model.weights[-1]
     middle = np.median(logits, axis=0)
     bias.assign(bias - middle)  # both classes occur
-    models.save_preset(model, tokenizer, folder / "model", 64)
+    save_classifier(model, tokenizer, folder / "model", 64)
     many = pytestconfig.getoption("--run-large")
     precisions = ("fp32", "int8") if many else ("fp32",)
     answer = command(

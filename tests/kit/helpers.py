@@ -312,6 +312,11 @@ def assert_same_weights(one, other, atol=0.0):
         np.testing.assert_allclose(found, expected, rtol=0.0, atol=atol)
 
 
+def save_classifier(model, tokens, path, length, head=None):
+    one = models.LoadedModel(model, tokens, sequence_length=length, head=head)
+    models.save_model(one, path)
+
+
 def run_without_kdkit(program, folder):
     """Runs a program where kdkit cannot be imported; returns what it prints.
 

@@ -7,7 +7,7 @@ import keras_hub
 import numpy as np
 import pytest
 from kit import encoders
-from kit.helpers import bert
+from kit.helpers import bert, save_classifier
 
 from kdkit import data, models
 
@@ -40,7 +40,7 @@ def saved(place, num_classes=2, **settings):
     if num_classes is None:
         models.save_model(models.LoadedModel(model, tokenizer), place)
     else:
-        models.save_preset(model, tokenizer, place, 6)
+        save_classifier(model, tokenizer, place, 6)
     return place
 
 
@@ -86,6 +86,14 @@ def checkpoint_of(model, class_names=None):
 def of_probabilities():
     return keras_hub.models.BertTextClassifier(
         bare("bert"), num_classes=2, activation="softmax"
+    )
+
+
+def of_two_epsilons():
+    """A Qwen 3 of keras-hub, whose queries and keys have their own."""
+    config = models.student(SIZES, family="qwen3").get_config()
+    return keras_hub.models.Qwen3Backbone.from_config(
+        {**config, "layer_norm_epsilon": 0.1}
     )
 
 
@@ -230,6 +238,7 @@ MISTAKES = {
         "RoBERTa"),
     "probabilities": (checkpoint_of(of_probabilities), "softmax"),
     "candidates": (checkpoint_of(of_candidates), "candidate"),
+    "two epsilons": (checkpoint_of(of_two_epsilons), "layer_norm_epsilon"),
     "names of logits": (checkpoint_of(lambda: bert(1), ("a", "a", "b")),
         "3 different names"),
 }  # fmt: skip

@@ -232,7 +232,7 @@ CROSS_ENCODER = {
 def test_a_cross_encoder_is_no_embedder(tmp_path):
     """sentence-transformers 6 saves both with modules.json."""
     path = plain_directory(tmp_path / "place", **CROSS_ENCODER)
-    assert not models.find(path).is_embedder
+    assert models.find(path).kind != "embedder"
     with pytest.raises(ValueError, match="embeds none"):
         models.load_embedder(path, "mean")
 

@@ -14,7 +14,7 @@ from kit.encoders import (
     tokenizer,
 )
 from kit.foreign import foreign_model
-from kit.helpers import bert, large_except
+from kit.helpers import bert, large_except, save_classifier
 from kit.hugging_face import change_config
 from kit.real_texts import hostile_texts
 from kit.references import reference
@@ -36,7 +36,6 @@ from kdkit.models import (
     load_encoder,
     load_tokenizer,
     save_model,
-    save_preset,
 )
 
 TEXTS = ["the café, naïve\u00a0a.", "Straße cafés b", "the É a Newtok newtok"]
@@ -75,7 +74,7 @@ def test_ids_stay_wherever_a_checkpoint_goes(family, tmp_path):
     if family != "gpt2":
         classifier = load_classifier(path, 2)
         task = tmp_path / "task"
-        save_preset(classifier.model, classifier.tokenizer, task, 16)
+        save_classifier(classifier.model, classifier.tokenizer, task, 16)
         found += [load_classifier(task, 2).tokenizer, load_tokenizer(task)]
     for one in (made, *found):
         assert [list(map(int, row)) for row in one(texts)] == expected
@@ -276,6 +275,4 @@ def test_texts_of_every_shape_are_tokenized(tmp_path):
     made = load_tokenizer(tmp_path)
     (row,) = ids(made, ["the cafe"])
     assert np.array(made("the cafe")).tolist() == row
-    nested = np.array(made([["the cafe"], ["the cafe"]]))
-    assert nested.tolist() == [[row], [row]]
     assert [list(one) for one in made(["", "the"])] == [[], row[:1]]

@@ -414,7 +414,6 @@ def added_after_the_mask(path):
     write(path, "xlm_roberta", added=["Covid"])
 
 
-NO_FILE = "is no tokenizer"
 # Family, change to the files, and what the message must name.
 UNUSUAL = {
     "tokenizer_class": ("bert", config(tokenizer_class="BertJapaneseTokenizer"),
@@ -425,7 +424,6 @@ UNUSUAL = {
     "single_word": ("bert",
                     config(added_tokens_decoder={"16": whole_word("xy")}),
                     None),
-    "no file": ("bert", whole(pre_tokenizer={"type": "Metaspace"}), NO_FILE),
     "another model": ("bert",
                       lambda path: change(path / WHOLE, model={"type": "BPE"}),
                       "'BPE'.*'WordPiece'"),

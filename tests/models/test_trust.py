@@ -6,12 +6,11 @@ import shutil
 import keras
 import keras_hub
 import pytest
-from kit.helpers import bert
+from kit.helpers import bert, save_classifier
 
 from kdkit.models import (
     load_classifier,
     load_tokenizer,
-    save_preset,
 )
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "film", "##s"]
@@ -22,7 +21,7 @@ def preset(tmp_path_factory):
     """A preset of a tiny classifier with its tokenizer."""
     path = tmp_path_factory.mktemp("presets") / "preset"
     tokenizer = keras_hub.tokenizers.BertTokenizer(PIECES, lowercase=True)
-    save_preset(bert(num_layers=1), tokenizer, path, 6)
+    save_classifier(bert(num_layers=1), tokenizer, path, 6)
     return path
 
 

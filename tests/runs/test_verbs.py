@@ -13,6 +13,7 @@ from kit.helpers import (
     change_events,
     eager_steps,
     read_events,
+    save_classifier,
     sentiment_student,
 )
 from kit.references import reference
@@ -39,7 +40,7 @@ def own_words(run):
     names = json.loads((run / "student" / "labels.json").read_text())["classes"]
     student = models.load_classifier(run, 2).model
     shutil.rmtree(run / "student")
-    models.save_preset(
+    save_classifier(
         student,
         models.word_piece_tokenizer(list(VOCABULARY), True),
         run / "student",
@@ -223,7 +224,7 @@ def on_mismatched(tmp_path):
     kernel, bias = student.weights[-2:]
     kernel.assign(np.zeros(kernel.shape))
     bias.assign([1.0, 0.0, 0.0])
-    models.save_preset(student, tokenizer, run / "student", LENGTH)
+    save_classifier(student, tokenizer, run / "student", LENGTH)
     folder.mkdir()
     for stem, kinds in (("dev_mismatched", "0102"), ("dev_matched", "0121")):
         lines = ["sentence1\tsentence2\tgold_label"]

@@ -72,9 +72,6 @@ class CheckpointFormat:
     masked_lm_activation: str | None = None
     tied_logits: str | None = None
     language_model: str = "LMHeadModel"
-    special_tokens: Mapping[str, str] = dataclasses.field(default_factory=dict)
-    vocabulary_file: str | None = None
-    unknown_id: int | None = None
     classifier: Mapping[str, str] = dataclasses.field(default_factory=dict)
     positions_follow_padding: bool = False
     has_one_segment: bool = False

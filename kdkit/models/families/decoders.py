@@ -75,7 +75,6 @@ class Gpt2(Family):
             is_transposed=False,
         ),
         tied_logits="lm_head.weight",
-        special_tokens={"bos": "<|endoftext|>", "eos": "<|endoftext|>"},
         same_dropouts=("attn_pdrop", "embd_pdrop"),
     )
 
@@ -259,7 +258,6 @@ class Qwen3(Llama3):
         ),
         tied_logits="lm_head.weight",
         language_model="ForCausalLM",
-        special_tokens={"eos": "<|im_end|>", "pad": "<|endoftext|>"},
     )
     config = Family.config  # keras-hub saves whether the tables are tied
 

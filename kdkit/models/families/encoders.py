@@ -173,14 +173,6 @@ class Roberta(Family):
             decoder="lm_head.decoder.weight",
         ),
         masked_lm_activation="gelu",
-        special_tokens={
-            "bos": "<s>",
-            "eos": "</s>",
-            "sep": "</s>",
-            "cls": "<s>",
-            "pad": "<pad>",
-            "mask": "<mask>",
-        },
         classifier={
             "pooled_dense": "classifier.dense",
             "logits": "classifier.out_proj",
@@ -207,15 +199,6 @@ class XlmRoberta(Roberta):
         model_type="xlm-roberta",
         class_name="XLMRoberta",
         sizes=BERT_SIZES,
-        special_tokens={
-            "bos": "<s>",
-            "pad": "<pad>",
-            "eos": "</s>",
-            "unk": "<unk>",
-            "mask": "<mask>",
-        },
-        vocabulary_file="sentencepiece.bpe.model",
-        unknown_id=3,
     )
 
 
@@ -276,15 +259,6 @@ class Albert(Family):
             biases=("predictions.bias", "predictions.decoder.bias"),
             decoder="predictions.decoder.weight",
         ),
-        special_tokens={
-            "cls": "[CLS]",
-            "sep": "[SEP]",
-            "pad": "<pad>",
-            "mask": "[MASK]",
-            "unk": "<unk>",
-        },
-        vocabulary_file="spiece.model",
-        unknown_id=1,
         classifier={"logits": "classifier"},
         same_dropouts=(
             "attention_probs_dropout_prob",
