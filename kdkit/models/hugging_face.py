@@ -24,13 +24,13 @@ import safetensors.numpy
 
 from kdkit.errors import UsageError, unknown
 from kdkit.io.reading import read_json
-from kdkit.models.families import (
-    ALL_FAMILIES,
+from kdkit.models.families import ALL_FAMILIES, Family
+from kdkit.models.families.checkpoints import (
+    BERT_SIZES,
     HEAD_CLASSES,
-    BlockSettings,
-    Family,
     WeightLayout,
 )
+from kdkit.models.families.family import BlockSettings
 from kdkit.models.heads import Head, find_head
 from kdkit.models.places import CONFIG, Place
 from kdkit.models.variants import build
@@ -143,9 +143,9 @@ def read_checkpoint(place: Place) -> Checkpoint:
                 "keras-hub's model computes."
             )
     sizes = {}
-    for size, (names, default) in form.sizes.items():
-        found = [config[name] for name in names if name in config]
-        sizes[size] = found[0] if found else default
+    for size, (name, default) in form.sizes.items():
+        usual, _ = BERT_SIZES.get(size, (name, None))
+        sizes[size] = config.get(name, config.get(usual, default))
     if sizes["intermediate_dim"] is None:
         sizes["intermediate_dim"] = 4 * sizes["hidden_dim"]
     skipped = 0
@@ -435,7 +435,7 @@ def checkpoint_language_model(place: Place, backbone):
             return family.causal_lm(backbone)
         if f"{layout.dense}.weight" not in tensors:
             return None
-        _require_tied(layout.decoder, form, tensors)
+        _require_tied(f"{layout.decoder}.weight", form, tensors)
         own = family.head_settings
         model = build(family.masked_lm, own, head, backbone=backbone)
         parts = {

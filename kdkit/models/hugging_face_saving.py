@@ -15,7 +15,8 @@ import numpy as np
 
 from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
-from kdkit.models.families import ALL_FAMILIES, HEAD_CLASSES, family_of
+from kdkit.models.families import ALL_FAMILIES, family_of
+from kdkit.models.families.checkpoints import HEAD_CLASSES
 from kdkit.models.heads import (
     Head,
     add_head,
@@ -55,7 +56,6 @@ PROBLEM_TYPES = (
 SPECIAL_MAP = "special_tokens_map.json"
 # The class that takes everything from `tokenizer.json`, since transformers 4.
 TOKENIZER_CLASS = "PreTrainedTokenizerFast"
-BERT_NAMES = ("cls", "sep", "pad", "mask")
 
 
 def require_hugging_face(model) -> None:
@@ -187,8 +187,8 @@ def _config(model, tokenizer, class_names, problem_type):
     form = family.checkpoints
     settings = block_settings(backbone)
     values = {"model_type": form.model_type}
-    for size, (names, _) in form.sizes.items():
-        values[names[0]] = getattr(backbone, size)
+    for size, (name, _) in form.sizes.items():
+        values[name] = getattr(backbone, size)
     if tokenizer is not None:
         special = _special_tokens(tokenizer, family)
         for name in ("bos", "eos", "pad"):
@@ -197,7 +197,7 @@ def _config(model, tokenizer, class_names, problem_type):
                 values[f"{name}_token_id"] = number
     if form.positions_follow_padding:
         values.setdefault("pad_token_id", 1)  # transformers' default
-        (positions, *_), _ = form.sizes["max_sequence_length"]
+        positions, _ = form.sizes["max_sequence_length"]
         values[positions] += values["pad_token_id"] + 1
     if form.has_one_segment:
         values["type_vocab_size"] = 1
@@ -211,11 +211,11 @@ def _config(model, tokenizer, class_names, problem_type):
     values["dtype"] = values["torch_dtype"] = "float32"
     if family.is_decoder:
         return {
-            "architectures": [f"{form.class_name}{form.language_model}"],
+            "architectures": [f"{family.class_name}{form.language_model}"],
             **values,
         }
     if model is backbone:
-        return {"architectures": [f"{form.class_name}Model"], **values}
+        return {"architectures": [f"{family.class_name}Model"], **values}
     kind = classifier_head_kind(model)
     num_classes = model.output_shape[-1]
     if class_names is None:
@@ -230,7 +230,7 @@ def _config(model, tokenizer, class_names, problem_type):
     if kind == "sequence":
         usual = "regression" if num_classes == 1 else PROBLEM_TYPES[0]
         values["problem_type"] = problem_type or usual
-    name = f"{form.class_name}{HEAD_CLASSES[kind]}"
+    name = f"{family.class_name}{HEAD_CLASSES[kind]}"
     return {"architectures": [name], **values}
 
 
@@ -300,7 +300,7 @@ def _array(variable):
 
 def _special_tokens(tokenizer, family):
     """Returns the special tokens by their names in transformers."""
-    names = family.checkpoints.special_tokens or BERT_NAMES
+    names = family.checkpoints.special_tokens
     found = {
         name: getattr(tokenizer, f"{name}_token") for name in (*names, "unk")
     }

@@ -11,7 +11,8 @@ from kdkit import models
 from kdkit.errors import UsageError, unknown
 from kdkit.models.bilstm import build_bilstm
 from kdkit.models.embedders import with_encoder
-from kdkit.models.families import ALL_FAMILIES, blocks_of, family_of
+from kdkit.models.families import ALL_FAMILIES, family_of
+from kdkit.models.families.family import blocks_of
 from kdkit.models.heads import Head, add_head, backbone_of
 from kdkit.models.sizes import PRESETS, BertConfig, BilstmConfig, MassConfig
 from kdkit.models.tokenizer_kinds import as_tokenizer

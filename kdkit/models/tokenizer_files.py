@@ -74,7 +74,7 @@ def read_tokenizer(path, family) -> Tokenizer:
         named = {**config, **_optional(path / "special_tokens_map.json")}
     name, is_whole = tokenizer_class(path, family), False
     if name in WHOLE_CLASSES:
-        name, is_whole = family.checkpoints.class_name, bool(whole)
+        name, is_whole = family.class_name, bool(whole)
     if name not in CLASSES:
         raise unknown(f"tokenizer in {path}", f"{name}Tokenizer", CLASSES)
     kind, build, tokens = CLASSES[name]
@@ -110,7 +110,7 @@ def tokenizer_class(path, family) -> str:
     """Returns transformers' class of a tokenizer, without `Tokenizer`."""
     settings = (_optional(path / name) for name in (CONFIG, "config.json"))
     names = (one.get("tokenizer_class") for one in settings)
-    name = next(filter(None, names), family.checkpoints.class_name)
+    name = next(filter(None, names), family.class_name)
     return name.removesuffix("Fast").removesuffix("Tokenizer")
 
 

@@ -18,12 +18,8 @@ import keras
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.models.families import (
-    ALL_FAMILIES,
-    BlockSettings,
-    adapters_of,
-    family_of,
-)
+from kdkit.models.families import ALL_FAMILIES, adapters_of, family_of
+from kdkit.models.families.family import BlockSettings
 from kdkit.taps import private
 
 FIELDS = tuple(field.name for field in dataclasses.fields(BlockSettings))
