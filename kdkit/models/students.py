@@ -82,7 +82,8 @@ def student(preset_or_config, num_classes=None, teacher=None, **settings):
         return backbone
     model = add_head(backbone, Head("sequence", num_classes))
     if teacher is not None and hasattr(model, "preprocessor"):
-        model.preprocessor = _shared_preprocessor(teacher, source, model)
+        owner = getattr(source, "preprocessor", None) or teacher
+        model.preprocessor = _preprocessor(model.preprocessor_cls, owner)
     return model
 
 
@@ -95,24 +96,19 @@ def _vocabulary(teacher):
     return {"vocabulary_size": family.size(backbone, "vocabulary_size")}
 
 
-def _shared_preprocessor(loaded, teacher, student):
-    """Returns the teacher's preprocessor, or the student's class of it."""
-    theirs = getattr(teacher, "preprocessor", None)
-    cls = type(student).preprocessor_cls
-    if isinstance(theirs, cls):
-        return theirs
-    own = getattr(theirs, "tokenizer", None)
-    tokenizer = getattr(loaded, "tokenizer", own)
+def _preprocessor(cls, owner):
+    """Returns a preprocessor with the tokenizer of another, or of a model."""
+    if isinstance(owner, cls):
+        return owner
+    tokenizer = getattr(owner, "tokenizer", None)
     if tokenizer is None:
         return None
     settings = {
-        name: getattr(theirs or loaded, name, None)
+        name: getattr(owner, name, None)
         for name in ("sequence_length", "truncate")
     }
-    return cls(
-        tokenizer,
-        **{name: one for name, one in settings.items() if one is not None},
-    )
+    given = {name: one for name, one in settings.items() if one is not None}
+    return cls(tokenizer, **given)
 
 
 def student_config(preset_or_config, **settings):
@@ -150,12 +146,10 @@ def _require_possible(config):
             raise UsageError(
                 f"{name} must be an integer above 0. Received: {value!r}."
             )
-    if isinstance(config, BilstmConfig):
-        if config.num_texts > 2:
-            raise UsageError(
-                f"num_texts must be 1 or 2. Received: {config.num_texts}."
-            )
-        return
+    if sizes.get("num_texts", 1) > 2:
+        raise UsageError(
+            f"num_texts must be 1 or 2. Received: {config.num_texts}."
+        )
     if isinstance(config, BertConfig):
         if config.family not in ALL_FAMILIES:
             raise unknown("family", config.family, ALL_FAMILIES)
@@ -165,8 +159,8 @@ def _require_possible(config):
                     f"A {config.family} has no {name}. Received: "
                     f"{sizes[name]!r}."
                 )
-    groups = sizes.get("num_key_value_heads") or 1
-    if config.hidden_dim % config.num_heads or config.num_heads % groups:
+    heads, groups = sizes.get("num_heads", 1), sizes.get("num_key_value_heads")
+    if sizes.get("hidden_dim", heads) % heads or heads % (groups or 1):
         raise UsageError(
             "num_heads must divide hidden_dim, and num_key_value_heads divide "
             f"num_heads. Received: {config}."
@@ -361,8 +355,8 @@ def initialize_from_teacher(student, teacher, layers: Sequence[int]):
 
 def _parts(backbone):
     """Returns a backbone's layers outside its blocks, by name."""
-    found = {}
-    for name, path in family_of(backbone).parts.items():
-        if hasattr(backbone, path.split(".")[0]):
-            found[name] = operator.attrgetter(path)(backbone)
-    return found
+    return {
+        name: operator.attrgetter(path)(backbone)
+        for name, path in family_of(backbone).parts.items()
+        if hasattr(backbone, path.split(".")[0])
+    }

@@ -126,6 +126,22 @@ def decoder(num_layers, seed=0, family="gpt2", **sizes):
     return model
 
 
+MASS_SIZES = (
+    "vocabulary_size",
+    "encoder_num_layers",
+    "decoder_num_layers",
+    "num_heads",
+    "hidden_dim",
+    "intermediate_dim",
+)
+
+
+def mass(*sizes, **more):
+    """A MASS language model with the sizes above."""
+    named = dict(zip(MASS_SIZES, sizes, strict=True))
+    return models.MassSeq2SeqLM(models.MassBackbone(**named, **more))
+
+
 def spread_weights(model, seed=0):
     """Draws weights so large that no tapped tensor is nearly constant."""
     generator = np.random.default_rng(seed)
