@@ -13,6 +13,7 @@ from kdkit.cli.parser import is_path
 from kdkit.cli.task_data import measured_task, names_a_table, stage_data
 from kdkit.errors import UsageError
 from kdkit.export import quantization as file_quantization
+from kdkit.models.loading import require_num_classes
 from kdkit.runs import inputs
 from kdkit.runs.directory import CONFIG, EVENTS, RunDirectory, read_config
 from kdkit.tasks import Task
@@ -237,7 +238,7 @@ def open_model(place, options) -> Opened:
         predict = export.file_logits(file)
         return Opened(task, predict, None, tokenizer, data_dir, length, same)
     loaded = models.load_classifier(place.path, task.head)
-    models.require_num_classes(loaded.num_other_classes, task.head, place.path)
+    require_num_classes(loaded.num_other_classes, task.head, place.path)
     if not loaded.has_trained_head:
         raise UsageError(
             f"{place.path} is an encoder without a trained head for task "

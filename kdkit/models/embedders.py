@@ -229,15 +229,6 @@ def with_encoder(embedder, backbone, *dense):
     return made
 
 
-def embedding_width(embedder) -> int:
-    """Returns the number of dimensions of an embedder's vectors.
-
-    Args:
-        embedder: `keras.Model`.
-    """
-    return embedder.output_shape[-1]
-
-
 def reduce_width(embedder, dimensions: int, vectors):
     r"""Returns an embedder whose vectors are the principal components.
 
@@ -277,20 +268,10 @@ def reduce_width(embedder, dimensions: int, vectors):
     ```
     """
     components = principal_components(vectors, dimensions)
-    made = with_dense(embedder, DenseSettings(dimensions, use_bias=False))
+    settings = DenseSettings(dimensions, use_bias=False)
+    made = with_encoder(embedder, backbone_of(embedder), settings)
     dense_layers(made)[-1].set_weights([components])
     return made
-
-
-def with_dense(embedder, settings: DenseSettings):
-    """Returns an embedder with one more dense layer, of random weights.
-
-    Args:
-        embedder: `keras.Model`. Its layers are used; its own dense layers are
-            copied.
-        settings: `DenseSettings` of the new layer, which is the last one.
-    """
-    return with_encoder(embedder, backbone_of(embedder), settings)
 
 
 def principal_components(vectors, dimensions: int):

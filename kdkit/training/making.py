@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from kdkit import data, models
 from kdkit.errors import UsageError
+from kdkit.models.heads import copy_head
+from kdkit.models.loading import require_num_classes
 from kdkit.tasks import Task
 from kdkit.training.model_settings import ModelSettings
 
@@ -30,7 +32,7 @@ def require_context_length(
 def load_teacher(source, task: Task) -> "models.LoadedModel":
     """Loads a fine-tuned teacher."""
     teacher = models.load_classifier(source, task.head)
-    models.require_num_classes(teacher.num_other_classes, task.head, source)
+    require_num_classes(teacher.num_other_classes, task.head, source)
     if not teacher.has_trained_head:
         raise UsageError(
             f"The teacher in {source} has no trained head for task "
@@ -100,7 +102,7 @@ def _copy_blocks(settings, task, teacher, pretrained):
     encoder = models.copy_blocks(encoder, settings.copy_layers)
     model = models.add_head(encoder, task.head, tokenizer)
     if settings.copy_from == "teacher":
-        models.copy_head(model, teacher.model)
+        copy_head(model, teacher.model)
     return model, tokenizer
 
 

@@ -126,20 +126,11 @@ def decoder(num_layers, seed=0, family="gpt2", **sizes):
     return model
 
 
-MASS_SIZES = (
-    "vocabulary_size",
-    "encoder_num_layers",
-    "decoder_num_layers",
-    "num_heads",
-    "hidden_dim",
-    "intermediate_dim",
-)
-
-
-def mass(*sizes, **more):
-    """A MASS language model with the sizes above."""
-    named = dict(zip(MASS_SIZES, sizes, strict=True))
-    return models.MassSeq2SeqLM(models.MassBackbone(**named, **more))
+def mass(words, encoder, decoder, heads, width, inner, **more):
+    """A MASS language model of these sizes."""
+    sizes = (encoder, decoder, width, heads, inner, words)
+    backbone = models.student(models.MassConfig(*sizes, **more))
+    return models.MassSeq2SeqLM(backbone)
 
 
 def spread_weights(model, seed=0):
