@@ -67,7 +67,10 @@ def student(preset_or_config, num_classes=None, teacher=None, **settings):
     source = getattr(teacher, "model", teacher)  # of a `LoadedModel`
     if source is not None:
         num_classes = num_classes or getattr(source, "num_classes", None)
-        settings = {**_vocabulary(source), **settings}
+        encoder = backbone_of(source)
+        if family := family_of(encoder):
+            size = family.size(encoder, "vocabulary_size")
+            settings = {"vocabulary_size": size, **settings}
     config = student_config(preset_or_config, **settings)
     if isinstance(config, BilstmConfig):
         return build_bilstm(config, num_classes, dtype)
@@ -85,15 +88,6 @@ def student(preset_or_config, num_classes=None, teacher=None, **settings):
         owner = getattr(source, "preprocessor", None) or teacher
         model.preprocessor = _preprocessor(model.preprocessor_cls, owner)
     return model
-
-
-def _vocabulary(teacher):
-    """Returns the setting of a teacher's vocabulary size, if it is known."""
-    backbone = backbone_of(teacher)
-    family = family_of(backbone)
-    if family is None:
-        return {}
-    return {"vocabulary_size": family.size(backbone, "vocabulary_size")}
 
 
 def _preprocessor(cls, owner):

@@ -58,15 +58,15 @@ class Family:
         name: string. Its name in settings, such as `"distil_bert"`.
         title: string. Its name in texts, such as `"DistilBERT"`.
         class_name: string. The start of its classes' names in keras-hub and in
-            transformers, such as `"DistilBert"`. Then the classes below are
-            those of keras-hub, and are imported when they are first used.
+            transformers, such as `"DistilBert"`. It decides the next five
+            attributes, whose classes are imported when they are first used.
         backbone: subclass of `keras_hub.models.Backbone`.
         tokenizer: subclass of `keras_hub.tokenizers.Tokenizer`.
         classifier: subclass of `keras_hub.models.TextClassifier`, or `None`.
         embedder: subclass of `keras_hub.models.TextEmbedder`, or `None`.
         masked_lm: subclass of `keras_hub.models.MaskedLM`, or `None`.
-        causal_lm: subclass of `keras_hub.models.CausalLM`, such as
-            `KerasHubClass("CausalLM")`. Defaults to `None`, for an encoder.
+        causal_lm: subclass of `keras_hub.models.CausalLM`, `None` for an
+            encoder. Defaults to `None`.
         block: subclass of `BlockAdapter` for the transformer blocks. Defaults
             to `EncoderBlock`.
         parts: dict. The backbone's layers outside the blocks: a name that
