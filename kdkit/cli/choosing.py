@@ -15,6 +15,7 @@ from kdkit.errors import UsageError, unknown
 from kdkit.models import PRESETS
 from kdkit.models.families import family_of
 from kdkit.models.places import find
+from kdkit.models.sizes import choose_blocks
 from kdkit.recipes import CopiedBlocks
 from kdkit.recipes.quantization import NAME as QUANTIZATION
 from kdkit.runs.directory import CONFIG, RunDirectory, read_config
@@ -173,7 +174,7 @@ def _student_on_text(student, recipe, teacher):
     encoder = _sizes_of(teacher)
     return ModelSettings(
         copy_from=teacher,
-        copy_layers=models.choose_blocks(
+        copy_layers=choose_blocks(
             recipe.student.rule,
             encoder.num_layers,
             recipe.student.count(encoder.num_layers),
@@ -201,7 +202,7 @@ def _copied_blocks(options, plan) -> ModelSettings:
     is_teacher = is_teacher and place == absolute(options.teacher[0])
     return ModelSettings(
         copy_from="teacher" if is_teacher else plan.source,
-        copy_layers=models.choose_blocks(plan.rule, depth, num_copied),
+        copy_layers=choose_blocks(plan.rule, depth, num_copied),
     )
 
 

@@ -18,7 +18,7 @@ from kdkit.cli.options import (
 )
 from kdkit.cli.resolving import with_options
 from kdkit.cli.task_data import chosen_task, stage_data
-from kdkit.models.sizes import PRESETS
+from kdkit.models.sizes import PRESETS, choose_blocks
 from kdkit.recipes import RECIPES, CopiedBlocks, Recipe, TokenVectors
 from kdkit.recipes.sentence_embedding import for_other_width
 from kdkit.recipes.stages import EMBEDDING_DATA
@@ -196,7 +196,7 @@ def _student(options, recipe: Recipe, teacher):
         count = options.num_layers
         if count is None:
             count = recipe.student.count(depth)
-        layers = models.choose_blocks(recipe.student.rule, depth, count)
+        layers = choose_blocks(recipe.student.rule, depth, count)
         if count == 1:
             layers = (depth,)  # its states are those that are pooled
     return ModelSettings(copy_from=source, copy_layers=layers)
@@ -218,4 +218,4 @@ def _vector_width(place, pooling):
         return saved_size(place, *WIDTHS)
     load_tensorflow()
     loaded = models.load_embedder(place, pooling)
-    return models.embedding_width(loaded.model)
+    return loaded.model.output_shape[-1]

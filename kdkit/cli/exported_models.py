@@ -12,6 +12,7 @@ from kdkit.cli.embedder_exports import (
 from kdkit.cli.models import Opened, calibration_data, open_model
 from kdkit.cli.options import reject_given
 from kdkit.cli.text_exports import read_decoder, read_encoder_decoder
+from kdkit.models.heads import untrained_head
 
 VERIFICATION_ROWS = 256
 
@@ -117,7 +118,7 @@ def _read_classifier(place, exporter, options):
 
 def _warn_of_untrained_head(opened):
     """Warns about a head that was never trained, if its bias shows it."""
-    layers = models.untrained_head(opened.model)
+    layers = untrained_head(opened.model)
     if layers and opened.task.head.kind != "multiple_choice":
         print(
             f"The head was never trained ({', '.join(layers)}), so its "

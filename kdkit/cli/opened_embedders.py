@@ -8,6 +8,7 @@ from kdkit.cli.models import OWN_TOKENIZER, file_tokenizer
 from kdkit.cli.options import reject_given
 from kdkit.errors import UsageError
 from kdkit.export import metadata
+from kdkit.models.conventions import conventions_of
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.tasks.embeddings import embed_and_count
 from kdkit.training.making import require_context_length
@@ -70,9 +71,7 @@ def open_embedder(place, options) -> OpenedEmbedder:
             file,
             file_tokenizer(place, options),
             _length(place, options, None, file.sequence_length),
-            models.conventions_of(
-                models.find(options.tokenizer or place.run.path)
-            ),
+            conventions_of(models.find(options.tokenizer or place.run.path)),
         )
     reject_given(options, ("tokenizer",), OWN_TOKENIZER)
     loaded = models.load_embedder(place.path, options.pooling)
@@ -90,7 +89,7 @@ def _opened(predict, tokenizer, length, conventions, model=None):
     def embed(texts):
         return embed_and_count(predict, texts, tokenizer, length)
 
-    width = None if model is None else models.embedding_width(model)
+    width = None if model is None else model.output_shape[-1]
     return OpenedEmbedder(embed, model, tokenizer, length, width, conventions)
 
 

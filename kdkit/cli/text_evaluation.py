@@ -16,6 +16,7 @@ from kdkit.cli.texts import beam_settings, is_writer, languages_of, open_writer
 from kdkit.data import Masking, open_packed, pack, pack_stream
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
+from kdkit.models.heads import is_causal
 from kdkit.runs import inputs
 from kdkit.runs.directory import CONFIG, RunDirectory, read_config
 from kdkit.settings import from_dict
@@ -103,7 +104,7 @@ def open_on_text(options):
             "stride": options.stride,
             "examples": len(rows),
         }
-        if not models.is_causal(loaded.model):
+        if not is_causal(loaded.model):
             about["masking"] = dataclasses.asdict(masking)
         run = RunDirectory(pathlib.Path(options.model)) if settings else None
         origin = _held_out_text(settings) if text is None else None
@@ -129,7 +130,7 @@ def _held_out_text(settings):
 
 def _pack(text, loaded, length, folder, stride):
     """The whole text as sequences for a model."""
-    if models.is_causal(loaded.model):
+    if is_causal(loaded.model):
         return pack_stream(
             text.texts(held_out=True),
             loaded.tokenizer,

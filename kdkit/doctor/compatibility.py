@@ -19,7 +19,7 @@ def student_size(teacher: dict, student: dict) -> Finding:
 
     Args:
         teacher: dict with `name` and `parameters`, the result of
-            `kdkit.models.architecture`.
+            `kdkit.models.architectures.architecture`.
         student: dict of the same kind.
 
     >>> student_size(

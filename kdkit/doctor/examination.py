@@ -37,13 +37,9 @@ from kdkit.doctor.teacher_checks import (
     teacher_logits,
 )
 from kdkit.doctor.text_examination import QUICK_TEXTS, examine_text_words
-from kdkit.models import (
-    LoadedModel,
-    architecture,
-    backbone_of,
-    find,
-    untrained_head,
-)
+from kdkit.models import LoadedModel, backbone_of, find
+from kdkit.models.architectures import architecture
+from kdkit.models.heads import untrained_head
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import EVENTS, RunDirectory
 from kdkit.runs.events import Doctor

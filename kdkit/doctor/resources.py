@@ -7,12 +7,13 @@ from collections.abc import Iterable
 
 import psutil
 
-from kdkit import models
 from kdkit.distillation import teacher_entry
 from kdkit.distillation.layer_maps import layer_map
 from kdkit.doctor.examined_rows import ExaminedRows, epoch_rows
 from kdkit.doctor.findings import OK, RUINS, WARNING, Finding, Findings
 from kdkit.io.machine import byte_size, memory_shortage
+from kdkit.models.sizes import least_parameters
+from kdkit.models.students import student_config
 from kdkit.runs.settings import TeacherSettings
 from kdkit.taps import (
     ATTENTION_TAPS,
@@ -225,8 +226,8 @@ def examine_memory(sizes: ModelSettings) -> Finding | None:
     """Reports a student that is too large, before it is built."""
     if not sizes.has_random_weights and sizes.bilstm is None:
         return None
-    config = models.student_config(sizes.config(), vocabulary_size=1)
-    return memory_to_train(models.least_parameters(config))
+    config = student_config(sizes.config(), vocabulary_size=1)
+    return memory_to_train(least_parameters(config))
 
 
 def examine_needs(

@@ -11,6 +11,7 @@ from kdkit.export.transformers_checkpoint import Checkpoint, default_tokenizer
 from kdkit.export.verification import ExportReport
 from kdkit.models.conventions import PLAIN
 from kdkit.models.places import MODULES
+from kdkit.models.static import is_static_embedder
 
 
 @register_exporter("sentence_transformers")
@@ -33,7 +34,7 @@ class SentenceTransformers(Exporter):
     def prepare(
         self, source, precision, outputs, tokenizer=None, conventions=PLAIN
     ):
-        is_static = models.is_static_embedder(source.model)
+        is_static = is_static_embedder(source.model)
         if source.sequence_length is None and not is_static:
             raise UsageError(
                 "sentence-transformers truncates texts to one length. Pass "

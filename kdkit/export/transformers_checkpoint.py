@@ -8,6 +8,7 @@ from kdkit.export.exporters import Exporter, get_exporter, register_exporter
 from kdkit.export.inputs import DECODER, ENCODER, INPUT_NAMES, BatchFile
 from kdkit.export.verification import ExportReport
 from kdkit.io.reading import read_json
+from kdkit.models.hugging_face_saving import load_saved_hugging_face
 
 
 @register_exporter("hf")
@@ -49,7 +50,7 @@ class HuggingFace(Exporter):
         models.save_hugging_face(source.model, tokenizer, path, *names)
 
     def open(self, path, threads=1):
-        return Checkpoint(path, models.load_saved_hugging_face(path))
+        return Checkpoint(path, load_saved_hugging_face(path))
 
 
 def default_tokenizer(source, tokenizer):

@@ -4,9 +4,9 @@ import inspect
 
 import keras
 
-from kdkit.models.bilstm import EMBEDDING_LAYER, find_bilstm
+from kdkit.models.bilstm import EMBEDDING_LAYER, LSTM_LAYER
 from kdkit.models.families import family_of
-from kdkit.models.heads import backbone_of
+from kdkit.models.heads import backbone_of, named_layer
 from kdkit.models.mass import MassBackbone
 from kdkit.models.static import is_static_embedder
 from kdkit.weights import count_parameters
@@ -28,7 +28,7 @@ def architecture(model) -> dict:
         `num_heads` and `intermediate_dim`.
     """
     title, sizes = type(model).__name__, {}
-    backbone, lstm = backbone_of(model), find_bilstm(model)
+    backbone, lstm = backbone_of(model), named_layer(model, LSTM_LAYER)
     family = family_of(backbone)
     if family is not None:
         title = family.title
@@ -56,22 +56,20 @@ def num_positions(model) -> int | None:
         model: `keras.Model`, a classifier or an encoder.
     """
     backbone = backbone_of(model)
-    if isinstance(backbone, MassBackbone):
-        return backbone.max_sequence_length
     family = family_of(backbone)
-    return None if family is None else family.num_positions(backbone)
+    if family is not None:
+        return family.num_positions(backbone)
+    return getattr(backbone, "max_sequence_length", None)
 
 
 def preprocessor_length(preprocessor) -> int | None:
     """The length to which a preprocessor truncates, `None` if unknown."""
     length = getattr(preprocessor, "sequence_length", None)
-    if type(length) is not int or length < 1:
+    if length is None:
         return None
-    usual = inspect.signature(type(preprocessor)).parameters.get(
-        "sequence_length"
-    )
-    is_usual = usual is not None and length == usual.default
-    return None if is_usual else length
+    parameters = inspect.signature(type(preprocessor)).parameters
+    usual = getattr(parameters.get("sequence_length"), "default", None)
+    return None if length == usual else length
 
 
 def padding_row(model, pad_token_id: int | None) -> tuple[str, int] | None:
@@ -106,6 +104,6 @@ def _token_embedding(model):
     family = family_of(backbone)
     if family is not None:
         return family.token_embedding(backbone).embeddings
-    if find_bilstm(model) is not None:
+    if named_layer(model, LSTM_LAYER) is not None:
         return model.get_layer(EMBEDDING_LAYER).embeddings
     return None

@@ -50,14 +50,6 @@ def build_bilstm(config: BilstmConfig, num_classes: int, dtype=None):
     return model
 
 
-def find_bilstm(model):
-    """Returns a model's bidirectional LSTM, `None` if it has none."""
-    for layer in getattr(model, "layers", ()):
-        if isinstance(layer, keras.layers.Bidirectional):
-            return layer
-    return None
-
-
 def set_word_vectors(model, vectors, found) -> None:
     """Initializes the embeddings of a BiLSTM with word vectors.
 

@@ -89,7 +89,7 @@ def conventions_of(place) -> Conventions:
     """Returns the conventions of a saved embedder.
 
     Args:
-        place: `kdkit.models.Place`, see `kdkit.models.find`.
+        place: the result of `kdkit.models.find`.
 
     Raises:
         UsageError: (a `ValueError`) for an unknown similarity or default

@@ -191,15 +191,11 @@ def pooling_of(embedder) -> Pooling:
         return Pooling(embedder.pooling_mode, embedder.normalize)
     names = {layer.name for layer in model.layers}
     (mode,) = (one for one in POOLINGS if f"{one}_pooling" in names)
-    dense = (
-        DenseSettings(
-            layer.units,
-            layer.use_bias,
-            keras.activations.serialize(layer.activation),
-        )
+    dense = [
+        DenseSettings(layer.units, layer.use_bias, layer.activation.__name__)
         for layer in dense_layers(embedder)
-    )
-    return Pooling(mode, "normalize" in names, tuple(dense))
+    ]
+    return Pooling(mode, "normalize" in names, dense)
 
 
 def dense_layers(embedder) -> list:
@@ -209,13 +205,11 @@ def dense_layers(embedder) -> list:
         embedder: `keras.Model`. The result for one without dense layers is
             empty.
     """
-    model = pooling_model(embedder)
-    found = [
+    return [
         layer
-        for layer in getattr(model, "layers", ())
+        for layer in getattr(pooling_model(embedder), "layers", ())
         if isinstance(layer, keras.layers.Dense)
     ]
-    return sorted(found, key=lambda layer: int(layer.name.split("_")[1]))
 
 
 def with_encoder(embedder, backbone, *dense):
@@ -233,15 +227,6 @@ def with_encoder(embedder, backbone, *dense):
     for ours, theirs in pairs:
         ours.set_weights(theirs.get_weights())
     return made
-
-
-def embedding_width(embedder) -> int:
-    """Returns the number of dimensions of an embedder's vectors.
-
-    Args:
-        embedder: `keras.Model`.
-    """
-    return embedder.output_shape[-1]
 
 
 def reduce_width(embedder, dimensions: int, vectors):
@@ -283,20 +268,10 @@ def reduce_width(embedder, dimensions: int, vectors):
     ```
     """
     components = principal_components(vectors, dimensions)
-    made = with_dense(embedder, DenseSettings(dimensions, use_bias=False))
+    settings = DenseSettings(dimensions, use_bias=False)
+    made = with_encoder(embedder, backbone_of(embedder), settings)
     dense_layers(made)[-1].set_weights([components])
     return made
-
-
-def with_dense(embedder, settings: DenseSettings):
-    """Returns an embedder with one more dense layer, of random weights.
-
-    Args:
-        embedder: `keras.Model`. Its layers are used; its own dense layers are
-            copied.
-        settings: `DenseSettings` of the new layer, which is the last one.
-    """
-    return with_encoder(embedder, backbone_of(embedder), settings)
 
 
 def principal_components(vectors, dimensions: int):
@@ -352,22 +327,15 @@ def make_ranker(embedder, num_candidates: int, scale: float | None = None):
     if scale is None:
         scale = SCALE if pooling_of(embedder).normalize else 1.0
     backbone = backbone_of(embedder)
-    if backbone is embedder:  # a static one, without an encoder
-        logits = _scores(embedder(embedder.input), num_candidates, scale)
-        return keras.Model(embedder.input, logits, name=RANKING)
-    pooling = standalone_pooling(embedder)
-    logits = _scores(pooling(pooling.input), num_candidates, scale)
-    head = keras.Model(pooling.input, logits, name=RANKING)
-    return join(backbone, head)
-
-
-def _scores(vectors, num_candidates, scale):
-    vectors = ops.cast(vectors, "float32")
+    is_static = backbone is embedder  # without an encoder
+    part = embedder if is_static else standalone_pooling(embedder)
+    vectors = ops.cast(part(part.input), "float32")
     width = vectors.shape[-1]
     rows = ops.reshape(vectors, (-1, 1 + num_candidates, width))
     products = ops.sum(rows[:, :1] * rows[:, 1:], axis=-1)
     rescale = keras.layers.Rescaling(scale, dtype="float32", name="logits")
-    return rescale(products)
+    head = keras.Model(part.input, rescale(products), name=RANKING)
+    return head if is_static else join(backbone, head)
 
 
 def reranker_scores(logits):

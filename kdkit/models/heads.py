@@ -69,14 +69,12 @@ def add_head(backbone, head: Head, tokenizer=None):
         sequence_length, num_classes)` for `"tokens"`.
     """
     dropout = backbone.get_config()["dropout"]
-    if head.kind == "tokens":
-        return join(backbone, _tokens_head(backbone, head, dropout, tokenizer))
     classifier = family_of(backbone).classifier
     if head.kind == "sequence" and classifier is not None:
         return classifier(
             backbone, num_classes=head.num_classes, dropout=dropout
         )
-    return join(backbone, _sequence_head(backbone, head, dropout))
+    return join(backbone, _head_model(backbone, head, dropout, tokenizer))
 
 
 def language_model(backbone):
@@ -157,24 +155,18 @@ def in_policy(model, name: str):
             model.
         name: string. One of `kdkit.backends.POLICIES`.
     """
-    head_model = head_or_pooling(model)
-    if head_model is None or not has_encoder(model):
-        return with_policy(model, name)
-    backbone = backbone_of(model)
-    other = with_policy(backbone, name)
-    if other is backbone:
-        return model
-    return join(other, with_policy(head_model, name))
+    copy = with_policy(model, name)
+    ours, theirs = (
+        getattr(backbone_of(one), "pooled_dense", None) for one in (copy, model)
+    )
+    if ours is not None:
+        ours.trainable = theirs.trainable  # not in the config
+    return copy
 
 
 def backbone_of(model):
     """Returns the encoder in a model, or the model itself without one."""
     return find_backbone(model) or model
-
-
-def has_encoder(model) -> bool:
-    """Whether a model contains an encoder from a known family."""
-    return family_of(backbone_of(model)) is not None
 
 
 def find_head(model):
@@ -213,7 +205,7 @@ def untrained_head(model) -> list[str]:
     Args:
         model: `keras.Model`. Without a known encoder the result is empty.
     """
-    if not has_encoder(model):
+    if family_of(backbone_of(model)) is None:
         return []
     return layers_at_their_start(_head_weights(model))
 
@@ -243,38 +235,33 @@ def _named(outputs):
     )
 
 
-def _sequence_head(backbone, head, dropout):
-    is_choice = head.kind == "multiple_choice"
-    width = backbone.hidden_dim
-    if "pooled_output" in _named(backbone.output):
-        state = keras.Input((width,), name="pooled_output")
-        inputs = {"pooled_output": state}
-    else:
-        states = keras.Input((None, width), name="sequence_output")
-        inputs, state = {"sequence_output": states}, states[:, 0]
+def _head_model(backbone, head, dropout, tokenizer):
+    """Returns the layers of a head as their own model."""
+    is_choice, is_tokens = (
+        head.kind == kind for kind in ("multiple_choice", "tokens")
+    )
+    name, shape = "sequence_output", (None, backbone.hidden_dim)
+    if not is_tokens and "pooled_output" in _named(backbone.output):
+        name, shape = "pooled_output", shape[1:]
+    state = keras.Input(shape, name=name)
+    inputs = {name: state}
+    if not is_tokens and len(shape) == 2:
+        state = state[:, 0]
     logits = keras.layers.Dense(
         1 if is_choice else head.num_classes, name="logits"
     )(keras.layers.Dropout(dropout)(state))
     if is_choice:
         logits = ops.reshape(logits, (-1, head.num_classes))
-    return keras.Model(inputs, logits, name=head.kind)
-
-
-def _tokens_head(backbone, head, dropout, tokenizer):
-    states = keras.Input((None, backbone.hidden_dim), name="sequence_output")
-    inputs = {"sequence_output": states}
-    logits = keras.layers.Dense(head.num_classes, name="logits")(
-        keras.layers.Dropout(dropout)(states)
-    )
-    if head.candidates is None:
-        return keras.Model(inputs, logits, name=head.kind)
-    inputs["token_ids"] = keras.Input((None,), dtype="int32", name="token_ids")
-    table = _candidate_table(head, tokenizer)
-    lookup = keras.layers.Embedding(*table.shape, trainable=False, name=TABLE)
-    last = len(table) - 1
-    allowed = lookup(ops.minimum(inputs["token_ids"], last))
-    lookup.set_weights([table])
-    logits = ops.where(ops.greater(allowed, 0.5), logits, EXCLUDED)
+    if head.candidates is not None:
+        token_ids = keras.Input((None,), dtype="int32", name="token_ids")
+        inputs["token_ids"] = token_ids
+        table = _candidate_table(head, tokenizer)
+        lookup = keras.layers.Embedding(
+            *table.shape, trainable=False, name=TABLE
+        )
+        allowed = lookup(ops.minimum(token_ids, len(table) - 1))
+        lookup.set_weights([table])
+        logits = ops.where(ops.greater(allowed, 0.5), logits, EXCLUDED)
     return keras.Model(inputs, logits, name=head.kind)
 
 

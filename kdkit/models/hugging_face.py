@@ -23,13 +23,13 @@ import safetensors.numpy
 
 from kdkit.errors import UsageError, unknown
 from kdkit.io.reading import read_json
-from kdkit.models.families import (
-    ALL_FAMILIES,
+from kdkit.models.families import ALL_FAMILIES, Family
+from kdkit.models.families.checkpoints import (
+    BERT_SIZES,
     HEAD_CLASSES,
-    BlockSettings,
-    Family,
     WeightLayout,
 )
+from kdkit.models.families.family import BlockSettings
 from kdkit.models.heads import Head, find_head
 from kdkit.models.places import Place
 from kdkit.models.variants import block_settings, build
@@ -108,10 +108,9 @@ def load_backbone(place: Place, tokenizer=None, has_weights=True):
                 "which keras-hub's model computes."
             )
     sizes = {}
-    for size, (names, default) in form.sizes.items():
-        sizes[size] = default
-        for name in reversed(names):
-            sizes[size] = config.get(name, sizes[size])
+    for size, (name, default) in form.sizes.items():
+        usual, _ = BERT_SIZES.get(size, (name, None))
+        sizes[size] = config.get(name, config.get(usual, default))
     if sizes["intermediate_dim"] is None:
         sizes["intermediate_dim"] = 4 * sizes["hidden_dim"]
     skipped = 0
@@ -360,7 +359,7 @@ def checkpoint_language_model(place: Place, backbone):
             return family.causal_lm(backbone)
         if f"{layout.dense}.weight" not in tensors:
             return None
-        _require_tied(layout.decoder, form, tensors)
+        _require_tied(f"{layout.decoder}.weight", form, tensors)
         own, head = family.head_settings, block_settings(backbone)
         if form.masked_lm_activation:
             activation = form.masked_lm_activation

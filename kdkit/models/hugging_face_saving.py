@@ -15,7 +15,8 @@ import numpy as np
 
 from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
-from kdkit.models.families import ALL_FAMILIES, HEAD_CLASSES, family_of
+from kdkit.models.families import ALL_FAMILIES, family_of
+from kdkit.models.families.checkpoints import HEAD_CLASSES
 from kdkit.models.heads import (
     Head,
     add_head,
@@ -160,15 +161,15 @@ def _config(model, tokenizer, class_names, problem_type):
     family, settings = family_of(backbone), block_settings(backbone)
     form = family.checkpoints
     values = {"model_type": form.model_type, "tie_word_embeddings": True}
-    for size, (names, _) in form.sizes.items():
-        values[names[0]] = getattr(backbone, size)
+    for size, (name, _) in form.sizes.items():
+        values[name] = getattr(backbone, size)
     for name in ("bos", "eos", "pad"):
         token = getattr(tokenizer, f"{name}_token", None)
         if token is not None:
             values[f"{name}_token_id"] = tokenizer.token_to_id(token)
     if form.positions_follow_padding:
         values.setdefault("pad_token_id", 1)  # transformers' default
-        (positions, *_), _ = form.sizes["max_sequence_length"]
+        positions, _ = form.sizes["max_sequence_length"]
         values[positions] += values["pad_token_id"] + 1
     if form.has_one_segment:
         values["type_vocab_size"] = 1
@@ -188,7 +189,7 @@ def _config(model, tokenizer, class_names, problem_type):
         if kind == "sequence":
             usual = "regression" if num_classes == 1 else SINGLE_LABEL
             values["problem_type"] = problem_type or usual
-    return {"architectures": [f"{form.class_name}{ending}"], **values}
+    return {"architectures": [f"{family.class_name}{ending}"], **values}
 
 
 def _labels(class_names, num_classes):

@@ -309,8 +309,8 @@ def load_tokenizer(source) -> Tokenizer:
     Args:
         source: string or path. A `.txt` file contains one word piece per line;
             texts are lower-cased if no piece has a capital letter. A `.json`
-            file is a byte-pair vocabulary with its merges next to it, as in
-            `kdkit.models.byte_pair_files`.
+            file is a byte-pair vocabulary, such as `vocab.json` with its
+            merges in `merges.txt` next to it.
 
     Raises:
         UsageError: (a `ValueError`) if a directory contains no model.

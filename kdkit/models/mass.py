@@ -23,21 +23,10 @@ class MassBackbone(keras_hub.models.Backbone):
     in MASS's own code.
 
     Args:
-        vocabulary_size: int. Number of tokens of encoder and decoder, which
-            share their embeddings.
-        encoder_num_layers: int. Transformer blocks of the encoder.
-        decoder_num_layers: int. Transformer blocks of the decoder.
-        num_heads: int. Attention heads per block (A).
-        hidden_dim: int. Width of the hidden states (H).
-        intermediate_dim: int. Width of the feed-forward layers.
-        tied_output: bool. Whether the decoder's logits are computed with its
-            token embeddings, transposed, or with separate weights. Defaults to
-            `True`.
-        dropout: float. Dropout rate. Defaults to `0.1`.
-        max_sequence_length: int. Number of position embeddings of each half.
-            Defaults to `512`.
         dtype: dtype or `keras.DTypePolicy`. Defaults to Keras' default.
-        kwargs: arguments of `keras_hub.models.Backbone`, such as `name`.
+        name: string. Defaults to `None`.
+        trainable: bool. Defaults to `True`.
+        **sizes: fields of `kdkit.models.MassConfig`.
 
     Call arguments:
         inputs: dict of `int32` tensors of shape `(batch_size, length)`, where
@@ -51,54 +40,40 @@ class MassBackbone(keras_hub.models.Backbone):
         `decoder_sequence_output` of shape `(batch_size, length, hidden_dim)`.
     """
 
-    def __init__(
-        self,
-        vocabulary_size,
-        encoder_num_layers,
-        decoder_num_layers,
-        num_heads,
-        hidden_dim,
-        intermediate_dim,
-        tied_output=True,
-        dropout=0.1,
-        max_sequence_length=512,
-        dtype=None,
-        **kwargs,
-    ):
+    def __init__(self, *, dtype=None, name=None, trainable=True, **sizes):
+        config = MassConfig(**sizes)
         # keras-hub looks under this name for the layer that predicts tokens.
         self.token_embedding = keras_hub.layers.ReversibleEmbedding(
-            vocabulary_size,
-            hidden_dim,
-            tie_weights=tied_output,
-            embeddings_initializer=_initializer(hidden_dim),
+            config.vocabulary_size,
+            config.hidden_dim,
+            tie_weights=config.tied_output,
+            embeddings_initializer=_initializer(config),
             dtype=dtype,
             name="token_embedding",
         )
         for half in ("encoder", "decoder"):
-            for name, layer in _embedding_layers(
-                half, max_sequence_length, hidden_dim, dropout, dtype
-            ).items():
-                setattr(self, name, layer)
+            for layer in _embedding_layers(half, config, dtype):
+                setattr(self, layer.name, layer)
         block = {
-            "intermediate_dim": intermediate_dim,
-            "num_heads": num_heads,
-            "dropout": dropout,
+            "intermediate_dim": config.intermediate_dim,
+            "num_heads": config.num_heads,
+            "dropout": config.dropout,
             "activation": "gelu",
             "layer_norm_epsilon": EPSILON,
-            "kernel_initializer": _initializer(hidden_dim),
+            "kernel_initializer": _initializer(config),
             "dtype": dtype,
         }
         self.encoder_transformer_layers = [
             keras_hub.layers.TransformerEncoder(
                 name=f"transformer_encoder_layer_{index}", **block
             )
-            for index in range(encoder_num_layers)
+            for index in range(config.encoder_num_layers)
         ]
         self.decoder_transformer_layers = [
             keras_hub.layers.TransformerDecoder(
                 name=f"transformer_decoder_layer_{index}", **block
             )
-            for index in range(decoder_num_layers)
+            for index in range(config.decoder_num_layers)
         ]
         inputs = {
             name: keras.Input((None,), dtype="int32", name=name)
@@ -113,13 +88,11 @@ class MassBackbone(keras_hub.models.Backbone):
         encoded = self.encode(
             inputs["encoder_token_ids"], inputs["encoder_padding_mask"]
         )
-        tokens = self.token_embedding(inputs["decoder_token_ids"])
-        positions = self.decoder_position_embedding(
-            tokens, positions=inputs["decoder_positions"]
+        x = self._embed(
+            "decoder",
+            self.token_embedding(inputs["decoder_token_ids"]),
+            positions=inputs["decoder_positions"],
         )
-        x = self.decoder_embeddings_add((tokens, positions))
-        x = self.decoder_embeddings_layer_norm(x)
-        x = self.decoder_embeddings_dropout(x)
         for layer in self.decoder_transformer_layers:
             x = layer(
                 x,
@@ -134,17 +107,11 @@ class MassBackbone(keras_hub.models.Backbone):
                 "decoder_sequence_output": x,
             },
             dtype=dtype,
-            **kwargs,
+            name=name,
+            trainable=trainable,
         )
-        self.vocabulary_size = vocabulary_size
-        self.encoder_num_layers = encoder_num_layers
-        self.decoder_num_layers = decoder_num_layers
-        self.num_heads = num_heads
-        self.hidden_dim = hidden_dim
-        self.intermediate_dim = intermediate_dim
-        self.tied_output = tied_output
-        self.dropout = dropout
-        self.max_sequence_length = max_sequence_length
+        for size, value in dataclasses.asdict(config).items():
+            setattr(self, size, value)
 
     @property
     def num_layers(self) -> int:
@@ -179,13 +146,19 @@ class MassBackbone(keras_hub.models.Backbone):
         Returns:
             The same as `encode`.
         """
-        positions = self.encoder_position_embedding(tokens)
-        x = self.encoder_embeddings_add((tokens, positions))
-        x = self.encoder_embeddings_layer_norm(x)
-        x = self.encoder_embeddings_dropout(x)
+        x = self._embed("encoder", tokens)
         for layer in self.encoder_transformer_layers:
             x = layer(x, padding_mask=padding_mask)
         return x
+
+    def _embed(self, half, tokens, **positions):
+        """Returns the input of the first block of a half."""
+        add, normalize, drop = (
+            getattr(self, f"{half}_embeddings_{part}")
+            for part in ("add", "layer_norm", "dropout")
+        )
+        table = getattr(self, f"{half}_position_embedding")
+        return drop(normalize(add((tokens, table(tokens, **positions)))))
 
     def get_config(self):
         sizes = dataclasses.fields(MassConfig)
@@ -218,27 +191,25 @@ class MassSeq2SeqLM(keras_hub.models.BartSeq2SeqLM):
         return self.backbone.encode(token_ids, padding_mask)
 
 
-def _embedding_layers(half, max_sequence_length, hidden_dim, dropout, dtype):
+def _embedding_layers(half, config, dtype):
     """Returns the layers between the tokens and a half's first block."""
-    return {
-        f"{half}_position_embedding": keras_hub.layers.PositionEmbedding(
-            max_sequence_length,
-            initializer=_initializer(hidden_dim),
+    return (
+        keras_hub.layers.PositionEmbedding(
+            config.max_sequence_length,
+            initializer=_initializer(config),
             dtype=dtype,
             name=f"{half}_position_embedding",
         ),
-        f"{half}_embeddings_add": keras.layers.Add(
-            dtype=dtype, name=f"{half}_embeddings_add"
-        ),
-        f"{half}_embeddings_layer_norm": keras.layers.LayerNormalization(
+        keras.layers.Add(dtype=dtype, name=f"{half}_embeddings_add"),
+        keras.layers.LayerNormalization(
             epsilon=EPSILON, dtype=dtype, name=f"{half}_embeddings_layer_norm"
         ),
-        f"{half}_embeddings_dropout": keras.layers.Dropout(
-            dropout, dtype=dtype, name=f"{half}_embeddings_dropout"
+        keras.layers.Dropout(
+            config.dropout, dtype=dtype, name=f"{half}_embeddings_dropout"
         ),
-    }
+    )
 
 
-def _initializer(hidden_dim):
+def _initializer(config):
     """Returns an initializer that preserves the variance at any width."""
-    return keras.initializers.TruncatedNormal(stddev=hidden_dim**-0.5)
+    return keras.initializers.TruncatedNormal(stddev=config.hidden_dim**-0.5)

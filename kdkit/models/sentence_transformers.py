@@ -7,6 +7,7 @@ followed, rejected by name, or does not change the vectors.
 
 import dataclasses
 import pathlib
+import re
 
 import keras
 import numpy as np
@@ -43,14 +44,12 @@ from kdkit.models.tokenizer_files import WHOLE, read_static_tokenizer
 from kdkit.models.tokenizer_kinds import as_tokenizer
 
 PACKAGE = "sentence_transformers."
-STATIC, TRANSFORMER, POOLING, DENSE, NORMALIZE = (
-    "StaticEmbedding",
-    "Transformer",
-    "Pooling",
-    "Dense",
-    "Normalize",
+KINDS = ("StaticEmbedding", "Transformer", "Pooling", "Dense", "Normalize")
+STATIC, TRANSFORMER, POOLING, DENSE, NORMALIZE = KINDS
+ORDER = re.compile(
+    rf"{TRANSFORMER}( {POOLING})?( {DENSE})*( {NORMALIZE})?"
+    rf"|{STATIC}( {NORMALIZE})?"
 )
-ORDER = (TRANSFORMER, POOLING, DENSE, NORMALIZE)
 # The earlier names of the pooling modes, in the order of their vectors.
 MODE_FIELDS = {
     "pooling_mode_cls_token": "cls",
@@ -60,7 +59,6 @@ MODE_FIELDS = {
     "pooling_mode_weightedmean_tokens": "weightedmean",
     "pooling_mode_lasttoken": "lasttoken",
 }
-WIDTH_FIELD = "word_embedding_dimension"
 DENSE_ACTIVATIONS = {"Tanh": "tanh", "Identity": "linear"}
 TORCH_ACTIVATIONS = {
     "tanh": "torch.nn.modules.activation.Tanh",
@@ -101,26 +99,20 @@ def load_sentence_transformer(place: Place, pooling, load_encoder) -> tuple:
 
     Returns its model, its tokenizer and the length of texts, if known.
     """
-    path = place.path
     transformer, *others = _read_modules(place)
+    normalizes = any(module.kind == NORMALIZE for module in others)
     if transformer.kind == STATIC:
-        return _load_static(transformer.path, normalize=bool(others))
-    described = _read_pooling(others)
+        return _load_static(transformer.path, normalizes)
+    dense = [_read_dense(module) for module in others if module.kind == DENSE]
+    described = _pooling_mode(others) or pooling
     if described is None:
-        if pooling is None:
-            raise undescribed_pooling(path)
-        if isinstance(pooling, str):
-            kinds = {module.kind for module in others}
-            pooling = Pooling(
-                pooling,
-                normalize=NORMALIZE in kinds,
-                dense=_dense_settings(others),
-            )
-        described = pooling
+        raise undescribed_pooling(place.path)
+    if isinstance(described, str):
+        settings = [settings for settings, _ in dense]
+        described = Pooling(described, normalizes, settings)
     backbone, tokenizer = load_encoder(transformer.path, needs_pooler=False)
-    weights = _dense_weights(others)
     model = make_embedder(backbone, described)
-    for layer, arrays in zip(dense_layers(model), weights, strict=True):
+    for layer, (_, arrays) in zip(dense_layers(model), dense, strict=True):
         layer.set_weights(arrays)
     tokenizer = _with_lower_case(tokenizer, transformer.config)
     return model, tokenizer, _sequence_length(transformer, backbone)
@@ -152,36 +144,22 @@ def _read_modules(place):
     """Returns the parts of an embedder, a list of `Module`."""
     path, modules = place.path, []
     for entry in place.modules:
-        kind = entry["type"].rpartition(".")[2]
-        known = (STATIC, *ORDER)
-        if not entry["type"].startswith(PACKAGE) or kind not in known:
-            raise unknown(f"module in {path / MODULES}", entry["type"], known)
+        package, _, kind = entry["type"].rpartition(".")
+        if not package.startswith(PACKAGE) or kind not in KINDS:
+            raise unknown(f"module in {path / MODULES}", entry["type"], KINDS)
         part = find(path / entry["path"].removeprefix("."))
         config = part.settings if kind == TRANSFORMER else part.config
         modules.append(Module(kind, part.path, config))
-    _require_order(path, [module.kind for module in modules])
+    kinds = [module.kind for module in modules]
+    if not ORDER.fullmatch(" ".join(kinds)):
+        raise UsageError(
+            f"The modules in {path / MODULES} are in another order. Expected "
+            f"{', '.join(KINDS[1:])}, with any number of Dense, or {STATIC}, "
+            f"{NORMALIZE}. Received: {', '.join(kinds) or 'none'}."
+        )
     for module in modules:
         _require_supported(module)
     return modules
-
-
-def _require_order(path, kinds):
-    if kinds in ([STATIC], [STATIC, NORMALIZE]):
-        return
-    places = [ORDER.index(kind) for kind in kinds if kind != STATIC]
-    once = [kind for kind in kinds if kind != DENSE]
-    if (
-        not kinds
-        or kinds[0] != TRANSFORMER
-        or STATIC in kinds
-        or places != sorted(places)
-        or len(once) > len(set(once))
-    ):
-        raise UsageError(
-            f"The modules in {path / MODULES} are in another order. Expected "
-            f"{', '.join(ORDER)}, with any number of Dense, or {STATIC}, "
-            f"{NORMALIZE}. Received: {', '.join(kinds) or 'none'}."
-        )
 
 
 def _require_supported(module):
@@ -195,52 +173,34 @@ def _require_supported(module):
             )
 
 
-def _read_pooling(modules):
-    """Returns an embedder's `Pooling`, `None` if it is not described."""
-    kinds = {module.kind: module for module in modules}
-    config = kinds[POOLING].config if POOLING in kinds else {}
-    if not config:
+def _pooling_mode(modules):
+    """Returns the mode of a pooling, `None` if it is not described."""
+    configs = [module.config for module in modules if module.kind == POOLING]
+    if not any(configs):
         return None
+    (config,) = configs
     modes = config.get("pooling_mode")
     if modes is None:
-        modes = [
-            mode for name, mode in MODE_FIELDS.items() if config.get(name)
-        ] or ["mean"]
+        fields = MODE_FIELDS.items()
+        modes = [mode for name, mode in fields if config.get(name)] or ["mean"]
     # Several modes are joined to one vector, which `Pooling` refuses.
-    mode = modes if isinstance(modes, str) else "+".join(modes)
-    return Pooling(mode, NORMALIZE in kinds, _dense_settings(modules))
+    return modes if isinstance(modes, str) else "+".join(modes)
 
 
-def _dense_settings(modules):
-    return tuple(
-        _one_dense(module) for module in modules if module.kind == DENSE
-    )
-
-
-def _one_dense(module):
-    """Returns the `DenseSettings` of a module."""
+def _read_dense(module):
+    """Returns the settings and the weights of a dense layer."""
     config = module.config
     name = str(config.get("activation_function", "Tanh")).rpartition(".")[2]
     if name not in DENSE_ACTIVATIONS:
         raise unknown(f"activation in {module.path}", name, DENSE_ACTIVATIONS)
-    return DenseSettings(
+    settings = DenseSettings(
         config["out_features"],
         config.get("bias", True),
         DENSE_ACTIVATIONS[name],
     )
-
-
-def _dense_weights(modules):
-    """Returns the weights of the dense layers."""
-    found = []
-    for module in modules:
-        if module.kind == DENSE:
-            names = ["linear.weight"]
-            if _one_dense(module).use_bias:
-                names.append("linear.bias")
-            with Tensors(module.path) as tensors:
-                found.append([tensors.read(name).T for name in names])
-    return found
+    names = ["linear.weight", "linear.bias"][: 1 + settings.use_bias]
+    with Tensors(module.path) as tensors:
+        return settings, [tensors.read(name).T for name in names]
 
 
 def _with_lower_case(tokenizer, config):
@@ -326,7 +286,8 @@ def save_sentence_transformer(
             name: mode == pooling.mode for name, mode in MODE_FIELDS.items()
         }
         width = backbone.hidden_dim
-        folder(POOLING, **{WIDTH_FIELD: width}, **modes, include_prompt=True)
+        sizes = {"word_embedding_dimension": width}
+        folder(POOLING, **sizes, **modes, include_prompt=True)
     for settings, layer in zip(pooling.dense, dense_layers(model), strict=True):
         place = folder(
             DENSE,

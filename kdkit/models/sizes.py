@@ -12,9 +12,6 @@ from kdkit.models.families import ALL_FAMILIES
 # How an embedder makes one vector from the states of an encoder.
 POOLINGS = ("mean", "cls", "max")
 BERT_VOCABULARY_SIZE = 30522  # word pieces of English BERT, uncased
-CHINESE_VOCABULARY_SIZE = 21128  # word pieces of Chinese BERT
-GPT2_VOCABULARY_SIZE = 50257
-MASS_VOCABULARY_SIZE = 32_000  # for both languages together
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +100,7 @@ class MassConfig:
     hidden_dim: int
     num_heads: int
     intermediate_dim: int
-    vocabulary_size: int = MASS_VOCABULARY_SIZE
+    vocabulary_size: int = 32_000
     max_sequence_length: int = 512
     dropout: float = 0.1
     tied_output: bool = True
@@ -125,96 +122,71 @@ class Preset:
     paper_parameters: int | None = None
 
 
-TINYBERT = "Jiao et al., 2019 (TinyBERT)"
-PATIENT_KD = "Sun et al., 2019 (Patient KD)"
-LIGHTPAFF = "Song et al., 2020 (LightPAFF)"
+TINYBERT = "Jiao et al., 2019 (TinyBERT), table"
+PATIENT_KD = "Sun et al., 2019 (Patient KD), table"
+LIGHTPAFF = "Song et al., 2020 (LightPAFF), table"
+CHINESE = 21128  # word pieces of Chinese BERT
+GPT2 = {"vocabulary_size": 50257, "max_sequence_length": 1024, "family": "gpt2"}
+GROUPED = {"vocabulary_size": 50257, "num_key_value_heads": 4}
 
 PRESETS = {
     "bert_base_en_uncased": Preset(
-        BertConfig(12, 768, 12, 3072),
-        "Devlin et al., 2018 (BERT)",
-        109_000_000,
+        BertConfig(12, 768, 12, 3072), "Devlin et al., 2018 (BERT)", 109_000_000
     ),
     "tinybert_4_layer_en_uncased": Preset(
-        BertConfig(4, 312, 12, 1200), f"{TINYBERT}, table 3", 14_500_000
+        BertConfig(4, 312, 12, 1200), f"{TINYBERT} 3", 14_500_000
     ),
     "tinybert_4_layer_wide_en_uncased": Preset(
-        BertConfig(4, 768, 12, 3072), f"{TINYBERT}, table 4", 52_200_000
+        BertConfig(4, 768, 12, 3072), f"{TINYBERT} 4", 52_200_000
     ),
     "tinybert_6_layer_narrow_en_uncased": Preset(
-        BertConfig(6, 312, 12, 1200), f"{TINYBERT}, table 4"
+        BertConfig(6, 312, 12, 1200), f"{TINYBERT} 4"
     ),
     "tinybert_6_layer_en_uncased": Preset(
-        BertConfig(6, 768, 12, 3072), f"{TINYBERT}, table 4", 67_000_000
+        BertConfig(6, 768, 12, 3072), f"{TINYBERT} 4", 67_000_000
     ),
     "bert_3_layer_en_uncased": Preset(
-        BertConfig(3, 768, 12, 3072), f"{PATIENT_KD}, table 4", 45_700_000
+        BertConfig(3, 768, 12, 3072), f"{PATIENT_KD} 4", 45_700_000
     ),
     "bert_6_layer_en_uncased": Preset(
-        BertConfig(6, 768, 12, 3072), f"{PATIENT_KD}, table 4", 67_000_000
+        BertConfig(6, 768, 12, 3072), f"{PATIENT_KD} 4", 67_000_000
     ),
     "lightpaff_bert_3_layer_en_uncased": Preset(
-        BertConfig(3, 512, 8, 2048), f"{LIGHTPAFF}, table 1", 25_000_000
+        BertConfig(3, 512, 8, 2048), f"{LIGHTPAFF} 1", 25_000_000
     ),
+    # Table 10 prints the parameter counts of these, table 1 the first's sizes.
     "lightpaff_bert_3_layer_zh": Preset(
-        BertConfig(3, 512, 8, 2048, CHINESE_VOCABULARY_SIZE),
-        f"{LIGHTPAFF}, tables 1 and 10",
-        20_000_000,
+        BertConfig(3, 512, 8, 2048, CHINESE), f"{LIGHTPAFF} 10", 20_000_000
     ),
-    # Table 10 prints the parameter counts of these, but not their sizes.
     "lightpaff_bert_6_layer_zh": Preset(
-        BertConfig(6, 512, 8, 2048, CHINESE_VOCABULARY_SIZE),
-        f"{LIGHTPAFF}, table 10",
-        30_000_000,
+        BertConfig(6, 512, 8, 2048, CHINESE), f"{LIGHTPAFF} 10", 30_000_000
     ),
     "lightpaff_bert_3_layer_narrow_zh": Preset(
-        BertConfig(3, 256, 4, 1024, CHINESE_VOCABULARY_SIZE),
-        f"{LIGHTPAFF}, table 10",
-        8_000_000,
+        BertConfig(3, 256, 4, 1024, CHINESE), f"{LIGHTPAFF} 10", 8_000_000
     ),
     "gpt2_medium_en": Preset(
-        BertConfig(
-            24, 1024, 16, 4096, GPT2_VOCABULARY_SIZE, 1024, family="gpt2"
-        ),
+        BertConfig(24, 1024, 16, 4096, **GPT2),
         "Radford et al., 2019 (GPT-2)",
         345_000_000,
     ),
     "lightpaff_gpt2_4_layer_en": Preset(
-        BertConfig(4, 768, 12, 3072, GPT2_VOCABULARY_SIZE, 1024, family="gpt2"),
-        f"{LIGHTPAFF}, table 3",
-        67_000_000,
+        BertConfig(4, 768, 12, 3072, **GPT2), f"{LIGHTPAFF} 3", 67_000_000
     ),
     "lightpaff_llama3_4_layer_en": Preset(
-        BertConfig(
-            4,
-            768,
-            12,
-            2048,
-            GPT2_VOCABULARY_SIZE,
-            family="llama3",
-            num_key_value_heads=4,
-        ),
+        BertConfig(4, 768, 12, 2048, **GROUPED, family="llama3"),
         "kdkit: Llama 3's blocks in the sizes of LightPAFF's GPT-2",
     ),
     "lightpaff_qwen3_4_layer_en": Preset(
-        BertConfig(
-            4,
-            768,
-            12,
-            2048,
-            GPT2_VOCABULARY_SIZE,
-            family="qwen3",
-            num_key_value_heads=4,
-        ),
+        BertConfig(4, 768, 12, 2048, **GROUPED, family="qwen3"),
         "kdkit: Qwen 3's blocks in the sizes of LightPAFF's GPT-2",
     ),
     "mass_6_layer": Preset(
         MassConfig(6, 6, 1024, 16, 4096),
-        f"Song et al., 2019 (MASS); {LIGHTPAFF}, table 5",
+        f"Song et al., 2019 (MASS); {LIGHTPAFF} 5",
         213_000_000,
     ),
     "lightpaff_mass_6_4_layer": Preset(
-        MassConfig(6, 4, 512, 8, 1024), f"{LIGHTPAFF}, table 5", 42_000_000
+        MassConfig(6, 4, 512, 8, 1024), f"{LIGHTPAFF} 5", 42_000_000
     ),
     "distilled_bilstm_en_uncased": Preset(
         BilstmConfig(),
@@ -279,10 +251,8 @@ def choose_blocks(rule, num_blocks, num_copied) -> tuple[int, ...]:
         )
     if rule == "first":
         return tuple(range(1, num_copied + 1))
-    if num_copied == 1:
-        return (1,)
     # i (N - 1) / (M - 1), rounded to the nearest integer (halves down), plus 1.
-    gaps = num_copied - 1
+    gaps = max(num_copied - 1, 1)
     return tuple(
         -((gaps - 2 * index * (num_blocks - 1)) // (2 * gaps)) + 1
         for index in range(num_copied)

@@ -182,16 +182,13 @@ def _counts(tokenizer, token_ids, lengths, num_tokens):
 def _common_component(weighted, token_ids, lengths, is_counted):
     """The first singular vector of the mean vectors of texts."""
     weighted = np.where(is_counted[:, np.newaxis], weighted, 0)
-    width = weighted.shape[1]
-    squares, ends = np.zeros((width, width)), np.cumsum(lengths)
-    for start in range(0, len(lengths), ROWS):
-        last = min(start + ROWS, len(lengths)) - 1
-        first = ends[start] - lengths[start]
-        ids = np.asarray(token_ids[first : ends[last]])
-        begins = ends[start : last + 1] - lengths[start : last + 1] - first
-        # `reduceat` needs texts with at least one token.
-        real = np.asarray(lengths[start : last + 1]) > 0
-        begins = begins[real]
+    width, lengths = weighted.shape[1], np.asarray(lengths)
+    squares, starts = np.zeros((width, width)), np.cumsum(lengths) - lengths
+    real = np.flatnonzero(lengths)  # `reduceat` needs at least one token
+    for chunk in np.split(real, range(ROWS, len(real), ROWS)):
+        begins = starts[chunk]
+        ids = np.asarray(token_ids[begins[0] : begins[-1] + lengths[chunk[-1]]])
+        begins = begins - begins[0]
         counts = np.add.reduceat(is_counted[ids].astype("float64"), begins)
         sums = np.add.reduceat(weighted[ids], begins, axis=0)
         means = sums / np.maximum(counts, 1)[:, np.newaxis]

@@ -11,7 +11,8 @@ from kdkit import models
 from kdkit.errors import UsageError, unknown
 from kdkit.models.bilstm import build_bilstm
 from kdkit.models.embedders import with_encoder
-from kdkit.models.families import ALL_FAMILIES, blocks_of, family_of
+from kdkit.models.families import ALL_FAMILIES, family_of
+from kdkit.models.families.family import blocks_of
 from kdkit.models.heads import Head, add_head, backbone_of
 from kdkit.models.sizes import PRESETS, BertConfig, BilstmConfig, MassConfig
 from kdkit.models.tokenizer_kinds import as_tokenizer
@@ -66,7 +67,10 @@ def student(preset_or_config, num_classes=None, teacher=None, **settings):
     source = getattr(teacher, "model", teacher)  # of a `LoadedModel`
     if source is not None:
         num_classes = num_classes or getattr(source, "num_classes", None)
-        settings = {**_vocabulary(source), **settings}
+        encoder = backbone_of(source)
+        if family := family_of(encoder):
+            size = family.size(encoder, "vocabulary_size")
+            settings = {"vocabulary_size": size, **settings}
     config = student_config(preset_or_config, **settings)
     if isinstance(config, BilstmConfig):
         return build_bilstm(config, num_classes, dtype)
@@ -81,37 +85,24 @@ def student(preset_or_config, num_classes=None, teacher=None, **settings):
         return backbone
     model = add_head(backbone, Head("sequence", num_classes))
     if teacher is not None and hasattr(model, "preprocessor"):
-        model.preprocessor = _shared_preprocessor(teacher, source, model)
+        owner = getattr(source, "preprocessor", None) or teacher
+        model.preprocessor = _preprocessor(model.preprocessor_cls, owner)
     return model
 
 
-def _vocabulary(teacher):
-    """Returns the setting of a teacher's vocabulary size, if it is known."""
-    backbone = backbone_of(teacher)
-    family = family_of(backbone)
-    if family is None:
-        return {}
-    return {"vocabulary_size": family.size(backbone, "vocabulary_size")}
-
-
-def _shared_preprocessor(loaded, teacher, student):
-    """Returns the teacher's preprocessor, or the student's class of it."""
-    theirs = getattr(teacher, "preprocessor", None)
-    cls = type(student).preprocessor_cls
-    if isinstance(theirs, cls):
-        return theirs
-    own = getattr(theirs, "tokenizer", None)
-    tokenizer = getattr(loaded, "tokenizer", own)
+def _preprocessor(cls, owner):
+    """Returns a preprocessor with the tokenizer of another, or of a model."""
+    if isinstance(owner, cls):
+        return owner
+    tokenizer = getattr(owner, "tokenizer", None)
     if tokenizer is None:
         return None
     settings = {
-        name: getattr(theirs or loaded, name, None)
+        name: getattr(owner, name, None)
         for name in ("sequence_length", "truncate")
     }
-    return cls(
-        tokenizer,
-        **{name: one for name, one in settings.items() if one is not None},
-    )
+    given = {name: one for name, one in settings.items() if one is not None}
+    return cls(tokenizer, **given)
 
 
 def student_config(preset_or_config, **settings):
@@ -149,12 +140,10 @@ def _require_possible(config):
             raise UsageError(
                 f"{name} must be an integer above 0. Received: {value!r}."
             )
-    if isinstance(config, BilstmConfig):
-        if config.num_texts > 2:
-            raise UsageError(
-                f"num_texts must be 1 or 2. Received: {config.num_texts}."
-            )
-        return
+    if sizes.get("num_texts", 1) > 2:
+        raise UsageError(
+            f"num_texts must be 1 or 2. Received: {config.num_texts}."
+        )
     if isinstance(config, BertConfig):
         if config.family not in ALL_FAMILIES:
             raise unknown("family", config.family, ALL_FAMILIES)
@@ -164,8 +153,8 @@ def _require_possible(config):
                     f"A {config.family} has no {name}. Received: "
                     f"{sizes[name]!r}."
                 )
-    groups = sizes.get("num_key_value_heads") or 1
-    if config.hidden_dim % config.num_heads or config.num_heads % groups:
+    heads, groups = sizes.get("num_heads", 1), sizes.get("num_key_value_heads")
+    if sizes.get("hidden_dim", heads) % heads or heads % (groups or 1):
         raise UsageError(
             "num_heads must divide hidden_dim, and num_key_value_heads divide "
             f"num_heads. Received: {config}."
@@ -360,8 +349,8 @@ def initialize_from_teacher(student, teacher, layers: Sequence[int]):
 
 def _parts(backbone):
     """Returns a backbone's layers outside its blocks, by name."""
-    found = {}
-    for name, path in family_of(backbone).parts.items():
-        if hasattr(backbone, path.split(".")[0]):
-            found[name] = operator.attrgetter(path)(backbone)
-    return found
+    return {
+        name: operator.attrgetter(path)(backbone)
+        for name, path in family_of(backbone).parts.items()
+        if hasattr(backbone, path.split(".")[0])
+    }

@@ -63,11 +63,11 @@ def read_tokenizer(place: Place, family) -> Tokenizer:
     if "added_tokens_decoder" not in config:
         named = {**config, **place.read("special_tokens_map.json")}
     classes = (one.get("tokenizer_class") for one in (config, place.config))
-    name = next(filter(None, classes), family.checkpoints.class_name)
+    name = next(filter(None, classes), family.class_name)
     name = name.removesuffix("Fast").removesuffix("Tokenizer")
     is_whole = bool(whole) and name in WHOLE_CLASSES
     if name in WHOLE_CLASSES:
-        name = family.checkpoints.class_name
+        name = family.class_name
     if name not in CLASSES:
         raise unknown(f"tokenizer in {path}", f"{name}Tokenizer", CLASSES)
     kind, build, tokens, num_separators = CLASSES[name]

@@ -18,12 +18,8 @@ import keras
 import keras_hub
 
 from kdkit.errors import UsageError
-from kdkit.models.families import (
-    ALL_FAMILIES,
-    BlockSettings,
-    adapters_of,
-    family_of,
-)
+from kdkit.models.families import ALL_FAMILIES, adapters_of, family_of
+from kdkit.models.families.family import BlockSettings
 from kdkit.taps import private
 
 FIELDS = tuple(field.name for field in dataclasses.fields(BlockSettings))
@@ -74,6 +70,7 @@ class _Variant:
 def _variant(cls):
     """Returns the registered subclass of one of keras-hub's classes."""
     attributes = {"__doc__": _Variant.__doc__, "__module__": __name__}
+    attributes["keras_hub_class"] = cls
     if issubclass(cls, keras_hub.models.Task):
         # With another `backbone_cls` keras-hub might take it for its own class.
         attributes["backbone_cls"] = _variant(cls.backbone_cls)
@@ -105,9 +102,9 @@ def block_settings(backbone) -> BlockSettings | None:
 
 def keras_hub_backbone(backbone, **sizes):
     """Returns a new backbone of keras-hub's own class, with random weights."""
-    config = _config(backbone) | sizes
+    cls, config = _keras_hub_config(backbone)
     del config["name"], config["trainable"]
-    return _own_class(backbone).from_config(config)
+    return cls.from_config(config | sizes)
 
 
 def as_keras_hub(model):
@@ -123,7 +120,7 @@ def with_settings(model, entries: dict):
 
 def _copy(model, entries):
     backbone = getattr(model, "backbone", None)
-    cls, config = _own_class(model), _config(model)
+    cls, config = _keras_hub_config(model)
     if backbone is not None:
         config["backbone"] = _copy(backbone, entries)
     prefix = BLOCKS if backbone is None else HEAD
@@ -139,16 +136,12 @@ def _copy(model, entries):
     return copy
 
 
-def _own_class(model):
-    """Returns a model's class in keras-hub, or its own class."""
-    classes = type(model).__mro__
-    return next(cls for cls in classes if not issubclass(cls, _Variant))
-
-
-def _config(model):
+def _keras_hub_config(model):
+    """Returns a model's class in keras-hub, and its config for that class."""
     family = family_of(model)
     config = family.config(model) if family else model.get_config()
-    return {name: one for name, one in config.items() if name != "settings"}
+    config.pop("settings", None)
+    return getattr(model, "keras_hub_class", type(model)), config
 
 
 def extra_settings(model) -> dict:

@@ -24,7 +24,7 @@ class CopiedBlocks:
     Args:
         source: string. `"pretrained"` for the encoder that the teacher was
             fine-tuned from, or `"teacher"`.
-        rule: string. Which blocks to copy, see `kdkit.models.choose_blocks`.
+        rule: string. Which blocks to copy, `"first"` or `"spread"`.
         share: float. The default share of the encoder's blocks. Defaults to
             `0.5`.
     """

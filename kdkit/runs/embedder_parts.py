@@ -15,6 +15,7 @@ from kdkit.io.files import staged
 from kdkit.losses import HiddenStateMSE
 from kdkit.models import LoadedModel, Pooling
 from kdkit.models.conventions import COSINE, MANHATTAN
+from kdkit.models.saving import stored_size
 from kdkit.runs.build import Leg, Parts, require_fitting_objectives
 from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.events import Doctor, Evaluation, Unlabeled
@@ -140,9 +141,9 @@ class EmbedderParts(Parts):
 
     def make_reduced(self) -> ReducedTeacher:
         """Returns the teacher whose vectors the student learns."""
-        width = models.embedding_width(self.teacher.model)
+        width = self.teacher.model.output_shape[-1]
         if any(map(compares_numbers, self.settings.objectives)):
-            width = models.embedding_width(self.student)
+            width = self.student.output_shape[-1]
         return ReducedTeacher(self.teacher.model, width)
 
     def make_student(self) -> keras.Model:
@@ -269,7 +270,7 @@ class EmbedderParts(Parts):
         path = self.place / name
         if run.is_read_only or path.exists():
             return
-        size = models.stored_size(model)
+        size = stored_size(model)
         with staged(path, size) as partial, own_names():
             loaded = LoadedModel(
                 models.in_policy(model, "float32"),

@@ -64,7 +64,7 @@ class Doctor(Event, kind="doctor"):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Model(Event, kind="model"):
-    """The architecture of an arm's model, as `kdkit.models.architecture`."""
+    """The architecture of an arm's model: its name and sizes."""
 
     arm: str
     name: str | None = None

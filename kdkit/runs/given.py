@@ -12,6 +12,7 @@ from kdkit.errors import UsageError
 from kdkit.io.files import staged, write_text
 from kdkit.io.reading import read_json
 from kdkit.models import LoadedModel
+from kdkit.models.saving import stored_size
 from kdkit.runs.directory import CONFIG, INPUTS
 from kdkit.taps import own_names
 
@@ -42,7 +43,7 @@ class SavedInputs:
                     LoadedModel(model, tokenizer, sequence_length=length), path
                 )
 
-        size = models.stored_size(model)
+        size = stored_size(model)
         return self._save(name, name, content.hexdigest(), write, size)
 
     def save_table(self, name: str, columns: dict[str, list]) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from kdkit import models
 from kdkit.errors import UsageError
 from kdkit.io.files import DIGEST, change_in_words, digest
+from kdkit.models.tokenizer_files import byte_pair_files
 from kdkit.runs.directory import CHECKPOINTS, EVENTS, RunDirectory
 from kdkit.runs.events import Inputs
 from kdkit.runs.log import reports_finished
@@ -147,7 +148,7 @@ def tokenizer_digest(place: str) -> str | None:
     if path.suffix == ".txt":
         return files_digest([path])
     if path.suffix == ".json" and path.is_file():
-        return files_digest(models.byte_pair_files(path))
+        return files_digest(byte_pair_files(path))
     return model_digest(place)
 
 

@@ -9,10 +9,10 @@ import pathlib
 
 from rich.console import Console
 
-from kdkit import models
 from kdkit.doctor import RUINS, Finding, Findings
 from kdkit.doctor.findings import findings_and_verdict
 from kdkit.errors import RunError, UsageError
+from kdkit.models.architectures import architecture
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
 from kdkit.runs.directory import RunDirectory
@@ -40,7 +40,7 @@ def log_model(run: RunDirectory, arm, model, settings=None) -> None:
     """Logs the architecture of an arm's model, once."""
     if [event for event in run.events(Model) if event.arm == arm]:
         return
-    description = models.architecture(model)
+    description = architecture(model)
     if settings is not None and settings.checkpoint is not None:
         description["name"] = pathlib.Path(settings.checkpoint).name
     run.log(Model(arm=arm, **description))

@@ -1,6 +1,7 @@
 """The parts of runs that teach a sentence encoder further languages."""
 
 from kdkit import models
+from kdkit.models.tokenizer_files import load_saved_tokenizer
 from kdkit.runs.embedder_parts import (
     TEXTS,
     EmbedderParts,
@@ -41,7 +42,7 @@ class MultilingualParts(EmbedderParts):
         self._is_trained = True
         directory = self.place / TOKENIZER
         if directory.is_dir():
-            return models.load_saved_tokenizer(directory)
+            return load_saved_tokenizer(directory)
         return models.train_word_pieces(
             vocabulary_texts(data),
             data.vocabulary_size,

@@ -7,11 +7,15 @@ from collections.abc import Callable
 import keras
 import numpy as np
 
-from kdkit import models
 from kdkit.data import EncodedExamples
 from kdkit.errors import RunError
 from kdkit.io.files import staged
-from kdkit.models import DenseSettings
+from kdkit.models import DenseSettings, backbone_of
+from kdkit.models.embedders import (
+    dense_layers,
+    principal_components,
+    with_encoder,
+)
 from kdkit.training.task_data import predict_logits
 
 _log = logging.getLogger(__name__)
@@ -24,18 +28,17 @@ class ReducedTeacher:
     """A teacher in the principal components of some of its vectors."""
 
     def __init__(self, teacher: keras.Model, dimensions: int):
-        width = models.embedding_width(teacher)
+        width = teacher.output_shape[-1]
         self.dimensions = min(dimensions, width)
         self.is_reduced = self.dimensions < width
         self.shape = width, self.dimensions
         self.model = teacher
         if self.is_reduced:
-            self.model = models.with_dense(
-                teacher, DenseSettings(self.dimensions, use_bias=False)
-            )
+            settings = DenseSettings(self.dimensions, use_bias=False)
+            self.model = with_encoder(teacher, backbone_of(teacher), settings)
 
     def first_components(self, vectors: np.ndarray) -> np.ndarray:
-        """`kdkit.models.principal_components` of the teacher's vectors."""
+        """Returns the principal components of the teacher's vectors."""
         broken = (~np.isfinite(vectors)).any(axis=1).sum()
         if broken:
             raise RunError(
@@ -43,12 +46,12 @@ class ReducedTeacher:
                 f"numbers. Received: {broken} of {len(vectors)} vectors that "
                 "are not finite. Use another teacher."
             )
-        return models.principal_components(vectors, self.dimensions)
+        return principal_components(vectors, self.dimensions)
 
     def set_components(self, components: np.ndarray, distribution) -> None:
         """Sets the weights of the last layer of a reduced teacher."""
         with distribution.scope():
-            models.dense_layers(self.model)[-1].set_weights([components])
+            dense_layers(self.model)[-1].set_weights([components])
 
 
 def text_components(

@@ -4,6 +4,7 @@ import logging
 import tempfile
 
 from kdkit import models
+from kdkit.models.heads import frozen_pooler
 from kdkit.runs.augmenting import prepare_copies
 from kdkit.runs.directory import open_run, provenance
 from kdkit.runs.embedder_parts import EmbedderParts
@@ -223,7 +224,7 @@ def _train(run, parts, name):
             measured=leg.measured,
         )
         if leg.on_text:
-            with models.frozen_pooler(models.backbone_of(leg.model)):
+            with frozen_pooler(models.backbone_of(leg.model)):
                 best = arm.run(run, leg.stages)
         else:
             best = arm.run(run, leg.stages)

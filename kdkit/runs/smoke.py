@@ -3,7 +3,7 @@
 import dataclasses
 
 from kdkit.data import GENERATED_LANGUAGES, Masking
-from kdkit.models import choose_blocks
+from kdkit.models.sizes import choose_blocks
 from kdkit.recipes import pretraining, tinybert
 from kdkit.recipes.recipe import Recipe, TokenVectors
 from kdkit.recipes.sentence_embedding import with_prefixes

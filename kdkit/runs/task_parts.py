@@ -16,6 +16,7 @@ from kdkit.doctor.examination import (
 )
 from kdkit.io.files import staged
 from kdkit.models import LoadedModel
+from kdkit.models.saving import stored_size
 from kdkit.quantization import RANGES_FILE, active_quantization
 from kdkit.runs.build import Leg, Parts, require_fitting_objectives
 from kdkit.runs.examples import (
@@ -71,7 +72,7 @@ class TaskParts(Parts):
         if run.is_read_only or path.exists():
             return
         dev = self.task.load(data.dev_split, data.data_dir)
-        size = models.stored_size(model)
+        size = stored_size(model)
         with staged(path, size) as partial, own_names():
             loaded = LoadedModel(
                 models.in_policy(model, "float32"),

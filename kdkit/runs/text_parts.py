@@ -13,6 +13,8 @@ from kdkit.doctor.text_examination import (
 from kdkit.errors import UsageError
 from kdkit.io.files import staged
 from kdkit.models import LoadedModel
+from kdkit.models.heads import is_causal, is_encoder_decoder
+from kdkit.models.saving import stored_size
 from kdkit.runs.build import Leg, Parts, require_fitting_objectives
 from kdkit.runs.events import Doctor
 from kdkit.runs.inputs import text_inputs
@@ -184,7 +186,7 @@ class PretrainParts(Parts):
         sides = (None, None)
         if isinstance(corpus, PairSettings):
             sides = corpus.sides
-        size = models.stored_size(model)
+        size = stored_size(model)
         with staged(path, size) as partial, own_names():
             loaded = LoadedModel(
                 models.in_policy(model, "float32"),
@@ -197,6 +199,6 @@ class PretrainParts(Parts):
 
 def language_model_kind(model) -> str:
     """Returns the name of a language model's directory in its run."""
-    if models.is_encoder_decoder(model):
+    if is_encoder_decoder(model):
         return "encoder_decoder"
-    return "decoder" if models.is_causal(model) else "encoder"
+    return "decoder" if is_causal(model) else "encoder"

@@ -3,6 +3,7 @@
 from kdkit import data, models
 from kdkit.errors import UsageError
 from kdkit.io.files import staged
+from kdkit.models.tokenizer_files import load_saved_tokenizer
 from kdkit.runs.settings import PretrainSettings
 
 
@@ -12,7 +13,7 @@ def make_tokenizer(settings: PretrainSettings, directory):
         return models.load_tokenizer(settings.tokenizer)
     if settings.vocabulary_size is not None:
         if directory.is_dir():
-            return models.load_saved_tokenizer(directory)
+            return load_saved_tokenizer(directory)
         return _train(settings)
     if settings.corpus.files:
         raise UsageError(

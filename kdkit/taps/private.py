@@ -61,8 +61,8 @@ def feed_forward(block) -> FeedForward:
     )
 
 
-def llama_projections(attention) -> Projections:
-    """Returns the projections of a Llama attention layer."""
+def projections(attention) -> Projections:
+    """Returns the projections of an attention layer."""
     return Projections(
         attention._query_dense,
         attention._key_dense,

@@ -6,7 +6,7 @@ import keras
 import keras_hub
 
 from kdkit.errors import UsageError, unknown
-from kdkit.models.embedders import embedding_width, is_embedder
+from kdkit.models.embedders import is_embedder
 from kdkit.models.families import (
     ALL_FAMILIES,
     adapters_of,
@@ -130,7 +130,7 @@ def describe(model, taps=("logits",)) -> ModelShape:
     backbone = find_backbone(model)
     num_classes = width = None
     if is_embedder(model):
-        width = embedding_width(model)
+        width = model.output_shape[-1]
     elif model is not backbone:
         try:
             num_classes = _num_classes(model, output)

@@ -8,7 +8,7 @@ import numpy as np
 
 from kdkit.distillation.distiller import Distiller
 from kdkit.errors import UsageError
-from kdkit.models import padding_row
+from kdkit.models.architectures import padding_row
 from kdkit.taps import select_inputs
 from kdkit.training.model_settings import validate_seed
 from kdkit.training.optimizers import make_label_loss, make_optimizer

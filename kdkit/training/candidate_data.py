@@ -12,8 +12,8 @@ from kdkit.data import Buckets, Candidates, EncodedExamples, Examples, encode
 from kdkit.data.stored_texts import TextChoice, store_texts, text_hash
 from kdkit.errors import UsageError
 from kdkit.late import tf
-from kdkit.models import reranker_scores
 from kdkit.models.conventions import PLAIN, Conventions
+from kdkit.models.embedders import reranker_scores
 from kdkit.taps import TEACHER_OUTPUTS, Entry
 from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import candidate_metrics

@@ -21,7 +21,7 @@ from kdkit.io.files import (
 )
 from kdkit.io.reading import read_json
 from kdkit.late import tf
-from kdkit.models import stored_size
+from kdkit.models.saving import stored_size
 from kdkit.runs.directory import write_json
 from kdkit.settings import from_dict, to_dict
 from kdkit.taps import remember_optimizers

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from kdkit import data, models
 from kdkit.errors import UsageError
+from kdkit.models.heads import copy_head
 from kdkit.tasks import Task
 from kdkit.training.model_settings import ModelSettings
 
@@ -100,7 +101,7 @@ def _copy_blocks(settings, task, teacher, pretrained):
     encoder = models.copy_blocks(encoder, settings.copy_layers)
     model = models.add_head(encoder, task.head, tokenizer)
     if settings.copy_from == "teacher":
-        models.copy_head(model, teacher.model)
+        copy_head(model, teacher.model)
     return model, tokenizer
 
 

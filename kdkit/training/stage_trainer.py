@@ -13,7 +13,8 @@ from kdkit import models
 from kdkit.distillation import label_count
 from kdkit.distillation.distiller import Distiller
 from kdkit.losses.base import safe_divide
-from kdkit.models import padding_row
+from kdkit.models.architectures import padding_row
+from kdkit.models.heads import untrained_head
 from kdkit.quantization import RANGES_FILE, FakeQuantization, read_quantization
 from kdkit.recipes.stages import Stage
 from kdkit.runs.directory import CHECKPOINTS, RunDirectory
@@ -116,7 +117,7 @@ class Arm:
         """The head's layers that still have their initial weights."""
         if any(stage.trains_head for stage in stages):
             return []
-        return models.untrained_head(self.model)
+        return untrained_head(self.model)
 
     def _evaluation(self, run, stage, epoch):
         """The evaluation after the epoch whose weights the model has."""

@@ -21,6 +21,7 @@ from kdkit.data import (
     pack_stream,
 )
 from kdkit.errors import UsageError
+from kdkit.models.heads import is_causal
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.sentence_settings import PairSettings, SentenceSettings
 from kdkit.training.sources import (
@@ -39,7 +40,7 @@ READ = ("encoder_token_ids", "encoder_padding_mask")
 def require_readable(settings, model) -> None:
     """Requires text in a form that the model can read."""
     is_running = isinstance(settings, CorpusSettings)
-    if is_running and settings.one_document and not models.is_causal(model):
+    if is_running and settings.one_document and not is_causal(model):
         raise UsageError(
             "one_document is for decoders. Received: one_document=True and an "
             "encoder."
@@ -64,7 +65,7 @@ def is_masked(settings, model) -> bool:
     """Returns whether tokens of the text are masked for a model."""
     return (
         isinstance(settings, CorpusSettings)
-        and not models.is_causal(model)
+        and not is_causal(model)
         and models.backbone_of(model) is not model
     )
 
@@ -98,7 +99,7 @@ def _pack(settings, tokenizer, directory, model):
     """Packs the training or held-out text into a directory of that name."""
     is_held_out = directory.name == "held_out"
     texts = settings.texts(is_held_out)
-    if not models.is_causal(model):
+    if not is_causal(model):
         return pack(texts, tokenizer, settings.sequence_length, directory)
     return pack_stream(
         texts,
@@ -118,7 +119,7 @@ def packed_source(
     train: PackedCorpus | None = None,
 ) -> TextSource:
     """Returns packed text as the source that a model needs."""
-    if models.is_causal(model):
+    if is_causal(model):
         return NextTokenSource(
             train and PackedRows(train),
             PackedRows(held_out, counts_once=True),

@@ -12,9 +12,10 @@ from kit.helpers import bert, large_except
 from kit.tasks import WORDS
 from patients import tokenizer
 
-from kdkit import data, doctor, models
+from kdkit import data, doctor
 from kdkit.data import Examples, Questions, TokenExamples
 from kdkit.doctor import NOTE, OK, RUINS, WARNING
+from kdkit.models.architectures import architecture
 from kdkit.tasks import MultiLabel, Tagging, get_task
 
 TRAIN = [(f"row number {number}",) for number in range(100)]
@@ -305,7 +306,7 @@ def test_rows_to_choose_on_with_one_label_are_a_warning(task, alike, different):
 
 
 def test_a_student_that_is_no_smaller_is_a_warning():
-    small, large = (models.architecture(bert(depth)) for depth in (1, 3))
+    small, large = (architecture(bert(depth)) for depth in (1, 3))
     assert doctor.student_size(large, small).outcome == OK
     assert doctor.student_size(small, large).outcome == WARNING
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from kit.encoders import DECODERS
-from kit.helpers import decoder, large_except, with_random_weights
+from kit.helpers import decoder, large_except, mass, with_random_weights
 
 from kdkit import export, generation
-from kdkit.models import MassBackbone, MassSeq2SeqLM
 
 VOCABULARY, WIDTH = 120, 32  # matrices large enough for 8 bits
 ROOM, SOURCE, END = 12, 10, 7
@@ -26,8 +25,8 @@ def model_of(kind):
         return decoder(2, family=kind, vocabulary_size=VOCABULARY, **sizes)
     keras.utils.set_random_seed(0)
     sizes = (VOCABULARY, 1, 2, 2, WIDTH, 40)
-    backbone = MassBackbone(*sizes, max_sequence_length=ROOM)
-    return with_random_weights(MassSeq2SeqLM(backbone), scale=0.2)
+    model = mass(*sizes, max_sequence_length=ROOM)
+    return with_random_weights(model, scale=0.2)
 
 
 @pytest.fixture(scope="module")

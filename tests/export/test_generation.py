@@ -6,22 +6,25 @@ import keras
 import numpy as np
 import pytest
 from kit.encoders import DECODERS
-from kit.helpers import decoder, large_except, to_numpy, with_random_weights
+from kit.helpers import (
+    decoder,
+    large_except,
+    mass,
+    to_numpy,
+    with_random_weights,
+)
 
 from kdkit import generation
 from kdkit.generation import Beams, DecoderStep, Seq2SeqStep, make_beam_search
-from kdkit.models import MassBackbone, MassSeq2SeqLM
 
 BATCH, SOURCE, LENGTH, ROOM = 3, 6, 5, 9
 
 
-def mass(vocabulary_size, scale=0.3, seed=0):
+def translator(vocabulary_size, scale=0.3, seed=0):
     """An encoder-decoder of 9 positions."""
     keras.utils.set_random_seed(0)
-    backbone = MassBackbone(
-        vocabulary_size, 1, 2, 2, 8, 12, max_sequence_length=ROOM
-    )
-    return with_random_weights(MassSeq2SeqLM(backbone), scale, seed)
+    model = mass(vocabulary_size, 1, 2, 2, 8, 12, max_sequence_length=ROOM)
+    return with_random_weights(model, scale, seed)
 
 
 def drawn(low, high, shape):
@@ -77,7 +80,7 @@ def test_every_position_has_the_logits_of_the_whole_text(family):
 
 @pytest.mark.parametrize("filling", [0.0, 1e6])
 def test_every_position_has_the_logits_of_the_whole_target(filling):
-    model, (ids, mask) = mass(20), source()
+    model, (ids, mask) = translator(20), source()
     step, target = (
         Seq2SeqStep(model, SOURCE, ROOM),
         drawn(4, 20, (BATCH, LENGTH)),
@@ -102,10 +105,13 @@ MISTAKES = {
     "no beams": (lambda: Beams(0), "beam_size=0"),
     "penalty": (lambda: Beams(length_penalty=-0.1), "length_penalty=-0.1"),
     "NaN": (lambda: Beams(length_penalty=float("nan")), "length_penalty=nan"),
-    "text": (lambda: make_beam_search(mass(9), Beams(), 11, 2), "10 tokens"),
+    "text": (
+        lambda: make_beam_search(translator(9), Beams(), 11, 2),
+        "10 tokens",
+    ),
     "cache": (lambda: DecoderStep(decoder(1), 13), "12 positions"),
-    "source": (lambda: Seq2SeqStep(mass(9), 10, 9), "9 positions"),
-    "target": (lambda: Seq2SeqStep(mass(9), 9, 10), "9 positions"),
+    "source": (lambda: Seq2SeqStep(translator(9), 10, 9), "9 positions"),
+    "target": (lambda: Seq2SeqStep(translator(9), 9, 10), "9 positions"),
     "new tokens": (
         lambda: generation.generate(decoder(1), [1, 2], 11),
         "12 tokens",
@@ -127,7 +133,7 @@ ORDINARY = [token for token in range(WORDS) if token != END]
 
 @pytest.fixture(scope="module")
 def model():
-    return mass(WORDS, scale=0.4, seed=3)
+    return translator(WORDS, scale=0.4, seed=3)
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from keras import layers
 
 from kdkit import data, export, models
 from kit.encoders import MAKERS
-from kit.helpers import decoder, sentiment_student, with_random_weights
+from kit.helpers import decoder, mass, sentiment_student, with_random_weights
 
 LENGTH = 16  # of files of one length, in tokens
 QUANTIZED = ("static_int8", "int16x8", "int4")
@@ -55,8 +55,7 @@ def bilstm():
 
 
 def encoder_decoder():
-    backbone = models.MassBackbone(120, 1, 1, 2, 32, 40, max_sequence_length=12)
-    return models.MassSeq2SeqLM(backbone)
+    return mass(120, 1, 1, 2, 32, 40, max_sequence_length=12)
 
 
 def embedder(mode="mean", dtype=None, **pooling):

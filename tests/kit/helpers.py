@@ -126,6 +126,13 @@ def decoder(num_layers, seed=0, family="gpt2", **sizes):
     return model
 
 
+def mass(words, encoder, decoder, heads, width, inner, **more):
+    """A MASS language model of these sizes."""
+    sizes = (encoder, decoder, width, heads, inner, words)
+    backbone = models.student(models.MassConfig(*sizes, **more))
+    return models.MassSeq2SeqLM(backbone)
+
+
 def spread_weights(model, seed=0):
     """Draws weights so large that no tapped tensor is nearly constant."""
     generator = np.random.default_rng(seed)

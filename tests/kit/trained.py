@@ -20,6 +20,7 @@ from kit.helpers import (
     bert,
     decoder,
     labels,
+    mass,
     spread_weights,
 )
 
@@ -116,12 +117,7 @@ def encoder_decoders():
         "decoder_padding_mask": real,
         "decoder_positions": np.cumsum(real, axis=1, dtype="int32") - 1,
     }
-    teacher, student = (
-        models.MassSeq2SeqLM(
-            models.MassBackbone(12, 1, 1, 2, 8, 12, dropout=0.0)
-        )
-        for _ in range(2)
-    )
+    teacher, student = (mass(12, 1, 1, 2, 8, 12, dropout=0.0) for _ in range(2))
     for seed, model in enumerate((teacher, student), start=1):
         spread_weights(model, seed)
     batch = x, generator.permuted(target), np.ones((ROWS, 4), "float32")

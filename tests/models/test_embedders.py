@@ -11,6 +11,7 @@ from kit.references import reference
 import kdkit
 from kdkit import losses, models
 from kdkit.models import DenseSettings, Pooling
+from kdkit.models.embedders import dense_layers, reranker_scores
 from kdkit.taps import describe, tapped
 
 IDS = np.array([[5, 6, 7, 8, 9, 10], [5, 6, 7, 8, 0, 0], [5, 6, 0, 0, 0, 0]])
@@ -62,14 +63,14 @@ def test_the_vector_is_the_pooled_states(family):
         unit = models.make_embedder(backbone, Pooling(mode))
         np.testing.assert_allclose(vectors(unit), units(expected), atol=1e-5)
         assert models.pooling_of(unit) == Pooling(mode)
-        assert models.embedding_width(unit) == 16
+        assert unit.output_shape[-1] == 16
         assert describe(unit).embedding_width == 16
 
 
 def test_dense_layers_are_between_pooling_and_normalization():
     model = make(pooling=Pooling("cls", dense=DENSE))
     backbone = models.backbone_of(model)
-    first, second = models.dense_layers(model)
+    first, second = dense_layers(model)
     state = np.asarray(backbone(inputs_of(backbone))["sequence_output"])[:, 0]
     expected = np.tanh(state @ first.kernel + first.bias)
     expected = units(expected @ second.kernel + second.bias)
@@ -82,6 +83,7 @@ def test_an_embedder_computes_in_half_precision(dense):
     model = make(pooling=Pooling(dense=dense))
     half = models.in_policy(model, "mixed_bfloat16")
     assert half.compute_dtype == "bfloat16"
+    assert len(half.trainable_weights) == len(model.trainable_weights)
     assert models.pooling_of(half) == Pooling(dense=dense)
     found = keras.ops.cast(half(inputs_of(half)), "float32")
     assert np.abs(found - vectors(model)).max() < 0.05
@@ -133,7 +135,7 @@ def test_reduced_vectors_are_those_of_scikit_learn(dimensions):
     signs = np.sign(components[np.arange(dimensions), largest])
     expected = units(whole @ (signs[:, None] * components).T)
     np.testing.assert_allclose(vectors(reduced, many()), expected, atol=1e-4)
-    assert models.embedding_width(reduced) == dimensions
+    assert reduced.output_shape[-1] == dimensions
     assert models.pooling_of(reduced) == Pooling(
         dense=(DenseSettings(dimensions, use_bias=False),)
     )
@@ -143,13 +145,13 @@ def test_earlier_dense_layers_stay_and_no_layer_is_changed():
     before = make(pooling=Pooling("cls", False, DENSE[:1]))
     whole = vectors(before, many())
     reduced = models.reduce_width(before, 2, whole)
-    _, added = models.dense_layers(reduced)
+    _, added = dense_layers(reduced)
     found = vectors(reduced, many())
     np.testing.assert_allclose(
         found, whole @ np.asarray(added.kernel), atol=1e-5
     )
     np.testing.assert_array_equal(vectors(before, many()), whole)
-    assert len(models.dense_layers(models.reduce_width(reduced, 1, found))) == 3
+    assert len(dense_layers(models.reduce_width(reduced, 1, found))) == 3
 
 
 def objective(loss):
@@ -248,11 +250,9 @@ def test_the_gradient_reaches_both_towers(side):
 
 def test_a_score_is_the_logit_or_the_log_odds():
     logits = np.random.default_rng(0).normal(size=(5, 2))
-    np.testing.assert_array_equal(
-        models.reranker_scores(logits[:, :1]), logits[:, 0]
-    )
+    np.testing.assert_array_equal(reranker_scores(logits[:, :1]), logits[:, 0])
     odds = np.exp(logits[:, 1]) / np.exp(logits[:, 0])
-    np.testing.assert_allclose(models.reranker_scores(logits), np.log(odds))
+    np.testing.assert_allclose(reranker_scores(logits), np.log(odds))
 
 
 @pytest.mark.parametrize("num_labels", [1, 2])
@@ -265,9 +265,7 @@ def test_scores_of_a_cross_encoder_are_those_of_transformers(
     save_foreign(model, "bert", tmp_path)
     loaded = models.load_reranker(tmp_path).model
     inputs, received, _ = batch(model, "bert")
-    found = models.reranker_scores(
-        np.asarray(loaded(inputs_of(loaded, inputs)))
-    )
+    found = reranker_scores(np.asarray(loaded(inputs_of(loaded, inputs))))
     logits = outputs(model, received).logits
     expected = logits[:, -1] - (logits[:, 0] if num_labels == 2 else 0)
     assert largest(found, expected) < 1e-5

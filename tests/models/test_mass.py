@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from kit.helpers import with_random_weights
+from kit.helpers import mass, with_random_weights
 
 from kdkit import models
 from kdkit.models import (
@@ -66,7 +66,7 @@ def test_positions_say_where_the_decoders_tokens_stand(model, inputs):
 @pytest.mark.parametrize("width", [32, 112, 512])
 def test_a_model_begins_with_a_decoder_that_hears_the_encoder(width):
     keras.utils.set_random_seed(0)
-    model = MassBackbone(50, 2, 2, 2, width, 2 * width, max_sequence_length=10)
+    model = mass(50, 2, 2, 2, width, 2 * width, max_sequence_length=10).backbone
     random = np.random.default_rng(0)
     whole = np.ones((8, 10), "int32")
     outputs = model(

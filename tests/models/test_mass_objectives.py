@@ -3,12 +3,11 @@
 import keras
 import numpy as np
 import pytest
-from kit.helpers import log_softmax, to_numpy, with_random_weights
+from kit.helpers import log_softmax, mass, to_numpy, with_random_weights
 
 import kdkit
 from kdkit import losses, taps
 from kdkit.distillation import compared_layers
-from kdkit.models import MassBackbone, MassSeq2SeqLM
 from kdkit.taps import ModelShape
 
 VOCABULARY, HEADS, RELATION_HEADS = 12, 2, 4
@@ -18,8 +17,8 @@ DEPTHS = {"encoder": (2, 2), "decoder": (3, 2), "cross": (3, 2)}
 
 def make_model(width, depths, seed):
     keras.utils.set_random_seed(seed)
-    backbone = MassBackbone(VOCABULARY, *depths, HEADS, width, 12, dropout=0.0)
-    return with_random_weights(MassSeq2SeqLM(backbone), seed=seed)
+    model = mass(VOCABULARY, *depths, HEADS, width, 12, dropout=0.0)
+    return with_random_weights(model, seed=seed)
 
 
 def objective_on(tap):

@@ -3,10 +3,9 @@
 import keras_hub
 import numpy as np
 import pytest
-from kit.helpers import softmax, to_numpy, with_random_weights
+from kit.helpers import mass, softmax, to_numpy, with_random_weights
 
 from kdkit import taps
-from kdkit.models import MassBackbone, MassSeq2SeqLM
 
 BATCH, SOURCE, TARGET, WIDTH, HEADS = 3, 7, 5, 8, 2
 ENCODER_LAYERS, DECODER_LAYERS, VOCABULARY = 1, 2, 30
@@ -29,12 +28,8 @@ def inputs():
 
 @pytest.fixture(scope="module")
 def model():
-    made = MassSeq2SeqLM(
-        MassBackbone(
-            VOCABULARY, ENCODER_LAYERS, DECODER_LAYERS, HEADS, WIDTH, 12
-        )
-    )
-    return with_random_weights(made)
+    depths = ENCODER_LAYERS, DECODER_LAYERS
+    return with_random_weights(mass(VOCABULARY, *depths, HEADS, WIDTH, 12))
 
 
 @pytest.fixture(scope="module")

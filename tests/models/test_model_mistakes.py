@@ -10,6 +10,11 @@ from kit import encoders
 from kit.helpers import bert, save_classifier
 
 from kdkit import data, models
+from kdkit.models.conventions import conventions_of
+from kdkit.models.embedders import principal_components
+from kdkit.models.sizes import choose_blocks
+from kdkit.models.students import student_config
+from kdkit.models.tokenizer_files import byte_pair_files
 
 SIZES = {
     "num_layers": 2,
@@ -104,11 +109,11 @@ def of_candidates():
 
 
 def config(sizes=SIZES, **changes):
-    return lambda place: models.student_config(sizes, **changes)
+    return lambda place: student_config(sizes, **changes)
 
 
 def conventions(**settings):
-    return lambda place: models.conventions_of(
+    return lambda place: conventions_of(
         models.find(written(place, CONVENTIONS, settings))
     )
 
@@ -144,8 +149,8 @@ MISTAKES = {
     "layer 0": (lambda place: started([0, 1]), r"\[0, 1\]"),
     "too many layers": (lambda place: started([1, 2, 2]), "2 layers"),
     "shared layers": (lambda place: shared(), "shares"),
-    "rule": (lambda place: models.choose_blocks("last", 12, 6), "spread"),
-    "more blocks": (lambda place: models.choose_blocks("spread", 3, 4), "3"),
+    "rule": (lambda place: choose_blocks("last", 12, 6), "spread"),
+    "more blocks": (lambda place: choose_blocks("spread", 3, 4), "3"),
     "tied Llama": (lambda place: tied_llama(), "tied"),
     "family's name": (
         lambda place: models.register_family(
@@ -160,10 +165,10 @@ MISTAKES = {
     "pooling of a checkpoint": (
         reads(models.load_embedder, "lasttoken", num_classes=None),
         "lasttoken"),
-    "components": (lambda place: models.principal_components(np.eye(3), 3),
+    "components": (lambda place: principal_components(np.eye(3), 3),
         "3 vectors"),
     "components of NaN": (
-        lambda place: models.principal_components(np.full((4, 2), np.nan), 1),
+        lambda place: principal_components(np.full((4, 2), np.nan), 1),
         "finite"),
     "similarity": (conventions(similarity_fn_name="hamming"), "hamming"),
     "default prompt": (conventions(default_prompt_name="x"),
@@ -179,7 +184,7 @@ MISTAKES = {
     "special tokens alone": (vectors(token_ids=np.array([2, 3, 2, 3])),
         "no tokens"),
     # Vocabularies.
-    "file of byte pairs": (lambda place: models.byte_pair_files("tokens.json"),
+    "file of byte pairs": (lambda place: byte_pair_files("tokens.json"),
         "vocab.json"),
     "too few byte pairs": (byte_pairs(100), "vocabulary_size=100"),
     "too many byte pairs": (byte_pairs(9999), "vocabulary_size=9999"),

@@ -13,6 +13,7 @@ from numpy.testing import assert_allclose
 from tokenizers import Tokenizer
 
 from kdkit import data, export, models, tasks
+from kdkit.models.static import is_static_embedder
 from kdkit.taps import tapped
 
 LENGTH, WIDTH = 8, 6
@@ -59,7 +60,7 @@ def test_a_vector_is_the_mean_of_the_tokens_without_those_around(
 
 def test_it_is_an_embedder_with_one_tap(embedder):
     assert models.is_embedder(embedder)
-    assert models.is_static_embedder(embedder)
+    assert is_static_embedder(embedder)
     assert models.pooling_of(embedder) == models.Pooling("mean")
     assert models.num_positions(embedder) is None
     batch = {

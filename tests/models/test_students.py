@@ -13,10 +13,12 @@ from kdkit.models import (
     Head,
     MassConfig,
     initialize_from_teacher,
-    least_parameters,
     student,
-    student_config,
 )
+from kdkit.models.architectures import architecture
+from kdkit.models.heads import copy_head
+from kdkit.models.sizes import choose_blocks, least_parameters
+from kdkit.models.students import student_config
 
 TINY = {
     "num_layers": 2,
@@ -41,7 +43,7 @@ def test_a_student_of_a_family_has_its_class_and_sizes(family):
     model = student(TINY, family=family, num_classes=3, dropout=0.3)
     assert isinstance(model, classifier_class(family))
     assert models.backbone_of(model).dropout == 0.3
-    sizes = models.architecture(model)
+    sizes = architecture(model)
     for name in ("num_layers", "hidden_dim", "num_heads", "intermediate_dim"):
         assert sizes[name] == TINY[name]
     assert len(models.token_embeddings(model)) == 20
@@ -105,7 +107,7 @@ def test_a_distil_bert_starts_from_a_bert():
     ],
 )
 def test_blocks_are_those_of_the_papers(rule, num_blocks, num_copied, expected):
-    assert models.choose_blocks(rule, num_blocks, num_copied) == expected
+    assert choose_blocks(rule, num_blocks, num_copied) == expected
 
 
 def test_a_student_of_chosen_blocks_owns_copies_of_them():
@@ -123,7 +125,7 @@ def test_a_student_of_all_blocks_and_the_head_is_its_teacher(kind):
     head = Head(kind, 2)
     teacher = models.add_head(bert(num_layers=2, num_classes=None), head)
     made = models.add_head(models.copy_blocks(teacher, (1, 2)), head)
-    models.copy_head(made, teacher)
+    copy_head(made, teacher)
     np.testing.assert_allclose(made(batch()), teacher(batch()), atol=1e-6)
 
 

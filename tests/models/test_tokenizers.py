@@ -367,8 +367,9 @@ def test_it_encodes_without_tensorflow(tmp_path):
     program = f"""
 import sys
 sys.modules["tensorflow"] = sys.modules["tensorflow_text"] = None
-from kdkit import data, models
-made = models.load_saved_tokenizer({str(tmp_path)!r})
+from kdkit import data
+from kdkit.models import tokenizer_files
+made = tokenizer_files.load_saved_tokenizer({str(tmp_path)!r})
 rows = data.encode(data.Examples((["the cafe"], ["a b"])), made, 6)
 print(rows.token_ids.tolist(), made(["the cafe"]))
 """

@@ -9,7 +9,7 @@ import tensorflow as tf
 from kit.helpers import batch, bert, large_except
 
 import kdkit
-from kdkit import models
+from kdkit.models.architectures import padding_row
 from kdkit.recipes import RECIPES, OptimizerSettings
 from kdkit.tasks import get_task
 from kdkit.training.optimizers import AdamW, make_optimizer
@@ -32,9 +32,7 @@ def compiled(stage, objectives):
     keras.utils.set_random_seed(1)
     distiller = kdkit.Distiller(bert(2, 12, seed=1), student, objectives)
     distiller.compile(
-        make_optimizer(
-            stage, UPDATES, padding_row=models.padding_row(student, PAD)
-        ),
+        make_optimizer(stage, UPDATES, padding_row=padding_row(student, PAD)),
         jit_compile=False,
     )
     return distiller, student
@@ -139,7 +137,7 @@ def test_tinyberts_first_step_updates_as_the_authors_code():
     stage = stage_of("tinybert", "intermediate_layer", "tinybert")
     distiller, student = compiled(stage, stage.weighted_objectives())
     optimizer = BertAdam(paths_of(distiller))
-    path, row = models.padding_row(student, PAD)
+    path, row = padding_row(student, PAD)
     assert row == PAD
     x = batch()
     assert (x["token_ids"] == PAD).any()
@@ -264,7 +262,7 @@ def test_two_replicas_clip_without_the_untrained_row():
         with strategy.scope():
             student = bert(1, 8, seed=2)
             model = kdkit.Distiller(bert(2, 12, seed=1), student, [objective])
-            path, row = models.padding_row(student, PAD)
+            path, row = padding_row(student, PAD)
             model.compile(
                 AdamW(
                     learning_rate=RATE,

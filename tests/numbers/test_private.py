@@ -17,7 +17,9 @@ def test_a_transformer_decoder_has_its_parts():
         private.self_attention(block),
         private.cross_attention(block),
     ):
-        assert attention.key_dim == 4
+        projections = private.projections(attention)
+        shapes = [tuple(layer.kernel.shape) for layer in projections]
+        assert shapes == [*[(8, 2, 4)] * 3, (2, 4, 8)]
     for part in ("self_attention", "cross_attention", "feedforward"):
         assert private.layer_norm(block, part).epsilon == 1e-5
         assert isinstance(private.dropout(block, part), keras.layers.Dropout)
@@ -30,8 +32,9 @@ def test_a_transformer_decoder_has_its_parts():
 
 def test_a_transformer_encoder_has_its_parts():
     block = encoder("bert").backbone.transformer_layers[0]
-    assert private.self_attention(block).key_dim == 8
-    assert hasattr(private.self_attention(block), private.ATTENTION)
+    attention = private.self_attention(block)
+    assert private.projections(attention).query.kernel.shape == (16, 2, 8)
+    assert hasattr(attention, private.ATTENTION)
     assert not private.is_rematerialized(block)
     assert private.layer_norm(block, "feedforward").epsilon == 1e-12
     assert private.feed_forward(block).intermediate.units == 24
@@ -40,7 +43,7 @@ def test_a_transformer_encoder_has_its_parts():
 def test_a_llama_block_has_its_parts():
     block = decoder(1, family="llama3").backbone.transformer_layers[0]
     assert hasattr(private.self_attention(block), private.ATTENTION)
-    projections = private.llama_projections(private.self_attention(block))
+    projections = private.projections(private.self_attention(block))
     shapes = [tuple(layer.kernel.shape) for layer in projections]
     assert shapes == [(16, 4, 4), (16, 2, 4), (16, 2, 4), (4, 4, 16)]
     assert private.layer_norm(block, "self_attention").epsilon == 1e-6

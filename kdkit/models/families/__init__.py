@@ -12,43 +12,27 @@ from kdkit.models.families.blocks import (
     DecoderBlock,
     EncoderBlock,
 )
-from kdkit.models.families.checkpoints import (
-    HEAD_CLASSES,
-    CheckpointFormat,
-    MaskedLMLayout,
-    WeightLayout,
-)
 from kdkit.models.families.family import (
     ALL_FAMILIES,
     DECODERS,
     FAMILIES,
-    BlockSettings,
     Family,
     adapters_of,
-    blocks_of,
     family_of,
     find_backbone,
     register_family,
-    stacks_of,
 )
 
 __all__ = [
     "ALL_FAMILIES",
     "DECODERS",
     "FAMILIES",
-    "HEAD_CLASSES",
     "BlockAdapter",
-    "BlockSettings",
-    "CheckpointFormat",
     "DecoderBlock",
     "EncoderBlock",
     "Family",
-    "MaskedLMLayout",
-    "WeightLayout",
     "adapters_of",
-    "blocks_of",
     "family_of",
     "find_backbone",
     "register_family",
-    "stacks_of",
 ]

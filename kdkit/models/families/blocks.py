@@ -29,9 +29,10 @@ class Attention(NamedTuple):
 class BlockAdapter:
     """Reads and runs one transformer block.
 
-    A family's adapter defines where the block's projections are and how the
-    block combines its parts. The methods of this class compute the rest:
-    scores, grouped keys, and a decoder's cached step.
+    A family's adapter defines what differs in its blocks: where the projections
+    are, what else makes queries and keys, and how a decoder's block combines
+    its parts (`run`). The methods of this class compute the rest: scores,
+    grouped keys, and a decoder's cached step.
 
     Args:
         block: layer, an entry in the result of `Family.blocks`.
@@ -48,24 +49,29 @@ class BlockAdapter:
         self.block = block
 
     @property
+    def attention(self):
+        """The layer that computes the block's self-attention."""
+        return private.self_attention(self.block)
+
+    @property
+    def projections(self) -> private.Projections:
+        """The dense layers of queries, keys, values and their output."""
+        return private.projections(self.attention)
+
+    @property
     def num_heads(self) -> int:
         """The number of query heads."""
-        return self.block.num_heads
+        return self.projections.query.kernel.shape[1]
 
     @property
     def num_key_value_heads(self) -> int:
         """The number of heads of keys and values, a divisor of `num_heads`."""
-        return self.num_heads
+        return self.projections.key.kernel.shape[1]
 
     @property
     def head_dim(self) -> int:
         """The width of one head."""
-        raise NotImplementedError
-
-    @property
-    def attention(self):
-        """The layer that computes the block's self-attention."""
-        return private.self_attention(self.block)
+        return self.projections.query.kernel.shape[2]
 
     def read(self, query, key, value, attention_mask=None, *args, **kwargs):
         """Returns what attention computes with, from a call of its layer.
@@ -97,7 +103,7 @@ class BlockAdapter:
         Returns:
             Tensor of shape `(batch_size, length, num_heads, head_dim)`.
         """
-        raise NotImplementedError
+        return self.projections.query(state)
 
     def keys(self, state, position=0):
         """Returns the keys, see `queries`.
@@ -106,11 +112,11 @@ class BlockAdapter:
             Tensor of shape `(batch_size, length, num_key_value_heads,
             head_dim)`.
         """
-        raise NotImplementedError
+        return self.projections.key(state)
 
     def values(self, state):
         """Returns the values, with the shape of the keys, see `queries`."""
-        raise NotImplementedError
+        return self.projections.value(state)
 
     def attention_output(self, attended):
         """Projects the output of all heads to the hidden width.
@@ -119,7 +125,7 @@ class BlockAdapter:
             attended: tensor of shape `(batch_size, length, num_heads,
                 head_dim)`.
         """
-        raise NotImplementedError
+        return self.projections.output(attended)
 
     def run(self, state, attend, attend_to_source=None):
         """Runs the block with the caller's attention.
@@ -133,13 +139,6 @@ class BlockAdapter:
 
         Returns:
             The block's output, of the shape of `state`.
-        """
-        raise NotImplementedError
-
-    def set_functions(self, activation, layer_norm_epsilon: float) -> None:
-        """Sets the activation and the epsilon of normalization.
-
-        Only needed for families with `block_settings`.
         """
         raise NotImplementedError
 
@@ -203,7 +202,7 @@ class BlockAdapter:
             length = keys.shape[2]
             attended = ops.matmul(probs[..., :length], values)
             attended = attended + probs[..., length:] * value
-            return self.attention_output(self._join_heads(attended))
+            return self._output(attended)
 
         def attend_to_source(state):
             return self.cross_attention.attend_to(state, *source)
@@ -212,11 +211,6 @@ class BlockAdapter:
             state, attend, None if source is None else attend_to_source
         )
         return output, *new
-
-    @property
-    def cross_attention(self):
-        """The adapter for the block's attention to an encoder's states."""
-        raise NotImplementedError
 
     def source_keys_values(self, encoded) -> tuple:
         """Returns the keys and values that cross-attention computes.
@@ -247,7 +241,7 @@ class BlockAdapter:
         logits = ops.einsum("bgqd,bgkd->bgqk", query, keys)
         logits = ops.where(is_real[:, None, None], logits, MASKED)
         attended = ops.matmul(ops.softmax(logits), values)
-        return self.attention_output(self._join_heads(attended))
+        return self._output(attended)
 
     def _scaled(self, queries):
         return queries * ops.cast(self.head_dim**-0.5, queries.dtype)
@@ -265,32 +259,18 @@ class BlockAdapter:
         shape = (batch_size, self.num_key_value_heads, size, self.head_dim)
         return ops.reshape(projected, shape)
 
-    def _join_heads(self, attended):
+    def _output(self, attended):
+        """Projects the attended values of one token, see `_grouped_query`."""
         batch_size = ops.shape(attended)[0]
         shape = (batch_size, 1, self.num_heads, self.head_dim)
-        return ops.reshape(attended, shape)
+        return self.attention_output(ops.reshape(attended, shape))
 
 
 class EncoderBlock(BlockAdapter):
     """Adapter of `keras_hub.layers.TransformerEncoder`."""
 
-    @property
-    def head_dim(self):
-        return self.attention.key_dim
-
-    def queries(self, state, position=0):
-        return self.attention.query_dense(state)
-
-    def keys(self, state, position=0):
-        return self.attention.key_dense(state)
-
-    def values(self, state):
-        return self.attention.value_dense(state)
-
-    def attention_output(self, attended):
-        return self.attention.output_dense(attended)
-
     def set_functions(self, activation, layer_norm_epsilon):
+        """Sets the activation and the epsilon of normalization."""
         block = self.block
         block.activation = activation
         private.feed_forward(block).intermediate.activation = activation
@@ -304,6 +284,7 @@ class DecoderBlock(EncoderBlock):
 
     @property
     def cross_attention(self):
+        """The adapter for the block's attention to an encoder's states."""
         return _CrossAttention(self.block)
 
     def run(self, state, attend, attend_to_source=None):

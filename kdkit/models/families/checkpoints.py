@@ -1,22 +1,22 @@
 """The format of a family's Hugging Face checkpoints, as data.
 
 `kdkit.models.hugging_face` reads checkpoints, and
-`kdkit.models.hugging_face_saving` writes them from the same data.
+`kdkit.models.hugging_face_saving` writes them from the same data. The defaults
+are BERT's.
 """
 
 import dataclasses
 from collections.abc import Mapping
 
-NUMBERED = r"transformer_layer_(\d+)/"
-# Most encoders' sizes in keras-hub, with the names of the field and
-# transformers' default.
+# From a size in keras-hub to its field, and transformers' default. Other
+# families' configs may have the field's name here, too.
 BERT_SIZES = {
-    "vocabulary_size": (("vocab_size",), 30522),
-    "num_layers": (("num_hidden_layers",), 12),
-    "num_heads": (("num_attention_heads",), 12),
-    "hidden_dim": (("hidden_size",), 768),
-    "intermediate_dim": (("intermediate_size",), 3072),
-    "max_sequence_length": (("max_position_embeddings",), 512),
+    "vocabulary_size": ("vocab_size", 30522),
+    "num_layers": ("num_hidden_layers", 12),
+    "num_heads": ("num_attention_heads", 12),
+    "hidden_dim": ("hidden_size", 768),
+    "intermediate_dim": ("intermediate_size", 3072),
+    "max_sequence_length": ("max_position_embeddings", 512),
 }
 BERT_EMBEDDINGS = {
     "token_embedding": "embeddings.word_embeddings",
@@ -40,20 +40,41 @@ class WeightLayout:
     parts: Mapping[str, str]
     block: str
     block_parts: Mapping[str, str]
-    block_path: str = NUMBERED
+    block_path: str = r"transformer_layer_(\d+)/"
     ignored: str = r"$^"
     joined: str | None = None
     is_transposed: bool = True
 
 
+BERT_WEIGHTS = WeightLayout(
+    {**BERT_EMBEDDINGS, "pooled_dense": "pooler.dense"},
+    r"encoder.layer.\1.",
+    {
+        "self_attention_layer/query": "attention.self.query",
+        "self_attention_layer/key": "attention.self.key",
+        "self_attention_layer/value": "attention.self.value",
+        "self_attention_layer/attention_output": "attention.output.dense",
+        "self_attention_layer_norm": "attention.output.LayerNorm",
+        "feedforward_intermediate_dense": "intermediate.dense",
+        "feedforward_output_dense": "output.dense",
+        "feedforward_layer_norm": "output.LayerNorm",
+    },
+)
+
+
 @dataclasses.dataclass(frozen=True)
 class MaskedLMLayout:
-    """The names of the tensors of a head for masked tokens."""
+    """The names of the layers in a head for masked tokens."""
 
     dense: str
     layer_norm: str
-    biases: tuple[str, ...]
     decoder: str
+
+    @property
+    def biases(self) -> tuple[str, str]:
+        """The names of the bias per token, the usual one first."""
+        usual = self.decoder.removesuffix(".decoder")
+        return f"{usual}.bias", f"{self.decoder}.bias"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,13 +82,13 @@ class CheckpointFormat:
     """The format of a family's Hugging Face checkpoints, read and written."""
 
     model_type: str
-    class_name: str
     prefix: str
-    sizes: Mapping[str, tuple[tuple[str, ...], int | None]]
-    dropout: tuple[str, float]
-    activation: tuple[str, str]
-    epsilon: tuple[str | None, float]
-    weights: WeightLayout
+    sizes: Mapping[str, tuple[str, int | None]]
+    weights: WeightLayout = BERT_WEIGHTS
+    dropout: tuple[str, float] = ("hidden_dropout_prob", 0.1)
+    same_dropouts: tuple[str, ...] = ("attention_probs_dropout_prob",)
+    activation: tuple[str, str] = ("hidden_act", "gelu")
+    epsilon: tuple[str | None, float] = ("layer_norm_eps", 1e-12)
     masked_lm: MaskedLMLayout | None = None
     masked_lm_activation: str | None = None
     tied_logits: str | None = None
@@ -75,7 +96,6 @@ class CheckpointFormat:
     classifier: Mapping[str, str] = dataclasses.field(default_factory=dict)
     positions_follow_padding: bool = False
     has_one_segment: bool = False
-    same_dropouts: tuple[str, ...] = ()
 
     def head_layers(self, kind: str) -> Mapping[str, str] | None:
         """Returns the dense layers in a head, with their names."""

@@ -23,9 +23,8 @@ class Gpt2(Family):
 
     name = "gpt2"
     title = "GPT-2"
-    backbone = KerasHubClass("models.GPT2Backbone")
-    tokenizer = KerasHubClass("tokenizers.GPT2Tokenizer")
-    causal_lm = KerasHubClass("models.GPT2CausalLM")
+    class_name = "GPT2"
+    causal_lm = KerasHubClass("CausalLM")
     block = DecoderBlock
     parts = {
         "token_embedding": "token_embedding",
@@ -37,20 +36,17 @@ class Gpt2(Family):
     withheld_taps = WITHHELD_TAPS
     checkpoints = CheckpointFormat(
         model_type="gpt2",
-        class_name="GPT2",
         prefix="transformer",
         sizes={
-            "vocabulary_size": (("vocab_size",), 50257),
-            "num_layers": (("n_layer", "num_hidden_layers"), 12),
-            "num_heads": (("n_head", "num_attention_heads"), 12),
-            "hidden_dim": (("n_embd", "hidden_size"), 768),
-            "intermediate_dim": (("n_inner",), None),
-            "max_sequence_length": (
-                ("n_positions", "max_position_embeddings"),
-                1024,
-            ),
+            "vocabulary_size": ("vocab_size", 50257),
+            "num_layers": ("n_layer", 12),
+            "num_heads": ("n_head", 12),
+            "hidden_dim": ("n_embd", 768),
+            "intermediate_dim": ("n_inner", None),
+            "max_sequence_length": ("n_positions", 1024),
         },
         dropout=("resid_pdrop", 0.1),
+        same_dropouts=("attn_pdrop", "embd_pdrop"),
         activation=("activation_function", "gelu_new"),
         epsilon=("layer_norm_epsilon", 1e-5),
         weights=WeightLayout(
@@ -75,36 +71,17 @@ class Gpt2(Family):
             is_transposed=False,
         ),
         tied_logits="lm_head.weight",
-        same_dropouts=("attn_pdrop", "embd_pdrop"),
     )
 
 
 class LlamaBlock(BlockAdapter):
     """Adapter of the blocks of `keras_hub.models.Llama3Backbone`."""
 
-    @property
-    def num_heads(self):
-        return self.block.num_query_heads
-
-    @property
-    def num_key_value_heads(self):
-        return self.block.num_key_value_heads
-
-    @property
-    def head_dim(self):
-        return self.block.hidden_dim // self.num_heads
-
     def queries(self, state, position=0):
-        return self._rotated(self._projections.query(state), position)
+        return self._rotated(self.projections.query(state), position)
 
     def keys(self, state, position=0):
-        return self._rotated(self._projections.key(state), position)
-
-    def values(self, state):
-        return self._projections.value(state)
-
-    def attention_output(self, attended):
-        return self._projections.output(attended)
+        return self._rotated(self.projections.key(state), position)
 
     def run(self, state, attend, attend_to_source=None):
         normalized = private.layer_norm(self.block, "self_attention")(state)
@@ -116,10 +93,6 @@ class LlamaBlock(BlockAdapter):
         gate = ops.cast(layers.gate(normalized), "float32")
         gate = ops.cast(self.block.activation(gate), state.dtype)
         return state + layers.output(layers.intermediate(normalized) * gate)
-
-    @property
-    def _projections(self):
-        return private.llama_projections(self.attention)
 
     def _rotated(self, projected, position):
         rotate = self.attention.rotary_embedding_layer
@@ -136,9 +109,8 @@ class Llama3(Family):
 
     name = "llama3"
     title = "Llama 3"
-    backbone = KerasHubClass("models.Llama3Backbone")
-    tokenizer = KerasHubClass("tokenizers.Llama3Tokenizer")
-    causal_lm = KerasHubClass("models.Llama3CausalLM")
+    class_name = "Llama3"
+    causal_lm = KerasHubClass("CausalLM")
     block = LlamaBlock
     parts = {
         "token_embedding": "token_embedding",
@@ -168,27 +140,17 @@ class Llama3(Family):
             )
         return backbone.get_config()
 
-    def output_embeddings(self, backbone):
-        embedding = self.token_embedding(backbone)
-        if embedding.tie_weights:
-            return embedding.embeddings
-        return ops.transpose(embedding.reverse_embeddings)
-
 
 class Qwen3Block(LlamaBlock):
     """Adapter of the blocks of `keras_hub.models.Qwen3Backbone`."""
 
-    @property
-    def head_dim(self):
-        return self.attention.head_dim
-
     def queries(self, state, position=0):
         norm, _ = self._norms
-        return self._rotated(norm(self._projections.query(state)), position)
+        return self._rotated(norm(self.projections.query(state)), position)
 
     def keys(self, state, position=0):
         _, norm = self._norms
-        return self._rotated(norm(self._projections.key(state)), position)
+        return self._rotated(norm(self.projections.key(state)), position)
 
     def set_functions(self, activation, layer_norm_epsilon):
         self.block.activation = activation
@@ -209,9 +171,7 @@ class Qwen3(Llama3):
 
     name = "qwen3"
     title = "Qwen 3"
-    backbone = KerasHubClass("models.Qwen3Backbone")
-    tokenizer = KerasHubClass("tokenizers.Qwen3Tokenizer")
-    causal_lm = KerasHubClass("models.Qwen3CausalLM")
+    class_name = "Qwen3"
     block = Qwen3Block
     special_tokens = ("<|endoftext|>", "<|im_end|>")
     # The epsilon of queries and keys, which is no argument of keras-hub's.
@@ -219,21 +179,21 @@ class Qwen3(Llama3):
     num_tables = 1
     checkpoints = CheckpointFormat(
         model_type="qwen3",
-        class_name="Qwen3",
         prefix="model",
         sizes={
-            "vocabulary_size": (("vocab_size",), 151936),
-            "num_layers": (("num_hidden_layers",), 32),
-            "num_query_heads": (("num_attention_heads",), 32),
-            "num_key_value_heads": (("num_key_value_heads",), 32),
-            "head_dim": (("head_dim",), 128),
-            "hidden_dim": (("hidden_size",), 4096),
-            "intermediate_dim": (("intermediate_size",), 22016),
-            "layer_norm_epsilon": (("rms_norm_eps",), 1e-6),
-            "rope_max_wavelength": (("rope_theta",), 10_000.0),
-            "tie_word_embeddings": (("tie_word_embeddings",), False),
+            "vocabulary_size": ("vocab_size", 151936),
+            "num_layers": ("num_hidden_layers", 32),
+            "num_query_heads": ("num_attention_heads", 32),
+            "num_key_value_heads": ("num_key_value_heads", 32),
+            "head_dim": ("head_dim", 128),
+            "hidden_dim": ("hidden_size", 4096),
+            "intermediate_dim": ("intermediate_size", 22016),
+            "layer_norm_epsilon": ("rms_norm_eps", 1e-6),
+            "rope_max_wavelength": ("rope_theta", 10_000.0),
+            "tie_word_embeddings": ("tie_word_embeddings", False),
         },
         dropout=("attention_dropout", 0.0),
+        same_dropouts=(),
         activation=("hidden_act", "silu"),
         epsilon=("rms_norm_eps", 1e-6),
         weights=WeightLayout(

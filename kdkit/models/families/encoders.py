@@ -5,6 +5,7 @@ import dataclasses
 from kdkit.models.families.checkpoints import (
     BERT_EMBEDDINGS,
     BERT_SIZES,
+    ONE_LAYER,
     CheckpointFormat,
     MaskedLMLayout,
     WeightLayout,
@@ -12,9 +13,9 @@ from kdkit.models.families.checkpoints import (
 from kdkit.models.families.family import (
     BlockSettings,
     Family,
-    KerasHubClass,
     register_family,
 )
+from kdkit.taps.names import ATTENTION_TAPS, VECTOR_TAPS
 
 BERT_PARTS = {
     name: name
@@ -23,12 +24,9 @@ BERT_PARTS = {
         "position_embedding",
         "segment_embedding",
         "embeddings_layer_norm",
+        "embeddings_projection",  # in ALBERT and ELECTRA
         "pooled_dense",
     )
-}
-PROJECTED_PARTS = {
-    **BERT_PARTS,
-    "embeddings_projection": "embeddings_projection",
 }
 # In keras-hub's DistilBERT and RoBERTa one layer embeds tokens and positions.
 JOINED_PARTS = {
@@ -36,21 +34,7 @@ JOINED_PARTS = {
     "position_embedding": "embeddings.position_embedding",
     "embeddings_layer_norm": "embeddings_layer_norm",
 }
-SEGMENTS = {"num_segments": (("type_vocab_size",), 2)}
-BERT_WEIGHTS = WeightLayout(
-    {**BERT_EMBEDDINGS, "pooled_dense": "pooler.dense"},
-    r"encoder.layer.\1.",
-    {
-        "self_attention_layer/query": "attention.self.query",
-        "self_attention_layer/key": "attention.self.key",
-        "self_attention_layer/value": "attention.self.value",
-        "self_attention_layer/attention_output": "attention.output.dense",
-        "self_attention_layer_norm": "attention.output.LayerNorm",
-        "feedforward_intermediate_dense": "intermediate.dense",
-        "feedforward_output_dense": "output.dense",
-        "feedforward_layer_norm": "output.LayerNorm",
-    },
-)
+SEGMENTS = {"num_segments": ("type_vocab_size", 2)}
 
 
 @register_family
@@ -59,31 +43,20 @@ class Bert(Family):
 
     name = "bert"
     title = "BERT"
-    backbone = KerasHubClass("models.BertBackbone")
-    classifier = KerasHubClass("models.BertTextClassifier")
-    embedder = KerasHubClass("models.BertTextEmbedder")
-    tokenizer = KerasHubClass("tokenizers.BertTokenizer")
-    masked_lm = KerasHubClass("models.BertMaskedLM")
+    class_name = "Bert"
     parts = BERT_PARTS
     block_settings = BlockSettings("gelu_new", 1e-12)
     head_settings = BlockSettings("gelu", 1e-5)
     checkpoints = CheckpointFormat(
         model_type="bert",
-        class_name="Bert",
         prefix="bert",
         sizes={**BERT_SIZES, **SEGMENTS},
-        dropout=("hidden_dropout_prob", 0.1),
-        activation=("hidden_act", "gelu"),
-        epsilon=("layer_norm_eps", 1e-12),
-        weights=BERT_WEIGHTS,
         masked_lm=MaskedLMLayout(
             dense="cls.predictions.transform.dense",
             layer_norm="cls.predictions.transform.LayerNorm",
-            biases=("cls.predictions.bias", "cls.predictions.decoder.bias"),
-            decoder="cls.predictions.decoder.weight",
+            decoder="cls.predictions.decoder",
         ),
-        classifier={"logits": "classifier"},
-        same_dropouts=("attention_probs_dropout_prob",),
+        classifier=ONE_LAYER,
     )
 
 
@@ -93,26 +66,22 @@ class DistilBert(Family):
 
     name = "distil_bert"
     title = "DistilBERT"
-    backbone = KerasHubClass("models.DistilBertBackbone")
-    classifier = KerasHubClass("models.DistilBertTextClassifier")
-    tokenizer = KerasHubClass("tokenizers.DistilBertTokenizer")
-    masked_lm = KerasHubClass("models.DistilBertMaskedLM")
+    class_name = "DistilBert"
     parts = JOINED_PARTS
     block_settings = BlockSettings("gelu", 1e-12)
     head_settings = BlockSettings("gelu", 1e-5)
     checkpoints = CheckpointFormat(
         model_type="distilbert",
-        class_name="DistilBert",
         prefix="distilbert",
         sizes={
-            "vocabulary_size": (("vocab_size",), 30522),
-            "num_layers": (("n_layers", "num_hidden_layers"), 6),
-            "num_heads": (("n_heads", "num_attention_heads"), 12),
-            "hidden_dim": (("dim", "hidden_size"), 768),
-            "intermediate_dim": (("hidden_dim",), 3072),
-            "max_sequence_length": (("max_position_embeddings",), 512),
+            **BERT_SIZES,
+            "num_layers": ("n_layers", 6),
+            "num_heads": ("n_heads", 12),
+            "hidden_dim": ("dim", 768),
+            "intermediate_dim": ("hidden_dim", 3072),
         },
         dropout=("dropout", 0.1),
+        same_dropouts=("attention_dropout", "seq_classif_dropout"),
         activation=("activation", "gelu"),
         epsilon=(None, 1e-12),
         weights=WeightLayout(
@@ -132,14 +101,9 @@ class DistilBert(Family):
         masked_lm=MaskedLMLayout(
             dense="vocab_transform",
             layer_norm="vocab_layer_norm",
-            biases=("vocab_projector.bias",),
-            decoder="vocab_projector.weight",
+            decoder="vocab_projector",
         ),
-        classifier={
-            "pooled_dense": "pre_classifier",
-            "logits": "classifier",
-        },
-        same_dropouts=("attention_dropout", "seq_classif_dropout"),
+        classifier={"pooled_dense": "pre_classifier", **ONE_LAYER},
     )
 
 
@@ -149,28 +113,19 @@ class Roberta(Family):
 
     name = "roberta"
     title = "RoBERTa"
-    backbone = KerasHubClass("models.RobertaBackbone")
-    classifier = KerasHubClass("models.RobertaTextClassifier")
-    tokenizer = KerasHubClass("tokenizers.RobertaTokenizer")
-    masked_lm = KerasHubClass("models.RobertaMaskedLM")
+    class_name = "Roberta"
     parts = JOINED_PARTS
     num_separators = 2
     block_settings = BlockSettings("gelu", 1e-5)
     head_settings = BlockSettings("gelu", 1e-5)
     checkpoints = CheckpointFormat(
         model_type="roberta",
-        class_name="Roberta",
         prefix="roberta",
-        sizes={**BERT_SIZES, "vocabulary_size": (("vocab_size",), 50265)},
-        dropout=("hidden_dropout_prob", 0.1),
-        activation=("hidden_act", "gelu"),
-        epsilon=("layer_norm_eps", 1e-12),
-        weights=BERT_WEIGHTS,
+        sizes={**BERT_SIZES, "vocabulary_size": ("vocab_size", 50265)},
         masked_lm=MaskedLMLayout(
             dense="lm_head.dense",
             layer_norm="lm_head.layer_norm",
-            biases=("lm_head.bias", "lm_head.decoder.bias"),
-            decoder="lm_head.decoder.weight",
+            decoder="lm_head.decoder",
         ),
         masked_lm_activation="gelu",
         classifier={
@@ -179,7 +134,6 @@ class Roberta(Family):
         },
         positions_follow_padding=True,
         has_one_segment=True,
-        same_dropouts=("attention_probs_dropout_prob",),
     )
 
 
@@ -189,16 +143,9 @@ class XlmRoberta(Roberta):
 
     name = "xlm_roberta"
     title = "XLM-RoBERTa"
-    backbone = KerasHubClass("models.XLMRobertaBackbone")
-    classifier = KerasHubClass("models.XLMRobertaTextClassifier")
-    embedder = KerasHubClass("models.XLMRobertaTextEmbedder")
-    tokenizer = KerasHubClass("tokenizers.XLMRobertaTokenizer")
-    masked_lm = KerasHubClass("models.XLMRobertaMaskedLM")
+    class_name = "XLMRoberta"
     checkpoints = dataclasses.replace(
-        Roberta.checkpoints,
-        model_type="xlm-roberta",
-        class_name="XLMRoberta",
-        sizes=BERT_SIZES,
+        Roberta.checkpoints, model_type="xlm-roberta", sizes=BERT_SIZES
     )
 
 
@@ -208,32 +155,32 @@ class Albert(Family):
 
     name = "albert"
     title = "ALBERT"
-    backbone = KerasHubClass("models.AlbertBackbone")
-    classifier = KerasHubClass("models.AlbertTextClassifier")
-    tokenizer = KerasHubClass("tokenizers.AlbertTokenizer")
-    masked_lm = KerasHubClass("models.AlbertMaskedLM")
-    parts = PROJECTED_PARTS
+    class_name = "Albert"
+    parts = BERT_PARTS
     size_names = {"num_key_value_heads": None}
     block_settings = BlockSettings("gelu_new", 1e-12)
     head_settings = BlockSettings("gelu_new", 1e-5)
+    shares_block = True
     checkpoints = CheckpointFormat(
         model_type="albert",
-        class_name="Albert",
         prefix="albert",
         sizes={
             **BERT_SIZES,
             **SEGMENTS,
-            "vocabulary_size": (("vocab_size",), 30000),
-            "embedding_dim": (("embedding_size",), 128),
-            "num_heads": (("num_attention_heads",), 64),
-            "hidden_dim": (("hidden_size",), 4096),
-            "intermediate_dim": (("intermediate_size",), 16384),
-            "num_groups": (("num_hidden_groups",), 1),
-            "num_inner_repetitions": (("inner_group_num",), 1),
+            "vocabulary_size": ("vocab_size", 30000),
+            "embedding_dim": ("embedding_size", 128),
+            "num_heads": ("num_attention_heads", 64),
+            "hidden_dim": ("hidden_size", 4096),
+            "intermediate_dim": ("intermediate_size", 16384),
+            "num_groups": ("num_hidden_groups", 1),
+            "num_inner_repetitions": ("inner_group_num", 1),
         },
         dropout=("hidden_dropout_prob", 0.0),
+        same_dropouts=(
+            "attention_probs_dropout_prob",
+            "classifier_dropout_prob",
+        ),
         activation=("hidden_act", "gelu_new"),
-        epsilon=("layer_norm_eps", 1e-12),
         weights=WeightLayout(
             {
                 **BERT_EMBEDDINGS,
@@ -256,14 +203,9 @@ class Albert(Family):
         masked_lm=MaskedLMLayout(
             dense="predictions.dense",
             layer_norm="predictions.LayerNorm",
-            biases=("predictions.bias", "predictions.decoder.bias"),
-            decoder="predictions.decoder.weight",
+            decoder="predictions.decoder",
         ),
-        classifier={"logits": "classifier"},
-        same_dropouts=(
-            "attention_probs_dropout_prob",
-            "classifier_dropout_prob",
-        ),
+        classifier=ONE_LAYER,
     )
 
     def blocks(self, backbone):
@@ -275,9 +217,6 @@ class Albert(Family):
             for block in group
         )
 
-    def num_stored_blocks(self, sizes):
-        return 1
-
 
 @register_family
 class Electra(Family):
@@ -285,9 +224,8 @@ class Electra(Family):
 
     name = "electra"
     title = "ELECTRA"
-    backbone = KerasHubClass("models.ElectraBackbone")
-    tokenizer = KerasHubClass("tokenizers.ElectraTokenizer")
-    parts = PROJECTED_PARTS
+    class_name = "Electra"
+    parts = BERT_PARTS
     size_names = {
         "vocabulary_size": "vocab_size",
         "num_key_value_heads": None,
@@ -301,24 +239,12 @@ class DebertaV3(Family):
 
     name = "deberta_v3"
     title = "DeBERTa-v3"
-    backbone = KerasHubClass("models.DebertaV3Backbone")
-    classifier = KerasHubClass("models.DebertaV3TextClassifier")
-    tokenizer = KerasHubClass("tokenizers.DebertaV3Tokenizer")
-    masked_lm = KerasHubClass("models.DebertaV3MaskedLM")
+    class_name = "DebertaV3"
     parts = {
-        name: name
-        for name in (
-            "token_embedding",
-            "embeddings_layer_norm",
-            "relative_embeddings",
-        )
+        "token_embedding": "token_embedding",
+        "embeddings_layer_norm": "embeddings_layer_norm",
+        "relative_embeddings": "relative_embeddings",
     }
     # Disentangled attention adds products with relative positions to those of
     # queries and keys: its tensors are not those of other families.
-    withheld_taps = (
-        "attention_logits",
-        "attention_probs",
-        "queries",
-        "keys",
-        "values",
-    )
+    withheld_taps = ATTENTION_TAPS + VECTOR_TAPS

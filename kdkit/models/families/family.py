@@ -36,13 +36,15 @@ class BlockSettings:
 
 
 class KerasHubClass:
-    """An attribute whose value is a class of keras-hub, imported when read."""
+    """A family's class in keras-hub, imported when read; `None` without one."""
 
-    def __init__(self, path: str):
-        self._path = path
+    def __init__(self, kind: str):
+        self._kind = kind
 
     def __get__(self, family, owner):
-        return operator.attrgetter(self._path)(keras_hub)
+        prefix = owner.class_name
+        name = f"{prefix}{self._kind}"
+        return getattr(keras_hub.models, name, None) if prefix else None
 
 
 class Family:
@@ -50,22 +52,19 @@ class Family:
 
     A family is a subclass with the attributes below, registered by
     `register_family`. It overrides a method where its backbone differs from
-    keras-hub's BERT (an encoder) or GPT-2 (a decoder). Attributes that are
-    classes are keras-hub's classes themselves, or for example
-    `KerasHubClass("models.BertBackbone")` to import them only when they are
-    needed.
+    keras-hub's BERT (an encoder) or GPT-2 (a decoder).
 
     Attributes:
         name: string. Its name in settings, such as `"distil_bert"`.
         title: string. Its name in texts, such as `"DistilBERT"`.
+        class_name: string. The start of its classes' names in keras-hub and in
+            transformers, such as `"DistilBert"`. It decides the next five
+            attributes, whose classes are imported when they are first used.
         backbone: subclass of `keras_hub.models.Backbone`.
         tokenizer: subclass of `keras_hub.tokenizers.Tokenizer`.
-        classifier: subclass of `keras_hub.models.TextClassifier`, `None` for a
-            decoder, or if keras-hub has none. Defaults to `None`.
-        embedder: subclass of `keras_hub.models.TextEmbedder`, `None` if
-            keras-hub has none. Defaults to `None`.
-        masked_lm: subclass of `keras_hub.models.MaskedLM`, `None` if
-            keras-hub has none. Defaults to `None`.
+        classifier: subclass of `keras_hub.models.TextClassifier`, or `None`.
+        embedder: subclass of `keras_hub.models.TextEmbedder`, or `None`.
+        masked_lm: subclass of `keras_hub.models.MaskedLM`, or `None`.
         causal_lm: subclass of `keras_hub.models.CausalLM`, `None` for an
             encoder. Defaults to `None`.
         block: subclass of `BlockAdapter` for the transformer blocks. Defaults
@@ -91,17 +90,20 @@ class Family:
         withheld_taps: tuple of strings. Taps per layer that the family lacks.
         num_tables: int. 2 if the output weights are not the token embeddings.
             Defaults to `1`.
+        shares_block: bool. Whether all blocks have the same weights. Defaults
+            to `False`.
         is_gated: bool. Whether feed-forward layers have a gate. Defaults to
             `False`.
     """
 
     name: str
     title: str
-    backbone: type
-    tokenizer: type
-    classifier: type | None = None
-    embedder: type | None = None
-    masked_lm: type | None = None
+    class_name: str = ""
+    backbone: type = KerasHubClass("Backbone")
+    tokenizer: type = KerasHubClass("Tokenizer")
+    classifier: type | None = KerasHubClass("TextClassifier")
+    embedder: type | None = KerasHubClass("TextEmbedder")
+    masked_lm: type | None = KerasHubClass("MaskedLM")
     causal_lm: type | None = None
     block: type[BlockAdapter] = EncoderBlock
     parts: Mapping[str, str] = types.MappingProxyType({})
@@ -115,6 +117,7 @@ class Family:
     special_tokens: tuple[str, ...] = ()
     withheld_taps: tuple[str, ...] = ()
     num_tables: int = 1
+    shares_block: bool = False
     is_gated: bool = False
 
     @property
@@ -166,14 +169,6 @@ class Family:
         """Returns the transformer blocks in the order of their calls."""
         return tuple(backbone.transformer_layers)
 
-    def num_stored_blocks(self, sizes) -> int:
-        """Returns the number of blocks that have their own weights.
-
-        Args:
-            sizes: `kdkit.models.BertConfig`.
-        """
-        return sizes.num_layers
-
     def least_parameters(self, sizes) -> int:
         """Returns how many parameters the tables and matrices have.
 
@@ -189,7 +184,7 @@ class Family:
         if self.has_positions:
             rows += sizes.max_sequence_length
         table = rows * (sizes.embedding_dim or width)
-        return table + self.num_stored_blocks(sizes) * block
+        return table + block * (1 if self.shares_block else sizes.num_layers)
 
     def num_positions(self, backbone) -> int | None:
         """Returns a backbone's maximum input length, `None` for no limit."""
@@ -237,7 +232,10 @@ class Family:
         Returns:
             Tensor or variable of shape `(vocabulary_size, hidden_dim)`.
         """
-        return self.token_embedding(backbone).embeddings
+        layer = self.token_embedding(backbone)
+        if layer.tie_weights:
+            return layer.embeddings
+        return ops.transpose(layer.reverse_embeddings)
 
 
 _ENCODERS = {}
@@ -293,23 +291,12 @@ def _by_class():
     return found
 
 
-@functools.cache
-def _halves():
-    """Returns the block classes in an encoder-decoder."""
-    return {
-        "encoder": keras_hub.layers.TransformerEncoder,
-        "decoder": keras_hub.layers.TransformerDecoder,
-    }
-
-
 def family_of(backbone_or_tokenizer) -> Family | None:
     """Returns the family of a backbone or a tokenizer, `None` for others."""
     cls = backbone_or_tokenizer
     cls = cls if isinstance(cls, type) else type(cls)
-    for base in cls.__mro__:
-        if base in _by_class():
-            return _by_class()[base]
-    return None
+    families = map(_by_class().get, cls.__mro__)
+    return next(filter(None, families), None)
 
 
 def find_backbone(model):
@@ -326,44 +313,29 @@ def find_backbone(model):
     return found[0] if len(found) == 1 else None
 
 
-def blocks_of(backbone) -> tuple:
-    """Returns the transformer blocks of an encoder or decoder."""
+def adapters_of(backbone) -> dict[str, tuple[BlockAdapter, ...]]:
+    """Returns the adapters of the blocks in each stack of a backbone.
+
+    A stack is an encoder or a decoder, with the name `""`, or half of an
+    encoder-decoder, `"encoder"` or `"decoder"`. Blocks are in the order of
+    their calls. In a backbone of no known family, they are keras-hub's
+    transformer layers.
+    """
     family = family_of(backbone)
     if family is not None:
-        return family.blocks(backbone)
-    blocks = getattr(backbone, "transformer_layers", None) or ()
-    if all(
-        isinstance(block, keras_hub.layers.TransformerEncoder)
-        for block in blocks
-    ):
-        return tuple(blocks)
-    return ()
+        return {"": tuple(map(family.block, family.blocks(backbone)))}
+    encoder = EncoderBlock, keras_hub.layers.TransformerEncoder
+    decoder = DecoderBlock, keras_hub.layers.TransformerDecoder
+    kinds = {"": encoder, "encoder_": encoder, "decoder_": decoder}
+    found = {}
+    for part, (adapter, cls) in kinds.items():
+        blocks = getattr(backbone, f"{part}transformer_layers", None) or ()
+        if blocks and all(isinstance(block, cls) for block in blocks):
+            found[part.removesuffix("_")] = tuple(map(adapter, blocks))
+    return found
 
 
-def stacks_of(backbone) -> dict[str, tuple]:
-    """Returns the transformer blocks in each stack of a backbone, by name."""
-    halves = {
-        half: tuple(getattr(backbone, f"{half}_transformer_layers", None) or ())
-        for half in _halves()
-    }
-    if all(
-        blocks and all(isinstance(block, _halves()[half]) for block in blocks)
-        for half, blocks in halves.items()
-    ):
-        return halves
-    blocks = blocks_of(backbone)
-    return {"": blocks} if blocks else {}
-
-
-def adapters_of(backbone) -> dict[str, tuple[BlockAdapter, ...]]:
-    """Returns the adapters for the blocks from `stacks_of`."""
-    family = family_of(backbone)
-    adapters = {
-        "": EncoderBlock if family is None else family.block,
-        "encoder": EncoderBlock,
-        "decoder": DecoderBlock,
-    }
-    return {
-        part: tuple(map(adapters[part], blocks))
-        for part, blocks in stacks_of(backbone).items()
-    }
+def blocks_of(backbone) -> tuple:
+    """Returns the transformer blocks of an encoder or decoder."""
+    adapters = adapters_of(backbone).get("", ())
+    return tuple(adapter.block for adapter in adapters)
