@@ -12,169 +12,143 @@ from keras import ops
 
 from kdkit.backends import on_tensorflow
 from kdkit.late import tf
-from kdkit.taps import FactoredLogits
+from kdkit.losses.base import safe_divide
+from kdkit.steps import sum_over_replicas
 
 
 class ChunkTerm(NamedTuple):
     """A term of the loss on logits."""
 
-    sums: Callable
+    sums: (
+        Callable  # of a target, logits and weights, as `DistillationLoss.sums`
+    )
     target: Any
-    weights: Any
-    coefficient: Callable
+    embeddings: Any  # of a target that is `FactoredLogits.states`, or `None`
+    weights: Any  # per position
+    total_weight: Any  # the denominator of the term's mean
+    factor: float  # of the mean in the loss
 
 
-def chunked_sums(
-    terms: list[ChunkTerm],
-    student: FactoredLogits,
-    chunk_size: int,
-    scale=None,
-):
-    """Returns the sums of terms on logits, never with all logits in memory."""
-    width = student.states.shape[-1]
+def chunked_sums(terms, student, chunk_size, scale=None):
+    """Returns the sums of terms on logits, never with all logits in memory.
+
+    Args:
+        terms: list of `ChunkTerm`.
+        student: `kdkit.taps.FactoredLogits`.
+        chunk_size: int. How many positions have logits at a time.
+        scale: scalar, the factor of the loss in the gradient, or `None` if
+            there is no gradient.
+    """
+    if not terms:
+        return []
     batch_size, length = ops.shape(student.states)[:2]
     num_positions = batch_size * length
     num_chunks = -(-num_positions // chunk_size)
     padding = num_chunks * chunk_size - num_positions
 
-    def chunks(tensor, last_axis=()):
+    def chunks(tensor):
         """Splits positions into chunks on a new first axis; pads with zeros."""
-        flat = ops.reshape(tensor, (-1, *last_axis))
-        padded = ops.pad(flat, [[0, padding], *([[0, 0]] * len(last_axis))])
-        return ops.reshape(padded, (num_chunks, chunk_size, *last_axis))
+        last_axes = tensor.shape[2:]
+        flat = ops.reshape(tensor, (num_positions, *last_axes))
+        added = [(0, padding)] + [(0, 0)] * len(last_axes)
+        padded = ops.pad(flat, added)
+        return ops.reshape(padded, (num_chunks, chunk_size, *last_axes))
 
-    targets = [
-        chunks(term.target.states, (term.target.states.shape[-1],))
-        if isinstance(term.target, FactoredLogits)
-        else chunks(term.target, term.target.shape[2:])
-        for term in terms
-    ]
-    weights = [chunks(ops.cast(term.weights, "float32")) for term in terms]
-
-    def chunk_sums(states, targets, weights, embeddings):
-        """Returns the numerators and the denominators of one chunk."""
+    def chunk_tops(states, given, embeddings):
+        """Returns the numerators of one chunk."""
         logits = ops.matmul(states, ops.transpose(embeddings))
-        tops, bottoms = [], []
-        for term, target, weight in zip(terms, targets, weights, strict=True):
-            if isinstance(term.target, FactoredLogits):
-                target = ops.matmul(
-                    target, ops.transpose(term.target.embeddings)
-                )
-            top, bottom = term.sums(target, logits, weight)
-            tops.append(ops.cast(top, "float32"))
-            bottoms.append(ops.cast(bottom, "float32"))
-        return ops.stack(tops), ops.stack(bottoms)
+        tops = []
+        for term, (target, weights) in zip(terms, given, strict=True):
+            if term.embeddings is not None:
+                target = ops.matmul(target, ops.transpose(term.embeddings))
+            top, bottom = term.sums(target, logits, weights)
+            total = safe_divide(top, bottom) * ops.sum(weights)
+            tops.append(ops.cast(total, "float32"))
+        return ops.stack(tops)
 
-    def coefficients(bottoms):
-        """Returns the factors of the numerators in the scaled loss."""
-        each = ops.unstack(bottoms, num=len(terms))
-        return ops.stack(
-            [
-                scale * term.coefficient(bottom)
-                for term, bottom in zip(terms, each, strict=True)
-            ]
-        )
-
+    given = []
+    for term in terms:
+        weights = ops.cast(term.weights, "float32")
+        given.append((chunks(term.target), chunks(weights)))
     tensors = (
-        chunks(student.states, (width,)),
-        targets,
-        weights,
+        chunks(student.states),
+        given,
         ops.convert_to_tensor(student.embeddings),
+        ops.zeros(len(terms), dtype="float32"),
     )
-    if on_tensorflow():
-        tops, bottoms = loop_over_chunks(
-            chunk_sums, *tensors, None if scale is None else coefficients
-        )
+    bottoms = [term.total_weight for term in terms]
+    if scale is None:
+        tops = _scan(chunk_tops, *tensors)
+    elif not on_tensorflow():
+        # The gradient computes the logits a second time.
+        forgetful = keras.remat(chunk_tops)
+        tops = _scan(forgetful, *tensors)
     else:
-        tops, bottoms = _scan(chunk_sums, *tensors)
-    count = len(terms)
-    return ops.unstack(tops, num=count), ops.unstack(bottoms, num=count)
+        totals = ops.stack(sum_over_replicas(bottoms))
+        factors = ops.convert_to_tensor([term.factor for term in terms])
+        factors = safe_divide(scale * factors, totals)
+        tops = _loop(chunk_tops, *tensors, factors)
+    return list(zip(ops.unstack(tops), bottoms, strict=True))
 
 
-def _scan(chunk_sums, states, targets, weights, embeddings):
-    """Adds up over chunks; the gradient computes the logits a second time."""
-    forgetful = keras.remat(chunk_sums)
+def _scan(chunk_tops, states, given, embeddings, nothing):
+    """Adds up over chunks."""
 
-    def add(sums, chunk):
-        found = forgetful(*chunk, embeddings)
-        return tuple(map(ops.add, sums, found)), None
+    def add(tops, chunk):
+        return tops + chunk_tops(*chunk, embeddings), None
 
-    nothing = ops.zeros(len(weights), dtype="float32")
-    sums, _ = ops.scan(add, (nothing, nothing), (states, targets, weights))
-    return sums
+    tops, _ = ops.scan(add, nothing, (states, given))
+    return tops
 
 
-def loop_over_chunks(
-    chunk_sums, states, targets, weights, embeddings, coefficients
-):
+def _loop(chunk_tops, states, given, embeddings, nothing, factors):
     """Adds up over chunks, and computes the gradient in the same iterations."""
-    num_chunks = tf.shape(states)[0]
-    nothing = tf.zeros(len(weights))
-
-    def numbered_sums(number, chunk, embeddings):
-        return chunk_sums(
-            chunk,
-            [target[number] for target in targets],
-            [weight[number] for weight in weights],
-            embeddings,
-        )
-
-    def loop(add, *start):
-        _, *found = tf.while_loop(
-            lambda number, *_: number < num_chunks,
-            lambda number, *values: (number + 1, *add(number, *values)),
-            (0, *start),
-            parallel_iterations=1,
-        )
-        return found
-
-    def add_sums(number, tops, bottoms):
-        top, bottom = numbered_sums(number, states[number], embeddings)
-        return tops + top, bottoms + bottom
-
-    def add_bottoms(number, bottoms):
-        # Does not depend on the logits, so the graph does not compute them.
-        _, bottom = numbered_sums(number, states[number], embeddings)
-        return (bottoms + bottom,)
-
-    if coefficients is None:
-        return loop(add_sums, nothing, nothing)
-    (bottoms,) = loop(add_bottoms, nothing)
-    factors = tf.stop_gradient(coefficients(bottoms))
-    # Without these, TensorFlow would save every iteration for the gradient.
-    fixed_states, fixed = map(tf.stop_gradient, (states, embeddings))
+    # Without this, TensorFlow would save every iteration for the gradient.
+    fixed = tf.stop_gradient(embeddings)
+    parts = keras.tree.map_structure(tf.stop_gradient, (states, given))
 
     def add(number, tops, to_states, to_embeddings):
-        chunk = fixed_states[number]
+        chunk, rest = keras.tree.map_structure(
+            lambda tensor: tensor[number], parts
+        )
+        sources = (chunk, fixed)
         with tf.GradientTape() as tape:
-            tape.watch((chunk, fixed))
-            top, _ = numbered_sums(number, chunk, fixed)
-        to_chunk, more = tape.gradient(
-            top, (chunk, fixed), output_gradients=factors
+            tape.watch(sources)
+            more = chunk_tops(chunk, rest, fixed)
+        to_chunk, to_rows = tape.gradient(
+            more, sources, output_gradients=factors
         )
         return (
-            tops + top,
+            number + 1,
+            tops + more,
             to_states.write(number, to_chunk),
-            to_embeddings + tf.cast(more, "float32"),
+            to_embeddings + tf.cast(to_rows, "float32"),
         )
 
-    gathered = tf.TensorArray(
+    num_chunks = tf.shape(states)[0]
+    to_states = tf.TensorArray(
         states.dtype, num_chunks, element_shape=states.shape[1:]
     )
-    tops, to_states, to_embeddings = loop(
-        add, nothing, gathered, tf.zeros(tf.shape(embeddings))
+    to_embeddings = tf.zeros(embeddings.shape)
+    _, tops, to_states, to_embeddings = tf.while_loop(
+        lambda number, *_: number < num_chunks,
+        add,
+        (0, nothing, to_states, to_embeddings),
+        parallel_iterations=1,
     )
     slope = _nothing_with_gradient(states, to_states.stack())
     slope += _nothing_with_gradient(embeddings, to_embeddings)
     # A loss that is a multiple of Σ factor × top has the same slope.
     along = tf.math.divide_no_nan(factors, tf.reduce_sum(tf.square(factors)))
-    return tf.stop_gradient(tops) + slope * along, bottoms
+    return tf.stop_gradient(tops) + slope * along
 
 
 def _nothing_with_gradient(values, gradient):
-    """Returns 0, with the given gradient with respect to `values`."""
-    values, gradient = (
-        tf.reshape(tf.cast(one, "float32"), (-1,)) for one in (values, gradient)
-    )
-    product = tf.tensordot(values, tf.stop_gradient(gradient), 1)
+    """Returns 0, with the given gradient with respect to `values`.
+
+    `tf.custom_gradient` would never free what its function refers to.
+    """
+    gradient = tf.stop_gradient(tf.cast(gradient, "float32"))
+    values = tf.cast(values, "float32")
+    product = tf.tensordot(values, gradient, values.shape.rank)
     return product - tf.stop_gradient(product)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+from typing import NamedTuple
 
 import keras
 from keras import ops
@@ -9,27 +10,19 @@ from keras import ops
 from kdkit.distillation.chunks import ChunkTerm, chunked_sums
 from kdkit.distillation.layer_maps import layer_map
 from kdkit.distillation.objective import Objective, require_weight
-from kdkit.distillation.weights import (
-    combine_weights,
-    objective_masks,
-    objective_weights,
-    pair_weights,
-    position_weights,
-)
+from kdkit.distillation.weights import element_weights, position_weights
 from kdkit.errors import UsageError
-from kdkit.losses.base import safe_divide
-from kdkit.steps import sum_over_replicas
 from kdkit.taps import (
     PER_LAYER_TAPS,
     TEACHER_OUTPUTS,
     Entry,
+    FactoredLogits,
     ModelShape,
     describe,
-    require_taps,
-    split_tap,
-    tap_name,
     tapped,
 )
+from kdkit.taps.names import tap_name
+from kdkit.taps.shape import require_taps
 
 # Names of the Distiller's other scalars.
 RESERVED_NAMES = ("loss", "hard_label_loss")
@@ -49,14 +42,17 @@ def compared_layers(objective, teacher, student) -> list[tuple[int, int]]:
     Raises:
         UsageError: if a model lacks a tap, or its sizes do not fit.
     """
-    for shape, tap in zip((teacher, student), objective.taps, strict=True):
-        require_taps((tap,), shape)
-    tap, pairs = objective.tap, {}
-    kind = None if objective.reads_layers else split_tap(tap)[1]
-    if kind in PER_LAYER_TAPS:
-        depths = teacher.depth(tap), student.depth(tap)
-        pairs = layer_map(objective.layer_map, *depths)
-    if not pairs or (kind == "hidden_states" and objective.include_embeddings):
+    require_taps(objective.taps[:1], teacher)
+    require_taps(objective.taps[1:], student)
+    pairs = {}
+    if objective.kind in PER_LAYER_TAPS:
+        pairs = layer_map(
+            objective.layer_map,
+            teacher.depth(objective.tap),
+            student.depth(objective.tap),
+        )
+    has_embeddings = objective.kind == "hidden_states"
+    if not pairs or (has_embeddings and objective.include_embeddings):
         pairs = {0: 0, **pairs}
     _require_sizes(objective, *_sizes(objective, teacher, student))
     return [*pairs.items()]
@@ -64,10 +60,8 @@ def compared_layers(objective, teacher, student) -> list[tuple[int, int]]:
 
 def _sizes(objective, teacher, student):
     """The sizes of both taps that must be equal: widths, numbers of heads."""
-    return [
-        shape.width(tap)
-        for tap, shape in zip(objective.taps, (teacher, student), strict=True)
-    ]
+    theirs, ours = objective.taps
+    return teacher.width(theirs), student.width(ours)
 
 
 def _require_sizes(objective, theirs, ours):
@@ -116,12 +110,29 @@ def teacher_entries(
     Raises:
         UsageError: if an objective does not fit the models.
     """
-    entries = {
-        teacher_entry(objective, layer, teacher.num_classes)
-        for objective in objectives
-        for _, layer in compared_layers(objective, teacher, student)
-    }
+    entries = set()
+    for objective in objectives:
+        for _, theirs in _compared_entries(objective, teacher, student):
+            entries.add(theirs)
     return tuple(sorted(entries))
+
+
+def _compared_entries(objective, teacher, student):
+    """Returns pairs of a student's and a teacher's entry."""
+    tap = tap_name(objective.taps[1])
+    pairs = []
+    for ours, theirs in compared_layers(objective, teacher, student):
+        entry = teacher_entry(objective, theirs, teacher.num_classes)
+        pairs.append((Entry(tap, ours), entry))
+    return pairs
+
+
+class Part(NamedTuple):
+    """The place of a term in the loss and in the logs."""
+
+    tracker: keras.metrics.Mean  # of an objective's values for all teachers
+    weight: float  # of the term in the loss
+    share: float = 1.0  # of the term's teacher in the objective's value
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -129,25 +140,22 @@ class Term:
     """An objective between the student and one of its teachers."""
 
     objective: Objective
+    part: Part
     teacher: int  # its number, from 0
-    share: float  # of this teacher in the objective's value
-    num_classes: int | None
-    pairs: list
-    projections: dict
+    pairs: list  # of a student's and a teacher's `kdkit.taps.Entry`
+    projections: dict  # by the student's layer
 
     def sums(self, teachers_taps, student_taps, x, sample_weight):
         """Returns Σ weight × value, summed over the pairs, and Σ weight."""
-        tap = tap_name(self.objective.taps[1])
-        query_mask, key_mask = objective_masks(tap, x)
-        sample_weight = self._weights_of_data(tap, x, sample_weight)
+        if not self.objective.use_sample_weight:
+            sample_weight = None
         total = 0
-        for student_layer, teacher_layer in self.pairs:
-            sums, teacher = self._compared(teachers_taps, teacher_layer)
-            student = Entry(tap, student_layer).read(student_taps)
-            weights = combine_weights(tap, student, query_mask, sample_weight)
-            weights = pair_weights(tap, student, weights, key_mask)
-            if student_layer in self.projections:
-                student = self.projections[student_layer](student)
+        for ours, theirs in self.pairs:
+            student = ours.read(student_taps)
+            weights = element_weights(ours.tap, student, x, sample_weight)
+            if ours.layer in self.projections:
+                student = self.projections[ours.layer](student)
+            sums, teacher = self._compared(theirs, teachers_taps)
             # Every pair has the same shapes and so the same denominator.
             top, bottom = sums(teacher, student, weights)
             total += top
@@ -157,31 +165,29 @@ class Term:
 
     def chunk_term(self, teachers_taps, student_taps, x, sample_weight):
         """Returns an objective on logits as a term of `chunked_sums`."""
-        query_mask, _ = objective_masks("logits", x)
-        sample_weight = self._weights_of_data("logits", x, sample_weight)
+        if not self.objective.use_sample_weight:
+            sample_weight = None
+        ((_, entry),) = self.pairs
+        sums, teacher = self._compared(entry, teachers_taps)
+        embeddings = None
+        if isinstance(teacher, FactoredLogits):
+            teacher, embeddings = teacher
         states = student_taps["logits"].states
-        weights = combine_weights("logits", states, query_mask, sample_weight)
-        factor = self.objective.weight * self.share
-
-        def coefficient(denominator):
-            (total,) = sum_over_replicas([denominator])
-            return safe_divide(factor * ops.ones_like(total), total)
-
+        weights = element_weights("logits", states, x, sample_weight)
+        weights = position_weights(states, weights)
         return ChunkTerm(
-            *self._compared(teachers_taps, 0),
-            position_weights(states, weights),
-            coefficient,
+            sums=sums,
+            target=teacher,
+            embeddings=embeddings,
+            weights=weights,
+            total_weight=ops.sum(weights),
+            factor=self.part.weight,
         )
 
-    def _weights_of_data(self, tap, x, sample_weight):
-        if not self.objective.use_sample_weight:
-            return None
-        return objective_weights(tap, x, sample_weight)
-
-    def _compared(self, teachers_taps, layer):
+    def _compared(self, entry, teachers_taps):
         """Returns the loss's sums function and its teacher tensor."""
-        taps, loss = teachers_taps[self.teacher], self.objective.loss
-        entry = teacher_entry(self.objective, layer, self.num_classes)
+        taps = teachers_taps[self.teacher]
+        loss = self.objective.loss
         if entry.top_k and entry.name in taps:
             return loss.top_sums, entry.read(taps)
         sums = functools.partial(loss.sums, subtract_entropy=True)
@@ -196,9 +202,13 @@ class Comparison:
         student: `keras.Model`.
         objectives: tuple of `kdkit.Objective`.
         teacher_weights: sequence of floats, one per teacher, or `None`.
-        has_labels: bool. Whether labels are compared with the student too.
+        hard_label_weight: float. With 0 the labels have no term.
         chunk_size: int or `None`, as in `kdkit.Distiller`.
         dtype: dtype or policy of the projections.
+
+    Attributes:
+        terms: list of `Term`, one for each objective and teacher.
+        parts: list of `Part`, those of the terms and that of the labels.
 
     Raises:
         UsageError: if an objective does not fit the models.
@@ -210,37 +220,38 @@ class Comparison:
         student,
         objectives,
         teacher_weights,
-        has_labels,
+        hard_label_weight,
         chunk_size,
         dtype,
     ):
         _require_names(objectives)
         self.objectives = objectives
         self.chunk_size = chunk_size
-        theirs, ours = (
-            {one.taps[side] for one in objectives} for side in (0, 1)
-        )
-        if has_labels:
-            ours.add("logits")
-        self._teacher_taps = sorted(theirs, key=tap_name)
-        student_taps = sorted(ours, key=tap_name)
-        self.models, self._run_teachers = (), ()
-        self.shapes = tuple(
-            one if isinstance(one, ModelShape) else self._described(one)
-            for one in teachers
-        )
-        self.student_shape = describe(student, student_taps)
         self.teacher_weights = _normalized(teacher_weights, len(teachers))
-        self.terms = [
-            self._term(number, objective, dtype)
-            for number in range(len(teachers))
-            for objective in objectives
-        ]
+        self.models = ()
+        self._run_teachers = ()
+        self._teacher_taps = [one.taps[0] for one in objectives]
+        student_taps = [one.taps[1] for one in objectives]
+        if hard_label_weight:
+            student_taps.append("logits")
+        self.student_shape = describe(student, student_taps)
+        self.shapes = tuple(map(self._described, teachers))
+        trackers = [keras.metrics.Mean(name=one.name) for one in objectives]
+        self.terms = []
+        for number, share in enumerate(self.teacher_weights):
+            for objective, tracker in zip(objectives, trackers, strict=True):
+                part = Part(tracker, objective.weight * share, share)
+                self.terms.append(self._term(objective, part, number, dtype))
+        self.parts = [term.part for term in self.terms]
+        if hard_label_weight:
+            tracker = keras.metrics.Mean(name="hard_label_loss")
+            self.parts.append(Part(tracker, hard_label_weight))
         self._run_student = self._tapped(student, student_taps)
 
-    def _term(self, number, objective, dtype):
-        teacher, student = self.shapes[number], self.student_shape
-        pairs = compared_layers(objective, teacher, student)
+    def _term(self, objective, part, number, dtype):
+        teacher = self.shapes[number]
+        student = self.student_shape
+        pairs = _compared_entries(objective, teacher, student)
         projections = {}
         if objective.projection is not None:
             suffix = f"_teacher_{number + 1}" if number else ""
@@ -249,15 +260,12 @@ class Comparison:
                 f"{objective.name}{suffix}",
                 ours,
                 theirs,
-                [layer for layer, _ in pairs],
+                [entry.layer for entry, _ in pairs],
                 dtype,
             )
-        share = self.teacher_weights[number]
-        return Term(
-            objective, number, share, teacher.num_classes, pairs, projections
-        )
+        return Term(objective, part, number, pairs, projections)
 
-    def attach(self, models, student) -> None:
+    def attach(self, models, student):
         """Sets the teachers' models, which must have the known sizes."""
         _require_own_weights(models, student)
         shapes = tuple(map(self._described, models))
@@ -272,17 +280,21 @@ class Comparison:
         ]
 
     def _described(self, teacher):
+        if isinstance(teacher, ModelShape):
+            return teacher
         return describe(teacher, self._teacher_taps)
 
     def _tapped(self, model, taps):
         return tapped(model, taps, factor_logits=self.chunk_size is not None)
 
-    def run_student(self, x, training) -> tuple:
+    def run_student(self, x, training):
         """Returns the student's output, `None` in chunks, and its taps."""
         output, taps = self._run_student.run(x, training)
-        return (output if self.chunk_size is None else None), taps
+        if self.chunk_size is not None:
+            output = None
+        return output, taps
 
-    def run_teachers(self, x) -> list[dict]:
+    def run_teachers(self, x):
         """Returns each teacher's taps, in inference mode, without gradient.
 
         Args:
@@ -308,100 +320,48 @@ class Comparison:
         )
 
     def sums_in_chunks(self, *compared, labels, scale):
-        """Returns the sums of each term, and those of the labels or `None`.
+        """Returns the sums of each term, and those of the labels.
 
         Args:
             *compared: the arguments of `Term.sums`, with
                 `kdkit.taps.FactoredLogits` as `"logits"`.
-            labels: `ChunkTerm` for the label loss, or `None`.
+            labels: list of a `ChunkTerm` for the label loss, or empty.
             scale: as in `chunked_sums`.
         """
         _, student_taps, *_ = compared
-        chunked, sums = [], []
+        logits = student_taps.get("logits")
+        chunked = []
         for term in self.terms:
             if term.objective.tap == "logits":
                 chunked.append(term.chunk_term(*compared))
-        if labels is not None:
-            chunked.append(labels)
-        if chunked:
-            logits = student_taps["logits"]
-            found = chunked_sums(chunked, logits, self.chunk_size, scale)
-            sums = [*zip(*found, strict=True)]
-        label_sums = None if labels is None else sums.pop()
-        for index, term in enumerate(self.terms):
-            if term.objective.tap != "logits":
-                sums.insert(index, term.sums(*compared))
-        return sums, label_sums
-
-    def values(self, tops, bottoms) -> list:
-        """Returns each objective's value, the weighted mean over teachers.
-
-        Sums after those of `terms` are of the labels: their value is the last.
-        """
-        quotients = [*map(safe_divide, tops, bottoms)]
-        values = [0] * len(self.objectives)
-        for index, term in enumerate(self.terms):
-            values[index % len(values)] += term.share * quotients[index]
-        return values + quotients[len(self.terms) :]
-
-
-class TotalLoss(keras.metrics.Mean):
-    """The mean of the layers' own losses, plus the weighted other terms.
-
-    Each term is a mean over the elements that count for it: examples, tokens,
-    or pairs in attention. The mean of the steps' losses would be another
-    number: an example in a batch with few tokens would count more than others,
-    and the value would depend on the order of the examples.
-
-    Args:
-        trackers: list of `keras.metrics.Mean`, one for each term.
-        weights: list of floats, the weights of the terms in the loss.
-    """
-
-    def __init__(self, trackers, weights):
-        super().__init__(name="loss")
-        # The model tracks their variables; a list would be tracked here too.
-        self.terms = lambda: zip(weights, trackers, strict=True)
-
-    def update_all(self, values, counts, extra, batch_size) -> None:
-        """Updates the means of the terms and the mean of the layers' losses.
-
-        Args:
-            values: list of scalars, one per term.
-            counts: list of scalars, the weight of each value.
-            extra: scalar. The sum of the layers' losses.
-            batch_size: int or scalar. The weight of `extra`.
-        """
-        _, trackers = zip(*self.terms(), strict=True)
-        for tracker, value, count in zip(trackers, values, counts, strict=True):
-            tracker.update_state(value, sample_weight=count)
-        self.update_state(extra, sample_weight=batch_size)
-
-    def result(self):
-        """Returns a scalar tensor."""
-        return super().result() + sum(
-            weight * tracker.result() for weight, tracker in self.terms()
-        )
+        chunked += labels
+        found = iter(chunked_sums(chunked, logits, self.chunk_size, scale))
+        sums = []
+        for term in self.terms:
+            if term.objective.tap == "logits":
+                sums.append(next(found))
+            else:
+                sums.append(term.sums(*compared))
+        return [*sums, *found]
 
 
 def _require_own_weights(teachers, student):
     """Raises an error if the student trains weights of a teacher."""
-    trained = {id(one): one.path for one in student.trainable_variables}
+    trained = set(map(id, student.trainable_variables))
     for model in teachers:
-        paths = [
-            trained[id(one)] for one in model.variables if id(one) in trained
-        ]
-        if paths:
-            layers = sorted({path.rpartition("/")[0] for path in paths})
+        shared = [one for one in model.variables if id(one) in trained]
+        if shared:
+            layers = {one.path.rpartition("/")[0] for one in shared}
             raise UsageError(
-                f"The student trains layers of its teacher: {layers}. Build it "
-                "on a copy, or freeze them."
+                f"The student trains layers of its teacher: {sorted(layers)}. "
+                "Build it on a copy, or freeze them."
             )
 
 
 def _require_names(objectives):
     """Requires different names: each is a scalar in the logs."""
-    names = [*RESERVED_NAMES, *(objective.name for objective in objectives)]
+    names = [objective.name for objective in objectives]
+    names += RESERVED_NAMES
     for name in names:
         if names.count(name) > 1:
             raise UsageError(
@@ -412,7 +372,8 @@ def _require_names(objectives):
 
 def _normalized(weights, num_teachers):
     """Returns weights that sum to 1."""
-    weights = [1.0] * num_teachers if weights is None else weights
+    if weights is None:
+        weights = [1.0] * num_teachers
     for weight in weights:
         require_weight("teacher_weights", weight)
     if len(weights) != num_teachers or not sum(weights):

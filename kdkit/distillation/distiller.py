@@ -7,21 +7,27 @@ import warnings
 import keras
 from keras import ops
 
-from kdkit.distillation import labels
 from kdkit.distillation.comparison import (
     Comparison,
-    TotalLoss,
     teacher_entries,
 )
 from kdkit.distillation.first_batch import require_logits
+from kdkit.distillation.labels import (
+    label_count,
+    label_term,
+    require_label_values,
+    require_labels,
+    require_loss_on_logits,
+    require_metrics_on_logits,
+    spread_label_weights,
+)
 from kdkit.distillation.objective import Objective, require_weight
 from kdkit.distillation.strings import Texts, with_own_inputs
 from kdkit.distillation.weights import label_weights
+from kdkit.losses.base import safe_divide
+from kdkit.models.families import find_backbone
 from kdkit.steps import Step, sum_over_replicas
-from kdkit.taps import ModelShape, find_backbone, select_inputs
-
-# Keras' name for the metrics that `compile` was given.
-COMPILED_METRICS = "compile_metrics"
+from kdkit.taps import ModelShape, select_inputs
 
 
 @keras.saving.register_keras_serializable(package="kdkit")
@@ -163,7 +169,7 @@ class Distiller(Texts, Step, keras.Model):
             student,
             objectives,
             teacher_weights,
-            bool(hard_label_weight),
+            hard_label_weight,
             chunk_size,
             policy,
         )
@@ -174,14 +180,12 @@ class Distiller(Texts, Step, keras.Model):
         self.chunk_size = chunk_size
         layers = {}
         for term in comparison.terms:
-            layers |= {one.name: one for one in term.projections.values()}
-        self.projections = [*layers.values()]
-        weights = {objective.name: objective.weight for objective in objectives}
-        if hard_label_weight:
-            weights["hard_label_loss"] = hard_label_weight
-        self.trackers = [keras.metrics.Mean(name=name) for name in weights]
+            for layer in term.projections.values():
+                layers[layer.name] = layer
+        self.projections = list(layers.values())
+        trackers = [part.tracker for part in comparison.parts]
+        self.trackers = list(dict.fromkeys(trackers))
         self._comparison = comparison
-        self._comparison.total = TotalLoss(self.trackers, [*weights.values()])
         self.has_checked_data = False
         if not isinstance(teachers[0], ModelShape):
             comparison.attach(teachers, student)
@@ -191,7 +195,9 @@ class Distiller(Texts, Step, keras.Model):
     def teacher(self):
         """The teacher, a tuple of teachers, or `None` if none is attached."""
         models = self._comparison.models
-        return models[0] if len(models) == 1 else models or None
+        if len(models) == 1:
+            return models[0]
+        return models or None
 
     def __dir__(self):
         # Keras saves the models that `dir` lists. The teacher is not saved.
@@ -227,7 +233,7 @@ class Distiller(Texts, Step, keras.Model):
             select_inputs(self.student, inputs), training=training
         )
 
-    def teachers_variables(self) -> list:
+    def teachers_variables(self):
         """Returns the teachers' variables, which this model does not track."""
         own = set(map(id, self.variables))  # of frozen layers in both models
         return [
@@ -272,15 +278,16 @@ class Distiller(Texts, Step, keras.Model):
         """
         if self.num_classes is not None:
             measured = (metrics, weighted_metrics)
-            labels.require_metrics_on_logits(measured, self.num_classes)
+            require_metrics_on_logits(measured, self.num_classes)
         if self.hard_label_weight:
-            labels.require_loss_on_logits(loss, self.num_classes)
+            require_loss_on_logits(loss, self.num_classes)
         elif loss is not None:
             warnings.warn(
                 "The compiled loss is not used, because hard_label_weight is "
                 "0.",
                 stacklevel=2,
             )
+            loss = None
         super().compile(
             optimizer, loss, loss_weights, metrics, weighted_metrics, **kwargs
         )
@@ -296,7 +303,7 @@ class Distiller(Texts, Step, keras.Model):
             self.validate_batch((x, y, sample_weight))
         return super().train_on_batch(x, y, sample_weight, *args, **kwargs)
 
-    def validate_batch(self, data) -> None:
+    def validate_batch(self, data):
         """Raises an error for labels or outputs that would be misinterpreted.
 
         `fit` and `train_on_batch` call it with the first batch, before any
@@ -313,16 +320,17 @@ class Distiller(Texts, Step, keras.Model):
         """
         x, y, _ = keras.utils.unpack_x_y_sample_weight(data)
         if self.hard_label_weight:
-            labels.require_labels(self.hard_label_weight, self.loss, y)
-            labels.require_label_values(self.loss, y, self.num_classes)
+            require_labels(self.loss, y)
+            require_label_values(self.loss, y, self.num_classes)
         losses = [one.loss for one in self.objectives if one.tap == "logits"]
+        teachers = self._comparison.models if losses else ()
+        counts_logits = losses or self.hard_label_weight
         # Models with chunked logits are of known families.
-        if self.chunk_size is None and (losses or self.hard_label_weight):
-            teachers = self._comparison.models if losses else ()
+        if counts_logits and self.chunk_size is None:
             require_logits(teachers, self.student, losses, x)
         self.has_checked_data = True
 
-    def run_teachers(self, x) -> list[dict]:
+    def run_teachers(self, x):
         """Returns each teacher's taps, in inference mode, without gradient.
 
         Args:
@@ -347,48 +355,33 @@ class Distiller(Texts, Step, keras.Model):
         comparison = self._comparison
         y_pred, student_taps = comparison.run_student(x, training)
         compared = (teachers_taps, student_taps, x, sample_weight)
-        sums, label_sums = [], None
         if self.chunk_size is None:
+            sums = []
             for term in comparison.terms:
                 sums.append(term.sums(*compared))
+            if self.hard_label_weight:
+                given = (x, y, y_pred, sample_weight, training)
+                sums.append(self._label_sums(*given))
         else:
-            sums, label_sums = comparison.sums_in_chunks(
+            sums = comparison.sums_in_chunks(
                 *compared,
-                labels=labels.label_term(
+                labels=label_term(
                     self.loss, self.hard_label_weight, x, y, sample_weight
                 ),
                 scale=self.optimizer.scale_loss(1.0) if training else None,
             )
-        if self.hard_label_weight:
-            given = (x, y, y_pred, sample_weight, training)
-            sums.append(self._label_sums(*given, label_sums))
-        extra_loss = self._extra_loss()
-        tops, bottoms = [top for top, _ in sums], [bottom for _, bottom in sums]
-        *totals, extra_total = sum_over_replicas([*tops, *bottoms, extra_loss])
-        all_tops, all_bottoms = totals[: len(sums)], totals[len(sums) :]
-        values = comparison.values(all_tops, all_bottoms)
-        comparison.total.update_all(
-            values,
-            all_bottoms[-len(values) :],  # which are equal for all teachers
-            extra_total,
-            ops.shape(keras.tree.flatten(x)[0])[0],
-        )
-        loss = extra_loss
-        shares = comparison.values(tops, all_bottoms)
-        terms = comparison.total.terms()
-        for (weight, _), share in zip(terms, shares, strict=True):
-            loss += weight * share
+        loss = self._extra_loss()
+        all_sums, extra = sum_over_replicas((sums, loss))
+        for part, (top, _), (all_top, bottom) in zip(
+            comparison.parts, sums, all_sums, strict=True
+        ):
+            loss += part.weight * safe_divide(top, bottom)
+            value = safe_divide(all_top, bottom)
+            part.tracker.update_state(value, sample_weight=part.share * bottom)
+        first, *_ = keras.tree.flatten(x)
+        batch_size = ops.shape(first)[0]
+        self.metrics[0].update_state(extra, sample_weight=batch_size)
         return loss, y_pred
-
-    def compute_loss(
-        self, x=None, y=None, y_pred=None, sample_weight=None, training=True
-    ):
-        """Returns Keras' label loss plus layer losses; 0 without labels."""
-        if self.hard_label_weight:
-            labels.require_labels(self.hard_label_weight, self.loss, y)
-        elif y is None:
-            return ops.zeros((), dtype="float32")
-        return super().compute_loss(x, y, y_pred, sample_weight, training)
 
     def _extra_loss(self):
         """Returns this replica's share of the losses of layers."""
@@ -397,39 +390,52 @@ class Distiller(Texts, Step, keras.Model):
             extra_loss += ops.sum(ops.cast(loss, "float32"))
         return extra_loss / self.num_replicas
 
-    def _label_sums(self, x, y, y_pred, sample_weight, training, in_chunks):
+    def _label_sums(self, x, y, y_pred, sample_weight, training):
         """Returns the compiled loss times the number of labels, and that."""
-        weights = labels.spread_label_weights(x, y, y_pred, sample_weight)
-        num_labels = labels.label_count(self.loss, y, weights)
-        if in_chunks is not None:
-            value = labels.mean_label_loss(self.loss, y, in_chunks)
-        else:
-            both = self.compute_loss(x, y, y_pred, weights, training)
-            # For zero examples Keras returns losses of shape (0,).
-            both = ops.sum(ops.cast(both, "float32"))
-            # Keras divides by the number of replicas.
-            value = self.num_replicas * (both - self._extra_loss())
-        return value * num_labels, num_labels
+        require_labels(self.loss, y)
+        weights = spread_label_weights(x, y, y_pred, sample_weight)
+        loss = self.compute_loss(x, y, y_pred, weights, training)
+        # For zero examples Keras returns losses of shape (0,).
+        loss = ops.sum(ops.cast(loss, "float32"))
+        # Keras adds the losses of layers, and divides by the replicas.
+        mean = self.num_replicas * (loss - self._extra_loss())
+        num_labels = label_count(self.loss, y, weights)
+        return mean * num_labels, num_labels
 
     @property
     def metrics(self):
         """The metrics that have a result; compiled ones if they saw labels."""
         return [
-            self._comparison.total if metric.name == "loss" else metric
+            metric
             for metric in super().metrics
             if getattr(metric, "built", True)
         ]
+
+    def get_metrics_result(self):
+        """Returns the logs, with the weighted sum of all terms as `"loss"`.
+
+        Each term is a mean over the elements that count for it: examples,
+        tokens, or pairs in attention. The mean of the steps' losses would be
+        another number: an example in a batch with few tokens would count more
+        than others.
+        """
+        logs = super().get_metrics_result()
+        for part in self._comparison.parts:
+            logs["loss"] += part.weight * part.tracker.result()
+        return logs
 
     def compute_metrics(self, x, y, y_pred, sample_weight=None):
         """Updates the compiled metrics if there are labels. Returns the logs.
 
         Unlabelled training data can thus go with labelled validation data.
         """
-        own = [
-            metric for metric in self.metrics if metric.name != COMPILED_METRICS
-        ]
         if y is None:
-            return {metric.name: metric.result() for metric in own}
+            logs = self.get_metrics_result()
+            return {
+                one.name: logs[one.name]
+                for one in self.metrics
+                if one.name in logs
+            }
         weights = label_weights(x, sample_weight)
         return super().compute_metrics(x, y, y_pred, weights)
 

@@ -7,9 +7,7 @@ from keras import ops
 from kdkit.distillation.chunks import ChunkTerm
 from kdkit.distillation.weights import label_weights, position_weights
 from kdkit.errors import UsageError
-from kdkit.losses.base import safe_divide
 from kdkit.losses.foreign import MEANS, loss_kinds, takes_logits
-from kdkit.steps import sum_over_replicas
 
 # Losses on probabilities, which have no `from_logits`.
 _WITHOUT_LOGITS = {
@@ -25,18 +23,19 @@ _ON_EACH_CLASS = {"binarycrossentropy", "binaryfocalcrossentropy"}
 LEAST_THRESHOLD = 1e-7  # F1Score accepts thresholds above 0 only
 
 
-def require_labels(hard_label_weight, loss, labels) -> None:
+def require_labels(loss, labels):
     """Raises an error if the labels or the compiled loss are missing."""
     if labels is None or loss is None:
         raise UsageError(
-            f"hard_label_weight={hard_label_weight} needs data with labels and "
+            "A hard_label_weight above 0 needs data with labels and "
             "compile(loss=...)."
         )
 
 
-def require_loss_on_logits(loss, num_classes: int | None) -> None:
+def require_loss_on_logits(loss, num_classes):
     """Raises an error if a compiled loss does not take the student's logits."""
-    for one in map(keras.losses.get, keras.tree.flatten(loss)):
+    for given in keras.tree.flatten(loss):
+        one = keras.losses.get(given)
         if one is None:
             continue
         kinds = loss_kinds(one)
@@ -53,7 +52,7 @@ def require_loss_on_logits(loss, num_classes: int | None) -> None:
             )
 
 
-def require_metrics_on_logits(metrics, num_classes: int) -> None:
+def require_metrics_on_logits(metrics, num_classes):
     """Raises an error for compiled metrics that expect probabilities."""
     for given in keras.tree.flatten(metrics):
         if given in ("accuracy", "acc") and num_classes == 1:
@@ -89,10 +88,10 @@ def _missing_argument(metric, num_classes):
     return None
 
 
-def require_label_values(loss, y, num_classes: int | None) -> None:
+def require_label_values(loss, y, num_classes):
     """Raises an error for labels that the compiled loss does not accept."""
-    loss, labels = keras.losses.get(single(loss)), single(y)
-    labels = ops.convert_to_numpy(labels)
+    loss = keras.losses.get(single(loss))
+    labels = ops.convert_to_numpy(single(y))
     kinds = loss_kinds(loss)
     if kinds & _ON_CLASSES:
         labels = labels[labels != _ignored_class(loss)]
@@ -104,7 +103,8 @@ def require_label_values(loss, y, num_classes: int | None) -> None:
     else:
         return
     if wrong.size:
-        values = ", ".join(f"{value:g}" for value in np.unique(wrong)[:5])
+        first = np.unique(wrong)[:5]
+        values = ", ".join(f"{value:g}" for value in first)
         raise UsageError(
             "The first batch has labels that the compiled loss does not take. "
             f"Expected {expected}, received {values}."
@@ -139,7 +139,7 @@ def spread_label_weights(x, y, y_pred, sample_weight):
     """
     weights = label_weights(x, sample_weight)
     tensor = y if y_pred is None else single(y_pred)
-    per_position = y_pred is None or len(tensor.shape) == 3
+    per_position = y_pred is None or tensor.ndim == 3
     if weights is None or not per_position:
         return weights
     return position_weights(tensor, weights)
@@ -161,23 +161,19 @@ def label_count(loss, labels, sample_weight):
     reduction = getattr(loss, "reduction", "sum_over_batch_size")
     if reduction not in MEANS:
         return ops.ones((), dtype="float32")
-    if reduction == "mean_with_sample_weight" and sample_weight is not None:
+    if _counts_weights(loss, sample_weight):
         return ops.sum(ops.cast(sample_weight, "float32"))
     return ops.cast(ops.shape(labels)[0], "float32")
 
 
-def mean_label_loss(loss, labels, sums):
-    """Returns the value of the compiled loss from Σ weight × loss, Σ weight."""
-    top, bottom = sums
-    if loss.reduction != "mean_with_sample_weight":
-        bottom = ops.cast(ops.size(labels), "float32")
-    return safe_divide(top, bottom)
+def _counts_weights(loss, sample_weight):
+    """Whether a compiled loss is divided by the sum of the sample weights."""
+    by_weight = getattr(loss, "reduction", None) == "mean_with_sample_weight"
+    return by_weight and sample_weight is not None
 
 
-def label_term(
-    loss, hard_label_weight, x, y, sample_weight
-) -> ChunkTerm | None:
-    """Returns a compiled loss as a `ChunkTerm`, `None` if its weight is 0.
+def label_term(loss, hard_label_weight, x, y, sample_weight):
+    """Returns a compiled loss as a `ChunkTerm`, or none if its weight is 0.
 
     Args:
         loss: `keras.losses.SparseCategoricalCrossentropy` on logits, or
@@ -191,7 +187,7 @@ def label_term(
         UsageError: for other losses, or for a loss that ignores a class.
     """
     if not hard_label_weight:
-        return None
+        return []
     reduction = getattr(loss, "reduction", None)
     if not (
         loss_kinds(loss) & _ON_CLASSES
@@ -204,17 +200,21 @@ def label_term(
             f"{loss}, reduction={reduction!r}."
         )
 
-    sample_weight = spread_label_weights(x, y, None, sample_weight)
-
     def sums(labels, logits, weights):
         losses = loss.call(labels, ops.cast(logits, "float32"))
         return ops.sum(weights * losses), ops.sum(weights)
 
-    def coefficient(denominator):
-        one = ops.ones_like(denominator)
-        replica_loss = mean_label_loss(loss, y, (one, denominator))
-        count = label_count(loss, y, sample_weight)
-        (total,) = sum_over_replicas([count])
-        return hard_label_weight * replica_loss * safe_divide(count, total)
-
-    return ChunkTerm(sums, y, position_weights(y, sample_weight), coefficient)
+    sample_weight = spread_label_weights(x, y, None, sample_weight)
+    count = label_count(loss, y, sample_weight)
+    weights = position_weights(y, sample_weight)
+    if not _counts_weights(loss, sample_weight):
+        weights /= ops.cast(ops.shape(y)[1], "float32")
+    term = ChunkTerm(
+        sums=sums,
+        target=y,
+        embeddings=None,
+        weights=weights,
+        total_weight=count,
+        factor=hard_label_weight,
+    )
+    return [term]

@@ -90,11 +90,6 @@ def _named(spec, teacher_layers, student_layers):
     return pairs
 
 
-def numbered_blocks(pairs: Mapping) -> dict[int, int]:
-    """Returns explicit pairs with int keys, also from JSON's string keys."""
-    return {int(str(key)): block for key, block in pairs.items()}
-
-
 def _explicit(pairs, teacher_layers, student_layers):
     """Checks explicit pairs and returns them in order of student blocks."""
     for block, teacher_block in pairs.items():

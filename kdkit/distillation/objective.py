@@ -5,13 +5,12 @@ import math
 from collections.abc import Callable, Mapping
 
 from kdkit import losses
-from kdkit.distillation.layer_maps import numbered_blocks
 from kdkit.distillation.weights import weighs_pairs
 from kdkit.errors import UsageError, unknown
 from kdkit.late import keras
 from kdkit.losses.base import STATE_TAPS, DistillationLoss
 from kdkit.losses.foreign import KerasLoss, adapted
-from kdkit.taps import (
+from kdkit.taps.names import (
     PER_LAYER_TAPS,
     SEQ2SEQ_TAPS,
     TAPS,
@@ -21,6 +20,7 @@ from kdkit.taps import (
 
 PAIR_REDUCTIONS = ("sum", "mean")
 SHARING = ("shared", "per_layer")
+LAYERS = "layers"  # the kind of taps that read layers
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,37 +149,44 @@ class Objective:
     use_sample_weight: bool = True
 
     def __post_init__(self):
-        loss, tap, layer_map = self.loss, self.tap, self.layer_map
+        loss = self.loss
+        tap = self.tap
         if isinstance(tap, list):
             tap = tuple(tap)
         if not isinstance(loss, DistillationLoss):
             loss, tap = adapted(loss, tap)
-        if layer_map is None and _kind(tap) in PER_LAYER_TAPS:
-            layer_map = "uniform"
-        if isinstance(layer_map, Mapping):
-            layer_map = numbered_blocks(layer_map)
         projection = self.projection
         if not isinstance(projection, Projection | None):
             projection = Projection.from_setting(projection)
-        for field, value in {
-            "loss": loss,
-            "tap": tap,
-            "layer_map": layer_map,
-            "projection": projection,
-            "name": loss.name if self.name is None else self.name,
-        }.items():
-            object.__setattr__(self, field, value)
+        layer_map = self.layer_map
+        if isinstance(layer_map, Mapping):
+            # JSON's keys are strings.
+            layer_map = {int(str(key)): layer_map[key] for key in layer_map}
+        vars(self).update(
+            loss=loss,
+            tap=tap,
+            layer_map=layer_map,
+            projection=projection,
+            name=loss.name if self.name is None else self.name,
+        )
+        if layer_map is None and self.kind in PER_LAYER_TAPS:
+            vars(self)["layer_map"] = "uniform"
         _validate(self)
 
     @property
     def taps(self) -> tuple:
         """The tap of the teacher and the tap of the student."""
-        return self.tap if isinstance(self.tap, tuple) else (self.tap,) * 2
+        if isinstance(self.tap, tuple):
+            return self.tap
+        return self.tap, self.tap
 
     @property
-    def reads_layers(self) -> bool:
-        """Whether the taps are outputs of layers, or functions of these."""
-        return any(map(is_layer_tap, self.taps))
+    def kind(self) -> str:
+        """The kind of the taps, see `kdkit.taps.split_tap`, or `"layers"`."""
+        if any(map(is_layer_tap, self.taps)):
+            return LAYERS
+        _, kind = split_tap(self.tap)
+        return kind
 
     def get_config(self):
         config = dict(vars(self))
@@ -196,13 +203,25 @@ class Objective:
         kind = KerasLoss if is_foreign else DistillationLoss
         loss = kind.from_setting(config["loss"])
         tap = keras.saving.deserialize_keras_object(config["tap"])
-        return cls(**{**config, "loss": loss, "tap": tap})
+        return cls(**config | {"loss": loss, "tap": tap})
 
 
 def _validate(objective):
     """Raises a `UsageError` for errors that do not depend on the models."""
-    loss, tap, kind = objective.loss, objective.tap, _kind(objective.tap)
-    name, reduction = type(loss).__name__, objective.pair_reduction
+    loss = objective.loss
+    tap = objective.tap
+    kind = objective.kind
+    name = type(loss).__name__
+    known = (*TAPS, *SEQ2SEQ_TAPS)
+    if kind == LAYERS:
+        fits = all(
+            one == "logits" or is_layer_tap(one) for one in objective.taps
+        )
+    else:
+        fits = tap in known
+    if not fits:
+        raise unknown("tap", tap, (*known, "layer:NAME"))
+    reduction = objective.pair_reduction
     if reduction not in PAIR_REDUCTIONS:
         raise unknown("pair_reduction", reduction, PAIR_REDUCTIONS)
     if objective.layer_map is not None and kind not in PER_LAYER_TAPS:
@@ -225,7 +244,7 @@ def _validate(objective):
             f"{tap!r}."
         )
     if isinstance(loss, losses.AttentionMSE) and (
-        loss.parity and kind != LAYERS and weighs_pairs(tap)
+        loss.parity and weighs_pairs(tap)
     ):
         raise UsageError(
             f"AttentionMSE's parity={loss.parity!r} would not count for "
@@ -240,17 +259,3 @@ def require_weight(name, value):
         raise UsageError(
             f"`{name}` must be at least 0 and finite, received {value}."
         )
-
-
-LAYERS = "layers"  # the kind of a tap that reads layers
-
-
-def _kind(tap):
-    """Returns the kind of a tap, see `split_tap`, or `LAYERS`."""
-    pair = tap if isinstance(tap, tuple) else (tap, tap)
-    if any(map(is_layer_tap, pair)):
-        if all(is_layer_tap(one) or one == "logits" for one in pair):
-            return LAYERS
-    elif isinstance(tap, str) and tap in TAPS + SEQ2SEQ_TAPS:
-        return split_tap(tap)[1]
-    raise unknown("tap", tap, (*TAPS, *SEQ2SEQ_TAPS, "layer:NAME"))

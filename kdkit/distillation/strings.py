@@ -23,8 +23,9 @@ from kdkit.late import tf
 from kdkit.models.tokenizer_kinds import require_same_ids
 
 PARTS = ("x", "y", "sample_weight")
+TEXT_TYPES = ("str", "bytes", "object")
 # The lengths of batches, up to the preprocessor's. XLA compiles each of them.
-LENGTHS = (16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+LENGTHS = 2 ** np.arange(4, 20, dtype="int32")
 # Entries of a preprocessor's config that do not change its results.
 _NAMES = {"name", "dtype", "trainable", "tokenizer"}
 
@@ -39,15 +40,8 @@ class Texts:
     def fit(self, *args, **kwargs):
         """Trains the student, as `keras.Model.fit` does."""
         bound = self._with_batches(super().fit, args, kwargs)
-        first = FirstBatch(self)
-        if not self.has_checked_data:
-            first.look_at(bound.arguments)
-        try:
+        with FirstBatch(self, bound.arguments):
             history = super().fit(*bound.args, **bound.kwargs)
-        except Exception:
-            if first.error is not None:
-                raise first.error from None
-            raise
         self._warn_of_unused_metrics()
         return history
 
@@ -66,7 +60,7 @@ class Texts:
         return super().predict(*bound.args, **bound.kwargs)
 
     def _warn_of_unused_metrics(self):
-        if not all(getattr(one, "built", True) for one in super().metrics):
+        if len(self.metrics) < len(super().metrics):
             warnings.warn(
                 "The compiled metrics have no values, because the data has no "
                 "labels. Pass labels, or compile without metrics.",
@@ -78,24 +72,34 @@ class Texts:
         bound = inspect.signature(method).bind(*args, **kwargs)
         given = bound.arguments
         size = given.get("batch_size") or BATCH_SIZE
+        held_out = given.get("validation_data")
         held_out_size = given.get("validation_batch_size") or size
-        if self._reads_texts(given.get("x")):
-            parts = ("x",) if is_dataset(given["x"]) else PARTS
-            data = [given.pop(name, None) for name in parts]
-            share = given.pop("validation_split", 0.0)
-            if share and given.get("validation_data") is None:
-                data, given["validation_data"] = _split(data, share)
-            parameters = bound.signature.parameters
+        if isinstance(held_out, tuple) and self._reads_texts(held_out[0]):
+            held_out = _rows(*held_out).batch(held_out_size)
+        parameters = bound.signature.parameters
+        x = given.get("x")
+        if self._reads_texts(x):
             shuffles = given.get("shuffle", "shuffle" in parameters)
+            if not is_dataset(x):
+                data = [given.pop(part, None) for part in PARTS]
+                rows = _rows(*data)
+                share = given.pop("validation_split", 0.0)
+                if share and held_out is None:
+                    # As Keras does: the last examples are held out.
+                    count = math.floor(len(rows) * (1.0 - share))
+                    held_out = rows.skip(count).batch(held_out_size)
+                    rows = rows.take(count)
+                if shuffles:
+                    rows = rows.shuffle(len(rows))
+                x = rows.batch(size)
             if shuffles:
                 given["shuffle"] = False  # is done
-            # `predict` joins batches, so logits per position have one length.
-            is_cut = "y" in parameters or _is_classifier(self.student)
-            given["x"] = self._encoded(data, size, shuffles, is_cut)
-        held_out = given.get("validation_data")
-        data = held_out if isinstance(held_out, tuple) else (held_out,)
-        if self._reads_texts(data[0]):
-            given["validation_data"] = self._encoded(data, held_out_size)
+            # `predict` joins batches: logits per position have one length.
+            given["x"] = self._encoded(x, is_cut="y" in parameters)
+        if held_out is not None:
+            if self._reads_texts(held_out):
+                held_out = self._encoded(held_out)
+            given["validation_data"] = held_out
         return bound
 
     def _reads_texts(self, x):
@@ -103,38 +107,28 @@ class Texts:
         has_preprocessor = getattr(self.student, "preprocessor", None)
         return has_preprocessor is not None and holds_texts(x)
 
-    def _encoded(self, data, size, shuffles=False, is_cut=True):
+    def _encoded(self, batches, is_cut=True):
         """Returns a `tf.data.Dataset` of encoded batches of texts."""
-        batches, *labels = data
-        if not is_dataset(batches):
-            columns = _columns(batches)
-            columns = keras.utils.pack_x_y_sample_weight(columns, *labels)
-            rows = tf.data.Dataset.from_tensor_slices(columns)
-            if shuffles:
-                rows = rows.shuffle(len(rows))
-            batches = rows.batch(size)
         model = self._preparing_model()
-        separate = [
-            teacher
-            for teacher in keras.tree.flatten(self.teacher)
-            if isinstance(teacher, SeparateTeacher)
-        ]
+        teachers = keras.tree.flatten(self.teacher)
 
         def encode(texts, *labels):
             inputs, *labels = encoded_batch(model, is_cut, texts, *labels)
-            for teacher in separate:
-                inputs |= teacher.encode(texts)
+            for teacher in teachers:
+                if isinstance(teacher, SeparateTeacher):
+                    inputs |= teacher.encode(texts)
             return inputs, *labels
 
-        return batches.map(encode, num_parallel_calls=-1).prefetch(-1)
+        batches = batches.map(encode, num_parallel_calls=-1)
+        return batches.prefetch(-1)
 
     def _preparing_model(self):
         """Returns the model whose preprocessor makes all models' inputs."""
         models = [self.student]
         for teacher in keras.tree.flatten(self.teacher):
             if getattr(teacher, "preprocessor", None) is not None:
-                _require_same_preprocessor(teacher, self.student)
                 models.append(teacher)
+                _require_same_preprocessor(teacher, self.student)
         return max(models, key=lambda model: len(model.input))
 
 
@@ -142,39 +136,26 @@ def holds_texts(x) -> bool:
     """Whether inputs are strings. Looks at types and at the first text."""
     if is_dataset(x):
         x, *_ = keras.utils.unpack_x_y_sample_weight(x.element_spec)
-    first, *_ = keras.tree.flatten(x) or [None]
+    first = keras.tree.flatten(x)[0]
     dtype = getattr(first, "dtype", None)
-    # TensorFlow's string has a name. NumPy's and pandas' have a kind.
-    kind = getattr(dtype, "kind", None) or getattr(dtype, "name", None)
-    return isinstance(first, str | bytes) or kind in ("O", "U", "S", "string")
+    name = getattr(dtype, "name", "")  # "str64", "string" or "object"
+    return isinstance(first, str | bytes) or name.startswith(TEXT_TYPES)
 
 
-def _columns(x):
-    """Returns one array of strings, or a tuple of two."""
-    columns = x if isinstance(x, tuple) else (x,)
-    columns = tuple(np.asarray(column) for column in columns)
-    if len(columns) > 2 or any(column.ndim != 1 for column in columns):
+def _rows(x, *labels):
+    """Returns a dataset of single texts, or pairs, with their labels."""
+    if not isinstance(x, tuple):
+        x = (x,)
+    columns = tuple(map(np.asarray, x))
+    are_flat = all(column.ndim == 1 for column in columns)
+    if len(columns) > 2 or not are_flat:
         raise UsageError(
             "Texts are not in columns. Expected a list of strings, or for "
             "pairs a tuple of two lists."
         )
-    return columns if len(columns) == 2 else columns[0]
-
-
-def _split(data, share):
-    """Splits columns as Keras does: the last examples are held out."""
-    x, *labels = data
-    data = (_columns(x), *labels)
-    count = math.floor(len(keras.tree.flatten(data)[0]) * (1.0 - share))
-    return [
-        keras.tree.map_structure(
-            lambda one, rows=rows: (
-                None if one is None else np.asarray(one)[rows]
-            ),
-            data,
-        )
-        for rows in (slice(count), slice(count, None))
-    ]
+    texts = columns if len(columns) == 2 else columns[0]
+    rows = keras.utils.pack_x_y_sample_weight(texts, *labels)
+    return tf.data.Dataset.from_tensor_slices(rows)
 
 
 def _is_classifier(model):
@@ -182,44 +163,42 @@ def _is_classifier(model):
     return isinstance(model, keras_hub.models.TextClassifier)
 
 
-def encoded_batch(model, is_cut, texts, *labels) -> tuple:
+def encoded_batch(model, is_cut, texts, *labels):
     """Returns a batch as a model's preprocessor encodes it.
 
-    `is_cut` leaves out the padding that all texts have at their end.
+    `is_cut` leaves out the padding that all texts have at their end, also for
+    labels of positions.
     """
     batch = model.preprocess_samples(texts, *labels)
-    inputs, *labels = batch if isinstance(batch, tuple) else (batch,)
-    mask = inputs.get("padding_mask") if is_cut else None
-    if mask is None:  # an encoder-decoder has two masks
+    if not isinstance(batch, tuple):
+        batch = (batch,)
+    inputs, *labels = batch
+    has_classes = _is_classifier(model)
+    mask = inputs.get("padding_mask")
+    # An encoder-decoder has two masks.
+    if mask is None or not (is_cut or has_classes):
         return inputs, *labels
-    end = _end(mask)
+    positions = tf.range(1, mask.shape[1] + 1)
+    last = tf.reduce_max(positions * tf.cast(mask, "int32"))
+    end = tf.reduce_min(tf.where(last <= LENGTHS, LENGTHS, LENGTHS[-1]))
 
     def cut(one):
-        has_positions = len(one.shape) > 1 and one.shape[1] == mask.shape[1]
-        return one[:, :end] if has_positions else one
+        if one.ndim == 1 or one.shape[1] != mask.shape[1]:
+            return one
+        return one[:, :end]
 
-    inputs = {name: cut(one) for name, one in inputs.items()}
-    if not _is_classifier(model):
-        labels = list(map(cut, labels))
+    inputs = keras.tree.map_structure(cut, inputs)
+    if not has_classes:
+        labels = keras.tree.map_structure(cut, labels)
     return inputs, *labels
-
-
-def _end(mask):
-    """Returns the smallest of the lengths that has all real positions."""
-    length = mask.shape[1]
-    lengths = [one for one in LENGTHS if one < length]
-    lengths = tf.constant([*lengths, length])
-    positions = tf.range(1, length + 1)
-    last = tf.reduce_max(positions * tf.cast(mask, "int32"))
-    return tf.reduce_min(tf.where(lengths >= last, lengths, length))
 
 
 def _require_same_preprocessor(teacher, student):
     """Raises an error if two models' preprocessors encode texts differently."""
-    theirs, ours = (
-        model.preprocessor.get_config() for model in (teacher, student)
-    )
-    for name in (theirs.keys() & ours.keys()) - _NAMES:
+    theirs = teacher.preprocessor.get_config()
+    ours = student.preprocessor.get_config()
+    shared = theirs.keys() & ours.keys()
+    for name in shared - _NAMES:
         if theirs[name] != ours[name]:
             raise UsageError(
                 "Teacher and student read the same batches, but their "
@@ -235,29 +214,28 @@ class SeparateTeacher(keras.Model):
     """A teacher with a vocabulary of its own, whose inputs have a prefix."""
 
     def __init__(self, teacher, prefix):
-        inputs = {
-            name: keras.Input(
+        inputs = {}
+        for name, tensor in teacher.input.items():
+            inputs[name] = keras.Input(
                 batch_shape=tensor.shape,
                 dtype=tensor.dtype,
                 name=f"{prefix}{name}",
             )
-            for name, tensor in teacher.input.items()
-        }
         super().__init__(
-            {f"{prefix}{name}": tensor for name, tensor in inputs.items()},
+            {tensor.name: tensor for tensor in inputs.values()},
             teacher(inputs),
             name=teacher.name,
         )
         self.prefix = prefix
         self.original = teacher
 
-    def encode(self, texts) -> dict:
+    def encode(self, texts):
         """Returns the inputs for texts, by their names in a batch."""
         inputs, *_ = encoded_batch(self.original, True, texts)
         return {f"{self.prefix}{name}": one for name, one in inputs.items()}
 
 
-def with_own_inputs(teacher, student, objectives) -> list:
+def with_own_inputs(teacher, student, objectives):
     """Returns teachers, with inputs of their own if their ids are others."""
     teachers = keras.tree.flatten(teacher)
     found = []
@@ -266,10 +244,7 @@ def with_own_inputs(teacher, student, objectives) -> list:
             _require_shared_ids(model, student)
         except UsageError:
             # Classifiers of different vocabularies can compare their logits.
-            are_classifiers = all(
-                isinstance(one, keras_hub.models.TextClassifier)
-                for one in (model, student)
-            )
+            are_classifiers = all(map(_is_classifier, (model, student)))
             on_logits = all(one.tap == "logits" for one in objectives)
             if not (are_classifiers and on_logits):
                 raise

@@ -2,40 +2,119 @@
 
 from kdkit import taps
 from kdkit.late import ops
-from kdkit.taps import (
+from kdkit.losses.base import append_axes
+from kdkit.taps.names import (
     ATTENTION_TAPS,
     CLS_INDEX,
     POSITION_TAPS,
-    causal_mask,
     is_layer_tap,
-    key_mask,
-    padding_masks,
+    name_tap,
     split_tap,
 )
 
 LABEL_WEIGHT = "label_weight"  # a feature next to the models' inputs
 
 
-def objective_weights(tap, x, sample_weight):
-    """Returns the sample weights that count for a tap."""
-    if sample_weight is None or len(sample_weight.shape) == 1:
-        return sample_weight
-    per_prediction = isinstance(x, dict) and "mask_positions" in x
-    if per_prediction and tap != "logits":
-        return None
-    part, _ = split_tap(tap)
-    per_token = sample_weight.shape[1] != 1
-    return None if per_token and part == "encoder" else sample_weight
+def element_weights(tap, tensor, x, sample_weight):
+    """Returns the weights of a tap's elements: masks times sample weights.
+
+    Args:
+        tap: string, the name of the student's tap.
+        tensor: the student's tensor of the tap.
+        x: the inputs of the models.
+        sample_weight: the weights of the data, or `None`.
+
+    Returns:
+        `None`, or a tensor as a `kdkit.losses.DistillationLoss` takes it.
+    """
+    features = x if isinstance(x, dict) else {}
+    padding, keys = _masks(tap, features)
+    if padding is None and tensor.ndim > 2:
+        # Read late: its module imports Keras.
+        padding = taps.keras_mask(tensor)
+    weights = _weights_of_data(tap, tensor, features, sample_weight)
+    if _takes_mask(tap, tensor, padding, weights):
+        mask = ops.cast(padding, "float32")
+        if weights is not None:
+            mask *= position_weights(mask, weights)
+        weights = mask
+    if weighs_pairs(tap):
+        return _pair_weights(tap, tensor, weights, keys)
+    return weights
 
 
-def objective_masks(tap, x):
-    """Returns the padding masks of a tap's queries and keys."""
+def _masks(tap, features):
+    """Returns the padding masks of a tap's queries and keys.
+
+    Both are the same mask in self-attention. For states it is the mask of
+    their positions.
+    """
     if tap != "logits":
         part, _ = split_tap(tap)
-        return padding_masks(x, part)
-    if not isinstance(x, dict) or "mask_positions" in x:
+        halves = ("decoder", "encoder") if part == "cross" else (part, part)
+        names = [name_tap(half, "padding_mask") for half in halves]
+        return map(features.get, names)
+    if "mask_positions" in features:
         return None, None
-    return x.get("decoder_padding_mask", x.get("padding_mask")), None
+    mask = features.get("padding_mask")
+    return features.get("decoder_padding_mask", mask), None
+
+
+def _weights_of_data(tap, tensor, features, sample_weight):
+    """Returns the data's weights that count for a tap, in its positions."""
+    if sample_weight is None:
+        return None
+    weights = ops.cast(sample_weight, "float32")
+    if weights.ndim == 2:
+        part, _ = split_tap(tap)
+        if "mask_positions" in features and tap != "logits":
+            return None
+        if weights.shape[1] == 1:
+            weights = weights[:, 0]
+        elif part == "encoder":
+            return None
+        elif tensor.ndim == 2:
+            weights = weights[:, CLS_INDEX]
+    if weights.ndim == 1:
+        return _spread_over_options(weights, ops.shape(tensor)[0])
+    return weights
+
+
+def _takes_mask(tap, tensor, padding, weights):
+    """Whether a padding mask applies to the positions of a tensor."""
+    _, kind = split_tap(tap)
+    if padding is None:
+        return False
+    if is_layer_tap(tap):
+        has_positions = tensor.ndim > 2
+    elif kind == "logits":
+        # Weights per position are the mask of logits.
+        per_position = weights is not None and weights.ndim == 2
+        has_positions = tensor.ndim == 3 and not per_position
+    else:
+        return kind in POSITION_TAPS
+    lengths = {tensor.shape[1], padding.shape[1]}
+    return has_positions and len(lengths - {None}) < 2
+
+
+def weighs_pairs(tap) -> bool:
+    """Whether a tap needs weights per pair of a query and a key."""
+    part, kind = split_tap(tap)
+    return kind in ATTENTION_TAPS and part in ("decoder", "cross")
+
+
+def _pair_weights(tap, attention, weights, keys):
+    """Returns weights for the pairs of a query and a key that it may see."""
+    queries = position_weights(attention[:, 0, :, 0], weights)
+    part, _ = split_tap(tap)
+    if part == "cross":
+        keys = position_weights(attention[:, 0, 0], keys)
+    else:
+        # As in an encoder, a position without weight is not a key either.
+        keys = queries
+    is_key = ops.cast(keys != 0, "float32")
+    pairs = queries[:, None, :, None] * is_key[:, None, None, :]
+    return pairs if part == "cross" else ops.tril(pairs)
 
 
 def label_weights(x, sample_weight):
@@ -52,89 +131,24 @@ def label_weights(x, sample_weight):
         return weights
     sample_weight = ops.convert_to_tensor(sample_weight)
     weights = ops.cast(weights, sample_weight.dtype)
-    ones = (1,) * (len(sample_weight.shape) - 1)
-    return sample_weight * ops.reshape(weights, (-1, *ones))
+    return sample_weight * append_axes(weights, sample_weight.ndim)
 
 
-def position_weights(tensor, sample_weight):
-    """Returns weights per position: the data's sample weights, or ones."""
-    return _spread_over_positions(sample_weight, *ops.shape(tensor)[:2])
-
-
-def combine_weights(tap, tensor, padding_mask, sample_weight):
-    """Multiplies a tap's padding mask with the data's sample weights."""
-    if sample_weight is not None:
-        sample_weight = ops.cast(sample_weight, "float32")
-        if len(sample_weight.shape) == 2 and sample_weight.shape[1] == 1:
-            sample_weight = sample_weight[:, 0]
-        if len(sample_weight.shape) == 2 and len(tensor.shape) == 2:
-            sample_weight = sample_weight[:, CLS_INDEX]
-        if len(sample_weight.shape) == 1:
-            sample_weight = _spread_over_options(
-                sample_weight, ops.shape(tensor)[0]
-            )
-    if padding_mask is None and len(tensor.shape) > 2:
-        # Read late: its module imports Keras.
-        padding_mask = taps.keras_mask(tensor)
-    if not _takes_mask(tap, tensor, padding_mask, sample_weight):
-        return sample_weight
-    mask = ops.cast(padding_mask, "float32")
-    if sample_weight is None:
-        return mask
-    if len(sample_weight.shape) == 1:
-        sample_weight = sample_weight[:, None]
-    return mask * sample_weight
-
-
-def _takes_mask(tap, tensor, padding_mask, sample_weight):
-    """Whether the padding mask applies to the positions of a tensor."""
-    _, kind = split_tap(tap)
-    of_layer = is_layer_tap(tap)
-    if padding_mask is None or not (kind == "logits" or of_layer):
-        return padding_mask is not None and kind in POSITION_TAPS
-    per_position = sample_weight is not None and len(sample_weight.shape) == 2
-    rank = len(tensor.shape)
-    if rank < 3 or (not of_layer and (per_position or rank > 3)):
-        return False
-    lengths = {tensor.shape[1], padding_mask.shape[1]} - {None}
-    return len(lengths) < 2
-
-
-def weighs_pairs(tap) -> bool:
-    """Whether a tap needs weights per pair of a query and a key."""
-    part, kind = split_tap(tap)
-    return kind in ATTENTION_TAPS and part in ("decoder", "cross")
-
-
-def pair_weights(tap, attention, weights, key_padding_mask):
-    """Returns weights for the pairs of a query and a key that it may see."""
-    if not weighs_pairs(tap):
-        return weights
-    batch_size, _, query_length, key_length = ops.shape(attention)
-    queries = _spread_over_positions(weights, batch_size, query_length)
-    if split_tap(tap)[0] == "cross":
-        seen = key_mask(
-            _spread_over_positions(key_padding_mask, batch_size, key_length)
-        )
-    else:
-        # As in an encoder, a position without weight is not a key either.
-        seen = ops.logical_and(causal_mask(queries), key_mask(queries))
-    return queries[:, None, :, None] * ops.cast(seen, "float32")
+def position_weights(tensor, weights):
+    """Returns weights per position of a tensor from any; ones for `None`."""
+    shape = ops.shape(tensor)[:2]
+    if weights is None:
+        return ops.ones(shape, dtype="float32")
+    weights = ops.cast(weights, "float32")
+    if weights.ndim == 1:
+        weights = weights[:, None]
+    return ops.broadcast_to(weights, shape)
 
 
 def _spread_over_options(weights, num_rows):
     """Repeats the weight of each question for its options."""
+    num_questions = ops.shape(weights)[0]
+    questions = ops.arange(num_rows) * num_questions
     # A replica may have no examples.
-    questions = ops.arange(num_rows) * ops.shape(weights)[0]
-    return ops.take(weights, questions // ops.maximum(num_rows, 1))
-
-
-def _spread_over_positions(weights, batch_size, length):
-    """Returns float weights per position from any weights; ones for `None`."""
-    shape = (batch_size, length)
-    if weights is None:
-        return ops.ones(shape, dtype="float32")
-    weights = ops.cast(weights, "float32")
-    if len(weights.shape) == 1:
-        weights = weights[:, None]
-    return ops.broadcast_to(weights, shape)
+    questions //= ops.maximum(num_rows, 1)
+    return ops.take(weights, questions)

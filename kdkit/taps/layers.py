@@ -5,6 +5,8 @@ tensor in an attribute or, for tensors of JAX, in a table. These functions are
 private; tests/numbers/test_any_model.py pins them.
 """
 
+import operator
+
 import keras
 from keras.src import backend
 
@@ -32,12 +34,10 @@ class LayerTaps:
         self._paths = layer_paths(model) if self._taps else {}
         self.methods = []
         for tap in self._taps.values():
-            # A function may read any layer.
-            layers = (
-                self._paths.values()
-                if callable(tap)
-                else [find_layer(self._paths, _layer_name(tap))]
-            )
+            layers = self._paths.values()  # a function may read any layer
+            if not callable(tap):
+                name = tap.removeprefix(LAYER)
+                layers = [find_layer(self._paths, name)]
             self.methods += [Method(layer, "call") for layer in layers]
 
     def read(self, calls) -> dict:
@@ -45,14 +45,10 @@ class LayerTaps:
         outputs = LayerOutputs(self._paths, calls)
         taps = {}
         for name, tap in self._taps.items():
-            is_function = callable(tap)
-            found = tap(outputs) if is_function else outputs[_layer_name(tap)]
-            (taps[name],) = keras.tree.flatten(found)
+            if not callable(tap):
+                tap = operator.itemgetter(tap.removeprefix(LAYER))
+            (taps[name],) = keras.tree.flatten(tap(outputs))
         return taps
-
-
-def _layer_name(tap):
-    return tap.removeprefix(LAYER)
 
 
 class LayerOutputs:

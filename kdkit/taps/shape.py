@@ -96,11 +96,9 @@ class ModelShape:
             return self.num_heads
         if kind in VECTOR_TAPS:
             return self.num_heads, self.hidden_dim
-        of_outputs = {
-            "logits": self.num_classes,
-            SENTENCE_EMBEDDING: self.embedding_width,
-        }
-        return of_outputs.get(kind, self.hidden_dim)
+        if kind == SENTENCE_EMBEDDING:
+            return self.embedding_width
+        return self.num_classes if kind == "logits" else self.hidden_dim
 
     def depth(self, tap: str) -> int | None:
         """Returns the number of blocks in the part that a tap belongs to."""

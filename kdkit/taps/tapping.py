@@ -12,8 +12,8 @@ from kdkit.models.families import (
     family_of,
     find_backbone,
 )
+from kdkit.taps.inputs import select_inputs
 from kdkit.taps.layers import LayerTaps, require_one_run
-from kdkit.taps.masks import select_inputs
 from kdkit.taps.names import (
     ATTENTION_TAPS,
     CLS_INDEX,
@@ -118,8 +118,7 @@ class TappedModel:
         require_one_run(model, self._all_methods)
 
     def __call__(self, x, training=False):
-        _, taps = self.run(x, training)
-        return taps
+        return self.run(x, training)[1]
 
     def run(self, x, training=False) -> tuple:
         """Returns the model's output, and its taps."""
@@ -128,11 +127,11 @@ class TappedModel:
         inputs = select_inputs(self._model, x)
         with recorded(self._all_methods) as calls:
             output = self._model(inputs, training=training)
-        read = self._layers.read(calls)
-        return output, {
-            tap: read[tap] if tap in read else self._read(tap, output, calls)
-            for tap in self.taps
-        }
+        taps = self._layers.read(calls)
+        for tap in self.taps:
+            if tap not in taps:
+                taps[tap] = self._read(tap, output, calls)
+        return output, taps
 
     def _methods_of(self, tap):
         """Returns the methods whose calls contain a tap, in their order."""
