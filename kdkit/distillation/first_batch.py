@@ -64,9 +64,10 @@ class FirstBatch:
             )
 
     def __exit__(self, *raised):
-        self._given = None  # its dataset refers to this object
-        if self._error is not None:  # TensorFlow replaces it by its own
-            raise self._error from None
+        error = self._error
+        vars(self).clear()  # TensorFlow never frees a dataset's functions
+        if error is not None:  # which TensorFlow replaced by its own
+            raise error from None
 
     def _validate(self, batch):
         if self._distiller.has_checked_data:
