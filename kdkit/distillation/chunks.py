@@ -29,7 +29,7 @@ class ChunkTerm(NamedTuple):
     factor: float  # of the mean in the loss
 
 
-def chunked_sums(terms, student, chunk_size, scale=None) -> list[tuple]:
+def chunked_sums(terms, student, chunk_size, scale=None):
     """Returns the sums of terms on logits, never with all logits in memory.
 
     Args:
@@ -77,8 +77,12 @@ def chunked_sums(terms, student, chunk_size, scale=None) -> list[tuple]:
         ops.zeros(len(terms), dtype="float32"),
     )
     bottoms = [term.total_weight for term in terms]
-    if scale is None or not on_tensorflow():
+    if scale is None:
         tops = _scan(chunk_tops, *tensors)
+    elif not on_tensorflow():
+        # The gradient computes the logits a second time.
+        forgetful = keras.remat(chunk_tops)
+        tops = _scan(forgetful, *tensors)
     else:
         totals = ops.stack(sum_over_replicas(bottoms))
         factors = ops.convert_to_tensor([term.factor for term in terms])
@@ -88,11 +92,10 @@ def chunked_sums(terms, student, chunk_size, scale=None) -> list[tuple]:
 
 
 def _scan(chunk_tops, states, given, embeddings, nothing):
-    """Adds up over chunks; the gradient computes the logits a second time."""
-    forgetful = keras.remat(chunk_tops)
+    """Adds up over chunks."""
 
     def add(tops, chunk):
-        return tops + forgetful(*chunk, embeddings), None
+        return tops + chunk_tops(*chunk, embeddings), None
 
     tops, _ = ops.scan(add, nothing, (states, given))
     return tops
@@ -100,51 +103,52 @@ def _scan(chunk_tops, states, given, embeddings, nothing):
 
 def _loop(chunk_tops, states, given, embeddings, nothing, factors):
     """Adds up over chunks, and computes the gradient in the same iterations."""
+    # Without this, TensorFlow would save every iteration for the gradient.
+    fixed = tf.stop_gradient(embeddings)
+    parts = keras.tree.map_structure(tf.stop_gradient, (states, given))
 
-    @tf.custom_gradient
-    def summed(states, embeddings):
-        def add(number, tops, to_states, to_embeddings):
-            chunk, rest = keras.tree.map_structure(
-                lambda tensor: tensor[number], (states, given)
-            )
-            sources = chunk, embeddings
-            with tf.GradientTape() as tape:
-                tape.watch(sources)
-                more = chunk_tops(chunk, rest, embeddings)
-            to_chunk, to_rows = tape.gradient(
-                more, sources, output_gradients=factors
-            )
-            return (
-                number + 1,
-                tops + more,
-                to_states.write(number, to_chunk),
-                to_embeddings + tf.cast(to_rows, "float32"),
-            )
-
-        num_chunks = tf.shape(states)[0]
-        to_states = tf.TensorArray(
-            states.dtype, num_chunks, element_shape=states.shape[1:]
+    def add(number, tops, to_states, to_embeddings):
+        chunk, rest = keras.tree.map_structure(
+            lambda tensor: tensor[number], parts
         )
-        to_embeddings = tf.zeros(embeddings.shape)
-        _, tops, to_states, to_embeddings = tf.while_loop(
-            lambda number, *_: number < num_chunks,
-            add,
-            (0, nothing, to_states, to_embeddings),
-            parallel_iterations=1,
+        sources = (chunk, fixed)
+        with tf.GradientTape() as tape:
+            tape.watch(sources)
+            more = chunk_tops(chunk, rest, fixed)
+        to_chunk, to_rows = tape.gradient(
+            more, sources, output_gradients=factors
         )
-        slopes = to_states.stack(), to_embeddings
+        return (
+            number + 1,
+            tops + more,
+            to_states.write(number, to_chunk),
+            to_embeddings + tf.cast(to_rows, "float32"),
+        )
 
-        def gradient(upstream):
-            # A loss that is a multiple of Σ factor × top has the same slope.
-            share = tf.math.divide_no_nan(
-                tf.reduce_sum(upstream * factors),
-                tf.reduce_sum(tf.square(factors)),
-            )
-            return [
-                tf.cast(share * tf.cast(slope, "float32"), embeddings.dtype)
-                for slope in slopes
-            ]
+    num_chunks = tf.shape(states)[0]
+    to_states = tf.TensorArray(
+        states.dtype, num_chunks, element_shape=states.shape[1:]
+    )
+    to_embeddings = tf.zeros(embeddings.shape)
+    _, tops, to_states, to_embeddings = tf.while_loop(
+        lambda number, *_: number < num_chunks,
+        add,
+        (0, nothing, to_states, to_embeddings),
+        parallel_iterations=1,
+    )
+    slope = _nothing_with_gradient(states, to_states.stack())
+    slope += _nothing_with_gradient(embeddings, to_embeddings)
+    # A loss that is a multiple of Σ factor × top has the same slope.
+    along = tf.math.divide_no_nan(factors, tf.reduce_sum(tf.square(factors)))
+    return tf.stop_gradient(tops) + slope * along
 
-        return tops, gradient
 
-    return summed(states, embeddings)
+def _nothing_with_gradient(values, gradient):
+    """Returns 0, with the given gradient with respect to `values`.
+
+    `tf.custom_gradient` would never free what its function refers to.
+    """
+    gradient = tf.stop_gradient(tf.cast(gradient, "float32"))
+    values = tf.cast(values, "float32")
+    product = tf.tensordot(values, gradient, values.shape.rank)
+    return product - tf.stop_gradient(product)

@@ -265,7 +265,7 @@ class Comparison:
             )
         return Term(objective, part, number, pairs, projections)
 
-    def attach(self, models, student) -> None:
+    def attach(self, models, student):
         """Sets the teachers' models, which must have the known sizes."""
         _require_own_weights(models, student)
         shapes = tuple(map(self._described, models))
@@ -287,14 +287,14 @@ class Comparison:
     def _tapped(self, model, taps):
         return tapped(model, taps, factor_logits=self.chunk_size is not None)
 
-    def run_student(self, x, training) -> tuple:
+    def run_student(self, x, training):
         """Returns the student's output, `None` in chunks, and its taps."""
         output, taps = self._run_student.run(x, training)
         if self.chunk_size is not None:
             output = None
         return output, taps
 
-    def run_teachers(self, x) -> list[dict]:
+    def run_teachers(self, x):
         """Returns each teacher's taps, in inference mode, without gradient.
 
         Args:
@@ -319,7 +319,7 @@ class Comparison:
             [run(x, training=False) for run in self._run_teachers],
         )
 
-    def sums_in_chunks(self, *compared, labels, scale) -> list[tuple]:
+    def sums_in_chunks(self, *compared, labels, scale):
         """Returns the sums of each term, and those of the labels.
 
         Args:

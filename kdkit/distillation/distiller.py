@@ -233,7 +233,7 @@ class Distiller(Texts, Step, keras.Model):
             select_inputs(self.student, inputs), training=training
         )
 
-    def teachers_variables(self) -> list:
+    def teachers_variables(self):
         """Returns the teachers' variables, which this model does not track."""
         own = set(map(id, self.variables))  # of frozen layers in both models
         return [
@@ -303,7 +303,7 @@ class Distiller(Texts, Step, keras.Model):
             self.validate_batch((x, y, sample_weight))
         return super().train_on_batch(x, y, sample_weight, *args, **kwargs)
 
-    def validate_batch(self, data) -> None:
+    def validate_batch(self, data):
         """Raises an error for labels or outputs that would be misinterpreted.
 
         `fit` and `train_on_batch` call it with the first batch, before any
@@ -330,7 +330,7 @@ class Distiller(Texts, Step, keras.Model):
             require_logits(teachers, self.student, losses, x)
         self.has_checked_data = True
 
-    def run_teachers(self, x) -> list[dict]:
+    def run_teachers(self, x):
         """Returns each teacher's taps, in inference mode, without gradient.
 
         Args:

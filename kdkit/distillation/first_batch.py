@@ -64,8 +64,10 @@ class FirstBatch:
             )
 
     def __exit__(self, *raised):
-        if self._error is not None:  # TensorFlow replaces it by its own
-            raise self._error from None
+        error = self._error
+        vars(self).clear()  # TensorFlow never frees a dataset's functions
+        if error is not None:  # which TensorFlow replaced by its own
+            raise error from None
 
     def _validate(self, batch):
         if self._distiller.has_checked_data:
@@ -99,7 +101,7 @@ def is_dataset(x) -> bool:
     return hasattr(x, "element_spec") and hasattr(x, "map")
 
 
-def require_logits(teachers, student, losses, x) -> None:
+def require_logits(teachers, student, losses, x):
     """Raises an error if outputs on a batch are probabilities.
 
     Args:

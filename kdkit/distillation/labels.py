@@ -23,7 +23,7 @@ _ON_EACH_CLASS = {"binarycrossentropy", "binaryfocalcrossentropy"}
 LEAST_THRESHOLD = 1e-7  # F1Score accepts thresholds above 0 only
 
 
-def require_labels(loss, labels) -> None:
+def require_labels(loss, labels):
     """Raises an error if the labels or the compiled loss are missing."""
     if labels is None or loss is None:
         raise UsageError(
@@ -32,7 +32,7 @@ def require_labels(loss, labels) -> None:
         )
 
 
-def require_loss_on_logits(loss, num_classes: int | None) -> None:
+def require_loss_on_logits(loss, num_classes):
     """Raises an error if a compiled loss does not take the student's logits."""
     for given in keras.tree.flatten(loss):
         one = keras.losses.get(given)
@@ -52,7 +52,7 @@ def require_loss_on_logits(loss, num_classes: int | None) -> None:
             )
 
 
-def require_metrics_on_logits(metrics, num_classes: int) -> None:
+def require_metrics_on_logits(metrics, num_classes):
     """Raises an error for compiled metrics that expect probabilities."""
     for given in keras.tree.flatten(metrics):
         if given in ("accuracy", "acc") and num_classes == 1:
@@ -88,7 +88,7 @@ def _missing_argument(metric, num_classes):
     return None
 
 
-def require_label_values(loss, y, num_classes: int | None) -> None:
+def require_label_values(loss, y, num_classes):
     """Raises an error for labels that the compiled loss does not accept."""
     loss = keras.losses.get(single(loss))
     labels = ops.convert_to_numpy(single(y))
@@ -172,7 +172,7 @@ def _counts_weights(loss, sample_weight):
     return by_weight and sample_weight is not None
 
 
-def label_term(loss, hard_label_weight, x, y, sample_weight) -> list[ChunkTerm]:
+def label_term(loss, hard_label_weight, x, y, sample_weight):
     """Returns a compiled loss as a `ChunkTerm`, or none if its weight is 0.
 
     Args:

@@ -163,7 +163,7 @@ def _is_classifier(model):
     return isinstance(model, keras_hub.models.TextClassifier)
 
 
-def encoded_batch(model, is_cut, texts, *labels) -> tuple:
+def encoded_batch(model, is_cut, texts, *labels):
     """Returns a batch as a model's preprocessor encodes it.
 
     `is_cut` leaves out the padding that all texts have at their end, also for
@@ -229,13 +229,13 @@ class SeparateTeacher(keras.Model):
         self.prefix = prefix
         self.original = teacher
 
-    def encode(self, texts) -> dict:
+    def encode(self, texts):
         """Returns the inputs for texts, by their names in a batch."""
         inputs, *_ = encoded_batch(self.original, True, texts)
         return {f"{self.prefix}{name}": one for name, one in inputs.items()}
 
 
-def with_own_inputs(teacher, student, objectives) -> list:
+def with_own_inputs(teacher, student, objectives):
     """Returns teachers, with inputs of their own if their ids are others."""
     teachers = keras.tree.flatten(teacher)
     found = []
