@@ -97,15 +97,20 @@ def train_byte_pairs(
     # Special tokens come last, as in GPT-2. keras-hub pads with the first
     # token, and its `generate` would take that for the end of the text.
     size = vocabulary_size - len(special)
-    trainer = _byte_pair_trainer(size, [], MIN_FREQUENCY)
+    trainer = _by_bytes(
+        trainers.BpeTrainer, size, [], min_frequency=MIN_FREQUENCY
+    )
     _train(rust, texts, vocabulary_size, trainer, special)
     return Tokenizer(rust, {"start": special[0], "end": special[-1]})
 
 
 def train_sentence_pieces(
-    texts: Iterable[str], vocabulary_size: int, languages: Sequence[str] = ()
+    texts: Iterable[str],
+    vocabulary_size: int,
+    languages: Sequence[str] = (),
+    model_type: str = "bpe",
 ) -> Tokenizer:
-    """Trains one vocabulary of byte pairs on the texts of all languages.
+    """Trains one vocabulary on the texts of all languages together.
 
     Texts are spelled by bytes, so no character is unknown. Before that they are
     normalized by NFKC, and several blanks become one.
@@ -116,32 +121,40 @@ def train_sentence_pieces(
             `</s>`, `<mask>`, one for each language, 256 bytes, and pieces.
         languages: sequence of strings, such as `["en", "de"]`. Defaults to
             `()`.
+        model_type: string. `"bpe"` for byte pairs, as in MASS, or `"unigram"`.
+            Defaults to `"bpe"`.
 
     Raises:
         UsageError: (a `ValueError`) as in `train_byte_pairs`.
 
     References:
-     - [Sennrich et al., 2016](https://arxiv.org/abs/1508.07909)
+     - [Sennrich et al., 2016](https://arxiv.org/abs/1508.07909), byte pairs
+     - [Kudo, 2018](https://arxiv.org/abs/1804.10959), unigrams
     """
     special = [*SPECIAL_TOKENS, *map(LANGUAGE.format, languages)]
-    rust = by_bytes(tokenizers.Tokenizer(models.BPE()), add_prefix_space=True)
+    model, trainer, settings = models.BPE(), trainers.BpeTrainer, {}
+    if model_type == "unigram":
+        model, trainer = models.Unigram(), trainers.UnigramTrainer
+        settings = {"unk_token": ROBERTA_TOKENS["unknown"]}
+    rust = by_bytes(tokenizers.Tokenizer(model), add_prefix_space=True)
     blanks = normalizers.Replace(tokenizers.Regex(r"\s+"), " ")
     rust.normalizer = normalizers.Sequence(
         [normalizers.NFKC(), blanks, normalizers.Strip()]
     )
-    trainer = _byte_pair_trainer(vocabulary_size, special)
+    trainer = _by_bytes(trainer, vocabulary_size, special, **settings)
     _train(rust, texts, vocabulary_size, trainer)
     framed(rust, ROBERTA_TOKENS)
     return Tokenizer(rust, ROBERTA_TOKENS, languages=languages)
 
 
-def _byte_pair_trainer(vocabulary_size, special, min_frequency=0):
-    return trainers.BpeTrainer(
+def _by_bytes(trainer, vocabulary_size, special, **settings):
+    """Returns a trainer of pieces of bytes."""
+    return trainer(
         vocab_size=vocabulary_size,
-        min_frequency=min_frequency,
         special_tokens=special,
         initial_alphabet=BYTES,
         show_progress=False,
+        **settings,
     )
 
 

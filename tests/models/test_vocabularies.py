@@ -100,6 +100,13 @@ def test_sentence_pieces_spell_everything_and_have_languages(sentence_pieces):
     assert not special & set(ids_of(made, "<mask> <en> </s>"))
 
 
+def test_unigrams_spell_everything_too():
+    made = models.train_sentence_pieces(TEXTS, 270, (), "unigram")
+    text = "ein mann schläft 猫"
+    assert made.detokenize(made(text)).strip() == text
+    assert made.vocabulary_size() == 270
+
+
 @pytest.mark.parametrize("family", ["bert", "distil_bert"])
 def test_tokens_start_from_the_vectors_of_their_pieces(family):
     read = tokenizer(family)
