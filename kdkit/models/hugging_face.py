@@ -354,7 +354,7 @@ def checkpoint_language_model(place: Place, backbone):
     form, layout = family.checkpoints, family.checkpoints.masked_lm
     with Tensors(place.path) as tensors:
         if family.is_decoder:
-            if getattr(backbone, "tie_word_embeddings", True):
+            if family.token_embedding(backbone).tie_weights:
                 _require_tied(form.tied_logits, form, tensors)
             return family.causal_lm(backbone)
         if f"{layout.dense}.weight" not in tensors:

@@ -68,9 +68,9 @@ def read_tokenizer(place: Place, family) -> Tokenizer:
     is_whole = bool(whole) and name in WHOLE_CLASSES
     if name in WHOLE_CLASSES:
         name = family.class_name
-    if name not in CLASSES:
+    if name not in CLASSES and not is_whole:
         raise unknown(f"tokenizer in {path}", f"{name}Tokenizer", CLASSES)
-    kind, build, tokens, num_separators = CLASSES[name]
+    kind, build, tokens, num_separators = CLASSES.get(name, (None, None, {}, 0))
     tokens = _special_tokens(named, tokens)
     if is_whole:
         own = {"added_tokens": [], "truncation": None, "padding": None}
