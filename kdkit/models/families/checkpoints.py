@@ -35,7 +35,17 @@ ONE_LAYER = {"logits": "classifier"}  # a head that is the same in all families
 
 @dataclasses.dataclass(frozen=True)
 class WeightLayout:
-    """The names of a family's tensors, without the base model's prefix."""
+    """The names of a family's tensors, without the base model's prefix.
+
+    Args:
+        parts: dict from keras-hub's layers outside the blocks to modules.
+        block: string. A block's prefix; `\\1` is its number.
+        block_parts: dict from the layers of a block to its modules.
+        block_path: string. Pattern of a block's path in keras-hub.
+        ignored: string. Pattern of tensors that hold no weights.
+        joined: string. The module whose tensor is queries, keys and values.
+        is_transposed: bool. Whether matrices are `(outputs, inputs)`.
+    """
 
     parts: Mapping[str, str]
     block: str
@@ -79,7 +89,27 @@ class MaskedLMLayout:
 
 @dataclasses.dataclass(frozen=True)
 class CheckpointFormat:
-    """The format of a family's Hugging Face checkpoints, read and written."""
+    """The format of a family's Hugging Face checkpoints, read and written.
+
+    Args:
+        model_type: string, as in `config.json`.
+        prefix: string. The base model's module in a model with a head.
+        sizes: dict from keras-hub's size to its field in `config.json` and the
+            default of transformers; `None` follows from other sizes.
+        weights: `WeightLayout`.
+        dropout: tuple of field and default.
+        same_dropouts: fields that have to equal `dropout`.
+        activation: tuple of field and default.
+        epsilon: tuple of field and default; the field is `None` without one.
+        masked_lm: `MaskedLMLayout` or `None`.
+        masked_lm_activation: string. That of the head, if not the encoder's.
+        tied_logits: string. The tensor of a decoder's logits, which has to
+            equal the token embeddings where keras-hub ties them.
+        language_model: string. The end of the class with such a head.
+        classifier: dict from a head's layers to modules.
+        positions_follow_padding: bool, as in RoBERTa.
+        has_one_segment: bool. Whether there is a table of a single segment.
+    """
 
     model_type: str
     prefix: str
