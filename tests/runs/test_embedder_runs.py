@@ -168,26 +168,24 @@ def test_numbers_are_those_of_the_saved_models(name, workspace):
     first, last = (one["logs"] for one in read_events(saved.run, "epoch")[:2])
     assert last["loss"] < first["loss"]
     files = saved.run.glob("teacher_cache/**/*.npy")
-    # Four numbers of a file are no outputs.
     assert sum(np.load(file).size - 4 for file in files) == width * rows
 
 
 def test_heads_of_one_encoder_share_a_cache(workspace, tmp_path):
-    """Pooling and dense layers may be in no file of the encoder."""
-    place = workspace.path / "encoder"
+    place = workspace.path / "encoder"  # has no pooling and dense layers
     mean, first = (models.load_embedder(place, one) for one in ("mean", "cls"))
     dense = [models.DenseSettings(4, use_bias=False)] * 2
     narrow = [models.with_dense(mean.model, one) for one in dense]
     rows = data.Examples((lines(workspace.path / "corpus.txt")[:9],))
     rows, every = data.encode(rows, mean.tokenizer, LENGTH), np.arange(9)
     stage = recipes.RECIPES["sentence_embedding"].stages[0]
-    settings = training.CacheSettings(str(tmp_path))
+    cache = training.CacheSettings(str(tmp_path))
     for model in (mean.model, first.model, *narrow):
-        caches = TeacherCaches(settings, [model], [place])
-        found = caches.features(stage, model)(rows)(every, LENGTH)
-        ((found,),) = found.values()
-        expected = np.array(model(rows.inputs(every, LENGTH)))
-        np.testing.assert_allclose(*found.values(), expected, atol=1e-5)
+        caches = TeacherCaches(cache, [model], [place])
+        read = caches.features(stage, model)(rows)
+        ((found,),) = read(every, LENGTH).values()
+        right = np.array(model(rows.inputs(every, LENGTH)))
+        np.testing.assert_allclose(*found.values(), right, atol=1e-5)
 
 
 NARROW = (
