@@ -1,11 +1,10 @@
 """Runs a teacher on all examples of a task and caches its outputs.
 
 With --cache, kdkit distill also does this; this verb does it in advance.
-Outputs are found by the tokens of their example, so all runs with this teacher
-share them: other seeds, stages, arms and selections of examples. Several
-processes can share the work with --shard 1/4 to 4/4; the same command without
---shard, or a run, then reads their files. The last line is a JSON object with
-the error of each output that was saved in fewer bits.
+All runs with this teacher on these examples share them: other recipes, seeds,
+stages and arms. Several processes can share the work with --shard 1/4 to 4/4;
+the same command without --shard computes what is missing. The last line is a
+JSON object with the error of each output that was saved in fewer bits.
 
 example:
   kdkit cache tinybert --task sst2 --data-dir glue --teacher runs/teacher \\

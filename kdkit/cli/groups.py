@@ -244,9 +244,8 @@ class CacheOptions:
     """teacher cache"""
 
     cache: str | None = option(
-        "cache the teacher's outputs in this folder. Runs with the same "
-        "teacher share it. The teacher runs only on examples that the cache "
-        "lacks.",
+        "cache the teacher's outputs in this folder. Runs share it, also with "
+        "other teachers. A teacher runs once on the same examples.",
         metavar="DIR",
     )
     cache_precision: str | None = option(

@@ -23,7 +23,7 @@ from kdkit.taps import (
     ModelShape,
     split_tap,
 )
-from kdkit.teacher_cache.shards import packed_size
+from kdkit.teacher_cache.packing import packed_size
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.model_settings import ModelSettings
 

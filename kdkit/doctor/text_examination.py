@@ -26,7 +26,7 @@ from kdkit.runs.directory import RunDirectory
 from kdkit.runs.log import decide, logged_findings
 from kdkit.runs.pipeline import Pipeline
 from kdkit.taps import ModelShape
-from kdkit.teacher_cache.shards import packed_size
+from kdkit.teacher_cache.packing import packed_size
 from kdkit.training.data_settings import CorpusSettings
 from kdkit.training.distribution import open_distribution
 from kdkit.training.making import CORPUS_LENGTH

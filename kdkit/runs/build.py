@@ -49,7 +49,7 @@ class Parts:
         """Runs the first checks, which need no model of the run."""
 
     def open_caches(self) -> None:
-        """Opens the teachers' caches. Called after `examine`."""
+        """Opens the teachers' caches. Called after `load`."""
 
     def measure(self, run) -> None:
         """Measures models before training and logs it. Called after `load`."""

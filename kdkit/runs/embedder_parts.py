@@ -170,7 +170,7 @@ class EmbedderParts(Parts):
         if self.settings.cache is not None:
             self.caches = TeacherCaches(
                 self.cache_settings,
-                [self.teacher],
+                [self._reduced.model],
                 [self.teacher_place],
                 distribution=self.distribution,
             )
@@ -180,8 +180,6 @@ class EmbedderParts(Parts):
         components = self.read_components()
         if components is not None:
             self._reduced.set_components(components, self.distribution)
-            if self.caches is not None:
-                self.caches.reduce(components)
 
     def load_source(self, run) -> tuple:
         """Returns the texts and their counts, as `load_texts` does."""

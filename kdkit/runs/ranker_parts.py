@@ -68,7 +68,7 @@ class RankerParts(EmbedderParts):
     def open_caches(self):
         self.caches = ScoreCaches(
             self.cache_settings,
-            [self.teacher],
+            [self.teacher.model],
             [self.teacher_place],
             distribution=self.distribution,
         )

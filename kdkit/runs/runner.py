@@ -166,13 +166,12 @@ def _run(
         inputs = parts.inputs()
         require_same_inputs(run, inputs, distribution)
         run.note_moved_models(to_dict(settings))
-        with distribution.chief_first():  # the caches may hold other outputs
-            parts.open_caches()
         # Before reading the data: only a run directory may hold the files that
         # reading writes.
         run.write_config(to_dict(settings), provenance())
         with distribution.chief_first():
             parts.load(run)
+        parts.open_caches()
         log_inputs(run, inputs)
         log_findings(run, findings)
         parts.measure(run)

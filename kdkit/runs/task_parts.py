@@ -253,8 +253,9 @@ class DistillParts(TaskParts):
     def open_caches(self, part=None):
         settings = self.settings.cache
         if settings is not None:
+            teachers = [teacher.model for teacher in self.teachers]
             self.caches = TeacherCaches(
-                settings, self.teachers, self.places, part, self.distribution
+                settings, teachers, self.places, part, self.distribution
             )
 
     def load(self, run):

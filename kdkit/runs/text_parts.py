@@ -139,10 +139,9 @@ class PretrainParts(Parts):
     def open_caches(self):
         settings = self.settings
         if settings.cache is not None:
-            taught = LoadedModel(self._teacher, self.tokenizer, False)
             self.caches = TeacherCaches(
                 settings.cache,
-                [taught],
+                [self._teacher],
                 [settings.teacher],
                 distribution=self.distribution,
             )

@@ -1,26 +1,23 @@
 """A run's teacher caches, and the cached features for a stage's batches."""
 
-import dataclasses
+import hashlib
 import json
 import logging
-import pathlib
 
+import keras
 import numpy as np
 
 from kdkit import models
 from kdkit.distillation import teacher_entries
-from kdkit.io.files import digest_of_text
-from kdkit.models import LoadedModel, as_tokenizer
+from kdkit.models.embedders import dense_layers
 from kdkit.recipes.stages import Stage
 from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.inputs import model_digest
 from kdkit.settings import to_dict
 from kdkit.taps import describe
-from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.teacher_cache.cache import TeacherCache
-from kdkit.teacher_cache.index import require_disk_space
-from kdkit.teacher_cache.reading import OutputsOfTeachers, ReducedVectors
+from kdkit.teacher_cache.reading import OutputsOfTeachers
 from kdkit.training.data_settings import CacheSettings
 from kdkit.training.distribution import ONE_DEVICE, Distribution
 
@@ -35,100 +32,51 @@ class TeacherCaches:
     def __init__(
         self,
         settings: CacheSettings,
-        teachers: list[LoadedModel],
+        teachers: list[keras.Model],
         places: list,
         part: tuple[int, int] | None = None,
         distribution: Distribution = ONE_DEVICE,
     ):
         self._distribution = distribution
-        self._read = [set() for _ in teachers]
-        self._expected = [set() for _ in teachers]
-        self._shapes = [describe(teacher.model) for teacher in teachers]
-        self._components = None
-        self._first = teachers[0].model
         self._precision = settings.precision
-        self._directory = directory = pathlib.Path(settings.directory)
-        fingerprints = [
-            {
-                "teacher": model_digest(place),
-                **_reading(place),
-                **_pooling(teacher.model),
-                "vocabulary": _vocabulary_digest(teacher.tokenizer),
-            }
-            for teacher, place in zip(teachers, places, strict=True)
-        ]
-
+        self._expected = [set() for _ in teachers]
+        self._shapes = list(map(describe, teachers))
         self._caches = [
             TeacherCache(
-                directory
-                if len(teachers) == 1
-                else directory / f"teacher_{number}",
-                teacher.model,
-                fingerprint,
+                settings.directory,
+                teacher,
+                _content(teacher, place),
                 settings.precision,
                 _log.info,
                 part,
             )
-            for number, (teacher, fingerprint) in enumerate(
-                zip(teachers, fingerprints, strict=True), start=1
-            )
-        ]
-
-    def reduce(self, components: np.ndarray) -> None:
-        """Lets objectives read sentence embeddings in fewer dimensions."""
-        self._components = components
-        width = components.shape[1]
-        self._shapes = [
-            dataclasses.replace(shape, embedding_width=width)
-            for shape in self._shapes
+            for teacher, place in zip(teachers, places, strict=True)
         ]
 
     def expect(self, stages, student) -> None:
         """Registers the stages that will read, so that teachers run once."""
         for stage in stages:
-            if not stage.objectives:
-                continue
-            for expected, entries in zip(
-                self._expected,
-                self._entries(stage, student),
-                strict=True,
-            ):
-                expected.update(entries)
+            if stage.objectives:
+                self._expect(self._entries(stage, student))
+
+    def _expect(self, entries_of):
+        for expected, entries in zip(self._expected, entries_of, strict=True):
+            expected.update(entries)
 
     def features(self, stage: Stage, student):
         """Returns a function for adding the teachers' outputs to batches."""
         entries_of = self._entries(stage, student)
-        for read, entries in zip(self._read, entries_of, strict=True):
-            read.update(entry.name for entry in entries)
-
-        def outputs(encoded):
-            asked = list(
-                zip(self._caches, entries_of, self._expected, strict=True)
-            )
-            if len(asked) > 1:  # before the first teacher writes
-                size = sum(
-                    cache.needed(encoded, entries, expected)
-                    for cache, entries, expected in asked
-                )
-                require_disk_space(self._directory, size)
-            return [
-                cache.outputs(encoded, entries, expected)
-                for cache, entries, expected in asked
-            ]
+        self._expect(entries_of)
 
         def features(encoded):
+            asked = zip(self._caches, entries_of, self._expected, strict=True)
             with self._distribution.chief_first():
-                return OutputsOfTeachers(map(self._reduced, outputs(encoded)))
+                return OutputsOfTeachers(
+                    cache.outputs(encoded, entries, expected)
+                    for cache, entries, expected in asked
+                )
 
         return features
-
-    def _reduced(self, outputs):
-        """The outputs, with sentence embeddings in the components."""
-        has_vectors = SENTENCE_EMBEDDING in outputs.signature
-        if self._components is None or not has_vectors:
-            return outputs
-        normalize = models.pooling_of(self._first).normalize
-        return ReducedVectors(outputs, self._components, normalize)
 
     def _entries(self, stage, student):
         """The entries of each teacher that a stage reads."""
@@ -139,36 +87,36 @@ class TeacherCaches:
         ]
 
     def relative_errors(self) -> list[dict]:
-        """The relative error of each output that was read, for each teacher."""
+        """The relative error of each output that is read, for each teacher."""
         return [
-            {name: cache.relative_error(name) for name in sorted(read)}
-            for cache, read in zip(self._caches, self._read, strict=True)
+            {
+                one.name: cache.relative_error(one.name)
+                for one in sorted(entries)
+            }
+            for cache, entries in zip(self._caches, self._expected, strict=True)
         ]
 
     def log(self, run: RunDirectory) -> None:
         """Logs the precision and errors of the outputs that were read, once."""
         if not run.events(events.TeacherCache):
+            errors = tuple(self.relative_errors())
             run.log(
                 events.TeacherCache(
-                    precision=self._precision,
-                    relative_errors=tuple(self.relative_errors()),
+                    precision=self._precision, relative_errors=errors
                 )
             )
 
 
-def _reading(place):
-    """The version of loading a Hugging Face checkpoint, for the cache's key."""
-    is_read = models.find(place).is_checkpoint
-    return {"checkpoint_reading": READING} if is_read else {}
-
-
-def _pooling(teacher):
-    """The pooling of a sentence encoder, which may be in no file of it."""
-    if not models.is_embedder(teacher):
-        return {}
-    return {"pooling": json.dumps(to_dict(models.pooling_of(teacher)))}
-
-
-def _vocabulary_digest(tokenizer):
-    """The checksum of everything that decides a tokenizer's ids."""
-    return digest_of_text(json.dumps(as_tokenizer(tokenizer).definition))
+def _content(teacher, place):
+    """Everything that a teacher's outputs for given tokens depend on."""
+    content = {"teacher": model_digest(place)}
+    if models.find(place).is_checkpoint:
+        content["checkpoint_reading"] = READING
+    if models.is_embedder(teacher):  # its head may be in no file
+        content["pooling"] = json.dumps(to_dict(models.pooling_of(teacher)))
+        content["dense"] = [
+            hashlib.sha256(np.ascontiguousarray(weight)).hexdigest()
+            for layer in dense_layers(teacher)
+            for weight in layer.get_weights()
+        ]
+    return content

@@ -15,7 +15,7 @@ from kdkit.data import (
 from kdkit.errors import UsageError, unknown
 from kdkit.settings import too_small
 from kdkit.tasks import Task
-from kdkit.teacher_cache.shards import PRECISIONS
+from kdkit.teacher_cache.packing import PRECISIONS
 from kdkit.training.model_settings import (
     require_files,
     validate_seed,
@@ -274,7 +274,7 @@ class CacheSettings:
     """The settings of the cache of the teachers' outputs.
 
     Args:
-        directory: string. Runs with the same teachers may share it.
+        directory: string. Any runs may share it.
         precision: string. `"fp32"`, `"bf16"` or `"int8"`.
     """
 

@@ -10,7 +10,7 @@ import pytest
 from kdkit import data
 from kdkit.data import stream
 from kdkit.taps import PER_LAYER_TAPS, Entry, describe
-from kdkit.teacher_cache import cache, reading
+from kdkit.teacher_cache import cache, files, reading
 from kit.helpers import LENGTH, VOCABULARY_SIZE
 
 LAYERS = 2
@@ -97,17 +97,17 @@ def batches_of(size):
 
 @contextlib.contextmanager
 def stopped_after(count=None):
-    """Files are small; the pass stops after so many, or not at all."""
-    write, left = cache.write_shard, itertools.count(1)
+    """Segments are a batch; the pass stops after so many files, or not."""
+    staged, left = files.staged, itertools.count(1)
 
-    def write_or_stop(*arguments):
+    def staged_or_stop(path):
         if count is not None and next(left) > count:
             raise KeyboardInterrupt
-        return write(*arguments)
+        return staged(path)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cache, "SHARD_BYTES", 1)
-        patch.setattr(cache, "write_shard", write_or_stop)
+        patch.setattr(files, "SEGMENT_ROWS", 64)
+        patch.setattr(files, "staged", staged_or_stop)
         if count is None:
             yield
         else:

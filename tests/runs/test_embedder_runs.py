@@ -24,6 +24,7 @@ from kit.helpers import divergence, large_except, log_softmax, read_events
 from kit.runs import ENCODED, LENGTH, ON_TEXTS, PAIRS
 
 from kdkit import data, models, recipes, training
+from kdkit.training.caching import TeacherCaches
 
 SCALE, PAIR_LENGTH, TEMPERATURE = 20.0, 32, 0.05
 TEACHER_WIDTH, WIDTH = 32, 16
@@ -147,7 +148,7 @@ def on_candidates(saved):
 # What NumPy computes; the width and the number of the teacher's outputs.
 KINDS = {
     "sentence_embedding": (on_texts, TEACHER_WIDTH, 144),
-    "static_embedding": (on_texts, TEACHER_WIDTH, 144),
+    "static_embedding": (on_texts, WIDTH, 144),
     "multilingual": (on_translations, TEACHER_WIDTH, 120),  # of one language
     "reranker_to_embedder": (on_candidates, 2, 80),
 }
@@ -166,10 +167,25 @@ def test_numbers_are_those_of_the_saved_models(name, workspace):
         assert found == pytest.approx(numbers, rel=1e-3, abs=1e-5), arm
     first, last = (one["logs"] for one in read_events(saved.run, "epoch")[:2])
     assert last["loss"] < first["loss"]
-    index = json.loads((saved.run / "teacher_cache/index.json").read_text())
-    (entry,) = index["entries"].values()
-    assert entry["shape"] == [width]
-    assert sum(one["rows"] for one in index["shards"]) == rows
+    files = saved.run.glob("teacher_cache/**/*.npy")
+    assert sum(np.load(file).size - 4 for file in files) == width * rows
+
+
+def test_heads_of_one_encoder_share_a_cache(workspace, tmp_path):
+    place = workspace.path / "encoder"  # has no pooling and dense layers
+    mean, first = (models.load_embedder(place, one) for one in ("mean", "cls"))
+    dense = [models.DenseSettings(4, use_bias=False)] * 2
+    narrow = [models.with_dense(mean.model, one) for one in dense]
+    rows = data.Examples((lines(workspace.path / "corpus.txt")[:9],))
+    rows, every = data.encode(rows, mean.tokenizer, LENGTH), np.arange(9)
+    stage = recipes.RECIPES["sentence_embedding"].stages[0]
+    cache = training.CacheSettings(str(tmp_path))
+    for model in (mean.model, first.model, *narrow):
+        caches = TeacherCaches(cache, [model], [place])
+        read = caches.features(stage, model)(rows)
+        ((found,),) = read(every, LENGTH).values()
+        right = np.array(model(rows.inputs(every, LENGTH)))
+        np.testing.assert_allclose(*found.values(), right, atol=1e-5)
 
 
 NARROW = (

@@ -65,7 +65,6 @@ def files(run):
         if file.is_file()
         and file.name not in ("metrics.jsonl", ".lock")
         and "events.out" not in file.name
-        and "teacher_cache" not in file.parts  # random names
         and (file.name != "config.json" or file.parent.name == "student")
     }
 

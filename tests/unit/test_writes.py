@@ -4,8 +4,10 @@ import contextlib
 import errno
 import json
 
+import numpy as np
 import pytest
 from kit import failing_disks
+from kit.caches import rows
 
 from kdkit.augmentation import write_augmented
 from kdkit.cli.main import main
@@ -19,8 +21,8 @@ from kdkit.models import Head
 from kdkit.models.saving import save_labels
 from kdkit.runs.directory import RunDirectory, open_run
 from kdkit.runs.events import Inputs, RunFinished
-from kdkit.teacher_cache.index import Index
-from kdkit.teacher_cache.shards import write_shard
+from kdkit.taps import Entry
+from kdkit.teacher_cache.files import Plan, StoredTensors
 
 OLD, NEW = "old\n" * 100, "new\n" * 200
 
@@ -57,16 +59,15 @@ def augment(folder):
 
 
 def fill_cache(folder):
-    index = Index(folder / "cache", {"teacher": "a"})
-    with index.filling():
-        if not index.read()["shards"]:
-            keys = [bytes([number] * 16) for number in range(4)]
-            columns = {"logits": [b"12345678"] * 4}
-            shard = write_shard(folder / "cache", keys, columns)
-            shard["sequence_length"] = 8
-            known = {"shape": [2], "largest_error": 0.0, "squares": 1.0}
-            known["squared_errors"] = 0.0
-            index.add(shard, {"logits": known})
+    stored = cached(folder)
+    if stored.missing_size(0):
+        with stored.writing(0) as add:
+            add(np.ones((4, 2), "float32"))
+
+
+def cached(folder):
+    plan = Plan(rows(4), folder / "cache", "fp32")
+    return StoredTensors(plan, Entry("logits"), (2,))
 
 
 def name_classes(folder):
@@ -103,9 +104,9 @@ def prepared(folder):
 
 
 def names(folder):
-    """What is in a folder; files of caches have names of no meaning."""
+    """What is in a folder, but for locks."""
     return sorted(
-        path.suffix if path.suffix == ".arrow" else path.name
+        path.name
         for path in folder.rglob("*")
         if not path.name.endswith(".lock")
     )
@@ -116,15 +117,16 @@ def check_whole(folder):
     for name, contents in NAMED.items():
         if (folder / name).exists():
             assert (folder / name).read_text() in contents
-    for name in ("config.json", "cache/index.json"):
+    for name in ("config.json",):
         for path in folder.rglob(name):
             json.loads(path.read_text())
     copies = folder / "copies.tsv"
     if copies.exists():
         assert len(copies.read_text().splitlines()) == 4
-    if (folder / "cache").is_dir():
-        index = Index(folder / "cache", {"teacher": "a"})
-        assert not index.drop_damaged()
+    if list(folder.rglob("00000.npy")):
+        stored = cached(folder)
+        assert not stored.missing_size(0)
+        np.testing.assert_array_equal(stored(np.arange(4), 8), 1)
     for page in folder.rglob("report.html"):
         assert page.read_text().rstrip().endswith("</html>")
 
