@@ -236,11 +236,18 @@ def _today(name):
     return name
 
 
-def write_tensors(path: pathlib.Path, tensors: dict) -> None:
+def write_tensors(
+    path: pathlib.Path, tensors: dict, metadata: dict | None = None
+) -> None:
     """Writes a safetensors file with the mode of any other new file."""
     path.touch()
     mode = path.stat().st_mode
-    safetensors.numpy.save_file(tensors, path, metadata={"format": "pt"})
+    # safetensors would write other values for transposed and strided arrays.
+    tensors = {
+        name: np.asarray(tensor, order="C") for name, tensor in tensors.items()
+    }
+    metadata = metadata or {"format": "pt"}
+    safetensors.numpy.save_file(tensors, path, metadata=metadata)
     path.chmod(mode)
 
 

@@ -17,12 +17,11 @@ from kdkit.errors import RunError, UsageError
 from kdkit.io.files import (
     is_left_over,
     remove_left_over,
-    staged,
     with_own_digest,
     write_text,
 )
-from kdkit.io.locks import append_line, appending, locked
-from kdkit.io.reading import json_lines, read_json
+from kdkit.io.locks import append_line, locked
+from kdkit.io.reading import read_json
 from kdkit.late import tf
 from kdkit.runs.events import (
     ARMS,
@@ -31,7 +30,7 @@ from kdkit.runs.events import (
     Epoch,
     Event,
     RunFinished,
-    read_event,
+    read_log,
 )
 from kdkit.runs.settings import MODELS, without_changeable
 from kdkit.settings import differences, differing_fields, from_dict, to_dict
@@ -42,7 +41,6 @@ CONFIG, LOCK = "config.json", ".lock"
 EVENTS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
 PROVENANCE = "provenance"
 INPUTS = "inputs"  # models and data that a call had in memory
-BLOCK = 1 << 20  # bytes
 # Saved with the settings if the run has several replicas.
 REPLICAS = "replicas"
 
@@ -74,12 +72,16 @@ class RunDirectory:
             write_json(self.path / CONFIG, {**there, **settings})
 
     def log(self, event: Event) -> None:
-        """Appends an event to `metrics.jsonl` and flushes it to the disk."""
+        """Appends an event, unless the last one of its key has its values."""
         if self.is_read_only:
             return
-        now = time.time()
-        fields = {"event": event.kind, "time": now, **event.to_dict()}
-        append_line(self.path / EVENTS, json.dumps(with_own_digest(fields)))
+        fields = json.dumps(event.to_dict())
+        if event.key is not None and fields in (
+            json.dumps(known.to_dict()) for known in self.events(type(event))
+        ):
+            return
+        line = {"event": event.kind, "time": time.time(), **event.to_dict()}
+        append_line(self.path / EVENTS, json.dumps(with_own_digest(line)))
 
     def note(self, event: Event) -> bool:
         """Logs an event of a verb that reads the run; warns if it cannot."""
@@ -90,49 +92,13 @@ class RunDirectory:
             return False
         return True
 
-    def events(self, kind: type[Event] | None = None) -> list:
-        """Returns the logged events of one kind, oldest first."""
+    def events(self, kind: type[Event] = Event) -> list:
+        """Returns the last logged event of each key, all or those of a kind."""
         path = self.path / EVENTS
         if not path.exists():
             return []
-        # A line that a crash cut off, or that lacks a field of its kind, is not
-        # an event.
-        return [
-            event
-            for _, event in _numbered_events(path)
-            if event is not None and kind in (None, type(event))
-        ]
-
-    def filter_events(self, wanted) -> None:
-        """Removes events from the log for which `wanted(event)` is false."""
-        path = self.path / EVENTS
-        if self.is_read_only or not path.exists():
-            return
-        with appending(path):  # other commands append to the log, too
-            left_out = {
-                number
-                for number, event in _numbered_events(path)
-                if event is not None and not wanted(event)
-            }
-            if left_out:
-                with (
-                    staged(path) as partial,
-                    open(path, "rb") as old,
-                    open(partial, "wb") as new,
-                ):
-                    new.writelines(
-                        line
-                        for number, line in enumerate(old, 1)
-                        if number not in left_out
-                    )
-
-    def remove_leftovers(self) -> None:
-        """Removes leftovers of a killed process: folders and half of a line."""
-        remove_left_over(self.path)
-        log = self.path / EVENTS
-        if log.exists():
-            with appending(log) as file:
-                file.truncate(_complete_bytes(log))
+        found, _ = read_log(path)
+        return [event for event in found if isinstance(event, kind)]
 
     @property
     def is_finished(self) -> bool:
@@ -176,26 +142,6 @@ class RunDirectory:
         return sum(event.seconds for event in self.events(Epoch))
 
 
-def _numbered_events(log):
-    """Yields each line's number and its event, or `None` for a damaged line."""
-    for number, line in json_lines(log):
-        yield number, read_event(line) if line else None
-
-
-def _complete_bytes(log):
-    """The number of bytes in a file up to its last line feed."""
-    with open(log, "rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end:
-            start = max(end - BLOCK, 0)
-            file.seek(start)
-            place = file.read(end - start).rfind(b"\n")
-            if place >= 0:
-                return start + place + 1
-            end = start
-    return 0
-
-
 def _is_step(path):
     """Whether a path is the directory of a step inside a run directory."""
     return path.name.endswith("_run") and (path / CONFIG).exists()
@@ -226,7 +172,7 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
             _check_settings(path, settings, kind, replicas)
             run = RunDirectory(path, replicas=replicas)
             if not run.is_finished:
-                run.remove_leftovers()
+                remove_left_over(path)  # of a killed process
             distribution.barrier()
             yield run
         except BaseException:
@@ -298,7 +244,7 @@ def write_json(path: pathlib.Path, value) -> None:
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
-def _check_settings(path, settings, kind, replicas=None):
+def _check_settings(path, settings, kind, replicas):
     """Rejects a directory with other settings or another number of replicas."""
     if not (path / CONFIG).exists():
         return
@@ -314,8 +260,8 @@ def _check_settings(path, settings, kind, replicas=None):
             f"The run in {path} was made with other settings (there -> here):\n"
             f"{listed}\nPass the same settings, or choose another --run-dir."
         )
-    noted = read_replicas(path)
-    if replicas is not None and noted not in (None, replicas):
+    noted = read_replicas(path) or 1
+    if noted != replicas:
         raise UsageError(
             f"The run in {path} was begun with {noted} replicas. Received: "
             f"{replicas}."

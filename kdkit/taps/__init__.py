@@ -33,7 +33,6 @@ _DEFINED_IN = {
     "own_names": "naming",
     "padding_masks": "masks",
     "reads_source": "names",
-    "remember_optimizers": "naming",
     "select_inputs": "masks",
     "shows_logits": "shape",
     "sizes": "entries",

@@ -26,7 +26,12 @@ from kdkit.training.callbacks import (
     SeedEpochs,
     StopAtNonFinite,
 )
-from kdkit.training.checkpoints import RunningState, StageCheckpoints
+from kdkit.training.checkpoints import (
+    StageCheckpoints,
+    Values,
+    assign_running,
+    running_values,
+)
 from kdkit.training.sources import DataSource
 
 
@@ -56,11 +61,9 @@ class StageFit:
         """Whether one process trains. Several would stop at different steps."""
         return self.arm.distribution.num_processes == 1
 
-    def fit(
-        self, batches: tf.data.Dataset, running: RunningState | None
-    ) -> None:
+    def fit(self, batches: tf.data.Dataset, running: Values | None) -> None:
         """Trains from the newest checkpoint to the end."""
-        position = self.checkpoints.state.newest
+        position = self.checkpoints.position
         first_step = position.epoch * self.steps_per_epoch + position.step
         is_chief = self.arm.distribution.is_chief
         curves = None
@@ -110,12 +113,12 @@ class StageFit:
                 self.trainer,
                 step,
                 seconds,
-                running or RunningState.of(self.trainer),
+                running or running_values(self.trainer),
             )
 
     def _finish_epoch(self, curves, stop, epoch, logs, seconds):
         """Evaluates, logs and saves; adds the measured values to `logs`."""
-        before = RunningState.of(self.trainer)
+        before = running_values(self.trainer)
         try:
             with stop.at_once():
                 evaluation = self._measure(logs)
@@ -148,6 +151,7 @@ class StageFit:
             self.trainer,
             self.arm.model,
             epoch,
+            before,
             evaluation["metrics"][self.source.primary_metric],
             self.source.larger_is_better,
             logs["val_loss"],
@@ -183,7 +187,7 @@ class _Loop:
         steps_per_epoch: int,
         initial_epoch: int,
         initial_step: int,
-        running: RunningState | None,
+        running: Values | None,
         epochs: int,
         validation_data: tf.data.Dataset,
         callbacks: list,
@@ -203,7 +207,7 @@ class _Loop:
             self._trainer.reset_metrics()
             callbacks.on_epoch_begin(epoch)
             if running is not None:
-                running.restore(self._trainer)
+                assign_running(self._trainer, running)
             for step in range(initial_step, steps_per_epoch):
                 callbacks.on_train_batch_begin(step)
                 logs = step_on(iterator)

@@ -98,19 +98,10 @@ class Arm:
     def _untrained(self, run):
         """The measurement of a model that no stage trains."""
         evaluation = Evaluation(
-            arm=self.name,
-            stage=None,
-            epoch=None,
-            **self.source.evaluate(self.forward, {}),
+            arm=self.name, **self.source.evaluate(self.forward, {})
         )
-        if not any(event.arm == self.name for event in run.events(Evaluation)):
-            run.log(evaluation)
-        return Best(
-            stage=None,
-            epoch=None,
-            split=evaluation.split,
-            metrics=evaluation.metrics,
-        )
+        run.log(evaluation)
+        return Best(split=evaluation.split, metrics=evaluation.metrics)
 
     def _untrained_layers(self, stages):
         """The head's layers that still have their initial weights."""
@@ -144,8 +135,8 @@ class StageRun:
     @property
     def final_epoch(self) -> int:
         """The epoch of the stage's final weights."""
-        newest = self.checkpoints.state.newest
-        return newest.best_epoch if self.stage.keep_best else newest.epoch
+        position = self.checkpoints.position
+        return position.best_epoch if self.stage.keep_best else position.epoch
 
     def run(self) -> None:
         """Trains from the last checkpoint on, or loads a finished stage."""
@@ -157,15 +148,14 @@ class StageRun:
             self._features = self.arm.caches.features(
                 self.stage, self.arm.model
             )
-        if self.checkpoints.state.is_finished:
+        if self.checkpoints.is_finished:
             _log.info(f"{title}: finished earlier, weights loaded.")
             self.checkpoints.restore_final(self.arm.model)
             if self.arm.distribution.is_chief:
                 self.checkpoints.clean()  # the process may have died before
             self._log_end()
             return
-        position = self.checkpoints.begin()
-        self._forget_unfinished_epochs(position.epoch)
+        position = self.checkpoints.position
         distribution = self.arm.distribution
         stream = self._source.training_stream(
             self.stage, self.arm.seed, self._features, distribution.shares
@@ -226,36 +216,14 @@ class StageRun:
                 _log.info(f"{title}: rounding as {self.stage.quantize}.")
 
     def _log_end(self):
-        """Logs the stage's end and its seconds, once."""
-        if any(map(self._is_mine, self.run_directory.events(StageFinished))):
-            return
+        """Logs the stage's end and its seconds."""
+        where = {"arm": self.arm.name, "stage": self.stage.name}
         seconds = sum(
             event.seconds
             for event in self.run_directory.events(Epoch)
-            if self._is_mine(event)
+            if {"arm": event.arm, "stage": event.stage} == where
         )
-        self.run_directory.log(
-            StageFinished(
-                arm=self.arm.name, stage=self.stage.name, seconds=seconds
-            )
-        )
-
-    def _forget_unfinished_epochs(self, last_epoch):
-        """Drops the events after the last checkpoint."""
-        kept = range(1, last_epoch + 1)
-        self.run_directory.filter_events(
-            lambda event: (
-                not self._is_mine(event)
-                or getattr(event, "epoch", None) in kept
-            )
-        )
-
-    def _is_mine(self, event):
-        return (
-            isinstance(event, Epoch | Evaluation | StageFinished)
-            and event.arm == self.arm.name
-            and event.stage == self.stage.name
-        )
+        self.run_directory.log(StageFinished(**where, seconds=seconds))
 
 
 def _checkpoints(run, arm, stage):
