@@ -1,14 +1,8 @@
 """Run directories: configuration, event log, and one process at a time."""
 
 import contextlib
-import importlib.metadata
 import json
-import os
 import pathlib
-import platform
-import shlex
-import subprocess
-import sys
 import time
 import warnings
 
@@ -22,10 +16,7 @@ from kdkit.io.files import (
 )
 from kdkit.io.locks import append_line, locked
 from kdkit.io.reading import read_json
-from kdkit.late import tf
 from kdkit.runs.events import (
-    ARMS,
-    LANGUAGE_MODELS,
     Best,
     Epoch,
     Event,
@@ -35,7 +26,6 @@ from kdkit.runs.events import (
 from kdkit.runs.settings import MODELS, without_changeable
 from kdkit.settings import differences, differing_fields, from_dict, to_dict
 from kdkit.training.distribution import ONE_DEVICE
-from kdkit.version import __version__
 
 CONFIG, LOCK = "config.json", ".lock"
 EVENTS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
@@ -121,11 +111,8 @@ class RunDirectory:
 
     @property
     def _ended_arms(self):
-        ended = {}
-        for event in self.events(RunFinished):
-            ended |= event.best
-        known = ARMS + LANGUAGE_MODELS
-        return {arm: best for arm, best in ended.items() if arm in known}
+        ends = self.events(RunFinished)
+        return ends[0].best if ends else {}
 
     def _has_model(self, arm):
         """Whether an arm's model exists, complete or not."""
@@ -266,95 +253,3 @@ def _check_settings(path, settings, kind, replicas):
             f"The run in {path} was begun with {noted} replicas. Received: "
             f"{replicas}."
         )
-
-
-PACKAGES = ("keras", "keras-hub", "tensorflow", "numpy")
-# Environment variables that change the arithmetic of every run.
-VARIABLES = (
-    "ONEDNN_DEFAULT_FPMATH_MODE",
-    "TF_ENABLE_ONEDNN_OPTS",
-    "TF_SET_ONEDNN_FPMATH_MODE",
-)
-
-
-def provenance() -> dict:
-    """Returns command, kdkit's commit, versions and machine as JSON data."""
-    return {
-        "command": _command(),
-        "commit": _commit(),
-        "versions": {
-            "python": platform.python_version(),
-            "kdkit": __version__,
-            **{package: _version(package) for package in PACKAGES},
-        },
-        "machine": _machine(),
-    }
-
-
-def _machine():
-    """The processor, its cores, and the accelerators that TensorFlow sees."""
-    parts = [platform.machine(), f"{os.cpu_count()} cores"]
-    for device in tf.config.list_physical_devices("GPU"):
-        details = tf.config.experimental.get_device_details(device)
-        parts.append(details.get("device_name", device.name))
-    return ", ".join(parts)
-
-
-def _command():
-    """The command line as typed, with the home directory as `~`."""
-    home = str(pathlib.Path.home()) + os.sep
-    words = [
-        f"{name}={shlex.quote(os.environ[name])}"
-        for name in VARIABLES
-        if name in os.environ
-    ]
-    program, *arguments = sys.argv
-    if pathlib.Path(program).parts[-2:] == ("kdkit", "__main__.py"):
-        words.append("kdkit")  # python -m kdkit
-    elif program.endswith(".py"):
-        words += ["python", shlex.quote(_from_here(program))]
-    else:
-        words.append(pathlib.Path(program).name)
-    for word in arguments:
-        at_home = word.startswith(home)
-        rest = shlex.quote(word.removeprefix(home))
-        words.append(f"~/{rest}" if at_home else shlex.quote(word))
-    return " ".join(words)
-
-
-def _from_here(path):
-    """A path relative to the working directory; only the name if outside it."""
-    path = pathlib.Path(path).absolute()
-    here = pathlib.Path.cwd()
-    return str(path.relative_to(here)) if here in path.parents else path.name
-
-
-def _commit():
-    """The commit of kdkit's checkout, with a note on changes; empty without."""
-    file = pathlib.Path(__file__)
-    directory = file.parents[1]  # the package
-    try:
-        # An environment inside another project's checkout is not kdkit's.
-        _git(directory, "ls-files", "--error-unmatch", str(file))
-        commit = _git(directory, "rev-parse", "--short=12", "HEAD")
-        changed = _git(directory, "status", "--porcelain", "--", ".")
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return f"{commit} with local changes" if changed else commit
-
-
-def _git(directory, *arguments):
-    return subprocess.run(
-        ["git", *arguments],
-        cwd=directory,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
-
-
-def _version(package):
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
