@@ -293,7 +293,8 @@ def read_log(path: pathlib.Path) -> tuple[list[Event], list[int]]:
 def _event(line):
     kind = _KINDS[line["event"]]
     known = {field.name for field in dataclasses.fields(kind)}
-    return kind(**{name: _tuples(line[name]) for name in line if name in known})
+    values = {name: _tuples(line[name]) for name in line if name in known}
+    return kind(**values | {"time": line["time"]})
 
 
 def _tuples(value):

@@ -73,7 +73,7 @@ def test_what_a_later_version_added_and_what_is_no_event_is_left_out(tmp_path):
         EPOCH | {"loss_scale": 8},
         *(
             {key: value for key, value in EPOCH.items() if key != name}
-            for name in ("event", "arm", "stage", "epoch", "seconds", "logs")
+            for name in ("event", "time", "stage", "epoch", "seconds", "logs")
         ),
         EPOCH | {"event": "rewritten"},
         EPOCH | {"event": ["epoch"]},
