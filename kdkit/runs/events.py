@@ -167,7 +167,8 @@ class RunFinished(Event, kind="run_finished", key=()):
         """Makes objects of the dicts in a log."""
         for arm, one in self.best.items():
             if isinstance(one, dict):
-                self.best[arm] = Best(**one)
+                values = {name: _tuple(value) for name, value in one.items()}
+                self.best[arm] = Best(**values)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -293,12 +294,10 @@ def read_log(path: pathlib.Path) -> tuple[list[Event], list[int]]:
 def _event(line):
     kind = _KINDS[line["event"]]
     known = {field.name for field in dataclasses.fields(kind)}
-    values = {name: _tuples(line[name]) for name in line if name in known}
+    values = {name: _tuple(line[name]) for name in line if name in known}
     return kind(**values | {"time": line["time"]})
 
 
-def _tuples(value):
-    """A JSON value with tuples in place of lists."""
-    if isinstance(value, dict):
-        return {name: _tuples(one) for name, one in value.items()}
-    return tuple(map(_tuples, value)) if isinstance(value, list) else value
+def _tuple(value):
+    """A tuple for a list, as fields are; what a dict contains stays."""
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value

@@ -32,7 +32,7 @@ def test_events_are_read_as_they_were_logged(tmp_path):
         ),
         events.Export(
             arm="student", file="a.tflite", format="litert",
-            precision="int8", size_bytes=10,
+            precision="int8", size_bytes=10, made_from={"labels": ["a"]},
         ),
         events.Latency(
             file="a.tflite", median_ms=0.5, p95_ms=0.7, threads=1,

@@ -78,7 +78,7 @@ def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
     best = Best(metrics={3: (0.5, 1e-9)})
     run.log(RunFinished(seconds=1.25, best={"student": best}))
     (event,) = run.events()
-    assert event.best == {"student": Best(metrics={"3": (0.5, 1e-9)})}
+    assert event.best == {"student": Best(metrics={"3": [0.5, 1e-9]})}
     log = tmp_path / "metrics.jsonl"
     line = log.read_text()
     places = [place for place, sign in enumerate(line) if sign.isdigit()]
