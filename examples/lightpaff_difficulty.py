@@ -66,7 +66,7 @@ def main():
         subprocess.run(["kdkit", "pretrain", *words], check=True)
         log = (run / "metrics.jsonl").read_text("utf-8").splitlines()
         events = [json.loads(line) for line in log]
-        (end,) = (one for one in events if one["event"] == "run_finished")
+        *_, end = (one for one in events if one["event"] == "run_finished")
         (best,) = end["best"].values()
         accuracy, seen = PAPER[family]
         found = best["metrics"][METRICS[family]]

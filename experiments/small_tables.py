@@ -51,7 +51,7 @@ def measured(run, arm, folder, is_phrases):
     """The accuracies of a run's model on dev and on other phrases."""
     events = (run / "metrics.jsonl").read_text("utf-8").splitlines()
     found = [json.loads(line) for line in events]
-    (end,) = (one for one in found if one["event"] == "run_finished")
+    *_, end = (one for one in found if one["event"] == "run_finished")
     accuracies = [end["best"][arm]["metrics"]["accuracy"]]
     if is_phrases:
         words = ["--test", folder / "phrases.csv", "--arm", arm]

@@ -334,7 +334,7 @@ def written_metrics(path: pathlib.Path) -> dict:
     }
     for event in place.run.events(Measurement):
         if all(getattr(event, name) == value for name, value in wanted.items()):
-            return event.line
+            return event.to_dict()
     return measure_and_note(evaluate.Options(model=str(path)))
 
 

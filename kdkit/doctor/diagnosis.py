@@ -33,6 +33,7 @@ from kdkit.runs.task_parts import (
     Student,
     load_corpus_teacher,
 )
+from kdkit.training.arm import Arm
 from kdkit.training.making import (
     DATA_LENGTH,
     load_teachers,
@@ -40,13 +41,13 @@ from kdkit.training.making import (
     require_length,
 )
 from kdkit.training.sources import TaskSource
-from kdkit.training.stage_trainer import Arm, make_trainer
 from kdkit.training.task_data import (
     Evaluator,
     TrainingRows,
     make_forward,
     open_task,
 )
+from kdkit.training.trainers import make_trainer
 
 ROWS = 1000  # dev examples that teachers predict
 # Checks (by the beginning of their names) without which no update can run.

@@ -173,10 +173,9 @@ def memory_to_train(parameters: int) -> Finding | None:
 def run_size(trained: int, weights: int, num_stages: int) -> int:
     """Returns the maximum bytes that the training of one model writes.
 
-    A stage saves its last epoch with optimizer slots, and the best epoch so
-    far. During training there are also a position within an epoch, a file that
-    is being written and a new best epoch. Each stage leaves its weights, and
-    the run its model.
+    A stage saves its newest position with optimizer slots, and the best epoch
+    so far. During training there are also a position that is being written
+    and a new best epoch. Each stage leaves its weights, and the run its model.
 
     Args:
         trained: int. Number of trained weights.
@@ -184,7 +183,7 @@ def run_size(trained: int, weights: int, num_stages: int) -> int:
         num_stages: int.
     """
     with_slots = weights + SLOTS * trained
-    return BYTES * (3 * with_slots + (num_stages + 3) * weights)
+    return BYTES * (2 * with_slots + (num_stages + 3) * weights)
 
 
 def disk(

@@ -10,5 +10,5 @@ def disk_problem(error: BaseException) -> bool:
     """Whether an exception is that of a full or failing disk."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno in FULL
-    # h5py and TensorFlow only pass on the system's text.
+    # h5py, safetensors and TensorFlow only pass on the system's text.
     return any(os.strerror(number) in str(error) for number in FULL)

@@ -53,30 +53,18 @@ def lock_beside(path: pathlib.Path) -> pathlib.Path:
 
 
 def append_line(path: pathlib.Path, line: str) -> None:
-    """Appends a line to a text file, completely or not at all."""
-    with appending(path) as file:
-        size = file.seek(0, os.SEEK_END)
-        file.seek(max(0, size - 1))
-        begin = b"" if file.read(1) in (b"", b"\n") else b"\n"
-        content = begin + line.encode() + b"\n"
-        try:
-            # A disk that fills up may accept only a part of unbuffered data.
-            while content:
-                content = content[file.write(content) :]
-            os.fsync(file.fileno())
-        except OSError:
-            file.truncate(size)
-            raise
-
-
-@contextlib.contextmanager
-def appending(path: pathlib.Path):
-    """Opens a file to append to it, while other processes wait for that."""
+    """Appends a line to a text file, after the end of one that was cut off."""
     with (
         _removed_lock(lock_beside(path)),
         open(path, "a+b", buffering=0) as file,
     ):
-        yield file
+        file.seek(max(0, file.seek(0, os.SEEK_END) - 1))
+        begin = b"" if file.read(1) in (b"", b"\n") else b"\n"
+        content = begin + line.encode() + b"\n"
+        # A disk that fills up may accept only a part of unbuffered data.
+        while content:
+            content = content[file.write(content) :]
+        os.fsync(file.fileno())
 
 
 @contextlib.contextmanager

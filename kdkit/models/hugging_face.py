@@ -192,13 +192,20 @@ class Tensors(contextlib.ExitStack):
         return found[0].removesuffix(table[1:])
 
 
-def write_tensors(path: pathlib.Path, tensors: dict) -> None:
-    """Writes arrays as a safetensors file, in float32."""
+def write_tensors(
+    path: pathlib.Path, tensors: dict, metadata=None, dtype="float32"
+) -> None:
+    """Writes arrays as a safetensors file with the mode of any new file."""
+    path.touch()
+    mode = path.stat().st_mode
+    # The library would write other values for transposed and strided arrays.
     tensors = {
-        name: np.ascontiguousarray(value, "float32")
+        name: np.asarray(value, dtype, order="C")
         for name, value in tensors.items()
     }
-    path.write_bytes(safetensors.numpy.save(tensors, {"format": "pt"}))
+    metadata = metadata or {"format": "pt"}
+    safetensors.numpy.save_file(tensors, path, metadata=metadata)
+    path.chmod(mode)
 
 
 def _load_weights(backbone, form, tensors, num_skipped, has_pairs):

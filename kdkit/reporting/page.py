@@ -292,7 +292,7 @@ def _about(records):
         found.append(f"seed {records.config['seed']}")
     if records.events:
         day = datetime.datetime.fromtimestamp(
-            records.events[-1].time, datetime.UTC
+            max(event.time for event in records.events), datetime.UTC
         )
         found.append(f"{day:%d %B %Y}".lstrip("0"))
     return [str(fact) for fact in found if fact]

@@ -7,8 +7,15 @@ import pathlib
 import re
 
 from kdkit.io.files import digest
-from kdkit.io.reading import json_lines, read_json
-from kdkit.runs.events import ARMS, LANGUAGE_MODELS, Event, Inputs, read_event
+from kdkit.io.reading import read_json
+from kdkit.runs.events import (
+    ARMS,
+    LANGUAGE_MODELS,
+    Event,
+    Inputs,
+    RunFinished,
+    read_log,
+)
 from kdkit.runs.predictions import Predictions, read_predictions
 
 CONFIG_FILE = "config.json"
@@ -32,9 +39,10 @@ class RunRecords:
     Args:
         run_dir: pathlib.Path. The run directory.
         config: dict. The resolved configuration, from `config.json`.
-        events: tuple of `kdkit.runs.events.Event`. The lines of
-            `metrics.jsonl` in order. The language model of a run on text is
-            its student, or its teacher if the run has no other.
+        events: tuple of `kdkit.runs.events.Event`. Those of
+            `metrics.jsonl` in order, the last one of each key. The language
+            model of a run on text is its student, or its teacher if the run
+            has no other.
         remarks: tuple of strings. Problems found while reading, such as a
             cut-off last line.
         teacher_run: optional `RunRecords`. The run that trained the teacher,
@@ -250,14 +258,11 @@ def _read_directory(run_dir):
 
 def _renamed(event, names):
     """An event with other names of arms."""
-    line = dict(event.line)
-    if isinstance(line.get("arm"), str):
-        line["arm"] = names.get(line["arm"], line["arm"])
-    if isinstance(line.get("best"), dict):
-        line["best"] = {
-            names.get(arm, arm): best for arm, best in line["best"].items()
-        }
-    return read_event(line)
+    if isinstance(event, RunFinished):
+        best = {names.get(arm, arm): one for arm, one in event.best.items()}
+        return dataclasses.replace(event, best=best)
+    arm = getattr(event, "arm", None)
+    return dataclasses.replace(event, arm=names[arm]) if arm in names else event
 
 
 def _read_events(path, config):
@@ -265,18 +270,12 @@ def _read_events(path, config):
     run, names = RunRecords(pathlib.Path(), config, ()), {}
     if run.is_on_text:
         names = dict.fromkeys(LANGUAGE_MODELS, run.trained_arm)
-    events, left_out = [], []
-    for number, line in json_lines(path):
-        event = read_event(line) if isinstance(line, dict) else None
-        if event is None:
-            left_out.append(str(number))
-        else:
-            events.append(_renamed(event, names) if names else event)
+    found, damaged = read_log(path)
     remarks = ()
-    if left_out:
-        lines = ", ".join(left_out)
+    if damaged:
+        lines = ", ".join(map(str, damaged))
         remarks = (f"Ignored in {EVENTS_FILE}, no events: line {lines}.",)
-    return tuple(events), remarks
+    return tuple(_renamed(event, names) for event in found), remarks
 
 
 def _find_run(teacher):

@@ -1,14 +1,8 @@
 """Run directories: configuration, event log, and one process at a time."""
 
 import contextlib
-import importlib.metadata
 import json
-import os
 import pathlib
-import platform
-import shlex
-import subprocess
-import sys
 import time
 import warnings
 
@@ -17,32 +11,26 @@ from kdkit.errors import RunError, UsageError
 from kdkit.io.files import (
     is_left_over,
     remove_left_over,
-    staged,
     with_own_digest,
     write_text,
 )
-from kdkit.io.locks import append_line, appending, locked
-from kdkit.io.reading import json_lines, read_json
-from kdkit.late import tf
+from kdkit.io.locks import append_line, locked
+from kdkit.io.reading import read_json
 from kdkit.runs.events import (
-    ARMS,
-    LANGUAGE_MODELS,
     Best,
     Epoch,
     Event,
     RunFinished,
-    read_event,
+    read_log,
 )
 from kdkit.runs.settings import MODELS, without_changeable
 from kdkit.settings import differences, differing_fields, from_dict, to_dict
 from kdkit.training.distribution import ONE_DEVICE
-from kdkit.version import __version__
 
 CONFIG, LOCK = "config.json", ".lock"
 EVENTS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
 PROVENANCE = "provenance"
 INPUTS = "inputs"  # models and data that a call had in memory
-BLOCK = 1 << 20  # bytes
 # Saved with the settings if the run has several replicas.
 REPLICAS = "replicas"
 
@@ -74,12 +62,16 @@ class RunDirectory:
             write_json(self.path / CONFIG, {**there, **settings})
 
     def log(self, event: Event) -> None:
-        """Appends an event to `metrics.jsonl` and flushes it to the disk."""
+        """Appends an event, unless the last one of its key has its values."""
         if self.is_read_only:
             return
-        now = time.time()
-        fields = {"event": event.kind, "time": now, **event.to_dict()}
-        append_line(self.path / EVENTS, json.dumps(with_own_digest(fields)))
+        fields = json.dumps(event.to_dict())
+        if event.key is not None and fields in (
+            json.dumps(known.to_dict()) for known in self.events(type(event))
+        ):
+            return
+        line = {"event": event.kind, "time": time.time(), **event.to_dict()}
+        append_line(self.path / EVENTS, json.dumps(with_own_digest(line)))
 
     def note(self, event: Event) -> bool:
         """Logs an event of a verb that reads the run; warns if it cannot."""
@@ -90,49 +82,13 @@ class RunDirectory:
             return False
         return True
 
-    def events(self, kind: type[Event] | None = None) -> list:
-        """Returns the logged events of one kind, oldest first."""
+    def events(self, kind: type[Event] = Event) -> list:
+        """Returns the last logged event of each key, all or those of a kind."""
         path = self.path / EVENTS
         if not path.exists():
             return []
-        # A line that a crash cut off, or that lacks a field of its kind, is not
-        # an event.
-        return [
-            event
-            for _, event in _numbered_events(path)
-            if event is not None and kind in (None, type(event))
-        ]
-
-    def filter_events(self, wanted) -> None:
-        """Removes events from the log for which `wanted(event)` is false."""
-        path = self.path / EVENTS
-        if self.is_read_only or not path.exists():
-            return
-        with appending(path):  # other commands append to the log, too
-            left_out = {
-                number
-                for number, event in _numbered_events(path)
-                if event is not None and not wanted(event)
-            }
-            if left_out:
-                with (
-                    staged(path) as partial,
-                    open(path, "rb") as old,
-                    open(partial, "wb") as new,
-                ):
-                    new.writelines(
-                        line
-                        for number, line in enumerate(old, 1)
-                        if number not in left_out
-                    )
-
-    def remove_leftovers(self) -> None:
-        """Removes leftovers of a killed process: folders and half of a line."""
-        remove_left_over(self.path)
-        log = self.path / EVENTS
-        if log.exists():
-            with appending(log) as file:
-                file.truncate(_complete_bytes(log))
+        found, _ = read_log(path)
+        return [event for event in found if isinstance(event, kind)]
 
     @property
     def is_finished(self) -> bool:
@@ -155,11 +111,8 @@ class RunDirectory:
 
     @property
     def _ended_arms(self):
-        ended = {}
-        for event in self.events(RunFinished):
-            ended |= event.best
-        known = ARMS + LANGUAGE_MODELS
-        return {arm: best for arm, best in ended.items() if arm in known}
+        ends = self.events(RunFinished)
+        return ends[0].best if ends else {}
 
     def _has_model(self, arm):
         """Whether an arm's model exists, complete or not."""
@@ -174,26 +127,6 @@ class RunDirectory:
     def seconds(self) -> float:
         """Seconds spent in finished epochs, over all starts of the run."""
         return sum(event.seconds for event in self.events(Epoch))
-
-
-def _numbered_events(log):
-    """Yields each line's number and its event, or `None` for a damaged line."""
-    for number, line in json_lines(log):
-        yield number, read_event(line) if line else None
-
-
-def _complete_bytes(log):
-    """The number of bytes in a file up to its last line feed."""
-    with open(log, "rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        while end:
-            start = max(end - BLOCK, 0)
-            file.seek(start)
-            place = file.read(end - start).rfind(b"\n")
-            if place >= 0:
-                return start + place + 1
-            end = start
-    return 0
 
 
 def _is_step(path):
@@ -226,7 +159,7 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
             _check_settings(path, settings, kind, replicas)
             run = RunDirectory(path, replicas=replicas)
             if not run.is_finished:
-                run.remove_leftovers()
+                remove_left_over(path)  # of a killed process
             distribution.barrier()
             yield run
         except BaseException:
@@ -298,7 +231,7 @@ def write_json(path: pathlib.Path, value) -> None:
     write_text(path, json.dumps(value, indent=2) + "\n")
 
 
-def _check_settings(path, settings, kind, replicas=None):
+def _check_settings(path, settings, kind, replicas):
     """Rejects a directory with other settings or another number of replicas."""
     if not (path / CONFIG).exists():
         return
@@ -314,101 +247,9 @@ def _check_settings(path, settings, kind, replicas=None):
             f"The run in {path} was made with other settings (there -> here):\n"
             f"{listed}\nPass the same settings, or choose another --run-dir."
         )
-    noted = read_replicas(path)
-    if replicas is not None and noted not in (None, replicas):
+    noted = read_replicas(path) or 1
+    if noted != replicas:
         raise UsageError(
             f"The run in {path} was begun with {noted} replicas. Received: "
             f"{replicas}."
         )
-
-
-PACKAGES = ("keras", "keras-hub", "tensorflow", "numpy")
-# Environment variables that change the arithmetic of every run.
-VARIABLES = (
-    "ONEDNN_DEFAULT_FPMATH_MODE",
-    "TF_ENABLE_ONEDNN_OPTS",
-    "TF_SET_ONEDNN_FPMATH_MODE",
-)
-
-
-def provenance() -> dict:
-    """Returns command, kdkit's commit, versions and machine as JSON data."""
-    return {
-        "command": _command(),
-        "commit": _commit(),
-        "versions": {
-            "python": platform.python_version(),
-            "kdkit": __version__,
-            **{package: _version(package) for package in PACKAGES},
-        },
-        "machine": _machine(),
-    }
-
-
-def _machine():
-    """The processor, its cores, and the accelerators that TensorFlow sees."""
-    parts = [platform.machine(), f"{os.cpu_count()} cores"]
-    for device in tf.config.list_physical_devices("GPU"):
-        details = tf.config.experimental.get_device_details(device)
-        parts.append(details.get("device_name", device.name))
-    return ", ".join(parts)
-
-
-def _command():
-    """The command line as typed, with the home directory as `~`."""
-    home = str(pathlib.Path.home()) + os.sep
-    words = [
-        f"{name}={shlex.quote(os.environ[name])}"
-        for name in VARIABLES
-        if name in os.environ
-    ]
-    program, *arguments = sys.argv
-    if pathlib.Path(program).parts[-2:] == ("kdkit", "__main__.py"):
-        words.append("kdkit")  # python -m kdkit
-    elif program.endswith(".py"):
-        words += ["python", shlex.quote(_from_here(program))]
-    else:
-        words.append(pathlib.Path(program).name)
-    for word in arguments:
-        at_home = word.startswith(home)
-        rest = shlex.quote(word.removeprefix(home))
-        words.append(f"~/{rest}" if at_home else shlex.quote(word))
-    return " ".join(words)
-
-
-def _from_here(path):
-    """A path relative to the working directory; only the name if outside it."""
-    path = pathlib.Path(path).absolute()
-    here = pathlib.Path.cwd()
-    return str(path.relative_to(here)) if here in path.parents else path.name
-
-
-def _commit():
-    """The commit of kdkit's checkout, with a note on changes; empty without."""
-    file = pathlib.Path(__file__)
-    directory = file.parents[1]  # the package
-    try:
-        # An environment inside another project's checkout is not kdkit's.
-        _git(directory, "ls-files", "--error-unmatch", str(file))
-        commit = _git(directory, "rev-parse", "--short=12", "HEAD")
-        changed = _git(directory, "status", "--porcelain", "--", ".")
-    except (OSError, subprocess.CalledProcessError):
-        return ""
-    return f"{commit} with local changes" if changed else commit
-
-
-def _git(directory, *arguments):
-    return subprocess.run(
-        ["git", *arguments],
-        cwd=directory,
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
-
-
-def _version(package):
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"

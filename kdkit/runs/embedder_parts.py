@@ -213,8 +213,7 @@ class EmbedderParts(Parts):
         return found[COMPONENTS]
 
     def measure(self, run):
-        if not run.events(Unlabeled):
-            run.log(Unlabeled(**self._counts))
+        run.log(Unlabeled(**self._counts))
         if not self.source.measures_start:
             return
         known = {
@@ -224,7 +223,7 @@ class EmbedderParts(Parts):
             if arm in known:
                 continue
             found = measured()
-            run.log(Evaluation(arm=arm, stage=None, epoch=None, **found))
+            run.log(Evaluation(arm=arm, **found))
             what = "teacher" if arm == "teacher" else "student before training"
             _log.info(
                 f"{what}: {format_metrics(found['metrics'])} on "

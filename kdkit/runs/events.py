@@ -1,61 +1,59 @@
-"""The events of a run: one class for each kind, which writes and reads it.
+"""The events of a run: one class for each kind, and how a log is read.
 
-`RunDirectory.log` appends an event to `metrics.jsonl`. `RunDirectory.events`
-and `kdkit.reporting.read_run` return objects of the same classes. A line of a
-log may be damaged, of another version, or made by another program.
-`read_event` compares every field with its annotation, so that the code that
-reads an event need not.
+`RunDirectory.log` appends an event to `metrics.jsonl`, and no line is changed
+later. A run that continues repeats the steps after its last checkpoint, and
+logs their events again. So the last event of a key counts, such as that of one
+epoch of a stage. `read_log` is the only reader of a log.
 """
 
 import dataclasses
+import pathlib
 from typing import ClassVar
 
-from kdkit.errors import UsageError
-from kdkit.runs.event_fields import (
-    Fields,
-    PositiveFloat,
-    PositiveInt,
-    Texts,
-    read_fields,
-)
+from kdkit.io.reading import json_lines
 
 ARMS = ("teacher", "control", "student")
 # Names of the model that a run on text trains.
 LANGUAGE_MODELS = ("encoder", "decoder", "encoder_decoder")
 
-LATEST = 253_402_300_799  # seconds; the end of the year 9999
+Texts = str | tuple[str, ...]
 _KINDS = {}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Event(Fields):
+class Event:
     """A line of `metrics.jsonl`. Its subclasses have the fields of one kind."""
 
     kind: ClassVar[str] = ""
-    line: dict = dataclasses.field(
-        default_factory=dict, repr=False, compare=False
+    # The fields that identify an event; of `None`, all events of a kind count.
+    key: ClassVar[tuple[str, ...] | None] = None
+    # Seconds since 1970 when it was logged.
+    time: float | None = dataclasses.field(
+        default=None, repr=False, compare=False
     )
 
-    def __init_subclass__(cls, kind: str, **keywords):
+    def __init_subclass__(cls, kind: str, key=None, **keywords):
         super().__init_subclass__(**keywords)
-        cls.kind = kind
+        cls.kind, cls.key = kind, key
         _KINDS[kind] = cls
 
-    @property
-    def time(self) -> float | None:
-        """Seconds since 1970 when it was logged, `None` before that."""
-        return self.line.get("time")
+    def to_dict(self) -> dict:
+        """Returns the fields that have a value, without the time."""
+        fields = dataclasses.asdict(self) | {"time": None}
+        return {
+            name: value for name, value in fields.items() if value is not None
+        }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Inputs(Event, kind="inputs"):
+class Inputs(Event, kind="inputs", key=()):
     """The checksums of the run's inputs."""
 
     digests: dict
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Doctor(Event, kind="doctor"):
+class Doctor(Event, kind="doctor", key=()):
     """The findings of the checks before the run."""
 
     findings: tuple[dict, ...]
@@ -63,7 +61,7 @@ class Doctor(Event, kind="doctor"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Model(Event, kind="model"):
+class Model(Event, kind="model", key=("arm",)):
     """The architecture of an arm's model: its name and sizes."""
 
     arm: str
@@ -78,7 +76,7 @@ class Model(Event, kind="model"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Unlabeled(Event, kind="unlabeled"):
+class Unlabeled(Event, kind="unlabeled", key=()):
     """The counts of the unlabelled examples, which the teacher labels."""
 
     rows: int
@@ -90,7 +88,7 @@ class Unlabeled(Event, kind="unlabeled"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Augmented(Event, kind="augmented"):
+class Augmented(Event, kind="augmented", key=()):
     """The counts of the augmented examples."""
 
     rows: int
@@ -100,7 +98,7 @@ class Augmented(Event, kind="augmented"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TeacherCache(Event, kind="teacher_cache"):
+class TeacherCache(Event, kind="teacher_cache", key=()):
     """The precision of the cached teacher outputs."""
 
     precision: str | None = None
@@ -108,7 +106,7 @@ class TeacherCache(Event, kind="teacher_cache"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Epoch(Event, kind="epoch"):
+class Epoch(Event, kind="epoch", key=("arm", "stage", "epoch")):
     """The losses of a finished epoch."""
 
     arm: str
@@ -121,7 +119,9 @@ class Epoch(Event, kind="epoch"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Evaluation(Event, kind="evaluation"):
+class Evaluation(
+    Event, kind="evaluation", key=("arm", "stage", "epoch", "split")
+):
     """The metrics of an arm's model during training."""
 
     arm: str
@@ -135,7 +135,7 @@ class Evaluation(Event, kind="evaluation"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class StageFinished(Event, kind="stage_finished"):
+class StageFinished(Event, kind="stage_finished", key=("arm", "stage")):
     """The end of a stage."""
 
     arm: str
@@ -144,7 +144,7 @@ class StageFinished(Event, kind="stage_finished"):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Best(Fields):
+class Best:
     """The final weights of an arm, and their metrics."""
 
     stage: str | None = None
@@ -157,11 +157,18 @@ class Best(Fields):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunFinished(Event, kind="run_finished"):
+class RunFinished(Event, kind="run_finished", key=()):
     """The end of the run."""
 
     seconds: float
     best: dict[str, Best]
+
+    def __post_init__(self):
+        """Makes objects of the dicts in a log."""
+        for arm, one in self.best.items():
+            if isinstance(one, dict):
+                values = {name: _tuple(value) for name, value in one.items()}
+                self.best[arm] = Best(**values)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -173,7 +180,7 @@ class Export(Event, kind="export"):
     format: str
     title: str | None = None
     precision: str
-    size_bytes: PositiveInt
+    size_bytes: int
     sequence_length: int | None = None
     max_abs_difference: float | None = None
     same_top_class: float | None = None
@@ -187,7 +194,7 @@ class Export(Event, kind="export"):
     outputs: str | None = None
     smallest_cosine: float | None = None
     mean_cosine: float | None = None
-    dimensions: PositiveInt | None = None
+    dimensions: int | None = None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -195,14 +202,14 @@ class Latency(Event, kind="latency"):
     """The speed of a file, with the fields of `kdkit.export.LatencyReport`."""
 
     file: str
-    median_ms: PositiveFloat
+    median_ms: float
     p95_ms: float
     threads: int
     batch_size: int
     sequence_length: int
     warmup: int | None = None
     runs: int | None = None
-    size_bytes: PositiveInt | None = None
+    size_bytes: int | None = None
     parameters: int | None = None
     reads_tokens: bool | None = None
     reads_sources: bool | None = None
@@ -263,19 +270,34 @@ class Measurement(Event, kind="measurement"):
     collapsed: str | None = None
 
 
-def read_event(line: dict) -> Event | None:
-    """Returns the event in an object of a log, or `None` if it has none."""
-    kind, time = line.get("event"), line.get("time")
-    is_event = (
-        isinstance(kind, str)
-        and type(time) in (int, float)
-        and 0 <= time <= LATEST
-    )
-    if not is_event:
-        return None
-    if kind not in _KINDS:
-        return Event(line=line)
-    try:
-        return _KINDS[kind](line=line, **read_fields(_KINDS[kind], line))
-    except UsageError:
-        return None
+def read_log(path: pathlib.Path) -> tuple[list[Event], list[int]]:
+    """Reads a log.
+
+    Returns:
+        The last event of each key, in the order of the first ones; and the
+        numbers of the lines that are no events, such as one that was cut off.
+    """
+    found, damaged = {}, []
+    for number, line in json_lines(path):
+        try:
+            event = _event(line)
+        except (TypeError, KeyError):  # no object, or a field is missing
+            damaged.append(number)
+            continue
+        key = number
+        if event.key is not None:
+            key = event.kind, *(getattr(event, name) for name in event.key)
+        found[key] = event
+    return [*found.values()], damaged
+
+
+def _event(line):
+    kind = _KINDS[line["event"]]
+    known = {field.name for field in dataclasses.fields(kind)}
+    values = {name: _tuple(line[name]) for name in line if name in known}
+    return kind(**values | {"time": line["time"]})
+
+
+def _tuple(value):
+    """A tuple for a list, as fields are; what a dict contains stays."""
+    return tuple(map(_tuple, value)) if isinstance(value, list) else value

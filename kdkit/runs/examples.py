@@ -57,10 +57,10 @@ class LoadedRows:
         return dataclasses.replace(source, unlabeled=None, num_rows=num_rows)
 
     def log(self, run: RunDirectory) -> None:
-        """Logs the counts of augmented and unlabelled examples, once."""
-        if self.unlabeled is not None and not run.events(Unlabeled):
+        """Logs the counts of augmented and unlabelled examples."""
+        if self.unlabeled is not None:
             run.log(Unlabeled(**self.counts))
-        if self.train.augmented is not None and not run.events(Augmented):
+        if self.train.augmented is not None:
             run.log(Augmented(**self.train.counts()))
 
 

@@ -17,7 +17,7 @@ from kdkit.runs.events import Inputs
 from kdkit.runs.log import reports_finished
 from kdkit.runs.settings import DistillSettings, PretrainSettings
 from kdkit.tasks import Task
-from kdkit.training.checkpoints import STATE
+from kdkit.training.checkpoints import SUFFIX
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.distribution import Distribution
 from kdkit.training.task_data import kept_apart
@@ -206,7 +206,7 @@ def _is_gone(before, now):
 
 def _require_untrained(run):
     """Rejects a run that has checkpoints, but no inputs in its log."""
-    places = sorted((run.path / CHECKPOINTS).rglob(STATE))
+    places = sorted((run.path / CHECKPOINTS).rglob(f"*{SUFFIX}"))
     if places and not run.is_finished:
         raise UsageError(
             f"{run.path / EVENTS} has lost the event 'inputs', so the run's "

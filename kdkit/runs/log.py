@@ -3,7 +3,6 @@
 import contextlib
 import dataclasses
 import io
-import json
 import logging
 import pathlib
 
@@ -37,9 +36,7 @@ def reports_finished(run: RunDirectory, needs_models: bool = True) -> bool:
 
 
 def log_model(run: RunDirectory, arm, model, settings=None) -> None:
-    """Logs the architecture of an arm's model, once."""
-    if [event for event in run.events(Model) if event.arm == arm]:
-        return
+    """Logs the architecture of an arm's model."""
     description = architecture(model)
     if settings is not None and settings.checkpoint is not None:
         description["name"] = pathlib.Path(settings.checkpoint).name
@@ -47,13 +44,8 @@ def log_model(run: RunDirectory, arm, model, settings=None) -> None:
 
 
 def finish(run: RunDirectory, best: dict[str, Best]) -> None:
-    """Logs the end of a run, once, and prints its models and their metrics."""
-    end = RunFinished(seconds=run.seconds, best=best)
-    # Compared as JSON, where NaN equals itself.
-    known = [json.dumps(event.to_dict()) for event in run.events(RunFinished)]
-    if not known or known[-1] != json.dumps(end.to_dict()):
-        run.filter_events(lambda event: not isinstance(event, RunFinished))
-        run.log(end)
+    """Logs the end of a run, and prints its models and their metrics."""
+    run.log(RunFinished(seconds=run.seconds, best=best))
     for arm, result in best.items():
         place = f"epoch {result.epoch} of {result.stage}"
         if result.stage is None:
@@ -118,19 +110,15 @@ def evaluate_teachers(run, task, teachers, forwards, dev, split):
         arm = "teacher" if number == 1 else f"teacher_{number}"
         logits = predict_logits(forward, dev)
         metrics = task.compute_metrics(dev.targets, logits)
-        if not _evaluated(run, arm, split):
-            run.log(
-                Evaluation(
-                    arm=arm,
-                    stage=None,
-                    epoch=None,
-                    split=split,
-                    examples=len(dev),
-                    metrics=metrics,
-                    agreement=None,
-                    collapsed=task.kind.collapse(dev.targets, logits),
-                )
+        run.log(
+            Evaluation(
+                arm=arm,
+                split=split,
+                examples=len(dev),
+                metrics=metrics,
+                collapsed=task.kind.collapse(dev.targets, logits),
             )
+        )
         log_model(run, arm, teacher.model)
         _log.info(
             f"{arm.replace('_', ' ')}: {format_metrics(metrics)} on {split}.",

@@ -9,16 +9,14 @@ import dataclasses
 import json
 import pathlib
 
-from kdkit.errors import UsageError
 from kdkit.io.files import with_own_digest, write_text
 from kdkit.io.reading import json_lines
-from kdkit.runs.event_fields import Fields, read_fields
 
 PREDICTIONS_FILE = "predictions.jsonl"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Confused(Fields):
+class Confused:
     """One kind of error."""
 
     label: str
@@ -27,7 +25,7 @@ class Confused(Fields):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Difference(Fields):
+class Difference:
     """An example where student and teacher differ."""
 
     text: tuple[str, ...]
@@ -39,7 +37,7 @@ class Difference(Fields):
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Predictions(Fields):
+class Predictions:
     """The answers of an arm's final model on dev."""
 
     arm: str
@@ -60,25 +58,25 @@ class Predictions(Fields):
 
 def write_predictions(run_dir: pathlib.Path, found: list[Predictions]) -> None:
     """Writes `predictions.jsonl`; an older file is replaced."""
-    text = "".join(
-        f"{json.dumps(with_own_digest(one.to_dict()))}\n" for one in found
-    )
+    lines = (with_own_digest(dataclasses.asdict(one)) for one in found)
+    text = "".join(f"{json.dumps(line)}\n" for line in lines)
     write_text(run_dir / PREDICTIONS_FILE, text)
 
 
 def read_predictions(run_dir: pathlib.Path) -> tuple[dict, tuple[str, ...]]:
-    """Reads `predictions.jsonl`."""
+    """Returns the answers by arm, and a remark if a line is damaged."""
     path = run_dir / PREDICTIONS_FILE
     if not path.is_file():
         return {}, ()
     found, remarks = {}, []
     for number, line in json_lines(path):
-        try:
-            one = Predictions(**read_fields(Predictions, line or {}))
-        except UsageError:
+        if line is None:
             remarks.append(
                 f"Line {number} of {path.name} is damaged and was ignored."
             )
-        else:
-            found[one.arm] = one
+            continue
+        for name, kind in (("confused", Confused), ("differences", Difference)):
+            if line.get(name) is not None:
+                line[name] = tuple(kind(**one) for one in line[name])
+        found[line["arm"]] = Predictions(**line)
     return found, tuple(remarks[:1])

@@ -6,13 +6,14 @@ import tempfile
 from kdkit import models
 from kdkit.models.heads import frozen_pooler
 from kdkit.runs.augmenting import prepare_copies
-from kdkit.runs.directory import open_run, provenance
+from kdkit.runs.directory import open_run
 from kdkit.runs.embedder_parts import EmbedderParts
 from kdkit.runs.embedder_settings import EmbedderSettings
 from kdkit.runs.inputs import is_finished_with, log_inputs, require_same_inputs
 from kdkit.runs.log import evaluate_other, finish, log_findings
 from kdkit.runs.multilingual_parts import MultilingualParts
 from kdkit.runs.pipeline import OF_EMBEDDERS, TITLES, Pipeline
+from kdkit.runs.provenance import provenance
 from kdkit.runs.ranker_parts import RankerParts
 from kdkit.runs.settings import (
     DistillSettings,
@@ -24,9 +25,9 @@ from kdkit.runs.static_start import StaticParts
 from kdkit.runs.task_parts import DistillParts, TeacherParts
 from kdkit.runs.text_parts import PretrainParts
 from kdkit.settings import to_dict
+from kdkit.training.arm import Arm
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.distribution import training_on
-from kdkit.training.stage_trainer import Arm
 
 _log = logging.getLogger(__name__)
 EMBEDDER_PARTS = {

@@ -25,7 +25,6 @@ _DEFINED_IN = {
     "number_later": "naming",
     "own_names": "naming",
     "reads_source": "names",
-    "remember_optimizers": "naming",
     "select_inputs": "inputs",
     "sizes": "entries",
     "split_tap": "names",

@@ -6,19 +6,12 @@ and configs. A resumed process creates fewer objects, so its files would have
 other bytes. The functions here set the numbers where the models of a run are
 built and saved. `object_name_uids` is private to Keras;
 tests/numbers/test_naming.py pins it.
-
-To find out which attributes belong to an optimizer's class, Keras creates
-another optimizer for each file. It stores the result under one name and looks
-it up under another, so it never finds it. TensorFlow never frees the variables
-of such an optimizer, so memory grows with each file. `saving_lib` is private
-to Keras; tests/unit/test_stage_checkpoints.py pins it.
 """
 
 import collections
 import contextlib
 
 from keras.src.backend.common import global_state
-from keras.src.saving import saving_lib
 
 COUNTERS = "object_name_uids"
 # Above the numbers in any model: objects that are built on a model's layers
@@ -59,13 +52,3 @@ def number_later() -> None:
     """Numbers objects that are created from here on from `LATER` up."""
     numbers = _Numbers(lambda: LATER)
     global_state.set_global_attribute(COUNTERS, numbers)
-
-
-KIND = "Optimizer"
-SKIPLIST = f"saving_attr_skiplist_{KIND}"
-
-
-def remember_optimizers() -> None:
-    """Lets Keras save and load weights without creating extra optimizers."""
-    found = saving_lib.get_attr_skipset(KIND)
-    global_state.set_global_attribute(SKIPLIST, found)

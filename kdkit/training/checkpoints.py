@@ -1,35 +1,32 @@
-"""Checkpoints of a stage: saving, restoring and removing them."""
+"""Checkpoints of a stage: one safetensors file for each position.
+
+`RUN/checkpoints/ARM/STAGE/` contains the newest position, with the model's
+weights, the optimizer's variables, the sums of the metrics and the states of
+random generators. It also contains the weights of the best epoch, and in the
+end only the stage's final weights. The keys of a file are numbers, because the
+paths of Keras' variables are not unique. The metadata contains these paths, the
+position and a checksum. A file gets its name when it is complete.
+"""
 
 import dataclasses
-import logging
+import hashlib
+import itertools
+import json
 import math
 import pathlib
+import re
 
-import h5py
-import keras
 import numpy as np
+import safetensors
 
 from kdkit.errors import RunError
-from kdkit.io.files import (
-    digest,
-    fits_own_digest,
-    flush,
-    rename,
-    reserve,
-    with_own_digest,
-    without_digest,
-)
-from kdkit.io.reading import read_json
+from kdkit.io.files import staged
 from kdkit.late import tf
-from kdkit.models.saving import stored_size
-from kdkit.runs.directory import write_json
-from kdkit.settings import from_dict, to_dict
-from kdkit.taps import remember_optimizers
+from kdkit.models.hugging_face import write_tensors
 from kdkit.training.callbacks import SEED_STATE
 
-_log = logging.getLogger(__name__)
-
-STATE = "state.json"
+SUFFIX = ".safetensors"
+HEADER = "kdkit"  # the key of the metadata
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +39,8 @@ class Position:
     best_epoch: int | None = None
     best_value: float | None = None
     best_loss: float | None = None
+    # Of the final weights: the checksum of the last epoch's checkpoint.
+    last: str | None = None
 
     @property
     def name(self) -> str:
@@ -56,100 +55,31 @@ class Position:
         return f"after epoch {self.epoch}"
 
 
-@dataclasses.dataclass(frozen=True)
-class StageState:
-    """The checkpoints of a stage. `state.json` is written after their files."""
-
-    kept: tuple[Position, ...] = ()
-    digests: dict[str, str] = dataclasses.field(default_factory=dict)
-    is_finished: bool = False
-
-    @property
-    def newest(self) -> Position:
-        """The newest position; the stage's beginning without checkpoints."""
-        return self.kept[-1] if self.kept else Position()
+Values = list[tuple[str, np.ndarray]]  # the paths of variables, their values
 
 
-def write_state(file: pathlib.Path, state: StageState) -> None:
-    """Writes a `state.json` that contains its own checksum."""
-    write_json(file, with_own_digest(to_dict(state)))
+def running_values(trainer) -> Values:
+    """Returns the metrics and seeds of each replica, after a step."""
+    return _values(_running(trainer), _replicas)
 
 
-def read_state(file: pathlib.Path) -> StageState:
-    """Reads a `state.json`."""
-    values = read_json(file, "the state of a stage")
-    if not fits_own_digest(values):
-        raise damaged(file)
-    return from_dict(StageState, without_digest(values))
+def assign_running(trainer, values: Values) -> None:
+    """Assigns what `running_values` returned for such a model."""
+    _assign(_running(trainer), values, _replicas)
 
 
-def damaged(file: pathlib.Path) -> RunError:
-    """Returns the error for a file that was changed."""
-    return RunError(
-        f"{file} does not match its checksum. Remove the folder {file.parent}, "
-        "and the same command repeats this stage."
-    )
+def _running(trainer):
+    """The variables of the metrics, then the seeds."""
+    seeds = (one for one in trainer.variables if one.name == SEED_STATE)
+    return [*trainer.metrics_variables, *seeds]
 
 
-GROUP = "kdkit_running_state"  # added to Keras' own groups in a weights file
+def _lasting(trainer):
+    """The weights, then the optimizer's variables."""
+    return [*trainer.weights, *trainer.optimizer.variables]
 
 
-@dataclasses.dataclass(frozen=True)
-class RunningState:
-    """The metrics of an epoch so far, and the states of random generators."""
-
-    values: tuple[np.ndarray, ...]
-
-    @classmethod
-    def of(cls, trainer) -> "RunningState":
-        """Reads the state of a compiled model that has made a step."""
-        return cls(
-            tuple(
-                np.stack([part.numpy() for part in _parts(variable)])
-                for variable in _variables(trainer)
-            )
-        )
-
-    def restore(self, trainer) -> None:
-        """Assigns the state to a model that has its variables."""
-        variables = _variables(trainer)
-        for variable, values in zip(variables, self.values, strict=True):
-            parts = _parts(variable)
-            if len(parts) != len(values):
-                values = _divided(values, len(parts), _is_seed(variable))
-            for part, value in zip(parts, values, strict=True):
-                part.assign(value)
-
-    def write(self, file) -> None:
-        """Adds the state to a file of weights."""
-        with h5py.File(file, "a") as content:
-            group = content.create_group(GROUP)
-            for number, value in enumerate(self.values):
-                group.create_dataset(str(number), data=value)
-
-    @classmethod
-    def read(cls, file) -> "RunningState":
-        """Reads the state that `write` added to a file."""
-        with h5py.File(file, "r") as content:
-            group = content[GROUP]
-            return cls(
-                tuple(group[str(number)][()] for number in range(len(group)))
-            )
-
-
-def _variables(trainer):
-    """The variables of metrics, then the seeds, always in the same order."""
-    return [
-        *trainer.metrics_variables,
-        *(variable for variable in trainer.variables if _is_seed(variable)),
-    ]
-
-
-def _is_seed(variable):
-    return variable.name == SEED_STATE
-
-
-def _parts(variable):
+def _replicas(variable):
     """The variable of each replica."""
     strategy = tf.distribute.get_strategy()
     value = variable.value
@@ -158,17 +88,72 @@ def _parts(variable):
     return strategy.experimental_local_results(value)
 
 
-def _divided(values, count, is_seed):
-    """The replicas' values for another number of replicas."""
-    if is_seed:
-        return np.repeat(values[:1], count, axis=0)
-    divided = np.zeros((count, *values.shape[1:]), values.dtype)
-    divided[0] = values.sum(axis=0)
-    return divided
+def _one(variable):
+    """The variable, which is the same for all replicas."""
+    return [variable]
 
 
-SUFFIX = ".weights.h5"
-UNFINISHED = "unfinished"
+def _values(variables, parts=_one):
+    return [
+        (variable.path, np.stack([part.numpy() for part in parts(variable)]))
+        for variable in variables
+    ]
+
+
+def _assign(variables, values, parts=_one):
+    """Assigns values to the variables of the same paths, in their order."""
+    paths = [path for path, _ in values]
+    expected = [variable.path for variable in variables]
+    for one, other in itertools.zip_longest(expected, paths):
+        if one != other:
+            raise RunError(
+                "The checkpoint is of a model with other variables. Expected: "
+                f"{one}. Received: {other}."
+            )
+    for variable, (_, value) in zip(variables, values, strict=True):
+        for part, one in zip(parts(variable), value, strict=True):
+            part.assign(one)
+
+
+def write(file: pathlib.Path, values: Values, position: Position) -> None:
+    """Writes a checkpoint under its name when it is complete."""
+    header = {
+        "position": dataclasses.asdict(position),
+        "paths": [path for path, _ in values],
+    }
+    arrays = {str(key): array for key, (_, array) in enumerate(values)}
+    header["checksum"] = _checksum(header, arrays)
+    with staged(file) as partial:
+        write_tensors(partial, arrays, {HEADER: json.dumps(header)}, dtype=None)
+
+
+def read(file: pathlib.Path) -> tuple[Position, Values, str]:
+    """Returns a checkpoint's position, values and checksum."""
+    try:
+        with safetensors.safe_open(file, framework="np") as content:
+            header = json.loads(content.metadata()[HEADER])
+            keys = map(str, range(len(content.keys())))
+            arrays = {key: content.get_tensor(key) for key in keys}
+        checksum = header.pop("checksum")
+        is_whole = checksum == _checksum(header, arrays)
+    except (safetensors.SafetensorError, LookupError, TypeError, ValueError):
+        is_whole = False
+    if not is_whole:
+        raise RunError(
+            f"{file} does not match its checksum. Remove the folder "
+            f"{file.parent}, and the same command repeats this stage."
+        )
+    values = [*zip(header["paths"], arrays.values(), strict=True)]
+    return Position(**header["position"]), values, checksum
+
+
+def _checksum(header, arrays):
+    """The checksum of a checkpoint: 16 hexadecimal digits."""
+    total = hashlib.sha256(json.dumps(header).encode())
+    for array in arrays.values():
+        total.update(f"{array.dtype} {array.shape}".encode())
+        total.update(np.ravel(array).view("uint8"))
+    return total.hexdigest()[:16]
 
 
 class StageCheckpoints:
@@ -176,33 +161,33 @@ class StageCheckpoints:
 
     def __init__(self, directory: pathlib.Path):
         self._directory = directory
-        self.state = StageState()
-        self._read_state()
-        remember_optimizers()
-
-    def _read_state(self):
-        """Reads the state again, as another process may have written it."""
-        if (self._directory / STATE).exists():
-            self.state = read_state(self._directory / STATE)
-
-    def begin(self) -> Position:
-        """Returns the position of the newest checkpoint."""
-        if self.state.kept:
-            self._check(self.state.newest.name)
-        return self.state.newest
+        self.position = Position()
+        newest = self._file("final")
+        self.is_finished = newest.exists()
+        if not self.is_finished:
+            positions = directory.glob(f"epoch-*{SUFFIX}")
+            newest = max(positions, key=_numbers, default=None)
+        if newest is not None:
+            self.position, *_ = read(newest)
 
     def save_epoch(
-        self, trainer, student, epoch, value, larger_is_better=True, loss=0.0
-    ):
-        """Saves a finished epoch; returns whether it is the best so far."""
-        before = self.state.newest
+        self,
+        trainer,
+        student,
+        epoch: int,
+        running: Values,
+        value: float,
+        larger_is_better: bool = True,
+        loss: float = 0.0,
+    ) -> None:
+        """Saves a finished epoch, and its weights if it is the best so far."""
+        before = self.position
         sign = 1 if larger_is_better else -1
         lost = math.inf if before.best_loss is None else before.best_loss
-        is_best = before.best_value is None or (
-            (sign * value, -loss) > (sign * before.best_value, -lost)
-        )
         best = before.best_epoch, before.best_value, before.best_loss
-        if is_best:
+        if before.best_value is None or (
+            (sign * value, -loss) > (sign * before.best_value, -lost)
+        ):
             # NaN, as for an undefined correlation, is never the best value: the
             # next epoch counts as better, whatever its value.
             best = (
@@ -211,108 +196,70 @@ class StageCheckpoints:
                 loss if math.isfinite(loss) else None,
             )
         position = Position(epoch, 0, 0.0, *best)
-        digests = {}
-        if is_best:
-            digests |= self._save(_weights_only(student), f"best-{epoch}")
-        digests |= self._save(trainer, position.name)
-        self._note(position, digests)
-        return is_best
+        if position.best_epoch == epoch:
+            self._write(f"best-{epoch}", _values(student.weights), position)
+        self._save(trainer, position, running)
 
-    def save_step(self, trainer, step, seconds, running: RunningState):
+    def save_step(
+        self, trainer, step: int, seconds: float, running: Values
+    ) -> None:
         """Saves a position within the epoch after the last finished one."""
         position = dataclasses.replace(
-            self.state.newest, step=step, seconds=seconds
+            self.position, step=step, seconds=seconds
         )
-        self._note(position, self._save(trainer, position.name, running))
+        self._save(trainer, position, running)
 
-    def restore(self, trainer) -> RunningState | None:
-        """Loads the newest checkpoint; returns its state within an epoch."""
-        position = self.state.newest
-        if position.epoch or position.step:
-            trainer.load_weights(self._file(position.name))
-        file = self._file(position.name)
-        return RunningState.read(file) if position.step else None
+    def restore(self, trainer) -> Values | None:
+        """Loads the newest position; returns its running values in an epoch."""
+        if self.position == Position():
+            return None
+        lasting = _lasting(trainer)
+        _, values, _ = self._read(self.position.name)
+        _assign(lasting, values[: len(lasting)])
+        return values[len(lasting) :] if self.position.step else None
 
-    def finish(self, student, keep_best):
-        """Assigns the final weights and marks the stage as finished."""
+    def finish(self, student, keep_best: bool) -> None:
+        """Assigns the final weights, and saves only these."""
+        *_, last = self._read(self.position.name)
         if keep_best:
-            best = f"best-{self.state.newest.best_epoch}"
-            self._load(_weights_only(student), best)
-        digests = self._save(_weights_only(student), "final")
-        self.state = dataclasses.replace(self.state, is_finished=True)
-        self._write_state(digests)
+            _, best, _ = self._read(f"best-{self.position.best_epoch}")
+            _assign(student.weights, best)
+        position = dataclasses.replace(self.position, last=last)
+        self._write("final", _values(student.weights), position)
+        self.is_finished = True
+        self.clean()
 
-    def restore_final(self, student):
+    def restore_final(self, student) -> None:
         """Loads the weights at the end of the stage."""
-        self._read_state()
-        self._load(_weights_only(student), "final")
+        self.position, values, _ = self._read("final")
+        _assign(student.weights, values)
+
+    def clean(self) -> None:
+        """Removes the files that are not needed any more."""
+        needed = [self.position.name, f"best-{self.position.best_epoch}"]
+        if self.is_finished:
+            needed = ["final"]
+        for file in self._directory.glob(f"*{SUFFIX}"):
+            if file.name.removesuffix(SUFFIX) not in needed:
+                file.unlink()
+
+    def _save(self, trainer, position, running):
+        """Writes a position and makes it the newest."""
+        values = [*_values(_lasting(trainer)), *running]
+        self._write(position.name, values, position)
+        self.position = position
+        self.clean()
+
+    def _write(self, name, values, position):
+        write(self._file(name), values, position)
+
+    def _read(self, name):
+        return read(self._file(name))
 
     def _file(self, name):
         return self._directory / f"{name}{SUFFIX}"
 
-    def _load(self, model, name):
-        self._check(name)
-        model.load_weights(self._file(name))
 
-    def _check(self, name):
-        """Requires that a file matches its checksum."""
-        if self.state.digests.get(name) != digest(self._file(name)):
-            raise damaged(self._file(name))
-
-    def _save(self, model, name, running=None):
-        """Writes a file to the disk; returns its checksum by its name."""
-        self._directory.mkdir(parents=True, exist_ok=True)
-        temporary = self._file(UNFINISHED)
-        temporary.unlink(missing_ok=True)
-        # HDF5 ends the process if the disk is full.
-        reserve(self._directory, stored_size(model))
-        model.save_weights(temporary, overwrite=True)
-        if running is not None:
-            running.write(temporary)
-        found = digest(temporary)
-        flush(temporary)
-        rename(temporary, self._file(name))
-        return {name: found}
-
-    def _note(self, position, digests):
-        """Makes a position the newest, and removes old positions."""
-        kept = (position,)
-        if position.step:
-            kept = *(old for old in self.state.kept if not old.step), position
-        self.state = dataclasses.replace(self.state, kept=kept)
-        self._write_state(digests)
-
-    def _write_state(self, digests):
-        """Writes the state with new files' checksums, and removes old files."""
-        wanted = self._wanted()
-        self.state = dataclasses.replace(
-            self.state,
-            digests={
-                name: value
-                for name, value in {**self.state.digests, **digests}.items()
-                if name in wanted
-            },
-        )
-        write_state(self._directory / STATE, self.state)
-        self.clean()
-
-    def clean(self):
-        """Removes the files that are not in the state."""
-        wanted = self._wanted()
-        for file in self._directory.glob(f"*{SUFFIX}"):
-            if file.name.removesuffix(SUFFIX) not in wanted:
-                file.unlink()
-
-    def _wanted(self):
-        """The names of the files in the state."""
-        if self.state.is_finished:
-            return {"final"}
-        kept = {position.name for position in self.state.kept}
-        return kept | {f"best-{self.state.newest.best_epoch}"}
-
-
-def _weights_only(model):
-    """The model's layers in a model without an optimiser, for saving."""
-    # With a fixed name, because the name is in the file. Keras' default name
-    # contains a number of the process.
-    return keras.Model(model.input, model.output, name="weights")
+def _numbers(file):
+    """The epoch and the step in a file's name."""
+    return [int(number) for number in re.findall(r"\d+", file.name)]

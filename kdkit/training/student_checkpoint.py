@@ -99,8 +99,9 @@ class StudentCheckpoint(keras.callbacks.Callback):
         if is_best and self.restore_best_weights:
             self._best_weights = self.student.get_weights()
         if is_best or not self.save_best_only:
-            path = self._path(epoch + 1, logs)
-            self._save(path)
+            name = str(self.filepath).format(epoch=epoch + 1, **logs)
+            path = pathlib.Path(name)
+            _save(self.student, path)
             _log.info("Saved the student of epoch %d: %s", epoch + 1, path)
 
     def on_train_end(self, logs=None):
@@ -120,27 +121,19 @@ class StudentCheckpoint(keras.callbacks.Callback):
             self.best, self.best_epoch = value, epoch
         return is_better
 
-    def _path(self, epoch, logs):
-        return pathlib.Path(str(self.filepath).format(epoch=epoch, **logs))
 
-    def _save(self, path):
-        student = self.student
-        with staged(path, stored_size(student)) as partial:
-            if path.suffix == ".keras":
-                student.save(partial)
-            else:
-                _save_directory(student, partial)
-
-
-def _save_directory(student, path):
-    """Writes a keras-hub model as a preset directory."""
-    preprocessor = getattr(student, "preprocessor", None)
-    if family_of(getattr(student, "backbone", student)) is None:
-        student.save_to_preset(str(path))
-        return
-    loaded = LoadedModel(
-        student,
-        getattr(preprocessor, "tokenizer", None),
-        sequence_length=getattr(preprocessor, "sequence_length", None),
-    )
-    save_model(loaded, path)
+def _save(student, path):
+    """Writes a `.keras` file, or a preset directory for a keras-hub model."""
+    with staged(path, stored_size(student)) as partial:
+        if path.suffix == ".keras":
+            student.save(partial)
+        elif family_of(getattr(student, "backbone", student)) is None:
+            student.save_to_preset(str(partial))
+        else:
+            preprocessor = getattr(student, "preprocessor", None)
+            loaded = LoadedModel(
+                student,
+                getattr(preprocessor, "tokenizer", None),
+                sequence_length=getattr(preprocessor, "sequence_length", None),
+            )
+            save_model(loaded, partial)

@@ -1,6 +1,7 @@
 """NumPy oracles, tiny models and tiny data for the tests."""
 
 import contextlib
+import dataclasses
 import functools
 import itertools
 import json
@@ -18,9 +19,10 @@ import pytest
 import kdkit
 from kdkit import data, models
 from kdkit.data import synthetic
-from kdkit.io.files import with_own_digest, without_digest
+from kdkit.io.files import with_own_digest
 from kdkit.late import tf
 from kdkit.recipes import RECIPES
+from kdkit.runs.events import read_log
 from kdkit.training.checkpoints import StageCheckpoints
 
 ENGLISH = ["a man runs", "a dog sleeps on the grass", "two men", "the dog"]
@@ -354,10 +356,11 @@ def free_ports(number):
 
 
 def read_events(run, kind=None):
-    """The events in the log of a run directory, all or those of a kind."""
-    lines = (run / "metrics.jsonl").read_text().splitlines()
-    events = [without_digest(json.loads(line)) for line in lines]
-    return [event for event in events if kind in (None, event["event"])]
+    """The last event of each key in a run's log, all or those of a kind."""
+    events, _ = read_log(run / "metrics.jsonl")
+    found = [{"event": one.kind, **dataclasses.asdict(one)} for one in events]
+    found = json.loads(json.dumps(found))
+    return [event for event in found if kind in (None, event["event"])]
 
 
 def change_events(run, change):

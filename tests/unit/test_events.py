@@ -1,6 +1,7 @@
 """kdkit.runs.events: one class a kind, which writes and reads it."""
 
-import pytest
+import json
+import math
 
 from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
@@ -31,7 +32,7 @@ def test_events_are_read_as_they_were_logged(tmp_path):
         ),
         events.Export(
             arm="student", file="a.tflite", format="litert",
-            precision="int8", size_bytes=10,
+            precision="int8", size_bytes=10, made_from={"labels": ["a"]},
         ),
         events.Latency(
             file="a.tflite", median_ms=0.5, p95_ms=0.7, threads=1,
@@ -46,33 +47,44 @@ def test_events_are_read_as_they_were_logged(tmp_path):
     assert run.events(events.RunFinished) == [logged[9]]
 
 
-def test_what_a_later_version_added_stays_in_the_line():
-    later = EPOCH | {"loss_scale": 8}
-    event = events.read_event(later)
-    assert type(event) is events.Epoch
-    assert event.line == later
-    assert event == events.read_event(EPOCH)
-    other = {"event": "rewritten", "time": 1, "arm": ["a"]}
-    assert type(events.read_event(other)) is events.Event
-    assert events.read_event(other).line == other
+def test_the_last_event_of_a_key_counts_in_the_place_of_the_first(tmp_path):
+    """As a run logs it that was killed and repeats an epoch."""
+    run = RunDirectory(tmp_path)
+    where = {"arm": "student", "stage": "a", "epoch": 1, "split": "dev"}
+    first, again, *others = (
+        events.Evaluation(**where | change)
+        for change in (
+            *({"metrics": {"loss": value}} for value in (math.nan, 0.5)),
+            *({"split": "test"}, {"epoch": 2}, {"arm": "control"}),
+        )
+    )
+    # An event whose values are the last ones of its key is not repeated.
+    for event in (first, first, *others, *others, again, again):
+        run.log(event)
+    assert run.events() == [again, *others]
+    assert len((tmp_path / "metrics.jsonl").read_text().splitlines()) == 5
+    for examples in (1, 2, 2):  # of no key
+        run.log(events.Measurement(examples=examples))
+    assert len(run.events(events.Measurement)) == 3
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        *(dict.fromkeys([name]) for name in ("arm", "stage", "seconds")),
-        {"epoch": True}, {"epoch": 1.0}, {"epoch": -1}, {"epoch": 2**53 + 1},
-        {"seconds": float("nan")}, {"seconds": 1e101}, {"seconds": "1"},
-        {"logs": []}, {"time": -1}, {"event": None},
-        {"less_teacher_entropy": ["a", 1]},
-    ],
-    ids=str,
-)  # fmt: skip
-def test_a_line_whose_fields_are_of_other_types_is_no_event(change):
-    assert events.read_event(EPOCH | change) is None
-
-
-def test_a_line_that_lacks_a_needed_field_is_no_event():
-    for name in ("arm", "stage", "epoch", "seconds", "logs"):
-        line = {key: value for key, value in EPOCH.items() if key != name}
-        assert events.read_event(line) is None, name
+def test_what_a_later_version_added_and_what_is_no_event_is_left_out(tmp_path):
+    lines = [
+        EPOCH | {"loss_scale": 8},
+        *(
+            {key: value for key, value in EPOCH.items() if key != name}
+            for name in ("event", "time", "stage", "epoch", "seconds", "logs")
+        ),
+        EPOCH | {"event": "rewritten"},
+        EPOCH | {"event": ["epoch"]},
+        [],
+    ]
+    log = tmp_path / "metrics.jsonl"
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    (event,), damaged = events.read_log(log)
+    assert event == events.Epoch(
+        arm="student", stage="a", epoch=1, step=2, seconds=1,
+        logs={"loss": 0.5},
+    )  # fmt: skip
+    assert event.time == 1.5
+    assert damaged == [*range(2, 11)]

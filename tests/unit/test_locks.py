@@ -1,33 +1,11 @@
-"""Locks: one process at a time, and free after a process died."""
+"""Locks: one process at a time."""
 
 import fcntl
-import subprocess
-import sys
 
 import pytest
 
 from kdkit.errors import UsageError
 from kdkit.io.locks import alone_with, locked
-
-
-def test_a_lock_dies_with_its_process(tmp_path):
-    lock = tmp_path / ".lock"
-    code = (
-        "import pathlib, time\n"
-        "from kdkit.io.locks import locked\n"
-        f"with locked(pathlib.Path({str(lock)!r}), 'busy'):\n"
-        "    print('held', flush=True)\n"
-        "    time.sleep(60)\n"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True
-    ) as holder:
-        assert holder.stdout.readline() == "held\n"
-        with pytest.raises(UsageError, match="busy"), locked(lock, "busy"):
-            pass
-        holder.kill()
-    with locked(lock, "busy"):
-        pass
 
 
 def test_a_lock_that_was_removed_before_it_was_taken_is_made_anew(

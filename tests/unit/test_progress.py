@@ -5,13 +5,14 @@ import time
 
 import pytest
 
-from kdkit.training.callbacks import Progress, seconds_of_step
+from kdkit.training.progress import Progress, seconds_of_step
 
 
 def test_time_left_is_that_of_the_stage_with_dev(monkeypatch, caplog):
     clock = [0.0]
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
     caplog.set_level(logging.DEBUG, "kdkit")
+    logs = {"loss": 1.0, "learning_rate": 0.1}
     lines = Progress("student", 3, 2, "accuracy", seconds_between=0.0)
     for epoch, accuracy in enumerate((0.9, 0.8)):
         lines.on_epoch_begin(epoch)
@@ -19,7 +20,7 @@ def test_time_left_is_that_of_the_stage_with_dev(monkeypatch, caplog):
             clock[0] += 1.0
             lines.on_train_batch_end(batch, {"loss": 1.0})
         clock[0] += 5.0  # on dev
-        lines.on_epoch_end(epoch, {"val_accuracy": accuracy})
+        lines.on_epoch_end(epoch, logs | {"val_accuracy": accuracy})
     shown = [
         record.progress
         for record in caplog.records

@@ -4,8 +4,8 @@ import re
 import subprocess
 import sys
 
-from kdkit.runs import directory
-from kdkit.runs.directory import VARIABLES, provenance
+from kdkit.runs import provenance as module
+from kdkit.runs.provenance import VARIABLES, provenance
 
 
 def test_the_command_has_the_variables_that_change_arithmetic(monkeypatch):
@@ -29,10 +29,10 @@ def test_the_commit_is_marked_if_any_module_was_changed(monkeypatch, tmp_path):
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com"]
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "first"]):
         subprocess.run([*git, *words], cwd=tmp_path, check=True)
-    monkeypatch.setattr(directory, "__file__", str(own))
+    monkeypatch.setattr(module, "__file__", str(own))
     commit = provenance()["commit"]
     assert re.fullmatch("[0-9a-f]{12}", commit)
     other.write_text("one = 2\n")
     assert provenance()["commit"] == f"{commit} with local changes"
-    monkeypatch.setattr(directory, "__file__", str(tmp_path.parent / "a/b/c"))
+    monkeypatch.setattr(module, "__file__", str(tmp_path.parent / "a/b/c"))
     assert provenance()["commit"] == ""  # reports and cards leave it out

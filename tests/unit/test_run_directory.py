@@ -7,14 +7,13 @@ import pytest
 
 from kdkit.data import Shares
 from kdkit.io.files import staged
-from kdkit.runs import directory
 from kdkit.runs.directory import (
     RunDirectory,
     open_run,
     read_config,
     read_replicas,
 )
-from kdkit.runs.events import Best, Epoch, Inputs, RunFinished
+from kdkit.runs.events import Best, Epoch, Measurement, RunFinished
 from kdkit.training.distribution import Distribution
 
 SETTINGS = {"seed": 0, "stages": [{"name": "fine_tuning", "epochs": 3}]}
@@ -51,6 +50,8 @@ def test_a_run_goes_on_with_as_many_replicas(tmp_path):
     with open_run(run.path, SETTINGS, distribution=four):
         pass
     require_refused("4 replicas", run.path, distribution=two)
+    start(tmp_path / "one")
+    require_refused("1 replicas", tmp_path / "one", distribution=two)
 
 
 def test_a_failed_preparation_leaves_no_config(tmp_path):
@@ -71,28 +72,6 @@ def test_only_an_own_or_an_empty_directory_becomes_a_run(tmp_path):
     require_refused(r"thesis\.txt", tmp_path)
 
 
-def test_what_is_logged_after_a_cut_off_line_is_not_lost(tmp_path):
-    start(tmp_path / "run")
-    log = tmp_path / "run" / "metrics.jsonl"
-    before = log.read_text()
-    log.write_text(before + '{"event": "epo')
-    with open_run(tmp_path / "run", SETTINGS) as run:
-        assert log.read_text() == before
-        log_epoch(run, 2)
-        assert len(run.events()) == 2
-
-
-@pytest.mark.parametrize("block", [1, 7, 1 << 20])
-def test_a_cut_off_line_of_any_length_is_removed(tmp_path, block, monkeypatch):
-    monkeypatch.setattr(directory, "BLOCK", block)
-    log = tmp_path / "metrics.jsonl"
-    for content in ("", "a\n", "ab\ncd\n"):
-        for rest in ("", "e", "some text that goes on for longer"):
-            log.write_text(content + rest)
-            RunDirectory(tmp_path).remove_leftovers()
-            assert log.read_text() == content
-
-
 def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
     """Or a report would show it, and a run go on with it."""
     run = RunDirectory(tmp_path)
@@ -110,33 +89,17 @@ def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
         assert run.events() in ([], [event])  # as the last one of a time
 
 
-def test_lines_that_are_no_events_stay_when_others_are_left_out(tmp_path):
-    run = RunDirectory(tmp_path)
-    for epoch in (1, 2):
-        log_epoch(run, epoch)
-    log = tmp_path / "metrics.jsonl"
-    first, second = log.read_bytes().splitlines(keepends=True)
-    strange = b'{ "event":"note", "time": 1.50}\n\n\xff\rdamaged\n'
-    log.write_bytes(first + strange + second)
-    run.filter_events(lambda event: getattr(event, "epoch", None) != 1)
-    assert log.read_bytes() == strange + second
-
-
-def test_what_another_command_notes_while_the_log_is_rewritten_stays(tmp_path):
-    """As `kdkit export` does in a run that goes on."""
-    number = 200
-    run = RunDirectory(tmp_path)
-    other = threading.Thread(
-        target=lambda: [
-            run.log(Inputs(digests={"number": i})) for i in range(number)
-        ]
-    )
+def test_what_two_processes_log_at_one_time_is_read(tmp_path):
+    """As `kdkit evaluate` does in a run that goes on."""
+    run, numbers = RunDirectory(tmp_path), range(100)
+    notes = [Measurement(examples=number) for number in numbers]
+    other = threading.Thread(target=lambda: [*map(run.log, notes)])
     other.start()
-    while other.is_alive():
-        log_epoch(run, 1)
-        run.filter_events(lambda event: not isinstance(event, Epoch))
-    noted = [event.digests["number"] for event in run.events()]
-    assert noted == list(range(number))
+    for epoch in numbers:
+        log_epoch(run, epoch)
+    other.join()
+    assert run.events(Measurement) == notes
+    assert len(run.events(Epoch)) == len(numbers)
 
 
 def test_what_a_killed_process_left_is_removed(tmp_path):

@@ -16,7 +16,6 @@ from kdkit.data import Examples
 from kdkit.errors import UsageError
 from kdkit.io.disk import disk_problem
 from kdkit.io.files import staged, write_text
-from kdkit.io.locks import append_line
 from kdkit.models import Head
 from kdkit.models.saving import save_labels
 from kdkit.runs.directory import RunDirectory, open_run
@@ -171,21 +170,6 @@ def test_a_fault_anywhere_leaves_all_whole_and_is_one_line(
 )
 def test_full_and_failing_disks_are_told_from_other_errors(error, is_disk):
     assert disk_problem(error) == is_disk
-
-
-def test_lines_are_added_whole_or_not_at_all(tmp_path):
-    path = tmp_path / "log"
-    append_line(path, "one")
-    with path.open("a") as file:
-        file.write("cut o")  # as a process that dies leaves it
-    with (
-        failing_disks.disk(tmp_path, fails_at=2),
-        pytest.raises(OSError, match="No space left"),
-    ):
-        append_line(path, "two")
-    assert path.read_text() == "one\ncut o"
-    append_line(path, "three")
-    assert path.read_text() == "one\ncut o\nthree\n"
 
 
 def test_an_event_after_one_that_was_cut_off_is_read(tmp_path):
