@@ -78,7 +78,7 @@ def chunked_sums(terms, student, chunk_size, scale=None):
     )
     bottoms = [term.total_weight for term in terms]
     if scale is None:
-        tops = _scan(chunk_tops, *tensors)
+        tops = _sum(chunk_tops, *tensors)
     elif not on_tensorflow():
         # The gradient computes the logits a second time.
         forgetful = keras.remat(chunk_tops)
@@ -91,8 +91,25 @@ def chunked_sums(terms, student, chunk_size, scale=None):
     return list(zip(ops.unstack(tops), bottoms, strict=True))
 
 
+def _sum(chunk_tops, states, given, embeddings, nothing):
+    """Adds up over chunks, without a gradient."""
+
+    def add(number, tops):
+        chunk = keras.tree.map_structure(
+            lambda tensor: tensor[number], (states, given)
+        )
+        return number + 1, tops + chunk_tops(*chunk, embeddings)
+
+    # ops.scan needs a known number of chunks in a TensorFlow graph.
+    num_chunks = ops.shape(states)[0]
+    _, tops = ops.while_loop(
+        lambda number, _: number < num_chunks, add, (0, nothing)
+    )
+    return tops
+
+
 def _scan(chunk_tops, states, given, embeddings, nothing):
-    """Adds up over chunks."""
+    """Adds up over chunks, for JAX and PyTorch."""
 
     def add(tops, chunk):
         return tops + chunk_tops(*chunk, embeddings), None

@@ -130,7 +130,15 @@ def test_what_an_encoder_reads_is_not_kept(tap, decoder_teacher, tmp_path):
 
 
 def test_pairs_are_known_by_both_sides_and_where_one_ends(tmp_path):
-    backbone = models.MassBackbone(12, 1, 1, 2, 8, 12, dropout=0.0)
+    backbone = models.MassBackbone(
+        vocabulary_size=12,
+        encoder_num_layers=1,
+        decoder_num_layers=1,
+        num_heads=2,
+        hidden_dim=8,
+        intermediate_dim=12,
+        dropout=0.0,
+    )
     said = Said()
     cache = make(tmp_path, models.MassSeq2SeqLM(backbone), said)
     rows = pairs(

@@ -180,7 +180,13 @@ def make(family, size, seed):
         model = decoder(size, seed=seed)
     else:
         backbone = models.MassBackbone(
-            VOCABULARY_SIZE, size, size, 2, 8, 12, dropout=0.0
+            vocabulary_size=VOCABULARY_SIZE,
+            encoder_num_layers=size,
+            decoder_num_layers=size,
+            num_heads=2,
+            hidden_dim=8,
+            intermediate_dim=12,
+            dropout=0.0,
         )
         model = models.MassSeq2SeqLM(backbone)
     return with_random_weights(model, seed=seed)
