@@ -174,8 +174,9 @@ def test_numbers_are_those_of_the_saved_models(name, workspace):
 def test_heads_of_one_encoder_share_a_cache(workspace, tmp_path):
     place = workspace.path / "encoder"  # has no pooling and dense layers
     mean, first = (models.load_embedder(place, one) for one in ("mean", "cls"))
-    dense = [models.DenseSettings(4, use_bias=False)] * 2
-    narrow = [models.with_dense(mean.model, one) for one in dense]
+    dense = models.Pooling(dense=(models.DenseSettings(4, use_bias=False),))
+    encoder = models.backbone_of(mean.model)
+    narrow = [models.make_embedder(encoder, dense) for _ in range(2)]
     rows = data.Examples((lines(workspace.path / "corpus.txt")[:9],))
     rows, every = data.encode(rows, mean.tokenizer, LENGTH), np.arange(9)
     stage = recipes.RECIPES["sentence_embedding"].stages[0]
