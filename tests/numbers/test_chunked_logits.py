@@ -3,7 +3,7 @@
 import keras
 import numpy as np
 import pytest
-from kit.backend import not_on_torch
+from kit.backend import not_on_torch, tensorflow_only
 from kit.helpers import assert_same_weights, bert, cross_entropy, decoder
 
 import kdkit
@@ -86,6 +86,19 @@ def test_a_step_in_chunks_is_the_step(
     found = step(teachers[0], batch, chunk_size, loss, jit_compile)
     assert found[0] == pytest.approx(whole[0], rel=1e-5)
     assert_same_weights(found[1], whole[1], atol=2e-6)
+
+
+@tensorflow_only
+def test_small_gradients_are_scaled_before_half_precision(teachers, batch):
+    keras.utils.set_random_seed(0)
+    student = kdkit.models.in_policy(decoder(2, seed=0), "mixed_float16")
+    before = student.get_weights()
+    small = Objective(losses.SoftCrossEntropy(), weight=1e-8)
+    distiller = kdkit.Distiller(teachers[0], student, [small], chunk_size=4)
+    distiller.compile(keras.optimizers.SGD(1e8), run_eagerly=True)
+    distiller.train_on_batch(*batch)
+    table, *_ = student.get_weights()
+    assert np.abs(table - before[0]).max() > 1e-3
 
 
 @pytest.mark.parametrize("chunk_size", [None, 4])
