@@ -81,8 +81,7 @@ def chunked_sums(terms, student, chunk_size, scale=None):
         tops = _sum(chunk_tops, *tensors)
     elif not on_tensorflow():
         # The gradient computes the logits a second time.
-        forgetful = keras.remat(chunk_tops)
-        tops = _scan(forgetful, *tensors)
+        tops = _scan(keras.remat(chunk_tops), *tensors)
     else:
         totals = ops.stack(sum_over_replicas(bottoms))
         factors = ops.convert_to_tensor([term.factor for term in terms])
@@ -101,9 +100,8 @@ def _sum(chunk_tops, states, given, embeddings, nothing):
         return number + 1, tops + chunk_tops(*chunk, embeddings)
 
     # ops.scan needs a known number of chunks in a TensorFlow graph.
-    num_chunks = ops.shape(states)[0]
     _, tops = ops.while_loop(
-        lambda number, _: number < num_chunks, add, (0, nothing)
+        lambda number, _: number < ops.shape(states)[0], add, (0, nothing)
     )
     return tops
 

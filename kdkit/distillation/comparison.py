@@ -54,18 +54,7 @@ def compared_layers(objective, teacher, student) -> list[tuple[int, int]]:
     has_embeddings = objective.kind == "hidden_states"
     if not pairs or (has_embeddings and objective.include_embeddings):
         pairs = {0: 0, **pairs}
-    _require_sizes(objective, *_sizes(objective, teacher, student))
-    return [*pairs.items()]
-
-
-def _sizes(objective, teacher, student):
-    """The sizes of both taps that must be equal: widths, numbers of heads."""
-    theirs, ours = objective.taps
-    return teacher.width(theirs), student.width(ours)
-
-
-def _require_sizes(objective, theirs, ours):
-    """Requires equal sizes if nothing maps them, and logits that differ."""
+    theirs, ours = _sizes(objective, teacher, student)
     needs_same = objective.loss.needs_same_width
     if needs_same and objective.projection is None and ours != theirs:
         raise UsageError(
@@ -78,6 +67,13 @@ def _require_sizes(objective, theirs, ours):
             f"Objective {objective.name!r} learns nothing from a single logit. "
             "Use LogitMSE for scores, SoftBinaryCrossEntropy for yes or no."
         )
+    return [*pairs.items()]
+
+
+def _sizes(objective, teacher, student):
+    """The sizes of both taps that must be equal: widths, numbers of heads."""
+    theirs, ours = objective.taps
+    return teacher.width(theirs), student.width(ours)
 
 
 def teacher_entry(
