@@ -2,10 +2,18 @@
 
 import functools
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    WrapSerializer,
+)
 
 from kdkit.errors import UsageError, unknown
 from kdkit.io.reading import parse_json
@@ -24,6 +32,35 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
 Policy = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 Strategy = Literal["mirrored", "multi_worker"]
+
+
+def by_name(kind):
+    """Returns the type of a tuple of named entries, in JSON a dict by name."""
+
+    def listed(entries):
+        if isinstance(entries, Mapping):
+            return [
+                {**entry, "name": name} if isinstance(entry, Mapping) else entry
+                for name, entry in entries.items()
+            ]
+        return entries
+
+    def keyed(entries, dumped):
+        return {entry.pop("name"): entry for entry in dumped(entries)}
+
+    def different(entries):
+        names = [entry.name for entry in entries]
+        if len({*names}) < len(names):
+            raise ValueError(f"each needs its own name, received {names}")
+        return entries
+
+    return Annotated[
+        tuple[kind, ...],
+        BeforeValidator(listed),
+        AfterValidator(different),
+        WrapSerializer(keyed),
+    ]
+
 
 _adapter = functools.cache(TypeAdapter)
 
@@ -57,6 +94,7 @@ def in_words(error: ValidationError, values=None) -> str:
     return "\n".join(_mistake(one, values) for one in inside or errors)
 
 
+UNKNOWN = ("unexpected_keyword_argument", "extra_forbidden")
 SCALARS = ("string_type", "int_type", "float_type", "bool_type")
 
 
@@ -64,11 +102,13 @@ def _mistake(one, values):
     """A mistake, with its path without the names of a union's members."""
     path, parts, others = [], values, {}
     for key in one["loc"]:
+        if isinstance(parts, dict) and isinstance(key, int):
+            key = [*parts][key]  # entries by name
         is_list = isinstance(parts, list | tuple)
         if isinstance(key, int) if is_list else key in (_parts(parts) or ()):
             path.append(_name_at(parts, key))
             parts, others = parts[key], parts
-    if one["type"] == "unexpected_keyword_argument" and len(others) > 1:
+    if one["type"] in UNKNOWN and len(others) > 1:
         before = "".join(f" of {name}" for name in path[:-1][-1:])
         *_, name = path
         return str(unknown(f"field{before}", name, {*others} - {name}))
@@ -79,6 +119,16 @@ def _mistake(one, values):
     if isinstance(received, str | int | float | None):
         text += f". Received: {received!r:.80}"
     return ": ".join(filter(None, [".".join(path), f"{text}."]))
+
+
+def merged(*trees: dict) -> dict:
+    """Returns nested dicts as one. Later ones override earlier ones."""
+    result = {}
+    for tree in trees:
+        for key, value in tree.items():
+            both = isinstance(value, dict) and isinstance(result.get(key), dict)
+            result[key] = merged(result[key], value) if both else value
+    return result
 
 
 def override(settings, assignments: Sequence[str]):

@@ -9,7 +9,15 @@ from pydantic.dataclasses import dataclass
 from kdkit.distillation.objective import Objective
 from kdkit.errors import UsageError
 from kdkit.precisions import require_precision
-from kdkit.settings import STRICT, Count, Name, Positive, Share, Weight
+from kdkit.settings import (
+    STRICT,
+    Count,
+    Name,
+    Positive,
+    Share,
+    Weight,
+    by_name,
+)
 
 
 @dataclass(frozen=True, config=STRICT)
@@ -95,12 +103,14 @@ class Stage:
         quantize: string or `None`. The precision of the exported file whose
             rounding the student computes with, as in
             `kdkit.quantization.FakeQuantization`. Defaults to `None`.
+        least_updates: int. A run has more epochs, at most 50, until a small
+            table has so many updates.
     """
 
     name: Name
     epochs: Count
     learning_rate: Positive
-    objectives: tuple[Objective, ...] = ()
+    objectives: by_name(Objective) = ()
     hard_label_weight: Weight = 0.0
     soft_label_weight: Share | None = None
     schedule: Literal["constant", "linear", "cosine"] = "linear"
@@ -117,6 +127,7 @@ class Stage:
     label_smoothing: Part = 0.0
     optimizer: OptimizerSettings = OptimizerSettings()
     quantize: str | None = None
+    least_updates: Annotated[int, Field(ge=0)] = 0
 
     def __post_init__(self):
         if self.quantize is not None:

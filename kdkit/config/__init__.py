@@ -1,0 +1,1 @@
+"""Configs: everything that decides a run's numbers."""

@@ -1,0 +1,361 @@
+"""What runs learn from: tasks, text, pairs, texts, translations, candidates.
+
+The methods read the files, or what kdkit generates for smoke runs.
+"""
+
+import itertools
+import pathlib
+from collections.abc import Iterable, Iterator
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from kdkit import data
+from kdkit.config.fields import InputFile, InputFiles, ModelPath, Strict
+from kdkit.io.reading import has_text
+from kdkit.settings import Count, Every, Length, Positive, Seed, Share
+
+
+def _dev(split):
+    if split.startswith(("test", "train")):
+        raise ValueError("models are chosen on a dev split")
+    return split
+
+
+DevSplit = Annotated[str, AfterValidator(_dev)]
+
+
+class Batches(Strict):
+    """Rows of different lengths."""
+
+    sequence_length: Length = 128
+    """The largest length in tokens; longer texts are truncated."""
+    num_buckets: Count | None = 8
+    """How many lengths batches are padded to; null for one."""
+
+
+class TaskData(Batches):
+    """The labelled examples of a task."""
+
+    task: str
+    """A task of kdkit list, or a TOML file that describes your own."""
+    data_dir: InputFile | None = None
+    """The folder with SST-2/, MRPC/; null for TensorFlow Datasets."""
+    table: data.LabeledTable | None = None
+    """Your own table, in place of a task with a name."""
+    dev_split: DevSplit = "dev"
+    """The split that chooses the best epoch."""
+    max_train_rows: Count | None = None
+    """Train on so many examples, drawn with the seed."""
+
+
+class Unlabeled(Strict):
+    """Text that the teacher labels."""
+
+    files: Annotated[InputFiles, Field(min_length=1)]
+    """Files with one text a line, or tables."""
+    columns: tuple[str, ...] = ()
+    """The columns with the text, two for pairs."""
+    per_labeled: Positive = 1.0
+    """Unlabelled examples for each labelled one in an epoch."""
+
+
+class Augmentation(Strict):
+    """Copies of a task's texts with words replaced, TinyBERT's algorithm 1."""
+
+    kind: Literal["augmentation"] = "augmentation"
+    data: TaskData
+    model: ModelPath
+    """The masked language model that proposes words."""
+    word_vectors: InputFile | None = None
+    """Vectors of words, such as GloVe's; null for the model's own."""
+    stop_words: InputFile | None = None
+    """Words that are never replaced, one a line; null for scikit-learn's."""
+    num_copies: Count = 20
+    """N: copies of each text."""
+    probability: Share = 0.4
+    """p_t: the probability that a word is replaced."""
+    num_candidates: Count = 15
+    """M: candidates for each word."""
+    sequential: bool = False
+    """Predict from the copy so far: algorithm 1 read literally."""
+    parity: Literal["tinybert"] | None = None
+    """Follow the authors' code where it differs from the paper."""
+    seed: Seed = 0
+
+
+class Augmented(Strict):
+    """Augmented examples, with the labels of their sources."""
+
+    file: InputFile
+    """A file of kdkit augment; a step of that name makes it."""
+    copies_per_epoch: Count | None = None
+    """So many copies of each example in an epoch; null for all."""
+
+
+class Lines(Strict):
+    """Files of text, some of it held out to measure on."""
+
+    files: InputFiles = ()
+    """Files with one text a line, or tables; none for generated text."""
+    held_out: InputFiles = ()
+    """Files to measure on; none to hold out texts of files."""
+    held_out_every: Every = 100
+    """Without held_out, one in so many texts is held out, the first one too."""
+    max_texts: Count | None = None
+    """Use only so many first texts."""
+    sequence_length: Length = 128
+    """The largest length in tokens."""
+
+    @model_validator(mode="after")
+    def _held_out_of_files(self):
+        if self.held_out and not self.files:
+            raise ValueError("held_out needs files to train on")
+        return self
+
+    @property
+    def all_files(self) -> tuple[str, ...]:
+        """The files to train and to measure on."""
+        return (*self.files, *self.held_out)
+
+    def part(self, entries: Iterable, held_out: bool) -> Iterator:
+        """Yields the entries of `files` to measure on, or to train on."""
+        for number, entry in enumerate(
+            itertools.islice(entries, self.max_texts)
+        ):
+            is_held_out = number % self.held_out_every == 0
+            if self.held_out or is_held_out == held_out:
+                yield entry
+
+
+class Corpus(Lines):
+    """Running text."""
+
+    kind: Literal["corpus"] = "corpus"
+    column: str | None = None
+    """The column with the texts, for tables."""
+    masking: data.Masking = data.Masking()
+    """How tokens are masked, for encoders."""
+    one_document: bool = False
+    """For decoders: each file is one document."""
+    detokenizer: Literal["ptb", "wikitext"] | None = None
+    """Turn a benchmark's tokens back into running text first."""
+
+    @model_validator(mode="after")
+    def _whole_files(self):
+        if self.one_document and not self.held_out:
+            raise ValueError("with one_document, hold out whole files")
+        return self
+
+    def texts(self, held_out: bool) -> Iterator[str]:
+        """Yields the texts to measure on, or the texts to train on."""
+        texts = self._texts(held_out)
+        if self.detokenizer is None:
+            return texts
+        return map(data.DETOKENIZERS[self.detokenizer], texts)
+
+    def num_words(self) -> int:
+        """Counts the words to measure on, before any detokenizer."""
+        if self.held_out:
+            return self._corpus(self.held_out).num_words()
+        return sum(1 + len(text.split()) for text in self._texts(True))
+
+    def _texts(self, held_out):
+        if held_out and self.held_out:
+            return self._corpus(self.held_out).texts()
+        texts = data.load_sentiment("train").texts[0]
+        if self.files:
+            texts = self._corpus(self.files).texts()
+        return self.part(texts, held_out)
+
+    def _corpus(self, files):
+        return data.Corpus(files, self.column, self.one_document)
+
+
+class Sentences(Lines):
+    """Sentences whose spans are hidden, for encoder-decoders."""
+
+    kind: Literal["sentences"] = "sentences"
+    languages: tuple[str, ...] = ()
+    """The language of each file; none for text without language tokens."""
+    column: str | None = None
+    """The column with the sentences, for tables."""
+    spans: data.SpanMasking = data.SpanMasking()
+    """How spans are hidden."""
+
+    @property
+    def different_languages(self) -> tuple[str, ...]:
+        """The languages in their order, each once."""
+        return tuple(dict.fromkeys(self.languages))
+
+    def texts(self, held_out: bool) -> Iterator[str]:
+        """Yields the sentences to measure on, or the sentences to train on."""
+        for _, texts in self.parts(held_out):
+            yield from texts
+
+    def parts(self, held_out: bool) -> Iterator[tuple[str | None, Iterable]]:
+        """Yields the language and the sentences of each file."""
+        of_files = held_out and self.held_out
+        sources = zip(*data.generated_pairs(), strict=True)
+        if self.files:
+            sources = [
+                data.Corpus((file,), self.column).texts()
+                for file in (of_files or self.files)
+            ]
+        for number, texts in enumerate(sources):
+            language = self.languages[number] if self.languages else None
+            yield language, texts if of_files else self.part(texts, held_out)
+
+
+class Pairs(Lines):
+    """Sources and targets, such as translations, for encoder-decoders."""
+
+    kind: Literal["pairs"] = "pairs"
+    columns: tuple[str, ...] = ()
+    """The columns with source and target, for tables."""
+    languages: tuple[str, ...] = ()
+    """The languages of source and target."""
+
+    @property
+    def sides(self) -> tuple[str | None, str | None]:
+        """The languages of source and target."""
+        return self.languages or (None, None)
+
+    def texts(self, held_out: bool) -> Iterator[str]:
+        """Yields the source and the target of each pair."""
+        return itertools.chain.from_iterable(self.pairs(held_out))
+
+    def pairs(self, held_out: bool) -> Iterator[tuple[str, str]]:
+        """Yields the pairs to measure on, or the pairs to train on."""
+        if held_out and self.held_out:
+            return self._parallel(self.held_out).pairs()
+        pairs = data.generated_pairs()
+        if self.files:
+            if self.max_texts is not None:  # the files' ends are not read
+                self._parallel(self.files).check()
+            pairs = self._parallel(self.files).pairs()
+        return self.part(pairs, held_out)
+
+    def _parallel(self, files):
+        return data.ParallelText(files, self.columns or None)
+
+
+Text = Annotated[Corpus | Sentences | Pairs, Field(discriminator="kind")]
+
+
+class EmbedderData(Batches):
+    """Data for sentence encoders, and pairs with scores to measure on."""
+
+    files: InputFiles = ()
+    """The files to train on; none for generated data."""
+    held_out_every: Every = 100
+    """Without other data to measure on, one in so many texts is held out."""
+    max_texts: Count | None = None
+    """Use only so many first lines."""
+    scored: TaskData | None = None
+    """Pairs of texts with scores, whose dev split is measured."""
+
+
+class Texts(EmbedderData):
+    """Texts without labels."""
+
+    kind: Literal["texts"] = "texts"
+    column: str | None = None
+    """The column with the texts, for tables."""
+
+    @property
+    def holds_out(self) -> int:
+        """One in so many texts is held out; 0 for none."""
+        return 0 if self.scored else self.held_out_every
+
+    def lines(self) -> Iterator[str]:
+        """Yields the lines, also empty ones."""
+        lines = data.load_sentiment("train").texts[0]
+        if self.files:
+            lines = data.Corpus(self.files, self.column).lines()
+        return itertools.islice(lines, self.max_texts)
+
+    def texts(self, held_out: bool) -> Iterator[str]:
+        """Yields the lines with text."""
+        return filter(has_text, self.lines())
+
+
+class Translations(EmbedderData):
+    """Texts with translations: a file a language, the teacher's first."""
+
+    kind: Literal["translations"] = "translations"
+    held_out: InputFiles = ()
+    """Files of the same languages to measure on; none to hold out lines."""
+    tokenizer: ModelPath | Count | None = None
+    """The student's tokenizer, or the size of one to train on the texts."""
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Names of the languages: the ends of the files' names, or numbers."""
+        if not self.files:
+            return data.GENERATED_LANGUAGES
+        names = [pathlib.Path(file).suffix[1:] for file in self.files]
+        if len({*names}) == len(names) and all(map(str.isalnum, names)):
+            return tuple(names)
+        return tuple(str(number + 1) for number in range(len(names)))
+
+    @property
+    def holds_out(self) -> int:
+        """One in so many sources is held out; 0 for none."""
+        return 0 if self.held_out else self.held_out_every
+
+    def lines(self, held_out: bool = False) -> Iterator[tuple[str, ...]]:
+        """Yields the texts of each line, also empty ones."""
+        if held_out:
+            return data.ParallelLines(self.held_out).lines()
+        lines = data.generated_pairs()
+        if self.files:
+            lines = data.ParallelLines(self.files).lines()
+            if self.max_texts is not None:  # the files' ends are not read
+                data.ParallelLines(self.files).check()
+        return itertools.islice(lines, self.max_texts)
+
+    def texts(self, held_out: bool) -> Iterator[str]:
+        """Yields the texts of all languages, line by line."""
+        lines = self.lines(held_out)
+        return filter(has_text, itertools.chain.from_iterable(lines))
+
+
+class Candidates(EmbedderData):
+    """Queries with documents, which a cross-encoder scores."""
+
+    kind: Literal["candidates"] = "candidates"
+    held_out: InputFiles = ()
+    """Queries to measure on; none to hold out queries of files."""
+    held_out_every: Every = 20
+    """Without held_out, one in so many queries is held out."""
+    num_candidates: Every | None = None
+    """Candidates of each query: the positive, the first negatives."""
+    scale: Positive | None = None
+    """The factor of the student's products; null: 20 for vectors of length 1."""
+    pair_length: Annotated[int, Field(ge=4)] = 256
+    """The largest length of a query with a candidate, for the teacher."""
+
+    def read(self, held_out: bool = False):
+        """Returns the queries of `files`, or those of `held_out`."""
+        if self.files:
+            files = self.held_out if held_out else self.files
+            return data.read_candidates(files, self.num_candidates)
+        rows = data.load_candidates("dev" if held_out else "train")
+        documents = [one[: self.num_candidates] for one in rows.documents]
+        return data.Candidates(rows.queries, documents)
+
+    def texts(self, held_out: bool) -> Iterator[str]:
+        """Yields the texts of `files`."""
+        rows = self.read()
+        for query, documents in zip(rows.queries, rows.documents, strict=True):
+            yield query
+            yield from documents
+
+
+class Cache(Strict):
+    """The cache of the teachers' outputs."""
+
+    directory: str
+    """The folder, which any runs may share; relative ones are in the run."""
+    precision: Literal["fp32", "bf16", "int8"] = "fp32"

@@ -1,0 +1,64 @@
+"""The types that fields of several configs have."""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Annotated
+
+import pydantic
+from pydantic import AfterValidator, ConfigDict
+
+from kdkit.settings import STRICT
+
+
+class Strict(pydantic.BaseModel):
+    """A config: unknown fields are errors, and nothing changes later."""
+
+    model_config = ConfigDict(
+        **STRICT, frozen=True, use_attribute_docstrings=True
+    )
+
+    def replace(self, **changes) -> "Strict":
+        """Returns a copy with some fields changed, checked again."""
+        return type(self)(**{**dict(self), **changes})
+
+
+def absolute(place: str) -> str:
+    """Makes an existing path absolute; returns other names unchanged."""
+    path = pathlib.Path(place)
+    return str(path.resolve()) if path.exists() else place
+
+
+class Input:
+    """Marks a field whose content is an input of the run."""
+
+    def __init__(self, is_model: bool):
+        self.is_model = is_model
+
+
+ModelPath = Annotated[str, Input(is_model=True), AfterValidator(absolute)]
+InputFile = Annotated[str, Input(is_model=False), AfterValidator(absolute)]
+InputFiles = tuple[InputFile, ...]
+
+
+def inputs_of(config: Strict, path: str = "") -> Iterator[tuple]:
+    """Yields the path, mark and value of each input in a config."""
+    for name, field in type(config).model_fields.items():
+        value, at = getattr(config, name), f"{path}{name}"
+        for one in value if isinstance(value, tuple) else (value,):
+            if isinstance(one, Strict):
+                yield from inputs_of(one, f"{at}.")
+            elif one is not None and (mark := _mark(field)) is not None:
+                yield at, mark, one
+
+
+def _mark(field):
+    """The `Input` in a field's type, `None` if it is no input."""
+    kinds, found = [field.annotation], [*field.metadata]
+    while kinds:
+        kind = kinds.pop()
+        found += getattr(kind, "__metadata__", ())
+        kinds += getattr(kind, "__args__", ())
+        kinds += [getattr(kind, "__origin__", None)] * hasattr(
+            kind, "__metadata__"
+        )
+    return next((one for one in found if isinstance(one, Input)), None)

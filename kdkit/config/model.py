@@ -1,0 +1,134 @@
+"""The model that a run trains: one of six, by the fields that are named."""
+
+from typing import Annotated, Literal
+
+from pydantic import Discriminator, Field, Tag
+
+from kdkit.config.fields import InputFile, ModelPath, Strict
+from kdkit.models import PRESETS, BilstmConfig, MassConfig
+from kdkit.recipes import CopiedBlocks
+from kdkit.recipes.recipe import TokenVectors
+from kdkit.settings import Count, Every, Positive, Share
+
+
+class Checkpoint(Strict):
+    """A saved model."""
+
+    checkpoint: ModelPath
+    """A run, a preset, a directory of Hugging Face, or a step's result."""
+
+
+class Layers(Strict):
+    """Copied layers of an encoder."""
+
+    copy_from: Literal["teacher", "pretrained"] | ModelPath
+    """The teacher, the encoder before fine-tuning, or a place."""
+    rule: Literal["first", "last", "spread"] = "spread"
+    """Which layers are copied."""
+    share: Annotated[float, Field(gt=0, le=1)] = 0.5
+    """The share of the encoder's layers, without num_layers."""
+    num_layers: Count | None = None
+    """How many layers are copied."""
+    layers: tuple[Count, ...] = ()
+    """The layers by number, from 1, in place of rule and number."""
+
+
+class Sizes(Strict):
+    """Random weights."""
+
+    num_layers: Count
+    hidden_dim: Count
+    """The width of the states."""
+    num_heads: Count
+    intermediate_dim: Count
+    """The width of the feed-forward layers."""
+    max_sequence_length: Count = 512
+    """The number of positions, in families that have them."""
+    dropout: Share = 0.1
+    family: str = "bert"
+    """A family of kdkit.models.families."""
+    embedding_dim: Count | None = None
+    """The width of the embeddings in ALBERT and ELECTRA."""
+    num_key_value_heads: Count | None = None
+    """Shared heads of Llama 3 and Qwen 3."""
+
+
+class Bilstm(Strict):
+    """A classifier with one bidirectional LSTM."""
+
+    units: Count = 150
+    embedding_dim: Count = 300
+    intermediate_dim: Count = 400
+    dropout: Share = 0.1
+    word_vectors: InputFile | None = None
+    """Vectors of words, such as GloVe's, as wide as embedding_dim."""
+
+
+class Mass(Strict):
+    """An encoder-decoder with random weights."""
+
+    encoder_num_layers: Count
+    decoder_num_layers: Count
+    hidden_dim: Count
+    num_heads: Count
+    intermediate_dim: Count
+    max_sequence_length: Count = 512
+    dropout: Share = 0.1
+    tied_output: bool = True
+    """The output's weights are the embeddings'."""
+
+
+class Static(Strict):
+    """A table with one vector for each token."""
+
+    dimensions: Every = 240
+    """The width of the vectors, at most the teacher's."""
+    sif: Positive | None = 1e-3
+    """A token of share p has the weight sif / (sif + p); null for 1."""
+
+
+# A field that only this kind of model has.
+KINDS = {
+    "checkpoint": Checkpoint,
+    "copy_from": Layers,
+    "hidden_dim": Sizes,
+    "units": Bilstm,
+    "encoder_num_layers": Mass,
+    "dimensions": Static,
+}
+
+
+def kind_of_student(value) -> str | None:
+    """Returns the field that only the named kind of model has."""
+    given = value if isinstance(value, dict) else dict(value)
+    order = ("encoder_num_layers", *KINDS)  # Mass has hidden_dim, too
+    return next((name for name in order if name in given), None)
+
+
+Student = Annotated[
+    Annotated[Checkpoint, Tag("checkpoint")]
+    | Annotated[Layers, Tag("copy_from")]
+    | Annotated[Sizes, Tag("hidden_dim")]
+    | Annotated[Bilstm, Tag("units")]
+    | Annotated[Mass, Tag("encoder_num_layers")]
+    | Annotated[Static, Tag("dimensions")],
+    Discriminator(kind_of_student),
+]
+
+
+def student_of(plan) -> dict:
+    """Returns the fields of a preset's name, a place or a recipe's student."""
+    if isinstance(plan, CopiedBlocks):
+        fields = {"copy_from": plan.source, "rule": plan.rule}
+        return fields | {"share": plan.share}
+    if isinstance(plan, TokenVectors):
+        return vars(plan)
+    if plan not in PRESETS:
+        return {"checkpoint": plan}
+    config = PRESETS[plan].config
+    kind = {BilstmConfig: Bilstm, MassConfig: Mass}.get(type(config), Sizes)
+    return {
+        name: value
+        for name, value in vars(config).items()
+        if name in kind.model_fields
+    }

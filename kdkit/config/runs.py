@@ -1,0 +1,249 @@
+"""One config a kind of run: everything that decides its numbers.
+
+Models and files that a run makes before it are `steps`, which are configs, too;
+"run:NAME" in the place of a model means the step of that name.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import Field, TypeAdapter, model_validator
+
+from kdkit.config.data import (
+    Augmentation,
+    Augmented,
+    Cache,
+    Candidates,
+    Corpus,
+    TaskData,
+    Text,
+    Texts,
+    Translations,
+    Unlabeled,
+)
+from kdkit.config.fields import ModelPath, Strict
+from kdkit.config.model import Sizes, Student
+from kdkit.models.sizes import POOLINGS
+from kdkit.recipes.reranker_to_embedder import without_scores
+from kdkit.recipes.sentence_embedding import contrastive
+from kdkit.recipes.stages import Stage, same_number_of_updates
+from kdkit.settings import Count, Name, Policy, Seed, Strategy, Weight, by_name
+from kdkit.taps import reads_source
+from kdkit.taps.names import SENTENCE_EMBEDDING
+
+
+class Training(Strict):
+    """How any model is trained."""
+
+    seed: Seed = 0
+    """The seed for weights, dropout and order."""
+    jit_compile: bool | Literal["update", "auto"] = "auto"
+    """What XLA compiles: the step, or only the update of the weights."""
+    dtype_policy: Policy = "float32"
+    """The precision of training. Models are measured and saved in float32."""
+    strategy: Strategy | None = None
+    """Train on several devices, which share each batch."""
+    checkpoint_minutes: Weight = 10.0
+    """Minutes between checkpoints in an epoch; it may change later."""
+
+
+class Run(Strict):
+    """What all kinds of run have."""
+
+    recipe: str
+    """A key of kdkit.recipes.RECIPES, fine_tuning or pretraining."""
+    parity: str | None = None
+    """The recipe's variant, such as tinybert for the authors' code."""
+    stages: Annotated[by_name(Stage), Field(min_length=1)]
+    """The stages of training, in order."""
+    student: Student
+    """The model to train."""
+    cache: Cache | None = None
+    """Where the teachers' outputs are computed once."""
+    training: Training = Training()
+    steps: dict[Name, "AnyRun | Augmentation"] = Field(default_factory=dict)
+    """The runs before this one, in NAME_run/ or run_dir."""
+    run_dir: str | None = None
+    """Of a step: its directory, in place of NAME_run/."""
+    requested: dict = Field(default_factory=dict)
+    """Fields as they were asked for, before auto and rules were resolved."""
+
+    @property
+    def arms(self) -> dict[str, tuple[Stage, ...]]:
+        """The stages of each model that the run trains."""
+        return {"student": self.stages}
+
+    @property
+    def objectives(self) -> list:
+        """The objectives of all stages."""
+        return [one for stage in self.stages for one in stage.objectives]
+
+    @model_validator(mode="after")
+    def _computed_alike(self):
+        policy, strategy = self.training.dtype_policy, self.training.strategy
+        in_parts = [
+            stage.name
+            for stages in self.arms.values()
+            for stage in stages
+            if stage.gradient_accumulation_steps > 1
+        ]
+        if strategy and policy == "mixed_float16":
+            raise ValueError(
+                "mixed_float16 is for one device: Keras checks the gradients "
+                "of one replica alone"
+            )
+        if in_parts and (strategy or policy == "mixed_float16"):
+            raise ValueError(
+                f"parts of a batch ({', '.join(in_parts)}) are for one device "
+                "and not for float16, where one of them may be skipped"
+            )
+        quantized = tuple(one for one in self.stages if one.quantize)
+        if quantized and quantized != self.stages[-1:]:
+            raise ValueError(
+                "only the last stage can have quantize: later updates change "
+                "the ranges"
+            )
+        if quantized and policy != "float32":
+            raise ValueError("stages with quantize round in float32")
+        return self
+
+    @model_validator(mode="after")
+    def _cacheable(self):
+        for one in self.objectives if self.cache else ():
+            if one.loss.counts_padding:
+                raise ValueError(f"{one.name} compares padding: no cache")
+            if reads_source(one.tap):
+                raise ValueError(f"{one.name} compares the encoder's: no cache")
+        return self
+
+
+class TaskConfig(Run):
+    """A model of a task, with teachers or without."""
+
+    kind: Literal["task"] = "task"
+    data: TaskData
+    teacher: tuple[ModelPath, ...] = ()
+    """Classifiers to learn from; agreement is measured with the first."""
+    teacher_weights: tuple[Weight, ...] = ()
+    """A weight for each teacher; only their ratios matter."""
+    pretrained: ModelPath | None = None
+    """The encoder before fine-tuning: a start, and the teacher on a corpus."""
+    corpus: Corpus | None = None
+    """The text of stages on a corpus."""
+    unlabeled: Unlabeled | None = None
+    augmented: Augmented | None = None
+    control: bool = False
+    """Train the same student without a teacher, too."""
+
+    @property
+    def arms(self):
+        arms = {"student": self.stages}
+        if self.control:
+            arms["control"] = same_number_of_updates(self.stages)
+        return arms if self.teacher else {"teacher": self.stages}
+
+    @model_validator(mode="after")
+    def _learns_from_what_is_there(self):
+        on_task = [one for one in self.stages if one.data == "task"]
+        on_text = [one for one in self.stages if one.data == "corpus"]
+        if len(on_task) + len(on_text) < len(self.stages) or not on_task:
+            raise ValueError("stages are on the task or a corpus, one on it")
+        if bool(on_text) != bool(self.corpus):
+            raise ValueError("a corpus and stages on it go together")
+        learns = any(stage.objectives for stage in on_task)
+        if learns and not self.teacher:
+            raise ValueError("a stage has objectives, and there is no teacher")
+        for name in ("unlabeled", "cache"):
+            if getattr(self, name) and not learns:
+                raise ValueError(f"no stage learns from a teacher: {name}")
+        if self.teacher_weights and len(self.teacher_weights) != len(
+            self.teacher
+        ):
+            raise ValueError("teacher_weights needs one for each teacher")
+        return self
+
+
+class TextConfig(Run):
+    """A language model on text, with a teacher or without."""
+
+    kind: Literal["text"] = "text"
+    corpus: Text
+    teacher: ModelPath | None = None
+    """A language model to learn from."""
+    tokenizer: ModelPath | Count | None = None
+    """Of random weights: a tokenizer, or the size of one to train."""
+
+    @model_validator(mode="after")
+    def _learns_from_what_is_there(self):
+        if bool(self.objectives) != bool(self.teacher):
+            raise ValueError("objectives and a teacher go together")
+        if self.cache and self.corpus.kind == "sentences":
+            raise ValueError("hidden spans differ in each epoch: no cache")
+        is_known = self.teacher or not self.has_random_weights
+        if self.tokenizer is not None and is_known:
+            raise ValueError("the tokenizer is the teacher's or checkpoint's")
+        return self
+
+    @property
+    def has_random_weights(self) -> bool:
+        """Whether the model comes without a tokenizer."""
+        return not hasattr(self.student, "checkpoint") and not hasattr(
+            self.student, "copy_from"
+        )
+
+
+class EmbedderConfig(Run):
+    """A sentence encoder on texts without labels."""
+
+    kind: Literal["embedder"] = "embedder"
+    data: Annotated[
+        Texts | Translations | Candidates, Field(discriminator="kind")
+    ]
+    teacher: ModelPath
+    """A sentence encoder; for candidates a cross-encoder."""
+    pooling: Literal[POOLINGS] | None = None
+    """The pooling of an encoder that does not describe it."""
+    cache: Cache | None = Cache(directory="teacher_cache")
+    control: bool = False
+    """Measure the same student without distillation, too."""
+
+    @property
+    def arms(self):
+        arms = {"student": self.stages}
+        if self.control:
+            arms["control"] = ()
+            if self.data.kind == "candidates":
+                arms["control"] = without_scores(self.stages)
+            elif isinstance(self.student, Sizes):
+                arms["control"] = contrastive(self.stages)
+        return arms
+
+    @model_validator(mode="after")
+    def _compares_vectors(self):
+        kind = self.data.kind
+        if any(stage.data != kind for stage in self.stages):
+            raise ValueError(f"each stage needs data={kind}")
+        if kind != "candidates" and any(
+            stage.label_weight for stage in self.stages
+        ):
+            raise ValueError("texts have no labels: hard_label_weight=0")
+        is_contrastive = self.control and isinstance(self.student, Sizes)
+        if is_contrastive and kind == "texts" and not self.student.dropout:
+            raise ValueError(
+                "the control learns from two dropout masks of each text: "
+                "student.dropout above 0"
+            )
+        if self.cache is None and kind != "texts":
+            raise ValueError("teacher and student read other tokens: cache")
+        if kind == "translations" and any(
+            one.tap != SENTENCE_EMBEDDING for one in self.objectives
+        ):
+            raise ValueError("of other tokens, only vectors can be compared")
+        return self
+
+
+AnyRun = Annotated[
+    TaskConfig | TextConfig | EmbedderConfig, Field(discriminator="kind")
+]
+for _kind in (TaskConfig, TextConfig, EmbedderConfig):
+    _kind.model_rebuild()
+ADAPTER = TypeAdapter(AnyRun)
