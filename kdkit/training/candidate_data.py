@@ -11,7 +11,6 @@ import numpy as np
 from kdkit.data import Buckets, Candidates, EncodedExamples, Examples, encode
 from kdkit.data.stored_texts import TextChoice, store_texts, text_hash
 from kdkit.errors import UsageError
-from kdkit.late import tf
 from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.models.embedders import reranker_scores
 from kdkit.taps import TEACHER_OUTPUTS, Entry
@@ -129,19 +128,6 @@ class Scores:
     def __init__(self, pairs, num_candidates: int):
         self._pairs = pairs
         self._num_candidates = num_candidates
-
-    @property
-    def signature(self) -> dict:
-        """The specs of the result of `__call__`, for `tf.data`."""
-        shape = (None, self._num_candidates)
-        return {
-            TEACHER_OUTPUTS: ({LOGITS.name: tf.TensorSpec(shape, "float32")},)
-        }
-
-    def row_bytes(self, padded_length: int) -> int:
-        """Returns the bytes of one query's scores."""
-        del padded_length
-        return 4 * self._num_candidates
 
     def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
         """Returns the scores of some queries as the output of one teacher."""

@@ -17,7 +17,6 @@ from kdkit.data import (
     encode,
 )
 from kdkit.data.stored_texts import StoredTexts, choose_texts, store_texts
-from kdkit.late import tf
 from kdkit.losses import InBatchContrastive
 from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.tasks import Task
@@ -149,10 +148,6 @@ class TwoViews(SequenceDataset):
         self.lengths = texts.lengths
         self.sequence_length = texts.sequence_length
         self.pad_token_id = texts.pad_token_id
-
-    @property
-    def signature(self):
-        return self._texts.signature, tf.TensorSpec((None,), "int32")
 
     def batch(self, rows, padded_length, seed):
         """Returns `(x, y)`: a text's two rows follow each other."""

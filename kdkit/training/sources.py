@@ -177,15 +177,6 @@ class _CachedLogits:
     def __init__(self, logits):
         self._logits = logits
 
-    @property
-    def signature(self):
-        shape = (None, *self._logits.shape[1:])
-        return {LOGITS.name: tf.TensorSpec(shape, self._logits.dtype)}
-
-    def row_bytes(self, padded_length):
-        del padded_length
-        return self._logits[0].nbytes
-
     def __call__(self, rows, padded_length):
         del padded_length
         return {LOGITS.name: self._logits[rows]}

@@ -10,7 +10,6 @@ import numpy as np
 
 from kdkit.data import WHOLE
 from kdkit.data.stored_translations import (
-    SourceOutputs,
     StoredTranslations,
     TranslationChoice,
     choose_translations,
@@ -130,9 +129,12 @@ def _of_sources(features):
     """Returns features for the sources of rows instead of the rows."""
     if features is None:
         return None
-    return lambda texts: SourceOutputs(
-        features(texts.sources), texts.source_rows
-    )
+
+    def outputs(texts):
+        found, source_rows = features(texts.sources), texts.source_rows
+        return lambda rows, length: found(source_rows[rows], length)
+
+    return outputs
 
 
 class WithTranslation(TwoViews):
