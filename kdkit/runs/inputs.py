@@ -20,7 +20,7 @@ from kdkit.tasks import Task
 from kdkit.training.checkpoints import SUFFIX
 from kdkit.training.data_settings import DataSettings
 from kdkit.training.distribution import Distribution
-from kdkit.training.task_data import kept_apart
+from kdkit.training.tasks import kept_apart
 
 _log = logging.getLogger(__name__)
 KEPT_APART = "set of splits whose examples are left out"

@@ -17,7 +17,8 @@ from kdkit.reporting.summary import verdict
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.events import Best, Doctor, Evaluation, Model, RunFinished
 from kdkit.settings import from_dict
-from kdkit.training.task_data import Evaluator, predict_logits
+from kdkit.training.source import predict_logits
+from kdkit.training.tasks import Evaluator
 
 _log = logging.getLogger(__name__)
 

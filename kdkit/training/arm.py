@@ -13,9 +13,8 @@ from kdkit.runs.events import Best, Evaluation
 from kdkit.runs.settings import Saving
 from kdkit.training.caching import TeacherCaches
 from kdkit.training.distribution import ONE_DEVICE, Distribution
-from kdkit.training.sources import DataSource
+from kdkit.training.source import Source, make_forward
 from kdkit.training.stage import StageRun
-from kdkit.training.task_data import make_forward
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +24,7 @@ class Arm:
     name: str
     model: keras.Model
     teacher: keras.Model | list[keras.Model] | None
-    source: DataSource
+    source: Source
     seed: int
     jit_compile: bool | str
     teacher_weights: tuple[float, ...] | None = None
@@ -81,7 +80,7 @@ class Arm:
     def _untrained(self, run):
         """The measurement of a model that no stage trains."""
         evaluation = Evaluation(
-            arm=self.name, **self.source.evaluate(self.forward, {})
+            arm=self.name, **self.source.measure(self.forward, {})
         )
         run.log(evaluation)
         return Best(split=evaluation.split, metrics=evaluation.metrics)

@@ -15,7 +15,7 @@ from kdkit.runs import events
 from kdkit.runs.directory import RunDirectory
 from kdkit.runs.inputs import model_digest
 from kdkit.settings import to_dict
-from kdkit.taps import describe
+from kdkit.taps import Entry, describe
 from kdkit.teacher_cache.cache import TeacherCache
 from kdkit.teacher_cache.reading import OutputsOfTeachers
 from kdkit.training.data_settings import CacheSettings
@@ -36,7 +36,10 @@ class TeacherCaches:
         places: list,
         part: tuple[int, int] | None = None,
         distribution: Distribution = ONE_DEVICE,
+        entries: list[tuple[Entry, ...]] | None = None,
     ):
+        # Of a cross-encoder, whose outputs are not those of the student.
+        self._fixed = entries
         self._distribution = distribution
         self._precision = settings.precision
         self._expected = [set() for _ in teachers]
@@ -80,6 +83,8 @@ class TeacherCaches:
 
     def _entries(self, stage, student):
         """The entries of each teacher that a stage reads."""
+        if self._fixed is not None:
+            return self._fixed
         shape = describe(student)
         return [
             teacher_entries(stage.weighted_objectives(), teacher, shape)

@@ -37,8 +37,8 @@ class StageRun:
         self.arm = arm
         self.stage = stage
         self._source = arm.source
-        if not stage.objectives:
-            self._source = arm.source.labeled_only()
+        if arm.source.without_teacher is not None and not stage.objectives:
+            self._source = arm.source.without_teacher()
         self._folder = run.path / CHECKPOINTS / arm.name / stage.name
         self._title = f"{arm.name}, {stage.name}"
         self.checkpoints = StageCheckpoints(self._folder)
@@ -130,7 +130,7 @@ class StageRun:
                 self._title,
                 self.stage.epochs,
                 self._steps_per_epoch,
-                self._source.primary_metric,
+                self._source.metric,
                 self._source.larger_is_better,
             )
         checkpointing = Checkpointing(
@@ -181,7 +181,7 @@ class StageRun:
             self.arm.model,
             epoch,
             running,
-            evaluation["metrics"][self._source.primary_metric],
+            evaluation["metrics"][self._source.metric],
             self._source.larger_is_better,
             logs["val_loss"],
         )
@@ -194,9 +194,9 @@ class StageRun:
             return None
         learning_rate = self._trainer.optimizer.learning_rate
         logs["learning_rate"] = float(ops.convert_to_numpy(learning_rate))
-        evaluation = self._source.evaluate(self.arm.forward, logs)
+        evaluation = self._source.measure(self.arm.forward, logs)
         for source in ("metrics", "agreement"):
-            for name, value in (evaluation[source] or {}).items():
+            for name, value in (evaluation.get(source) or {}).items():
                 logs[f"val_{name}"] = value
         return evaluation
 
