@@ -10,10 +10,8 @@ import numpy as np
 from kdkit import models
 from kdkit.distillation import teacher_entries
 from kdkit.models.embedders import dense_layers
+from kdkit.models.places import model_digest
 from kdkit.recipes.stages import Stage
-from kdkit.runs import events
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.inputs import model_digest
 from kdkit.settings import to_dict
 from kdkit.taps import Entry, describe
 from kdkit.teacher_cache.cache import TeacherCache
@@ -41,7 +39,7 @@ class TeacherCaches:
         # Of a cross-encoder, whose outputs are not those of the student.
         self._fixed = entries
         self._distribution = distribution
-        self._precision = settings.precision
+        self.precision = settings.precision
         self._expected = [set() for _ in teachers]
         self._shapes = list(map(describe, teachers))
         self._caches = [
@@ -100,16 +98,6 @@ class TeacherCaches:
             }
             for cache, entries in zip(self._caches, self._expected, strict=True)
         ]
-
-    def log(self, run: RunDirectory) -> None:
-        """Logs the precision and errors of the outputs that were read, once."""
-        if not run.events(events.TeacherCache):
-            errors = tuple(self.relative_errors())
-            run.log(
-                events.TeacherCache(
-                    precision=self._precision, relative_errors=errors
-                )
-            )
 
 
 def _content(teacher, place):

@@ -57,10 +57,7 @@ def encoded(count, seed=0, sequences_per_row=1):
 def tagged(count):
     rows = encoded(count)
     labels = np.arange(len(rows.token_ids), dtype="int32") % 5 - 2
-    fields = {
-        field.name: getattr(rows, field.name)
-        for field in dataclasses.fields(rows)
-    } | {"labels": labels, "word_labels": []}
+    fields = {**vars(rows), "labels": labels, "word_labels": []}
     return data.EncodedTokens(**fields)
 
 
@@ -129,10 +126,7 @@ def texts():
 def candidates():
     train, held_out = (
         EncodedCandidates(
-            **{
-                field.name: getattr(rows, field.name)
-                for field in dataclasses.fields(rows)
-            },
+            **vars(rows),
             numbers=np.arange(len(rows.lengths)),
             texts=dataclasses.replace(rows, labels=None, sequences_per_row=1),
             pairs=encoded(3 * len(rows)),
@@ -175,8 +169,8 @@ SOURCES = {
     "overlapping next tokens": Row(lambda: next_tokens(LENGTH - 4), 16),
     "spans": Row(spans, 24, needs=("mass_tokenizer",)),
     "pairs": Row(pairs, 24, needs=("mass_tokenizer",)),
-    "texts": Row(lambda: texts(), 30),
-    "candidates": Row(lambda: candidates(), 30),
+    "texts": Row(texts, 30),
+    "candidates": Row(candidates, 30),
     "texts twice": Row(lambda: texts().without_teacher(), 30),
 }
 
