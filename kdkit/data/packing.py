@@ -21,7 +21,6 @@ from kdkit.io.files import (
     with_own_digest,
     write_text,
 )
-from kdkit.late import tf
 
 TEXTS_PER_STEP = 256  # tokenized together
 INDEX, ROWS = "index.json", "rows"
@@ -297,15 +296,6 @@ class PackedRows(CacheableDataset):
             "padding_mask": np.ones_like(chosen),
         }
 
-    @property
-    def signature(self):
-        shape = (None, self.sequence_length)
-        ids = tf.TensorSpec(shape, "int32")
-        names = ("token_ids", "padding_mask")
-        if not self._is_for_decoder:
-            return dict.fromkeys((*names, "segment_ids"), ids)
-        return dict.fromkeys(names, ids), ids, tf.TensorSpec(shape, "float32")
-
     def batch(self, rows, padded_length, seed):
         """Returns the inputs of an encoder, or `(x, y, sample_weight)`.
 
@@ -336,20 +326,10 @@ class MaskedRows(SequenceDataset):
     is_row_wise = False  # masks are drawn for whole batches
 
     def __init__(self, corpus: PackedCorpus, masker: Masker):
-        self._corpus, self._masking = corpus, masker.masking
+        self._corpus = corpus
         self._mask = traced_masker(masker, corpus.sequence_length)
         self.sequence_length = corpus.sequence_length
         self.lengths = np.full(len(corpus), self.sequence_length, "int32")
-
-    @property
-    def signature(self):
-        length = self.sequence_length
-        ids = tf.TensorSpec((None, length), "int32")
-        shape = (None, self._masking.num_predictions(length))
-        predicted = tf.TensorSpec(shape, "int32")
-        names = ("token_ids", "segment_ids", "padding_mask")
-        inputs = {**dict.fromkeys(names, ids), "mask_positions": predicted}
-        return inputs, predicted, tf.TensorSpec(shape, "float32")
 
     def batch(self, rows, padded_length, seed):
         """Returns `(x, y, sample_weight)` as `Masker` does.

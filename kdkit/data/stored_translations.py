@@ -104,26 +104,6 @@ class StoredTranslations(StoredTexts):
     sources: StoredTexts = dataclasses.field(kw_only=True)
 
 
-class SourceOutputs:
-    """A teacher's outputs for each row's source, as features of a batch."""
-
-    def __init__(self, outputs, source_rows: np.ndarray):
-        self._outputs, self._source_rows = outputs, source_rows
-
-    @property
-    def signature(self) -> dict:
-        """The specs of the result of `__call__`, for `tf.data`."""
-        return self._outputs.signature
-
-    def row_bytes(self, padded_length: int) -> int:
-        """Returns the bytes of the outputs for one row."""
-        return self._outputs.row_bytes(padded_length)
-
-    def __call__(self, rows: np.ndarray, padded_length: int) -> dict:
-        """Returns the outputs for the sources of some rows."""
-        return self._outputs(self._source_rows[rows], padded_length)
-
-
 def store_translations(
     read: Callable[[], Iterable[tuple[str, ...]]],
     choice: TranslationChoice,

@@ -26,7 +26,7 @@ from kdkit.io.machine import duration
 from kdkit.io.reading import numbered_lines
 from kdkit.training.data_settings import AugmentedSettings, AugmentSettings
 from kdkit.training.distribution import ONE_DEVICE, Distribution
-from kdkit.training.task_data import open_task
+from kdkit.training.tasks import open_task
 
 _log = logging.getLogger(__name__)
 

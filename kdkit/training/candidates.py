@@ -1,0 +1,238 @@
+"""Queries with candidates as a source, scored by a cross-encoder."""
+
+import dataclasses
+import functools
+import logging
+import pathlib
+
+import keras
+import numpy as np
+
+from kdkit.data import Candidates, EncodedExamples, Examples, encode
+from kdkit.data.stored_texts import TextChoice, store_texts, text_hash
+from kdkit.errors import UsageError
+from kdkit.models.conventions import PLAIN, Conventions
+from kdkit.models.embedders import reranker_scores
+from kdkit.taps import TEACHER_OUTPUTS
+from kdkit.tasks import Task
+from kdkit.tasks.embedding_metrics import candidate_metrics
+from kdkit.training.candidate_settings import CandidatesSettings
+from kdkit.training.source import Source, bucket_orders, measured, reader
+from kdkit.training.tasks import LOGITS
+from kdkit.training.texts import encode_pairs, read_known
+
+_log = logging.getLogger(__name__)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class EncodedCandidates(EncodedExamples):
+    """Queries with candidates: an example's first sequence is the query."""
+
+    numbers: np.ndarray = dataclasses.field(kw_only=True)
+    texts: EncodedExamples = dataclasses.field(kw_only=True)
+    pairs: EncodedExamples = dataclasses.field(kw_only=True)
+
+    @functools.cached_property
+    def starts(self):
+        """The index in `token_ids` of every sequence's first token."""
+        return self.texts.starts[self.numbers]
+
+    @property
+    def num_candidates(self) -> int:
+        """The number of candidates of every query."""
+        return self.sequences_per_row - 1
+
+    def scores(self, vectors: np.ndarray) -> np.ndarray:
+        """Returns the products of each query's vector with its candidates'."""
+        rows = self.numbers.reshape(-1, self.sequences_per_row)
+        vectors = np.asarray(vectors, "float64")
+        return np.einsum(
+            "qd,qcd->qc", vectors[rows[:, 0]], vectors[rows[:, 1:]]
+        )
+
+
+def all_texts(candidates: Candidates) -> list[str]:
+    """Returns the texts of all queries: each query, then its candidates."""
+    rows = zip(candidates.queries, candidates.documents, strict=True)
+    return [one for query, row in rows for one in (query, *row)]
+
+
+def encode_candidates(
+    candidates: Candidates,
+    texts: EncodedExamples,
+    teacher_tokenizer,
+    pair_length: int,
+) -> EncodedCandidates:
+    """Encodes queries with candidates, for the student and for the teacher.
+
+    Args:
+        candidates: `Candidates`.
+        texts: `EncodedExamples` of all different texts, in their order.
+        teacher_tokenizer: the tokenizer of the cross-encoder.
+        pair_length: int. The largest number of tokens in its pairs.
+    """
+    every = all_texts(candidates)
+    number = {text: place for place, text in enumerate(dict.fromkeys(every))}
+    numbers = np.array([number[text] for text in every])
+    count = candidates.num_candidates
+    queries = [one for one in candidates.queries for _ in range(count)]
+    documents = [one for row in candidates.documents for one in row]
+    pairs = Examples((queries, documents))
+    return EncodedCandidates(
+        token_ids=texts.token_ids,
+        segment_ids=texts.segment_ids,
+        lengths=np.asarray(texts.lengths)[numbers],
+        labels=np.zeros(len(candidates), "int32"),
+        sequence_length=texts.sequence_length,
+        num_truncated=texts.num_truncated,
+        pad_token_id=texts.pad_token_id,
+        sequences_per_row=1 + count,
+        numbers=numbers,
+        texts=texts,
+        pairs=encode(pairs, teacher_tokenizer, pair_length),
+    )
+
+
+def query_scores(outputs, queries: EncodedCandidates):
+    """Returns the scores of each query's candidates, from logits of pairs."""
+    found, count = outputs(queries.pairs), queries.num_candidates
+
+    def scores(rows, padded_length):
+        pairs = np.asarray(rows)[:, np.newaxis] * count + np.arange(count)
+        (taps,) = found(pairs.reshape(-1), 0)[TEACHER_OUTPUTS]
+        values = reranker_scores(taps[LOGITS.name]).reshape(-1, count)
+        return {TEACHER_OUTPUTS: ({LOGITS.name: np.ascontiguousarray(values)},)}
+
+    return scores
+
+
+def queries_source(
+    train: EncodedCandidates,
+    held_out: EncodedCandidates,
+    num_buckets: int | None,
+    split: str = "held_out",
+    pairs=None,
+    counts: dict | None = None,
+) -> Source:
+    """Returns queries whose scores are compared with a cross-encoder's."""
+    vectors = reader(held_out.texts)
+
+    def measure(scores):
+        return measured(split, held_out, candidate_metrics(scores))
+
+    def evaluate(predict):
+        found = measure(held_out.scores(vectors(predict)))
+        if pairs is not None:
+            found["metrics"] |= pairs(predict)["metrics"]
+        return found
+
+    return Source(
+        train,
+        held_out,
+        **bucket_orders(num_buckets),
+        evaluate=evaluate,
+        evaluate_teacher=measure,
+        metric="mrr@10",
+        larger_is_better=True,
+        # Of the relevant candidate among all of a query.
+        label_loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+        teacher_outputs=query_scores,
+        counts=counts,
+    )
+
+
+def choose_rows(
+    candidates: Candidates, known: set[int], known_queries: set[int], every: int
+) -> tuple[list[int], list[int], dict[str, int]]:
+    """Chooses rows to train and to measure on, without repeated and known ones.
+
+    Returns:
+        Tuple of the numbers of the rows to train on, of those to measure on,
+        and of the counts.
+    """
+    parts, number_of = ([], []), {}
+    counts = {"rows": len(candidates), "dropped": 0, "repeated": 0}
+    seen = set()
+    for row, (query, documents) in enumerate(
+        zip(candidates.queries, candidates.documents, strict=True)
+    ):
+        hashes = tuple(map(text_hash, (query, *documents)))
+        if hashes in seen:
+            counts["repeated"] += 1
+            continue
+        seen.add(hashes)
+        if hashes[0] in known_queries or not known.isdisjoint(hashes):
+            counts["dropped"] += 1
+            continue
+        number = number_of.setdefault(hashes[0], len(number_of))
+        parts[bool(every) and number % every == 0].append(row)
+    return *parts, counts
+
+
+def candidates_source(
+    settings: CandidatesSettings,
+    task: Task | None,
+    tokenizer,
+    teacher_tokenizer,
+    directory,
+    conventions: Conventions = PLAIN,
+) -> Source:
+    """Reads and encodes the queries of a run, and its scored pairs."""
+    rows, length = settings.read(), settings.sequence_length
+    _, pairs = encode_pairs(task, settings, tokenizer, conventions)
+    texts, compared = read_known(task, settings)
+    dev, known_queries, every = None, set(), settings.held_out_every
+    if settings.held_out:
+        dev, every = settings.read(held_out=True), 0
+        if rows.num_candidates != dev.num_candidates:
+            raise UsageError(
+                f"Queries to train on have {rows.num_candidates} candidates, "
+                f"those to measure on {dev.num_candidates}. Set "
+                "data.num_candidates."
+            )
+        known_queries = set(map(text_hash, dev.queries))
+        compared += ("the queries to measure on",)
+    known = set(map(text_hash, texts))
+    chosen, held_out, counts = choose_rows(rows, known, known_queries, every)
+    if not (chosen and (settings.held_out or held_out)):
+        raise UsageError(
+            f"No query is left to train or to measure on. Of {len(rows)} rows "
+            f"{counts['repeated']} are repeated and {counts['dropped']} in the "
+            "data for evaluation."
+        )
+
+    def encoded(part, name):
+        texts = [*dict.fromkeys(all_texts(part))]
+        counts = {"texts": len(texts), "empty": 0, "repeated": 0, "left_out": 0}
+        stored = store_texts(
+            lambda: texts,
+            lambda: TextChoice(np.ones(len(texts), "bool"), counts),
+            tokenizer,
+            length,
+            pathlib.Path(directory, name),
+        )
+        return encode_candidates(
+            part, stored, teacher_tokenizer, settings.pair_length
+        )
+
+    train = encoded(rows.take(chosen), "train")
+    dev = encoded(rows.take(held_out) if dev is None else dev, "held_out")
+    _log.info(
+        f"{len(train)} queries with {train.num_candidates} candidates each to "
+        f"train on, {len(dev)} to measure on; {train.num_truncated} texts "
+        f"truncated to {length} tokens, {train.pairs.num_truncated} pairs to "
+        f"{settings.pair_length}; {counts['repeated']} repeated rows left out."
+    )
+    if counts["dropped"]:
+        _log.warning(
+            f"{counts['dropped']} rows are left out because "
+            f"{' or '.join(compared)} contain one of their texts."
+        )
+    return queries_source(
+        train,
+        dev,
+        settings.num_buckets,
+        "dev" if settings.held_out else "held_out",
+        pairs,
+        {**counts, "compared_with": compared, "empty": 0},
+    )
