@@ -14,7 +14,6 @@ from kdkit.data import (
     EncodedExamples,
     for_any_shape,
 )
-from kdkit.data.labeled_tables import release_rows
 from kdkit.errors import UsageError
 from kdkit.taps import select_inputs
 from kdkit.tasks import Task
@@ -148,9 +147,8 @@ def load_data(
         )
     encoded = training_rows.encoded
     if task.table is not None:
-        for split, rows in (("train", train), (settings.dev_split, dev)):
-            _log.info(task.table.description(split, len(rows)))
-        release_rows()
+        for split in ("train", settings.dev_split):
+            _log.info(task.table.description(split))
     dev = task.encode(dev, tokenizer, settings.sequence_length)
     copies = ""
     if training_rows.augmented is not None:
