@@ -9,7 +9,7 @@ import pathlib
 import re
 from collections.abc import Callable
 
-from kdkit.data.examples import Examples
+from kdkit.data.tables import Examples
 from kdkit.errors import UsageError
 from kdkit.io.files import (
     add_content,

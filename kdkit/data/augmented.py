@@ -10,7 +10,7 @@ import pathlib
 import numpy as np
 
 from kdkit.data.encoding import EncodedExamples, encoded_steps
-from kdkit.data.examples import Examples, at, column_place, require_width
+from kdkit.data.tables import Examples, at, column_place, require_width
 from kdkit.data.unlabeled import normalized, normalized_rows
 from kdkit.errors import UsageError
 from kdkit.io.files import (

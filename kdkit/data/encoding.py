@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from kdkit import models
-from kdkit.data.examples import Examples
 from kdkit.data.stream import CacheableDataset
+from kdkit.data.tables import Examples
 from kdkit.errors import UsageError
 
 ROWS_PER_STEP = 1024  # tokenized together
@@ -329,7 +329,7 @@ def encode_tokens(
     Args:
         examples: `TokenExamples` with labels.
         tokenizer: as in `encode`. If words are single characters, its
-            vocabulary consists of characters, see `character_vocabulary`.
+            vocabulary consists of characters.
         sequence_length: int. The largest number of tokens in an example,
             special tokens included.
 

@@ -7,9 +7,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from kdkit.data.encoding import EncodedExamples
-from kdkit.data.examples import Examples, read_lines
-from kdkit.data.tables import open_table
-from kdkit.data.text_files import reject_table
+from kdkit.data.tables import Examples, open_table, read_lines
+from kdkit.data.texts import reject_table
 
 # Around words.
 PUNCTUATION = ".,;:!?\"'`()[]{}«»“”„‘’–—…。，、；：！？（）「」《》"

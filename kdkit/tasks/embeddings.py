@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from kdkit.data.encoding import encode
-from kdkit.data.examples import Examples
 from kdkit.data.orders import Buckets
 from kdkit.data.stream import BatchStream, for_any_shape
+from kdkit.data.tables import Examples
 from kdkit.errors import UsageError
 from kdkit.late import keras
 from kdkit.taps import select_inputs

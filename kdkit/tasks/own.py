@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Sequence
 
 from kdkit import models
-from kdkit.data.labeled_tables import LabeledTable
+from kdkit.data.own_tables import LabeledTable
 from kdkit.data.tables import split_folders
 from kdkit.errors import unknown
 from kdkit.settings import from_dict

@@ -1,14 +1,18 @@
 """The tasks by name: GLUE, generated sentiment, and other kinds."""
 
-from kdkit.data.multiple_choice import LETTERS, RaceLayout
+from kdkit.data.layouts import (
+    LETTERS,
+    ConllLayout,
+    PolyphoneLayout,
+    RaceLayout,
+    TableLayout,
+)
 from kdkit.data.synthetic import (
     SENTIMENT_SPLITS,
     load_sentiment,
     load_similarity,
 )
-from kdkit.data.table_layouts import TableLayout
 from kdkit.data.tfds import TfdsLayout
-from kdkit.data.token_files import ConllLayout, PolyphoneLayout
 from kdkit.errors import UsageError, unknown
 from kdkit.tasks.kinds import (
     MultiLabel,

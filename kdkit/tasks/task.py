@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kdkit import models
-from kdkit.data.examples import Examples
-from kdkit.data.labeled_tables import LabeledTable
+from kdkit.data.own_tables import LabeledTable
+from kdkit.data.tables import Examples
 from kdkit.data.tfds import (
     TfdsLayout,
     read_tfds,

@@ -145,9 +145,7 @@ def test_lines_of_all_files_belong_together(end, tmp_path):
     files = write_lines(tmp_path, list(zip(*TRANSLATIONS, strict=True)))
     with open(files[0], "a", encoding="utf-8") as file:
         file.write(end)
-    lines = data.ParallelLines(files)
-    assert list(lines.lines()) == TRANSLATIONS
-    assert lines.check() == len(TRANSLATIONS)
+    assert list(data.ParallelText(files).lines()) == TRANSLATIONS
 
 
 def test_pairs_are_chosen_once_and_have_their_source():
