@@ -9,7 +9,8 @@ import keras
 import numpy as np
 
 from kdkit.data import Buckets, Candidates, EncodedExamples, Examples, encode
-from kdkit.data.stored_texts import TextChoice, store_texts, text_hash
+from kdkit.data.selection import choose, text_hashes
+from kdkit.data.stored_texts import store_texts
 from kdkit.errors import UsageError
 from kdkit.late import tf
 from kdkit.models.conventions import PLAIN, Conventions
@@ -208,43 +209,6 @@ class CandidatesSource(DataSource):
         }
 
 
-@dataclasses.dataclass(frozen=True)
-class ChosenRows:
-    """The numbers of the rows to train on and of those to measure on."""
-
-    train: list[int]
-    held_out: list[int]
-    counts: dict[str, int]
-
-
-def choose_rows(
-    candidates: Candidates, known: set[int], known_queries: set[int], every: int
-) -> ChosenRows:
-    """Chooses the rows to train on, without repeated and known ones."""
-    train, held_out, number_of = [], [], {}
-    seen, repeated, dropped = set(), 0, 0
-    for row, (query, documents) in enumerate(
-        zip(candidates.queries, candidates.documents, strict=True)
-    ):
-        hashes = tuple(map(text_hash, (query, *documents)))
-        if hashes in seen:
-            repeated += 1
-            continue
-        seen.add(hashes)
-        if hashes[0] in known_queries or not known.isdisjoint(hashes):
-            dropped += 1
-            continue
-        number = number_of.setdefault(hashes[0], len(number_of))
-        is_held_out = bool(every) and number % every == 0
-        (held_out if is_held_out else train).append(row)
-    counts = {
-        "rows": len(candidates),
-        "dropped": dropped,
-        "repeated": repeated,
-    }
-    return ChosenRows(train, held_out, counts)
-
-
 def load_rows(
     settings: CandidatesSettings,
     task: Task | None,
@@ -259,7 +223,7 @@ def load_rows(
     if task is not None:
         pairs = encode_pairs(task, settings, tokenizer, conventions)
         examples = task.load(settings.dev_split, settings.data_dir)
-        known = {text_hash(text) for one in examples.texts for text in one}
+        known = text_hashes(text for one in examples.texts for text in one)
         compared = (f"{task.name} {settings.dev_split}",)
     dev, known_queries = None, set()
     if settings.held_out:
@@ -270,30 +234,36 @@ def load_rows(
                 f"those to measure on {dev.num_candidates}. Set "
                 "data.num_candidates."
             )
-        known_queries = set(map(text_hash, dev.queries))
+        known_queries = text_hashes(dev.queries)
         compared += ("the queries to measure on",)
     every = 0 if settings.held_out else settings.held_out_every
-    chosen = choose_rows(rows, known, known_queries, every)
-    if not (chosen.train and (settings.held_out or chosen.held_out)):
+    choice = choose(
+        (
+            (query, *documents)
+            for query, documents in zip(
+                rows.queries, rows.documents, strict=True
+            )
+        ),
+        known,
+        every,
+        known_queries,
+    )
+    counts = choice.counts
+    chosen, held_out = (choice.part(one)[0] for one in (False, True))
+    if not (len(chosen) and (settings.held_out or len(held_out))):
         raise UsageError(
             f"No query is left to train or to measure on. Of {len(rows)} rows "
-            f"{chosen.counts['repeated']} are repeated and "
-            f"{chosen.counts['dropped']} in the data for evaluation."
+            f"{counts['repeated']} are repeated and "
+            f"{counts['left_out']} in the data for evaluation."
         )
     if dev is None:
-        dev = rows.take(chosen.held_out)
-    train = rows.take(chosen.train)
+        dev = rows.take(held_out)
+    train = rows.take(chosen)
 
     def stored(part, name):
         texts = different_texts(part)
-        counts = {"texts": len(texts), "empty": 0, "repeated": 0, "left_out": 0}
-        return store_texts(
-            lambda: texts,
-            lambda: TextChoice(np.ones(len(texts), "bool"), counts),
-            tokenizer,
-            length,
-            pathlib.Path(directory, name),
-        )
+        folder = pathlib.Path(directory, name)
+        return store_texts(lambda: (texts, {}), tokenizer, length, folder)[0]
 
     train, held_out = (
         encode_candidates(
@@ -306,15 +276,21 @@ def load_rows(
         f"{len(train)} queries with {train.num_candidates} candidates each to "
         f"train on, {len(held_out)} to measure on; {train.num_truncated} texts "
         f"truncated to {length} tokens, {train.pairs.num_truncated} pairs to "
-        f"{settings.pair_length}; {chosen.counts['repeated']} repeated rows "
+        f"{settings.pair_length}; {counts['repeated']} repeated rows "
         "left out."
     )
-    if chosen.counts["dropped"]:
+    if counts["left_out"]:
         _log.warning(
-            f"{chosen.counts['dropped']} rows are left out because "
+            f"{counts['left_out']} rows are left out because "
             f"{' or '.join(compared)} contain one of their texts."
         )
     source = CandidatesSource(
         train, held_out, settings.num_buckets, split, pairs
     )
-    return source, {**chosen.counts, "compared_with": compared, "empty": 0}
+    return source, {
+        "rows": len(rows),
+        "dropped": counts["left_out"],
+        "compared_with": compared,
+        "empty": counts["empty"],
+        "repeated": counts["repeated"],
+    }

@@ -16,7 +16,8 @@ from kdkit.data import (
     SequenceDataset,
     encode,
 )
-from kdkit.data.stored_texts import StoredTexts, choose_texts, store_texts
+from kdkit.data.selection import choose, take, text_hashes
+from kdkit.data.stored_texts import store_texts
 from kdkit.late import tf
 from kdkit.losses import InBatchContrastive
 from kdkit.models.conventions import PLAIN, Conventions
@@ -177,23 +178,29 @@ def load_texts(
         pairs = encode_pairs(task, settings, tokenizer, conventions)
         examples = task.load(settings.dev_split, settings.data_dir)
         known = [text for one in examples.texts for text in one]
-    choose = functools.cache(lambda: choose_texts(settings.lines(), known))
+    choice = functools.cache(
+        lambda: choose(
+            ((line,) for line in settings.lines()),
+            text_hashes(known),
+            settings.holds_out,
+        )
+    )
 
-    def stored(name) -> StoredTexts:
+    def stored(name) -> tuple[EncodedExamples, dict]:
+        def texts():
+            rows, _ = choice().part(held_out=name == "held_out")
+            return take(settings.lines(), rows), choice().counts
+
         return store_texts(
-            settings.lines,
-            choose,
+            texts,
             tokenizer,
             settings.sequence_length,
             pathlib.Path(directory, name),
-            settings.holds_out,
-            held_out=name == "held_out",
-            prompts=conventions.training_prompts,
+            conventions.training_prompts,
         )
 
-    train = stored("train")
-    held_out = stored("held_out") if pairs is None else pairs.encoded
-    counts = train.counts
+    train, counts = stored("train")
+    held_out = stored("held_out")[0] if pairs is None else pairs.encoded
     compared = () if task is None else (f"{task.name} {settings.dev_split}",)
     _log.info(
         f"texts: {len(train)} to train on, {len(held_out)} to measure on; "

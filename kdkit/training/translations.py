@@ -9,10 +9,10 @@ import pathlib
 import numpy as np
 
 from kdkit.data import WHOLE
+from kdkit.data.selection import Choice, text_hashes
 from kdkit.data.stored_translations import (
     SourceOutputs,
     StoredTranslations,
-    TranslationChoice,
     choose_translations,
     store_translations,
 )
@@ -180,7 +180,9 @@ def load_translations(
         known += [text for one in examples.texts for text in one]
         compared.append(f"{task.name} {settings.dev_split}")
     choice = choose_translations(
-        settings.lines(), itertools.chain(known, _held_out_texts(settings))
+        settings.lines(),
+        text_hashes(itertools.chain(known, _held_out_texts(settings))),
+        settings.holds_out,
     )
     measured = choice
     if settings.held_out:
@@ -198,7 +200,7 @@ def load_translations(
             teacher_tokenizer,
             settings.sequence_length,
             pathlib.Path(directory, name),
-            settings.holds_out,
+            len(settings.languages),
             held_out=name != "train" and not is_from_files,
         )
 
@@ -240,23 +242,19 @@ def load_translations(
 
 
 def require_translations(
-    choice: TranslationChoice,
-    measured: TranslationChoice,
-    settings: TranslationsSettings,
+    choice: Choice, measured: Choice, settings: TranslationsSettings
 ) -> None:
     """Checks that each language has texts to train and to measure on."""
-    every = settings.holds_out
     parts = {
-        "train": choice.is_part(every, held_out=False),
-        "measure": measured.is_part(every, not settings.held_out),
+        "train": choice.part(held_out=False),
+        "measure": measured.part(held_out=not settings.held_out),
     }
-    for purpose, is_chosen in parts.items():
-        has_texts = zip(settings.languages, is_chosen.any(axis=0), strict=True)
-        missing = [name for name, has_one in has_texts if not has_one]
+    languages = dict(enumerate(settings.languages))
+    for purpose, (rows, _) in parts.items():
+        missing = {*languages} - {*(rows % len(languages)).tolist()}
         if missing:
-            raise UsageError(
-                f"There are no texts to {purpose} on in {', '.join(missing)}."
-            )
+            names = ", ".join(languages[one] for one in sorted(missing))
+            raise UsageError(f"There are no texts to {purpose} on in {names}.")
 
 
 def _held_out_texts(settings):
