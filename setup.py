@@ -31,6 +31,7 @@ INSTALL_REQUIRES = [
     "filelock>=3.30",  # locks on Linux, macOS and Windows
     "rich>=13.7",  # tables, messages and progress in the terminal
     "jinja2>=3.1",  # the page of the report, with every text escaped
+    "pydantic>=2.11",  # types and ranges of settings, all mistakes at once
     "psutil>=5.9",  # how much memory there is
 ]
 # kdkit/data/tfds.py and kdkit/tasks/metrics.py check these versions.

@@ -4,7 +4,7 @@ Computations are written for every backend. Batches in `tf.data`, exported files
 and the runs of the command line need TensorFlow.
 """
 
-from kdkit.errors import UsageError, unknown
+from kdkit.errors import UsageError
 from kdkit.late import keras, tf
 
 
@@ -20,15 +20,6 @@ def need_tensorflow(what: str) -> None:
             f"{what} needs KERAS_BACKEND=tensorflow. Received: "
             f"{keras.config.backend()!r}."
         )
-
-
-POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
-
-
-def validate_policy(name: str) -> None:
-    """Raises an error for a dtype policy that kdkit does not support."""
-    if name not in POLICIES:
-        raise unknown("dtype_policy", name, POLICIES)
 
 
 def with_policy(model, name: str):

@@ -1,41 +1,84 @@
-"""Settings as frozen dataclasses: JSON, overrides, differences."""
+"""Settings as typed dataclasses: JSON, overrides, differences."""
 
-import dataclasses
+import functools
 import json
-import math
-import types
-import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from kdkit.errors import UsageError, unknown
 from kdkit.io.reading import parse_json
 
 BRIEF = 80  # characters of a value in a list of differences
 
+# How settings are checked: `pydantic.dataclasses.dataclass(config=STRICT)`.
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+Seed = Annotated[int, Field(ge=0, lt=2**32)]
+Count = Annotated[int, Field(ge=1)]
+Every = Annotated[int, Field(ge=2)]  # one in so many
+Length = Annotated[int, Field(ge=3)]  # of a sequence, with its special tokens
+Weight = Annotated[float, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
+Policy = Literal["float32", "mixed_bfloat16", "mixed_float16"]
+Strategy = Literal["mirrored", "multi_worker"]
+
+_adapter = functools.cache(TypeAdapter)
+
 
 def to_dict(settings) -> dict:
     """Returns nested settings as plain dicts and lists for JSON."""
-    return json.loads(json.dumps(_plain(settings)))
-
-
-def _plain(value):
-    if hasattr(value, "to_setting"):
-        return value.to_setting()
-    if dataclasses.is_dataclass(value):
-        return {
-            field.name: _plain(getattr(value, field.name))
-            for field in dataclasses.fields(value)
-        }
-    if isinstance(value, dict):
-        return {key: _plain(entry) for key, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(entry) for entry in value]
-    return value
+    return _adapter(type(settings)).dump_python(settings, mode="json")
 
 
 def from_dict(kind, values: dict):
-    """Builds settings of a dataclass from a result of `to_dict`."""
-    return _convert(kind, values, "")
+    """Builds settings of a dataclass from a result of `to_dict`.
+
+    Raises:
+        UsageError: with a line for each mistake.
+    """
+    try:
+        return _adapter(kind).validate_python(values)
+    except ValidationError as error:
+        raise UsageError(in_words(error, values)) from error
+
+
+def in_words(error: ValidationError, values=None) -> str:
+    """Returns a line for each mistake in settings, with the field's path."""
+    errors = error.errors(include_url=False)
+    # Of a union of a text and settings, only the settings' mistakes count.
+    inside = [
+        one
+        for one in errors
+        if not (isinstance(one["input"], dict) and one["type"] in SCALARS)
+    ]
+    return "\n".join(_mistake(one, values) for one in inside or errors)
+
+
+SCALARS = ("string_type", "int_type", "float_type", "bool_type")
+
+
+def _mistake(one, values):
+    """A mistake, with its path without the names of a union's members."""
+    path, parts, others = [], values, {}
+    for key in one["loc"]:
+        is_list = isinstance(parts, list | tuple)
+        if isinstance(key, int) if is_list else key in (_parts(parts) or ()):
+            path.append(_name_at(parts, key))
+            parts, others = parts[key], parts
+    if one["type"] == "unexpected_keyword_argument" and len(others) > 1:
+        before = "".join(f" of {name}" for name in path[:-1][-1:])
+        *_, name = path
+        return str(unknown(f"field{before}", name, {*others} - {name}))
+    if one["type"] == "missing":
+        path.append(str(one["loc"][-1]))
+    text = one["msg"].removeprefix("Value error, ").removesuffix(".")
+    received = one["input"]
+    if isinstance(received, str | int | float | None):
+        text += f". Received: {received!r:.80}"
+    return ": ".join(filter(None, [".".join(path), f"{text}."]))
 
 
 def override(settings, assignments: Sequence[str]):
@@ -44,7 +87,7 @@ def override(settings, assignments: Sequence[str]):
     for assignment in assignments:
         path, text = assignment.split("=", 1)
         _assign(values, path, parse_value(text))
-    return _convert(type(settings), values, "")
+    return from_dict(type(settings), values)
 
 
 def canonical_path(settings, path: str) -> str | None:
@@ -129,87 +172,6 @@ def _index(entries, key):
     return None
 
 
-def _convert(kind, value, path):
-    """Converts a JSON value to a type."""
-    origin = typing.get_origin(kind)
-    if hasattr(kind, "from_setting"):
-        try:
-            return kind.from_setting(value)
-        except UsageError as error:
-            raise UsageError(f"{path}: {error}") from error
-    if dataclasses.is_dataclass(kind) and isinstance(value, dict):
-        return _convert_dataclass(kind, value, path)
-    if origin in (types.UnionType, typing.Union):
-        return _convert_union(kind, value, path)
-    arguments = typing.get_args(kind)
-    if origin is tuple and isinstance(value, list | tuple):
-        return tuple(
-            _convert(arguments[0], entry, f"{path}.{position}")
-            for position, entry in enumerate(value)
-        )
-    if origin is dict and isinstance(value, dict):
-        return {
-            str(key): _convert(arguments[1], entry, f"{path}.{key}")
-            for key, entry in value.items()
-        }
-    if isinstance(kind, type) and origin is None and _fits(kind, value):
-        return float(value) if kind is float else value
-    raise UsageError(
-        f"Wrong type for {path!r}. Expected {getattr(kind, '__name__', kind)}. "
-        f"Received: {value!r}."
-    )
-
-
-def _convert_dataclass(kind, value, path):
-    """Converts the fields of a dict."""
-    hints = typing.get_type_hints(kind)
-    fields = {field.name: field for field in dataclasses.fields(kind)}
-    prefix = f"{path}." if path else ""
-    converted = {}
-    for name, entry in value.items():
-        if name not in fields:
-            raise _unknown_field(prefix + name, name, fields)
-        converted[name] = _convert(hints[name], entry, prefix + name)
-    for name, field in fields.items():
-        if name not in value and (
-            field.default is field.default_factory is dataclasses.MISSING
-        ):
-            raise UsageError(f"Setting {prefix + name!r} is missing.")
-    return kind(**converted)
-
-
-def _convert_union(kind, value, path):
-    """Returns the value as the first member of the union that it fits."""
-    members = [one for one in typing.get_args(kind) if one is not type(None)]
-    if value is None and len(members) < len(typing.get_args(kind)):
-        return None
-    errors = {}
-    for member in members:
-        try:
-            return _convert(member, value, path)
-        except UsageError as error:
-            errors[member] = error
-
-    def likeness(member):
-        """How many of the value's fields a member has."""
-        if not (dataclasses.is_dataclass(member) and isinstance(value, dict)):
-            return -1
-        fields = {field.name for field in dataclasses.fields(member)}
-        return len(fields & {*value})
-
-    raise errors[max(members, key=likeness)]
-
-
-def _fits(kind, value):
-    if kind is float:
-        is_number = isinstance(value, int | float)
-        is_number = is_number and not isinstance(value, bool)
-        return is_number and math.isfinite(value)
-    if kind is int:
-        return isinstance(value, int) and not isinstance(value, bool)
-    return isinstance(value, kind)
-
-
 def _differences(first, second, path):
     """Yields fields and values, as deep as both sides have the same shape."""
     if first == second:
@@ -247,20 +209,3 @@ def _brief(value):
     parts = _parts(value)
     text = f"({', '.join(parts)})" if parts else json.dumps(value)
     return text if len(text) <= BRIEF else f"{text[:BRIEF]}…"
-
-
-def too_small(settings, least: Mapping[str, float]) -> list[str]:
-    """Returns what is wrong with the numbers of settings, as texts."""
-    hints = typing.get_type_hints(type(settings))
-    problems = []
-    for name, lowest in least.items():
-        value = getattr(settings, name)
-        may_be_none = type(None) in typing.get_args(hints[name])
-        if (may_be_none and value is None) or lowest <= value < math.inf:
-            continue
-        problems.append(
-            f"{name} must be {'null or ' * may_be_none}"
-            f"{'finite and ' * isinstance(value, float)}at least {lowest}, "
-            f"received {value}"
-        )
-    return problems

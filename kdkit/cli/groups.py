@@ -4,8 +4,10 @@ import dataclasses
 import re
 import typing
 
+from kdkit import settings
 from kdkit.cli.parser import File, Model, changed, option
 from kdkit.models.sizes import POOLINGS
+from kdkit.settings import from_dict
 
 LONGEST = 65536  # tokens; the known families' models read far fewer
 # Help pages: on tasks, on text, sentence encoders, and some of them.
@@ -21,16 +23,7 @@ LICENSE = re.compile(r"[a-z0-9][a-z0-9.+-]{0,63}")  # model cards contain it
 
 def a_seed(text: str) -> int:
     """Converts a text to a seed."""
-    from kdkit.training.model_settings import LARGEST_SEED, validate_seed
-
-    try:
-        seed = int(text)
-        validate_seed(seed)
-    except ValueError as error:
-        raise ValueError(
-            f"expected a seed from 0 to {LARGEST_SEED}, received {text!r}"
-        ) from error
-    return seed
+    return from_dict(settings.Seed, text)
 
 
 def a_length(text: str) -> int:

@@ -68,7 +68,8 @@ OF_INPUTS = (
     csv.Error,
     tomllib.TOMLDecodeError,
 )
-OF_OTHER_INPUTS = ("pyarrow.lib", "safetensors")  # modules of such errors
+# Modules of such errors.
+OF_OTHER_INPUTS = ("pyarrow.lib", "safetensors", "pydantic_core")
 
 
 def main(arguments=None) -> int:
@@ -101,7 +102,7 @@ def main(arguments=None) -> int:
         if status is None:
             print(f"{name}: an unexpected error.", file=sys.stderr)
             raise
-        print(f"{name}: {printable(str(error))}", file=sys.stderr)
+        print(f"{name}: {printable(_words(error))}", file=sys.stderr)
         return status
 
 
@@ -113,6 +114,13 @@ def status_of(error: Exception) -> int | None:
         return FAILED
     of_other = type(error).__module__.startswith(OF_OTHER_INPUTS)
     return MISTAKE if of_other or isinstance(error, OF_INPUTS) else None
+
+
+def _words(error):
+    """An error as text, without the marks of pydantic."""
+    if type(error).__module__ == "pydantic_core._pydantic_core":
+        return importlib.import_module("kdkit.settings").in_words(error)
+    return str(error)
 
 
 def _run(verb, words):

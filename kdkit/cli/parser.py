@@ -143,7 +143,7 @@ class Option:
         try:
             value = convert(text)
         except ValueError as error:
-            why = error
+            why = str(error).removesuffix(".")
             if convert in (int, float):
                 why = f"invalid {convert.__name__} value: {text!r}"
             raise UsageError(f"{self.label}: {why}.") from None

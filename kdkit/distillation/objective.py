@@ -2,13 +2,16 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator, PlainSerializer
 
 from kdkit import losses
 from kdkit.distillation.weights import weighs_pairs
 from kdkit.errors import UsageError, unknown
 from kdkit.late import keras
-from kdkit.losses.base import STATE_TAPS, DistillationLoss
+from kdkit.losses.base import STATE_TAPS, DistillationLoss, get_loss
 from kdkit.losses.foreign import KerasLoss, adapted
 from kdkit.taps.names import (
     PER_LAYER_TAPS,
@@ -47,11 +50,6 @@ class Projection:
         if self.sharing not in SHARING:
             raise unknown("projection", self.sharing, SHARING)
 
-    @classmethod
-    def from_setting(cls, value):
-        """Returns the projection for a name or a dict of fields."""
-        return cls(value) if isinstance(value, str) else cls(**value)
-
     def build(self, name, student_dim, teacher_dim, layers, dtype=None):
         """Returns the built dense layers as a dict by student layer index.
 
@@ -77,6 +75,24 @@ class Projection:
             shared = dense("")
             return {index: shared for index in layers}
         return {index: dense(f"_{index}") for index in layers}
+
+
+def _loss(value):
+    """The loss that a configuration describes."""
+    if isinstance(value, dict) and "keras_loss" in value:
+        return KerasLoss.from_setting(value)
+    return get_loss(value) if isinstance(value, dict | str) else value
+
+
+Projected = Annotated[
+    Projection | None,
+    BeforeValidator(
+        lambda one: Projection(one) if isinstance(one, str) else one
+    ),
+]
+Loss = Annotated[
+    Any, BeforeValidator(_loss), PlainSerializer(lambda one: one.to_setting())
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -138,11 +154,11 @@ class Objective:
     'hidden_state_mse'
     """
 
-    loss: DistillationLoss
-    tap: str | tuple[str, str] | Callable = "logits"
+    loss: Loss
+    tap: Any = "logits"
     layer_map: str | dict[int, int] | None = None
     weight: float = 1.0
-    projection: Projection | None = None
+    projection: Projected = None
     include_embeddings: bool = True
     name: str | None = None
     pair_reduction: str = "sum"
@@ -156,8 +172,10 @@ class Objective:
         if not isinstance(loss, DistillationLoss):
             loss, tap = adapted(loss, tap)
         projection = self.projection
-        if not isinstance(projection, Projection | None):
-            projection = Projection.from_setting(projection)
+        if isinstance(projection, str):
+            projection = Projection(projection)
+        elif isinstance(projection, Mapping):
+            projection = Projection(**projection)
         layer_map = self.layer_map
         if isinstance(layer_map, Mapping):
             # JSON's keys are strings.
@@ -199,9 +217,7 @@ class Objective:
 
     @classmethod
     def from_config(cls, config):
-        is_foreign = "keras_loss" in config["loss"]
-        kind = KerasLoss if is_foreign else DistillationLoss
-        loss = kind.from_setting(config["loss"])
+        loss = _loss(config["loss"])
         tap = keras.saving.deserialize_keras_object(config["tap"])
         return cls(**config | {"loss": loss, "tap": tap})
 

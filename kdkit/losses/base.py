@@ -208,11 +208,6 @@ class DistillationLoss:
     def from_config(cls, config):
         return cls(**config)
 
-    @classmethod
-    def from_setting(cls, value):
-        """Returns the loss that a configuration file describes: `get_loss`."""
-        return get_loss(value)
-
     def to_setting(self) -> dict:
         """Returns the loss as a dict that `get_loss` reads."""
         names = {cls: name for name, cls in _LOSSES.items()}

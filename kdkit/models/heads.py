@@ -153,7 +153,7 @@ def in_policy(model, name: str):
     Args:
         model: an encoder, a classifier, an embedder or a masked language
             model.
-        name: string. One of `kdkit.backends.POLICIES`.
+        name: string. Such as `"mixed_bfloat16"`.
     """
     copy = with_policy(model, name)
     ours, theirs = (

@@ -1,13 +1,14 @@
 """The `Recipe`: a paper as data."""
 
 import dataclasses
-import math
 from typing import TYPE_CHECKING
+
+from pydantic.dataclasses import dataclass
 
 from kdkit.errors import UsageError, unknown
 from kdkit.losses import LogitKLDivergence, SoftCrossEntropy, get_loss
 from kdkit.recipes.stages import EMBEDDING_DATA, Stage
-from kdkit.settings import too_small
+from kdkit.settings import STRICT, Every, Positive
 
 if TYPE_CHECKING:  # tasks import packages that stages do not need
     from kdkit.tasks import Task
@@ -47,7 +48,7 @@ class CopiedBlocks:
         return f"blocks of {encoder} ({self.rule})"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class TokenVectors:
     """A student without layers: a table with one vector for each token.
 
@@ -65,17 +66,8 @@ class TokenVectors:
         UsageError: (a `ValueError`) if a number is impossible.
     """
 
-    dimensions: int = 240
-    sif: float | None = 1e-3
-
-    def __post_init__(self):
-        problems = too_small(self, {"dimensions": 2})
-        if self.sif is not None and not 0 < self.sif < math.inf:
-            problems.append(
-                f"sif must be above 0 and finite, received {self.sif}"
-            )
-        if problems:
-            raise UsageError(f"Token vectors: {'; '.join(problems)}.")
+    dimensions: Every = 240
+    sif: Positive | None = 1e-3
 
     def __str__(self):
         return f"a table of token vectors ({self.dimensions} wide)"

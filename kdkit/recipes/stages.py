@@ -1,17 +1,18 @@
 """The `Stage`: one stage of training, as data."""
 
 import dataclasses
-import math
-import re
+from typing import Annotated, Literal
 
-from kdkit.backends import validate_chunk_size
+from pydantic import Field
+from pydantic.dataclasses import dataclass
+
 from kdkit.distillation.objective import Objective
-from kdkit.errors import UsageError, unknown
+from kdkit.errors import UsageError
 from kdkit.precisions import require_precision
-from kdkit.settings import too_small
+from kdkit.settings import STRICT, Count, Name, Positive, Share, Weight
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class OptimizerSettings:
     """The settings of AdamW that differ between papers and their code.
 
@@ -32,36 +33,19 @@ class OptimizerSettings:
         UsageError: (a `ValueError`) if a number is out of range.
     """
 
-    beta_2: float = 0.999
+    beta_2: Annotated[float, Field(gt=0, lt=1)] = 0.999
     bias_correction: bool = True
-    clipnorm: float | None = None
-    global_clipnorm: float | None = None
+    clipnorm: Positive | None = None
+    global_clipnorm: Positive | None = None
     trains_padding: bool = True
 
-    def __post_init__(self):
-        problems = [
-            f"{name} must be above 0 and finite, received {value}"
-            for name in ("clipnorm", "global_clipnorm")
-            if (value := getattr(self, name)) is not None
-            and not 0 < value < math.inf
-        ]
-        if not 0 < self.beta_2 < 1:
-            problems.append(
-                f"beta_2 must be above 0 and below 1, received {self.beta_2}"
-            )
-        if problems:
-            raise UsageError(f"Optimizer: {'; '.join(problems)}.")
 
-
-SCHEDULES = ("constant", "linear", "cosine")
 # The data of recipes of sentence encoders.
 EMBEDDING_DATA = ("texts", "translations", "candidates")
-DATA = ("task", "corpus", *EMBEDDING_DATA)
-# Names of folders and TensorBoard tags, and the NAME in `--set stages.NAME.…`.
-NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+Part = Annotated[float, Field(ge=0, lt=1)]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Stage:
     """One stage of training: objectives, optimizer, number of epochs.
 
@@ -113,67 +97,32 @@ class Stage:
             `kdkit.quantization.FakeQuantization`. Defaults to `None`.
     """
 
-    name: str
-    epochs: int
-    learning_rate: float
+    name: Name
+    epochs: Count
+    learning_rate: Positive
     objectives: tuple[Objective, ...] = ()
-    hard_label_weight: float = 0.0
-    soft_label_weight: float | None = None
-    schedule: str = "linear"
-    warmup_fraction: float = 0.1
-    weight_decay: float = 0.01
-    batch_size: int = 32
-    batch_tokens: int = 4096
-    gradient_accumulation_steps: int = 1
+    hard_label_weight: Weight = 0.0
+    soft_label_weight: Share | None = None
+    schedule: Literal["constant", "linear", "cosine"] = "linear"
+    warmup_fraction: Part = 0.1
+    weight_decay: Weight = 0.01
+    batch_size: Count = 32
+    batch_tokens: Count = 4096
+    gradient_accumulation_steps: Count = 1
     keep_best: bool = True
-    data: str = "task"
-    chunk_size: int | None = None
-    label_smoothing: float = 0.0
+    data: Literal["task", "corpus", "texts", "translations", "candidates"] = (
+        "task"
+    )
+    chunk_size: Count | None = None
+    label_smoothing: Part = 0.0
     optimizer: OptimizerSettings = OptimizerSettings()
     quantize: str | None = None
 
     def __post_init__(self):
-        validate_chunk_size(self.chunk_size)
-        if self.schedule not in SCHEDULES:
-            raise unknown("schedule", self.schedule, SCHEDULES)
-        if self.data not in DATA:
-            raise unknown("data", self.data, DATA)
         if self.quantize is not None:
             require_precision(self.quantize)
-        problem = self._out_of_range() or self._contradiction()
-        if problem:
+        if problem := self._contradiction():
             raise UsageError(f"Stage {self.name!r}: {problem}.")
-
-    def _out_of_range(self):
-        """Returns the settings that are out of range, empty for none."""
-        problems = [
-            f"{name} must be above 0, received {getattr(self, name)}"
-            for name in (
-                "epochs",
-                "learning_rate",
-                "batch_size",
-                "batch_tokens",
-                "gradient_accumulation_steps",
-            )
-            if not 0 < getattr(self, name) < math.inf
-        ]
-        problems += too_small(self, {"weight_decay": 0, "hard_label_weight": 0})
-        if not NAME.fullmatch(self.name):
-            problems.append(
-                "name must be letters, digits, _ and -, with a letter first, "
-                f"received {self.name!r}"
-            )
-        for name in ("warmup_fraction", "label_smoothing"):
-            if not 0 <= getattr(self, name) < 1:
-                problems.append(
-                    f"{name} must be in [0, 1), received {getattr(self, name)}"
-                )
-        soft = self.soft_label_weight
-        if soft is not None and not 0 <= soft <= 1:
-            problems.append(
-                f"soft_label_weight must be in [0, 1], received {soft}"
-            )
-        return "; ".join(problems)
 
     def _contradiction(self):
         """Returns which setting would not count, or `None`."""

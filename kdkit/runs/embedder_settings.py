@@ -1,6 +1,8 @@
 """The settings of runs that distil a sentence encoder."""
 
-import dataclasses
+from typing import Literal
+
+from pydantic.dataclasses import dataclass
 
 from kdkit.errors import UsageError
 from kdkit.recipes.reranker_to_embedder import without_scores
@@ -8,11 +10,11 @@ from kdkit.recipes.sentence_embedding import contrastive
 from kdkit.recipes.stages import Stage
 from kdkit.runs.settings import (
     PretrainSettings,
-    Saving,
     TeacherSettings,
     require_cacheable,
     validate_run,
 )
+from kdkit.settings import STRICT, Policy, Seed, Strategy, Weight
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.data_settings import CacheSettings
@@ -23,7 +25,7 @@ from kdkit.training.translation_settings import TranslationsSettings
 CACHE = "teacher_cache"  # in the run directory
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class EmbedderSettings:
     """The settings of a run of `kdkit distill` that trains a sentence encoder.
 
@@ -71,11 +73,11 @@ class EmbedderSettings:
     pooling: str | None = None
     cache: CacheSettings | None = CacheSettings(CACHE)
     parity: str | None = None
-    seed: int = 0
-    jit_compile: bool | str = True
-    dtype_policy: str = "float32"
-    strategy: str | None = None
-    checkpoint_minutes: float = Saving.checkpoint_minutes
+    seed: Seed = 0
+    jit_compile: bool | Literal["update"] = True
+    dtype_policy: Policy = "float32"
+    strategy: Strategy | None = None
+    checkpoint_minutes: Weight = 10.0
     verb: str = "distill"
 
     def __post_init__(self):

@@ -1,12 +1,15 @@
 """The settings of runs: everything that decides a run's numbers."""
 
-import dataclasses
 import pathlib
+from dataclasses import field
+from typing import Literal
+
+from pydantic.dataclasses import dataclass
 
 from kdkit import taps
-from kdkit.backends import validate_policy
 from kdkit.errors import UsageError
 from kdkit.recipes.stages import Stage
+from kdkit.settings import STRICT, Count, Policy, Seed, Strategy, Weight
 from kdkit.training.data_settings import (
     AugmentedSettings,
     CacheSettings,
@@ -16,9 +19,6 @@ from kdkit.training.data_settings import (
 )
 from kdkit.training.model_settings import (
     ModelSettings,
-    validate_jit_compile,
-    validate_parts,
-    validate_seed,
     validate_strategy,
 )
 from kdkit.training.sentence_settings import PairSettings, SentenceSettings
@@ -66,7 +66,7 @@ MODELS = ("teacher", "more_teachers", "pretrained", "checkpoint", "copy_from")
 RECORDED = ("steps_before",)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class Saving:
     """When checkpoints are saved.
 
@@ -78,14 +78,7 @@ class Saving:
         UsageError: (a `ValueError`) for other numbers.
     """
 
-    checkpoint_minutes: float = 10.0
-
-    def __post_init__(self):
-        if not self.checkpoint_minutes >= 0:
-            raise UsageError(
-                "Wrong settings: checkpoint_minutes must be at least 0, "
-                f"received {self.checkpoint_minutes}."
-            )
+    checkpoint_minutes: Weight = 10.0
 
     @classmethod
     def of(cls, settings) -> "Saving":
@@ -123,12 +116,7 @@ PRETRAINED = "pretrained"
 
 def validate_run(settings, *arms: tuple[Stage, ...]) -> None:
     """Checks the settings that all runs have, and the stages of each arm."""
-    validate_seed(settings.seed)
-    validate_policy(settings.dtype_policy)
-    validate_jit_compile(settings.jit_compile)
     validate_strategy(settings)
-    validate_parts(settings)
-    Saving.of(settings)
     for stages in arms:
         names = [stage.name for stage in stages]
         if len(set(names)) < len(names):
@@ -157,7 +145,7 @@ def _check_quantization(settings, stages):
         )
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class TeacherSettings:
     """The settings of a run of `kdkit train-teacher`.
 
@@ -183,18 +171,18 @@ class TeacherSettings:
     data: DataSettings
     model: ModelSettings
     stages: tuple[Stage, ...]
-    seed: int = 0
-    jit_compile: bool | str = True
-    dtype_policy: str = "float32"
-    strategy: str | None = None
-    checkpoint_minutes: float = Saving.checkpoint_minutes
+    seed: Seed = 0
+    jit_compile: bool | Literal["update"] = True
+    dtype_policy: Policy = "float32"
+    strategy: Strategy | None = None
+    checkpoint_minutes: Weight = 10.0
     verb: str = "train-teacher"
 
     def __post_init__(self):
         validate_run(self, self.stages)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class PretrainSettings:
     """The settings of a run of `kdkit pretrain`.
 
@@ -238,18 +226,16 @@ class PretrainSettings:
     model: ModelSettings
     stages: tuple[Stage, ...]
     tokenizer: str | None = None
-    vocabulary_size: int | None = None
+    vocabulary_size: Count | None = None
     teacher: str | None = None
     recipe: str | None = None
-    steps_before: dict[str, "PretrainSettings"] = dataclasses.field(
-        default_factory=dict
-    )
+    steps_before: dict[str, "PretrainSettings"] = field(default_factory=dict)
     cache: CacheSettings | None = None
-    seed: int = 0
-    jit_compile: bool | str = True
-    dtype_policy: str = "float32"
-    strategy: str | None = None
-    checkpoint_minutes: float = Saving.checkpoint_minutes
+    seed: Seed = 0
+    jit_compile: bool | Literal["update"] = True
+    dtype_policy: Policy = "float32"
+    strategy: Strategy | None = None
+    checkpoint_minutes: Weight = 10.0
     verb: str = "pretrain"
 
     def __post_init__(self):
@@ -273,7 +259,7 @@ class PretrainSettings:
         return not isinstance(self.corpus, CorpusSettings)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class DistillSettings:
     """The settings of a run of `kdkit distill`.
 
@@ -333,13 +319,13 @@ class DistillSettings:
     general: PretrainSettings | None = None
     cache: CacheSettings | None = None
     more_teachers: tuple[str, ...] = ()
-    teacher_weights: tuple[float, ...] = ()
+    teacher_weights: tuple[Weight, ...] = ()
     parity: str | None = None
-    seed: int = 0
-    jit_compile: bool | str = True
-    dtype_policy: str = "float32"
-    strategy: str | None = None
-    checkpoint_minutes: float = Saving.checkpoint_minutes
+    seed: Seed = 0
+    jit_compile: bool | Literal["update"] = True
+    dtype_policy: Policy = "float32"
+    strategy: Strategy | None = None
+    checkpoint_minutes: Weight = 10.0
     verb: str = "distill"
 
     def __post_init__(self):

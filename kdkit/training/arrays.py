@@ -10,7 +10,6 @@ from kdkit.distillation.distiller import Distiller
 from kdkit.errors import UsageError
 from kdkit.models.architectures import padding_row
 from kdkit.taps import select_inputs
-from kdkit.training.model_settings import validate_seed
 from kdkit.training.optimizers import make_label_loss, make_optimizer
 
 
@@ -90,7 +89,6 @@ def run_on_arrays(
         )
     if loss is None:
         loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
-    validate_seed(seed)
     num_rows = len(keras.tree.flatten(x)[0])
     histories = {}
     for stage in stages:

@@ -1,15 +1,16 @@
 """The settings of queries with candidates, for sentence encoders."""
 
-import dataclasses
-import math
-from typing import ClassVar
+from typing import Annotated, ClassVar
+
+from pydantic import Field
+from pydantic.dataclasses import dataclass
 
 from kdkit.data import Candidates, load_candidates, read_candidates
-from kdkit.errors import UsageError
+from kdkit.settings import STRICT, Every, Positive
 from kdkit.training.embedding_settings import EmbeddingData
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class CandidatesSettings(EmbeddingData):
     """The settings of queries with candidates, which a cross-encoder scores.
 
@@ -34,26 +35,13 @@ class CandidatesSettings(EmbeddingData):
         UsageError: (a `ValueError`) as in `EmbeddingData`.
     """
 
-    held_out_every: int = 20
+    held_out_every: Every = 20
     held_out: tuple[str, ...] = ()
-    num_candidates: int | None = None
-    scale: float | None = None
-    pair_length: int = 256
+    num_candidates: Every | None = None
+    scale: Positive | None = None
+    pair_length: Annotated[int, Field(ge=4)] = 256
 
     stage_data: ClassVar[str] = "candidates"
-    least: ClassVar[dict[str, float]] = {
-        **EmbeddingData.least,
-        "pair_length": 4,
-        "num_candidates": 2,
-    }
-
-    def __post_init__(self):
-        super().__post_init__()
-        if self.scale is not None and not 0 < self.scale < math.inf:
-            raise UsageError(
-                "scale must be null, or above 0 and finite, received "
-                f"{self.scale}."
-            )
 
     def read(self, held_out: bool = False) -> Candidates:
         """Returns the queries of `files`, or those of `held_out`.

@@ -2,7 +2,10 @@
 
 import dataclasses
 import itertools
-import math
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator
+from pydantic.dataclasses import dataclass
 
 from kdkit.augmentation import Augmentation
 from kdkit.data import (
@@ -12,20 +15,23 @@ from kdkit.data import (
     Masking,
     load_sentiment,
 )
-from kdkit.errors import UsageError, unknown
-from kdkit.settings import too_small
+from kdkit.errors import UsageError
+from kdkit.settings import STRICT, Count, Every, Length, Positive, Seed
 from kdkit.tasks import Task
-from kdkit.teacher_cache.packing import PRECISIONS
-from kdkit.training.model_settings import (
-    require_files,
-    validate_seed,
-    validate_text_numbers,
-)
-
-LEAST = {"sequence_length": 3, "max_train_rows": 1, "num_buckets": 1}
+from kdkit.training.model_settings import require_files
 
 
-@dataclasses.dataclass(frozen=True)
+def require_dev(split: str) -> str:
+    """Rejects a split on which no model is chosen."""
+    if split.startswith(("test", "train")):
+        raise UsageError("Models are chosen on a dev split")
+    return split
+
+
+DevSplit = Annotated[str, AfterValidator(require_dev)]
+
+
+@dataclass(frozen=True, config=STRICT)
 class DataSettings:
     """The settings of a task's data.
 
@@ -51,10 +57,10 @@ class DataSettings:
 
     task: str
     data_dir: str | None
-    sequence_length: int
-    max_train_rows: int | None = None
-    num_buckets: int | None = 8
-    dev_split: str = "dev"
+    sequence_length: Length
+    max_train_rows: Count | None = None
+    num_buckets: Count | None = 8
+    dev_split: DevSplit = "dev"
     table: LabeledTable | None = None
 
     @classmethod
@@ -68,19 +74,6 @@ class DataSettings:
                 from `get_task`. Defaults to `None`.
         """
         return cls(task.name, data_dir, task.sequence_length, table=task.table)
-
-    def __post_init__(self):
-        if wrong := too_small(self, LEAST):
-            raise UsageError(f"Settings of data: {'; '.join(wrong)}.")
-        require_dev(self.dev_split)
-
-
-def require_dev(split: str) -> None:
-    """Rejects a split on which no model is chosen."""
-    if split.startswith(("test", "train")):
-        raise UsageError(
-            f"Models are chosen on a dev split. Received: dev_split={split!r}."
-        )
 
 
 def counting_padding(stages) -> list[str]:
@@ -100,7 +93,7 @@ def with_one_length(settings):
     return dataclasses.replace(settings, data=data)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class CorpusSettings:
     """The settings of running text.
 
@@ -127,15 +120,14 @@ class CorpusSettings:
     files: tuple[str, ...] = ()
     column: str | None = None
     held_out: tuple[str, ...] = ()
-    held_out_every: int = 100
-    max_texts: int | None = None
-    sequence_length: int = 128
+    held_out_every: Every = 100
+    max_texts: Count | None = None
+    sequence_length: Length = 128
     masking: Masking = Masking()
     one_document: bool = False
-    detokenizer: str | None = None
+    detokenizer: Literal["ptb", "wikitext"] | None = None
 
     def __post_init__(self):
-        validate_text_numbers(self)
         require_files(self)
         if self.one_document and not self.held_out:
             raise UsageError(
@@ -183,7 +175,7 @@ class CorpusSettings:
         return Corpus(files, self.column, self.one_document)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class UnlabeledSettings:
     """The settings of unlabelled text, which the teacher labels.
 
@@ -198,17 +190,10 @@ class UnlabeledSettings:
 
     files: tuple[str, ...]
     columns: tuple[str, ...] = ()
-    per_labeled: float = 1.0
-
-    def __post_init__(self):
-        if not 0 < self.per_labeled < math.inf:
-            raise UsageError(
-                "`per_labeled`, unlabelled examples per labelled one, must "
-                f"be above 0 and finite. Received: {self.per_labeled}."
-            )
+    per_labeled: Positive = 1.0
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class AugmentSettings:
     """The settings for making a file of augmented examples.
 
@@ -234,17 +219,12 @@ class AugmentSettings:
     word_vectors: str | None = None
     stop_words: str | None = None
     augmentation: Augmentation = Augmentation()
-    parity: str | None = None
-    seed: int = 0
+    parity: Literal["tinybert"] | None = None
+    seed: Seed = 0
     table: LabeledTable | None = None
 
-    def __post_init__(self):
-        validate_seed(self.seed)
-        if self.parity not in (None, "tinybert"):
-            raise unknown("parity", self.parity, ["tinybert"])
 
-
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class AugmentedSettings:
     """The settings of augmented examples, which have their sources' labels.
 
@@ -258,18 +238,11 @@ class AugmentedSettings:
     """
 
     file: str
-    copies_per_epoch: int | None = None
+    copies_per_epoch: Count | None = None
     made_by: AugmentSettings | None = None
 
-    def __post_init__(self):
-        if self.copies_per_epoch is not None and self.copies_per_epoch < 1:
-            raise UsageError(
-                "`copies_per_epoch` must be at least 1. Received: "
-                f"{self.copies_per_epoch}."
-            )
 
-
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class CacheSettings:
     """The settings of the cache of the teachers' outputs.
 
@@ -279,8 +252,4 @@ class CacheSettings:
     """
 
     directory: str
-    precision: str = "fp32"
-
-    def __post_init__(self):
-        if self.precision not in PRECISIONS:
-            raise unknown("precision", self.precision, PRECISIONS)
+    precision: Literal["fp32", "bf16", "int8"] = "fp32"

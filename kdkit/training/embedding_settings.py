@@ -1,17 +1,17 @@
 """The settings of texts for sentence encoders."""
 
-import dataclasses
 import itertools
 from typing import ClassVar
 
+from pydantic.dataclasses import dataclass
+
 from kdkit.data import Corpus, LabeledTable, load_sentiment
-from kdkit.errors import UsageError
 from kdkit.io.reading import has_text
-from kdkit.settings import too_small
-from kdkit.training.data_settings import require_dev
+from kdkit.settings import STRICT, Count, Every, Length
+from kdkit.training.data_settings import DevSplit
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class EmbeddingData:
     """The settings that all data for sentence encoders has.
 
@@ -36,30 +36,18 @@ class EmbeddingData:
     """
 
     files: tuple[str, ...] = ()
-    held_out_every: int = 100
+    held_out_every: Every = 100
     task: str | None = None
     data_dir: str | None = None
     table: LabeledTable | None = None
-    dev_split: str = "dev"
-    sequence_length: int = 128
-    num_buckets: int | None = 8
+    dev_split: DevSplit = "dev"
+    sequence_length: Length = 128
+    num_buckets: Count | None = 8
 
     stage_data: ClassVar[str]  # of the stages that read it
-    least: ClassVar[dict[str, float]] = {
-        "held_out_every": 2,
-        "sequence_length": 3,
-        "num_buckets": 1,
-    }
-
-    def __post_init__(self):
-        if wrong := too_small(self, self.least):
-            raise UsageError(
-                f"Settings of {self.stage_data}: {'; '.join(wrong)}."
-            )
-        require_dev(self.dev_split)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class TextsSettings(EmbeddingData):
     """The settings of texts without labels.
 
@@ -78,10 +66,9 @@ class TextsSettings(EmbeddingData):
     """
 
     column: str | None = None
-    max_texts: int | None = None
+    max_texts: Count | None = None
 
     stage_data: ClassVar[str] = "texts"
-    least: ClassVar[dict[str, float]] = {**EmbeddingData.least, "max_texts": 1}
 
     @property
     def holds_out(self) -> int:

@@ -2,11 +2,13 @@
 
 import dataclasses
 
-from kdkit.errors import UsageError, unknown
+from pydantic.dataclasses import dataclass
+
+from kdkit.errors import UsageError
 from kdkit.models import PRESETS, BilstmConfig, MassConfig
 from kdkit.models.families import ALL_FAMILIES
 from kdkit.recipes.recipe import TokenVectors
-from kdkit.settings import too_small
+from kdkit.settings import STRICT, Count, Share
 
 FURTHER_SIZES = (
     "max_sequence_length",
@@ -18,7 +20,7 @@ FURTHER_SIZES = (
 SIZES = ("num_layers", "hidden_dim", "num_heads", "intermediate_dim")
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class BilstmSettings:
     """A classifier with one bidirectional LSTM.
 
@@ -30,14 +32,14 @@ class BilstmSettings:
             numbers. `None` for random embeddings.
     """
 
-    units: int = 150
-    embedding_dim: int = 300
-    intermediate_dim: int = 400
-    dropout: float = 0.1
+    units: Count = 150
+    embedding_dim: Count = 300
+    intermediate_dim: Count = 400
+    dropout: Share = 0.1
     word_vectors: str | None = None
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class MassSettings:
     """An encoder-decoder with random weights.
 
@@ -49,17 +51,17 @@ class MassSettings:
             `kdkit.models.MassConfig`.
     """
 
-    encoder_num_layers: int
-    decoder_num_layers: int
-    hidden_dim: int
-    num_heads: int
-    intermediate_dim: int
-    max_sequence_length: int = 512
-    dropout: float = 0.1
+    encoder_num_layers: Count
+    decoder_num_layers: Count
+    hidden_dim: Count
+    num_heads: Count
+    intermediate_dim: Count
+    max_sequence_length: Count = 512
+    dropout: Share = 0.1
     tied_output: bool = True
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class ModelSettings:
     """The model that a run trains, from one of six sources.
 
@@ -87,16 +89,16 @@ class ModelSettings:
 
     checkpoint: str | None = None
     copy_from: str | None = None
-    copy_layers: tuple[int, ...] = ()
-    num_layers: int | None = None
-    hidden_dim: int | None = None
-    num_heads: int | None = None
-    intermediate_dim: int | None = None
-    max_sequence_length: int = 512
-    dropout: float = 0.1
+    copy_layers: tuple[Count, ...] = ()
+    num_layers: Count | None = None
+    hidden_dim: Count | None = None
+    num_heads: Count | None = None
+    intermediate_dim: Count | None = None
+    max_sequence_length: Count = 512
+    dropout: Share = 0.1
     family: str = "bert"
-    embedding_dim: int | None = None
-    num_key_value_heads: int | None = None
+    embedding_dim: Count | None = None
+    num_key_value_heads: Count | None = None
     bilstm: BilstmSettings | None = None
     mass: MassSettings | None = None
     static: TokenVectors | None = None
@@ -189,13 +191,6 @@ def model_settings(preset_or_checkpoint: str) -> ModelSettings:
     return ModelSettings(**sizes)
 
 
-def validate_text_numbers(settings) -> None:
-    """Rejects impossible numbers in the settings of text."""
-    least = {"max_texts": 1, "sequence_length": 3, "held_out_every": 2}
-    if wrong := too_small(settings, least):
-        raise UsageError(f"Settings of text: {'; '.join(wrong)}.")
-
-
 def require_files(settings) -> None:
     """Rejects held-out files beside generated text to train on."""
     if settings.held_out and not settings.files:
@@ -203,62 +198,29 @@ def require_files(settings) -> None:
 
 
 UPDATE = "update"
-
-
-def validate_jit_compile(value: bool | str) -> None:
-    """Checks the setting `jit_compile`."""
-    if value not in (True, False, UPDATE):
-        raise UsageError(
-            '`jit_compile` must be true, false or "update". '
-            f"Received: {value!r}."
-        )
-
-
-LARGEST_SEED = 2**32 - 1
-
-
-def validate_seed(seed: int) -> None:
-    """Rejects a seed that random generators do not accept."""
-    if not 0 <= seed <= LARGEST_SEED:
-        raise UsageError(
-            f"Expected a seed from 0 to {LARGEST_SEED}. Received: seed={seed}."
-        )
-
-
 MIRRORED = "mirrored"
 MULTI_WORKER = "multi_worker"
-STRATEGIES = (MIRRORED, MULTI_WORKER)
 
 
 def validate_strategy(settings) -> None:
-    """Checks a run's setting `strategy` and the settings that clash with it."""
-    if settings.strategy is None:
-        return
-    if settings.strategy not in STRATEGIES:
-        raise unknown("strategy", settings.strategy, STRATEGIES)
-    if settings.dtype_policy == "mixed_float16":
+    """Rejects what several devices, or float16, compute wrongly."""
+    has_parts = any(
+        stage.gradient_accumulation_steps > 1
+        for stage in (*settings.stages, *getattr(settings, "control", ()))
+    )
+    is_float16 = settings.dtype_policy == "mixed_float16"
+    if settings.strategy is not None and is_float16:
         raise UsageError(
             "dtype_policy=mixed_float16 is for one device: Keras checks the "
             "gradients of one replica alone."
         )
-    if _has_parts(settings):
+    if settings.strategy is not None and has_parts:
         raise UsageError(
             "gradient_accumulation_steps above 1 are for one device: several "
             "compute the parts of a batch at once."
         )
-
-
-def validate_parts(settings) -> None:
-    """Rejects parts of batches in float16, where loss scaling may skip one."""
-    if settings.dtype_policy == "mixed_float16" and _has_parts(settings):
+    if is_float16 and has_parts:
         raise UsageError(
             "In float16, a part of a batch may be skipped, so later parts "
             "would mix two batches. Use mixed_bfloat16, or whole batches."
         )
-
-
-def _has_parts(settings):
-    return any(
-        stage.gradient_accumulation_steps > 1
-        for stage in (*settings.stages, *getattr(settings, "control", ()))
-    )

@@ -1,8 +1,9 @@
 """The settings of the data for encoder-decoders: sentences and pairs."""
 
-import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator
+
+from pydantic.dataclasses import dataclass
 
 from kdkit.data import (
     Corpus,
@@ -10,13 +11,11 @@ from kdkit.data import (
     SpanMasking,
     generated_pairs,
 )
-from kdkit.training.model_settings import (
-    require_files,
-    validate_text_numbers,
-)
+from kdkit.settings import STRICT, Count, Every, Length
+from kdkit.training.model_settings import require_files
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class SentenceSettings:
     """Sentences in one or several languages, whose spans are hidden.
 
@@ -42,14 +41,13 @@ class SentenceSettings:
     files: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     held_out: tuple[str, ...] = ()
-    held_out_every: int = 100
-    max_texts: int | None = None
-    sequence_length: int = 128
+    held_out_every: Every = 100
+    max_texts: Count | None = None
+    sequence_length: Length = 128
     spans: SpanMasking = SpanMasking()
     column: str | None = None
 
     def __post_init__(self):
-        validate_text_numbers(self)
         require_files(self)
 
     @property
@@ -88,7 +86,7 @@ class SentenceSettings:
             yield language, texts
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class PairSettings:
     """Pairs of source and target, such as translations.
 
@@ -117,12 +115,11 @@ class PairSettings:
     columns: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()
     held_out: tuple[str, ...] = ()
-    held_out_every: int = 100
-    max_texts: int | None = None
-    sequence_length: int = 128
+    held_out_every: Every = 100
+    max_texts: Count | None = None
+    sequence_length: Length = 128
 
     def __post_init__(self):
-        validate_text_numbers(self)
         require_files(self)
 
     @property

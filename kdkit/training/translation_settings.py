@@ -1,14 +1,16 @@
 """The settings of texts with translations, for sentence encoders."""
 
-import dataclasses
 import itertools
 import pathlib
 from collections.abc import Iterator
 from typing import ClassVar
 
+from pydantic.dataclasses import dataclass
+
 from kdkit.data import GENERATED_LANGUAGES, ParallelText, generated_pairs
 from kdkit.errors import UsageError
 from kdkit.io.reading import has_text
+from kdkit.settings import STRICT, Count
 from kdkit.training.embedding_settings import EmbeddingData
 from kdkit.training.model_settings import require_files
 
@@ -16,7 +18,7 @@ VOCABULARY_SIZE = 16_000
 VOCABULARY_TEXTS = 2_000_000  # to train a vocabulary on
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=STRICT)
 class TranslationsSettings(EmbeddingData):
     """The settings of texts with translations, for sentence encoders.
 
@@ -45,18 +47,12 @@ class TranslationsSettings(EmbeddingData):
 
     held_out: tuple[str, ...] = ()
     tokenizer: str | None = None
-    vocabulary_size: int | None = None
-    max_texts: int | None = None
+    vocabulary_size: Count | None = None
+    max_texts: Count | None = None
 
     stage_data: ClassVar[str] = "translations"
-    least: ClassVar[dict[str, float]] = {
-        **EmbeddingData.least,
-        "vocabulary_size": 1,
-        "max_texts": 1,
-    }
 
     def __post_init__(self):
-        super().__post_init__()
         require_files(self)
         if None not in (self.tokenizer, self.vocabulary_size):
             raise UsageError(

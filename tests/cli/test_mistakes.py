@@ -34,8 +34,8 @@ init pkd --output t.csv | t.csv already exists
 train-teacher --run-dir run | Missing: --model
 train-teacher --smoke | Missing: --run-dir
 train-teacher --task sst2 --model nothing --run-dir run | nothing
-train-teacher SMOKE --set stages.0.epochs=three | stages.0.epochs
-train-teacher SMOKE --set stages.0.epochs=-1 | received -1
+train-teacher SMOKE --set stages.0.epochs=three | stages.fine_tuning.epochs
+train-teacher SMOKE --set stages.0.epochs=-1 | equal to 1. Received: -1.
 pretrain --run-dir run | Missing: --corpus
 pretrain --corpus a.txt --model nothing --run-dir run | nothing
 pretrain SMOKE --set nonsense=1 | 'nonsense'
@@ -54,7 +54,7 @@ distill nonsense SMOKE | 'nonsense'
 distill pkd | Missing: --run-dir
 distill pkd --run-dir run | Missing: --teacher
 distill pkd SMOKE --set nonsense=1 | 'nonsense'
-distill pkd SMOKE --set seed=1.5 | 'seed'
+distill pkd SMOKE --set seed=1.5 | seed: 
 distill pkd SMOKE --seed nonsense | 'nonsense'
 distill pkd SMOKE --parity nonsense | 'nonsense'
 distill pkd SMOKE --devices 2 | --devices needs --strategy
@@ -163,7 +163,7 @@ SWEEP temperature=1,2 temperature=3 | twice
 SWEEP temperature=1,2 seed=1,2 --curves a.svg | one setting
 # Settings that would make other numbers than expected.
 distill tinybert SMOKE --parity tinybert --cache c | stores no padding
-distill tinybert SMOKE checkpoint_minutes=-1 | at least 0
+distill tinybert SMOKE checkpoint_minutes=-1 | greater than or equal to 0
 distill sentence_embedding SMOKE stages.0.data=task | learns from texts
 distill sentence_embedding SMOKE stages.0.hard_label_weight=1 | no labels
 distill sentence_embedding SMOKE --control student=SIZES | two dropout masks
@@ -353,10 +353,10 @@ def test_a_teacher_within_a_run_begins_with_the_encoder_beside_it(folder):
 @pytest.mark.parametrize(
     ("text", "named"),
     [
-        ("seed = 2026-01-01", "expected a seed"),
+        ("seed = 2026-01-01", "valid integer"),
         ('devices = "two"', "invalid int value"),
         ('smoke = true\ntsk = "sst2"', "'tsk'"),
-        ('seed = "a"', "--seed: expected a seed"),
+        ('seed = "a"', "--seed: Input should be a valid integer"),
         (
             "smoke = true\n[stages.0]\nepoch = 1",
             "'epoch'. Expected one of: epochs, ",

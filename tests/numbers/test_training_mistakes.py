@@ -8,12 +8,9 @@ import pytest
 
 import kdkit
 from kdkit import models, training
-from kdkit.recipes import RECIPES, Stage
+from kdkit.recipes import RECIPES, Stage, TokenVectors
 from kdkit.training import (
-    AugmentedSettings,
     AugmentSettings,
-    CacheSettings,
-    CandidatesSettings,
     CorpusSettings,
     DataSettings,
     ModelSettings,
@@ -21,7 +18,6 @@ from kdkit.training import (
     TeacherSettings,
     TextsSettings,
     TranslationsSettings,
-    UnlabeledSettings,
     run_on_arrays,
 )
 
@@ -116,8 +112,6 @@ MISTAKES = {
         lambda _: AugmentSettings("sst2", None, "model", parity="tinybrt"),
         "parity",
     ),
-    "precision": (lambda _: CacheSettings("cache", "fp8"), "precision"),
-    "strategy": (lambda _: run(strategy="tpu"), "strategy"),
     "mode": (lambda path: choose_by(path, mode="best"), "mode"),
     "monitor": (lambda path: choose_by(path, monitor="val_f1"), "val_f1"),
     "two sources": (
@@ -131,6 +125,10 @@ MISTAKES = {
     "dropout of a checkpoint": (
         lambda _: ModelSettings(checkpoint="a", dropout=0.3),
         "dropout",
+    ),
+    "sizes of token vectors": (
+        lambda _: ModelSettings(static=TokenVectors(), num_layers=2),
+        "one source",
     ),
     "two vocabularies": (
         lambda _: TranslationsSettings(
@@ -178,23 +176,8 @@ MISTAKES = {
     "long sequences": (long_sequences, "sequence_length=32"),
     "no head": (an_encoder_without_a_head, "head"),
     # Numbers.
-    "seed": (lambda _: run(seed=-1), "seed=-1"),
-    "jit_compile": (lambda _: run(jit_compile="all"), "'all'"),
-    "length": (lambda _: DataSettings("sst2", None, 2), "sequence_length"),
+    "seed": (lambda _: run(seed=-1), "seed"),
     "held out": (lambda _: CorpusSettings(held_out_every=1), "held_out_every"),
-    "texts held out": (
-        lambda _: TextsSettings(held_out_every=1),
-        "held_out_every",
-    ),
-    "scale": (lambda _: CandidatesSettings(scale=0.0), "scale"),
-    "unlabelled": (
-        lambda _: UnlabeledSettings(("a",), per_labeled=0.0),
-        "per_labeled",
-    ),
-    "copies": (
-        lambda _: AugmentedSettings("a", copies_per_epoch=0),
-        "copies_per_epoch",
-    ),
 }
 
 

@@ -543,24 +543,6 @@ def test_the_doctor_writes_nothing(workspace, monkeypatch, tmp_path):
     assert not [*tmp_path.iterdir()]
 
 
-@pytest.mark.parametrize(
-    ("make", "named"),
-    [
-        (lambda: recipes.TokenVectors(dimensions=1), "dimensions"),
-        (lambda: recipes.TokenVectors(sif=0), "sif"),
-        (
-            lambda: training.ModelSettings(
-                static=recipes.TokenVectors(), num_layers=2
-            ),
-            "one source",
-        ),
-    ],
-)
-def test_impossible_tables_are_refused(make, named):
-    with pytest.raises(ValueError, match=named):
-        make()
-
-
 SECOND, THIRD = (f"stages__distillation__objectives__{n}__loss" for n in (1, 2))
 PREFIXES = {f"{SECOND}__dimensions": [16, 8]}
 HEADS = {f"{THIRD}__num_relation_heads": 4}

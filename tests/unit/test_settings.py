@@ -6,13 +6,14 @@ import json
 import re
 
 import pytest
+from pydantic.dataclasses import dataclass
 
 from kdkit import settings
 from kdkit.recipes import RECIPES, Stage
 from kdkit.tasks import TASKS, get_task
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=settings.STRICT)
 class Part:
     name: str
     size: int = 1
@@ -21,7 +22,7 @@ class Part:
     options: dict = dataclasses.field(default_factory=dict)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True, config=settings.STRICT)
 class Whole:
     parts: tuple[Part, ...]
     place: str | Part | None = None
@@ -72,13 +73,12 @@ def test_override_sets_a_typed_value(assignment, read, expected):
     [
         ("plaice=1", "field 'plaice'. Expected one of: place, "),
         ("parts.third.size=1", "parts 'third'"),
-        ("parts.first.sise=1", "parts.0 'sise'. Expected one of: size, "),
+        ("parts.first.sise=1", "field of first 'sise'. Expected one of: size"),
         ("place.name=x", "place 'name'"),
-        ("parts.0.size=x", "'parts.0.size'. Expected int"),
-        ("parts.0.size=1.5", "Expected int"),
-        ("parts.0.size=true", "Expected int"),
-        ('place={"nme": 1}', "place 'nme'"),
-        ('parts=[{"size": 1}]', "'parts.0.name' is missing"),
+        ("parts.0.size=x", "parts.first.size: Input should be a valid int"),
+        ("parts.0.size=1.5", "integer"),
+        ('place={"nme": 1}', "place.nme"),
+        ('parts=[{"size": 1}]', "parts.0.name: Field required"),
     ],
 )
 def test_a_wrong_field_is_named_with_those_that_are_there(assignment, named):
