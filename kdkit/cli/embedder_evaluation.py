@@ -23,7 +23,7 @@ from kdkit.cli.groups import (
 from kdkit.cli.options import reject_given, require_labels
 from kdkit.cli.parser import File, names_in, option
 from kdkit.cli.task_data import measured_task, names_a_table
-from kdkit.data.labeled_tables import LabeledTable
+from kdkit.data.own_tables import LabeledTable
 from kdkit.data.stored_texts import read_hashes, text_hash
 from kdkit.errors import UsageError
 from kdkit.models.sizes import POOLINGS

@@ -11,7 +11,7 @@ from kdkit.cli.groups import TableOptions
 from kdkit.cli.options import reject_given
 from kdkit.cli.parser import File, names_in, option
 from kdkit.data import Examples
-from kdkit.data.candidates import POSITIVE
+from kdkit.data.retrieval import POSITIVE
 from kdkit.errors import UsageError
 from kdkit.io.reading import has_text
 from kdkit.models.conventions import PLAIN

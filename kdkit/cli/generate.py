@@ -29,7 +29,7 @@ from kdkit.cli.groups import BeamOptions, Seed
 from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.options import reject_given, require
 from kdkit.cli.parser import PAGES, File, Model, changed, option
-from kdkit.data.text_files import reject_table
+from kdkit.data.texts import reject_table
 from kdkit.errors import UsageError, printable, unknown
 from kdkit.io.files import write_text
 from kdkit.io.locks import alone_with

@@ -55,7 +55,7 @@ def count_rows(settings) -> int | None:
         task.layout, data.TableLayout
     ):
         return settings.max_train_rows
-    count = _count_lines([task.layout.path("train", settings.data_dir)])
+    count = _count_lines(task.layout.paths("train", settings.data_dir))
     if count is None:
         return None
     count -= task.layout.has_header

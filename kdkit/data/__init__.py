@@ -6,7 +6,6 @@ from kdkit.data.augmented import (
     read_copies,
     store_augmented,
 )
-from kdkit.data.candidates import Candidates, read_candidates
 from kdkit.data.encoding import (
     EncodedExamples,
     EncodedTokens,
@@ -15,10 +14,15 @@ from kdkit.data.encoding import (
     encode_tokens,
     tokenize,
 )
-from kdkit.data.examples import Examples
-from kdkit.data.labeled_tables import LabeledTable
+from kdkit.data.layouts import (
+    ConllLayout,
+    PolyphoneLayout,
+    RaceLayout,
+    TableLayout,
+    read_table,
+)
 from kdkit.data.masking import Masker, Masking, SpanMasker, SpanMasking
-from kdkit.data.multiple_choice import Questions, RaceLayout, encode_questions
+from kdkit.data.multiple_choice import Questions, encode_questions
 from kdkit.data.orders import (
     Buckets,
     FullBatches,
@@ -27,6 +31,7 @@ from kdkit.data.orders import (
     epoch_batches,
     token_batches,
 )
+from kdkit.data.own_tables import LabeledTable
 from kdkit.data.packing import (
     PADDING,
     MaskedRows,
@@ -36,7 +41,13 @@ from kdkit.data.packing import (
     pack,
     pack_stream,
 )
-from kdkit.data.retrieval import Retrieval, read_retrieval
+from kdkit.data.retrieval import (
+    Candidates,
+    Retrieval,
+    read_candidates,
+    read_retrieval,
+)
+from kdkit.data.selection import normalized
 from kdkit.data.sentences import (
     EncodedSentences,
     PairRows,
@@ -62,22 +73,10 @@ from kdkit.data.synthetic import (
     load_sentiment,
     sentiment_vocabulary,
 )
-from kdkit.data.table_layouts import TableLayout, read_table
-from kdkit.data.tables import open_table
-from kdkit.data.text_files import (
-    DETOKENIZERS,
-    Corpus,
-    ParallelLines,
-    ParallelText,
-)
-from kdkit.data.token_files import (
-    ConllLayout,
-    PolyphoneLayout,
-    character_vocabulary,
-)
+from kdkit.data.tables import Examples, open_table
+from kdkit.data.texts import DETOKENIZERS, Corpus, ParallelText
 from kdkit.data.unlabeled import (
     mix_unlabeled,
-    normalized,
     read_unlabeled,
     repeated_rows,
     unlabeled_rows,
@@ -113,7 +112,6 @@ __all__ = [
     "PackedRows",
     "PairRows",
     "EncodedSentences",
-    "ParallelLines",
     "ParallelText",
     "PolyphoneLayout",
     "Questions",
@@ -129,7 +127,6 @@ __all__ = [
     "TokenBatches",
     "TokenExamples",
     "bucket_boundaries",
-    "character_vocabulary",
     "count_copies",
     "encode",
     "encode_questions",

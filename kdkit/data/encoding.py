@@ -9,8 +9,8 @@ from typing import ClassVar
 import numpy as np
 
 from kdkit import models
-from kdkit.data.examples import Examples
 from kdkit.data.stream import CacheableDataset
+from kdkit.data.tables import Examples
 from kdkit.errors import UsageError
 
 ROWS_PER_STEP = 1024  # tokenized together
@@ -61,13 +61,12 @@ class EncodedExamples(CacheableDataset):
         return np.cumsum(self.lengths, dtype="int64") - self.lengths
 
     def contents(self):
-        columns = [
-            np.asarray(column, "int32")
-            for column in (self.token_ids, self.segment_ids)
-        ]
         ends = (self.starts + self.lengths).tolist()
         for start, end in zip(self.starts.tolist(), ends, strict=True):
-            yield tuple(column[start:end] for column in columns)
+            yield tuple(
+                np.asarray(column[start:end], "int32")
+                for column in (self.token_ids, self.segment_ids)
+            )
 
     def inputs(self, rows, padded_length):
         places, real = self.places(rows, padded_length)
@@ -329,7 +328,7 @@ def encode_tokens(
     Args:
         examples: `TokenExamples` with labels.
         tokenizer: as in `encode`. If words are single characters, its
-            vocabulary consists of characters, see `character_vocabulary`.
+            vocabulary consists of characters.
         sequence_length: int. The largest number of tokens in an example,
             special tokens included.
 

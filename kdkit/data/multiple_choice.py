@@ -1,15 +1,11 @@
-"""Multiple choice: passages, questions and their options."""
+"""Questions on passages with options, and their encoding."""
 
 import dataclasses
-import json
-import pathlib
-from collections.abc import Iterable
 
 import numpy as np
 
 from kdkit import models
 from kdkit.data.encoding import EncodedExamples, room_for_text, tokenize
-from kdkit.data.examples import at, read_lines
 from kdkit.errors import UsageError
 
 
@@ -140,82 +136,3 @@ def encode_questions(
         pad_token_id=tokenizer.pad_token_id,
         sequences_per_row=num_options,
     )
-
-
-LETTERS = ("A", "B", "C", "D")
-
-
-@dataclasses.dataclass(frozen=True)
-class RaceLayout:
-    """Reads the files of RACE.
-
-    A level of a split is read from one of two places: JSON files with one
-    passage each, `RACE/{split}/{level}/*.txt`, as in the original data set; or
-    a file with one JSON object per line, `race_{level}/{split}_{level}.jsonl`.
-
-    Args:
-        levels: tuple of strings. `"middle"`, `"high"` or both.
-    """
-
-    levels: tuple[str, ...]
-    class_names = LETTERS
-    files = {"train": "train", "dev": "dev", "test": "test"}
-
-    def for_data(self, data_dir) -> "RaceLayout":
-        """Returns the layout itself, because RACE always has four options."""
-        del data_dir
-        return self
-
-    def places(self, split: str, level: str, data_dir):
-        """Returns the folder and the file that may contain a level."""
-        root = pathlib.Path(data_dir)
-        return (
-            root / "RACE" / split / level,
-            root / f"race_{level}" / f"{split}_{level}.jsonl",
-        )
-
-    def require(self, splits: Iterable[str], data_dir) -> None:
-        """Requires that the files of all levels and splits exist."""
-        for split in splits:
-            for level in self.levels:
-                folder, file = self.places(split, level, data_dir)
-                if not folder.is_dir():
-                    file.stat()
-
-    def read(self, split: str, data_dir) -> Questions:
-        """Reads a split.
-
-        Raises:
-            UsageError: with file and line for a passage whose fields do not
-                fit, and for a question with another number of options.
-        """
-        columns = ([], [], [], [])
-        for level in self.levels:
-            folder, file = self.places(split, level, data_dir)
-            for path in sorted(folder.glob("*.txt")) or [file]:
-                _read_file(path, path is not file, columns)
-        passages, questions, options, labels = columns
-        return Questions(
-            passages, questions, options, np.array(labels, "int32")
-        )
-
-
-def _read_file(path, is_one_passage, columns):
-    """Adds the questions of a file to the columns."""
-    lines = read_lines(path)
-    if is_one_passage:
-        lines = ["\n".join(lines)]
-    for number, line in enumerate(lines, start=1):
-        with at(path, f"line {number}"):
-            passage = json.loads(line)
-            rows = zip(
-                passage["questions"],
-                passage["options"],
-                passage["answers"],
-                strict=True,
-            )
-            for question, options, answer in rows:
-                label = LETTERS.index(answer)
-                row = (passage["article"], question, tuple(options), label)
-                for column, value in zip(columns, row, strict=True):
-                    column.append(value)

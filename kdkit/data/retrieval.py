@@ -1,12 +1,14 @@
-"""Reads queries, documents and judgements of which document is relevant."""
+"""Reads queries with documents: judged ones, or candidates to rank."""
 
+import collections
 import dataclasses
-import pathlib
+import itertools
+import re
+from collections.abc import Iterable
 
-from kdkit.data.examples import at, label_parser, without_blank_end
-from kdkit.data.tables import open_table
+from kdkit.data.tables import BREAKS, at, filled_lines, label_parser, open_table
 from kdkit.errors import UsageError
-from kdkit.io.reading import has_text, numbered_lines
+from kdkit.io.reading import has_text
 
 # Headings by their meaning; the first are those of BEIR's files.
 IDS = ("_id", "id")
@@ -14,6 +16,8 @@ TEXT, TITLE = "text", "title"
 QUERIES = ("query-id", "query_id", "query")
 DOCUMENTS = ("corpus-id", "corpus_id", "document_id", "document")
 RELEVANCES = ("score", "relevance")
+QUERY, POSITIVE, NEGATIVES = "query", "positive", "negatives"
+NEGATIVE = re.compile(r"negative(_\d+)?")
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -66,35 +70,41 @@ def read_retrieval(
             an id or a judgement that occurs twice, a query without a text, and
             a judgement of an unknown query or document.
     """
-    queries, documents, judgements = map(
-        pathlib.Path, (queries, documents, judgements)
-    )
-    found = _texts(queries, needs_text=True)
-    others = _texts(documents)
+    found, others = _texts(queries, needs_text=True), _texts(documents)
+    judged = {}
+    parse = label_parser(None)
+    for place, cells in _rows(
+        judgements, (QUERIES, DOCUMENTS, RELEVANCES), (), _trec
+    ):
+        query, document, relevance = cells
+        with at(judgements, place):
+            if query not in found or document not in others:
+                raise UsageError(f"unknown id, {query} or {document}.")
+            if (query, document) in judged:
+                raise UsageError(f"another judgement of {query}, {document}.")
+            judged[query, document] = parse(relevance)
     numbers = {one: number for number, one in enumerate(others)}
-    relevant = {}
-    for query, document, relevance in _judgements(judgements, found, others):
+    relevant = collections.defaultdict(dict)
+    for (query, document), relevance in judged.items():
         if relevance > 0 and not (ignore_same_id and query == document):
-            relevant.setdefault(query, {})[numbers[document]] = relevance
+            relevant[query][numbers[document]] = relevance
     used = [one for one in found if one in relevant]
+    same = used if ignore_same_id else ()
     return Retrieval(
         [found[one] for one in used],
         list(others.values()),
         {number: relevant[one] for number, one in enumerate(used)},
         len(found) - len(used),
-        {
-            number: numbers[one]
-            for number, one in enumerate(used)
-            if ignore_same_id and one in numbers
-        },
+        {n: numbers[one] for n, one in enumerate(same) if one in numbers},
     )
 
 
 def _texts(path, needs_text=False) -> dict[str, str]:
     """The texts of a file by their ids."""
     found = {}
-    for place, (key, *parts) in _rows(path, _id_and_text, _id_tab_text):
-        text = " ".join(filter(has_text, parts))
+    rows = _rows(path, (IDS, (TEXT,)), (TITLE,), _id_and_text)
+    for place, (key, text, *title) in rows:
+        text = " ".join(filter(has_text, (*title, text)))
         if not key or key in found or (needs_text and not text):
             raise UsageError(
                 f"{path}, {place}: expected an id that occurs once, and a "
@@ -104,41 +114,9 @@ def _texts(path, needs_text=False) -> dict[str, str]:
     return found
 
 
-def _id_and_text(headings):
-    """The columns to read, `None` for a file without a header."""
-    key = next((one for one in IDS if one in headings), None)
-    if key is None or TEXT not in headings:
-        return None
-    return (key, TITLE, TEXT) if TITLE in headings else (key, TEXT)
-
-
-def _id_tab_text(line):
+def _id_and_text(line):
     key, text = line.split("\t")
     return key.strip(), text.strip()
-
-
-def _judgements(path, queries, documents):
-    """Yields queries, documents and their relevances."""
-    seen = set()
-    parse = label_parser(None)
-    for place, cells in _rows(path, _judged, _trec):
-        query, document, relevance = cells
-        with at(path, place):
-            if query not in queries or document not in documents:
-                raise UsageError(f"unknown id, {query} or {document}.")
-            if (query, document) in seen:
-                raise UsageError(f"another judgement of {query}, {document}.")
-            seen.add((query, document))
-            relevance = parse(relevance)
-        yield query, document, relevance
-
-
-def _judged(headings):
-    columns = tuple(
-        next((one for one in names if one in headings), None)
-        for names in (QUERIES, DOCUMENTS, RELEVANCES)
-    )
-    return None if None in columns else columns
 
 
 def _trec(line):
@@ -146,14 +124,111 @@ def _trec(line):
     return query, document, relevance
 
 
-def _rows(path, columns_in, split):
+def _rows(path, needed, optional, split):
     """Yields the rows of a table, or of a file of lines without a header."""
-    table = open_table(path, (*IDS, TITLE, TEXT, *QUERIES, *DOCUMENTS))
-    columns = columns_in(table.headings)
-    if columns is not None:
+    table = open_table(path, itertools.chain(*needed))
+    columns = [
+        next((one for one in names if one in table.headings), None)
+        for names in needed
+    ]
+    if None not in columns:
+        columns += [one for one in optional if one in table.headings]
         yield from table.columns(columns)
         return
-    for number, line in without_blank_end(numbered_lines(path)):
+    for number, line in filled_lines(path):
         with at(path, f"line {number}"):
             cells = split(line)
         yield f"line {number}", cells
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Candidates:
+    """Queries, each with the same number of candidates to rank.
+
+    Args:
+        queries: list of strings.
+        documents: list of tuples of strings, all of the same length: the
+            candidates of each query. The first one is relevant.
+
+    >>> rows = Candidates(["a dog"], [("A dog runs.", "A cat sleeps.")])
+    >>> len(rows), rows.num_candidates
+    (1, 2)
+    """
+
+    queries: list[str]
+    documents: list[tuple[str, ...]]
+
+    def __len__(self):
+        return len(self.queries)
+
+    @property
+    def num_candidates(self) -> int:
+        """The number of candidates of every query."""
+        return len(self.documents[0])
+
+    def take(self, rows: Iterable[int]) -> "Candidates":
+        """Returns the queries with the given numbers, in the given order."""
+        rows = list(rows)
+        return Candidates(
+            [self.queries[row] for row in rows],
+            [self.documents[row] for row in rows],
+        )
+
+
+def read_candidates(
+    files: Iterable, num_candidates: int | None = None
+) -> Candidates:
+    """Reads files of queries with candidates.
+
+    Args:
+        files: iterable of paths. Each is a table, as `kdkit.data.open_table`
+            reads it, with the columns `query`, `positive` and `negative`, and
+            further ones `negative_2`, `negative_3`...; or JSON lines with the
+            keys `query`, `positive` and `negatives`, a list.
+        num_candidates: int or `None`. Use the positive and so many first
+            negatives that they are `num_candidates` together. `None` for all;
+            every query then needs the same number of negatives. Defaults to
+            `None`.
+
+    Returns:
+        `Candidates` in the order of the files.
+
+    Raises:
+        UsageError: (a `ValueError`) for a missing column, and with file and
+            place for an empty query or document, and for another number of
+            negatives.
+    """
+    queries, documents = [], []
+    for file in files:
+        for place, query, *found in _candidates(file):
+            texts = [query, *found[:num_candidates]]
+            count = max(2, num_candidates or len((documents or [found])[0]))
+            if len(texts) != 1 + count or not all(map(_is_text, texts)):
+                raise UsageError(
+                    f"{file}, {place}: expected texts as query, positive and "
+                    f"{count - 1} negatives. Received: {[query, *found]}."
+                )
+            query, *texts = (BREAKS.sub(" ", text).strip() for text in texts)
+            queries.append(query)
+            documents.append(tuple(texts))
+    return Candidates(queries, documents)
+
+
+def _is_text(cell):
+    return isinstance(cell, str) and has_text(cell)
+
+
+def _candidates(path):
+    """Yields the place, the query and the candidates of each row."""
+    table = open_table(path, (QUERY, POSITIVE, "negative"))
+    columns = [one for one in table.headings if NEGATIVE.fullmatch(one)]
+    names = (QUERY, POSITIVE, *(columns or [NEGATIVES]))
+    for place, (query, positive, *negatives) in table.cells(names):
+        if not columns:
+            (negatives,) = negatives
+        if not isinstance(negatives, list):
+            raise UsageError(
+                f"{path}, {place}: expected a list of negatives. Received: "
+                f"{negatives!r}."
+            )
+        yield place, query, positive, *negatives

@@ -23,8 +23,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kdkit.data.candidates import Candidates
-from kdkit.data.examples import Examples
+from kdkit.data.retrieval import Candidates
+from kdkit.data.tables import Examples
 
 ASPECTS = (
     "plot", "acting", "story", "ending", "cast", "script", "music", "pace",

@@ -1,7 +1,13 @@
-"""Reads tables row by row: CSV, TSV, JSON lines, Parquet, saved datasets."""
+"""Labelled examples, and the tables that they are read from.
 
+Tables are CSV, TSV, JSON lines, Parquet, and datasets that Hugging Face
+`datasets` saved.
+"""
+
+import contextlib
 import csv
 import dataclasses
+import functools
 import itertools
 import json
 import math
@@ -9,17 +15,11 @@ import pathlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet
 
-from kdkit.data.examples import (
-    at,
-    column_place,
-    is_csv_quoted,
-    require_width,
-    without_blank_end,
-)
-from kdkit.errors import UsageError
+from kdkit.errors import UsageError, unknown
 from kdkit.io.reading import numbered_lines
 
 JSON_LINES = (".json", ".jsonl", ".ndjson")
@@ -28,21 +28,188 @@ SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs"}
 LONGEST_CELL = 1 << 24
 FIRST_OBJECTS = 100  # their keys are the columns of JSON lines
 BREAKS = re.compile(r"[\t\r\n]+")
-# Files of a Hugging Face dataset that `save_to_disk` wrote.
-DATASET_INFO, DATASET_STATE = "dataset_info.json", "state.json"
-DATASET_SPLITS = "dataset_dict.json"
+# A cell that contains quotes, and nothing but doubled ones.
+CSV_QUOTED = re.compile(r'"(?=.*"".*")([^"]|"")*"')
+LARGEST = float(np.finfo("float32").max)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Examples:
+    """Texts with their labels.
+
+    Args:
+        texts: tuple of 1 or 2 lists of strings of the same length: the
+            sentences, or the first and the second sentences of the pairs.
+        labels: `int32` array of class numbers, `float32` array of scores, or
+            `None` without labels. Shape `(num_rows,)`.
+
+    Raises:
+        UsageError: (a `ValueError`) for columns of different lengths, or three.
+
+    >>> examples = Examples((["a fine film", "a dull film"],), np.array([1, 0]))
+    >>> len(examples)
+    2
+    >>> examples.take([1]).texts
+    (['a dull film'],)
+    """
+
+    texts: tuple[list[str], ...]
+    labels: np.ndarray | None = None
+
+    def __post_init__(self):
+        counts = [*map(len, self.texts)]
+        if self.labels is not None:
+            counts.append(len(self.labels))
+        if len(self.texts) > 2 or len(set(counts)) != 1:
+            raise UsageError(
+                "Examples need 1 or 2 columns of text, and as many labels. "
+                f"Received: {counts} rows in the columns."
+            )
+
+    def __len__(self):
+        return len(self.texts[0])
+
+    def take(self, rows) -> "Examples":
+        """Returns the rows with the given numbers, in the given order."""
+        texts = tuple([column[row] for row in rows] for column in self.texts)
+        labels = None if self.labels is None else self.labels[np.asarray(rows)]
+        return Examples(texts, labels)
+
+
+def labeled(
+    path, rows: Iterable, num_texts: int, words=None, separator=None
+) -> Examples:
+    """Returns the examples in the rows of a file.
+
+    Args:
+        path: path of the file.
+        rows: iterable of a row's place and its cells: the texts, then the
+            label. Rows without labels have no more cells.
+        num_texts: int.
+        words, separator: as in `label_parser`.
+
+    Raises:
+        UsageError: with file and place for a row without a text, and for a
+            label that is no class or no finite number.
+    """
+    parse = label_parser(words, separator)
+    texts, labels = tuple([] for _ in range(num_texts)), []
+    for place, cells in rows:
+        with at(path, place):
+            if not any(cells[:num_texts]):
+                raise UsageError("expected a text. Received: none.")
+            labels += map(parse, cells[num_texts:])
+        for column, text in zip(texts, cells, strict=False):
+            column.append(text)
+    dtype = "float32" if words is None else "int32"
+    return Examples(texts, np.array(labels, dtype) if labels else None)
+
+
+def label_parser(words, separator=None):
+    """Returns a function from the text of a label to its number.
+
+    Args:
+        words: sequence of the classes' words, or `None` for scores.
+        separator: string that separates several labels of one row. Its
+            function returns an array of zeros and ones.
+    """
+    if words is None:
+        return _score
+    numbers = {label_value(word): number for number, word in enumerate(words)}
+    if len(numbers) < len(words):
+        raise UsageError(
+            f"Expected each label once. Received: {', '.join(words)}."
+        )
+
+    @functools.cache
+    def number(text):
+        value = label_value(text.strip())
+        if value not in numbers:
+            raise unknown("label", text.strip(), words)
+        return numbers[value]
+
+    def present(text):
+        found = np.zeros(len(words), "int32")
+        if text.strip():
+            found[[number(word) for word in text.split(separator)]] = 1
+        return found
+
+    return number if separator is None else present
+
+
+def label_value(word: str) -> str | float:
+    """Returns the number in a label, or its word, to compare two spellings."""
+    try:
+        value = float(word)
+    except ValueError:
+        return word
+    is_number = math.isfinite(value) and "_" not in word  # as in Python's 1_0
+    return value if is_number else word
+
+
+def _score(text):
+    score = float(text)
+    if not abs(score) <= LARGEST:
+        raise UsageError(f"expected a finite 32-bit number. Received: {text}.")
+    return score
+
+
+@contextlib.contextmanager
+def at(path, place: str):
+    """Puts the file and the place before the error of a row."""
+    try:
+        yield
+    except ValueError as error:  # also UsageError
+        raise UsageError(f"{path}, {place}: {error}") from error
+
+
+def require_width(
+    path, number: int, cells: Sequence[str], num_columns: int
+) -> None:
+    """Requires that a line has as many columns as the others."""
+    if len(cells) != num_columns:
+        raise UsageError(
+            f"{path}, line {number}: expected {num_columns} columns. "
+            f"Received: {len(cells)}."
+        )
+
+
+def column_place(path, headings: Sequence[str], name: str) -> int:
+    """Returns the index of a column in a table's header."""
+    if name not in headings:
+        raise unknown(f"column of {path}", name, headings)
+    if headings.count(name) > 1:
+        raise UsageError(f"{path} has several columns {name!r}. Rename them.")
+    return headings.index(name)
+
+
+def filled_lines(path) -> Iterator[tuple[int, str]]:
+    """Yields number and text of lines, without the blank end of a file."""
+    blank = []
+    for line in numbered_lines(path):
+        if not line[1].strip():
+            blank.append(line)
+            continue
+        yield from blank
+        yield line
+        blank.clear()
+
+
+def read_lines(path) -> list[str]:
+    """Returns the lines of a UTF-8 file without their line ends."""
+    return [line for _, line in filled_lines(path)]
 
 
 @dataclasses.dataclass(frozen=True)
 class Table:
-    """An open table.
+    """An open table, whose rows can be read once.
 
     Args:
         path: `pathlib.Path` of the file or the folder.
         headings: tuple of strings.
         rule: string. How the cells are separated, in words.
-        read: callable from the headings of the wanted columns to the place and
-            all cells of every row. The cells of other columns may be `None`.
+        read: callable from headings to an iterator of the place and the cells
+            in these columns of every row.
         class_names: dict from the heading of a column of class numbers to the
             names of the classes.
     """
@@ -55,21 +222,33 @@ class Table:
         default_factory=dict
     )
 
-    def cells(self, names: Sequence[str]) -> Iterator[tuple[str, list]]:
+    def cells(self, names: Sequence[str]) -> Iterator[tuple[str, Sequence]]:
         """Yields the place and the cells in some columns of every row."""
-        columns = [column_place(self.path, self.headings, one) for one in names]
-        for place, cells in self.read(names):
-            yield place, [cells[column] for column in columns]
+        for name in names:
+            column_place(self.path, self.headings, name)
+        return self.read(names)
 
-    def columns(
-        self, names: Sequence[str]
-    ) -> Iterator[tuple[str, tuple[str, ...]]]:
+    def columns(self, names: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
         """Yields the place and the texts in some columns of every row."""
         classes = [self.class_names.get(name) for name in names]
         for place, cells in self.cells(names):
             with at(self.path, place):
-                texts = tuple(map(_text, cells, classes))
+                texts = [*map(_text, cells, classes)]
             yield place, texts
+
+
+def _text(value, classes):
+    """A cell as text. Empty for missing values."""
+    if classes is not None and isinstance(value, int):
+        value = classes[value] if 0 <= value < len(classes) else ""
+    if value is None or value != value:  # NaN
+        return ""
+    if isinstance(value, bytes | list | dict):
+        raise UsageError(
+            "expected a text or a number in each cell. Received: a "
+            f"{type(value).__name__}."
+        )
+    return BREAKS.sub(" ", str(value)).strip()
 
 
 def open_table(path, wanted: Iterable[str] = (), finds_quotes=False) -> Table:
@@ -88,8 +267,8 @@ def open_table(path, wanted: Iterable[str] = (), finds_quotes=False) -> Table:
     Args:
         path: path of the file or the folder.
         wanted: iterable of headings, which decide the separator of a `.csv`.
-        finds_quotes: bool. Whether to read the whole `.tsv` first, and to
-            apply quotes if a CSV writer quoted a cell. Defaults to `False`.
+        finds_quotes: bool. Whether to have all lines of a `.tsv` in memory, and
+            to apply quotes if a CSV writer quoted a cell. Defaults to `False`.
 
     Raises:
         UsageError: with file and place, as a row is read, for another number
@@ -103,87 +282,35 @@ def open_table(path, wanted: Iterable[str] = (), finds_quotes=False) -> Table:
         return _parquet(path)
     if suffix in JSON_LINES:
         return _json_lines(path)
-    if suffix == ".csv":
-        _, header = next(numbered_lines(path), (1, ""))
-        return _delimited(path, _separator(header, set(wanted)), True)
-    return _delimited(path, "\t", finds_quotes and _has_quotes(path))
+    return _delimited(path, {*wanted}, finds_quotes)
 
 
-def split_folders(path) -> dict[str, pathlib.Path]:
-    """The folders of a saved `DatasetDict` by the names of its splits."""
-    file = pathlib.Path(path) / DATASET_SPLITS
-    if not file.is_file():
-        return {}
-    return {name: file.parent / name for name in _json(file)["splits"]}
-
-
-def _json(path):
-    return json.loads(path.read_text("utf-8-sig"))
-
-
-def _text(value, classes=None):
-    """A cell as text. Empty for missing values."""
-    if classes is not None and isinstance(value, int):
-        value = classes[value] if 0 <= value < len(classes) else None
-    if value is None or (isinstance(value, float) and math.isnan(value)):
-        return ""
-    if isinstance(value, bytes | list | tuple | dict):
-        raise UsageError(
-            "expected a text or a number in each cell. Received: a "
-            f"{type(value).__name__}."
-        )
-    return BREAKS.sub(" ", str(value)).strip()
-
-
-def _separator(header, wanted):
-    """The separator in a CSV file's header: one that gives wanted headings."""
-
-    def fit(separator):
-        found = next(csv.reader([header], delimiter=separator), [])
-        cells = {cell.strip() for cell in found}
-        return len(wanted & cells), len(cells)
-
-    return max(SEPARATORS, key=fit)
-
-
-def _has_quotes(path):
-    """Whether a CSV writer quoted cells of a tab-separated file."""
-    num_columns = None
-    for _, line in numbered_lines(path):
-        cells = line.split("\t")
-        num_columns = num_columns or len(cells)
-        is_broken = len(cells) != num_columns and _breaks_in_quotes(cells)
-        is_all_quoted = all(
-            len(cell) > 1 and cell[0] == cell[-1] == '"' for cell in cells
-        )
-        if is_broken or is_all_quoted or any(map(is_csv_quoted, cells)):
-            return True
-    return False
-
-
-def _breaks_in_quotes(cells):
-    """Whether a quoted cell contains a tab or a line break."""
-    return any(
-        cell.count('"') % 2 and (cell[0] == '"' or cell[-1] == '"')
-        for cell in map(str.strip, cells)
-    )
-
-
-def _delimited(path, separator, is_quoted):
-    rule = f"{SEPARATORS[separator]} between columns, "
-    rule += "quotes around cells" if is_quoted else "quotes are text"
-    lines = without_blank_end(numbered_lines(path))
+def _delimited(path, wanted, finds_quotes):
+    lines, separator = filled_lines(path), "\t"
+    is_quoted = path.suffix.lower() == ".csv"
     if is_quoted:
-        rows = _quoted_rows(path, lines, separator)
-    else:
-        rows = ((number, line.split("\t")) for number, line in lines)
+        first = [*itertools.islice(lines, 1)]
+        separator = _separator(first, wanted)
+        lines = itertools.chain(first, lines)
+    elif finds_quotes:
+        lines = list(lines)
+        is_quoted = _has_quotes(lines)
+    how = "quotes around cells" if is_quoted else "quotes are text"
+    rows = (_quoted_rows if is_quoted else _plain_rows)(path, lines, separator)
+    rule = f"{SEPARATORS[separator]} between columns, {how}"
+    return table_of_rows(path, rows, rule)
+
+
+def table_of_rows(path, rows: Iterator[tuple[int, list]], rule: str) -> Table:
+    """Returns the table of numbered rows, of which the first has headings."""
     _, headings = next(rows, (1, []))
     headings = tuple(heading.strip() for heading in headings)
 
     def read(names):
+        places = [headings.index(name) for name in names]
         for number, cells in rows:
             require_width(path, number, cells, len(headings))
-            yield f"line {number}", cells
+            yield f"line {number}", [cells[place] for place in places]
 
     return Table(path, headings, rule, read)
 
@@ -191,91 +318,145 @@ def _delimited(path, separator, is_quoted):
 def _quoted_rows(path, lines, separator):
     """Yields the number of a row's first line, and its cells."""
     csv.field_size_limit(LONGEST_CELL)
-    reader = csv.reader(
-        (f"{line}\n" for _, line in lines), delimiter=separator, strict=True
-    )
-    while True:
-        number = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            raise UsageError(f"{path}, line {number}: {error}.") from error
-        if cells is None:
-            return
-        if cells:  # not a blank line
-            yield number, cells
+    ended = (f"{line}\n" for _, line in lines)
+    reader = csv.reader(ended, delimiter=separator, strict=True)
+    number = 1
+    try:
+        for cells in reader:
+            if cells:  # not a blank line
+                yield number, cells
+            number = reader.line_num + 1
+    except csv.Error as error:
+        raise UsageError(f"{path}, line {number}: {error}.") from error
+
+
+def _plain_rows(path, lines, separator):
+    del path
+    return ((number, line.split(separator)) for number, line in lines)
+
+
+def _separator(first, wanted):
+    """The separator in a CSV file's header: one that gives wanted headings."""
+    header = [line for _, line in first]
+
+    def fit(separator):
+        found = next(csv.reader(header, delimiter=separator), [])
+        cells = {cell.strip() for cell in found}
+        return len(wanted & cells), len(cells)
+
+    return max(SEPARATORS, key=fit)
+
+
+def _has_quotes(lines):
+    """Whether a CSV writer quoted cells of lines with tabs."""
+    width = None
+    for _, line in lines:
+        cells = line.split("\t")
+        width = width or len(cells)
+        if '"' in line and (
+            any(map(is_csv_quoted, cells))
+            or all(re.fullmatch('".*"', cell) for cell in cells)
+            or (len(cells) != width and any(map(_is_half, cells)))
+        ):
+            return True
+    return False
+
+
+def _is_half(cell):
+    """Whether a cell with a tab or a line break in quotes begins or ends."""
+    return cell.count('"') % 2 and '"' in (cell[0], cell[-1])
+
+
+def is_csv_quoted(cell: str) -> bool:
+    """Returns whether a CSV writer quoted a cell because it contains quotes."""
+    return CSV_QUOTED.fullmatch(cell) is not None
 
 
 def _json_lines(path):
-    rows = _objects(path)
-    first = list(itertools.islice(rows, FIRST_OBJECTS))
-    headings = tuple({key: None for _, one in first for key in one})
+    objects = _objects(path)
+    first = list(itertools.islice(objects, FIRST_OBJECTS))
+    headings = dict.fromkeys(key for _, one in first for key in one)
 
     def read(names):
-        for place, one in itertools.chain(first, rows):
-            yield place, tuple(map(one.get, headings))
+        for place, one in itertools.chain(first, objects):
+            yield place, [one.get(name) for name in names]
 
-    return Table(path, headings, "JSON lines", read)
+    return Table(path, tuple(headings), "JSON lines", read)
 
 
 def _objects(path):
     """Yields the place of every object, and the object."""
-    lines = [*itertools.islice(_filled_lines(path), 1)]
-    if lines and lines[0][1].lstrip().startswith("["):
+    lines = filter(lambda line: line[1].strip(), numbered_lines(path))
+    first = [*itertools.islice(lines, 1)]
+    lines = itertools.chain(first, lines)
+    if first and first[0][1].lstrip().startswith("["):
         with at(path, "its list"):
-            entries = _json(path)
-        for number, one in enumerate(entries, start=1):
-            with at(path, f"object {number}"):
-                _require_object(one)
-            yield f"object {number}", one
-        return
-    for number, line in _filled_lines(path):
+            found = json.loads("\n".join(line for _, line in lines))
+        rows = (
+            (f"object {number}", one) for number, one in enumerate(found, 1)
+        )
+    else:
+        rows = _parsed(path, lines)
+    for place, one in rows:
+        if not isinstance(one, dict):
+            raise UsageError(
+                f"{path}, {place}: expected a JSON object. Received: {one!r}."
+            )
+        yield place, one
+
+
+def _parsed(path, lines):
+    for number, line in lines:
         with at(path, f"line {number}"):
-            one = json.loads(line)
-            _require_object(one)
-        yield f"line {number}", one
-
-
-def _filled_lines(path):
-    return (line for line in numbered_lines(path) if line[1].strip())
-
-
-def _require_object(value):
-    if not isinstance(value, dict):
-        raise UsageError(f"expected a JSON object. Received: {value!r}.")
+            found = json.loads(line)
+        yield f"line {number}", found
 
 
 def _parquet(path):
     schema = pyarrow.parquet.read_schema(path)
-    with_names = (schema.metadata or {}).get(b"huggingface", b"{}")
-    info = json.loads(with_names).get("info", {})
+    info = (schema.metadata or {}).get(b"huggingface", b"{}")
 
     def read(names):
         with pyarrow.parquet.ParquetFile(path) as file:
-            yield from _batch_rows(file.iter_batches(), names)
+            yield from _arrow_rows(file.iter_batches(columns=[*names]), names)
 
-    headings, classes = tuple(schema.names), _classes(info)
-    return Table(path, headings, "Parquet", read, classes)
+    classes = _classes(json.loads(info).get("info", {}))
+    return Table(path, tuple(schema.names), "Parquet", read, classes)
+
+
+# Files of a Hugging Face dataset that `save_to_disk` wrote.
+DATASET_INFO, DATASET_STATE = "dataset_info.json", "state.json"
+DATASET_SPLITS = "dataset_dict.json"
 
 
 def _saved_dataset(path):
-    """A dataset that Hugging Face `datasets` saved, from its Arrow files."""
     entries = _json(path / DATASET_STATE)["_data_files"]
     files = [str(path / one["filename"]) for one in entries]
     with pa.OSFile(files[0]) as source:
         headings = tuple(pa.ipc.open_stream(source).schema.names)
 
-    def batches():
-        for file in files:
-            with pa.OSFile(file) as source:
-                yield from pa.ipc.open_stream(source)
-
     def read(names):
-        return _batch_rows(batches(), names)
+        return _arrow_rows(
+            itertools.chain.from_iterable(map(_batches, files)), names
+        )
 
     info = path / DATASET_INFO
     classes = _classes(_json(info)) if info.is_file() else {}
     return Table(path, headings, "a saved dataset", read, classes)
+
+
+def _batches(file):
+    with pa.OSFile(file) as source:
+        yield from pa.ipc.open_stream(source)
+
+
+def _arrow_rows(batches, names):
+    """Yields the place and the cells of the rows of Arrow batches."""
+    number = itertools.count(1)
+    for batch in batches:
+        columns = [batch.column(name).to_pylist() for name in names]
+        for cells in zip(*columns, strict=True):
+            yield f"row {next(number)}", cells
 
 
 def _classes(info):
@@ -287,19 +468,13 @@ def _classes(info):
     }
 
 
-def _batch_rows(batches, names):
-    """Yields the rows of Arrow batches, `None` in columns that nobody wants."""
-    number = 0
-    for batch in batches:
-        batch.validate(full=True)
-        columns = [
-            column.to_pylist()
-            if name in names
-            else itertools.repeat(None, batch.num_rows)
-            for name, column in zip(
-                batch.schema.names, batch.columns, strict=True
-            )
-        ]
-        for cells in zip(*columns, strict=True):
-            number += 1
-            yield f"row {number}", cells
+def split_folders(path) -> dict[str, pathlib.Path]:
+    """Returns the folders of a saved `DatasetDict` by the names of splits."""
+    file = pathlib.Path(path) / DATASET_SPLITS
+    if not file.is_file():
+        return {}
+    return {name: file.parent / name for name in _json(file)["splits"]}
+
+
+def _json(path):
+    return json.loads(path.read_text("utf-8-sig"))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from kdkit.data.examples import Examples
+from kdkit.data.tables import Examples
 from kdkit.errors import require_extra
 
 ROWS_PER_STEP = 1024  # examples read together

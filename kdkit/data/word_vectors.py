@@ -1,20 +1,17 @@
 """Reads word vectors from text files such as GloVe's."""
 
-import pathlib
+import itertools
 from collections.abc import Sequence
 
 import numpy as np
 
-from kdkit.data.examples import at
+from kdkit.data.tables import at
 from kdkit.errors import UsageError
 from kdkit.io.reading import numbered_lines
 
 CONTINUES_A_WORD = "##"  # begins word pieces inside words
-BEGINS_A_WORD = (
-    "Ġ",
-    "▁",
-)  # begin words in byte-pair and SentencePiece vocabularies
-MAX_DIGITS = 9  # of the width in a header line
+# Begin words in byte-pair and SentencePiece vocabularies.
+BEGINS_A_WORD = ("Ġ", "▁")
 
 
 def read_word_vectors(path, words: Sequence[str]):
@@ -42,20 +39,10 @@ def read_word_vectors(path, words: Sequence[str]):
     References:
      - [Pennington et al., 2014](https://aclanthology.org/D14-1162)
     """
-    path = pathlib.Path(path)
-    places = {word: place for place, word in enumerate(words)}
-    vectors = found = None
-    for number, word, numbers, width in _entries(path):
-        if vectors is None:
-            _parse(numbers, width, path, number)  # words alone have no width
-            vectors = np.zeros((len(words), width), "float32")
-            found = np.zeros(len(words), bool)
-        place = places.get(word)
-        if place is None or found[place]:
-            continue
-        vectors[place] = _parse(numbers, width, path, number)
-        found[place] = True
-    return vectors, found
+    vectors = dict(_vectors(path, {*words}))
+    nothing = np.zeros(word_vector_width(path), "float32")
+    found = np.array([word in vectors for word in words], bool)
+    return np.stack([vectors.get(word, nothing) for word in words]), found
 
 
 def read_all_word_vectors(path, most: int | None = None):
@@ -73,14 +60,46 @@ def read_all_word_vectors(path, most: int | None = None):
     Raises:
         UsageError: as `read_word_vectors`, for every line that is read.
     """
-    path = pathlib.Path(path)
-    found = {}
+    vectors = dict(itertools.islice(_vectors(path), most))
+    return list(vectors), np.stack(list(vectors.values()))
+
+
+def _vectors(path, words=None):
+    """Yields words with their vectors, each once: some, or all of a file."""
+    seen = set()
     for number, word, numbers, width in _entries(path):
-        if most is not None and len(found) == most:
-            break
-        vector = _parse(numbers, width, path, number)
-        found.setdefault(word, vector)
-    return list(found), np.stack(list(found.values()))
+        if word in seen or (words is not None and word not in words):
+            continue
+        seen.add(word)
+        with at(path, f"line {number}"), np.errstate(over="ignore"):
+            vector = np.array(numbers, "float64").astype("float32")
+            if not 0 < width == len(numbers) or not np.isfinite(vector).all():
+                raise UsageError(
+                    f"expected a word and {width} finite numbers. Received: "
+                    f"{numbers}."
+                )
+        yield word, vector
+
+
+def word_vector_width(path) -> int:
+    """Returns the length of a file's vectors."""
+    *_, width = next(_entries(path))
+    return width
+
+
+def _entries(path):
+    """Yields number, word, numbers and the file's width, line by line."""
+    width = None
+    for number, line in numbered_lines(path, errors="replace"):
+        fields = line.split()
+        if number == 1 and len(fields) == 2:  # a header
+            with at(path, "line 1"):
+                width = int(fields[1])
+        elif fields:
+            width = width or len(fields) - 1
+            # From the right, because a few of GloVe's words contain spaces.
+            word, *numbers = line.rsplit(maxsplit=width)
+            yield number, word, numbers, width
 
 
 def words_of_pieces(pieces: Sequence[str]) -> list[str]:
@@ -93,57 +112,14 @@ def words_of_pieces(pieces: Sequence[str]) -> list[str]:
     >>> words_of_pieces(["<s>", "▁film", "s"])
     ['', 'film', '']
     """
-    if any(piece.startswith(BEGINS_A_WORD) for piece in pieces):
-        return [
-            piece[1:] if piece.startswith(BEGINS_A_WORD) else ""
-            for piece in pieces
-        ]
-    return [
-        ""
-        if piece.startswith(CONTINUES_A_WORD)
-        or (len(piece) > 2 and piece[0] == "[" and piece[-1] == "]")
-        else piece
-        for piece in pieces
-    ]
+    begins = [piece.startswith(BEGINS_A_WORD) for piece in pieces]
+    if any(begins):
+        both = zip(pieces, begins, strict=True)
+        return [piece[1:] if is_begin else "" for piece, is_begin in both]
+    return ["" if _is_part(piece) else piece for piece in pieces]
 
 
-def word_vector_width(path) -> int:
-    """Returns the length of a file's vectors."""
-    *_, width = next(_entries(path))
-    return width
-
-
-def _parse(numbers, width, path, line):
-    with at(path, f"line {line}"):
-        with np.errstate(over="ignore"):
-            vector = np.array(numbers, "float64").astype("float32")
-        if not 0 < width == len(numbers) or not np.isfinite(vector).all():
-            raise UsageError(
-                f"expected a word and {width} finite numbers. Received: "
-                f"{numbers}."
-            )
-    return vector
-
-
-def _entries(path):
-    """Yields number, word, numbers and the file's width, line by line."""
-    width = None
-    lines = numbered_lines(path, errors="replace")
-    for number, line in lines:
-        fields = line.split()
-        if not fields:
-            continue
-        if width is None and number == 1 and len(fields) == 2:
-            width = _width_in_header(fields[1])
-            continue
-        if width is None:
-            width = len(fields) - 1
-        # From the right, because a few of GloVe's words contain spaces.
-        word, *numbers = line.rsplit(maxsplit=width)
-        yield number, word, numbers, width
-
-
-def _width_in_header(text):
-    """The width in a header, if it is a possible number."""
-    is_number = text.isdecimal() and len(text) < MAX_DIGITS
-    return int(text) if is_number else None
+def _is_part(piece):
+    """Whether a piece is inside a word, or a special token."""
+    is_special = len(piece) > 2 and piece[0] == "[" and piece[-1] == "]"
+    return is_special or piece.startswith(CONTINUES_A_WORD)

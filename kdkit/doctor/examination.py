@@ -8,7 +8,7 @@ import pathlib
 import numpy as np
 
 from kdkit.data import BatchStream, Buckets
-from kdkit.data.labeled_tables import set_aside_in_words
+from kdkit.data.own_tables import set_aside_in_words
 from kdkit.doctor.compatibility import (
     compared_layers,
     few_updates,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from kdkit.data import normalized
-from kdkit.data.examples import is_csv_quoted
+from kdkit.data.tables import is_csv_quoted
 from kdkit.doctor.data import as_they_are, whole_texts, without_punctuation
 from kdkit.doctor.findings import (
     NOTE,

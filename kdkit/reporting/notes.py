@@ -29,7 +29,7 @@ from kdkit.reporting.selection import (
 )
 from kdkit.runs import events
 
-# As in `kdkit.data.labeled_tables`, which imports TensorFlow.
+# As in `kdkit.data.own_tables`, which imports TensorFlow.
 _SET_ASIDE = "10 %"
 GENERATED_TASK = "sentiment"
 _BERT_SHARES = (0.8, 0.1)  # masks and random tokens: the usual, not mentioned

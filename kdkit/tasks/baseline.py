@@ -5,6 +5,7 @@ import dataclasses
 import numpy as np
 
 from kdkit.late import sklearn_metrics
+from kdkit.tasks.metrics import pearson
 
 FEWEST_ANSWERS = 100  # with fewer, one right answer in ten may be chance
 FEWEST_OTHERS = 5  # labels that differ from the best constant answer
@@ -50,20 +51,17 @@ class Baseline:
 
 def collapse(baseline: Baseline) -> str | None:
     """Returns why a model has collapsed, `None` if it has not."""
-    count = baseline.num_answers
-    num_others = count * (1 - baseline.constant)
-    if not baseline.labels_differ or num_others < FEWEST_OTHERS:
+    count, level = baseline.num_answers, baseline.constant
+    if not baseline.labels_differ or count * (1 - level) < FEWEST_OTHERS:
         return None
     if not baseline.answers_differ:
         return "gives every example the same answer"
-    if count < FEWEST_ANSWERS:
-        return None
-    if abs(baseline.correlation) * count**0.5 > CHANCE:
+    errors = abs(baseline.correlation) * count**0.5
+    if count < FEWEST_ANSWERS or errors > CHANCE:
         return None
     correlation = f"correlation {baseline.correlation:.2f} on {count}"
     if baseline.measure == EXPLAINED_VARIANCE:
         return f"gives scores that do not depend on the labels ({correlation})"
-    level = baseline.constant
     error = (level * (1 - level) / count) ** 0.5
     if baseline.model > level + CHANCE * error:
         return None
@@ -74,61 +72,42 @@ def collapse(baseline: Baseline) -> str | None:
     )
 
 
-def compare_classes(labels, predictions) -> Baseline:
-    """Compares the accuracy with that of the most frequent class."""
-    _, counts = np.unique(labels, return_counts=True)
-    correlation = 0.0
-    if len(counts) > 1:
-        correlation = sklearn_metrics.matthews_corrcoef(labels, predictions)
-    return Baseline(
-        "accuracy",
-        float(np.mean(labels == predictions)),
-        float(counts.max() / len(labels)),
-        float(correlation),
-        len(labels),
-        _differ(predictions),
-        len(counts) > 1,
-    )
+def compare_answers(labels, predictions, measure="accuracy") -> Baseline:
+    """Compares the share of right answers with the most frequent answers'.
 
-
-def compare_decisions(labels, predictions) -> Baseline:
-    """Compares the share of right decisions with the usual decisions."""
-    shares = labels.mean(axis=0)
-    correlations = [
-        sklearn_metrics.matthews_corrcoef(*columns)
-        for columns in zip(labels.T, predictions.T, strict=True)
-        if len(np.unique(columns[0])) == 2
-    ]
-    return Baseline(
-        "share of right decisions",
-        float(np.mean(labels == predictions)),
-        float(np.maximum(shares, 1 - shares).mean()),
-        float(np.mean(correlations)) if correlations else 0.0,
-        len(labels) * max(len(correlations), 1),
-        _differ(predictions),
-        _differ(labels),
-    )
+    Labels are classes, or rows of decisions, each compared by itself.
+    """
+    usual, correlations = [], []
+    for column, answers in zip(
+        np.atleast_2d(labels.T), np.atleast_2d(predictions.T), strict=True
+    ):
+        _, counts = np.unique(column, return_counts=True)
+        usual.append(counts.max() / len(labels))
+        if len(counts) > 1:
+            related = sklearn_metrics.matthews_corrcoef(column, answers)
+            correlations.append(related)
+    right, usual = np.mean(labels == predictions), np.mean(usual)
+    return _baseline(measure, labels, predictions, right, usual, correlations)
 
 
 def compare_scores(labels, predictions) -> Baseline:
     """Returns the share of the labels' variance that the scores explain."""
-    correlation = 0.0
-    if np.ptp(labels) and np.ptp(predictions):
-        correlation = float(np.corrcoef(labels, predictions)[0, 1])
     explained = 0.0
     if np.ptp(labels):
-        explained = float(sklearn_metrics.r2_score(labels, predictions))
-    return Baseline(
-        EXPLAINED_VARIANCE,
-        explained,
-        0.0,
-        correlation,
-        len(labels),
-        _differ(predictions),
-        _differ(labels),
+        explained = sklearn_metrics.r2_score(labels, predictions)
+    correlations = [pearson(labels, predictions)]
+    return _baseline(
+        EXPLAINED_VARIANCE, labels, predictions, explained, 0.0, correlations
     )
 
 
-def _differ(answers):
-    """Whether the rows of an array are not all the same."""
-    return bool((answers != answers[:1]).any())
+def _baseline(measure, labels, predictions, model, constant, correlations):
+    return Baseline(
+        measure,
+        float(model),
+        float(constant),
+        float(np.mean(correlations or 0.0)),
+        len(labels) * max(len(correlations), 1),
+        bool((predictions != predictions[:1]).any()),
+        bool((labels != labels[:1]).any()),
+    )

@@ -9,10 +9,15 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from kdkit.errors import RunError, UsageError
+from kdkit.errors import UsageError
 from kdkit.late import sklearn_metrics
 from kdkit.models.conventions import COSINE, DOT, MANHATTAN
-from kdkit.tasks.metrics import pearson, spearman
+from kdkit.tasks.metrics import (
+    pearson,
+    require_finite,
+    require_same_shape,
+    spearman,
+)
 
 DEPTHS = (1, 10, 100)  # the numbers of documents of recall
 DEPTH = 10  # the number of documents of nDCG and MRR
@@ -51,16 +56,18 @@ def cosines(first, second) -> np.ndarray:
     >>> cosines([[1.0, 0.0], [3.0, 4.0]], [[0.0, 2.0], [6.0, 8.0]]).tolist()
     [0.0, 1.0]
     """
+    return _similarities_of_pairs(first, second, COSINE)
+
+
+def _similarities_of_pairs(first, second, similarity):
     first, second = (
-        _directions(first, "float64"),
-        _directions(second, "float64"),
+        _directions(one, similarity, "float64")
+        for one in require_same_shape(first, second)
     )
-    if first.shape != second.shape:
-        raise UsageError(
-            "Cosines of pairs need two arrays of the same shape (num_pairs, "
-            f"dimensions). Received: {first.shape} and {second.shape}."
-        )
-    return np.einsum("pd,pd->p", first, second)
+    if similarity in (COSINE, DOT):
+        return np.einsum("pd,pd->p", first, second)
+    order = 1 if similarity == MANHATTAN else 2
+    return -np.linalg.norm(first - second, order, axis=1)
 
 
 def pair_metrics(
@@ -92,17 +99,7 @@ def pair_metrics(
     >>> {name: round(value, 3) for name, value in metrics.items()}
     {'spearman': 1.0, 'pearson': 0.999}
     """
-    if similarity == COSINE:
-        similarities = cosines(first, second)
-    else:
-        first, second = (
-            _directions(vectors, "float64", similarity)
-            for vectors in (first, second)
-        )
-        similarities = np.einsum("pd,pd->p", first, second)
-        if similarity != DOT:
-            order = 1 if similarity == MANHATTAN else 2
-            similarities = -np.linalg.norm(first - second, order, axis=1)
+    similarities = _similarities_of_pairs(first, second, similarity)
     if len(scores) != len(similarities):
         raise UsageError(f"{len(scores)} scores of {len(similarities)} pairs.")
     return {
@@ -136,12 +133,7 @@ def bitext_metrics(sources, targets) -> dict[str, float]:
     >>> bitext_metrics([[1.0, 0.0], [0.0, 1.0]], [[2.0, 1.0], [1.0, 0.5]])
     {'accuracy': 0.5, 'source_to_target_accuracy': 0.5, ...
     """
-    sources, targets = _directions(sources), _directions(targets)
-    if sources.shape != targets.shape:
-        raise UsageError(
-            "Each source needs one target. Received: shapes "
-            f"{sources.shape} and {targets.shape}."
-        )
+    sources, targets = require_same_shape(sources, targets)
     forward, back = _hits(sources, targets), _hits(targets, sources)
     return {
         "accuracy": (forward + back) / 2,
@@ -164,22 +156,10 @@ def _hits(texts, others):
 
 def candidate_metrics(scores) -> dict[str, float]:
     """Ranks the candidates of each query, of which the first is relevant."""
-    scores = np.asarray(scores, "float64")
-    if not np.isfinite(scores).all():
-        raise RunError(
-            "The scores of candidates are not finite: the model has diverged."
-        )
-    relevant, others = scores[:, :1], scores[:, 1:]
-    first = (others > relevant + SAME).sum(axis=1)
-    last = (others >= relevant - SAME).sum(axis=1)
-    ranks = np.arange(scores.shape[1])
-    is_possible = (first[:, None] <= ranks) & (ranks <= last[:, None])
-    shares = is_possible / is_possible.sum(axis=1, keepdims=True)
-    gains = np.where(ranks < DEPTH, 1 / (1 + ranks), 0.0)
-    return {
-        f"mrr@{DEPTH}": float((shares @ gains).mean()),
-        "accuracy": float(shares[:, 0].mean()),
-    }
+    scores = require_finite(np.asarray(scores, "float64"), "scores")
+    found = _means([_query_metrics(row, {0: 1.0}) for row in scores])
+    mrr = f"mrr@{DEPTH}"
+    return {mrr: found[mrr], "accuracy": found["recall@1"]}
 
 
 def retrieval_metrics(
@@ -227,16 +207,28 @@ def retrieval_metrics(
     >>> {name: round(value, 3) for name, value in metrics.items()}
     {'ndcg@10': 0.631, 'mrr@10': 0.5, 'recall@1': 0.0, 'recall@10': 1.0, ...
     """
-    queries = _directions(queries, similarity=similarity)
-    documents = _directions(documents, similarity=similarity)
     ignored = ignored or {}
-    relevant = _relevant_documents(judgements, ignored)
-    rows, found = sorted(relevant), []
-    for start, block in _similarities(queries[rows], documents, similarity):
+    relevant = {
+        row: {
+            one: gain
+            for one, gain in judged.items()
+            if gain > 0 and one != ignored.get(row)
+        }
+        for row, judged in judgements.items()
+    }
+    rows = sorted(row for row, judged in relevant.items() if judged)
+    found = []
+    queries = np.asarray(queries)[rows]
+    for start, block in _similarities(queries, documents, similarity):
         for row, similarities in zip(rows[start:], block, strict=False):
             if row in ignored:
                 similarities[ignored[row]] = -np.inf
             found.append(_query_metrics(similarities, relevant[row]))
+    return _means(found)
+
+
+def _means(found):
+    """The mean of each metric over queries."""
     return {
         name: float(np.mean([metrics[name] for metrics in found]))
         for name in found[0]
@@ -280,19 +272,6 @@ def _query_metrics(similarities, judged):
     }
 
 
-def _relevant_documents(judgements, ignored):
-    """The relevant documents of each query that has any."""
-    relevant = {
-        row: {
-            one: gain
-            for one, gain in judged.items()
-            if gain > 0 and one != ignored.get(row)
-        }
-        for row, judged in judgements.items()
-    }
-    return {row: judged for row, judged in relevant.items() if judged}
-
-
 def nearest(
     queries, documents, count: int, similarity: str = COSINE
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -318,16 +297,11 @@ def nearest(
     >>> numbers.tolist()
     [[1, 0]]
     """
-    queries = _directions(queries, similarity=similarity)
-    documents = _directions(documents, similarity=similarity)
     count = min(count, len(documents))
     numbers, values = [], []
     for _, similarities in _similarities(queries, documents, similarity):
-        for row, last in zip(
-            similarities,
-            np.partition(similarities, -count, axis=1)[:, -count],
-            strict=True,
-        ):
+        for row in similarities:
+            last = np.partition(row, -count)[-count]
             found = np.flatnonzero(row >= last)  # with all that equal the last
             order = np.argsort(-row[found], kind="stable")[:count]
             numbers.append(found[order])
@@ -339,6 +313,7 @@ def _similarities(
     texts, others, similarity=COSINE
 ) -> Iterator[tuple[int, np.ndarray]]:
     """Yields blocks of similarities, each with its first text's number."""
+    texts, others = (_directions(one, similarity) for one in (texts, others))
     size = max(1, BLOCK // len(others))
     for start in range(0, len(texts), size):
         some = texts[start : start + size]
@@ -349,15 +324,9 @@ def _similarities(
             yield start, -distances(some, others, metric=similarity)
 
 
-def _directions(vectors, dtype="float32", similarity=COSINE):
+def _directions(vectors, similarity=COSINE, dtype="float32"):
     """Vectors, for the cosine divided by their length."""
-    vectors = np.asarray(vectors, dtype)
-    if not np.isfinite(vectors).all():
-        broken = int((~np.isfinite(vectors)).any(axis=1).sum())
-        raise RunError(
-            f"The embeddings of {broken} of {len(vectors)} texts are not "
-            "finite: the model has diverged."
-        )
+    vectors = require_finite(np.asarray(vectors, dtype), "embeddings")
     if similarity != COSINE:
         return vectors
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from kdkit.data.encoding import encode
-from kdkit.data.examples import Examples
 from kdkit.data.orders import Buckets
 from kdkit.data.stream import BatchStream, for_any_shape
+from kdkit.data.tables import Examples
 from kdkit.errors import UsageError
 from kdkit.late import keras
 from kdkit.taps import select_inputs
@@ -64,7 +64,7 @@ def embed_and_count(model, texts, tokenizer, sequence_length):
     predict = _forward(model) if isinstance(model, keras.Model) else model
     encoded = encode(Examples((list(numbers),)), tokenizer, sequence_length)
     stream = BatchStream(encoded, Buckets(BATCH_SIZE, NUM_BUCKETS))
-    vectors = None
+    order, vectors = [], []
     for rows, length in stream.evaluation_batches:
         some = np.asarray(predict(encoded.inputs(rows, length)), "float32")
         if some.ndim != 2 or len(some) != len(rows):
@@ -72,11 +72,10 @@ def embed_and_count(model, texts, tokenizer, sequence_length):
                 "An embedder returns one vector for each text. Received: shape "
                 f"{some.shape} for {len(rows)} texts."
             )
-        if vectors is None:
-            vectors = np.empty((len(encoded), some.shape[1]), "float32")
-        vectors[rows] = some
-    rows = [numbers[text] for text in texts]
-    return vectors[rows], encoded.num_truncated
+        order.append(rows)
+        vectors.append(some)
+    vectors = np.concatenate(vectors)[np.argsort(np.concatenate(order))]
+    return vectors[[numbers[text] for text in texts]], encoded.num_truncated
 
 
 def _forward(model) -> Callable:

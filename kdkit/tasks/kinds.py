@@ -21,11 +21,9 @@ from kdkit.tasks import metrics
 from kdkit.tasks.baseline import (
     Baseline,
     collapse,
-    compare_classes,
-    compare_decisions,
+    compare_answers,
     compare_scores,
 )
-from kdkit.tasks.metrics import agreement, require_same_shape
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +39,6 @@ class Kind:
 
     Attributes:
         title: string. The kind in words.
-        needs_class_names: bool. Whether the kind has named classes.
         head_kind: string. The kind of the model's head, one of
             `kdkit.models.HEADS`.
         soft_label_loss: string. The distillation loss between logits that
@@ -53,16 +50,18 @@ class Kind:
             files, or `"logits"` for none.
         vocabulary: tuple of the word pieces for a model with random weights,
             or `None` if the vocabulary comes from a checkpoint.
+        candidates: dict from a word to the numbers of its classes, or `None`
+            if every word may have every class.
     """
 
     class_names: tuple[str, ...] | None = None
     title: ClassVar[str] = ""
-    needs_class_names: ClassVar[bool] = True
     head_kind: ClassVar[str] = "sequence"
     soft_label_loss: ClassVar[str | None] = None
     has_label_per_token: ClassVar[bool] = False
     output_function: ClassVar[str] = "logits"
     vocabulary: ClassVar[tuple[str, ...] | None] = None
+    candidates: ClassVar[dict[str, tuple[int, ...]] | None] = None
 
     @property
     def num_classes(self) -> int:
@@ -72,11 +71,14 @@ class Kind:
     @property
     def head(self) -> "models.Head":
         """The head that a model needs."""
-        return models.Head(self.head_kind, self.num_classes, self.class_names)
+        return models.Head(
+            self.head_kind, self.num_classes, self.class_names, self.candidates
+        )
 
     def for_layout(self, layout) -> "Kind":
-        """Returns the kind with the classes that a layout defines."""
-        return dataclasses.replace(self, class_names=layout.class_names)
+        """Returns the kind with the values of its fields in a layout."""
+        names = (field.name for field in dataclasses.fields(self))
+        return type(self)(**{name: getattr(layout, name) for name in names})
 
     def label_loss(self) -> "keras.losses.Loss":
         """Returns the Keras loss between labels and logits."""
@@ -92,14 +94,8 @@ class Kind:
 
     def compute_metrics(self, names, labels, logits) -> dict[str, float]:
         """Computes the named metrics, see `Task.compute_metrics`."""
-        labels = np.asarray(labels)
-        logits = metrics.require_finite_logits(
-            logits, len(labels), self.num_classes
-        )
-        predictions = self.predict(logits)
-        return {
-            name: metrics.METRICS[name](labels, predictions) for name in names
-        }
+        logits = metrics.require_logits(logits, len(labels), self.num_classes)
+        return metrics.compute(names, np.asarray(labels), self.predict(logits))
 
     def predict(self, logits):
         """Converts logits to class numbers, scores or sets."""
@@ -107,7 +103,7 @@ class Kind:
 
     def agreement(self, teacher_logits, student_logits) -> dict[str, float]:
         """Measures how closely a student's logits follow the teacher's."""
-        return agreement(teacher_logits, student_logits)
+        return metrics.agreement(teacher_logits, student_logits)
 
     def baseline(self, targets, logits) -> Baseline:
         """Compares logits with the best constant answer.
@@ -116,7 +112,7 @@ class Kind:
             targets: labels, as for `compute_metrics`.
             logits: float array of shape `(num_labels, num_classes)`.
         """
-        return compare_classes(np.asarray(targets), self.predict(logits))
+        return compare_answers(np.asarray(targets), self.predict(logits))
 
     def collapse(self, targets, logits) -> str | None:
         """Returns why a model has collapsed, `None` if it has not.
@@ -140,7 +136,6 @@ class Regression(Kind):
     """A score for a sentence or a pair: one logit, which is the score."""
 
     title: ClassVar[str] = "regression"
-    needs_class_names: ClassVar[bool] = False
     soft_label_loss: ClassVar[str] = "logit_mse"
 
     @property
@@ -182,7 +177,11 @@ class MultiLabel(Kind):
         return (logits > 0).astype("int32")
 
     def baseline(self, targets, logits):
-        return compare_decisions(np.asarray(targets), self.predict(logits))
+        return compare_answers(
+            np.asarray(targets),
+            self.predict(logits),
+            "share of right decisions",
+        )
 
     def agreement(self, teacher_logits, student_logits):
         """Returns the share of equal decisions, and the KL divergence.
@@ -192,15 +191,13 @@ class MultiLabel(Kind):
             examples and classes, and `"kl_divergence"`, the mean over examples
             of the sum over classes of the binary KL(teacher ‖ student) in nats.
         """
-        teacher, student = require_same_shape(teacher_logits, student_logits)
-        divergences = np.zeros_like(teacher)
-        for sign in (1, -1):
-            log_teacher = scipy.special.log_expit(sign * teacher)
-            log_student = scipy.special.log_expit(sign * student)
-            divergences += np.exp(log_teacher) * (log_teacher - log_student)
+        sides = metrics.require_same_shape(teacher_logits, student_logits)
+        same = np.equal(*(logits > 0 for logits in sides))
+        yes_and_no = (np.hstack([logits, -logits]) for logits in sides)
+        log_probs = map(scipy.special.log_expit, yes_and_no)
         return {
-            "same_decisions": float(np.mean((teacher > 0) == (student > 0))),
-            "kl_divergence": float(divergences.sum(axis=1).mean()),
+            "same_decisions": float(same.mean()),
+            "kl_divergence": metrics.kl_divergence(*log_probs),
         }
 
 
@@ -245,17 +242,13 @@ class Tagging(Kind):
 
     def compute_metrics(self, names, labels, logits):
         num_read = sum(int(was_read(row).sum()) for row in labels)
-        logits = metrics.require_finite_logits(
-            logits, num_read, self.num_classes
-        )
+        logits = metrics.require_logits(logits, num_read, self.num_classes)
         ends = np.cumsum([len(row) for row in labels])[:-1]
-        labels, predictions = (
+        sides = (
             self._metric_inputs(np.split(side, ends))
             for side in self._labels_and_answers(labels, logits)
         )
-        return {
-            name: metrics.METRICS[name](labels, predictions) for name in names
-        }
+        return metrics.compute(names, *sides)
 
     def _labels_and_answers(self, targets, logits):
         """Returns the labels of all words, and the answers, as arrays."""
@@ -277,7 +270,7 @@ class Tagging(Kind):
         read = answers != NO_ANSWER
         if read.any():  # truncated words do not describe the model
             labels, answers = labels[read], answers[read]
-        return compare_classes(labels, answers)
+        return compare_answers(labels, answers)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -295,20 +288,6 @@ class Polyphones(Tagging):
     candidates: dict[str, tuple[int, ...]] | None = None
     vocabulary: tuple[str, ...] | None = None
     title: ClassVar[str] = "polyphones"
-
-    @property
-    def head(self):
-        return models.Head(
-            self.head_kind, self.num_classes, self.class_names, self.candidates
-        )
-
-    def for_layout(self, layout):
-        return dataclasses.replace(
-            self,
-            class_names=layout.class_names,
-            candidates=layout.candidates,
-            vocabulary=layout.vocabulary,
-        )
 
     def collapse(self, targets, logits):
         """Returns `None`: a random model is right in half of the candidates.

@@ -12,19 +12,18 @@ seqeval = LateModule("seqeval.metrics", "seqeval")
 
 
 def accuracy(labels, predictions) -> float:
-    """Share of examples whose predicted class is the label."""
-    return float(sklearn_metrics.accuracy_score(labels, predictions))
+    """Share of examples whose class, or every class, is right."""
+    return sklearn_metrics.accuracy_score(labels, predictions)
 
 
 def f1(labels, predictions) -> float:
     """F1 of class 1; 0 if class 1 is never right."""
-    score = sklearn_metrics.f1_score(labels, predictions, zero_division=0.0)
-    return float(score)
+    return sklearn_metrics.f1_score(labels, predictions, zero_division=0.0)
 
 
 def matthews_correlation(labels, predictions) -> float:
     """Matthews correlation coefficient; 0 for constant predictions."""
-    return float(sklearn_metrics.matthews_corrcoef(labels, predictions))
+    return sklearn_metrics.matthews_corrcoef(labels, predictions)
 
 
 def pearson(labels, predictions) -> float:
@@ -37,35 +36,42 @@ def spearman(labels, predictions) -> float:
     return _correlation(scipy.stats.spearmanr, labels, predictions)
 
 
+def _correlation(function, labels, predictions):
+    if np.ptp(labels) == 0 or np.ptp(predictions) == 0:
+        return 0.0
+    # In float32 nearly constant predictions would lose their differences.
+    sides = (np.asarray(one, "float64") for one in (labels, predictions))
+    return float(function(*sides).statistic)
+
+
 def micro_f1(labels, predictions) -> float:
     """F1 over all examples and classes together; 0 if no class is right."""
-    return _multi_label_f1(labels, predictions, "micro")
+    return sklearn_metrics.f1_score(
+        labels, predictions, average="micro", zero_division=0.0
+    )
 
 
 def macro_f1(labels, predictions) -> float:
     """Mean of the F1 of all classes; 0 for a class that is never right."""
     classes = np.unique(labels) if np.ndim(labels) == 1 else None
-    return _multi_label_f1(labels, predictions, "macro", classes)
-
-
-def subset_accuracy(labels, predictions) -> float:
-    """Share of examples for which every class is right."""
-    return float(sklearn_metrics.accuracy_score(labels, predictions))
+    return sklearn_metrics.f1_score(
+        labels, predictions, labels=classes, average="macro", zero_division=0.0
+    )
 
 
 def span_f1(labels, predictions) -> float:
     """F1 of whole spans, from lists of tags; 0 if no span is right."""
-    return float(seqeval.f1_score(labels, predictions, zero_division=0))
+    return seqeval.f1_score(labels, predictions, zero_division=0)
 
 
 def span_precision(labels, predictions) -> float:
     """Share of the predicted spans whose kind, start and end are right."""
-    return float(seqeval.precision_score(labels, predictions, zero_division=0))
+    return seqeval.precision_score(labels, predictions, zero_division=0)
 
 
 def span_recall(labels, predictions) -> float:
     """Share of the spans that were predicted."""
-    return float(seqeval.recall_score(labels, predictions, zero_division=0))
+    return seqeval.recall_score(labels, predictions, zero_division=0)
 
 
 METRICS = {
@@ -76,7 +82,7 @@ METRICS = {
     "spearman": spearman,
     "micro_f1": micro_f1,
     "macro_f1": macro_f1,
-    "subset_accuracy": subset_accuracy,
+    "subset_accuracy": accuracy,
     "span_f1": span_f1,
     "span_precision": span_precision,
     "span_recall": span_recall,
@@ -89,45 +95,32 @@ def require_metrics(names: Iterable[str]) -> None:
         require_extra("tagging", "seqeval")
 
 
-def require_finite_logits(logits, num_rows, num_classes) -> np.ndarray:
+def compute(names: Iterable[str], labels, predictions) -> dict[str, float]:
+    """Returns metrics by name."""
+    return {name: float(METRICS[name](labels, predictions)) for name in names}
+
+
+def require_finite(values, what: str) -> np.ndarray:
+    """Returns rows of numbers as an array; raises an error for NaN."""
+    values = np.asarray(values)
+    broken = int((~np.isfinite(values)).any(axis=1).sum())
+    if broken:
+        raise RunError(
+            f"The {what} of {broken} of {len(values)} examples are not finite: "
+            "the model has diverged."
+        )
+    return values
+
+
+def require_logits(logits, num_rows, num_classes) -> np.ndarray:
     """Returns logits as an array; raises an error for invalid ones."""
-    logits = np.asarray(logits)
-    if not num_rows or logits.shape != (num_rows, num_classes):
+    if not num_rows or np.shape(logits) != (num_rows, num_classes):
         raise UsageError(
             f"Metrics need logits of shape (num_rows, {num_classes}) and one "
-            f"label per example. Received: shape {logits.shape}, {num_rows} "
-            "labels."
+            f"label per example. Received: shape {np.shape(logits)}, "
+            f"{num_rows} labels."
         )
-    if not np.isfinite(logits).all():
-        num_broken = int((~np.isfinite(logits)).any(axis=1).sum())
-        raise RunError(
-            f"The logits of {num_broken} of {len(logits)} examples are not "
-            "finite: the model has diverged."
-        )
-    return logits
-
-
-def _multi_label_f1(labels, predictions, average, classes=None):
-    return float(
-        sklearn_metrics.f1_score(
-            labels,
-            predictions,
-            labels=classes,
-            average=average,
-            zero_division=0.0,
-        )
-    )
-
-
-def _correlation(function, labels, predictions):
-    if np.ptp(labels) == 0 or np.ptp(predictions) == 0:
-        return 0.0
-    # In float32 nearly constant predictions would lose their differences.
-    return float(
-        function(
-            np.asarray(labels, "float64"), np.asarray(predictions, "float64")
-        ).statistic
-    )
+    return require_finite(logits, "logits")
 
 
 def agreement(teacher_logits, student_logits) -> dict[str, float]:
@@ -152,29 +145,29 @@ def agreement(teacher_logits, student_logits) -> dict[str, float]:
     if teacher.shape[1] == 1:
         difference = float(np.mean(np.square(teacher - student)))
         return {"mean_squared_difference": difference}
-    teacher_log_probs = scipy.special.log_softmax(teacher, axis=1)
-    student_log_probs = scipy.special.log_softmax(student, axis=1)
-    divergences = np.sum(
-        np.exp(teacher_log_probs) * (teacher_log_probs - student_log_probs),
-        axis=1,
-    )
     same = teacher.argmax(axis=1) == student.argmax(axis=1)
+    sides = (scipy.special.log_softmax(one, 1) for one in (teacher, student))
     return {
         "same_top_class": float(same.mean()),
-        "kl_divergence": float(divergences.mean()),
+        "kl_divergence": kl_divergence(*sides),
     }
 
 
-def require_same_shape(teacher_logits, student_logits):
-    """Returns both as float64 arrays with one shape."""
-    teacher = np.asarray(teacher_logits, "float64")
-    student = np.asarray(student_logits, "float64")
-    if teacher.shape != student.shape or teacher.ndim != 2 or not teacher.size:
+def kl_divergence(log_teacher, log_student) -> float:
+    """Returns the mean over rows of KL(teacher ‖ student), in nats."""
+    terms = np.exp(log_teacher) * (log_teacher - log_student)
+    return float(terms.sum(axis=1).mean())
+
+
+def require_same_shape(first, second) -> tuple[np.ndarray, np.ndarray]:
+    """Returns two arrays as float64; raises an error for other shapes."""
+    first, second = np.asarray(first, "float64"), np.asarray(second, "float64")
+    if first.shape != second.shape or first.ndim != 2 or not first.size:
         raise UsageError(
-            "Agreement needs two arrays of the same shape (num_rows, "
-            f"num_classes). Received: {teacher.shape} and {student.shape}."
+            "Expected two arrays of the same shape (num_rows, width). "
+            f"Received: {first.shape} and {second.shape}."
         )
-    return teacher, student
+    return first, second
 
 
 def generation_metrics(

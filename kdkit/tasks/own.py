@@ -6,7 +6,7 @@ import tomllib
 from collections.abc import Sequence
 
 from kdkit import models
-from kdkit.data.labeled_tables import LabeledTable
+from kdkit.data.own_tables import LabeledTable
 from kdkit.data.tables import split_folders
 from kdkit.errors import unknown
 from kdkit.settings import from_dict
@@ -14,10 +14,9 @@ from kdkit.tasks.kinds import Regression, SingleLabel
 from kdkit.tasks.task import Task
 
 LENGTH = 128  # tokens to which the texts of own tables are truncated
-OF_CLASSES = ("accuracy", "macro_f1")
-OF_SCORES = ("pearson", "spearman")
-# Metrics that are for other kinds of tasks or another number of classes.
+# The metrics of a task with classes or with scores; the first two are usual.
 FOR_CLASSES = ("accuracy", "macro_f1", "f1", "matthews_correlation")
+FOR_SCORES = ("pearson", "spearman")
 # Names of files that describe a split and not the data.
 SPLITS = ("train", "training", "dev", "test", "data")
 # The names of the dev split in saved datasets.
@@ -77,16 +76,15 @@ def from_table(
     folders = split_folders(train) if train is not None else {}
     if folders:
         name = name or pathlib.Path(train).resolve().name
-        dev = dev or next(
-            (folders[one] for one in DEV_NAMES if one in folders), None
-        )
+        dev = dev or next(filter(None, map(folders.get, DEV_NAMES)), None)
         test = test or folders.get("test")
         train = folders.get("train", train)
-    known = OF_SCORES if regression else FOR_CLASSES
+    known = FOR_SCORES if regression else FOR_CLASSES
     for metric in metrics or ():
         if metric not in known:
             raise unknown("metric", metric, known)
     names = models.find(teacher).class_names if teacher else None
+    paths = {"train": train, "dev": dev, "test": test}
     table = LabeledTable(
         text_columns=tuple(columns),
         label_column=label_column,
@@ -95,7 +93,7 @@ def from_table(
         metrics=tuple(metrics or ()),
         **{
             split: path and str(pathlib.Path(path).resolve())
-            for split, path in (("train", train), ("dev", dev), ("test", test))
+            for split, path in paths.items()
         },
     ).completed(names)
     return task_of_table(table, name or table_name(table))
@@ -159,16 +157,17 @@ def task_of_table(table: LabeledTable, name: str) -> Task:
         table: `kdkit.data.LabeledTable`.
         name: string. The name in logs and reports.
     """
-    kind, usual = Regression(), OF_SCORES
-    if not table.regression:
+    if table.regression:
+        kind, known = Regression(), FOR_SCORES
+    else:
         kind = SingleLabel(table.class_names or table.labels)
-        usual = OF_CLASSES
-    metrics = table.metrics or usual
+        known = FOR_CLASSES
+    metrics = table.metrics or known[:2]
     return Task(
-        name=name,
-        kind=kind,
-        metrics=metrics,
-        primary_metric=metrics[0],
+        name,
+        kind,
+        metrics,
+        metrics[0],
         num_texts=len(table.text_columns),
         longest=LENGTH,
         table=table,

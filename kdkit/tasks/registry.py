@@ -1,14 +1,18 @@
 """The tasks by name: GLUE, generated sentiment, and other kinds."""
 
-from kdkit.data.multiple_choice import LETTERS, RaceLayout
+from kdkit.data.layouts import (
+    LETTERS,
+    ConllLayout,
+    PolyphoneLayout,
+    RaceLayout,
+    TableLayout,
+)
 from kdkit.data.synthetic import (
     SENTIMENT_SPLITS,
     load_sentiment,
     load_similarity,
 )
-from kdkit.data.table_layouts import TableLayout
 from kdkit.data.tfds import TfdsLayout
-from kdkit.data.token_files import ConllLayout, PolyphoneLayout
 from kdkit.errors import UsageError, unknown
 from kdkit.tasks.kinds import (
     MultiLabel,
@@ -21,6 +25,10 @@ from kdkit.tasks.kinds import (
 from kdkit.tasks.own import from_toml
 from kdkit.tasks.task import Task
 
+BITS = ("0", "1")  # the words in the label column of several tasks
+SENTENCES = ("sentence1", "sentence2")
+INFERENCE = ("entailment", "neutral", "contradiction")
+ENTAILMENT = ("entailment", "not_entailment")
 MNLI_FILES = {
     "train": "train",
     "dev": "dev_matched",
@@ -29,19 +37,14 @@ MNLI_FILES = {
     "test_mismatched": "test_mismatched",
 }
 MNLI_TFDS_SPLITS = {
-    "train": "train",
-    "dev": "validation_matched",
-    "dev_mismatched": "validation_mismatched",
-    "test": "test_matched",
-    "test_mismatched": "test_mismatched",
+    split: file.replace("dev_", "validation_")
+    for split, file in MNLI_FILES.items()
 }
-
 RACE_LEVELS = {
     "race_middle": ("middle",),
     "race_high": ("high",),
     "race": ("middle", "high"),
 }
-
 # In the order of the data set's emotions.txt.
 GOEMOTIONS = (
     "admiration", "amusement", "anger", "annoyance", "approval", "caring",
@@ -51,221 +54,153 @@ GOEMOTIONS = (
     "remorse", "sadness", "surprise", "neutral",
 )  # fmt: skip
 
+
+# The files of GLUE.
+GLUE = {
+    "cola": TableLayout(
+        "CoLA",
+        (3,),
+        1,
+        BITS,
+        has_header=False,
+        num_columns=4,
+        test_layout=TableLayout("CoLA", ("sentence",), "label", BITS),
+    ),
+    "sst2": TableLayout("SST-2", ("sentence",), "label", BITS),
+    "mrpc": TableLayout("MRPC", ("#1 String", "#2 String"), "Quality", BITS),
+    "stsb": TableLayout("STS-B", SENTENCES, "score"),
+    "qqp": TableLayout(
+        "QQP",
+        ("question1", "question2"),
+        "is_duplicate",
+        BITS,
+        # https://github.com/nyu-mll/GLUE-baselines/issues/5
+        joins_broken_rows=True,
+    ),
+    "mnli": TableLayout(
+        "MNLI", SENTENCES, "gold_label", INFERENCE, files=MNLI_FILES
+    ),
+    "qnli": TableLayout("QNLI", ("question", "sentence"), "label", ENTAILMENT),
+    "rte": TableLayout("RTE", SENTENCES, "label", ENTAILMENT),
+    "wnli": TableLayout("WNLI", SENTENCES, "label", BITS),
+}
+
+
+def _task(name, kind, *metrics, **fields) -> Task:
+    """Returns a task whose first metric chooses models."""
+    return Task(name, kind, metrics, metrics[0], **fields)
+
+
+def _glue(name, class_names, *metrics, tfds=(), **fields) -> Task:
+    """Returns a task of GLUE; `tfds` are other names than those in files."""
+    layout = GLUE[name]
+    return _task(
+        name,
+        SingleLabel(class_names) if class_names else Regression(),
+        *(metrics or ("accuracy",)),
+        num_texts=len(layout.text_columns),
+        layout=layout,
+        tfds=TfdsLayout(f"glue/{name}", *(tfds or (layout.text_columns,))),
+        **fields,
+    )
+
+
 # Class numbers are those of TensorFlow Datasets.
-TASKS = {
-    "cola": Task(
-        name="cola",
-        num_texts=1,
-        kind=SingleLabel(("unacceptable", "acceptable")),
-        metrics=("matthews_correlation",),
-        primary_metric="matthews_correlation",
-        layout=TableLayout(
-            folder="CoLA",
-            text_columns=(3,),
-            label_column=1,
-            label_words=("0", "1"),
-            has_header=False,
-            num_columns=4,
-            test_layout=TableLayout(
-                folder="CoLA",
-                text_columns=("sentence",),
-                label_column="label",
-                label_words=("0", "1"),
-            ),
-        ),
-        tfds=TfdsLayout("glue/cola", ("sentence",)),
+_BUILT_IN = (
+    _glue(
+        "cola",
+        ("unacceptable", "acceptable"),
+        "matthews_correlation",
+        tfds=(("sentence",),),
     ),
-    "sst2": Task(
-        name="sst2",
-        num_texts=1,
-        kind=SingleLabel(("negative", "positive")),
-        metrics=("accuracy",),
-        primary_metric="accuracy",
-        layout=TableLayout(
-            folder="SST-2",
-            text_columns=("sentence",),
-            label_column="label",
-            label_words=("0", "1"),
-        ),
-        tfds=TfdsLayout("glue/sst2", ("sentence",)),
+    _glue("sst2", ("negative", "positive")),
+    _glue(
+        "mrpc",
+        ("not_equivalent", "equivalent"),
+        "accuracy",
+        "f1",
+        tfds=(SENTENCES,),
     ),
-    "mrpc": Task(
-        name="mrpc",
-        num_texts=2,
-        kind=SingleLabel(("not_equivalent", "equivalent")),
-        metrics=("accuracy", "f1"),
-        primary_metric="accuracy",
-        layout=TableLayout(
-            folder="MRPC",
-            text_columns=("#1 String", "#2 String"),
-            label_column="Quality",
-            label_words=("0", "1"),
-        ),
-        tfds=TfdsLayout("glue/mrpc", ("sentence1", "sentence2")),
-    ),
-    "stsb": Task(
-        name="stsb",
-        num_texts=2,
-        kind=Regression(),
-        metrics=("pearson", "spearman"),
-        primary_metric="pearson",
-        layout=TableLayout(
-            folder="STS-B",
-            text_columns=("sentence1", "sentence2"),
-            label_column="score",
-        ),
-        tfds=TfdsLayout("glue/stsb", ("sentence1", "sentence2")),
-    ),
-    "qqp": Task(
-        name="qqp",
-        num_texts=2,
-        kind=SingleLabel(("not_duplicate", "duplicate")),
-        metrics=("accuracy", "f1"),
-        primary_metric="accuracy",
-        layout=TableLayout(
-            folder="QQP",
-            text_columns=("question1", "question2"),
-            label_column="is_duplicate",
-            label_words=("0", "1"),
-            # https://github.com/nyu-mll/GLUE-baselines/issues/5
-            joins_broken_rows=True,
-        ),
-        tfds=TfdsLayout("glue/qqp", ("question1", "question2")),
-    ),
-    "mnli": Task(
-        name="mnli",
-        num_texts=2,
-        kind=SingleLabel(("entailment", "neutral", "contradiction")),
-        metrics=("accuracy",),
-        primary_metric="accuracy",
-        layout=TableLayout(
-            folder="MNLI",
-            text_columns=("sentence1", "sentence2"),
-            label_column="gold_label",
-            label_words=("entailment", "neutral", "contradiction"),
-            files=MNLI_FILES,
-        ),
-        tfds=TfdsLayout(
-            "glue/mnli", ("premise", "hypothesis"), MNLI_TFDS_SPLITS
-        ),
+    _glue("stsb", None, "pearson", "spearman"),
+    _glue("qqp", ("not_duplicate", "duplicate"), "accuracy", "f1"),
+    _glue(
+        "mnli",
+        INFERENCE,
+        tfds=(("premise", "hypothesis"), MNLI_TFDS_SPLITS),
         other_dev_splits=("dev_mismatched",),
     ),
-    "qnli": Task(
-        name="qnli",
-        num_texts=2,
-        kind=SingleLabel(("entailment", "not_entailment")),
-        metrics=("accuracy",),
-        primary_metric="accuracy",
-        layout=TableLayout(
-            folder="QNLI",
-            text_columns=("question", "sentence"),
-            label_column="label",
-            label_words=("entailment", "not_entailment"),
-        ),
-        tfds=TfdsLayout("glue/qnli", ("question", "sentence")),
-    ),
-    "rte": Task(
-        name="rte",
-        num_texts=2,
-        kind=SingleLabel(("entailment", "not_entailment")),
-        metrics=("accuracy",),
-        primary_metric="accuracy",
-        layout=TableLayout(
-            folder="RTE",
-            text_columns=("sentence1", "sentence2"),
-            label_column="label",
-            label_words=("entailment", "not_entailment"),
-        ),
-        tfds=TfdsLayout("glue/rte", ("sentence1", "sentence2")),
-    ),
-    "wnli": Task(
-        name="wnli",
-        num_texts=2,
-        kind=SingleLabel(("not_entailment", "entailment")),
-        metrics=("accuracy",),
-        primary_metric="accuracy",
-        layout=TableLayout(
-            folder="WNLI",
-            text_columns=("sentence1", "sentence2"),
-            label_column="label",
-            label_words=("0", "1"),
-        ),
-        tfds=TfdsLayout("glue/wnli", ("sentence1", "sentence2")),
-    ),
-    "sentiment": Task(
-        name="sentiment",
-        num_texts=1,
-        kind=SingleLabel(("negative", "positive")),
-        metrics=("accuracy",),
-        primary_metric="accuracy",
+    _glue("qnli", ENTAILMENT),
+    _glue("rte", ENTAILMENT),
+    _glue("wnli", ("not_entailment", "entailment")),
+    _task(
+        "sentiment",
+        SingleLabel(("negative", "positive")),
+        "accuracy",
         generate=load_sentiment,
         generated_splits=SENTIMENT_SPLITS,
     ),
-    "similarity": Task(
-        name="similarity",
+    _task(
+        "similarity",
+        Regression(),
+        "spearman",
+        "pearson",
         num_texts=2,
-        kind=Regression(),
-        metrics=("spearman", "pearson"),
-        primary_metric="spearman",
         generate=load_similarity,
         generated_splits=SENTIMENT_SPLITS,
     ),
-    "goemotions": Task(
-        name="goemotions",
-        kind=MultiLabel(GOEMOTIONS),
-        metrics=("micro_f1", "macro_f1", "subset_accuracy"),
-        primary_metric="macro_f1",
+    _task(
+        "goemotions",
+        MultiLabel(GOEMOTIONS),
+        "macro_f1",
+        "micro_f1",
+        "subset_accuracy",
         layout=TableLayout(
-            folder="goemotions",
-            text_columns=(0,),
-            label_column=1,
-            label_words=tuple(map(str, range(len(GOEMOTIONS)))),
+            "goemotions",
+            (0,),
+            1,
+            tuple(map(str, range(len(GOEMOTIONS)))),
             label_separator=",",
             has_header=False,
             num_columns=3,
         ),
     ),
-    "multi_label": Task(
-        name="multi_label",
-        kind=MultiLabel(),
-        metrics=("micro_f1", "macro_f1", "subset_accuracy"),
-        primary_metric="micro_f1",
+    _task(
+        "multi_label",
+        MultiLabel(),
+        "micro_f1",
+        "macro_f1",
+        "subset_accuracy",
         layout=TableLayout(
-            folder="multi_label",
-            text_columns=("text",),
-            label_column="labels",
+            "multi_label",
+            ("text",),
+            "labels",
             reads_label_set=True,
             label_separator=",",
         ),
     ),
-    **{
-        name: Task(
-            name=name,
-            kind=MultipleChoice(LETTERS),
-            metrics=("accuracy",),
-            primary_metric="accuracy",
+    *(
+        _task(
+            name,
+            MultipleChoice(LETTERS),
+            "accuracy",
             num_texts=2,
             longest=512,
             layout=RaceLayout(levels),
         )
         for name, levels in RACE_LEVELS.items()
-    },
-    "polyphone": Task(
-        name="polyphone",
-        kind=Polyphones(),
-        metrics=("accuracy",),
-        primary_metric="accuracy",
-        layout=PolyphoneLayout(),
     ),
-    "conll": Task(
-        name="conll",
-        kind=Tagging(),
-        metrics=("span_f1", "span_precision", "span_recall"),
-        primary_metric="span_f1",
+    _task("polyphone", Polyphones(), "accuracy", layout=PolyphoneLayout()),
+    _task(
+        "conll",
+        Tagging(),
+        "span_f1",
+        "span_precision",
+        "span_recall",
         longest=128,
         layout=ConllLayout("conll"),
     ),
-}
+)
+TASKS = {task.name: task for task in _BUILT_IN}
 
 
 def get_task(name: str) -> Task:

@@ -1,12 +1,12 @@
 """The `Task`: its data, its kind and its metrics."""
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
-from typing import Protocol
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from kdkit import models
-from kdkit.data.examples import Examples
-from kdkit.data.labeled_tables import LabeledTable
+from kdkit.data.own_tables import LabeledTable
+from kdkit.data.tables import Examples
 from kdkit.data.tfds import (
     TfdsLayout,
     read_tfds,
@@ -15,22 +15,6 @@ from kdkit.data.tfds import (
 from kdkit.errors import UsageError, unknown
 from kdkit.tasks.kinds import Kind, Regression
 from kdkit.tasks.metrics import require_metrics
-
-
-class Layout(Protocol):
-    """The format of a task's files."""
-
-    files: Mapping[str, object]
-    class_names: tuple[str, ...] | None
-
-    def for_data(self, data_dir) -> "Layout":
-        """Returns the layout with the classes that the data define."""
-
-    def require(self, splits: Iterable[str], data_dir) -> None:
-        """Requires that the files of the splits exist."""
-
-    def read(self, split: str, data_dir) -> Examples:
-        """Reads a split."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,7 +30,12 @@ class Task:
         num_texts: int. 1 for sentences, 2 for pairs. Defaults to 1.
         longest: int or `None`. The default length in tokens for truncation.
             `None` for TinyBERT's: 64 for sentences, 128 for pairs.
-        layout: `Layout` of the official files.
+        layout: the format of the official files, such as
+            `kdkit.data.TableLayout`. Its `files` is a dict with the splits as
+            keys, its `class_names` a tuple or `None`;
+            `for_data(data_dir)` returns the layout with the classes that the
+            data define, `require(splits, data_dir)` requires that the files
+            exist, and `read(split, data_dir)` returns `Examples`.
         tfds: `TfdsLayout`. The data set in TensorFlow Datasets.
         generate: callable from split to `Examples`, for a task without files.
         generated_splits: tuple of the splits that `generate` accepts.
@@ -63,7 +52,7 @@ class Task:
     primary_metric: str
     num_texts: int = 1
     longest: int | None = None
-    layout: Layout | None = None
+    layout: Any = None
     tfds: TfdsLayout | None = None
     generate: Callable[[str], Examples] | None = None
     generated_splits: tuple[str, ...] = ()
@@ -88,7 +77,7 @@ class Task:
     @property
     def has_classes_in_data(self) -> bool:
         """Whether the data define the classes and have not been read yet."""
-        return self.kind.needs_class_names and self.class_names is None
+        return self.class_names is None and not self.is_regression
 
     @property
     def head(self) -> "models.Head":
@@ -143,7 +132,7 @@ class Task:
                 raise unknown(f"split of {self.name}", split, self.splits)
         if self.table is not None:
             self.table.require(splits)
-        elif data_dir is not None and self.layout is not None:
+        elif data_dir is not None:
             self.layout.require(splits, data_dir)
         elif self.generate is None:
             self._require_data_dir(data_dir)

@@ -4,7 +4,7 @@ import numpy as np
 import scipy.special
 
 from kdkit.data.encoding import as_given, was_read
-from kdkit.data.examples import Examples
+from kdkit.data.tables import Examples
 from kdkit.runs.predictions import Confused, Difference, Predictions
 from kdkit.tasks.kinds import (
     MultiLabel,

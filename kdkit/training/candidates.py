@@ -9,7 +9,8 @@ import keras
 import numpy as np
 
 from kdkit.data import Candidates, EncodedExamples, Examples, encode
-from kdkit.data.stored_texts import TextChoice, store_texts, text_hash
+from kdkit.data.selection import choose, text_hashes
+from kdkit.data.stored_texts import store_texts
 from kdkit.errors import UsageError
 from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.models.embedders import reranker_scores
@@ -141,34 +142,6 @@ def queries_source(
     )
 
 
-def choose_rows(
-    candidates: Candidates, known: set[int], known_queries: set[int], every: int
-) -> tuple[list[int], list[int], dict[str, int]]:
-    """Chooses rows to train and to measure on, without repeated and known ones.
-
-    Returns:
-        Tuple of the numbers of the rows to train on, of those to measure on,
-        and of the counts.
-    """
-    parts, number_of = ([], []), {}
-    counts = {"rows": len(candidates), "dropped": 0, "repeated": 0}
-    seen = set()
-    for row, (query, documents) in enumerate(
-        zip(candidates.queries, candidates.documents, strict=True)
-    ):
-        hashes = tuple(map(text_hash, (query, *documents)))
-        if hashes in seen:
-            counts["repeated"] += 1
-            continue
-        seen.add(hashes)
-        if hashes[0] in known_queries or not known.isdisjoint(hashes):
-            counts["dropped"] += 1
-            continue
-        number = number_of.setdefault(hashes[0], len(number_of))
-        parts[bool(every) and number % every == 0].append(row)
-    return *parts, counts
-
-
 def candidates_source(
     settings: CandidatesSettings,
     task: Task | None,
@@ -190,27 +163,32 @@ def candidates_source(
                 f"those to measure on {dev.num_candidates}. Set "
                 "data.num_candidates."
             )
-        known_queries = set(map(text_hash, dev.queries))
+        known_queries = text_hashes(dev.queries)
         compared += ("the queries to measure on",)
-    known = set(map(text_hash, texts))
-    chosen, held_out, counts = choose_rows(rows, known, known_queries, every)
-    if not (chosen and (settings.held_out or held_out)):
+    choice = choose(
+        (
+            (query, *documents)
+            for query, documents in zip(
+                rows.queries, rows.documents, strict=True
+            )
+        ),
+        text_hashes(texts),
+        every,
+        known_queries,
+    )
+    counts = choice.counts
+    chosen, held_out = (choice.part(one)[0] for one in (False, True))
+    if not (len(chosen) and (settings.held_out or len(held_out))):
         raise UsageError(
             f"No query is left to train or to measure on. Of {len(rows)} rows "
-            f"{counts['repeated']} are repeated and {counts['dropped']} in the "
-            "data for evaluation."
+            f"{counts['repeated']} are repeated and {counts['left_out']} in "
+            "the data for evaluation."
         )
 
     def encoded(part, name):
         texts = [*dict.fromkeys(all_texts(part))]
-        counts = {"texts": len(texts), "empty": 0, "repeated": 0, "left_out": 0}
-        stored = store_texts(
-            lambda: texts,
-            lambda: TextChoice(np.ones(len(texts), "bool"), counts),
-            tokenizer,
-            length,
-            pathlib.Path(directory, name),
-        )
+        folder = pathlib.Path(directory, name)
+        stored, _ = store_texts(lambda: (texts, {}), tokenizer, length, folder)
         return encode_candidates(
             part, stored, teacher_tokenizer, settings.pair_length
         )
@@ -223,9 +201,9 @@ def candidates_source(
         f"truncated to {length} tokens, {train.pairs.num_truncated} pairs to "
         f"{settings.pair_length}; {counts['repeated']} repeated rows left out."
     )
-    if counts["dropped"]:
+    if counts["left_out"]:
         _log.warning(
-            f"{counts['dropped']} rows are left out because "
+            f"{counts['left_out']} rows are left out because "
             f"{' or '.join(compared)} contain one of their texts."
         )
     return queries_source(
@@ -234,5 +212,11 @@ def candidates_source(
         settings.num_buckets,
         "dev" if settings.held_out else "held_out",
         pairs,
-        {**counts, "compared_with": compared, "empty": 0},
+        {
+            "rows": len(rows),
+            "dropped": counts["left_out"],
+            "compared_with": compared,
+            "empty": counts["empty"],
+            "repeated": counts["repeated"],
+        },
     )

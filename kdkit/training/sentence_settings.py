@@ -121,8 +121,6 @@ class PairSettings:
 
     def __post_init__(self):
         require_files(self)
-        for files in filter(None, (self.files, self.held_out)):
-            self._parallel(files)
 
     @property
     def all_files(self) -> tuple[str, ...]:

@@ -9,7 +9,6 @@ import numpy as np
 
 from kdkit import data, tasks
 from kdkit.data import EncodedExamples, mix_unlabeled, repeated_rows
-from kdkit.data.labeled_tables import release_rows
 from kdkit.errors import UsageError
 from kdkit.recipes.stages import Stage
 from kdkit.taps import TEACHER_OUTPUTS, Entry
@@ -204,9 +203,8 @@ def load_data(
             "dev or test contains them; {rows_of_epoch} in an epoch)"
         ).format_map(labeled.counts)
     if task.table is not None:
-        for split, some in (("train", train), (settings.dev_split, dev)):
-            _log.info(task.table.description(split, len(some)))
-        release_rows()
+        for split in ("train", settings.dev_split):
+            _log.info(task.table.description(split))
     encoded, dev = labeled.encoded, task.encode(dev, tokenizer, length)
     _log.info(
         f"{task.name}: {len(encoded)} examples to train on{copies}, "

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from pydantic.dataclasses import dataclass
 
-from kdkit.data import GENERATED_LANGUAGES, ParallelLines, generated_pairs
+from kdkit.data import GENERATED_LANGUAGES, ParallelText, generated_pairs
 from kdkit.errors import UsageError
 from kdkit.io.reading import has_text
 from kdkit.settings import STRICT, Count
@@ -54,8 +54,6 @@ class TranslationsSettings(EmbeddingData):
 
     def __post_init__(self):
         require_files(self)
-        for files in filter(None, (self.files, self.held_out)):
-            ParallelLines(files)
         if None not in (self.tokenizer, self.vocabulary_size):
             raise UsageError(
                 "A tokenizer has a vocabulary. Received: both tokenizer="
@@ -91,12 +89,12 @@ class TranslationsSettings(EmbeddingData):
                 `False`.
         """
         if held_out:
-            return ParallelLines(self.held_out).lines()
+            return ParallelText(self.held_out).lines()
         lines = generated_pairs()
         if self.files:
-            lines = ParallelLines(self.files).lines()
+            lines = ParallelText(self.files).lines()
             if self.max_texts is not None:  # the ends of the files are not read
-                ParallelLines(self.files).check()
+                ParallelText(self.files).check()
         return itertools.islice(lines, self.max_texts)
 
     def texts(self, held_out: bool) -> Iterator[str]:

@@ -141,6 +141,13 @@ def test_weights_of_any_form_multiply_the_padding_mask(form, models, tensors):
     )
 
 
+def test_the_weight_of_a_question_counts_for_each_of_its_options(models):
+    objective = Objective(losses.HiddenStateMSE(), tap="pooled_output")
+    assert evaluated(objective, models, np.array([1.0, 3.0])) == pytest.approx(
+        evaluated(objective, models, np.array([1.0, 1.0, 3.0, 3.0])), rel=1e-6
+    )
+
+
 def test_weights_can_be_left_out(models):
     objective = Objective(**HIDDEN, use_sample_weight=False)
     assert evaluated(objective, models, POSITIONS) == pytest.approx(

@@ -125,7 +125,7 @@ def test_each_option_is_a_sequence_with_passage_and_question(
 
 
 @pytest.mark.parametrize(
-    "family", large_except(["xlm_roberta", "albert"], "albert")
+    "family", large_except(["xlm_roberta", "albert"], "xlm_roberta")
 )
 def test_questions_are_packed_as_the_family_packs_pairs(family):
     tokenizer = encoders.tokenizer(family)
@@ -137,8 +137,9 @@ def test_questions_are_packed_as_the_family_packs_pairs(family):
         (2 * ["the cast is good"], ["the end is dull", "the end is good"])
     )
     expected = encode(pairs, tokenizer, 64)
-    np.testing.assert_array_equal(encoded.token_ids, expected.token_ids)
-    np.testing.assert_array_equal(encoded.lengths, expected.lengths)
+    for name in ("token_ids", "segment_ids", "lengths"):
+        found = getattr(encoded, name)
+        np.testing.assert_array_equal(found, getattr(expected, name))
 
 
 def test_batches_hold_all_options_of_their_questions(tokenizer):

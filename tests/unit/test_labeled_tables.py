@@ -152,7 +152,7 @@ def test_a_tenth_is_set_aside_by_content(tmp_path):
     reverse = write(tmp_path / "b.csv", rows[::-1])
     again = tasks.from_table(reverse, **COLUMNS).load("dev")
     assert set(again.texts[0]) == set(dev.texts[0])
-    described = task.table.description("dev", len(dev))
+    described = task.table.description("dev")
     assert described == "dev: 10 % of a.csv set aside, 20 examples"
 
 

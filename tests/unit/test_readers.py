@@ -146,9 +146,8 @@ def test_lines_of_two_files_are_pairs(tmp_path):
         texts(tmp_path / "a.en", "one\ntwo\n\n"),
         texts(tmp_path / "a.de", "eins\nzwei"),
     )
-    found = data.ParallelText(files)
-    assert list(found.pairs()) == [("one", "eins"), ("two", "zwei")]
-    assert found.check() == 2
+    found = data.ParallelText(files).pairs()
+    assert list(found) == [("one", "eins"), ("two", "zwei")]
 
 
 @pytest.mark.parametrize("suffix", ["tsv", "jsonl", "parquet"])
@@ -314,7 +313,7 @@ def test_damaged_bytes_are_a_table_or_an_error_of_one_line(content, suffix):
             lambda: from_table(test=path, **COLUMNS).load("test"),
             lambda: read_unlabeled([path], ("text",), 1),
             lambda: read_retrieval(path, path, path),
-            Corpus((str(path),)).check,
+            lambda: list(Corpus((str(path),)).texts()),
         ):
             with contextlib.suppress(ValueError, UnicodeError, csv.Error):
                 read()

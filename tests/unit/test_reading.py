@@ -3,7 +3,7 @@
 import pytest
 
 from kdkit.data.augmented import read_copies
-from kdkit.data.examples import label_parser
+from kdkit.data.tables import label_parser
 from kdkit.data.word_vectors import read_word_vectors
 from kdkit.errors import UsageError, printable
 from kdkit.io.reading import (

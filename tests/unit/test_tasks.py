@@ -8,7 +8,6 @@ import pytest
 import tensorflow_datasets
 from kit.tasks import TAGS, write_conll, write_polyphone
 
-from kdkit.data import character_vocabulary
 from kdkit.losses import SoftBinaryCrossEntropy
 from kdkit.recipes import RECIPES
 from kdkit.tasks import TASKS, get_task
@@ -273,7 +272,7 @@ def test_the_vocabulary_is_the_characters_of_train_polyphones_first(tmp_path):
     write_polyphone(tmp_path)
     task = get_task("polyphone").for_data(tmp_path)
     rows = task.load("train", tmp_path)
-    vocabulary = character_vocabulary(rows)
+    vocabulary = list(task.kind.vocabulary)
     assert vocabulary[:5] == ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
     assert set(vocabulary[5:8]) == set(task.kind.candidates)
     assert set(vocabulary[5:]) == {c for words in rows.words for c in words}

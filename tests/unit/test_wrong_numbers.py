@@ -169,7 +169,7 @@ CASES = {
     ),
     "agreement of one row with many": (
         lambda _: tasks.agreement(np.zeros((1, 3)), np.zeros((2, 3))),
-        "Agreement needs",
+        "two arrays of the same shape",
     ),
     "fewer references": (
         lambda _: tasks.generation_metrics(["a", "b"], ["a"]),
@@ -177,7 +177,7 @@ CASES = {
     ),
     "cosines of one row with many": (
         lambda _: tasks.cosines(np.ones((1, 3)), np.ones((3, 3))),
-        "Cosines of pairs need",
+        "two arrays of the same shape",
     ),
     "scores of pairs": (
         lambda _: tasks.pair_metrics(np.eye(3), np.eye(3), np.ones(2)),
@@ -185,7 +185,7 @@ CASES = {
     ),
     "more targets": (
         lambda _: tasks.bitext_metrics(np.eye(2), np.eye(3)),
-        "Each source needs one target",
+        "two arrays of the same shape",
     ),
     "one vector for all": (one_vector_for_all, "one vector for each text"),
     # Models, losses and files.
@@ -219,7 +219,7 @@ def test_what_nobody_would_notice_is_refused(name, tmp_path):
         (lambda: SST2.compute_metrics([0, 1], BROKEN), "1 of 2 examples"),
         (
             lambda: tasks.pair_metrics(BROKEN, BROKEN, [1, 2]),
-            "embeddings of 1 of 2 texts",
+            "embeddings of 1 of 2",
         ),
     ],
 )
