@@ -307,12 +307,12 @@ class Translations(EmbedderData):
     def lines(self, held_out: bool = False) -> Iterator[tuple[str, ...]]:
         """Yields the texts of each line, also empty ones."""
         if held_out:
-            return data.ParallelLines(self.held_out).lines()
+            return data.ParallelText(self.held_out).lines()
         lines = data.generated_pairs()
         if self.files:
-            lines = data.ParallelLines(self.files).lines()
+            lines = data.ParallelText(self.files).lines()
             if self.max_texts is not None:  # the files' ends are not read
-                data.ParallelLines(self.files).check()
+                data.ParallelText(self.files).check()
         return itertools.islice(lines, self.max_texts)
 
     def texts(self, held_out: bool) -> Iterator[str]:
