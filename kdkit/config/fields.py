@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Annotated
 
 import pydantic
-from pydantic import AfterValidator, ConfigDict
+from pydantic import AfterValidator, BeforeValidator, ConfigDict
 
 from kdkit.settings import STRICT
 
@@ -28,6 +28,16 @@ def absolute(place: str) -> str:
     return str(path.resolve()) if path.exists() else place
 
 
+def located(place) -> str:
+    """Makes a path absolute, whether it exists or not."""
+    return str(pathlib.Path(place).resolve())
+
+
+def listed(value):
+    """Returns one text as a list of texts; other values unchanged."""
+    return [value] if isinstance(value, str) else value
+
+
 class Input:
     """Marks a field whose content is an input of the run."""
 
@@ -37,7 +47,10 @@ class Input:
 
 ModelPath = Annotated[str, Input(is_model=True), AfterValidator(absolute)]
 InputFile = Annotated[str, Input(is_model=False), AfterValidator(absolute)]
-InputFiles = tuple[InputFile, ...]
+NewFile = Annotated[str, Input(is_model=False), AfterValidator(located)]
+InputFiles = Annotated[tuple[InputFile, ...], BeforeValidator(listed)]
+ModelPaths = Annotated[tuple[ModelPath, ...], BeforeValidator(listed)]
+Strings = Annotated[tuple[str, ...], BeforeValidator(listed)]
 
 
 def inputs_of(config: Strict, path: str = "") -> Iterator[tuple]:
