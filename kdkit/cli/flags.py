@@ -1,13 +1,19 @@
 """Flags: a table from flag to field of a config, and words as nested dicts."""
 
 import argparse
+import dataclasses
+import inspect
+import pathlib
 import re
 import typing
+from collections.abc import Callable
 
-from kdkit.config.fields import Strict, located
+from kdkit.config.data import Augmentation
+from kdkit.config.fields import Strict, descriptions, located
+from kdkit.config.layers import config_of, kind_of, named_by
 from kdkit.config.runs import EmbedderConfig, TaskConfig, TextConfig
-from kdkit.errors import UsageError
-from kdkit.settings import parse_value
+from kdkit.errors import UsageError, unknown
+from kdkit.settings import merged, parse_value
 
 TRAINING = {
     "epochs": "epochs",
@@ -150,7 +156,20 @@ FLAGS = {
         **TRAINING,
     },
 }
+FLAGS["augment"] = {
+    "model": "model",
+    **{name: TASK[name] for name in TASK if name != "max-length"},
+    "word-vectors": "word_vectors",
+    "stop-words": "stop_words",
+    "copies": "num_copies",
+    "probability": "probability",
+    "candidates": "num_candidates",
+    "sequential": "sequential",
+    "parity": "parity",
+    "seed": "seed",
+}
 KINDS = {
+    "augment": Augmentation,
     "teacher": TaskConfig,
     "task": TaskConfig,
     "text": TextConfig,
@@ -191,35 +210,66 @@ HELP = {
     "data.scored.table.text_columns": "Its two columns with texts.",
     "data.scored.table.label_column": "Its column with the scores.",
 }
-MANY = ("only_stages", "pairs", "general_text.files", "general_text.held_out",
-        "general_text.languages")  # fmt: skip
-SWITCHES = ("control", "data.table.regression", "corpus.one_document")
+MANY = (
+    "only_stages",
+    "pairs",
+    "general_text.files",
+    "general_text.held_out",
+    "general_text.languages",
+)
+SWITCHES = (
+    "control",
+    "sequential",
+    "data.table.regression",
+    "corpus.one_document",
+)
 LOCATED = ("cache.directory", "general")
-TITLES = {"general_text": "corpus", "scored": "data"}
+TITLES = {"general_text": "corpus"}
+ALL_FIELDS = "\nAll fields, with their defaults: kdkit init RECIPE."
 FIELD = re.compile(r"[A-Za-z_]\w*(\.[\w-]+)*=.*", re.DOTALL)
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are kdkit's."""
+    """A parser of the flags that are no fields, whose errors are kdkit's."""
+
+    def __init__(self, verb, text, options, source):
+        about, *example = inspect.cleandoc(text).partition("example:\n")
+        name = source or "RECIPE|FILE"
+        super().__init__(
+            f"kdkit {verb}",
+            usage=f"kdkit {verb} {name} [options] [field.path=value ...]",
+            description=about.strip(),
+            epilog="".join(example) + ALL_FIELDS,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        for flag, details in options.items():
+            details = {"metavar": flag.split("_")[-1].upper(), **details}
+            if "action" in details:
+                del details["metavar"]
+            self.add_argument(f"--{flag.replace('_', '-')}", **details)
 
     def error(self, message):
-        raise UsageError(message)
+        """Raises a mistake, which `main` prints."""
+        raise UsageError(f"{message[:1].upper()}{message[1:]}.")
 
 
 def field_at(kind, path: str):
-    """Returns a config's field at a dotted path, `None` if it has none."""
+    """Returns the type and the docstring of a config's field.
+
+    `None` and an empty string if it has no such field.
+    """
     first, _, rest = path.partition(".")
-    field = getattr(kind, "model_fields", {}).get(first)
-    if field is None:
-        field = getattr(kind, "__dataclass_fields__", {}).get(first)
-    if field is None or not rest:
-        return field
-    found = (field_at(one, rest) for one in _kinds_in(_type_of(field)))
-    return next((one for one in found if one is not None), None)
-
-
-def _type_of(field):
-    return getattr(field, "annotation", None) or getattr(field, "type", None)
+    fields = getattr(kind, "model_fields", None)
+    fields = fields or getattr(kind, "__dataclass_fields__", {})
+    if first not in fields:
+        return None, ""
+    field = fields[first]
+    annotation = getattr(field, "annotation", None) or field.type
+    if not rest:
+        texts = descriptions(kind) if issubclass(kind, Strict) else {}
+        return field, texts.get(first, "")
+    found = (field_at(one, rest) for one in _kinds_in(annotation))
+    return next((one for one in found if one[0] is not None), (None, ""))
 
 
 def _kinds_in(annotation) -> list:
@@ -246,13 +296,13 @@ def add_flags(parser: Parser, about: str) -> None:
         title = TITLES.get(title, title)
         if title not in groups:
             groups[title] = parser.add_argument_group(title)
-        field = field_at(kind, path)
+        field, text = field_at(kind, path)
         how = {"metavar": name.split("-")[-1].upper()}
         if path in SWITCHES:
             how = {"action": "store_const", "const": True}
         elif path in MANY or _is_many(field):
             how["nargs"] = "+"
-        text = HELP.get(path) or getattr(field, "description", None) or ""
+        text = HELP.get(path, text)
         groups[title].add_argument(
             f"--{name}",
             dest=path,
@@ -263,43 +313,135 @@ def add_flags(parser: Parser, about: str) -> None:
 
 
 def _is_many(field):
-    annotation = _type_of(field)
+    """Whether a field is a tuple, of texts or of numbers."""
+    annotation = getattr(field, "annotation", None)
+    annotation = annotation or getattr(field, "type", None)
     kinds = (annotation, *typing.get_args(annotation))
-    return any(
-        typing.get_origin(getattr(one, "__origin__", one)) is tuple
-        or typing.get_origin(one) is tuple
-        for one in kinds
-    )
+    return any(typing.get_origin(one) is tuple for one in kinds)
 
 
-def parsed(parser: Parser, words, about: str) -> tuple[dict, dict, list[str]]:
-    """Returns the fields in words, other options, and words of no flag.
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What words ask for: a run's fields, and how to run it.
+
+    Args:
+        source: string. A recipe's name or a file's place.
+        tree: nested dict of fields and short names.
+        options: `argparse.Namespace` of the other flags.
+        mistakes: list of strings, about words that are no flags or fields.
+    """
+
+    source: str
+    tree: dict
+    options: argparse.Namespace
+    mistakes: list[str]
+
+    @property
+    def smoke(self) -> bool:
+        """Whether tiny models and generated data are asked for."""
+        return getattr(self.options, "smoke", False)
+
+    def config(self, make: Callable[[dict], Strict] | None = None):
+        """Returns the config; all mistakes are told together.
+
+        Args:
+            make: function from the fields to the config. Optional. Defaults to
+                `config_of` of the source.
+        """
+        mistakes = list(self.mistakes)
+        make = make or (lambda tree: config_of(self.source, tree, self.smoke))
+        try:
+            config = make(self.tree)
+        except UsageError as error:
+            mistakes.append(str(error))
+        if mistakes:
+            raise UsageError("\n".join(mistakes))
+        return config
+
+
+def asked(
+    verb: str, text: str, words, options: dict, about=None, needs=()
+) -> Asked:
+    """Returns what words ask for, or prints the help and exits.
+
+    Args:
+        verb: string.
+        text: string. The verb's help, whose end is `example:`.
+        words: list of strings. The first one is a recipe's name or a file, if
+            `about` is `None`.
+        options: dict from flags that are no fields to details for argparse.
+        about: string or `None`. A key of `FLAGS`. Defaults to what the recipe
+            is about.
+        needs: tuple of strings. The options that must be there.
+    """
+    words, source, family = list(words), None, None
+    if about is None:
+        words, family = _taken(words, "--model")
+        words, source = _taken(words, "--config")
+        if source is None and words and not words[0].startswith("-"):
+            source = words.pop(0)
+    parser = Parser(verb, text, options, source)
+    tree = {} if family is None else {"model": family}
+    if about is None and source is not None:
+        about = kind_of(named_by(source) | tree)
+    if about is not None:
+        add_flags(parser, about)
+        given, found, mistakes = _parsed(parser, words, about)
+    else:
+        found, others = parser.parse_known_args(words)
+        given, mistakes = {}, ["Missing: RECIPE|FILE. See kdkit list."]
+    missing = [name for name in needs if getattr(found, name) is None]
+    mistakes += [f"Missing: --{one.replace('_', '-')}." for one in missing]
+    return Asked(source, merged(tree, given), found, mistakes)
+
+
+def _taken(words, flag):
+    """The words without a flag and its value, and the value."""
+    for place, word in enumerate(words):
+        if word == flag and place + 1 < len(words):
+            return words[:place] + words[place + 2 :], words[place + 1]
+        if word.startswith(f"{flag}="):
+            return words[:place] + words[place + 1 :], word[len(flag) + 1 :]
+    return words, None
+
+
+def _parsed(parser, words, about):
+    """The fields in words, the other options, and mistakes.
 
     A word `field.path=value` sets any field, also after --set; the value is
     JSON where it parses, else text.
     """
-    fields = [one for one in words if FIELD.fullmatch(one)]
+    fields = [
+        one
+        for one in words
+        if FIELD.fullmatch(one) and not pathlib.Path(one).exists()
+    ]
     words = [one for one in words if one not in (*fields, "--set")]
-    flags, unknown = parser.parse_known_args(words)
-    tree, others = {}, {}
-    paths = FLAGS[about].values()
-    for path, value in vars(flags).items():
+    found, others = parser.parse_known_args(words)
+    tree, paths = {}, {*FLAGS[about].values()}
+    for path in paths & {*vars(found)}:
+        value = vars(found).pop(path)
         if path in LOCATED:
             value = located(value)
-        if path.endswith("tokenizer") and value.isdecimal():
-            value = int(value)
-        put(tree if path in paths else others, path, value)
+        if path.endswith("tokenizer"):
+            value = parse_value(value)
+        put(tree, path, value)
     for one in fields:
         path, text = one.split("=", 1)
         put(tree, path, parse_value(text))
     if pairs := tree.pop("pairs", None):
-        tree["corpus"] = {
-            **tree.get("corpus", {}), "kind": "pairs", "files": pairs,
-        }  # fmt: skip
+        text = {"kind": "pairs", "files": pairs}
+        tree["corpus"] = {**tree.get("corpus", {}), **text}
     policy = tree.get("training", {}).get("dtype_policy")
     if policy in ("bfloat16", "float16"):
         tree["training"]["dtype_policy"] = f"mixed_{policy}"
-    return tree, others, unknown
+    flags = [one for one in parser._option_string_actions if one[2:]]
+    return tree, found, [
+        str(unknown("option", one.partition("=")[0], flags))
+        if one.startswith("--")
+        else f"Unexpected: {one}."
+        for one in others
+    ]
 
 
 def put(tree: dict, path: str, value) -> None:

@@ -87,7 +87,7 @@ class Augmentation(Strict):
     stop_words: InputFile | None = None
     """Words that are never replaced, one a line; null for scikit-learn's."""
     num_copies: Count = 20
-    """N: copies of each text."""
+    """N: copies of each text; with parity the authors' number for the task."""
     probability: Share = 0.4
     """p_t: the probability that a word is replaced."""
     num_candidates: Count = 15

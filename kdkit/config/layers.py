@@ -14,7 +14,7 @@ import tomllib
 from pydantic import ValidationError
 
 from kdkit import models, tasks
-from kdkit.augmentation import copies_for
+from kdkit.config.data import Augmentation
 from kdkit.config.fields import located
 from kdkit.config.model import kind_of_student, student_of
 from kdkit.config.runs import ADAPTER, AnyRun
@@ -27,6 +27,7 @@ from kdkit.recipes import RECIPES, fine_tuning, pretraining
 from kdkit.recipes.quantization import quantization_stage
 from kdkit.recipes.sentence_embedding import for_other_width
 from kdkit.recipes.stages import without_teacher
+from kdkit.recipes.tinybert import copies_for
 from kdkit.settings import in_words, merged, to_dict
 
 _log = logging.getLogger(__name__)
@@ -99,12 +100,19 @@ def read_config(place) -> dict:
     return load(path.read_text("utf-8"))
 
 
-def validated(tree: dict) -> AnyRun:
+def validated(tree: dict, validate=ADAPTER.validate_python):
     """Returns the config with these fields."""
     try:
-        return ADAPTER.validate_python(tree)
+        return validate(tree)
     except ValidationError as error:
         raise UsageError(in_words(error, tree)) from error
+
+
+def augmentation_of(given: dict) -> Augmentation:
+    """Returns the config of kdkit augment."""
+    given["data"], _ = _with_task(given.get("data", {}), {})
+    copies = {"num_copies": copies_for(given["data"].get("task"), given.get("parity"))}
+    return validated(copies | given, Augmentation.model_validate)
 
 
 def kind_of(given: dict) -> str:
@@ -168,11 +176,11 @@ def _on_devices(tree):
     strategy = tree.get("training", {}).get("strategy")
     if strategy is None:
         return tree
-    same = {"training": {"jit_compile": False, "strategy": strategy}}
     for name, step in tree.get("steps", {}).items():
         if step.get("kind") != "augmentation":
+            same = {"training": {"strategy": strategy}}
             tree["steps"][name] = merged(same, step)
-    return merged(same, tree)
+    return tree
 
 
 def _on_task(given):
@@ -341,7 +349,6 @@ def _with_general(tree, recipe):
             "student": _of_text_teacher(tree["student"]),
             "teacher": tree.get("pretrained"),
             "stages": _stages(recipe.stages_on_text(), {}),
-            "training": {"jit_compile": True},
             "run_dir": place,
         }
         tree = merged(tree, {"steps": {"general": step}})
@@ -378,8 +385,6 @@ def _on_text(given):
         "kind": "text",
         "stages": _stages(stages, given),
         "corpus": {"kind": kind},
-        # Batches of sentences have many shapes.
-        "training": {"jit_compile": kind == "corpus" or "update"},
     }
     places = (student.get("checkpoint"), teacher)
     positions = [saved_size(one, POSITIONS) for one in places if one]
@@ -438,8 +443,7 @@ def _chain(given):
         _with_languages(text, general)
     if "sequence_length" in text:
         general["sequence_length"] = text["sequence_length"]
-    same = {"jit_compile": "update" if is_mass else True}
-    same = merged(same, given.pop("training", {}))
+    same = given.pop("training", {})
     of_teacher = {name: same[name] for name in same if name != "seed"}
     student = _student(given, recipe.student)
     cache = given.pop("cache", None)

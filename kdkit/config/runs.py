@@ -6,7 +6,7 @@ Models and files that a run makes before it are `steps`, which are configs, too;
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import ConfigDict, Field, TypeAdapter, model_validator
 
 from kdkit.config.data import (
     Augmentation,
@@ -256,6 +256,4 @@ class EmbedderConfig(Run):
 AnyRun = Annotated[
     TaskConfig | TextConfig | EmbedderConfig, Field(discriminator="kind")
 ]
-for _kind in (TaskConfig, TextConfig, EmbedderConfig):
-    _kind.model_rebuild()
-ADAPTER = TypeAdapter(AnyRun)
+ADAPTER = TypeAdapter(AnyRun, config=ConfigDict(defer_build=True))
