@@ -57,14 +57,12 @@ def config_of(source: str, given: dict, smoke: bool = False) -> AnyRun:
         if smoke:
             given = merged(smoke_layer(given["recipe"], given), given)
         tree = LAYERS[kind_of(given)](given)
-    tree, strategy = (
-        short_names(tree),
-        given.get("training", {}).get("strategy"),
-    )
-    for name, step in tree.get("steps", {}).items():
-        if strategy is not None and step.get("kind") != "augmentation":
-            same = {"training": {"strategy": strategy}}
-            tree["steps"][name] = merged(same, step)
+    tree = short_names(tree)
+    strategy = tree.get("training", {}).get("strategy")
+    for step in tree.get("steps", {}).values() if strategy else ():
+        if step.get("kind") != "augmentation":
+            same = {"strategy": strategy}
+            step["training"] = same | step.get("training", {})
     return _validated(ADAPTER.validate_python, tree)
 
 
