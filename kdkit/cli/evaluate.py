@@ -39,41 +39,76 @@ example:
 """
 
 import contextlib
-import dataclasses
+import json
 import pathlib
 
 from kdkit.cli.embedder_evaluation import (
-    EmbeddingOptions,
+    FLAGS,
     is_about_embeddings,
     open_on_embeddings,
     overlap_in_words,
     reading_in_words,
 )
-from kdkit.cli.groups import MeasuredOptions
 from kdkit.cli.loading import load_tensorflow
-from kdkit.cli.options import reject_given, require_labels
-from kdkit.cli.parser import Model, option
+from kdkit.cli.models import locate, open_model, require_labels
+from kdkit.cli.text_evaluation import (
+    Measurable,
+    is_about_sentences,
+    is_about_text,
+    open_on_sentences,
+    open_on_text,
+)
+from kdkit.cli.verb_flags import (
+    BEAMS,
+    MODEL,
+    PAIRS,
+    TASK,
+    TEXT,
+    VerbParser,
+    flag,
+    reject_given,
+)
+from kdkit.reporting.notes import what_is_hidden
+from kdkit.reporting.summary import HELP
+from kdkit.runs import inputs
 from kdkit.runs.events import Measurement
 from kdkit.training.source import predict_logits
 
 
-@dataclasses.dataclass
-class Options(MeasuredOptions, EmbeddingOptions):
-    """model"""
-
-    model: Model | None = option(
-        "a run, a directory with a model, a .keras file or an exported file",
-        positional=True,
-        required=True,
+def parser() -> VerbParser:
+    """Returns the parser for the verb's words."""
+    return VerbParser(
+        "evaluate",
+        __doc__,
+        {
+            "model": flag(
+                "a run, a directory with a model, a .keras file or an exported "
+                "file"
+            )
+        },
+        {
+            "model": MODEL,
+            "task": TASK
+            | {"split": flag("the task's split. Defaults to dev.")},
+            "sentence embeddings": FLAGS,
+            "text": TEXT
+            | {
+                "stride": flag(
+                    "start each sequence so many tokens after the one before. "
+                    "A smaller stride gives more context to each prediction. "
+                    "Defaults to the sequence length.",
+                    type=int,
+                    metavar="N",
+                )
+            },
+            "pairs for encoder-decoders": PAIRS | BEAMS,
+        },
     )
 
 
-def run(options):
-    import json
-
-    from kdkit.reporting.notes import what_is_hidden
-    from kdkit.reporting.summary import HELP
-
+def run(words):
+    """Measures a model and prints its metrics."""
+    options = parser().parse_args(words)
     load_tensorflow()
     result = measure_and_note(options)
     hidden = what_is_hidden(result.get("masking"), result.get("spans"))
@@ -88,9 +123,9 @@ def run(options):
         print(f"first {width} dimensions: {', '.join(listed)}")
     if "collapsed" in result:
         print(f"The model has collapsed: it {result['collapsed']}. {HELP}.")
-    for words in (reading_in_words(result), overlap_in_words(result)):
-        if words:
-            print(words)
+    for told in (reading_in_words(result), overlap_in_words(result)):
+        if told:
+            print(told)
     print(json.dumps(result))
 
 
@@ -101,9 +136,8 @@ def measure_and_note(options) -> dict:
         result = {**model.about, "metrics": metrics, **model.details}
     if model.run is not None:
         noted = {"arm": model.arm, **model.content, **result}
-        rows = (model.origin or {}).get("rows")
-        if rows is not None:
-            noted["rows_digest"] = rows
+        if model.rows_digest is not None:
+            noted["rows_digest"] = model.rows_digest
         if model.model is None:
             noted["file"] = pathlib.Path(options.model).name
         model.run.note(Measurement(**noted))
@@ -113,42 +147,24 @@ def measure_and_note(options) -> dict:
 @contextlib.contextmanager
 def open_measurable(options):
     """Opens a model with a split of its task, or with text."""
-    from kdkit.cli.models import locate
-    from kdkit.cli.text_evaluation import (
-        is_about_sentences,
-        is_about_text,
-        open_on_sentences,
-        open_on_text,
-    )
-
     place = locate(options.model, options.arm)
-    if isinstance(options, EmbeddingOptions):
-        options.pooling = options.pooling or place.pooling
-        if is_about_embeddings(place, options):
-            yield open_on_embeddings(place, options)
-            return
-    if is_about_sentences(options):
-        yield open_on_sentences(options)
-    elif is_about_text(options):
-        with open_on_text(options) as measurable:
+    options.pooling = options.pooling or place.pooling
+    if is_about_embeddings(place, options):
+        yield open_on_embeddings(place, options)
+    elif is_about_sentences(options):
+        yield open_on_sentences(place, options)
+    elif is_about_text(place, options):
+        with open_on_text(place, options) as measurable:
             yield measurable
     else:
         yield _open_on_task(place, options)
 
 
-def _split(options):
-    return options.split or ("test" if options.test else "dev")
-
-
 def _open_on_task(place, options):
-    from kdkit.cli.models import open_model
-    from kdkit.cli.text_evaluation import Measurable
-    from kdkit.runs import inputs
-
     names = ("column", "one_document", "detokenizer", "stride")
     reject_given(options, names, "without --corpus")
     opened = open_model(place, options)
-    split = _split(options)
+    split = options.split or ("test" if options.test else "dev")
     examples = opened.read(split)
     encoded = opened.encode_rows(examples)
     require_labels(encoded, split)
@@ -166,8 +182,12 @@ def _open_on_task(place, options):
         "data_digest": inputs.rows_digest(encoded),
         "sequence_length": opened.sequence_length,
     }
-    # The checksum of the examples as read, which no tokenizer changes.
-    rows = {"rows": inputs.rows_digest(examples)}
     return Measurable(
-        about, content, measure, opened.model, place.run, place.arm, rows
+        about,
+        content,
+        measure,
+        opened.model,
+        place.run,
+        place.arm,
+        inputs.rows_digest(examples),
     )

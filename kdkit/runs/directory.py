@@ -1,12 +1,14 @@
 """Run directories: configuration, event log, and one process at a time."""
 
 import contextlib
+import functools
 import json
 import pathlib
 import time
 import warnings
 
 from kdkit.backends import need_tensorflow
+from kdkit.config.runs import ADAPTER
 from kdkit.errors import RunError, UsageError
 from kdkit.io.files import (
     is_left_over,
@@ -127,6 +129,15 @@ class RunDirectory:
     def seconds(self) -> float:
         """Seconds spent in finished epochs, over all starts of the run."""
         return sum(event.seconds for event in self.events(Epoch))
+
+
+class Run(RunDirectory):
+    """A run's directory, with its config."""
+
+    @functools.cached_property
+    def config(self):
+        """The run's config."""
+        return ADAPTER.validate_python(read_config(self.path))
 
 
 def _is_step(path):
