@@ -22,54 +22,17 @@ from kdkit.cli.opened_embedders import is_embedder, open_embedder
 from kdkit.cli.text_evaluation import Measurable
 from kdkit.cli.verb_flags import (
     BEAMS,
+    EMBEDDINGS,
     PAIRS,
     TASK,
     TEXT,
-    flag,
-    many,
     reject_given,
-    switch,
 )
 from kdkit.data.stored_texts import read_hashes, text_hash
 from kdkit.errors import UsageError
 from kdkit.runs import inputs
 from kdkit.tasks import embedding_metrics
 
-FLAGS = {
-    "queries": flag(
-        "queries, for retrieval: a table with the columns _id and text, JSON "
-        "lines of BEIR, or lines of an id, a tab and a text",
-        metavar="FILE",
-    ),
-    "documents": flag(
-        "the documents to find, in the formats of --queries", metavar="FILE"
-    ),
-    "judgements": flag(
-        "which documents are relevant for which query: a table with the "
-        "columns query-id, corpus-id and score, or TREC's lines",
-        metavar="FILE",
-    ),
-    "ignore_same_id": switch(
-        "ignore the document with the query's id, as in BEIR's ArguAna and "
-        "Quora, whose queries are also documents"
-    ),
-    "bitext": flag(
-        "texts and their translations, two files whose lines belong together",
-        nargs=2,
-        metavar=("SOURCE", "TARGET"),
-    ),
-    "dimensions": many(
-        "also measure the first N dimensions of the vectors, as a Matryoshka "
-        "embedder is used",
-        type=int,
-        metavar="N",
-    ),
-    "without_texts_of": flag(
-        "leave out the examples with a text that this run was trained on. By "
-        "default, they are counted, if MODEL is a run's student.",
-        metavar="RUN",
-    ),
-}
 RETRIEVAL = ("queries", "documents", "judgements")
 FOR_TASKS = (*TASK, "split")
 FOREIGN = (*TEXT, *PAIRS, *BEAMS, "stride")
@@ -112,7 +75,9 @@ class _Texts:
 
 def is_about_embeddings(place, options) -> bool:
     """Returns whether a model is measured as an embedder."""
-    is_named = options.pooling or any(getattr(options, name) for name in FLAGS)
+    is_named = options.pooling or any(
+        getattr(options, name) for name in EMBEDDINGS
+    )
     return bool(is_named) or is_embedder(place)
 
 

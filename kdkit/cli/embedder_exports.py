@@ -10,7 +10,7 @@ from kdkit import data, models
 from kdkit.cli.mediapipe import embedder_for_mediapipe
 from kdkit.cli.models import batches_of, calibration_data
 from kdkit.cli.opened_embedders import open_embedder
-from kdkit.cli.verb_flags import TASK, flag, many, reject_given
+from kdkit.cli.verb_flags import TASK, VECTORS, reject_given
 from kdkit.data import Examples
 from kdkit.data.retrieval import POSITIVE
 from kdkit.errors import UsageError
@@ -20,19 +20,6 @@ from kdkit.models.conventions import PLAIN
 MAX_TEXTS = 20_000  # read, for the words of MediaPipe's vocabulary
 VERIFICATION_ROWS = 256
 SEED = 0
-FLAGS = {
-    "dimensions": flag(
-        "the width of an embedder's vectors: only the first N numbers of each "
-        "are written. Defaults to all.",
-        type=int,
-        metavar="N",
-    ),
-    "texts": many(
-        "texts, one per line, on which the files of an embedder are compared "
-        "with Keras. Defaults to the run's texts, otherwise to random tokens.",
-        metavar="FILE",
-    ),
-}
 # Options that an embedder's files have no use for.
 FOREIGN = (*TASK, "tokenizer", "bundle", "strings", "logits")
 
@@ -68,7 +55,7 @@ def is_exported_as_embedder(place, options) -> bool:
     if is_known or options.pooling is not None:
         reject_given(options, FOREIGN, "for an embedder")
         return True
-    reject_given(options, FLAGS, f"for {place.path}, which is no embedder")
+    reject_given(options, VECTORS, f"for {place.path}, which is no embedder")
     return False
 
 

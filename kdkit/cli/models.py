@@ -295,7 +295,7 @@ def open_model(place, options) -> Opened:
         length = used_length(
             options, file.sequence_length, place.length, task.sequence_length
         )
-        tokenizer = tokenizer_for(place, options)
+        tokenizer = tokenizer_for(place, options.tokenizer)
         predict = export.file_logits(file)
         return Opened(task, predict, None, tokenizer, data_dir, length, same)
     loaded = models.load_classifier(place.path, task.head)
@@ -319,7 +319,7 @@ def open_model(place, options) -> Opened:
         task,
         make_forward(loaded.model),
         loaded.model,
-        loaded.tokenizer or tokenizer_for(place, options),
+        loaded.tokenizer or tokenizer_for(place, options.tokenizer),
         data_dir,
         length,
         same,
@@ -344,17 +344,16 @@ def used_length(options, most: int | None, *lengths) -> int | None:
     return min(known, default=None)
 
 
-def file_tokenizer(place, options):
+def file_tokenizer(place, source: str | None):
     """Returns the tokenizer for a file, as `tokenizer_for`, or raises."""
-    tokenizer = tokenizer_for(place, options)
+    tokenizer = tokenizer_for(place, source)
     if tokenizer is None:
         raise UsageError(NO_TOKENIZER)
     return tokenizer
 
 
-def tokenizer_for(place, options):
-    """Returns the tokenizer of --tokenizer, or of the file's run."""
-    source = options.tokenizer
+def tokenizer_for(place, source: str | None):
+    """Returns the tokenizer at a place, or that of the file's run."""
     if source is None and place.run is not None:
         source = place.run.path
     return None if source is None else models.load_tokenizer(source)

@@ -67,7 +67,7 @@ def open_embedder(place, options) -> OpenedEmbedder:
             )
         return _opened(
             file,
-            file_tokenizer(place, options),
+            file_tokenizer(place, options.tokenizer),
             used_length(options, file.sequence_length, place.length),
             conventions_of(models.find(options.tokenizer or place.run.path)),
         )

@@ -78,7 +78,7 @@ def open_writer(place, options) -> OpenedWriter:
     if export.exporter_of(place.path) is not None:
         file = export.open_file(place.path)
         languages = text.sides if isinstance(text, Pairs) else (None,) * 2
-        tokenizer = file_tokenizer(place, options)
+        tokenizer = file_tokenizer(place, options.tokenizer)
         length = None if text is None else text.sequence_length
         return OpenedWriter(file, tokenizer, text, languages, length)
     reject_given(options, ("tokenizer",), OWN_TOKENIZER)

@@ -16,14 +16,17 @@ class VerbParser(argparse.ArgumentParser):
     Args:
         verb: string.
         text: string. The verb's docstring, whose end is `example:`.
-        values: dict from the name of a value without a flag to its details.
+        values: dict from the name of a value without a flag to its details,
+            with a `metavar`.
         groups: dict from a title to a dict from a name to a flag's details.
     """
 
     def __init__(self, verb: str, text: str, values: dict, groups: dict):
         about, *example = text.strip().partition("example:\n")
+        names = [details["metavar"] for details in values.values()]
         super().__init__(
             f"kdkit {verb}",
+            usage=" ".join(["kdkit", verb, *names, "[options]"]),
             description=about,
             epilog="".join(example),
             formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -189,6 +192,54 @@ MODEL = {
     "pooling": flag(
         "the pooling of an encoder whose directory does not describe it",
         choices=POOLINGS,
+    ),
+}
+EMBEDDINGS = {
+    "queries": flag(
+        "queries, for retrieval: a table with the columns _id and text, JSON "
+        "lines of BEIR, or lines of an id, a tab and a text",
+        metavar="FILE",
+    ),
+    "documents": flag(
+        "the documents to find, in the formats of --queries", metavar="FILE"
+    ),
+    "judgements": flag(
+        "which documents are relevant for which query: a table with the "
+        "columns query-id, corpus-id and score, or TREC's lines",
+        metavar="FILE",
+    ),
+    "ignore_same_id": switch(
+        "ignore the document with the query's id, as in BEIR's ArguAna and "
+        "Quora, whose queries are also documents"
+    ),
+    "bitext": flag(
+        "texts and their translations, two files whose lines belong together",
+        nargs=2,
+        metavar=("SOURCE", "TARGET"),
+    ),
+    "dimensions": many(
+        "also measure the first N dimensions of the vectors, as a Matryoshka "
+        "embedder is used",
+        type=int,
+        metavar="N",
+    ),
+    "without_texts_of": flag(
+        "leave out the examples with a text that this run was trained on. By "
+        "default, they are counted, if MODEL is a run's student.",
+        metavar="RUN",
+    ),
+}
+VECTORS = {
+    "dimensions": flag(
+        "the width of an embedder's vectors: only the first N numbers of each "
+        "are written. Defaults to all.",
+        type=int,
+        metavar="N",
+    ),
+    "texts": many(
+        "texts, one per line, on which the files of an embedder are compared "
+        "with Keras. Defaults to the run's texts, otherwise to random tokens.",
+        metavar="FILE",
     ),
 }
 LICENSED = flag(
