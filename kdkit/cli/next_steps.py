@@ -12,9 +12,11 @@ from kdkit import models, tasks
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import exported_files
 from kdkit.runs.directory import CONFIG, Run, is_finished
-from kdkit.runs.events import Epoch
+from kdkit.runs.events import Epoch, Model
 
 _log = logging.getLogger(__name__)
+
+LEAST_DEPTH = 4  # half as many layers have a "skip" layer map
 
 _is_on = contextvars.ContextVar("is_on", default=True)
 
@@ -46,8 +48,10 @@ def after_teacher(run_dir: str) -> list[tuple[list[str], str]]:
     """Returns the steps after `kdkit train-teacher`."""
     if not is_finished(run_dir):
         return []
-    student = f"{run_dir.rstrip(os.sep)}_vanilla_kd"
-    distill = ["distill", "vanilla_kd", "--teacher", run_dir, "--control"]
+    (model,) = Run(run_dir).events(Model)
+    recipe = "vanilla_kd" if (model.num_layers or 12) < LEAST_DEPTH else "pkd"
+    student = f"{run_dir.rstrip(os.sep)}_{recipe}"
+    distill = ["distill", recipe, "--teacher", run_dir, "--control"]
     return [
         (
             [*distill, "--run-dir", student],
