@@ -39,7 +39,8 @@ from kdkit.reporting.selection import (
 )
 from kdkit.reporting.summary import is_smoke, model_title, run_title, verdict
 from kdkit.reporting.tables import code_block, plain
-from kdkit.runs.places import STEP, teachers_of
+from kdkit.runs.places import teachers_of
+from kdkit.runs.steps import RESULT
 
 CARD = "README.md"
 MARKER = (
@@ -178,7 +179,7 @@ def _sources(records):
         if not run.is_distillation:
             sources.append(getattr(config.student, "checkpoint", None))
         for source in filter(None, sources):
-            if not source.startswith(STEP):
+            if not source.startswith(RESULT):
                 yield source
 
 

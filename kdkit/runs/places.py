@@ -2,7 +2,7 @@
 
 import pathlib
 
-STEP = "run:"  # before the name of a step, in the place of a model
+from kdkit.runs.steps import RESULT, place_of_step
 
 
 def teachers_of(config) -> tuple[str, ...]:
@@ -15,10 +15,6 @@ def teachers_of(config) -> tuple[str, ...]:
 
 def model_place(model: str, config, run_dir: pathlib.Path) -> str:
     """Returns the place of a model of a config, also of a step's result."""
-    if not model.startswith(STEP):
+    if not model.startswith(RESULT):
         return model
-    name = model.removeprefix(STEP)
-    if name not in config.steps:  # a step that is beside this one
-        return str(run_dir.parent / f"{name}_run")
-    place = getattr(config.steps[name], "run_dir", None)
-    return str(place or run_dir / f"{name}_run")
+    return str(place_of_step(config, model.removeprefix(RESULT), run_dir))
