@@ -10,10 +10,8 @@ import sys
 import tomllib
 import warnings
 
-from kdkit.cli.help_pages import wanted_page
-from kdkit.cli.loading import choose_devices, require_backend
+from kdkit.cli.loading import require_backend
 from kdkit.cli.messages import shown_messages
-from kdkit.cli.parser import HELP, Parser
 from kdkit.errors import RunError, UsageError, printable, unknown
 from kdkit.io.disk import disk_problem
 from kdkit.io.machine import keep_freed_memory
@@ -28,30 +26,35 @@ from kdkit.version import __version__
 
 DONE, FAILED, MISTAKE = 0, 1, 2
 
-# From verb to module and one line of help. A verb's module imports TensorFlow
-# only when it runs, so the help is shown at once.
+HELP = ("-h", "--help")
+# One line of help for each verb.
 VERBS = {
-    "list": ("list_recipes", "list recipes, student presets and tasks"),
-    "show": ("show", "show a recipe's stages and settings"),
-    "init": ("init", "write a recipe as TOML with comments, for distill"),
-    "demo": ("demo", "teacher to report in minutes, without data or network"),
-    "train-teacher": ("train_teacher", "fine-tune a teacher on a task"),
-    "pretrain": ("pretrain", "train a language model on text or pairs"),
-    "augment": ("augment", "write augmented examples, with words replaced"),
-    "cache": ("cache", "cache a teacher's outputs, for many runs"),
-    "distill": ("distill", "train a student from a teacher by a recipe"),
-    "doctor": ("doctor", "check a distillation for mistakes before it runs"),
-    "sweep": ("sweep", "run a recipe for each choice of settings, best on dev"),
-    "ablate": ("ablate", "compare a recipe's arms with the paper's table"),
-    "evaluate": ("evaluate", "measure a model on a task or on text"),
-    "export": (
-        "export",
-        "write verified files: LiteRT, ONNX, SavedModel, Hugging Face",
+    "list": "list recipes, student presets and tasks",
+    "show": "show a recipe's stages and settings",
+    "init": "write a recipe as TOML with comments, for distill",
+    "demo": "teacher to report in minutes, without data or network",
+    "train-teacher": "fine-tune a teacher on a task",
+    "pretrain": "train a language model on text or pairs",
+    "augment": "write augmented examples, with words replaced",
+    "cache": "cache a teacher's outputs, for many runs",
+    "distill": "train a student from a teacher by a recipe",
+    "doctor": "check a distillation for mistakes before it runs",
+    "sweep": "run a recipe for each choice of settings, best on dev",
+    "ablate": "compare a recipe's arms with the paper's table",
+    "evaluate": "measure a model on a task or on text",
+    "export": "write verified files: LiteRT, ONNX, SavedModel, Hugging Face",
+    "benchmark": "measure exported files here or on a phone",
+    "push": "upload a model to the Hugging Face Hub or to Kaggle",
+    "generate": "write text with a decoder or an encoder-decoder",
+    "report": "write a page and a table about runs",
+}
+# Modules with a function for each of several verbs. Others have one `run`.
+MODULES = {
+    "info": ("list", "show", "init", "demo"),
+    "runs": (
+        *("train-teacher", "pretrain", "distill"),
+        *("doctor", "cache", "augment"),
     ),
-    "benchmark": ("benchmark", "measure exported files here or on a phone"),
-    "push": ("push", "upload a model to the Hugging Face Hub or to Kaggle"),
-    "generate": ("generate", "write text with a decoder or an encoder-decoder"),
-    "report": ("report", "write a page and a table about runs"),
 }
 
 # Verbs that continue when the same command is given again.
@@ -76,6 +79,7 @@ def main(arguments=None) -> int:
     """Runs the command line; returns its exit status."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "true")  # slow to find
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     verb, *words = arguments or [None]
     name = "kdkit"
@@ -125,28 +129,15 @@ def _words(error):
 
 def _run(verb, words):
     """Runs a verb; returns its exit status."""
-    parser = make_verb_parser(verb)
-    if page := wanted_page(parser, words):
-        print(page, end="", flush=True)
-        return DONE
-    options = parser.parse_args(words)
     keep_freed_memory()
-    if verb not in WITHOUT_TENSORFLOW:
+    if verb not in WITHOUT_TENSORFLOW and not {*HELP} & {*words}:
         require_backend()
-        choose_devices(options)
-    status = _module(verb).run(options)
+    module = next((one for one in MODULES if verb in MODULES[one]), verb)
+    name = "run" if module == verb else verb.replace("-", "_")
+    found = importlib.import_module(f"kdkit.cli.{module}")
+    status = getattr(found, name)(words)
     print(end="", flush=True)
     return status or DONE
-
-
-def make_verb_parser(verb: str) -> Parser:
-    """Returns the parser for a verb's options."""
-    module = _module(verb)
-    return Parser(f"kdkit {verb}", module.Options, module.__doc__)
-
-
-def _module(verb):
-    return importlib.import_module(f"kdkit.cli.{VERBS[verb][0]}")
 
 
 def _way_on(arguments):
@@ -161,13 +152,13 @@ def _help():
     width = max(map(len, VERBS))
     verbs = "\n".join(
         f"  {verb:<{width}}  {help_line}"
-        for verb, (_, help_line) in VERBS.items()
+        for verb, help_line in VERBS.items()
     )
     return (
         "usage: kdkit VERB [options]\n\n"
         f"Make transformers small: distil, measure, ship.\n\nverbs:\n{verbs}"
-        "\n\nkdkit VERB --help shows a verb's options and an example, kdkit "
-        "--version the\nversion."
+        "\n\nkdkit VERB --help shows a verb's options, kdkit distill RECIPE "
+        "--help those of a\nrecipe, kdkit --version the version."
     )
 
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from kdkit.config.fields import InputFile, ModelPath, Strict
 from kdkit.models import PRESETS, BilstmConfig, MassConfig
@@ -31,6 +31,12 @@ class Layers(Strict):
     """How many layers are copied."""
     layers: tuple[Count, ...] = ()
     """The layers by number, from 1, in place of rule and number."""
+
+    @model_validator(mode="after")
+    def _one_choice(self):
+        if self.layers and self.num_layers:
+            raise ValueError("layers and num_layers: one of them decides")
+        return self
 
 
 class Sizes(Strict):
@@ -112,7 +118,11 @@ Student = Annotated[
     | Annotated[Bilstm, Tag("units")]
     | Annotated[Mass, Tag("encoder_num_layers")]
     | Annotated[Static, Tag("dimensions")],
-    Discriminator(kind_of_student),
+    Discriminator(
+        kind_of_student,
+        custom_error_type="student",
+        custom_error_message=f"Name one of: {', '.join(KINDS)}",
+    ),
 ]
 
 
