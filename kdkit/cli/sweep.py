@@ -30,7 +30,8 @@ import pathlib
 from rich.console import Console
 
 from kdkit.cli.flags import asked
-from kdkit.cli.loading import load_tensorflow
+from kdkit.cli.loading import choose_devices, load_tensorflow
+from kdkit.cli.runs import RUN
 from kdkit.cli.verb_flags import TASK, flag, many, switch
 from kdkit.config.layers import config_of
 from kdkit.errors import UsageError, unknown
@@ -44,7 +45,7 @@ from kdkit.runs import sweep
 from kdkit.settings import parse_value
 
 FLAGS = {
-    "run_dir": flag("the directory of the sweep", metavar="*DIR"),
+    **RUN,
     "over": many("a field and the values to try", metavar="FIELD=V1,V2"),
     "paper": switch(
         "instead of --over: the search that the recipe's paper describes"
@@ -58,8 +59,6 @@ FLAGS = {
     "curves": flag(
         "also plot the metric over one field's values", metavar="FILE.svg"
     ),
-    "smoke": switch("tiny models on generated data"),
-    "force": switch("continue in spite of errors in the first checks"),
 }
 
 
@@ -68,7 +67,8 @@ def run(words):
     over, words = _taken_over(words)
     recipe, is_on_text = next(iter(words), ""), _is_on_text(words)
     about = "text" if is_on_text else None
-    request = asked("sweep", __doc__, words[is_on_text:], FLAGS, about)
+    words = words[is_on_text:]
+    request = asked("sweep", __doc__, words, FLAGS, about, ("run_dir",))
     options, tree = request.options, request.tree
     if is_on_text:
         tree["kind"] = "text"
@@ -78,7 +78,10 @@ def run(words):
 
     def resolved(step, fixed):
         """A step's config and axes, with the values of earlier steps."""
-        config = config_of(step.recipe, copy.deepcopy(tree), options.smoke)
+        given = copy.deepcopy(tree)
+        config = request.config(
+            lambda _: config_of(step.recipe, given, options.smoke)
+        )
         found = {sweep.find_field(config, name): fixed[name] for name in fixed}
         axes = tuple(
             sweep.Axis(sweep.find_field(config, name), values)
@@ -91,6 +94,7 @@ def run(words):
         sweep.validate_axes(config, axes)
         if options.curves and len(axes) > 1:
             raise UsageError("--curves draws one field.")
+    choose_devices(config.training.strategy, options.devices, recipe)
     load_tensorflow()
     fixed, results = {}, []
     for number, step in enumerate(steps, start=1):
