@@ -88,9 +88,9 @@ def run(words):
         about, of_paper = {"model": family}, family
         found = _run_on_text(first, arms, options, is_written=family == "mass")
     else:
+        load_tensorflow()
         # All configs first, so that every mistake is told before the first run.
         arms = _arms(ablation, configs)
-        load_tensorflow()
         about, of_paper = {"task": first.data.task}, first.data.task
         found = _run_on_task(first, arms, options)
     metric, metrics, examples, signature = found
@@ -112,9 +112,20 @@ def _config(source, tree, options, seed):
 
 def _arms(ablation, configs):
     """Arms with their configs by seed, without those that the run lacks."""
-    arms = []
+    from kdkit.cli.models import task_of
+    from kdkit.runs.build import with_enough_updates
+
+    first, arms = next(iter(configs.values())).data, []
+    task, folder = task_of(first)
+    num_rows = len(task.load("train", folder))
+    num_rows = min(num_rows, first.max_train_rows or num_rows)
+    # Arms that join stages have the updates of all of them.
+    whole = {
+        seed: one.replace(stages=with_enough_updates(one, num_rows))
+        for seed, one in configs.items()
+    }
     for arm in ablation.arms:
-        changed = {seed: of_arm(arm, configs[seed]) for seed in configs}
+        changed = {seed: of_arm(arm, whole[seed]) for seed in whole}
         if None in changed.values():
             print(
                 f"{arm.name}: skipped, because it would be the same as "

@@ -18,7 +18,6 @@ from kdkit.runs import inputs
 from kdkit.runs.directory import CONFIG, EVENTS, Run
 from kdkit.runs.places import model_place, teachers_of
 from kdkit.tasks import Task
-from kdkit.training.making import require_context_length
 from kdkit.training.source import make_forward
 
 ARMS = (
@@ -335,13 +334,20 @@ def used_length(options, most: int | None, *lengths) -> int | None:
         *lengths: ints or `None`s.
     """
     if options.sequence_length is not None:
-        require_context_length(
-            options.sequence_length, most, "--sequence-length "
-        )
+        require_positions(options.sequence_length, most)
         return options.sequence_length
     length = next(filter(None, lengths), None)
     known = [one for one in (length, most) if one is not None]
     return min(known, default=None)
+
+
+def require_positions(length: int, most: int | None) -> None:
+    """Requires that sequences fit a model's number of positions."""
+    if most is not None and length > most:
+        raise UsageError(
+            f"Sequences of {length} tokens are longer than the model's {most} "
+            f"positions. Use --sequence-length {most}."
+        )
 
 
 def file_tokenizer(place, source: str | None):

@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 
 from kdkit import generation, models
+from kdkit.cli.models import require_positions
 from kdkit.cli.texts import beam_settings, is_writer, languages_of, open_writer
 from kdkit.cli.verb_flags import (
     BEAMS,
@@ -24,7 +25,6 @@ from kdkit.io.files import digest
 from kdkit.models.heads import is_causal
 from kdkit.runs import inputs
 from kdkit.tasks import generation_metrics, generation_signatures
-from kdkit.training.making import require_length
 from kdkit.training.source import make_forward
 from kdkit.training.text import (
     load_sentences,
@@ -83,7 +83,7 @@ def open_on_text(place, options):
         raise UsageError(
             f"{options.model} has no trained masked-language-modelling head."
         )
-    require_length(length, loaded.model, "--sequence-length ")
+    require_positions(length, models.num_positions(loaded.model))
     how_read = _how_read(text)
     if own is not None and how_read != _how_read(own):
         print(
@@ -206,7 +206,8 @@ def open_on_sentences(place, options) -> Measurable:
     text = _text(options, opened, place.run)
     require_vocabulary(text, opened.tokenizer)
     if not opened.is_file:
-        require_length(text.sequence_length, opened.model, "--sequence-length ")
+        positions = models.num_positions(opened.model)
+        require_positions(text.sequence_length, positions)
     held_out = load_sentences(text, opened.tokenizer, is_held_out=True)
     source = sentence_source(None, held_out)
     if held_out.num_truncated:
