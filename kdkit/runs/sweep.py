@@ -86,6 +86,8 @@ def with_values(config: AnyRun, values: dict) -> AnyRun:
         for name in parents:
             part = part[name]
         part[last] = value
+        if last == "epochs":  # as many as given, also on a small table
+            part["least_updates"] = 0
     return from_dict(type(config), tree)
 
 

@@ -21,6 +21,7 @@ FILES = {
 
 
 SST2 = {"task": "sst2", "data_dir": "glue"}
+CORPUS = {"kind": "corpus", "files": ["text.txt"]}
 # By a run's kind: its recipe, and what is given.
 BASES = {
     "distill": (
@@ -35,11 +36,11 @@ BASES = {
         "fine_tuning",
         {"data": SST2, "student": {"checkpoint": TEACHER}},
     ),
-    "text": ("pretraining", {"student": {"checkpoint": TEACHER}}),
-    "taught": (
-        "lightpaff",
-        {"model": "gpt2", "stage": "fine_tuning", "corpus": {}, "teacher": "x"},
+    "text": (
+        "pretraining",
+        {"corpus": CORPUS, "student": {"checkpoint": TEACHER}},
     ),
+    "taught": ("lightpaff", {"kind": "text", "corpus": CORPUS, "teacher": "x"}),
 }
 
 

@@ -231,16 +231,16 @@ def test_runs_that_begin_alike_are_of_one_group(
     assert [len(group) for group in group_by_seed(runs)] == groups
 
 
-def masked(share):
-    return {"kind": "corpus", "masking": {"share": share}}
-
-
 def text(file):
     return {"kind": "corpus", "files": [file]}
 
 
+def masked(share):
+    return {**text("a.txt"), "masking": {"share": share}}
+
+
 def hidden(share):
-    return {"kind": "sentences", "spans": {"share": share}}
+    return {**text("a.txt"), "kind": "sentences", "spans": {"share": share}}
 
 
 @pytest.mark.parametrize(
