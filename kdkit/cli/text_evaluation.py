@@ -335,7 +335,9 @@ def _text(options, opened, run):
         )
     if own is None:
         require(options, "pairs")
+    read = {"corpus.files": own.files, "corpus.held_out": own.held_out}
     inputs.require_unchanged(
-        run, {"corpus": inputs.files_digest(own.all_files)}
+        run,
+        {name: inputs.files_digest(read[name]) for name in read if read[name]},
     )
     return own.replace(sequence_length=length)
