@@ -351,7 +351,8 @@ def _with_general(tree, recipe):
             "stages": _stages(recipe.stages_on_text(), {}),
             "run_dir": place,
         }
-        tree = merged(tree, {"steps": {"general": step}})
+        given = tree.get("steps", {}).get("general", {})
+        tree = merged(tree, {"steps": {"general": merged(step, given)}})
     return tree | {"student": {"checkpoint": place}}
 
 
