@@ -34,6 +34,14 @@ Policy = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 Strategy = Literal["mirrored", "multi_worker"]
 
 
+class _Keyed:
+    """The JSON schema of named entries: a dict by name."""
+
+    def __get_pydantic_json_schema__(self, core_schema, handler):
+        entries = handler(core_schema)["items"]
+        return {"type": "object", "additionalProperties": entries}
+
+
 def by_name(kind):
     """Returns the type of a tuple of named entries, in JSON a dict by name."""
 
@@ -59,6 +67,7 @@ def by_name(kind):
         BeforeValidator(listed),
         AfterValidator(different),
         WrapSerializer(keyed),
+        _Keyed(),
     ]
 
 

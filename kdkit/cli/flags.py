@@ -2,15 +2,22 @@
 
 import argparse
 import dataclasses
+import functools
 import inspect
 import pathlib
 import re
 import typing
-from collections.abc import Callable
 
 from kdkit.config.data import Augmentation
 from kdkit.config.fields import Strict, descriptions, located
-from kdkit.config.layers import config_of, kind_of, named_by
+from kdkit.config.layers import (
+    TEACHER,
+    augmentation_of,
+    config_of,
+    kind_of,
+    named_by,
+)
+from kdkit.config.layers import TEXT as TEXT_RECIPE
 from kdkit.config.runs import EmbedderConfig, TaskConfig, TextConfig
 from kdkit.errors import UsageError, unknown
 from kdkit.settings import merged, parse_value
@@ -176,7 +183,7 @@ KINDS = {
     "decoder": TextConfig,
     "mass": TextConfig,
 }
-# Names that are no fields, and where the table says more than the field.
+# Names that are no fields, and fields without a docstring.
 HELP = {
     "epochs": "Epochs of the only stage. Of several: stages.NAME.epochs=N.",
     "batch_size": "Examples for each update of the only stage.",
@@ -195,9 +202,6 @@ HELP = {
     "general_text.languages": "The languages: one a file, the pairs' first.",
     "decoder": "The first step's model: a preset or a checkpoint.",
     "pretrained": "A model in place of the first step.",
-    "student.checkpoint": "A preset's name or a model.",
-    "student.num_layers": "How many layers are copied, or drawn.",
-    "cache.directory": "The folder of the teachers' outputs, for many runs.",
     "data.table.train": "Your own table, in place of --task.",
     "data.table.dev": "The table that chooses the best epoch.",
     "data.table.test": "The table of kdkit evaluate --split test.",
@@ -205,7 +209,6 @@ HELP = {
     "data.table.label_column": "The column with the labels or scores.",
     "data.table.labels": "The labels, in the order of the teacher's classes.",
     "data.table.regression": "Labels are scores.",
-    "data.scored.task": "A task with scored pairs to measure on.",
     "data.scored.table.dev": "Your own table of scored pairs.",
     "data.scored.table.text_columns": "Its two columns with texts.",
     "data.scored.table.label_column": "Its column with the scores.",
@@ -225,22 +228,25 @@ SWITCHES = (
 )
 LOCATED = ("cache.directory", "general")
 TITLES = {"general_text": "corpus"}
-ALL_FIELDS = "\nAll fields, with their defaults: kdkit init RECIPE."
+FIELDS = "[options] [field.path=value ...]  (fields: kdkit init RECIPE)"
 FIELD = re.compile(r"[A-Za-z_]\w*(\.[\w-]+)*=.*", re.DOTALL)
 
 
 class Parser(argparse.ArgumentParser):
     """A parser of the flags that are no fields, whose errors are kdkit's."""
 
-    def __init__(self, verb, text, options, source):
+    def __init__(self, verb, text, options, more=""):
         about, *example = inspect.cleandoc(text).partition("example:\n")
-        name = source or "RECIPE|FILE"
         super().__init__(
             f"kdkit {verb}",
-            usage=f"kdkit {verb} {name} [options] [field.path=value ...]",
+            usage=" ".join(f"kdkit {verb} {more}".split()),
             description=about.strip(),
-            epilog="".join(example) + ALL_FIELDS,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
+            epilog="".join(example),
+            formatter_class=functools.partial(
+                argparse.RawDescriptionHelpFormatter,
+                max_help_position=26,
+                width=80,
+            ),
         )
         for flag, details in options.items():
             details = {"metavar": flag.split("_")[-1].upper(), **details}
@@ -297,12 +303,12 @@ def add_flags(parser: Parser, about: str) -> None:
         if title not in groups:
             groups[title] = parser.add_argument_group(title)
         field, text = field_at(kind, path)
-        how = {"metavar": name.split("-")[-1].upper()}
+        how = {"metavar": _metavar(field, name)}
         if path in SWITCHES:
             how = {"action": "store_const", "const": True}
         elif path in MANY or _is_many(field):
             how["nargs"] = "+"
-        text = HELP.get(path, text)
+        text = text or HELP.get(path, "")
         groups[title].add_argument(
             f"--{name}",
             dest=path,
@@ -310,6 +316,21 @@ def add_flags(parser: Parser, about: str) -> None:
             help=text.replace("%", "%%"),
             **how,
         )
+
+
+def _metavar(field, name):
+    """A word for a flag's value."""
+    annotation = str(getattr(field, "annotation", None))
+    found = f"{annotation}{getattr(field, 'metadata', '')}"
+    found = "" if "Literal" in annotation else found
+    words = {
+        "is_model=True": "MODEL",
+        "is_model=False": "FILE",
+        "int": "N",
+        "float": "X",
+    }
+    marked = (words[one] for one in words if one in found)
+    return next(marked, name.split("-")[-1].upper())
 
 
 def _is_many(field):
@@ -331,32 +352,30 @@ class Asked:
         mistakes: list of strings, about words that are no flags or fields.
     """
 
-    source: str
+    source: str | None
     tree: dict
     options: argparse.Namespace
     mistakes: list[str]
 
-    @property
-    def smoke(self) -> bool:
-        """Whether tiny models and generated data are asked for."""
-        return getattr(self.options, "smoke", False)
-
-    def config(self, make: Callable[[dict], Strict] | None = None):
-        """Returns the config; all mistakes are told together.
-
-        Args:
-            make: function from the fields to the config. Optional. Defaults to
-                `config_of` of the source.
-        """
+    def config(self):
+        """Returns the config; all mistakes are told together."""
         mistakes = list(self.mistakes)
-        make = make or (lambda tree: config_of(self.source, tree, self.smoke))
+        smoke = getattr(self.options, "smoke", False)
         try:
-            config = make(self.tree)
+            if self.source == "augment":
+                config = augmentation_of(self.tree)
+            elif self.source is not None:
+                config = config_of(self.source, self.tree, smoke)
         except UsageError as error:
             mistakes.append(str(error))
         if mistakes:
             raise UsageError("\n".join(mistakes))
         return config
+
+
+# Fields of the verbs whose words begin with no recipe.
+OF_VERB = {"teacher": {"teacher": []}, "text": {"kind": "text"}}
+SOURCES = {"teacher": TEACHER, "text": TEXT_RECIPE, "augment": "augment"}
 
 
 def asked(
@@ -374,25 +393,27 @@ def asked(
             is about.
         needs: tuple of strings. The options that must be there.
     """
-    words, source, family = list(words), None, None
+    words, source = _taken(list(words), "--config")
+    tree, title = {**OF_VERB.get(about, {})}, ""
     if about is None:
         words, family = _taken(words, "--model")
-        words, source = _taken(words, "--config")
+        tree |= {} if family is None else {"model": family}
         if source is None and words and not words[0].startswith("-"):
             source = words.pop(0)
-    parser = Parser(verb, text, options, source)
-    tree = {} if family is None else {"model": family}
-    if about is None and source is not None:
-        about = kind_of(named_by(source) | tree)
-    if about is not None:
+        title = source or "RECIPE|FILE"
+        if source is not None:
+            about = kind_of(named_by(source) | tree)
+    parser = Parser(verb, text, options, f"{title} {FIELDS}")
+    if about is None:
+        found, _ = parser.parse_known_args(words)
+        given, mistakes = {}, ["Missing: RECIPE or FILE. See kdkit list."]
+    else:
         add_flags(parser, about)
         given, found, mistakes = _parsed(parser, words, about)
-    else:
-        found, others = parser.parse_known_args(words)
-        given, mistakes = {}, ["Missing: RECIPE|FILE. See kdkit list."]
     missing = [name for name in needs if getattr(found, name) is None]
     mistakes += [f"Missing: --{one.replace('_', '-')}." for one in missing]
-    return Asked(source, merged(tree, given), found, mistakes)
+    named = given.pop("recipe", SOURCES.get(about))
+    return Asked(source or named, merged(tree, given), found, mistakes)
 
 
 def _taken(words, flag):

@@ -27,34 +27,27 @@ from kdkit.version import __version__
 DONE, FAILED, MISTAKE = 0, 1, 2
 
 HELP = ("-h", "--help")
-# One line of help for each verb.
+# From verb to the function that runs it, and one line of help. Modules are
+# imported when their verb runs.
 VERBS = {
-    "list": "list recipes, student presets and tasks",
-    "show": "show a recipe's stages and settings",
-    "init": "write a recipe as TOML with comments, for distill",
-    "demo": "teacher to report in minutes, without data or network",
-    "train-teacher": "fine-tune a teacher on a task",
-    "pretrain": "train a language model on text or pairs",
-    "augment": "write augmented examples, with words replaced",
-    "cache": "cache a teacher's outputs, for many runs",
-    "distill": "train a student from a teacher by a recipe",
-    "doctor": "check a distillation for mistakes before it runs",
-    "sweep": "run a recipe for each choice of settings, best on dev",
-    "ablate": "compare a recipe's arms with the paper's table",
-    "evaluate": "measure a model on a task or on text",
-    "export": "write verified files: LiteRT, ONNX, SavedModel, Hugging Face",
-    "benchmark": "measure exported files here or on a phone",
-    "push": "upload a model to the Hugging Face Hub or to Kaggle",
-    "generate": "write text with a decoder or an encoder-decoder",
-    "report": "write a page and a table about runs",
-}
-# Modules with a function for each of several verbs. Others have one `run`.
-MODULES = {
-    "info": ("list", "show", "init", "demo"),
-    "runs": (
-        *("train-teacher", "pretrain", "distill"),
-        *("doctor", "cache", "augment"),
-    ),
+    "list": ("info.list_all", "list recipes, student presets and tasks"),
+    "show": ("info.show", "show a recipe's stages and settings"),
+    "init": ("info.init", "write a recipe as TOML with comments, for distill"),
+    "demo": ("info.demo", "teacher to report in minutes, with generated data"),
+    "train-teacher": ("runs.train_teacher", "fine-tune a teacher on a task"),
+    "pretrain": ("runs.pretrain", "train a language model on text or pairs"),
+    "augment": ("runs.augment", "write augmented examples, words replaced"),
+    "cache": ("runs.cache", "cache a teacher's outputs, for many runs"),
+    "distill": ("runs.distill", "train a student from a teacher by a recipe"),
+    "doctor": ("runs.doctor", "check a distillation before it runs"),
+    "sweep": ("sweep.run", "run a recipe for each choice of settings"),
+    "ablate": ("ablate.run", "compare a recipe's arms with the paper's table"),
+    "evaluate": ("evaluate.run", "measure a model on a task or on text"),
+    "export": ("export.run", "write verified files: LiteRT, ONNX, SavedModel"),
+    "benchmark": ("benchmark.run", "measure exported files, or on a phone"),
+    "push": ("push.run", "upload a model to the Hugging Face Hub or Kaggle"),
+    "generate": ("generate.run", "write text with a decoder"),
+    "report": ("report.run", "write a page and a table about runs"),
 }
 
 # Verbs that continue when the same command is given again.
@@ -132,8 +125,7 @@ def _run(verb, words):
     keep_freed_memory()
     if verb not in WITHOUT_TENSORFLOW and not {*HELP} & {*words}:
         require_backend()
-    module = next((one for one in MODULES if verb in MODULES[one]), verb)
-    name = "run" if module == verb else verb.replace("-", "_")
+    module, _, name = VERBS[verb][0].partition(".")
     found = importlib.import_module(f"kdkit.cli.{module}")
     status = getattr(found, name)(words)
     print(end="", flush=True)
@@ -152,7 +144,7 @@ def _help():
     width = max(map(len, VERBS))
     verbs = "\n".join(
         f"  {verb:<{width}}  {help_line}"
-        for verb, help_line in VERBS.items()
+        for verb, (_, help_line) in VERBS.items()
     )
     return (
         "usage: kdkit VERB [options]\n\n"

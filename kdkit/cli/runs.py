@@ -2,11 +2,14 @@
 
 import importlib
 import json
+import logging
 
 from kdkit.cli.flags import Asked, asked
 from kdkit.cli.loading import choose_devices, load_tensorflow
-from kdkit.config.layers import TEACHER, augmentation_of, config_of
 from kdkit.errors import UsageError
+from kdkit.recipes import RECIPES
+
+_log = logging.getLogger(__name__)
 
 FAILED = 1
 SMOKE = {
@@ -40,9 +43,7 @@ def train_teacher(words):
           --label-column sentiment --model bert_base_en_uncased \\
           --run-dir runs/teacher
     """
-    found = _asked("train-teacher", train_teacher, words, RUN, "teacher")
-    found.tree["teacher"] = []
-    _train(found, TEACHER, "after_teacher")
+    _train(asked_by("train-teacher", words), "after_teacher")
 
 
 def pretrain(words):
@@ -64,9 +65,7 @@ def pretrain(words):
       kdkit pretrain --pairs train.en train.de --languages en de \\
           --held-out val.en val.de --model runs/mass --run-dir runs/en_de
     """
-    found = _asked("pretrain", pretrain, words, RUN, "text")
-    found.tree["kind"] = "text"
-    _train(found, found.tree.pop("recipe", "pretraining"), "after_student")
+    _train(asked_by("pretrain", words), "after_student")
 
 
 def distill(words):
@@ -86,8 +85,7 @@ def distill(words):
           --teacher all-MiniLM-L6-v2 --num-layers 3 --run-dir runs/encoder
       kdkit distill runs/tinybert/config.json --run-dir runs/again
     """
-    found = _asked("distill", distill, words, RUN)
-    _train(found, found.source, "after_student")
+    _train(asked_by("distill", words), "after_student")
 
 
 def doctor(words):
@@ -100,7 +98,7 @@ def doctor(words):
     example:
       kdkit doctor tinybert --task sst2 --data-dir glue --teacher runs/teacher
     """
-    found = _asked("doctor", doctor, words, RUN, needs=())
+    found = asked("doctor", doctor.__doc__, words, RUN)
     config = found.config()
     load_tensorflow()
     package = importlib.import_module("kdkit.doctor")
@@ -120,7 +118,7 @@ def cache(words):
       kdkit cache tinybert --task sst2 --data-dir glue --teacher runs/teacher \\
           --cache caches/sst2 --cache-precision bf16
     """
-    found = _asked("cache", cache, words, {"shard": SHARD}, needs=())
+    found = asked("cache", cache.__doc__, words, {"shard": SHARD})
     if "cache" not in found.tree:
         found.mistakes.append("Missing: --cache.")
     config, part = found.config(), _part(found.options.shard)
@@ -141,26 +139,39 @@ def augment(words):
           --word-vectors glove.6B.300d.txt --output sst2_augmented.tsv
     """
     options = {"output": {"help": "The file to write."}, "shard": SHARD}
-    found = _asked("augment", augment, words, options, "augment", ("output",))
-    config = found.config(augmentation_of)
-    part = _part(found.options.shard)
+    about = augment.__doc__
+    found = asked("augment", about, words, options, "augment", ("output",))
+    config, part = found.config(), _part(found.options.shard)
     load_tensorflow()
     made = importlib.import_module("kdkit.augmentation.run")
     made.augment(config, found.options.output, part)
 
 
-def _asked(verb, function, words, options, about=None, needs=("run_dir",)):
-    return asked(verb, function.__doc__, words, options, about, needs)
+TRAINING = {
+    "train-teacher": (train_teacher, "teacher"),
+    "pretrain": (pretrain, "text"),
+    "distill": (distill, None),
+}
 
 
-def _train(found: Asked, source: str, then: str):
+def asked_by(verb: str, words) -> Asked:
+    """Returns what the words of a verb that trains ask for."""
+    function, about = TRAINING[verb]
+    return asked(verb, function.__doc__, words, RUN, about, ("run_dir",))
+
+
+def _train(found: Asked, then: str) -> None:
     """Runs a config, and logs what to do next."""
-    options = found.options
-
-    def make(tree):
-        return config_of(source, tree, options.smoke)
-
-    config = found.config(make)
+    config, options = found.config(), found.options
+    plan = getattr(RECIPES.get(config.recipe), "student", None)
+    start = getattr(config.student, "copy_from", None)
+    if start == "teacher" and getattr(plan, "source", "teacher") != start:
+        _log.info(
+            "The checkpoint that the teacher was fine-tuned from is not "
+            "recorded. The student starts from the layers and the head of the "
+            "fine-tuned teacher. Pass --pretrained MODEL to start from a "
+            "pretrained encoder."
+        )
     choose_devices(config.training.strategy, options.devices, found.source)
     load_tensorflow()
     run = importlib.import_module("kdkit.runs.run").run

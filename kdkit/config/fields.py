@@ -72,6 +72,9 @@ class Input:
     def __init__(self, is_model: bool):
         self.is_model = is_model
 
+    def __repr__(self):
+        return f"Input(is_model={self.is_model})"
+
 
 ModelPath = Annotated[str, Input(is_model=True), AfterValidator(absolute)]
 InputFile = Annotated[str, Input(is_model=False), AfterValidator(absolute)]

@@ -144,9 +144,10 @@ def _recipe(given):
 def _stages(stages, given) -> dict:
     """Stages as a layer: those that are wanted, by name."""
     known = {stage.name: to_dict(stage) for stage in stages}
-    wanted = given.pop("only_stages", known)
-    for name in (*wanted, *given.get("stages", ())):
-        if name not in known and "objectives" not in given["stages"][name]:
+    wanted, named = given.pop("only_stages", known), given.get("stages", {})
+    for name in (*wanted, *named):
+        is_new = "learning_rate" in named.get(name, {})
+        if name not in known and not is_new:
             raise unknown("stage", name, known)
     return {name: known[name] for name in known if name in wanted}
 
@@ -236,15 +237,9 @@ def _student(given, plan):
     if "word_vectors" in named and pathlib.Path(named["word_vectors"]).exists():
         named["embedding_dim"] = word_vector_width(named["word_vectors"])
     known = given.keys() & {"pretrained", "recorded", "encoder"}
-    if named.get("copy_from") == "pretrained" and given.get("teacher"):
-        if not known:
-            named["copy_from"] = "teacher"
-            _log.info(
-                "The checkpoint that the teacher was fine-tuned from is not "
-                "recorded. The student starts from the layers and the head of "
-                "the fine-tuned teacher. Pass --pretrained MODEL to start from "
-                "a pretrained encoder."
-            )
+    is_taught = given.get("teacher") and not known
+    if named.get("copy_from") == "pretrained" and is_taught:
+        named["copy_from"] = "teacher"
     return named
 
 

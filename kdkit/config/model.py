@@ -93,31 +93,31 @@ class Static(Strict):
     """A token of share p has the weight sif / (sif + p); null for 1."""
 
 
-# A field that only this kind of model has.
+# Fields that only one kind of model has; MASS has hidden_dim, too.
 KINDS = {
     "checkpoint": Checkpoint,
     "copy_from": Layers,
+    "encoder_num_layers": Mass,
     "hidden_dim": Sizes,
     "units": Bilstm,
-    "encoder_num_layers": Mass,
     "dimensions": Static,
 }
 
 
 def kind_of_student(value) -> str | None:
-    """Returns the field that only the named kind of model has."""
+    """Returns the name of the class whose field is there, `None` for none."""
     given = value if isinstance(value, dict) else dict(value)
-    order = ("encoder_num_layers", *KINDS)  # Mass has hidden_dim, too
-    return next((name for name in order if name in given), None)
+    kinds = (KINDS[name].__name__ for name in KINDS if name in given)
+    return next(kinds, None)
 
 
 Student = Annotated[
-    Annotated[Checkpoint, Tag("checkpoint")]
-    | Annotated[Layers, Tag("copy_from")]
-    | Annotated[Sizes, Tag("hidden_dim")]
-    | Annotated[Bilstm, Tag("units")]
-    | Annotated[Mass, Tag("encoder_num_layers")]
-    | Annotated[Static, Tag("dimensions")],
+    Annotated[Checkpoint, Tag("Checkpoint")]
+    | Annotated[Layers, Tag("Layers")]
+    | Annotated[Mass, Tag("Mass")]
+    | Annotated[Sizes, Tag("Sizes")]
+    | Annotated[Bilstm, Tag("Bilstm")]
+    | Annotated[Static, Tag("Static")],
     Discriminator(
         kind_of_student,
         custom_error_type="student",

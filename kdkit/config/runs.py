@@ -257,3 +257,12 @@ AnyRun = Annotated[
     TaskConfig | TextConfig | EmbedderConfig, Field(discriminator="kind")
 ]
 ADAPTER = TypeAdapter(AnyRun, config=ConfigDict(defer_build=True))
+
+
+def schema() -> dict:
+    """Returns the JSON schema of config.json and of files in TOML."""
+    found = ADAPTER.json_schema()
+    for one in ("Stage", "Objective"):  # by name, in a dict
+        found["$defs"][one]["properties"].pop("name")
+        found["$defs"][one]["required"].remove("name")
+    return found

@@ -55,6 +55,23 @@ def mass(num_layers: int, hidden_dim: int) -> dict:
     return common | dict.fromkeys(sides, num_layers)
 
 
+def _long(num_layers, hidden_dim, epochs, learning_rate, *stages):
+    """Fields of a run of the demo, which is longer than smoke runs."""
+    short = {"epochs": epochs, "learning_rate": learning_rate}
+    return {
+        "data": {"max_train_rows": None, "num_buckets": 2},
+        "student": sizes(num_layers, hidden_dim),
+        "stages": dict.fromkeys(stages, short),
+    }
+
+
+# The demo, above the smoke run of TinyBERT.
+DEMO = _long(2, 32, 3, 1e-3, "intermediate_layer", "prediction_layer") | {
+    "control": True,
+    "steps": {"teacher": _long(4, 96, 4, 5e-4, "fine_tuning")},
+}
+
+
 def _run(recipe, kind, student, stage, **more):
     return {
         "recipe": recipe,
