@@ -1,4 +1,4 @@
-"""Flags: a table from flag to field of a config, and words as nested dicts."""
+"""Flags for the fields of a config, and words as nested dicts."""
 
 import argparse
 import dataclasses
@@ -9,7 +9,7 @@ import re
 import typing
 
 from kdkit.config.data import Augmentation
-from kdkit.config.fields import Strict, descriptions, located
+from kdkit.config.fields import Strict, descriptions
 from kdkit.config.layers import (
     TEACHER,
     augmentation_of,
@@ -18,163 +18,11 @@ from kdkit.config.layers import (
     named_by,
 )
 from kdkit.config.layers import TEXT as TEXT_RECIPE
+from kdkit.config.names import NAMES, fields_of, put
 from kdkit.config.runs import EmbedderConfig, TaskConfig, TextConfig
 from kdkit.errors import UsageError, unknown
 from kdkit.settings import merged, parse_value
 
-TRAINING = {
-    "epochs": "epochs",
-    "batch-size": "batch_size",
-    "learning-rate": "learning_rate",
-    "seed": "training.seed",
-    "mixed-precision": "training.dtype_policy",
-    "strategy": "training.strategy",
-    "cache": "cache.directory",
-    "cache-precision": "cache.precision",
-}
-TASK = {
-    "task": "data.task",
-    "data-dir": "data.data_dir",
-    "train": "data.table.train",
-    "dev": "data.table.dev",
-    "test": "data.table.test",
-    "text-column": "data.table.text_columns",
-    "label-column": "data.table.label_column",
-    "labels": "data.table.labels",
-    "regression": "data.table.regression",
-    "max-length": "data.sequence_length",
-}
-TEXT = {
-    "corpus": "corpus.files",
-    "column": "corpus.column",
-    "held-out": "corpus.held_out",
-}
-BENCHMARK_TEXT = {
-    "one-document": "corpus.one_document",
-    "detokenizer": "corpus.detokenizer",
-}
-STUDENT = {
-    "student": "student.checkpoint",
-    "num-layers": "student.num_layers",
-    "layers": "student.layers",
-}
-CHAIN = {
-    "decoder": "decoder",
-    "tokenizer": "tokenizer",
-    "vocabulary-size": "tokenizer",
-    "corpus": "general_text.files",
-    "column": "general_text.column",
-    "held-out": "general_text.held_out",
-    "task-held-out": "corpus.held_out",
-    "max-length": "corpus.sequence_length",
-    "pretrained": "pretrained",
-    "teacher": "teacher",
-    "general": "general",
-    "student": "student.checkpoint",
-}
-EMBEDDER = {
-    "teacher": "teacher",
-    "pooling": "pooling",
-    "parity": "parity",
-    "control": "control",
-    "task": "data.scored.task",
-    "data-dir": "data.scored.data_dir",
-    "dev": "data.scored.table.dev",
-    "text-column": "data.scored.table.text_columns",
-    "label-column": "data.scored.table.label_column",
-    "max-length": "data.sequence_length",
-}
-# The flags of a run, by what it is about.
-FLAGS = {
-    "teacher": {"model": "student.checkpoint"} | TASK | TRAINING,
-    "task": {
-        "teacher": "teacher",
-        "encoder": "encoder",
-        "teacher-weights": "teacher_weights",
-        "pretrained": "pretrained",
-        **STUDENT,
-        "word-vectors": "student.word_vectors",
-        "general": "general",
-        "control": "control",
-        "parity": "parity",
-        "stages": "only_stages",
-        "quantize": "quantize",
-        **TASK,
-        **TEXT,
-        "unlabeled": "unlabeled.files",
-        "unlabeled-columns": "unlabeled.columns",
-        "unlabeled-per-labeled": "unlabeled.per_labeled",
-        "augment": "augmented.file",
-        "augment-model": "augment_model",
-        "augment-vectors": "augment_vectors",
-        **TRAINING,
-    },
-    "text": {
-        "model": "student.checkpoint",
-        "student": "student.checkpoint",
-        "tokenizer": "tokenizer",
-        "vocabulary-size": "tokenizer",
-        "recipe": "recipe",
-        "teacher": "teacher",
-        "stage": "stage",
-        "parity": "parity",
-        **TEXT,
-        **BENCHMARK_TEXT,
-        "languages": "corpus.languages",
-        "pairs": "pairs",
-        "pair-columns": "corpus.columns",
-        "max-length": "corpus.sequence_length",
-        **TRAINING,
-    },
-    "decoder": {
-        "task-text": "corpus.files",
-        **CHAIN,
-        **BENCHMARK_TEXT,
-        **TRAINING,
-    },
-    "mass": {
-        "pairs": "corpus.files",
-        "pair-columns": "corpus.columns",
-        "languages": "general_text.languages",
-        **CHAIN,
-        **TRAINING,
-    },
-    "texts": {
-        "texts": "data.files",
-        "column": "data.column",
-        **EMBEDDER,
-        **STUDENT,
-        **TRAINING,
-    },
-    "translations": {
-        "parallel": "data.files",
-        "dev-parallel": "data.held_out",
-        "tokenizer": "data.tokenizer",
-        "vocabulary-size": "data.tokenizer",
-        **EMBEDDER,
-        **STUDENT,
-        **TRAINING,
-    },
-    "candidates": {
-        "candidates": "data.files",
-        "dev-candidates": "data.held_out",
-        **EMBEDDER,
-        **STUDENT,
-        **TRAINING,
-    },
-}
-FLAGS["augment"] = {
-    "model": "model",
-    **{name: TASK[name] for name in TASK if name != "max-length"},
-    "word-vectors": "word_vectors",
-    "stop-words": "stop_words",
-    "copies": "num_copies",
-    "probability": "probability",
-    "candidates": "num_candidates",
-    "sequential": "sequential",
-    "parity": "parity",
-    "seed": "seed",
-}
 KINDS = {
     "augment": Augmentation,
     "teacher": TaskConfig,
@@ -195,7 +43,6 @@ HELP = {
     "only_stages": "Only these stages of the recipe.",
     "quantize": "Then train with the rounding of a file of this precision.",
     "stage": "The stage of the recipe to run.",
-    "pairs": "Files of sources and targets, in place of a corpus.",
     "general_text.files": "The text of the first steps.",
     "general_text.column": "The column with that text, for tables.",
     "general_text.held_out": "General text to measure on.",
@@ -215,7 +62,6 @@ HELP = {
 }
 MANY = (
     "only_stages",
-    "pairs",
     "general_text.files",
     "general_text.held_out",
     "general_text.languages",
@@ -226,7 +72,6 @@ SWITCHES = (
     "data.table.regression",
     "corpus.one_document",
 )
-LOCATED = ("cache.directory", "general")
 TITLES = {"general_text": "corpus"}
 FIELDS = "[options] [field.path=value ...]  (fields: kdkit init RECIPE)"
 FIELD = re.compile(r"[A-Za-z_]\w*(\.[\w-]+)*=.*", re.DOTALL)
@@ -294,10 +139,10 @@ def add_flags(parser: Parser, about: str) -> None:
 
     Args:
         parser: `Parser`.
-        about: string, a key of `FLAGS`.
+        about: string, a key of `NAMES`.
     """
     kind, groups = KINDS.get(about, EmbedderConfig), {}
-    for name, path in FLAGS[about].items():
+    for name, path in NAMES[about].items():
         title = path.partition(".")[0] if "." in path else "run"
         title = TITLES.get(title, title)
         if title not in groups:
@@ -310,8 +155,7 @@ def add_flags(parser: Parser, about: str) -> None:
             how["nargs"] = "+"
         text = text or HELP.get(path, "")
         groups[title].add_argument(
-            f"--{name}",
-            dest=path,
+            f"--{name.replace('_', '-')}",
             default=argparse.SUPPRESS,
             help=text.replace("%", "%%"),
             **how,
@@ -330,7 +174,7 @@ def _metavar(field, name):
         "float": "X",
     }
     marked = (words[one] for one in words if one in found)
-    return next(marked, name.split("-")[-1].upper())
+    return next(marked, name.split("_")[-1].upper())
 
 
 def _is_many(field):
@@ -389,7 +233,7 @@ def asked(
         words: list of strings. The first one is a recipe's name or a file, if
             `about` is `None`.
         options: dict from flags that are no fields to details for argparse.
-        about: string or `None`. A key of `FLAGS`. Defaults to what the recipe
+        about: string or `None`. A key of `NAMES`. Defaults to what the recipe
             is about.
         needs: tuple of strings. The options that must be there.
     """
@@ -439,35 +283,21 @@ def _parsed(parser, words, about):
     ]
     words = [one for one in words if one not in (*fields, "--set")]
     found, others = parser.parse_known_args(words)
-    tree, paths = {}, {*FLAGS[about].values()}
-    for path in paths & {*vars(found)}:
-        value = vars(found).pop(path)
-        if path in LOCATED:
-            value = located(value)
-        if path.endswith("tokenizer"):
-            value = parse_value(value)
-        put(tree, path, value)
+    named = {
+        name: getattr(found, name) for name in NAMES[about] if name in found
+    }
+    tree = fields_of(about, named)
     for one in fields:
         path, text = one.split("=", 1)
         put(tree, path, parse_value(text))
-    if pairs := tree.pop("pairs", None):
-        text = {"kind": "pairs", "files": pairs}
-        tree["corpus"] = {**tree.get("corpus", {}), **text}
-    policy = tree.get("training", {}).get("dtype_policy")
-    if policy in ("bfloat16", "float16"):
-        tree["training"]["dtype_policy"] = f"mixed_{policy}"
     flags = [one for one in parser._option_string_actions if one[2:]]
-    return tree, found, [
-        str(unknown("option", one.partition("=")[0], flags))
-        if one.startswith("--")
-        else f"Unexpected: {one}."
-        for one in others
-    ]
-
-
-def put(tree: dict, path: str, value) -> None:
-    """Sets a value in nested dicts, for a dotted path."""
-    *parents, last = path.split(".")
-    for key in parents:
-        tree = tree.setdefault(key, {})
-    tree[last] = value
+    return (
+        tree,
+        found,
+        [
+            str(unknown("option", one.partition("=")[0], flags))
+            if one.startswith("--")
+            else f"Unexpected: {one}."
+            for one in others
+        ],
+    )

@@ -1,6 +1,5 @@
 """The verbs that show what there is, and the demo that runs all of it."""
 
-import argparse
 import dataclasses
 import inspect
 import json
@@ -43,10 +42,14 @@ def list_all(words):
     for recipe in RECIPES.values():
         paper = recipe.paper.replace("https://arxiv.org/abs/", "arXiv:")
         recipes.add_row(recipe.name, recipe.title, paper)
-    presets = Table("preset", "size", "heads", "source", title="Student presets")
+    presets = Table(
+        "preset", "size", "heads", "source", title="Student presets"
+    )
     for name, preset in PRESETS.items():
         presets.add_row(name, *_sizes(vars(preset.config)), preset.paper)
-    tasks = Table("task", "kind", "classes", "chosen by", "tokens", title="Tasks")
+    tasks = Table(
+        "task", "kind", "classes", "chosen by", "tokens", title="Tasks"
+    )
     for task in TASKS.values():
         classes = "in the data"
         if not task.has_classes_in_data:
@@ -311,7 +314,13 @@ def demo(words):
     folder = options.run_dir
     run(config_of("tinybert", DEMO, smoke=True), folder)
     for command in (
-        ["export", f"{folder}/teacher_run", "--precision", "fp32", "--overwrite"],
+        [
+            "export",
+            f"{folder}/teacher_run",
+            "--precision",
+            "fp32",
+            "--overwrite",
+        ],
         ["export", folder, "--overwrite"],
         ["benchmark", folder],
         ["report", folder],

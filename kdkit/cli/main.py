@@ -11,7 +11,6 @@ import tomllib
 import warnings
 
 from kdkit.cli.loading import require_backend
-from kdkit.cli.messages import shown_messages
 from kdkit.errors import RunError, UsageError, printable, unknown
 from kdkit.io.disk import disk_problem
 from kdkit.io.machine import keep_freed_memory
@@ -22,6 +21,7 @@ from kdkit.io.signals import (
     Terminated,
     terminable,
 )
+from kdkit.runs.messages import shown_messages
 from kdkit.version import __version__
 
 DONE, FAILED, MISTAKE = 0, 1, 2

@@ -373,6 +373,6 @@ class Candidates(EmbedderData):
 class Cache(Strict):
     """The cache of the teachers' outputs."""
 
-    directory: str
+    directory: str = "teacher_cache"
     """The folder, which any runs may share; relative ones are in the run."""
     precision: Literal["fp32", "bf16", "int8"] = "fp32"

@@ -111,7 +111,9 @@ def validated(tree: dict, validate=ADAPTER.validate_python):
 def augmentation_of(given: dict) -> Augmentation:
     """Returns the config of kdkit augment."""
     given["data"], _ = _with_task(given.get("data", {}), {})
-    copies = {"num_copies": copies_for(given["data"].get("task"), given.get("parity"))}
+    copies = {
+        "num_copies": copies_for(given["data"].get("task"), given.get("parity"))
+    }
     return validated(copies | given, Augmentation.model_validate)
 
 
@@ -353,7 +355,9 @@ def _with_general(tree, recipe):
 
 def _of_text_teacher(student):
     """A student whose layers are those of its only teacher."""
-    return student | ({"copy_from": "teacher"} if "copy_from" in student else {})
+    return student | (
+        {"copy_from": "teacher"} if "copy_from" in student else {}
+    )
 
 
 def _on_text(given):
@@ -427,7 +431,9 @@ def saved_size(place, *names) -> int | None:
 def _chain(given):
     """The four runs of a recipe on text alone, such as LightPAFF."""
     if short := [name for name in SHORT if name in given]:
-        raise _several(short[0], [f"steps.{name}.stages.NAME" for name in CHAIN])
+        raise _several(
+            short[0], [f"steps.{name}.stages.NAME" for name in CHAIN]
+        )
     family = given.pop("model")
     recipe = _recipe(given)[0].for_families[family]
     on_general, on_task = recipe.stages

@@ -83,7 +83,9 @@ class Run(Strict):
     def _known_variant(self):
         recipe = RECIPES.get(self.recipe)
         if self.parity and self.parity not in recipe.parities:
-            raise unknown(f"parity of {self.recipe}", self.parity, recipe.parities)
+            raise unknown(
+                f"parity of {self.recipe}", self.parity, recipe.parities
+            )
         return self
 
     @model_validator(mode="after")
@@ -166,7 +168,9 @@ class TaskConfig(Run):
                 raise ValueError(f"no stage learns from a teacher: {name}")
         start = getattr(self.student, "copy_from", None)
         if start in ("teacher", "pretrained") and not getattr(self, start):
-            raise ValueError(f"the student copies layers of the {start}: name it")
+            raise ValueError(
+                f"the student copies layers of the {start}: name it"
+            )
         if self.teacher_weights and len(self.teacher_weights) != len(
             self.teacher
         ):
@@ -214,7 +218,7 @@ class EmbedderConfig(Run):
     """A sentence encoder; for candidates a cross-encoder."""
     pooling: Literal[POOLINGS] | None = None
     """The pooling of an encoder that does not describe it."""
-    cache: Cache | None = Cache(directory="teacher_cache")
+    cache: Cache | None = Cache()
     control: bool = False
     """Measure the same student without distillation, too."""
 
@@ -263,6 +267,7 @@ def schema() -> dict:
     """Returns the JSON schema of config.json and of files in TOML."""
     found = ADAPTER.json_schema()
     for one in ("Stage", "Objective"):  # by name, in a dict
-        found["$defs"][one]["properties"].pop("name")
-        found["$defs"][one]["required"].remove("name")
+        fields = found["$defs"][one]
+        del fields["properties"]["name"]
+        fields["required"] = [n for n in fields["required"] if n != "name"]
     return found

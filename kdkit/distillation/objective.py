@@ -96,6 +96,8 @@ Projected = Annotated[
         lambda one: Projection(one) if isinstance(one, str) else one
     ),
 ]
+
+
 class _Named:
     """The JSON schema of losses: their names, and the arguments of each."""
 
