@@ -171,13 +171,19 @@ def fill_cache(
         UsageError: (a `ValueError`) for the user's mistakes.
         RunError: if the disk has too little free space.
     """
+    on_task = [one for one in config.stages if one.data == "task"]
+    config = config.replace(stages=on_task, corpus=None)
     with tempfile.TemporaryDirectory() as folder:
-        kind = build(config, pathlib.Path(folder))
-        caches = kind.open_caches(part)
-        source = kind.source()
-        stages = [one for one in kind.config.stages if one.data == "task"]
+        folder = pathlib.Path(folder)
+        for name, step in config.steps.items():
+            if step.kind == "augmentation":
+                file = place_of_step(config, name, folder)
+                prepare_copies(step, open_task(step.data), file)
+        kind = build(config, folder)
+        caches, source = kind.open_caches(part), kind.source()
+        stages = [one for one in kind.config.stages if one.objectives]
         caches.expect(stages, kind.model)
-        for stage in (one for one in stages if one.objectives):
+        for stage in stages:
             features = caches.features(stage, kind.model)
             seed = kind.config.training.seed
             source.training_stream(stage, seed, features)
