@@ -4,13 +4,14 @@ import logging
 import pathlib
 
 from kdkit import models
-from kdkit.augmentation.augmenter import Augmenter
+from kdkit.augmentation.augmenter import Augmentation, Augmenter
 from kdkit.augmentation.candidates import (
     MaskedWords,
     PieceNeighbors,
     VectorNeighbors,
 )
 from kdkit.augmentation.files import require_new_file, write_augmented
+from kdkit.config import data as config
 from kdkit.data import read_all_word_vectors
 from kdkit.data.augmented import require_made_from
 from kdkit.errors import UsageError
@@ -27,13 +28,16 @@ READINGS = {"tinybert": "tinybert, nearest words without the word itself"}
 
 
 def augment(
-    settings, task: Task, output, part: tuple[int, int] | None = None
+    settings: config.Augmentation,
+    task: Task,
+    output,
+    part: tuple[int, int] | None = None,
 ) -> None:
     """Augments a task's training examples.
 
     Args:
-        settings: `kdkit.training.data_settings.AugmentSettings`.
-        task: `Task` of the settings.
+        settings: `kdkit.config.data.Augmentation`.
+        task: the `Task` of its data.
         output, part: as in `write_augmented`.
     """
     # Without the head, whose classes may have to be read from the data.
@@ -44,7 +48,7 @@ def augment(
         )
     require_new_file(output)
     augmenter = _augmenter(settings)
-    examples = task.load("train", settings.data_dir)
+    examples = task.load("train", settings.data.data_dir)
     columns = ("sentence",)
     if task.num_texts == 2:
         columns = ("sentence1", "sentence2")
@@ -66,30 +70,29 @@ def augment(
         )
 
 
-def prepare_copies(settings, task: Task, data_dir) -> None:
+def prepare_copies(settings: config.Augmentation, task: Task, file) -> None:
     """Makes a run's file of augmented examples, or compares an earlier one.
 
     Args:
-        settings: `kdkit.training.data_settings.AugmentedSettings`.
-        task: `Task` of the run.
-        data_dir: string or `None`. The folder with the task's files.
+        settings: `kdkit.config.data.Augmentation`.
+        task: the `Task` of its data.
+        file: path of the file.
     """
-    file, made_by = pathlib.Path(settings.file), settings.made_by
-    if made_by is not None and not file.exists():
+    file = pathlib.Path(file)
+    if not file.exists():
         file.parent.mkdir(parents=True, exist_ok=True)
         turn = file.with_name(f".{file.name}.turn.lock")
         waiting = f"Another process is writing {file}: waiting for it."
         with locked(turn, waiting=waiting):
             is_missing = not file.exists()
             if is_missing:
-                augment(made_by, task, file)
+                augment(settings, task, file)
             turn.unlink(missing_ok=True)
         if is_missing:
             return
-    expected = made_by and _made_from(made_by)
-    require_made_from(file, task.load("train", data_dir), expected)
-    same = ", from the same inputs" if made_by else ""
-    _log.info(f"{file}: made earlier{same}.")
+    examples = task.load("train", settings.data.data_dir)
+    require_made_from(file, examples, _made_from(settings))
+    _log.info(f"{file}: made earlier, from the same inputs.")
 
 
 def _augmenter(settings):
@@ -100,7 +103,7 @@ def _augmenter(settings):
             f"{settings.model} has no trained head for masked tokens. Train "
             "one with kdkit pretrain."
         )
-    num_candidates = settings.augmentation.num_candidates
+    num_candidates = settings.num_candidates
     known = stop_words = None
     if settings.word_vectors is not None:
         words, vectors = read_all_word_vectors(
@@ -122,7 +125,7 @@ def _augmenter(settings):
         loaded.model, loaded.tokenizer, num_candidates, known
     )
     return Augmenter(
-        settings.augmentation,
+        _replaced(settings),
         masked_words,
         neighbors,
         loaded.tokenizer,
@@ -140,8 +143,18 @@ def _made_from(settings):
         "stop_words": _digest(settings.stop_words),
         "parity": READINGS.get(settings.parity),
         "seed": settings.seed,
-        **vars(settings.augmentation),
+        **vars(_replaced(settings)),
     }
+
+
+def _replaced(settings):
+    """How words are replaced."""
+    return Augmentation(
+        settings.num_copies,
+        settings.probability,
+        settings.num_candidates,
+        settings.sequential,
+    )
 
 
 def _digest(file):

@@ -158,5 +158,5 @@ def _with_general(tree, recipe):
             "stages": stages_named(recipe.stages_on_text(), {}),
             "run_dir": place,
         }
-        tree = merged(tree, {"steps": {"general": step}})
+        tree = merged({"steps": {"general": step}}, tree)
     return tree | {"student": {"checkpoint": place}}

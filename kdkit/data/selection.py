@@ -123,3 +123,25 @@ def choose(
 def take(rows: Iterable, numbers: np.ndarray) -> Iterable:
     """Returns the rows with the given numbers, in the order of the rows."""
     return itertools.compress(rows, np.bincount(numbers))
+
+
+def rows_digest(rows) -> str:
+    """Returns the checksum of all values in a split's examples."""
+    total = hashlib.sha256()
+    _add(rows, total)
+    return total.hexdigest()[:16]
+
+
+def _add(value, total):
+    """Adds the numbers and texts in dataclasses, lists and tuples."""
+    if dataclasses.is_dataclass(value):
+        for field in dataclasses.fields(value):
+            _add(getattr(value, field.name), total)
+    elif isinstance(value, list | tuple):
+        total.update(f"[{len(value)}]".encode())
+        for entry in value:
+            _add(entry, total)
+    elif isinstance(value, np.ndarray):
+        total.update(value.tobytes())
+    else:
+        total.update(f"{value}\0".encode())

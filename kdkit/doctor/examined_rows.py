@@ -5,6 +5,7 @@ import pathlib
 
 import numpy as np
 
+from kdkit.config.runs import TaskConfig
 from kdkit.data import count_copies, read_copies, unlabeled_rows
 from kdkit.doctor.data import (
     class_balance,
@@ -25,14 +26,8 @@ from kdkit.doctor.leakage import (
 )
 from kdkit.doctor.unknown_words import has_unknown, unknown_words
 from kdkit.errors import UsageError
-from kdkit.runs.settings import DistillSettings
 from kdkit.tasks import Task
-from kdkit.training.making import DATA_LENGTH
-from kdkit.training.tasks import (
-    kept_apart,
-    read_kept_unlabeled,
-    read_train_and_dev,
-)
+from kdkit.training.tasks import drawn_rows, kept_apart, read_kept_unlabeled
 
 TRAIN_ROWS = 2048  # encoded to measure their lengths
 
@@ -49,15 +44,13 @@ class ExaminedRows:
 
 
 def load_rows_to_examine(
-    settings: DistillSettings, task: Task, num_rows: int, findings: Findings
+    kind, num_rows: int, findings: Findings
 ) -> ExaminedRows:
-    """Reads a task's examples and reports their numbers."""
-    data = settings.data
-    all_train, dev = read_train_and_dev(task, data)
-    train = all_train
-    if data.max_train_rows and data.max_train_rows < len(train):
-        order = np.random.default_rng(settings.seed).permutation(len(train))
-        train = train.take(np.sort(order[: data.max_train_rows]))
+    """Reads a task's other splits and reports all numbers."""
+    task, data, (all_train, dev) = kind.task, kind.config.data, kind.rows
+    seed = kind.config.training.seed
+    drawn = drawn_rows(len(all_train), data.max_train_rows, seed)
+    train = all_train if drawn is None else all_train.take(drawn)
     others = {data.dev_split: dev}
     unread = []
     for split in kept_apart(task, data):
@@ -85,7 +78,7 @@ def load_rows_to_examine(
 
 
 def examine_rows(
-    settings: DistillSettings,
+    settings: TaskConfig,
     task: Task,
     rows: ExaminedRows,
     num_texts: int,
@@ -101,15 +94,10 @@ def examine_rows(
     findings.add(repeated_rows(all_rows, {"train": train_labels, **labels}))
     if task.head.kind == "sequence":
         findings.add(odd_texts(all_rows))
-    corpora = {"the corpus": settings.corpus}
-    if settings.general is not None:
-        corpora["the general text"] = settings.general.corpus
-    for name, corpus in corpora.items():
-        if corpus is not None:
-            check = f"rows in {name}"
-            findings.add(
-                rows_in_text(others, corpus.texts(False), num_texts, check)
-            )
+    for name, corpus in corpora_of(settings).items():
+        texts = corpus.texts(held_out=False)
+        check = f"rows in {name}"
+        findings.add(rows_in_text(others, texts, num_texts, check))
     if settings.unlabeled is not None:
         unlabeled, kept = read_kept_unlabeled(
             task, settings.data, settings.unlabeled
@@ -133,10 +121,23 @@ def examine_rows(
     findings.add(dev_balance(task, rows.dev.labels, dev_check))
 
 
+def corpora_of(settings: TaskConfig) -> dict:
+    """Returns the running text that a run and its steps train on."""
+    found = {}
+    if settings.corpus is not None:
+        found["the corpus"] = settings.corpus
+    for name, step in settings.steps.items():
+        if step.kind == "text" and step.corpus not in found.values():
+            found[f"the text of step {name}"] = step.corpus
+    return found
+
+
 def examine_lengths(settings, train, dev, findings: Findings) -> None:
     """Reports how many of the encoded examples were truncated."""
     splits = {"train": train, settings.data.dev_split: dev}
-    option = "--max-length " if settings.corpus is None else DATA_LENGTH
+    option = "--max-length "
+    if settings.corpus is not None:
+        option = "--set data.sequence_length="
     findings.add(lengths_cut(splits, option))
 
 
@@ -158,18 +159,15 @@ def encode_some(task: Task, rows, tokenizer, sequence_length: int):
 
 
 def epoch_rows(
-    settings: DistillSettings, task: Task, num_train: int, learns: bool
+    settings: TaskConfig, task: Task, num_train: int, learns: bool
 ) -> int:
     """Returns approximately how many examples an epoch has."""
     count = num_train
     augmented = settings.augmented
     if augmented is not None:
         per_row = augmented.copies_per_epoch
-        is_there = pathlib.Path(augmented.file).exists()
-        if per_row is None and (is_there or augmented.made_by is None):
+        if per_row is None:
             count += count_copies(augmented.file)
-        elif per_row is None:
-            per_row = augmented.made_by.augmentation.num_copies
         count += num_train * (per_row or 0)
     if settings.unlabeled is not None and learns:
         _, kept = read_kept_unlabeled(task, settings.data, settings.unlabeled)

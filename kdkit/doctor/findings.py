@@ -1,14 +1,17 @@
 """The result of a check: its outcome, the facts, the advice."""
 
 import dataclasses
+import io
+import logging
 
 from rich import box
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
-from kdkit.errors import printable
+from kdkit.errors import RunError, printable
 
+_log = logging.getLogger(__name__)
 OK, NOTE, WARNING, RUINS = "ok", "note", "warning", "ruins the run"
 OUTCOMES = (OK, NOTE, WARNING, RUINS)
 
@@ -118,7 +121,6 @@ def print_findings(
     findings: Findings,
     all_rows: bool = True,
     console: Console | None = None,
-    printed: list[Finding] = (),
 ) -> None:
     """Prints the table and the verdict.
 
@@ -128,26 +130,38 @@ def print_findings(
             warnings and those that ruin the run. Defaults to `True`.
         console: optional `rich.console.Console`. Defaults to one that writes
             to the standard output.
-        printed: list of `Finding`. Warnings that the user has already seen.
-            They are counted but not printed again. Defaults to none.
     """
     console = console or Console(highlight=False)
-    console.print(findings_and_verdict(findings, all_rows, printed))
+    console.print(findings_and_verdict(findings, all_rows))
 
 
-def findings_and_verdict(
-    findings: Findings, all_rows: bool = True, printed: list[Finding] = ()
-) -> Group:
+def findings_and_verdict(findings: Findings, all_rows: bool = True) -> Group:
     """Returns what `print_findings` prints; its arguments are those."""
     shown = [
         one for one in findings if all_rows or one.outcome in (WARNING, RUINS)
     ]
-    new = [one for one in shown if one not in printed]
-    line = f"doctor: {verdict(findings)}"
-    if len(new) < len(shown):
-        line += f" {len(shown) - len(new)} of them printed earlier."
-    tables = [findings_table(new)] if new else []
-    return Group(*tables, Text(printable(line)))
+    tables = [findings_table(shown)] if shown else []
+    return Group(*tables, Text(printable(f"doctor: {verdict(findings)}")))
+
+
+def decide(findings: Findings, force: bool) -> None:
+    """Logs the findings before a run, and stops the run if one is an error."""
+    # Errors are also shown where messages are not.
+    level = logging.ERROR if findings.ruinous else logging.INFO
+    table = findings_and_verdict(findings, all_rows=False)
+    lines = io.StringIO()
+    Console(file=lines, highlight=False).print(table)
+    message = lines.getvalue().removesuffix("\n")
+    _log.log(level, message, extra={"renderable": table})
+    if not findings.ruinous:
+        return
+    named = ", ".join(dict.fromkeys(one.check for one in findings.ruinous))
+    if not force:
+        raise RunError(
+            f"The run would be ruined: {named}, see above. Nothing was "
+            "trained. Fix it, or continue with --force."
+        )
+    _log.warning(f"doctor: continuing in spite of {named}, by --force.")
 
 
 def _in_number(outcome, count):

@@ -1,5 +1,6 @@
 """Estimates of the memory and the disk space that a run needs."""
 
+import itertools
 import math
 import pathlib
 import shutil
@@ -7,25 +8,25 @@ from collections.abc import Iterable
 
 import psutil
 
+from kdkit.config.data import Cache
+from kdkit.config.model import Bilstm, Sizes
 from kdkit.distillation import teacher_entry
 from kdkit.distillation.layer_maps import layer_map
 from kdkit.doctor.examined_rows import ExaminedRows, epoch_rows
 from kdkit.doctor.findings import OK, RUINS, WARNING, Finding, Findings
 from kdkit.io.machine import byte_size, memory_shortage
-from kdkit.models.sizes import least_parameters
+from kdkit.models.sizes import BilstmConfig, least_parameters
 from kdkit.models.students import student_config
-from kdkit.runs.settings import TeacherSettings
 from kdkit.taps import (
     ATTENTION_TAPS,
     PER_LAYER_TAPS,
     VECTOR_TAPS,
     Entry,
     ModelShape,
+    describe,
     split_tap,
 )
 from kdkit.teacher_cache.packing import packed_size
-from kdkit.training.data_settings import CacheSettings
-from kdkit.training.model_settings import ModelSettings
 
 BYTES = 4  # per number in float32, the type of weights and slots
 SLOTS = 2  # Adam's moments
@@ -221,41 +222,49 @@ def _listed(sizes):
     )
 
 
-def examine_memory(sizes: ModelSettings) -> Finding | None:
-    """Reports a student that is too large, before it is built."""
-    if not sizes.has_random_weights and sizes.bilstm is None:
+def examine_memory(student) -> Finding | None:
+    """Reports a config's student that is too large, before it is built."""
+    if not isinstance(student, Sizes | Bilstm):
         return None
-    config = student_config(sizes.config(), vocabulary_size=1)
+    sizes = dict(student)
+    if isinstance(student, Bilstm):
+        del sizes["word_vectors"]
+        sizes = BilstmConfig(**sizes)
+    config = student_config(sizes, vocabulary_size=1)
     return memory_to_train(least_parameters(config))
 
 
-def examine_needs(
-    subject, rows: ExaminedRows, train, findings: Findings
-) -> None:
+def fitting(kind) -> list:
+    """Returns the stages of a run on a task that compare models."""
+    return [
+        stage
+        for stage in kind.config.stages
+        if stage.objectives and stage.data == "task"
+    ]
+
+
+def shapes(kind) -> tuple[ModelShape, ModelShape]:
+    """Returns the shapes of the first teacher and the student."""
+    return describe(kind.teachers[0].model), describe(kind.model)
+
+
+def examine_needs(kind, rows: ExaminedRows, train, findings: Findings) -> None:
     """Estimates the memory of a step and what the run writes."""
-    findings.add(_memory(subject, rows, train))
-    settings, student = subject.settings, subject.student
+    findings.add(_memory(kind, rows, train))
+    config, student = kind.config, kind.model
     sizes = {
         f"{arm} with checkpoints": run_size(
             _trained(student), student.count_params(), len(stages)
         )
-        for arm, stages in settings.arms.items()
-        if stages
+        for arm, stages in kind.arms.items()
     }
-    if isinstance(settings.teacher, TeacherSettings):
-        teacher = subject.teachers[0].model
-        sizes["teacher with checkpoints"] = run_size(
-            _trained(teacher),
-            teacher.count_params(),
-            len(settings.teacher.stages),
-        )
-    findings.add(disk(sizes, subject.run_dir))
-    if settings.cache is not None and subject.fitting:
-        needed = _cache_size(subject, rows, train)
-        findings.add(cache_disk(needed, settings.cache))
+    findings.add(disk(sizes, kind.folder))
+    if config.cache is not None:
+        needed = _cache_size(kind, rows, train)
+        findings.add(cache_disk(needed, config.cache))
 
 
-def cache_disk(needed: int, cache: CacheSettings, advice: str = "") -> Finding:
+def cache_disk(needed: int, cache: Cache, advice: str = "") -> Finding:
     """Compares the space that a cache still needs with the free space."""
     place = pathlib.Path(cache.directory)
     there = sum(
@@ -274,83 +283,77 @@ def _trained(model):
     return sum(math.prod(weight.shape) for weight in model.trainable_weights)
 
 
-def _memory(subject, rows, train):
+def _memory(kind, rows, train):
     """Returns the finding for the stage whose steps need most memory."""
     largest, words = 0, ""
     length = int(train.lengths.max())
-    if subject.settings.data.num_buckets is None:
+    if kind.config.data.num_buckets is None:
         length = train.sequence_length
-    for stage in subject.settings.stages + subject.settings.control:
+    for stage in itertools.chain(*kind.arms.values()):
         if stage.data != "task":
             continue
-        num_rows = _batch_size(subject, rows, stage)
+        num_rows = _batch_size(kind, rows, stage)
         sequences = train.sequences_per_row * max(
             num_rows // stage.gradient_accumulation_steps, 1
         )
         numbers = sequences * (
-            activations(subject.shapes[1], length)
-            + _tapped(subject, stage, length)
+            activations(describe(kind.model), length)
+            + _tapped(kind, stage, length)
         )
         if numbers >= largest:
             largest = numbers
             words = f"{sequences} × {length} tokens"
-    teachers = sum(one.model.count_params() for one in subject.teachers)
-    student = subject.student
+    teachers = sum(one.model.count_params() for one in kind.teachers)
+    student = kind.model
     return memory(
         teachers, student.count_params(), _trained(student), largest, words
     )
 
 
-def _batch_size(subject, rows, stage):
+def _batch_size(kind, rows, stage):
     """Returns the examples per batch, at most those of an epoch."""
     size = stage.batch_size
     if size > len(rows.train):  # others are counted where they matter
         size = min(
             size,
-            epoch_rows(
-                subject.settings, subject.task, len(rows.train), learns=True
-            ),
+            epoch_rows(kind.config, kind.task, len(rows.train), learns=True),
         )
     return size
 
 
-def _tapped(subject, stage, length):
+def _tapped(kind, stage, length):
     """Returns how many numbers a stage taps from all models per sequence."""
-    if stage not in subject.fitting:
+    if stage not in fitting(kind):
         return 0
-    entries = tapped_entries(stage.weighted_objectives(), *subject.shapes)
-    per_token = subject.task.kind.has_label_per_token
+    entries = tapped_entries(stage.weighted_objectives(), *shapes(kind))
+    per_token = kind.task.kind.has_label_per_token
     teacher_count, student_count = (
         sum(tapped_size(entry, shape, length, per_token) for entry in some)
-        for some, shape in zip(entries, subject.shapes, strict=True)
+        for some, shape in zip(entries, shapes(kind), strict=True)
     )
-    return len(subject.teachers) * teacher_count + student_count
+    return len(kind.teachers) * teacher_count + student_count
 
 
-def _cache_size(subject, rows, train):
+def _cache_size(kind, rows, train):
     """Returns the bytes of cached outputs for an epoch's and dev's examples."""
-    settings = subject.settings
-    entries = set()
-    for stage in subject.fitting:
-        entries |= tapped_entries(stage.weighted_objectives(), *subject.shapes)[
-            0
-        ]
-    per_token = subject.task.kind.has_label_per_token
+    config, entries, (teacher, student) = kind.config, set(), shapes(kind)
+    for stage in fitting(kind):
+        objectives = stage.weighted_objectives()
+        entries |= tapped_entries(objectives, teacher, student)[0]
+    per_token = kind.task.kind.has_label_per_token
 
     def size(entry, length):
-        numbers = tapped_size(entry, subject.shapes[0], length, per_token)
+        numbers = tapped_size(entry, teacher, length, per_token)
         width = entry.width(numbers)
         shape = numbers // width, width
-        return packed_size(
-            shape, settings.cache.precision, entry.num_exact(shape)
-        )
+        exact = entry.num_exact(shape)
+        return packed_size(shape, config.cache.precision, exact)
 
     sample_size = sum(
         size(entry, int(length))
         for length in train.lengths
         for entry in entries
     )
-    count = rows.num_dev + epoch_rows(
-        settings, subject.task, len(rows.train), learns=True
-    )
-    return int(sample_size / len(train) * count * len(subject.teachers))
+    count = epoch_rows(config, kind.task, len(rows.train), learns=True)
+    count += rows.num_dev
+    return int(sample_size / len(train) * count * len(kind.teachers))

@@ -6,6 +6,8 @@ import itertools
 import pathlib
 
 from kdkit import models
+from kdkit.config.model import Checkpoint, Mass, Sizes
+from kdkit.config.runs import TextConfig
 from kdkit.data import tokenize
 from kdkit.distillation import teacher_entry
 from kdkit.doctor.compatibility import same_vocabulary, student_size
@@ -22,16 +24,8 @@ from kdkit.doctor.resources import (
 from kdkit.doctor.unknown_words import texts_with_unknown, unknown_words
 from kdkit.models import load_tokenizer
 from kdkit.models.families import ALL_FAMILIES
-from kdkit.runs.directory import RunDirectory
-from kdkit.runs.log import decide, logged_findings
-from kdkit.runs.pipeline import Pipeline
 from kdkit.taps import ModelShape
 from kdkit.teacher_cache.packing import packed_size
-from kdkit.training.data_settings import CorpusSettings
-from kdkit.training.distribution import open_distribution
-from kdkit.training.making import CORPUS_LENGTH
-from kdkit.training.model_settings import ModelSettings
-from kdkit.training.sentence_settings import PairSettings
 
 BYTES = 4  # per weight in a file, and about 4 per token in a text
 WEIGHT_FILES = ("*.weights.h5", "*.safetensors")
@@ -46,18 +40,23 @@ class TextModel:
     shape: ModelShape
 
 
-def text_model(settings: ModelSettings, vocabulary_size: int) -> TextModel:
+def text_model(student, vocabulary_size: int) -> TextModel:
     """Returns the sizes of the model that a run on text starts with."""
-    if settings.mass is not None:
-        return _mass(settings.mass, vocabulary_size)
-    if settings.has_random_weights:
-        return _stack(settings, vocabulary_size)
-    place = settings.checkpoint or settings.copy_from
+    if isinstance(student, Mass):
+        return _mass(student, vocabulary_size)
+    if isinstance(student, Sizes):
+        return _stack(student, vocabulary_size)
     return TextModel(
-        pathlib.Path(place).name,
-        _weigh(place) // BYTES,
+        pathlib.Path(_place(student)).name,
+        _weigh(_place(student)) // BYTES,
         ModelShape(num_classes=vocabulary_size),
     )
+
+
+def _place(student):
+    """The place that a student starts from, `None` for random weights."""
+    copied = getattr(student, "copy_from", None)
+    return getattr(student, "checkpoint", copied)
 
 
 def text_cache_size(settings, vocabulary_size: int) -> int:
@@ -66,7 +65,7 @@ def text_cache_size(settings, vocabulary_size: int) -> int:
         pathlib.Path(file).stat().st_size for file in settings.corpus.all_files
     )
     # For pairs, only the targets' logits are cached.
-    tokens //= BYTES * (2 if settings.reads_sentences else 1)
+    tokens //= BYTES * (1 if settings.corpus.kind == "corpus" else 2)
     entries = {
         teacher_entry(objective, 0, vocabulary_size)
         for stage in settings.stages
@@ -85,9 +84,7 @@ def _stack(sizes, vocabulary_size):
     """Returns a model with blocks of one kind: an encoder or a decoder."""
     width = sizes.hidden_dim
     family = ALL_FAMILIES[sizes.family]
-    config = models.BertConfig(
-        **sizes.config(), vocabulary_size=vocabulary_size
-    )
+    config = models.BertConfig(**dict(sizes), vocabulary_size=vocabulary_size)
     # Plus biases and normalizations.
     parameters = family.least_parameters(config) + 2 * width
     parameters += sizes.num_layers * (9 * width + sizes.intermediate_dim)
@@ -150,66 +147,53 @@ SAMPLE = 2000  # texts whose tokens are counted
 
 
 class TextSteps:
-    """What is known of a chain of runs on text."""
+    """What is known of a chain of runs on text before it begins."""
 
-    def __init__(self, pipeline: Pipeline):
-        self.runs = {step.name: step.settings for step in pipeline.steps}
-        self.places = {step.name: step.place for step in pipeline.steps}
-        self.run_dir = pathlib.Path(pipeline.run_dir)
-        self.given = pipeline.given
+    def __init__(self, config: TextConfig, folder):
+        self.runs = {**config.steps, "student": config}
+        self.folder = pathlib.Path(folder)
 
     @functools.cached_property
     def tokenizers(self) -> dict:
-        """The available tokenizers, by the step that they belong to."""
-        places = dict(self.given)
-        first = next(iter(self.runs.values()))
-        if first.tokenizer is not None:
-            places = {"--tokenizer": first.tokenizer, **places}
-        return {name: load_tokenizer(place) for name, place in places.items()}
+        """The available tokenizers, by the place that they belong to."""
+        places = [
+            place
+            for run in self.runs.values()
+            for place in (run.tokenizer, run.teacher, _place(run.student))
+            if isinstance(place, str) and not place.startswith("run:")
+        ]
+        return {place: load_tokenizer(place) for place in places}
 
     @property
     def corpora(self) -> dict:
         """The text of each step; each text once, under its first step."""
         found = {}
-        for name, settings in self.runs.items():
-            if settings.corpus not in found.values():
-                found[name] = settings.corpus
+        for name, run in self.runs.items():
+            if run.corpus not in found.values():
+                found[name] = run.corpus
         return found
 
     @property
     def vocabulary_size(self) -> int:
         """The size of the vocabulary, which may not be trained yet."""
-        for settings in self.runs.values():
-            if settings.vocabulary_size is not None:
-                return settings.vocabulary_size
+        for run in self.runs.values():
+            if isinstance(run.tokenizer, int):
+                return run.tokenizer
         return next(iter(self.tokenizers.values())).vocabulary_size()
 
-    def model(self, settings: ModelSettings) -> TextModel:
+    def model(self, student) -> TextModel:
         """Returns a model's sizes, even if a step has yet to train it."""
-        for name, run in self.runs.items():
-            if settings.checkpoint == str(self.places[name]):
-                return self.model(run.model)
-        return text_model(settings, self.vocabulary_size)
+        name = (_place(student) or "").removeprefix("run:")
+        if name in self.runs:
+            return self.model(self.runs[name].student)
+        return text_model(student, self.vocabulary_size)
 
 
-def examine_steps_first(pipeline: Pipeline, force: bool) -> Findings | None:
-    """Checks the runs before the first of them, if not done earlier."""
-    steps = TextSteps(pipeline)
-    last = pipeline.settings
-    if not open_distribution(last.strategy).is_chief:
-        return None
-    for name in steps.runs:
-        logged = logged_findings(RunDirectory(steps.places[name]))
-        if logged is not None:
-            return logged
-    findings = Findings()
-    examine_text(steps, QUICK_TEXTS, findings)
-    decide(findings, force)
-    return findings
-
-
-def examine_text(steps: TextSteps, num_texts: int, findings: Findings) -> None:
-    """Runs the checks for text that need no training."""
+def examine_text(
+    config: TextConfig, folder, num_texts: int, findings: Findings
+) -> None:
+    """Runs the checks of a chain on text that need no training."""
+    steps = TextSteps(config, folder)
     _examine_vocabulary(steps, findings)
     _examine_sizes(steps, findings)
     _examine_texts(steps, num_texts, findings)
@@ -223,14 +207,15 @@ def examine_text_words(
     name: str, corpus, tokenizer, findings: Findings
 ) -> None:
     """Counts the texts with words that a tokenizer has no token for."""
-    texts = {name: corpus.texts}
-    if isinstance(corpus, PairSettings):
+    texts = {name: corpus.texts(held_out=False)}
+    if corpus.kind == "pairs":
+        sides = enumerate(("sources", "targets"))
         texts = {
-            f"{name}, {side}": functools.partial(corpus.side_texts, number)
-            for number, side in enumerate(("sources", "targets"))
+            f"{name}, {side}": (pair[number] for pair in corpus.pairs(False))
+            for number, side in sides
         }
-    for what, read in texts.items():
-        some = itertools.islice(read(held_out=False), SAMPLE)
+    for what, some in texts.items():
+        some = itertools.islice(some, SAMPLE)
         splits = {what: texts_with_unknown(some, tokenizer)}
         findings.add(unknown_words(splits, tokenizer))
 
@@ -260,8 +245,8 @@ def _examine_vocabulary(steps, findings):
 def _examine_sizes(steps, findings):
     """Reports the student's size, the largest step, and the files to write."""
     last = list(steps.runs.values())[-1]
-    teacher = steps.model(ModelSettings(checkpoint=last.teacher))
-    student = steps.model(last.model)
+    teacher = steps.model(Checkpoint(checkpoint=last.teacher))
+    student = steps.model(last.student)
     if teacher.parameters and student.parameters:
         findings.add(student_size(_sizes(teacher), _sizes(student)))
     largest = max(
@@ -270,15 +255,15 @@ def _examine_sizes(steps, findings):
     findings.add(memory(*largest))
     written = {}
     for name, settings in steps.runs.items():
-        parameters = steps.model(settings.model).parameters
+        parameters = steps.model(settings.student).parameters
         written[name] = run_size(parameters, parameters, len(settings.stages))
-        if isinstance(settings.corpus, CorpusSettings):
+        if settings.corpus.kind == "corpus":
             # Four bytes per token; a token has about four letters.
             written[name] += sum(
                 pathlib.Path(file).stat().st_size
                 for file in settings.corpus.all_files
             )
-    findings.add(disk(written, steps.run_dir))
+    findings.add(disk(written, steps.folder))
     for settings in steps.runs.values():
         if settings.cache is not None:
             findings.add(
@@ -297,16 +282,15 @@ def _sizes(model):
 def _step_memory(steps, name):
     """Returns the arguments of `memory` for a step."""
     settings = steps.runs[name]
-    model, teacher = steps.model(settings.model), 0
+    model, teacher = steps.model(settings.student), 0
     if settings.teacher is not None:
-        teacher = steps.model(
-            ModelSettings(checkpoint=settings.teacher)
-        ).parameters
+        taught = Checkpoint(checkpoint=settings.teacher)
+        teacher = steps.model(taught).parameters
     numbers = []
     length = settings.corpus.sequence_length
     for stage in settings.stages:
         rows = stage.batch_size // stage.gradient_accumulation_steps
-        if settings.reads_sentences:
+        if settings.corpus.kind != "corpus":
             rows = max(stage.batch_tokens // (2 * length), 1)
         positions = min(rows * length, stage.chunk_size or rows * length)
         # The gradient of the student's logits is as large as these.
@@ -332,9 +316,7 @@ def _examine_texts(steps, num_texts, findings):
     measured = list(steps.runs.values())[-1].corpus
     for held_name, held_out in corpora.items():
         for name, corpus in corpora.items():
-            if isinstance(corpus, PairSettings) != isinstance(
-                held_out, PairSettings
-            ):
+            if (corpus.kind == "pairs") != (held_out.kind == "pairs"):
                 continue
             findings.add(
                 texts_kept_apart(
@@ -349,7 +331,7 @@ def _examine_texts(steps, num_texts, findings):
 
 def _texts(corpus, held_out):
     """Returns texts or pairs of texts, as tuples."""
-    if isinstance(corpus, PairSettings):
+    if corpus.kind == "pairs":
         return corpus.pairs(held_out)
     return ((text,) for text in corpus.texts(held_out))
 
@@ -357,7 +339,7 @@ def _texts(corpus, held_out):
 def _examine_lengths(steps, findings):
     """Counts the sentences that will be truncated."""
     for name, corpus in steps.corpora.items():
-        if isinstance(corpus, CorpusSettings):
+        if corpus.kind == "corpus":
             continue
         texts = list(itertools.islice(corpus.texts(False), SAMPLE))
         if steps.tokenizers:
@@ -369,12 +351,14 @@ def _examine_lengths(steps, findings):
             counts, unit = [len(text.split()) for text in texts], "words"
         findings.add(
             texts_too_long(
-                name, counts, corpus.sequence_length, unit, CORPUS_LENGTH
+                name,
+                counts,
+                corpus.sequence_length,
+                unit,
+                "--set corpus.sequence_length=",
             )
         )
-    if all(
-        isinstance(corpus, CorpusSettings) for corpus in steps.corpora.values()
-    ):
+    if all(corpus.kind == "corpus" for corpus in steps.corpora.values()):
         findings.add(
             Finding(
                 "lengths",

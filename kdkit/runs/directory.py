@@ -1,4 +1,4 @@
-"""Run directories: configuration, event log, and one process at a time."""
+"""Run directories: config, event log, and one process at a time."""
 
 import contextlib
 import json
@@ -6,7 +6,10 @@ import pathlib
 import time
 import warnings
 
+from pydantic import ValidationError
+
 from kdkit.backends import need_tensorflow
+from kdkit.config.runs import ADAPTER, AnyRun
 from kdkit.errors import RunError, UsageError
 from kdkit.io.files import (
     is_left_over,
@@ -16,50 +19,65 @@ from kdkit.io.files import (
 )
 from kdkit.io.locks import append_line, locked
 from kdkit.io.reading import read_json
-from kdkit.runs.events import (
-    Best,
-    Epoch,
-    Event,
-    RunFinished,
-    read_log,
-)
-from kdkit.runs.settings import MODELS, without_changeable
-from kdkit.settings import differences, differing_fields, from_dict, to_dict
+from kdkit.runs.events import Best, Epoch, Event, RunFinished, read_log
+from kdkit.settings import differences, in_words
 from kdkit.training.distribution import ONE_DEVICE
 
 CONFIG, LOCK = "config.json", ".lock"
 EVENTS, CHECKPOINTS = "metrics.jsonl", "checkpoints"
-PROVENANCE = "provenance"
 INPUTS = "inputs"  # models and data that a call had in memory
-# Saved with the settings if the run has several replicas.
-REPLICAS = "replicas"
+# What config.json has beside the config.
+PROVENANCE, REPLICAS = "provenance", "replicas"
+REQUESTED, FREE = "requested", "checkpoint_minutes"
+# Fields with models, which are compared by content.
+MODELS = ("teacher", "pretrained", "checkpoint", "copy_from", "model")
 
 
-class RunDirectory:
-    """The directory of one run: configuration, log, checkpoints and models."""
+class Run:
+    """The directory of one run: config, log, checkpoints and models.
 
-    def __init__(self, path, is_read_only=False, replicas=1):
-        self.path = path
+    Args:
+        path: string or path of a run directory.
+        is_read_only: bool. Whether this process writes nothing, because another
+            one does. Defaults to `False`.
+        replicas: int. The number of devices that train. Defaults to `1`.
+
+    Example:
+
+    ```python
+    run = kdkit.run(config, "runs/tinybert")
+    print(run.config.recipe, run.models["student"])
+    ```
+    """
+
+    def __init__(self, path, is_read_only: bool = False, replicas: int = 1):
+        self.path = pathlib.Path(path)
         self.is_read_only = is_read_only
         self.replicas = replicas
 
-    def write_config(self, settings: dict, provenance: dict) -> None:
-        """Writes `config.json`, unless an earlier start of the run wrote it."""
-        if self.is_read_only or (self.path / CONFIG).exists():
-            return
-        noted = {REPLICAS: self.replicas} if self.replicas > 1 else {}
-        write_json(
-            self.path / CONFIG, {**settings, **noted, PROVENANCE: provenance}
-        )
+    @property
+    def config(self) -> AnyRun:
+        """The config in `config.json`, with the values that were resolved."""
+        return read_config(self.path)
 
-    def note_moved_models(self, settings: dict) -> None:
-        """Notes the paths of models that have moved in `config.json`."""
-        if self.is_read_only or not (self.path / CONFIG).exists():
+    @property
+    def models(self) -> dict[str, pathlib.Path]:
+        """The directories of the finished models, by role."""
+        return {arm: self.path / arm for arm in self.made_arms}
+
+    def write_config(self, config: AnyRun, provenance: dict) -> None:
+        """Writes `config.json`; what made the run stays as it was noted."""
+        if self.is_read_only:
             return
-        found = differing_fields(read_config(self.path), settings)
-        if any({*field.split(".")} & {*MODELS} for field in found):
-            there = _read_config_file(self.path)
-            write_json(self.path / CONFIG, {**there, **settings})
+        file, noted = self.path / CONFIG, {PROVENANCE: provenance}
+        if self.replicas > 1:
+            noted = {REPLICAS: self.replicas, **noted}
+        if file.exists():
+            there = read_json(file, "the config of a run")
+            noted = {name: there[name] for name in noted if name in there}
+        text = json.dumps(config.model_dump(mode="json") | noted, indent=2)
+        if not file.exists() or file.read_text("utf-8") != f"{text}\n":
+            write_text(file, f"{text}\n")
 
     def log(self, event: Event) -> None:
         """Appends an event, unless the last one of its key has its values."""
@@ -135,16 +153,21 @@ def _is_step(path):
 
 
 @contextlib.contextmanager
-def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
-    """Opens a new or a started run directory and locks it."""
+def open_run(path, config: AnyRun, distribution=ONE_DEVICE):
+    """Opens a new or a started run directory and locks it.
+
+    Yields:
+        Tuple of the `Run` and its config. A run that continues has the values
+        that were resolved when it began.
+    """
     need_tensorflow("A run in a directory")
     path = pathlib.Path(path)
-    distribution.require_same("settings", without_changeable(settings))
+    distribution.require_same("settings", comparable(config))
     replicas = distribution.shares.total
     if not distribution.is_chief:
         distribution.barrier()  # the chief opens it
-        _check_settings(path, settings, kind, replicas)
-        yield RunDirectory(path, is_read_only=True, replicas=replicas)
+        run = Run(path, is_read_only=True, replicas=replicas)
+        yield run, continued(run, config)
         distribution.barrier()  # the chief finished it
         return
     _require_own(path)
@@ -156,12 +179,12 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
     )
     with locked(path / LOCK, busy):
         try:
-            _check_settings(path, settings, kind, replicas)
-            run = RunDirectory(path, replicas=replicas)
+            run = Run(path, replicas=replicas)
+            config = continued(run, config)
             if not run.is_finished:
                 remove_left_over(path)  # of a killed process
             distribution.barrier()
-            yield run
+            yield run, config
         except BaseException:
             if new:
                 _remove_if_empty(*new)
@@ -170,7 +193,7 @@ def open_run(path, settings: dict, kind=None, distribution=ONE_DEVICE):
 
 
 def _require_own(path):
-    """Rejects a directory without settings that is not empty."""
+    """Rejects a directory without config that is not empty."""
     if not path.is_dir() or (path / CONFIG).exists():
         return
     unexpected = sorted(
@@ -188,7 +211,7 @@ def _require_own(path):
 
 
 def _remove_if_empty(path, *parents):
-    """Removes a run directory without settings, and empty new parents."""
+    """Removes a run directory without config, and empty new parents."""
     with contextlib.suppress(OSError):  # another process may use it by now
         if [item.name for item in path.iterdir()] == [LOCK]:
             (path / LOCK).unlink()
@@ -196,22 +219,103 @@ def _remove_if_empty(path, *parents):
                 directory.rmdir()
 
 
+def continued(run: Run, config: AnyRun) -> AnyRun:
+    """Returns a config with the values that its run resolved at its start.
+
+    Raises:
+        UsageError: (a `ValueError`) if the run was made with other fields or
+            another number of replicas.
+    """
+    if not (run.path / CONFIG).exists():
+        return config
+    begun = run.config
+    as_requested = with_values(begun, begun.requested, {})
+    wanted = comparable(config)
+    found = [
+        differences(there, wanted)
+        for there in (comparable(as_requested), comparable(begun))
+        if json.dumps(there) != json.dumps(wanted)  # in their order
+    ]
+    if len(found) > 1:
+        lines = found[0] or ["the order of stages or objectives differs"]
+        listed = "\n".join(f"  {line}" for line in lines)
+        raise UsageError(
+            f"The run in {run.path} was made with other settings (there -> "
+            f"here):\n{listed}\nPass the same settings, or choose another "
+            "--run-dir."
+        )
+    noted = read_replicas(run.path) or 1
+    if noted != run.replicas:
+        raise UsageError(
+            f"The run in {run.path} was begun with {noted} replicas. Received: "
+            f"{run.replicas}."
+        )
+    saved = begun.model_dump(mode="json")
+    values = {path: value_at(saved, path) for path in begun.requested}
+    return with_values(config, values, begun.requested)
+
+
+def with_values(config: AnyRun, values: dict, requested: dict) -> AnyRun:
+    """Returns a config with the values of some dotted paths.
+
+    Args:
+        config: a run's config.
+        values: dict from dotted path to a value as in JSON.
+        requested: dict of the values before, for the field `requested`.
+    """
+    tree = config.model_dump(mode="json")
+    for path, value in values.items():
+        parent, _, name = path.rpartition(".")
+        value_at(tree, parent)[name] = value
+    return ADAPTER.validate_python(tree | {REQUESTED: requested})
+
+
+def value_at(tree: dict, path: str):
+    """Returns the value at a dotted path of nested dicts."""
+    for name in filter(None, path.split(".")):
+        tree = tree[name]
+    return tree
+
+
+def comparable(config: AnyRun) -> dict:
+    """Returns the fields of a config that may not change in its run."""
+    return _comparable(config.model_dump(mode="json"))
+
+
+def _comparable(value):
+    if isinstance(value, list):
+        return [_comparable(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        name: _without_paths(one) if name in MODELS else _comparable(one)
+        for name, one in value.items()
+        if name not in (FREE, REQUESTED)
+    }
+
+
+def _without_paths(value):
+    """The place of a model, or those of several, without absolute paths."""
+    if isinstance(value, list):
+        return [_without_paths(one) for one in value]
+    is_path = isinstance(value, str) and pathlib.Path(value).is_absolute()
+    return "a path" if is_path else _comparable(value)
+
+
 def is_finished(path) -> bool:
     """Returns whether a directory holds a finished run."""
-    return RunDirectory(pathlib.Path(path)).is_finished
+    return Run(path).is_finished
 
 
-def read_config(path) -> dict:
-    """Returns the settings in a run directory or a JSON file, as a dict."""
-    config = _read_config_file(path)
-    config.pop(PROVENANCE, None)
-    config.pop(REPLICAS, None)
-    return config
-
-
-def read_settings(path, kind):
-    """The settings in a run directory or a JSON file, as a dataclass."""
-    return from_dict(kind, read_config(path))
+def read_config(path) -> AnyRun:
+    """Returns the config in a run directory or a JSON file."""
+    tree = _read_config_file(path)
+    for name in (PROVENANCE, REPLICAS):
+        tree.pop(name, None)
+    try:
+        return ADAPTER.validate_python(tree)
+    except ValidationError as error:
+        raise UsageError(f"{path}: {in_words(error, tree)}") from error
 
 
 def read_replicas(path) -> int | None:
@@ -222,34 +326,4 @@ def read_replicas(path) -> int | None:
 def _read_config_file(path):
     path = pathlib.Path(path)
     file = path / CONFIG if path.is_dir() else path
-    what = "the settings of a run, its config.json"
-    return read_json(file, what)
-
-
-def write_json(path: pathlib.Path, value) -> None:
-    """Writes a JSON file atomically."""
-    write_text(path, json.dumps(value, indent=2) + "\n")
-
-
-def _check_settings(path, settings, kind, replicas):
-    """Rejects a directory with other settings or another number of replicas."""
-    if not (path / CONFIG).exists():
-        return
-    there = read_config(path)
-    if kind is not None:
-        # The differences below show what cannot be read.
-        with contextlib.suppress(UsageError):
-            there = to_dict(read_settings(path, kind))
-    found = differences(without_changeable(there), without_changeable(settings))
-    if found:
-        listed = "\n".join(f"  {line}" for line in found)
-        raise UsageError(
-            f"The run in {path} was made with other settings (there -> here):\n"
-            f"{listed}\nPass the same settings, or choose another --run-dir."
-        )
-    noted = read_replicas(path) or 1
-    if noted != replicas:
-        raise UsageError(
-            f"The run in {path} was begun with {noted} replicas. Received: "
-            f"{replicas}."
-        )
+    return read_json(file, "the config of a run, its config.json")

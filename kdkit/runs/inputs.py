@@ -1,62 +1,31 @@
 """Checksums of a run's inputs, to detect inputs that changed."""
 
-import dataclasses
-import hashlib
+import contextlib
 import logging
 import pathlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
-import numpy as np
-
+from kdkit.config.data import TaskData
+from kdkit.config.fields import inputs_of
+from kdkit.config.runs import AnyRun
+from kdkit.data.selection import rows_digest
 from kdkit.errors import UsageError
 from kdkit.io.files import DIGEST, change_in_words, digest
 from kdkit.models.places import model_digest
 from kdkit.models.tokenizer_files import byte_pair_files
-from kdkit.runs.directory import CHECKPOINTS, EVENTS, RunDirectory
+from kdkit.runs.directory import CHECKPOINTS, EVENTS, Run
 from kdkit.runs.events import Inputs
 from kdkit.runs.log import reports_finished
-from kdkit.runs.settings import DistillSettings, PretrainSettings
-from kdkit.tasks import Task
+from kdkit.runs.steps import RESULT
 from kdkit.training.checkpoints import SUFFIX
-from kdkit.training.data_settings import DataSettings
 from kdkit.training.distribution import Distribution
-from kdkit.training.tasks import kept_apart
+from kdkit.training.tasks import kept_apart, open_task
 
 _log = logging.getLogger(__name__)
 KEPT_APART = "set of splits whose examples are left out"
-# Titles of inputs. Other inputs are shown by their names.
-WORDS = {
-    "train": "training examples",
-    "dev": "dev examples",
-    "test": "test examples",
-    "pretrained": "pretrained encoder",
-    "student": "starting checkpoint of the student",
-    "model": "starting checkpoint",
-    "unlabeled": "unlabelled text",
-    "augmented": "augmented examples",
-}
-
-
-def rows_digest(rows) -> str:
-    """Returns the checksum of all values in a split's examples."""
-    total = hashlib.sha256()
-    _add(rows, total)
-    return total.hexdigest()[:16]
-
-
-def _add(value, total):
-    """Adds the numbers and texts in dataclasses, lists and tuples."""
-    if dataclasses.is_dataclass(value):
-        for field in dataclasses.fields(value):
-            _add(getattr(value, field.name), total)
-    elif isinstance(value, list | tuple):
-        total.update(f"[{len(value)}]".encode())
-        for entry in value:
-            _add(entry, total)
-    elif isinstance(value, np.ndarray):
-        total.update(value.tobytes())
-    else:
-        total.update(f"{value}\0".encode())
+RUN_MODELS = ("teacher", "pretrained")  # inputs of other fields
+SPLITS = ("train", "dev", "test")
+FOLDER = "data_dir"  # of several tasks; the examples are compared
 
 
 def files_digest(places: Iterable[str]) -> str | None:
@@ -67,72 +36,8 @@ def files_digest(places: Iterable[str]) -> str | None:
     return digest(*paths)
 
 
-def distillation_inputs(
-    settings: DistillSettings, task: Task
-) -> dict[str, str | None]:
-    """Returns the checksums of a distillation's inputs."""
-    inputs = data_inputs(task, settings.data)
-    if settings.unlabeled is not None or settings.augmented is not None:
-        splits = kept_apart(task, settings.data)
-        inputs[KEPT_APART] = ", ".join(splits)
-        for split in splits:
-            if split not in inputs:
-                rows = task.load(split, settings.data.data_dir)
-                inputs[split] = rows_digest(rows)
-    teachers = [settings.teacher, *settings.more_teachers]
-    student = settings.student
-    models = {
-        **{
-            "teacher" if number == 1 else f"teacher_{number}": place
-            for number, place in enumerate(teachers, start=1)
-        },
-        "pretrained": settings.pretrained,
-        "student": student.checkpoint,
-    }
-    if student.copy_from not in (None, "teacher", "pretrained"):
-        models["student"] = student.copy_from
-    for name, place in models.items():
-        if isinstance(place, str):
-            inputs[name] = model_digest(place)
-    files = {
-        "corpus": settings.corpus and settings.corpus.all_files,
-        "unlabeled": settings.unlabeled and settings.unlabeled.files,
-        "augmented": settings.augmented and (settings.augmented.file,),
-        "word_vectors": student.bilstm
-        and student.bilstm.word_vectors
-        and (student.bilstm.word_vectors,),
-    }
-    for name, places in files.items():
-        if places:
-            inputs[name] = files_digest(places)
-    return inputs
-
-
-def data_inputs(task: Task, settings: DataSettings) -> dict[str, str]:
-    """Returns the checksums of the examples to train on and to choose on."""
-    return {
-        split: rows_digest(task.load(split, settings.data_dir))
-        for split in ("train", settings.dev_split)
-    }
-
-
-def text_inputs(settings: PretrainSettings) -> dict[str, str | None]:
-    """Returns the checksums of the inputs of a run on text."""
-    inputs = {"corpus": files_digest(settings.corpus.all_files)}
-    model = settings.model
-    for name, place in (
-        ("model", model.checkpoint or model.copy_from),
-        ("teacher", settings.teacher),
-    ):
-        if place is not None:
-            inputs[name] = model_digest(place)
-    if settings.tokenizer is not None:
-        inputs["tokenizer"] = tokenizer_digest(settings.tokenizer)
-    return inputs
-
-
-def tokenizer_digest(place: str) -> str | None:
-    """Returns the checksum of a tokenizer's files, or the name of a preset."""
+def place_digest(place: str) -> str | None:
+    """Returns the checksum of a model or a tokenizer, or a preset's name."""
     path = pathlib.Path(place)
     if path.suffix == ".txt":
         return files_digest([path])
@@ -141,26 +46,60 @@ def tokenizer_digest(place: str) -> str | None:
     return model_digest(place)
 
 
+def input_digests(config: AnyRun) -> dict[str, str | None]:
+    """Returns the checksums of all inputs, by the paths of their fields.
+
+    The results of steps are no inputs: each step compares its own.
+    """
+    found, places = {}, {}
+    for path, mark, place in inputs_of(config):
+        is_here = isinstance(place, int) or place.startswith(RESULT)
+        is_here |= path.endswith("copy_from") and place in RUN_MODELS
+        if not is_here and not path.endswith(FOLDER):
+            places.setdefault((path, mark.is_model), []).append(place)
+    for (path, is_model), some in places.items():
+        for number, place in enumerate(some if is_model else (), start=1):
+            name = path if number == 1 else f"{path} {number}"
+            found[name] = place_digest(place)
+        if not is_model:
+            found[path] = files_digest(some)
+    data = getattr(config, "data", None)
+    if isinstance(data, TaskData):
+        return found | _splits(config, ("train", data.dev_split), data)
+    if data is not None and data.scored is not None:
+        return found | _splits(config, (data.scored.dev_split,), data.scored)
+    return found
+
+
+def _splits(config, splits, data):
+    """The checksums of a task's examples."""
+    task, found = open_task(data), {}
+    if getattr(config, "unlabeled", None) or getattr(config, "augmented", None):
+        others = kept_apart(task, data)
+        found[KEPT_APART] = ", ".join(others)
+        splits = dict.fromkeys((*splits, *others))
+    for split in splits:
+        found[split] = rows_digest(task.load(split, data.data_dir))
+    return found
+
+
 def require_same_inputs(
-    run: RunDirectory,
-    inputs: dict[str, str | None],
-    distribution: Distribution,
-) -> None:
-    """Requires that a run's inputs are those that it began with."""
+    run: Run, config: AnyRun, distribution: Distribution
+) -> dict[str, str | None]:
+    """Requires that inputs are those that the run began with; returns them."""
+    inputs = input_digests(config)
     distribution.require_same("data and models, by content", inputs)
-    noted = run.events(Inputs)
-    if not noted:
+    if not run.events(Inputs):
         _require_untrained(run)
-        return
+        return inputs
     present = require_unchanged(run, inputs)
     if present:
         listed = ", ".join(map(_in_words, present))
         _log.info(f"{run.path}: started earlier, same {listed}.")
+    return inputs
 
 
-def require_unchanged(
-    run: RunDirectory, inputs: dict[str, str | None]
-) -> list[str]:
+def require_unchanged(run: Run, inputs: dict[str, str | None]) -> list[str]:
     """Requires that inputs are those that a run has logged."""
     before = next((event.digests for event in run.events(Inputs)), {})
     present = {
@@ -182,8 +121,11 @@ def require_unchanged(
 
 
 def _in_words(name):
-    """An input's title: `"word vectors"` for `"word_vectors"`."""
-    return WORDS.get(name, name.replace("_", " "))
+    """An input's title: `"word vectors"` for `"student.word_vectors"`."""
+    if name in SPLITS:
+        return f"{name} examples"
+    words = [one for one in name.split(".") if one not in ("data", "files")]
+    return " ".join(words).replace("_", " ") or name
 
 
 def _is_gone(before, now):
@@ -203,24 +145,17 @@ def _require_untrained(run):
         )
 
 
-def is_finished_with(
-    run: RunDirectory,
-    find_inputs: Callable[[], dict[str, str | None]],
-    distribution: Distribution,
-    needs_models: bool = True,
+def is_complete(
+    run: Run, config: AnyRun, distribution: Distribution, needs_models=True
 ) -> bool:
     """Returns whether a run is finished, and prints that or its lost models."""
-    if not run.is_finished and (needs_models or not run.has_ended):
-        return reports_finished(run)
-    try:
-        inputs = find_inputs()
-    except (OSError, UsageError):  # removed since
-        inputs = {}
-    require_same_inputs(run, inputs, distribution)
+    if run.is_finished or (run.has_ended and not needs_models):
+        with contextlib.suppress(OSError):  # removed since
+            require_same_inputs(run, config, distribution)
     return reports_finished(run, needs_models)
 
 
-def log_inputs(run: RunDirectory, inputs: dict[str, str | None]) -> None:
+def log_inputs(run: Run, inputs: dict[str, str | None]) -> None:
     """Logs the run's inputs, once."""
     if not run.events(Inputs):
         run.log(Inputs(digests=inputs))

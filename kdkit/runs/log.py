@@ -2,20 +2,17 @@
 
 import contextlib
 import dataclasses
-import io
 import logging
 import pathlib
 
-from rich.console import Console
-
-from kdkit.doctor import RUINS, Finding, Findings
-from kdkit.doctor.findings import findings_and_verdict
-from kdkit.errors import RunError, UsageError
+from kdkit.doctor import Finding, Findings
+from kdkit.errors import UsageError
 from kdkit.models.architectures import architecture
 from kdkit.reporting.records import read_run
 from kdkit.reporting.summary import verdict
-from kdkit.runs.directory import CHECKPOINTS, RunDirectory
+from kdkit.runs.directory import CHECKPOINTS, Run
 from kdkit.runs.events import (
+    Augmented,
     Best,
     Doctor,
     Epoch,
@@ -24,10 +21,11 @@ from kdkit.runs.events import (
     RunFinished,
     StageFinished,
     TeacherCache,
+    Unlabeled,
 )
 from kdkit.settings import from_dict
 from kdkit.training.caching import TeacherCaches
-from kdkit.training.source import predict_logits
+from kdkit.training.source import Source
 from kdkit.training.tasks import Evaluator
 
 _log = logging.getLogger(__name__)
@@ -36,7 +34,7 @@ _log = logging.getLogger(__name__)
 class ArmLog:
     """The log of an arm's training, and the folders of its files."""
 
-    def __init__(self, run: RunDirectory, arm: str):
+    def __init__(self, run: Run, arm: str):
         self._run, self._arm = run, arm
         self.checkpoints = run.path / CHECKPOINTS / arm
         self.tensorboard = run.path / "tensorboard" / arm
@@ -83,7 +81,7 @@ class ArmLog:
         ]
 
 
-def log_caches(run: RunDirectory, caches: TeacherCaches | None) -> None:
+def log_caches(run: Run, caches: TeacherCaches | None) -> None:
     """Logs the precision and errors of the outputs that were read, once."""
     if caches is not None and not run.events(TeacherCache):
         errors = tuple(caches.relative_errors())
@@ -92,7 +90,7 @@ def log_caches(run: RunDirectory, caches: TeacherCaches | None) -> None:
         )
 
 
-def reports_finished(run: RunDirectory, needs_models: bool = True) -> bool:
+def reports_finished(run: Run, needs_models: bool = True) -> bool:
     """Returns whether a run is finished, and prints that or its lost models."""
     if run.is_finished or (not needs_models and run.has_ended):
         _log.info(f"The run in {run.path} is finished: nothing to do.")
@@ -105,15 +103,24 @@ def reports_finished(run: RunDirectory, needs_models: bool = True) -> bool:
     return False
 
 
-def log_model(run: RunDirectory, arm, model, settings=None) -> None:
-    """Logs the architecture of an arm's model."""
+def log_model(run: Run, arm: str, model, student=None) -> None:
+    """Logs the architecture of an arm's model, as its config describes it."""
     description = architecture(model)
-    if settings is not None and settings.checkpoint is not None:
-        description["name"] = pathlib.Path(settings.checkpoint).name
+    place = getattr(student, "checkpoint", None)
+    if place is not None:
+        description["name"] = pathlib.Path(place).name
     run.log(Model(arm=arm, **description))
 
 
-def finish(run: RunDirectory, best: dict[str, Best]) -> None:
+def log_rows(run: Run, source: Source) -> None:
+    """Logs the counts of unlabelled and augmented examples."""
+    if source.counts is not None:
+        run.log(Unlabeled(**source.counts))
+    if source.augmented is not None:
+        run.log(Augmented(**source.augmented))
+
+
+def finish(run: Run, best: dict[str, Best]) -> None:
     """Logs the end of a run, and prints its models and their metrics."""
     run.log(RunFinished(seconds=run.seconds, best=best))
     for arm, result in best.items():
@@ -135,29 +142,7 @@ def format_metrics(metrics) -> str:
     return ", ".join(f"{name} {value:.4f}" for name, value in metrics.items())
 
 
-def decide(findings: Findings, force: bool, printed=()) -> None:
-    """Logs the findings before a run, and stops the run if one is an error."""
-    # Errors are always printed.
-    printed = [one for one in printed if force or one.outcome != RUINS]
-    table = findings_and_verdict(findings, False, printed)
-    lines = io.StringIO()
-    Console(file=lines, highlight=False).print(table)
-    message = lines.getvalue().removesuffix("\n")
-    # Errors are also shown where messages are not.
-    level = logging.ERROR if findings.ruinous else logging.INFO
-    _log.log(level, message, extra={"renderable": table})
-    if not findings.ruinous:
-        return
-    named = ", ".join(dict.fromkeys(one.check for one in findings.ruinous))
-    if not force:
-        raise RunError(
-            f"The run would be ruined: {named}, see above. Nothing was "
-            "trained. Fix it, or continue with --force."
-        )
-    _log.warning(f"doctor: continuing in spite of {named}, by --force.")
-
-
-def logged_findings(run: RunDirectory) -> Findings | None:
+def logged_findings(run: Run) -> Findings | None:
     """Returns the findings in a run's log, or `None` if it has none."""
     for event in run.events(Doctor):
         return Findings(from_dict(Finding, one) for one in event.findings)
@@ -171,50 +156,48 @@ def log_findings(run, findings: Findings | None) -> None:
         run.log(Doctor(findings=rows, forced=bool(findings.ruinous)))
 
 
-def evaluate_teachers(run, task, teachers, forwards, dev, split):
-    """Evaluates the teachers once, and returns the students' evaluator."""
-    all_logits = []
-    for number, (teacher, forward) in enumerate(
-        zip(teachers, forwards, strict=True), start=1
+def named_teachers(teachers: list) -> list[tuple]:
+    """Returns teachers with their names in the log."""
+    return [
+        ("teacher" if number == 1 else f"teacher_{number}", teacher)
+        for number, teacher in enumerate(teachers, start=1)
+    ]
+
+
+def log_teachers(run: Run, teachers: list, evaluator: Evaluator) -> None:
+    """Logs the teachers' metrics on a split, and their architectures."""
+    task, rows = evaluator.task, evaluator.encoded
+    for (arm, teacher), logits in zip(
+        named_teachers(teachers), evaluator.teachers_logits, strict=True
     ):
-        arm = "teacher" if number == 1 else f"teacher_{number}"
-        logits = predict_logits(forward, dev)
-        metrics = task.compute_metrics(dev.targets, logits)
+        metrics = task.compute_metrics(rows.targets, logits)
         run.log(
             Evaluation(
                 arm=arm,
-                split=split,
-                examples=len(dev),
+                split=evaluator.split,
+                examples=len(rows),
                 metrics=metrics,
-                collapsed=task.kind.collapse(dev.targets, logits),
+                collapsed=task.kind.collapse(rows.targets, logits),
             )
         )
         log_model(run, arm, teacher.model)
         _log.info(
-            f"{arm.replace('_', ' ')}: {format_metrics(metrics)} on {split}.",
+            f"{arm.replace('_', ' ')}: {format_metrics(metrics)} on "
+            f"{evaluator.split}."
         )
-        all_logits.append(logits)
-    return Evaluator(task, dev, split, tuple(all_logits))
 
 
-def evaluate_other(run, arm, best, evaluator):
-    """Measures an arm's final weights on another dev split."""
-    if run.is_read_only or _evaluated(run, arm.name, evaluator.split):
-        return
-    evaluation = evaluator(arm.forward)
-    run.log(
-        Evaluation(
-            arm=arm.name, stage=best.stage, epoch=best.epoch, **evaluation
-        )
-    )
-    _log.info(
-        f"{arm.name}: {format_metrics(evaluation['metrics'])} on "
-        f"{evaluator.split}.",
-    )
-
-
-def _evaluated(run, arm, split):
-    return any(
-        (event.arm, event.split) == (arm, split)
+def log_other(run: Run, arm, best: Best, evaluator: Evaluator) -> None:
+    """Measures an arm's final weights on another dev split, once."""
+    is_known = any(
+        (event.arm, event.split) == (arm.name, evaluator.split)
         for event in run.events(Evaluation)
+    )
+    if run.is_read_only or is_known:
+        return
+    found = evaluator(arm.forward)
+    where = {"arm": arm.name, "stage": best.stage, "epoch": best.epoch}
+    run.log(Evaluation(**where, **found))
+    _log.info(
+        f"{arm.name}: {format_metrics(found['metrics'])} on {evaluator.split}."
     )

@@ -1,11 +1,18 @@
-"""One model of a run, with its teachers, its data and its stages."""
+"""A model of a run, with its teachers, its data and its stages."""
 
+import contextlib
 import dataclasses
 import functools
 
 import keras
 
-from kdkit.models.heads import in_policy, untrained_head
+from kdkit.config.runs import Training
+from kdkit.models.heads import (
+    backbone_of,
+    frozen_pooler,
+    in_policy,
+    untrained_head,
+)
 from kdkit.quantization import FakeQuantization
 from kdkit.recipes.stages import Stage
 from kdkit.training.caching import TeacherCaches
@@ -16,18 +23,17 @@ from kdkit.training.stage import StageRun
 
 @dataclasses.dataclass(frozen=True)
 class Arm:
-    """One model with the teachers and the data of its stages."""
+    """Consecutive stages that train one model on one source."""
 
     name: str
     model: keras.Model
-    teacher: keras.Model | list[keras.Model] | None
+    teachers: object
     source: Source
-    seed: int
-    jit_compile: bool | str
+    stages: tuple[Stage, ...]
+    training: Training
     teacher_weights: tuple[float, ...] | None = None
     caches: TeacherCaches | None = None
     distribution: Distribution = ONE_DEVICE
-    checkpoint_minutes: float = 10.0
     measured: keras.Model | None = None
 
     @property
@@ -54,21 +60,25 @@ class Arm:
         copy = in_policy(self.result, "float32")
         return copy, make_forward(copy)
 
-    def run(self, log, stages: tuple[Stage, ...]):
+    def run(self, log):
         """Runs the unfinished stages.
 
         Args:
             log: as of `StageRun`; its `best` and `untrained` return the result.
-            stages: tuple of `Stage`.
         """
-        if not stages:
+        if not self.stages:
             return log.untrained(self.source.measure(self.forward, {}))
         if self.caches is not None:
-            self.caches.expect(stages, self.model)
-        for stage in stages:
-            StageRun(log, self, stage).run()
-        untrained = []
-        if not any(stage.trains_head for stage in stages):
-            untrained = untrained_head(self.model)  # layers of the head
-        epoch = StageRun(log, self, stages[-1]).final_epoch
-        return log.best(stages[-1].name, epoch, tuple(untrained))
+            self.caches.expect(self.stages, self.model)
+        # Only a task's classifier reads the pooler.
+        on_task = any(stage.data == "task" for stage in self.stages)
+        encoder = backbone_of(self.model)
+        with contextlib.nullcontext() if on_task else frozen_pooler(encoder):
+            for stage in self.stages:
+                StageRun(log, self, stage).run()
+            untrained = []
+            if not any(stage.trains_head for stage in self.stages):
+                untrained = untrained_head(self.model)  # layers of the head
+            last = self.stages[-1]
+            epoch = StageRun(log, self, last).final_epoch
+        return log.best(last.name, epoch, tuple(untrained))

@@ -8,6 +8,7 @@ import keras
 import numpy as np
 
 from kdkit import models
+from kdkit.config.data import Cache
 from kdkit.distillation import teacher_entries
 from kdkit.models.embedders import dense_layers
 from kdkit.models.places import model_digest
@@ -16,7 +17,6 @@ from kdkit.settings import to_dict
 from kdkit.taps import Entry, describe
 from kdkit.teacher_cache.cache import TeacherCache
 from kdkit.teacher_cache.reading import OutputsOfTeachers
-from kdkit.training.data_settings import CacheSettings
 from kdkit.training.distribution import ONE_DEVICE, Distribution
 
 _log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ class TeacherCaches:
 
     def __init__(
         self,
-        settings: CacheSettings,
+        cache: Cache,
         teachers: list[keras.Model],
         places: list,
         part: tuple[int, int] | None = None,
@@ -39,15 +39,15 @@ class TeacherCaches:
         # Of a cross-encoder, whose outputs are not those of the student.
         self._fixed = entries
         self._distribution = distribution
-        self.precision = settings.precision
+        self.precision = cache.precision
         self._expected = [set() for _ in teachers]
         self._shapes = list(map(describe, teachers))
         self._caches = [
             TeacherCache(
-                settings.directory,
+                cache.directory,
                 teacher,
                 _content(teacher, place),
-                settings.precision,
+                cache.precision,
                 _log.info,
                 part,
             )

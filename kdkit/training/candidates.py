@@ -8,6 +8,7 @@ import pathlib
 import keras
 import numpy as np
 
+from kdkit.config import data as config
 from kdkit.data import Candidates, EncodedExamples, Examples, encode
 from kdkit.data.selection import choose, text_hashes
 from kdkit.data.stored_texts import store_texts
@@ -17,7 +18,6 @@ from kdkit.models.embedders import reranker_scores
 from kdkit.taps import TEACHER_OUTPUTS
 from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import candidate_metrics
-from kdkit.training.candidate_settings import CandidatesSettings
 from kdkit.training.source import Source, bucket_orders, measured, reader
 from kdkit.training.tasks import LOGITS
 from kdkit.training.texts import encode_pairs, read_known
@@ -143,7 +143,7 @@ def queries_source(
 
 
 def candidates_source(
-    settings: CandidatesSettings,
+    settings: config.Candidates,
     task: Task | None,
     tokenizer,
     teacher_tokenizer,

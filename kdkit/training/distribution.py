@@ -15,9 +15,9 @@ from kdkit.data import WHOLE, Shares
 from kdkit.errors import UsageError
 from kdkit.io.files import digest_of_text
 from kdkit.late import tf
-from kdkit.training.model_settings import MULTI_WORKER
 
 _log = logging.getLogger(__name__)
+MIRRORED, MULTI_WORKER = "mirrored", "multi_worker"
 
 # The key of collective operations between processes; strategies count from 1.
 GROUP_KEY = 1 << 20
@@ -81,10 +81,10 @@ ONE_DEVICE = Distribution()
 
 
 @contextlib.contextmanager
-def training_on(settings):
-    """Opens a run's devices."""
+def training_on(training):
+    """Opens the devices of a config's `training`."""
     with taps.kept_names():
-        yield open_distribution(settings.strategy)
+        yield open_distribution(training.strategy)
 
 
 def open_distribution(strategy: str | None) -> Distribution:

@@ -60,7 +60,11 @@ class Source:
             need no cache, or `None`. Defaults to `None` for each stage.
         without_teacher: callable without arguments. Returns the source of
             stages without a teacher. Defaults to `None`, the same source.
+        control: callable without arguments. Returns the source of a control,
+            with as many examples in an epoch. Defaults to `None`, the same.
         counts: dict. The fields of an `"unlabeled"` event. Defaults to `None`.
+        augmented: dict. The fields of an `"augmented"` event. Defaults to
+            `None`.
     """
 
     train: SequenceDataset | None
@@ -78,7 +82,9 @@ class Source:
     )
     known_outputs: Callable[[Stage], Outputs | None] = lambda stage: None
     without_teacher: "Callable[[], Source] | None" = None
+    control: "Callable[[], Source] | None" = None
     counts: dict | None = None
+    augmented: dict | None = None
 
     @property
     def pad_token_id(self) -> int | None:

@@ -82,7 +82,7 @@ class StageRun(keras.callbacks.Callback):
         arm, stage, distribution = self.arm, self.stage, self.arm.distribution
         position = self.checkpoints.position
         stream = self._source.training_stream(
-            stage, arm.seed, features, distribution.shares
+            stage, arm.training.seed, features, distribution.shares
         )
         self._steps_per_epoch = stream.steps_per_epoch
         self._dev = self._source.validation_stream(
@@ -90,7 +90,7 @@ class StageRun(keras.callbacks.Callback):
         ).evaluation()
         # Projections start with the same weights, whether or not earlier stages
         # ran in this process.
-        seed = zlib.crc32(f"{arm.seed} {stage.name}".encode())
+        seed = zlib.crc32(f"{arm.training.seed} {stage.name}".encode())
         keras.utils.set_random_seed(seed)
         number_later()
         with distribution.scope():
@@ -151,7 +151,8 @@ class StageRun(keras.callbacks.Callback):
     def on_train_batch_end(self, batch, logs=None):
         """Saves at intervals within an epoch, and on signals."""
         since = time.monotonic() - self._last_save
-        if self._stop.is_requested or since >= 60 * self.arm.checkpoint_minutes:
+        interval = 60 * self.arm.training.checkpoint_minutes
+        if self._stop.is_requested or since >= interval:
             self._save_step(batch + 1)
             self._last_save = time.monotonic()
             self._stop.raise_if_requested()

@@ -8,23 +8,20 @@ from collections.abc import Callable
 import numpy as np
 
 from kdkit import data, tasks
+from kdkit.config.data import TaskData, Unlabeled
+from kdkit.config.runs import TaskConfig
 from kdkit.data import EncodedExamples, mix_unlabeled, repeated_rows
+from kdkit.data.augmented import require_made_from
 from kdkit.errors import UsageError
 from kdkit.recipes.stages import Stage
 from kdkit.taps import TEACHER_OUTPUTS, Entry
 from kdkit.tasks import Task
-from kdkit.training.data_settings import (
-    AugmentedSettings,
-    AugmentSettings,
-    DataSettings,
-    UnlabeledSettings,
-)
-from kdkit.training.embedding_settings import TextsSettings
 from kdkit.training.source import (
     Outputs,
     Source,
     bucket_orders,
     measured,
+    predict_logits,
     reader,
 )
 
@@ -80,12 +77,26 @@ def augmented_rows(
 
 @dataclasses.dataclass(frozen=True)
 class Evaluator:
-    """Evaluates models on one split, and their agreement with a teacher."""
+    """Evaluates models on one split, and their agreement with a teacher.
+
+    Args:
+        task: `Task`.
+        encoded: the encoded examples of the split.
+        split: string. Defaults to `"dev"`.
+        teachers: tuple of the teachers' forward passes. Defaults to none.
+    """
 
     task: Task
     encoded: object
     split: str = "dev"
-    teachers_logits: tuple[np.ndarray, ...] = ()
+    teachers: tuple[Callable, ...] = ()
+
+    @functools.cached_property
+    def teachers_logits(self) -> tuple[np.ndarray, ...]:
+        """The logits of each teacher on the split."""
+        return tuple(
+            predict_logits(forward, self.encoded) for forward in self.teachers
+        )
 
     @functools.cached_property
     def logits(self):
@@ -143,7 +154,7 @@ def dev_logits(evaluator: Evaluator, stage: Stage) -> Outputs | None:
     taps = {objective.tap for objective in stage.objectives}
     if (
         taps != {LOGITS.tap}
-        or not evaluator.teachers_logits
+        or not evaluator.teachers
         or evaluator.encoded.has_label_per_token
     ):
         return None
@@ -154,47 +165,131 @@ def dev_logits(evaluator: Evaluator, stage: Stage) -> Outputs | None:
     }
 
 
-def open_task(settings: DataSettings | AugmentSettings | TextsSettings) -> Task:
+def open_task(settings: TaskData) -> Task:
     """Returns the task, with its classes from the data."""
     if settings.table is not None:
         return tasks.task_of_table(settings.table, settings.task)
     return tasks.get_task(settings.task).for_data(settings.data_dir)
 
 
-def check_data(task: Task, settings: DataSettings) -> None:
-    """Checks that the files of a run's splits exist."""
-    splits = ("train", settings.dev_split, *task.other_dev_splits)
-    task.check_data(dict.fromkeys(splits), settings.data_dir)
+def require_smoothable_labels(arms: dict, task: Task) -> None:
+    """Requires that smoothed labels give nothing to impossible classes."""
+    smoothed = [
+        stage.name
+        for stages in arms.values()
+        for stage in stages
+        if stage.label_smoothing and stage.data == "task"
+    ]
+    if smoothed and task.head.candidates is not None:
+        raise UsageError(
+            f"{task.name!r} has few possible labels for each token. Expected "
+            f"label_smoothing=0 in {', '.join(smoothed)}."
+        )
 
 
-def read_train_and_dev(task: Task, settings: DataSettings) -> list:
+def read_train_and_dev(task: Task, settings: TaskData) -> list:
     """Reads the training examples and the examples of dev."""
-    splits = "train", settings.dev_split
-    return [task.load(split, settings.data_dir) for split in splits]
+    splits = ("train", settings.dev_split)
+    others = (name for name in task.other_dev_splits if name not in splits)
+    task.check_data((*splits, *others), settings.data_dir)
+    return _read_all(task, settings, splits)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TaskRows:
+    """The encoded examples of a run: to train on, and of each dev split."""
+
+    train: TrainingRows
+    dev: dict[str, EncodedExamples]
+    config: TaskConfig
+    unlabeled: EncodedExamples | None = None
+    counts: dict | None = None
+
+    def evaluators(self, task: Task, teachers: tuple) -> list[Evaluator]:
+        """Returns an evaluator for each dev split, the chosen one first."""
+        return [
+            Evaluator(task, encoded, split, teachers)
+            for split, encoded in self.dev.items()
+        ]
+
+    def source(self, evaluator: Evaluator) -> Source:
+        """Returns the source that the stages train on."""
+        train, unlabeled = self.train, self.unlabeled
+        buckets, per_labeled = self.config.data.num_buckets, 1.0
+        control = None
+        if unlabeled is not None:
+            per_labeled = self.config.unlabeled.per_labeled
+            count = train.num_rows
+            count += data.unlabeled_rows(count, len(unlabeled), per_labeled)
+            control = functools.partial(
+                task_source, train, evaluator, buckets, num_rows=count
+            )
+        source = task_source(train, evaluator, buckets, unlabeled, per_labeled)
+        return dataclasses.replace(
+            source,
+            control=control,
+            counts=self.counts,
+            augmented=train.counts,
+        )
+
+
+def load_task(
+    config: TaskConfig, task: Task, rows: list, tokenizer, folder
+) -> TaskRows:
+    """Encodes the examples of a run.
+
+    Args:
+        config: `TaskConfig`.
+        task: its `Task`.
+        rows: list of the examples to train on and those of dev.
+        tokenizer: the tokenizer of all models.
+        folder: path of the run directory.
+    """
+    settings = config.data
+    train, dev = load_data(
+        task,
+        settings,
+        rows,
+        tokenizer,
+        config.training.seed,
+        config.augmented,
+        folder / "augmented",
+    )
+    others = load_other_dev_splits(task, settings, tokenizer)
+    unlabeled = (None, None)
+    if config.unlabeled is not None:
+        unlabeled = load_unlabeled(task, settings, config.unlabeled, tokenizer)
+    splits = {settings.dev_split: dev, **others}
+    return TaskRows(train, splits, config, *unlabeled)
 
 
 def load_data(
     task: Task,
-    settings: DataSettings,
+    settings: TaskData,
+    rows: list,
     tokenizer,
     seed: int,
-    augmented: AugmentedSettings | None = None,
+    augmented=None,
     directory=None,
 ) -> tuple[TrainingRows, EncodedExamples]:
-    """Reads and encodes train and dev, and logs their sizes."""
-    train, dev = read_train_and_dev(task, settings)
-    length, rows, copies = settings.sequence_length, None, ""
-    if settings.max_train_rows and settings.max_train_rows < len(train):
-        rows = np.random.default_rng(seed).permutation(len(train))
-        rows = np.sort(rows[: settings.max_train_rows])
+    """Encodes train and dev, and logs their sizes."""
+    (train, dev), length, copies = rows, settings.sequence_length, ""
+    chosen = drawn_rows(len(train), settings.max_train_rows, seed)
     if augmented is None:
-        chosen = train if rows is None else train.take(rows)
-        labeled = TrainingRows(task.encode(chosen, tokenizer, length))
+        some = train if chosen is None else train.take(chosen)
+        labeled = TrainingRows(task.encode(some, tokenizer, length))
     else:
+        require_made_from(augmented.file, train)
         known = _read_all(task, settings, kept_apart(task, settings))
         labeled = augmented_rows(
             data.store_augmented(
-                train, augmented.file, tokenizer, length, directory, rows, known
+                train,
+                augmented.file,
+                tokenizer,
+                length,
+                directory,
+                chosen,
+                known,
             ),
             augmented.copies_per_epoch,
         )
@@ -214,7 +309,15 @@ def load_data(
     return labeled, dev
 
 
-def load_other_dev_splits(task: Task, settings: DataSettings, tokenizer):
+def drawn_rows(count: int, most: int | None, seed: int) -> np.ndarray | None:
+    """Returns the numbers of the examples to train on, `None` for all."""
+    if not most or most >= count:
+        return None
+    order = np.random.default_rng(seed).permutation(count)
+    return np.sort(order[:most])
+
+
+def load_other_dev_splits(task: Task, settings: TaskData, tokenizer):
     """Returns the other dev splits, encoded, by name."""
     names = [
         name for name in task.other_dev_splits if name != settings.dev_split
@@ -227,9 +330,7 @@ def load_other_dev_splits(task: Task, settings: DataSettings, tokenizer):
     }
 
 
-def read_kept_unlabeled(
-    task: Task, settings: DataSettings, unlabeled: UnlabeledSettings
-):
+def read_kept_unlabeled(task: Task, settings: TaskData, unlabeled: Unlabeled):
     """Reads unlabelled examples, with and without those in dev or test."""
     rows = data.read_unlabeled(
         unlabeled.files, unlabeled.columns, task.num_texts
@@ -246,8 +347,8 @@ def read_kept_unlabeled(
 
 def load_unlabeled(
     task: Task,
-    settings: DataSettings,
-    unlabeled: UnlabeledSettings,
+    settings: TaskData,
+    unlabeled: Unlabeled,
     tokenizer,
 ) -> tuple[EncodedExamples, dict]:
     """Reads and encodes unlabelled examples that are not in dev or test."""
@@ -265,7 +366,7 @@ def load_unlabeled(
     return task.encode(kept, tokenizer, settings.sequence_length), counts
 
 
-def kept_apart(task: Task, settings: DataSettings) -> list[str]:
+def kept_apart(task: Task, settings: TaskData) -> list[str]:
     """Returns the splits for evaluation whose files exist."""
     return [
         split

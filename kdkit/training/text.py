@@ -9,6 +9,7 @@ import keras
 import numpy as np
 
 from kdkit import models
+from kdkit.config.data import Corpus, Lines, Pairs, Sentences
 from kdkit.data import (
     BatchStream,
     FullBatches,
@@ -30,8 +31,6 @@ from kdkit.data import (
 from kdkit.errors import RunError, UsageError
 from kdkit.late import tf
 from kdkit.models.heads import is_causal
-from kdkit.training.data_settings import CorpusSettings
-from kdkit.training.sentence_settings import PairSettings, SentenceSettings
 from kdkit.training.source import Source, measured
 
 _log = logging.getLogger(__name__)
@@ -145,9 +144,9 @@ def token_metrics(
     return metrics
 
 
-def require_readable(settings, model) -> None:
+def require_readable(settings: Lines, model) -> None:
     """Requires text in a form that the model can read."""
-    is_running = isinstance(settings, CorpusSettings)
+    is_running = isinstance(settings, Corpus)
     if is_running and settings.one_document and not is_causal(model):
         raise UsageError(
             "one_document is for decoders. Received: one_document=True and an "
@@ -155,33 +154,31 @@ def require_readable(settings, model) -> None:
         )
 
 
-def require_vocabulary(
-    settings: SentenceSettings | PairSettings, tokenizer
-) -> None:
+def require_vocabulary(settings: Sentences | Pairs, tokenizer) -> None:
     """Requires a vocabulary that fits the text."""
     if tokenizer.languages and not settings.languages:
         raise UsageError(
             "The vocabulary has language tokens. Expected some of "
             f"{', '.join(tokenizer.languages)} as --languages."
         )
-    is_pairs = isinstance(settings, PairSettings)
+    is_pairs = isinstance(settings, Pairs)
     for language in settings.sides if is_pairs else settings.languages:
         tokenizer.language_token_id(language)
 
 
-def is_masked(settings, model) -> bool:
+def is_masked(settings: Lines, model) -> bool:
     """Returns whether tokens of the text are masked for a model."""
     return (
-        isinstance(settings, CorpusSettings)
+        isinstance(settings, Corpus)
         and not is_causal(model)
         and models.backbone_of(model) is not model
     )
 
 
-def load_text(settings, tokenizer, directory, model) -> Source:
+def load_text(settings: Lines, tokenizer, directory, model) -> Source:
     """Reads and encodes the text of a run."""
     length = settings.sequence_length
-    if not isinstance(settings, CorpusSettings):
+    if not isinstance(settings, Corpus):
         held_out = load_sentences(settings, tokenizer, is_held_out=True)
         train = load_sentences(settings, tokenizer, is_held_out=False)
         what = "pairs" if isinstance(train, PairRows) else "sentences"
@@ -242,7 +239,7 @@ def packed_source(
 
 
 def load_sentences(
-    settings: SentenceSettings | PairSettings, tokenizer, is_held_out: bool
+    settings: Sentences | Pairs, tokenizer, is_held_out: bool
 ) -> SpanRows | PairRows:
     """Reads and encodes sentences or pairs for an encoder-decoder."""
 
@@ -250,7 +247,7 @@ def load_sentences(
         length = settings.sequence_length
         return encode_sentences(texts, tokenizer, length, language)
 
-    if isinstance(settings, PairSettings):
+    if isinstance(settings, Pairs):
         texts = zip(*settings.pairs(is_held_out), strict=True)
         sides = zip(texts, settings.sides, strict=True)
         return PairRows(*itertools.starmap(encoded, sides))

@@ -10,6 +10,7 @@ import keras
 import numpy as np
 from keras import ops
 
+from kdkit.config.data import EmbedderData, TaskData, Texts
 from kdkit.data import EncodedExamples, Examples, SequenceDataset, encode
 from kdkit.data.selection import choose, take, text_hashes
 from kdkit.data.stored_texts import store_texts
@@ -18,7 +19,6 @@ from kdkit.losses import InBatchContrastive
 from kdkit.models.conventions import PLAIN, Conventions
 from kdkit.tasks import Task
 from kdkit.tasks.embedding_metrics import pair_metrics
-from kdkit.training.embedding_settings import EmbeddingData, TextsSettings
 from kdkit.training.source import Source, bucket_orders, measured, reader
 from kdkit.training.tasks import open_task
 
@@ -26,11 +26,11 @@ _log = logging.getLogger(__name__)
 SPEARMAN = "spearman"
 
 
-def open_pairs(settings: EmbeddingData) -> Task | None:
+def open_pairs(scored: TaskData | None) -> Task | None:
     """Returns the task whose pairs measure models, `None` without one."""
-    if settings.task is None:
+    if scored is None:
         return None
-    task = open_task(settings)
+    task = open_task(scored)
     if not (task.is_regression and task.num_texts == 2):
         raise UsageError(
             "Sentence encoders are measured on pairs of texts with scores, "
@@ -39,18 +39,19 @@ def open_pairs(settings: EmbeddingData) -> Task | None:
     return task
 
 
-def read_known(task: Task | None, settings: EmbeddingData) -> tuple:
+def read_known(task: Task | None, settings: EmbedderData) -> tuple:
     """Returns the texts of the pairs, and in words what has them."""
     if task is None:
         return [], ()
-    examples = task.load(settings.dev_split, settings.data_dir)
+    scored = settings.scored
+    examples = task.load(scored.dev_split, scored.data_dir)
     texts = [text for one in examples.texts for text in one]
-    return texts, (f"{task.name} {settings.dev_split}",)
+    return texts, (f"{task.name} {scored.dev_split}",)
 
 
 def encode_pairs(
     task: Task | None,
-    settings: EmbeddingData,
+    settings: EmbedderData,
     tokenizer,
     conventions: Conventions = PLAIN,
 ) -> tuple[EncodedExamples | None, Callable[[Callable], dict] | None]:
@@ -62,7 +63,8 @@ def encode_pairs(
     """
     if task is None:
         return None, None
-    examples = task.load(settings.dev_split, settings.data_dir)
+    scored = settings.scored
+    examples = task.load(scored.dev_split, scored.data_dir)
     texts = list(dict.fromkeys(text for one in examples.texts for text in one))
     number = {text: place for place, text in enumerate(texts)}
     sides = np.array([[number[text] for text in one] for one in examples.texts])
@@ -74,7 +76,7 @@ def encode_pairs(
     def measure(predict):
         first, second = vectors(predict)[sides]
         metrics = pair_metrics(first, second, scores, conventions.similarity)
-        return measured(settings.dev_split, scores, metrics)
+        return measured(scored.dev_split, scores, metrics)
 
     return encoded, measure
 
@@ -141,7 +143,7 @@ def vector_source(
 
 
 def texts_source(
-    settings: TextsSettings,
+    settings: Texts,
     task: Task | None,
     tokenizer,
     directory,

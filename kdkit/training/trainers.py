@@ -10,7 +10,6 @@ from kdkit.models.architectures import padding_row
 from kdkit.recipes.stages import Stage
 from kdkit.steps import Step, sum_over_replicas
 from kdkit.taps import select_inputs
-from kdkit.training.model_settings import UPDATE
 from kdkit.training.optimizers import make_label_loss, make_optimizer
 from kdkit.training.source import Source
 
@@ -19,7 +18,7 @@ def make_trainer(arm, stage: Stage, source: Source, num_updates: int):
     """Returns a compiled `Distiller`, or a `LabelTrainer` without a teacher."""
     if stage.objectives:
         trainer = Distiller(
-            arm.teacher,
+            arm.teachers,
             arm.model,
             stage.weighted_objectives(),
             hard_label_weight=stage.label_weight,
@@ -31,7 +30,7 @@ def make_trainer(arm, stage: Stage, source: Source, num_updates: int):
     optimizer = make_optimizer(
         stage,
         num_updates,
-        fused=arm.jit_compile == UPDATE,
+        fused=arm.training.jit_compile == "update",
         padding_row=padding_row(arm.model, source.pad_token_id),
     )
     trainer.compile(
@@ -39,7 +38,7 @@ def make_trainer(arm, stage: Stage, source: Source, num_updates: int):
         loss=make_label_loss(stage, source.label_loss),
         # Examples whose label does not count have weight 0.
         weighted_metrics=source.training_metrics() or None,
-        jit_compile=arm.jit_compile is True,
+        jit_compile=arm.training.jit_compile is True,
     )
     # Keras' loss-scaling optimiser, around the stage's.
     trainer.optimizer.build(trainer.trainable_variables)

@@ -6,6 +6,7 @@ import pathlib
 
 import numpy as np
 
+from kdkit.config.data import Translations
 from kdkit.data.selection import Choice, text_hashes
 from kdkit.data.stored_translations import (
     StoredTranslations,
@@ -23,12 +24,9 @@ from kdkit.training.texts import (
     read_known,
     vector_source,
 )
-from kdkit.training.translation_settings import (
-    VOCABULARY_TEXTS,
-    TranslationsSettings,
-)
 
 ACCURACY = "bitext_accuracy"
+VOCABULARY_TEXTS = 2_000_000  # to train a vocabulary on
 
 
 def bitext_measure(texts: StoredTranslations, languages: tuple, pairs=None):
@@ -80,13 +78,13 @@ def translation_partners(texts: StoredTranslations) -> np.ndarray:
     return partners
 
 
-def vocabulary_texts(settings: TranslationsSettings) -> list[str]:
+def vocabulary_texts(settings: Translations) -> list[str]:
     """Returns the texts to train a vocabulary on."""
     return [*itertools.islice(settings.texts(held_out=False), VOCABULARY_TEXTS)]
 
 
 def translations_source(
-    settings: TranslationsSettings,
+    settings: Translations,
     task: Task | None,
     tokenizer,
     teacher_tokenizer,
@@ -140,7 +138,7 @@ def translations_source(
 
 
 def require_translations(
-    choice: Choice, measured: Choice, settings: TranslationsSettings
+    choice: Choice, measured: Choice, settings: Translations
 ) -> None:
     """Checks that each language has texts to train and to measure on."""
     parts = {

@@ -1,5 +1,7 @@
 """Summaries of models' answers on dev, for the report of their run."""
 
+import dataclasses
+
 import numpy as np
 import scipy.special
 
@@ -21,6 +23,25 @@ MOST_DIFFERENCES = 20
 MOST_SCORES = 300
 LONGEST_TEXT = 400  # characters
 _SCORE = ".3g"
+
+
+def answers(
+    arm: str,
+    evaluator: Evaluator,
+    logits: np.ndarray,
+    examples,
+    train_examples: int,
+) -> list[Predictions]:
+    """Returns the summaries of a model, after its first teacher's."""
+    found = summarize(arm, evaluator, logits, train_examples)
+    if not evaluator.teachers_logits:
+        return [found]
+    teacher, *_ = evaluator.teachers_logits
+    differences = find_differences(evaluator, examples, logits, teacher)
+    return [
+        summarize("teacher", evaluator, teacher, train_examples),
+        dataclasses.replace(found, **differences),
+    ]
 
 
 def summarize(

@@ -1,0 +1,484 @@
+"""Kinds of runs that train a sentence encoder: its teacher, start and vectors.
+
+The student learns a teacher's vectors of texts, the vectors of its translations
+(`MultilingualKind`), or a cross-encoder's scores (`RetrieverKind`).
+"""
+
+import logging
+from collections.abc import Callable
+
+import numpy as np
+
+from kdkit import models
+from kdkit.config.model import Layers, Static
+from kdkit.data import EncodedExamples
+from kdkit.errors import RunError, UsageError
+from kdkit.io.files import staged
+from kdkit.losses import HiddenStateMSE
+from kdkit.models import DenseSettings, LoadedModel, Pooling
+from kdkit.models.conventions import COSINE, DOT, MANHATTAN, PLAIN
+from kdkit.models.embedders import (
+    dense_layers,
+    principal_components,
+    with_encoder,
+)
+from kdkit.recipes.sentence_embedding import for_other_width
+from kdkit.runs.events import Evaluation
+from kdkit.runs.kinds import TOKENIZER, Kind, save_tokenizer, tokenizer_of
+from kdkit.runs.log import format_metrics
+from kdkit.taps import TEACHER_OUTPUTS, ModelShape, own_names
+from kdkit.taps.names import SENTENCE_EMBEDDING
+from kdkit.training.arm import Arm
+from kdkit.training.candidates import candidates_source
+from kdkit.training.distribution import ONE_DEVICE
+from kdkit.training.source import make_forward, predict_logits
+from kdkit.training.tasks import LOGITS
+from kdkit.training.texts import open_pairs, texts_source
+from kdkit.training.translations import translations_source, vocabulary_texts
+
+_log = logging.getLogger(__name__)
+TEXTS = "texts"  # the folder of the encoded texts in a run
+COMPONENTS, VECTORS = "components", "token_vectors"  # files in a run
+MOST_TEXTS = 4096  # for principal components
+
+
+class EmbedderKind(Kind):
+    """A sentence encoder that learns a teacher's vectors of texts."""
+
+    vectors = None  # of the tokens, the start of a static student
+
+    def __init__(self, config, folder, devices=ONE_DEVICE):
+        self.task = open_pairs(config.data.scored)
+        super().__init__(config, folder, devices)
+        self.fit()
+
+    def fit(self):
+        """Lets objectives compare vectors of the student's width."""
+        teacher, student = self.teachers[0].model, self.config.student
+        ours, theirs = (one.output_shape[-1] for one in (self.model, teacher))
+        stages = self.config.stages
+        if ours != theirs and not isinstance(student, Static):
+            stages = for_other_width(stages, is_wider=ours > theirs)
+            self.config = self.config.replace(stages=stages)
+        compares = any(map(compares_numbers, self.config.objectives))
+        self.width = theirs
+        if isinstance(student, Static) or compares:
+            self.width = min(ours, theirs)
+        if self.width < theirs:
+            dense = DenseSettings(self.width, use_bias=False)
+            with self.devices.scope(), own_names():
+                encoder = models.backbone_of(teacher)
+                self.compared = [with_encoder(teacher, encoder, dense)]
+        self.require_fit(self.compared, self.model, stages)
+        self.require_lengths_kept()
+
+    def require_lengths_kept(self) -> None:
+        """Requires losses and data that keep what vectors are compared by."""
+        similarity = self.conventions.similarity
+        is_free = not models.pooling_of(self.teachers[0].model).normalize
+        others = [
+            one.name
+            for one in self.config.objectives
+            if one.tap == SENTENCE_EMBEDDING
+            and not isinstance(one.loss, HiddenStateMSE)
+            and is_free
+        ]
+        if similarity == MANHATTAN and self.is_reduced:
+            others.append("principal components")
+        if similarity != COSINE and others:
+            raise UsageError(
+                f"The teacher's vectors are compared by {similarity}, which "
+                "depends on their lengths. Expected hidden_state_mse. "
+                f"Received: {', '.join(others)}."
+            )
+
+    @property
+    def is_reduced(self) -> bool:
+        """Whether the teacher's vectors are reduced to their components."""
+        return self.compared[0] is not self.teachers[0].model
+
+    def teacher(self, place):
+        teacher = models.load_embedder(place, self.config.pooling)
+        self.require_length(teacher.model)
+        length = self.config.data.sequence_length
+        if (teacher.sequence_length or length) > length:
+            _log.info(
+                f"the student reads texts of up to {length} tokens, the "
+                f"teacher was made for {teacher.sequence_length}: --set "
+                f"data.sequence_length={teacher.sequence_length}."
+            )
+        self.conventions = teacher.conventions
+        return teacher
+
+    @property
+    def pooling(self) -> Pooling:
+        """The teacher's pooling without dense layers."""
+        pooling = models.pooling_of(self.teachers[0].model)
+        return Pooling(pooling.mode, pooling.normalize)
+
+    def load(self, place):
+        pooling = self.pooling
+        if models.find(place).kind == "embedder":
+            pooling = pooling.mode  # its normalization is described there
+        return models.load_embedder(place, pooling)
+
+    def copied(self, student):
+        if not self.copies_teacher:
+            raise UsageError(
+                'Expected student.copy_from="teacher", whose layers a sentence '
+                f"encoder starts from. Received: {student.copy_from!r}."
+            )
+        teacher = self.teachers[0].model
+        # Each text has a vector of its own to learn, so dropout is only noise.
+        layers = self.layers(student, teacher)
+        return models.dropped_layers(teacher, layers, dropout=0.0)
+
+    @property
+    def copies_teacher(self):
+        return self.config.student.copy_from == "teacher"
+
+    def choose(self, student: Layers, depth: int):
+        layers = super().choose(student, depth)
+        # The states of the last layer are those that are pooled.
+        return layers if len(layers) > 1 else (depth,)
+
+    def head(self, backbone):
+        return models.make_embedder(backbone, self.pooling)
+
+    def random(self, student):
+        if not isinstance(student, Static):
+            return super().random(student)
+        return models.make_static_embedder(
+            self.tokenizer,
+            min(student.dimensions, self.teachers[0].model.output_shape[-1]),
+            self.pooling.normalize,
+        )
+
+    def make(self):
+        model = super().make()
+        if self.vectors is not None:
+            self._set_table(model)
+        return model
+
+    @property
+    def num_rows(self):
+        """About how many texts there are: the lines of all files."""
+        return sum(map(_count_lines, self.config.data.files))
+
+    def source(self):
+        source = self.load_source()
+        if isinstance(self.config.student, Static):
+            found = self.saved_arrays(VECTORS, self._token_vectors)
+            self.vectors, self._train = found["vectors"], source.train
+            with self.devices.scope():
+                self._set_table(self.model)
+        elif self.is_reduced:
+            found = self.saved_arrays(
+                COMPONENTS, lambda: self._text_components(source)
+            )
+        if self.is_reduced:
+            with self.devices.scope():
+                dense = dense_layers(self.compared[0])[-1]
+                dense.set_weights([found["components"]])
+        return source
+
+    def load_source(self):
+        """Returns the texts that the run trains on."""
+        return texts_source(
+            self.config.data,
+            self.task,
+            self.tokenizer,
+            self.folder / TEXTS,
+            self.conventions,
+        )
+
+    def saved_arrays(self, name: str, compute: Callable[[], dict]) -> dict:
+        """Returns arrays from a run's file, which is written if missing."""
+        file = self.folder / f"{name}.npz"
+        if not file.exists():
+            arrays = compute()
+            with staged(file) as partial, open(partial, "wb") as opened:
+                np.savez(opened, **arrays)
+        with np.load(file) as opened:
+            return dict(opened)
+
+    def _set_table(self, model):
+        """Sets the first table of a static student."""
+        models.set_token_vectors(
+            model,
+            self.vectors,
+            self.tokenizer,
+            self._train.token_ids,
+            self._train.lengths,
+            self.config.student.sif,
+        )
+
+    def _token_vectors(self):
+        """The teacher's vectors of the tokens, in their components."""
+        rows = token_rows(self.tokenizer)
+        _log.info(f"running the teacher on each of {len(rows)} tokens.")
+        vectors = predict_logits(self.forwards[0], rows).astype("float32")
+        components = np.eye(vectors.shape[1], dtype="float32")
+        if self.is_reduced:
+            components = finite_components(vectors, self.width)
+        return {"components": components, "vectors": vectors @ components}
+
+    def _text_components(self, source):
+        """The components of the teacher's vectors of some texts."""
+        texts = getattr(source.train, "sources", source.train)
+        chosen = evenly_chosen(texts, MOST_TEXTS)
+        _log.info(
+            f"running the teacher on {len(chosen)} texts for their "
+            f"{self.width} principal components."
+        )
+        vectors = predict_logits(self.forwards[0], chosen).astype("float64")
+        components = finite_components(vectors, self.width)
+        centered = vectors - vectors.mean(axis=0)
+        explained = np.square(centered @ components).sum()
+        total = max(np.square(centered).sum(), np.finfo(float).tiny)
+        _log.info(
+            f"the components have {explained / total:.1%} of the vectors' "
+            "variance."
+        )
+        return {"components": components}
+
+    def measure(self, run, source, caches):
+        if source.evaluate_teacher is None:
+            return
+        known = {
+            event.arm for event in run.events(Evaluation) if event.stage is None
+        }
+        outputs = self.teacher_outputs(source, caches)
+        start = models.in_policy(self.model, "float32")
+        measured = {
+            "teacher": lambda: source.evaluate_teacher(outputs),
+            "student": lambda: source.evaluate(make_forward(start)),
+        }
+        for arm in (one for one in measured if one not in known):
+            found = measured[arm]()
+            run.log(Evaluation(arm=arm, **found))
+            what = "teacher" if arm == "teacher" else "student before training"
+            _log.info(
+                f"{what}: {format_metrics(found['metrics'])} on "
+                f"{found['split']}."
+            )
+
+    def teacher_outputs(self, source, caches):
+        """Returns what the teacher is measured by, such as its forward pass."""
+        return self.forwards[0]
+
+    def saved(self, model):
+        return LoadedModel(
+            model,
+            self.tokenizer,
+            sequence_length=self.config.data.sequence_length,
+            conventions=self.conventions,
+        )
+
+    def texts(self):
+        return self.config.data.texts(held_out=True)
+
+
+class MultilingualKind(EmbedderKind):
+    """A sentence encoder that learns further languages from translations."""
+
+    def fit(self):
+        require_no_prompts(self.conventions)
+        super().fit()
+
+    def first_tokenizer(self):
+        if hasattr(self.config.student, "checkpoint"):
+            return None  # the checkpoint has one
+        folder = self.folder / TOKENIZER
+        return tokenizer_of(self.config.data.tokenizer, folder, self._train)
+
+    def _train(self, size):
+        teacher = self.teachers[0].tokenizer
+        return models.train_word_pieces(
+            vocabulary_texts(self.config.data),
+            size,
+            lowercase=getattr(teacher, "lowercase", True),
+        )
+
+    def take(self, tokenizer):
+        self.tokenizer = tokenizer
+
+    def copied(self, student):
+        made = super().copied(student)
+        tokenizer = self.teachers[0].tokenizer
+        return models.with_vocabulary(made, tokenizer, self.tokenizer)
+
+    def load_source(self):
+        if isinstance(self.config.data.tokenizer, int):
+            save_tokenizer(self.tokenizer, self.folder / TOKENIZER)
+        return translations_source(
+            self.config.data,
+            self.task,
+            self.tokenizer,
+            self.teachers[0].tokenizer,
+            self.folder / TEXTS,
+            self.conventions,
+        )
+
+
+class RetrieverKind(EmbedderKind):
+    """A sentence encoder that learns a cross-encoder's scores."""
+
+    entries = [(LOGITS,)]  # in the cache
+
+    def fit(self):
+        require_no_prompts(self.conventions)
+        similarity = self.conventions.similarity
+        if similarity not in (COSINE, DOT):
+            raise UsageError(
+                "The student's scores are products of vectors. Expected the "
+                f"similarity cosine or dot. Received: {similarity}."
+            )
+        shape, ranker = ModelShape(num_classes=2), self.ranker(self.model, 2)
+        self.require_fit(shape, ranker, self.config.stages)
+
+    def ranker(self, model, num_candidates: int):
+        """Returns a model of the scores of each query's candidates."""
+        with self.devices.scope(), own_names():
+            scale = self.config.data.scale
+            return models.make_ranker(model, num_candidates, scale)
+
+    def teacher(self, place):
+        teacher, self.conventions = models.load_reranker(place), PLAIN
+        length = self.config.data.pair_length
+        positions = models.num_positions(teacher.model)
+        if positions is not None and length > positions:
+            raise UsageError(
+                f"Pairs of {length} tokens are longer than the teacher's "
+                f"{positions} positions. Use --set data.pair_length="
+                f"{positions}."
+            )
+        return teacher
+
+    def first_tokenizer(self):
+        student = self.config.student
+        is_other = hasattr(student, "checkpoint") or (
+            isinstance(student, Layers) and not self.copies_teacher
+        )
+        return None if is_other else self.teachers[0].tokenizer
+
+    def load(self, place):
+        loaded = models.load_embedder(place, self.config.pooling)
+        self.conventions = loaded.conventions
+        return loaded
+
+    def take(self, tokenizer):
+        self.tokenizer = tokenizer
+
+    @property
+    def pooling(self):
+        return Pooling(self.config.pooling or "mean")
+
+    def copied(self, student):
+        encoder = self.teachers[0].model
+        if self.copies_teacher:
+            layers = self.layers(student, encoder)
+            return self.head(models.copy_blocks(encoder, layers))
+        loaded = self.load(student.copy_from)
+        self.take(loaded.tokenizer)
+        layers = self.layers(student, loaded.model)
+        return models.dropped_layers(loaded.model, layers)
+
+    def load_source(self):
+        return candidates_source(
+            self.config.data,
+            self.task,
+            self.tokenizer,
+            self.teachers[0].tokenizer,
+            self.folder / TEXTS,
+            self.conventions,
+        )
+
+    def teacher_outputs(self, source, caches):
+        scores = source.teacher_outputs(
+            caches.features(None, None), source.held_out
+        )
+        (found,) = scores(np.arange(len(source.held_out)), 0)[TEACHER_OUTPUTS]
+        return found[LOGITS.name]
+
+    def legs(self, arm, model, source, caches):
+        count = source.train.num_candidates
+        yield Arm(
+            arm,
+            self.ranker(model, count),
+            ModelShape(num_classes=count),
+            source,
+            self.arms[arm],
+            self.config.training,
+            caches=caches,
+            distribution=self.devices,
+            measured=model,
+        )
+
+
+def require_no_prompts(conventions) -> None:
+    """Raises an error for prompts in a run that does not follow them."""
+    prompts = [one for one in conventions.prompts.values() if one]
+    if prompts:
+        raise UsageError(
+            "The sentence encoder has prompts, and this recipe trains without. "
+            f"Received: {', '.join(map(repr, prompts))}."
+        )
+
+
+def compares_numbers(objective) -> bool:
+    """Returns whether an objective needs vectors of the teacher's width."""
+    return (
+        objective.tap == SENTENCE_EMBEDDING
+        and objective.projection is None
+        and objective.loss.needs_same_width
+    )
+
+
+def finite_components(vectors: np.ndarray, dimensions: int) -> np.ndarray:
+    """Returns the principal components of a teacher's vectors."""
+    broken = (~np.isfinite(vectors)).any(axis=1).sum()
+    if broken:
+        raise RunError(
+            "A student learns the teacher's vectors. Expected finite numbers. "
+            f"Received: {broken} of {len(vectors)} vectors that are not "
+            "finite. Use another teacher."
+        )
+    return principal_components(vectors, dimensions)
+
+
+def token_rows(tokenizer) -> EncodedExamples:
+    """Returns each token of a vocabulary as a text of its own."""
+    size = tokenizer.vocabulary_size()
+    ids = np.full((size, 3), tokenizer.end_token_id, "int32")
+    ids[:, 0], ids[:, 1] = tokenizer.start_token_id, np.arange(size)
+    lengths = np.full(size, 3, "int32")
+    return _encoded(ids.reshape(-1), lengths, 3, tokenizer.pad_token_id)
+
+
+def evenly_chosen(texts: EncodedExamples, most: int) -> EncodedExamples:
+    """Returns every n-th text, in memory."""
+    count = min(most, len(texts))
+    rows = np.arange(count) * len(texts) // count
+    ids = np.concatenate([texts.row(row) for row in rows]).astype("int32")
+    lengths = np.asarray(texts.lengths)[rows]
+    return _encoded(ids, lengths, texts.sequence_length, texts.pad_token_id)
+
+
+def _encoded(token_ids, lengths, sequence_length, pad_token_id):
+    return EncodedExamples(
+        token_ids=token_ids,
+        segment_ids=np.zeros(len(token_ids), "int32"),
+        lengths=lengths,
+        labels=None,
+        sequence_length=sequence_length,
+        num_truncated=0,
+        pad_token_id=pad_token_id,
+    )
+
+
+def _count_lines(file):
+    """The line ends in a file."""
+    with open(file, "rb") as opened:
+        blocks = iter(lambda: opened.read(1 << 20), b"")
+        return sum(block.count(b"\n") for block in blocks)
