@@ -24,6 +24,7 @@ example:
 """
 
 import copy
+import dataclasses
 import json
 import pathlib
 
@@ -33,7 +34,6 @@ from kdkit.cli.flags import asked
 from kdkit.cli.loading import choose_devices, load_tensorflow
 from kdkit.cli.runs import RUN
 from kdkit.cli.verb_flags import TASK, flag, many, switch
-from kdkit.config.layers import config_of
 from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
 from kdkit.recipes import RECIPES
@@ -70,18 +70,15 @@ def run(words):
     words = words[is_on_text:]
     request = asked("sweep", __doc__, words, FLAGS, about, ("run_dir",))
     options, tree = request.options, request.tree
-    if is_on_text:
-        tree["kind"] = "text"
-        if options.paper:
-            tree.setdefault("stage", "fine_tuning")
+    if is_on_text and options.paper:
+        tree.setdefault("stage", "fine_tuning")
     steps = _steps(recipe, over, options)
 
     def resolved(step, fixed):
         """A step's config and axes, with the values of earlier steps."""
         given = copy.deepcopy(tree)
-        config = request.config(
-            lambda _: config_of(step.recipe, given, options.smoke)
-        )
+        of_step = dataclasses.replace(request, source=step.recipe, tree=given)
+        config = of_step.config()
         found = {sweep.find_field(config, name): fixed[name] for name in fixed}
         axes = tuple(
             sweep.Axis(sweep.find_field(config, name), values)
