@@ -29,6 +29,7 @@ from rich.console import Console
 from kdkit.cli.flags import asked
 from kdkit.cli.loading import choose_devices, load_tensorflow
 from kdkit.cli.runs import RUN
+from kdkit.cli.sweep import best_metrics
 from kdkit.cli.verb_flags import flag, many, seed
 from kdkit.config.model import Checkpoint
 from kdkit.recipes import pretraining
@@ -40,7 +41,6 @@ from kdkit.runs.directory import CONFIG, Run
 from kdkit.runs.events import Evaluation, Measurement
 from kdkit.runs.places import teachers_of
 from kdkit.runs.steps import place_of_step, with_places
-from kdkit.runs.sweep import best_metrics
 from kdkit.tasks import generation_signatures
 
 FLAGS = {
