@@ -33,10 +33,12 @@ class VerbParser(argparse.ArgumentParser):
         )
         for name, details in values.items():
             self.add_argument(name, **details)
+        self.flags = []
         for title, flags in groups.items():
             group = self.add_argument_group(title)
             for name, details in flags.items():
-                group.add_argument(f"--{name.replace('_', '-')}", **details)
+                self.flags.append(_flag(name))
+                group.add_argument(_flag(name), **details)
 
     def error(self, message):
         """Raises a mistake, which `main` prints."""
@@ -46,8 +48,7 @@ class VerbParser(argparse.ArgumentParser):
         """Returns the options in words."""
         options, others = self.parse_known_args(words, namespace)
         if others:
-            flags = [one for one in self._option_string_actions if one[2:]]
-            raise unknown("option", others[0], flags)
+            raise unknown("option", others[0], self.flags)
         return options
 
 
