@@ -154,10 +154,12 @@ def _is_on_text(words) -> bool:
 
 
 def _steps(source, over, options):
-    if bool(over) == options.paper:
-        raise UsageError("Expected one of --over and --paper.")
     if options.paper:
+        if over:
+            raise UsageError("--over is not read beside --paper.")
         return get_search(source)
+    if not over:
+        raise UsageError("Missing: --over.")
     values = {}
     for text in over:
         name, _, some = text.partition("=")

@@ -42,7 +42,10 @@ class VerbParser(argparse.ArgumentParser):
 
     def error(self, message):
         """Raises a mistake, which `main` prints."""
-        raise UsageError(f"{message[:1].upper()}{message[1:]}.")
+        text = message.replace(
+            "the following arguments are required", "missing"
+        )
+        raise UsageError(f"{text[:1].upper()}{text[1:]}.")
 
     def parse_args(self, words=None, namespace=None):
         """Returns the options in words."""

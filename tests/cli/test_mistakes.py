@@ -64,7 +64,7 @@ distill --config nothing.json --run-dir run | nothing.json
 doctor pkd | Missing: --teacher
 doctor nonsense --smoke | 'nonsense'
 sweep pkd --run-dir run | Missing: --over
-ablate nonsense --run-dir run | Missing: --over
+ablate pkd --run-dir run | Missing: --over
 ablate nonsense --over layer_map --run-dir run | 'nonsense'
 evaluate | Missing: MODEL
 evaluate nothing | Missing: --task
