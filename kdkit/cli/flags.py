@@ -11,14 +11,13 @@ import typing
 from kdkit.config.data import Augmentation
 from kdkit.config.fields import Strict, descriptions
 from kdkit.config.layers import (
-    TEACHER,
     augmentation_of,
     config_of,
     kind_of,
     named_by,
 )
-from kdkit.config.layers import TEXT as TEXT_RECIPE
 from kdkit.config.names import NAMES, fields_of, put
+from kdkit.config.parts import TEXT
 from kdkit.config.runs import EmbedderConfig, TaskConfig, TextConfig
 from kdkit.errors import UsageError, unknown
 from kdkit.settings import merged, parse_value
@@ -219,7 +218,7 @@ class Asked:
 
 # Fields of the verbs whose words begin with no recipe.
 OF_VERB = {"teacher": {"teacher": []}, "text": {"kind": "text"}}
-SOURCES = {"teacher": TEACHER, "text": TEXT_RECIPE, "augment": "augment"}
+SOURCES = {"teacher": "fine_tuning", "text": TEXT, "augment": "augment"}
 
 
 def asked(

@@ -10,9 +10,10 @@ import textwrap
 from kdkit.cli.flags import Parser
 from kdkit.cli.loading import load_tensorflow
 from kdkit.config.fields import Strict, descriptions
-from kdkit.config.layers import LEAST_UPDATES, config_of, kind_of, named_by
+from kdkit.config.layers import config_of, kind_of, named_by
 from kdkit.config.runs import schema
 from kdkit.config.smoke import DEMO, one_length
+from kdkit.config.task_layer import LEAST_UPDATES
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.models import PRESETS

@@ -349,7 +349,7 @@ class Candidates(EmbedderData):
     num_candidates: Every | None = None
     """Candidates of each query: the positive, the first negatives."""
     scale: Positive | None = None
-    """The factor of the student's products; null: 20 for vectors of length 1."""
+    """Factor of the student's products; null: 20 for vectors of length 1."""
     pair_length: Annotated[int, Field(ge=4)] = 256
     """The largest length of a query with a candidate, for the teacher."""
 
