@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from kdkit.runs.directory import RunDirectory
+from kdkit.runs.directory import Run
 from kdkit.runs.events import Best, Evaluation, RunFinished
 from kdkit.runs.pipeline import Pipeline
 from kdkit.settings import to_dict
@@ -25,7 +25,7 @@ def noted_runs(accuracy=lambda place: 0.5, examples=None):
         place = pipeline.run_dir
         place.mkdir(parents=True)
         metrics = {"accuracy": accuracy(place)}
-        run = RunDirectory(place)
+        run = Run(place)
         if examples is not None:
             where = {"arm": "student", "stage": "s", "epoch": 1, "split": "dev"}
             run.log(Evaluation(**where, examples=examples, metrics=metrics))

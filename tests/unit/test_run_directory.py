@@ -8,7 +8,7 @@ import pytest
 from kdkit.data import Shares
 from kdkit.io.files import staged
 from kdkit.runs.directory import (
-    RunDirectory,
+    Run,
     open_run,
     read_config,
     read_replicas,
@@ -74,7 +74,7 @@ def test_only_an_own_or_an_empty_directory_becomes_a_run(tmp_path):
 
 def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
     """Or a report would show it, and a run go on with it."""
-    run = RunDirectory(tmp_path)
+    run = Run(tmp_path)
     best = Best(metrics={3: (0.5, 1e-9)})
     run.log(RunFinished(seconds=1.25, best={"student": best}))
     (event,) = run.events()
@@ -91,7 +91,7 @@ def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
 
 def test_what_two_processes_log_at_one_time_is_read(tmp_path):
     """As `kdkit evaluate` does in a run that goes on."""
-    run, numbers = RunDirectory(tmp_path), range(100)
+    run, numbers = Run(tmp_path), range(100)
     notes = [Measurement(examples=number) for number in numbers]
     other = threading.Thread(target=lambda: [*map(run.log, notes)])
     other.start()
@@ -116,7 +116,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     # That of a run in it is the other one's to remove.
     assert (run / "teacher_run" / left).exists()
     # Nor is what another process writes in a finished run, for minutes.
-    RunDirectory(run).log(RunFinished(seconds=1.0, best={}))
+    Run(run).log(RunFinished(seconds=1.0, best={}))
     with staged(run / "exports" / "student.tflite") as partial:
         partial.write_bytes(b"weights")
         start(run)

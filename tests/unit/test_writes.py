@@ -18,7 +18,7 @@ from kdkit.io.disk import disk_problem
 from kdkit.io.files import staged, write_text
 from kdkit.models import Head
 from kdkit.models.saving import save_labels
-from kdkit.runs.directory import RunDirectory, open_run
+from kdkit.runs.directory import Run, open_run
 from kdkit.runs.events import Inputs, RunFinished
 from kdkit.taps import Entry
 from kdkit.teacher_cache.files import Plan, StoredTensors
@@ -173,7 +173,7 @@ def test_full_and_failing_disks_are_told_from_other_errors(error, is_disk):
 
 
 def test_an_event_after_one_that_was_cut_off_is_read(tmp_path):
-    run = RunDirectory(tmp_path)
+    run = Run(tmp_path)
     run.log(Inputs(digests={}))
     with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write(b'{"event": "epoch", "ti\0\0\0\xff')
