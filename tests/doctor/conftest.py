@@ -12,10 +12,10 @@ from kit.tasks import WORDS
 from patients import LENGTH, ROWS, TASK, encoder, tokenizer
 
 from kdkit import models
-from kdkit.data import Examples
 from kdkit.config.data import TaskData
 from kdkit.config.model import Sizes
 from kdkit.config.runs import TaskConfig, Training
+from kdkit.data import Examples
 from kdkit.doctor import diagnosis
 from kdkit.recipes import RECIPES
 from kdkit.runs import kinds

@@ -1,6 +1,5 @@
 """kdkit doctor on a whole run: one problem at a time."""
 
-import dataclasses
 import json
 import shutil
 import types

@@ -4,15 +4,14 @@ import contextlib
 
 import pytest
 
+from kdkit.runs import run as module
 from kdkit.runs.directory import Run
 from kdkit.runs.events import Best, Evaluation, RunFinished
-from kdkit.runs.pipeline import Pipeline
-from kdkit.settings import to_dict
 
 
 @contextlib.contextmanager
 def noted_runs(accuracy=lambda place: 0.5, examples=None):
-    """Yields the settings of runs on a task by their places, in their order.
+    """Yields the configs of runs on a task by their places, in their order.
 
     Args:
         accuracy: function from a run's place to what it measures on dev.
@@ -20,9 +19,8 @@ def noted_runs(accuracy=lambda place: 0.5, examples=None):
     """
     found = {}
 
-    def note(pipeline, force, needs_models):
+    def note(config, place, force, needs_models):
         assert not needs_models  # of runs that are finished
-        place = pipeline.run_dir
         place.mkdir(parents=True)
         metrics = {"accuracy": accuracy(place)}
         run = Run(place)
@@ -32,8 +30,8 @@ def noted_runs(accuracy=lambda place: 0.5, examples=None):
         run.log(
             RunFinished(seconds=1.0, best={"student": Best(metrics=metrics)})
         )
-        found[place] = to_dict(pipeline.settings)
+        found[place] = config.model_dump(mode="json")
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Pipeline, "run", note)
+        patch.setattr(module, "run", note)
         yield found

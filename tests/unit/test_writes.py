@@ -12,6 +12,7 @@ from kit.caches import rows
 from kdkit.augmentation import write_augmented
 from kdkit.cli.main import main
 from kdkit.cli.texts import BegunTexts
+from kdkit.config.layers import config_of
 from kdkit.data import Examples
 from kdkit.errors import UsageError
 from kdkit.io.disk import disk_problem
@@ -23,6 +24,7 @@ from kdkit.runs.events import Inputs, RunFinished
 from kdkit.taps import Entry
 from kdkit.teacher_cache.files import Plan, StoredTensors
 
+CONFIG = config_of("pretraining", {}, smoke=True)
 OLD, NEW = "old\n" * 100, "new\n" * 200
 
 
@@ -38,8 +40,8 @@ def replace_folder(folder):
 
 
 def log_events(folder):
-    with open_run(folder / "run", {"seed": 0}) as run:
-        run.write_config({"seed": 0}, {"command": "kdkit"})
+    with open_run(folder / "run", CONFIG) as (run, _):
+        run.write_config(CONFIG, {"command": "kdkit"})
         if not run.events(Inputs):
             run.log(Inputs(digests={}))
         if not run.is_finished:
