@@ -7,7 +7,6 @@ model and a sentence encoder is in `kinds` and `embedders`.
 
 import logging
 import pathlib
-import tempfile
 
 from kdkit.augmentation.run import prepare_copies
 from kdkit.config.runs import AnyRun
@@ -27,7 +26,6 @@ from kdkit.runs.log import (
 )
 from kdkit.runs.provenance import provenance
 from kdkit.runs.steps import place_of_step, with_places
-from kdkit.training.caching import TeacherCaches
 from kdkit.training.distribution import training_on
 from kdkit.training.tasks import open_task
 
@@ -82,7 +80,8 @@ def run(
         if config.steps:
             directory.write_config(config, provenance())
             log_findings(directory, findings)
-        places = make_steps(config, folder, devices, force, findings)
+        checked = findings if config.kind == "text" else None
+        places = make_steps(config, folder, devices, force, checked)
 
         given = with_places(config, places)
         kind = build(given, folder, devices)
@@ -111,7 +110,7 @@ def run(
         return directory
 
 
-def make_steps(config, folder, devices, force=False, findings=None) -> dict:
+def make_steps(config, folder, devices, force, findings) -> dict:
     """Makes the runs before a run, unless they are complete.
 
     Returns:
@@ -152,40 +151,3 @@ def _train(directory, kind, arm, source, caches):
         kind.save(arm, leg.result)
     kind.finish_arm(directory, leg, best)
     return best
-
-
-def fill_cache(
-    config: AnyRun, part: tuple[int, int] | None = None
-) -> TeacherCaches:
-    """Caches the teachers' outputs on all examples of a distillation.
-
-    Args:
-        config: `TaskConfig` with a cache.
-        part: tuple of two ints `(i, n)` or `None`. Only part `i`, from 0, of
-            `n` parts of the examples. Defaults to `None`, all examples.
-
-    Returns:
-        The `TeacherCaches`.
-
-    Raises:
-        UsageError: (a `ValueError`) for the user's mistakes.
-        RunError: if the disk has too little free space.
-    """
-    on_task = [one for one in config.stages if one.data == "task"]
-    config = config.replace(stages=on_task, corpus=None)
-    with tempfile.TemporaryDirectory() as folder:
-        folder = pathlib.Path(folder)
-        for name, step in config.steps.items():
-            if step.kind == "augmentation":
-                file = place_of_step(config, name, folder)
-                prepare_copies(step, open_task(step.data), file)
-        kind = build(config, folder)
-        caches, source = kind.open_caches(part), kind.source()
-        stages = [one for one in kind.config.stages if one.objectives]
-        caches.expect(stages, kind.model)
-        for stage in stages:
-            features = caches.features(stage, kind.model)
-            seed = kind.config.training.seed
-            source.training_stream(stage, seed, features)
-            source.validation_stream(stage, features)
-        return caches

@@ -12,11 +12,15 @@ from kit.tasks import WORDS
 from patients import LENGTH, ROWS, TASK, encoder, tokenizer
 
 from kdkit import models
+from kdkit.config.data import TaskData
+from kdkit.config.model import Sizes
+from kdkit.config.runs import TaskConfig, Training
 from kdkit.data import Examples
 from kdkit.doctor import diagnosis
 from kdkit.recipes import RECIPES
-from kdkit.settings import override, to_dict
-from kdkit.training import DataSettings, DistillSettings, ModelSettings
+from kdkit.runs import kinds
+from kdkit.runs.directory import with_values
+from kdkit.runs.untrained import examined
 
 
 def texts(split, count):
@@ -34,7 +38,7 @@ class Table:
 
     def __init__(self, root):
         self.root = root
-        self.place = f"data.data_dir={root}"
+        self.place = {"data.data_dir": str(root)}
 
     def _file(self, split):
         return self.root / "SST-2" / f"{split}.tsv"
@@ -110,11 +114,16 @@ def table(made, tmp_path):
 @pytest.fixture(scope="session")
 def settings(made):
     """TinyBERT from that teacher to a student of half its size."""
-    return DistillSettings(
+    return TaskConfig(
         recipe="tinybert",
-        data=DataSettings("sst2", str(made), LENGTH, num_buckets=1),
-        teacher=str(made / "teacher"),
-        student=ModelSettings(
+        data=TaskData(
+            task="sst2",
+            data_dir=str(made),
+            sequence_length=LENGTH,
+            num_buckets=1,
+        ),
+        teacher=(str(made / "teacher"),),
+        student=Sizes(
             num_layers=1,
             hidden_dim=8,
             num_heads=2,
@@ -129,51 +138,49 @@ def settings(made):
             )
             for stage in RECIPES["tinybert"].stages_for(TASK)
         ),
-        jit_compile=False,
+        training=Training(jit_compile=False),
     )
 
 
 @pytest.fixture
 def changed(settings):
-    """A function of assignments and fields: those settings with them."""
+    """A function of values by path and fields: that config with them."""
 
-    def change(*assignments, **fields):
-        with_fields = dataclasses.replace(settings, **fields)
-        return override(with_fields, assignments)
+    def change(values=None, **fields):
+        return with_values(settings.replace(**fields), values or {}, {})
 
     return change
 
 
 @pytest.fixture
 def config(settings, tmp_path):
-    """The settings in a file, for `--config`."""
+    """The config in a file."""
     path = tmp_path / "config.json"
-    path.write_text(json.dumps(to_dict(settings)))
+    path.write_text(json.dumps(settings.model_dump(mode="json")))
     return path
 
 
 @pytest.fixture(scope="module")
 def _load_once():
     """Loading a teacher, and tracing its tokenizer, take seconds."""
-    load, known = diagnosis.load_teachers, {}
+    load, known = kinds.TaskKind.teacher, {}
 
-    def load_teachers(places, task):
-        places = tuple(map(str, places))
-        if places not in known:
-            known[places] = load(places, task)
-        return known[places]
+    def load_teacher(kind, place):
+        if place not in known:
+            known[place] = load(kind, place)
+        return known[place]
 
-    return load_teachers
+    return load_teacher
 
 
 @pytest.fixture
 def diagnose(tmp_path, monkeypatch, _load_once):
-    """A function of settings: the doctor's findings, with no step timed."""
-    monkeypatch.setattr(diagnosis, "load_teachers", _load_once)
+    """A function of a config: the doctor's findings, with no step timed."""
+    monkeypatch.setattr(kinds.TaskKind, "teacher", _load_once)
     monkeypatch.setattr(diagnosis, "time_needed", lambda *unused: None)
 
-    def examine(settings):
-        findings = Told(diagnosis.diagnose(settings, tmp_path / "run"))
+    def examine(config):
+        findings = Told(examined(config, tmp_path / "run"))
         assert not (tmp_path / "run").exists()
         return findings
 

@@ -1,6 +1,5 @@
 """kdkit doctor on a whole run: one problem at a time."""
 
-import dataclasses
 import json
 import shutil
 import types
@@ -13,17 +12,12 @@ from kit.tasks import VOCABULARY, write_encoder
 from patients import LENGTH, ROWS, TASK, encoder, tokenizer
 
 from kdkit import models
-from kdkit.doctor import OK, RUINS, WARNING
+from kdkit.config.data import Augmented, Cache, Corpus, Unlabeled
+from kdkit.config.model import Checkpoint, Layers
+from kdkit.config.runs import TextConfig
+from kdkit.doctor import NOTE, OK, RUINS, WARNING
 from kdkit.recipes import Stage
-from kdkit.training import (
-    AugmentedSettings,
-    CacheSettings,
-    CorpusSettings,
-    ModelSettings,
-    PretrainSettings,
-    UnlabeledSettings,
-    distill,
-)
+from kdkit.runs.run import run
 
 
 def test_what_is_right_is_said_in_numbers(settings, diagnose):
@@ -45,8 +39,10 @@ def test_what_is_right_is_said_in_numbers(settings, diagnose):
 def test_few_updates_of_random_weights_are_a_warning(
     settings, changed, diagnose
 ):
-    rates = [f"stages.{number}.learning_rate=5e-5" for number in (0, 1)]
-    found = diagnose(changed(*rates))
+    rates = {
+        f"stages.{stage.name}.learning_rate": 5e-5 for stage in settings.stages
+    }
+    found = diagnose(changed(rates))
     assert found.checks(WARNING) == {"updates"}
     updates = 2 * ROWS["train"] // 8
     way = updates / 2 * (5e-5 + 5e-5 / 2)  # constant, and falling to 0
@@ -54,9 +50,10 @@ def test_few_updates_of_random_weights_are_a_warning(
     assert f"{updates} updates move each by {way:.2g}" in said.found
     assert f"about {updates * 0.05 / way:.0f} updates" in said.advice
     # The teacher's layers come with its head; those of others with a new one.
-    for source, checks in (("teacher", set()), (settings.teacher, {"updates"})):
-        student = ModelSettings(copy_from=source, copy_layers=(1,))
-        found = diagnose(changed(*rates, student=student))
+    (teacher,) = settings.teacher
+    for source, checks in (("teacher", set()), (teacher, {"updates"})):
+        student = Layers(copy_from=source, layers=(1,))
+        found = diagnose(changed(rates, student=student))
         assert found.checks(WARNING) == checks
 
 
@@ -128,26 +125,37 @@ def test_rows_of_dev_in_text_that_is_trained_on(
     file = tmp_path / "text.txt"
     dev, _ = table.rows("dev")
     file.write_text("\n".join([*dev[:4], "ab cd ef"]))
-    unlabeled = UnlabeledSettings((str(file),))
+    unlabeled = Unlabeled(files=(str(file),))
     found = diagnose(changed(unlabeled=unlabeled))
     assert found.checks(WARNING) == {"unlabelled rows"}
     assert "4 of 5" in found["unlabelled rows"].found
     file.write_text("\n".join(dev))
-    corpus = CorpusSettings((str(file),))
-    general = PretrainSettings(
-        corpus=corpus,
-        model=settings.student,
-        stages=(
-            Stage("any", 1, 1e-3, data="corpus", hard_label_weight=1.0),
-        ),
-    )  # fmt: skip
-    student = ModelSettings(checkpoint=str(tmp_path / "general"))
-    held_out = dataclasses.replace(corpus, held_out=(str(file),))
-    found = diagnose(changed(student=student, general=general, corpus=held_out))
-    checks = {"rows in the corpus", "rows in the general text"}
-    assert found.checks(WARNING) >= checks
+    corpus = Corpus(files=(str(file),), held_out=(str(file),))
+    stages = (
+        Stage("any", 1, 1e-3, data="corpus", hard_label_weight=1.0),
+        *settings.stages,
+    )
+    found = diagnose(changed(corpus=corpus, stages=stages))
     rows = "120 texts: 120 of 120 rows in dev, 0 of 20 rows in test"
     assert rows in found["rows in the corpus"].found
+
+
+def test_a_step_that_is_not_made_is_examined_first(
+    settings, changed, diagnose, tmp_path
+):
+    file = tmp_path / "text.txt"
+    file.write_text("ab cd ef\n" * 9)
+    step = TextConfig(
+        recipe="pretraining",
+        corpus=Corpus(files=(str(file),), sequence_length=LENGTH),
+        student=settings.student,
+        tokenizer=settings.teacher[0],
+        stages=(Stage("any", 1, 1e-3, data="corpus", hard_label_weight=1.0),),
+    )
+    student = Checkpoint(checkpoint="run:general")
+    found = diagnose(changed(student=student, steps={"general": step}))
+    assert found.checks(NOTE) == {"steps"}
+    assert "after step general" in found["steps"].found
 
 
 @pytest.mark.parametrize(
@@ -163,14 +171,14 @@ def test_augmented_copies_of_other_data(
         "source_row\tsentence\n"
         + "".join(f"{n}\t{copy.format(row)}\n" for n, row in enumerate(rows))
     )
-    found = diagnose(changed(augmented=AugmentedSettings(str(file))))
+    found = diagnose(changed(augmented=Augmented(file=str(file))))
     assert found.checks(RUINS) == ruined
 
 
 def test_a_cache_needs_space_on_its_disk(
     changed, diagnose, tmp_path, monkeypatch
 ):
-    settings = changed(cache=CacheSettings(str(tmp_path / "cache")))
+    settings = changed(cache=Cache(directory=str(tmp_path / "cache")))
     assert diagnose(settings)["disk of the cache"].outcome == OK
     monkeypatch.setattr(
         shutil, "disk_usage", lambda place: types.SimpleNamespace(free=1000)
@@ -182,34 +190,34 @@ def test_a_cache_needs_space_on_its_disk(
 
 
 def with_other_names(changed, place):
-    shutil.copytree(changed().teacher, place)
+    shutil.copytree(changed().teacher[0], place)
     labels = {"classes": ["positive", "negative"]}
     (place / "labels.json").write_text(json.dumps(labels))
-    return changed(teacher=str(place))
+    return changed(teacher=(str(place),))
 
 
 def with_other_ids(changed, place):
     pieces = [*VOCABULARY[:5], VOCABULARY[6], VOCABULARY[5], *VOCABULARY[7:]]
     encoder(1).save_to_preset(str(place))
     tokenizer(pieces).save_to_preset(str(place))
-    return changed(student=ModelSettings(checkpoint=str(place)))
+    return changed(student=Checkpoint(checkpoint=str(place)))
 
 
 def with_an_untrained_teacher(changed, place):
     encoder(2, 16).save_to_preset(str(place))
     tokenizer().save_to_preset(str(place))
-    return changed(teacher=str(place))
+    return changed(teacher=(str(place),))
 
 
 def with_other_ids_in_a_teacher(changed, place):
     model = models.add_head(encoder(2, 16), TASK.head)
     pieces = tokenizer([*VOCABULARY[:5], *VOCABULARY[:4:-1]])
     save_classifier(model, pieces, place, LENGTH, TASK.head)
-    return changed(more_teachers=(str(place),))
+    return changed(teacher=(*changed().teacher, str(place)))
 
 
 def with_few_positions(changed, place):
-    return changed("student.max_sequence_length=8")
+    return changed({"student.max_sequence_length": 8})
 
 
 @pytest.mark.parametrize(
@@ -231,7 +239,10 @@ def test_what_a_run_refuses_the_doctor_refuses(
 
 @pytest.mark.parametrize(
     "change",
-    ["student.hidden_dim=100000000", "student.max_sequence_length=10000000000"],
+    [
+        {"student.hidden_dim": 100_000_000},
+        {"student.max_sequence_length": 10_000_000_000},
+    ],
 )
 def test_a_student_that_no_machine_holds_is_not_built(
     change, changed, diagnose
@@ -267,10 +278,10 @@ def test_distillation_stops_at_unknown_words(
     foreign_words(table)
     settings = changed(table.place)
     with pytest.raises(RuntimeError, match="unknown words.*--force"):
-        distill(settings, tmp_path / "run")
+        run(settings, tmp_path / "run")
     monkeypatch.setattr(keras.Model, "compile", stop)
     with pytest.raises(KeyboardInterrupt):
-        distill(settings, tmp_path / "run", force=True)
+        run(settings, tmp_path / "run", force=True)
 
 
 def test_pretraining_stops_at_unknown_words(tmp_path):

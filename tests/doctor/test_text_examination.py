@@ -5,9 +5,9 @@ import dataclasses
 import pytest
 
 from kdkit import models
+from kdkit.config.model import Mass, Sizes
 from kdkit.doctor.text_examination import text_model
 from kdkit.taps import describe
-from kdkit.training import MassSettings, ModelSettings
 
 SIZES = {
     "hidden_dim": 16,
@@ -20,19 +20,16 @@ SIZES = {
 @pytest.mark.parametrize(
     "settings",
     [
-        ModelSettings(num_layers=2, family="gpt2", **SIZES),
-        ModelSettings(
-            mass=MassSettings(
-                encoder_num_layers=2, decoder_num_layers=1, **SIZES
-            )
-        ),
+        Sizes(num_layers=2, family="gpt2", **SIZES),
+        Mass(encoder_num_layers=2, decoder_num_layers=1, **SIZES),
     ],
     ids=["gpt2", "mass"],
 )
 def test_sizes_of_models_on_text_are_those_of_the_built_model(settings):
-    built = models.language_model(
-        models.student(settings.config(), vocabulary_size=300)
-    )
+    sizes = dict(settings)
+    if isinstance(settings, Mass):
+        sizes = models.MassConfig(**sizes)
+    built = models.language_model(models.student(sizes, vocabulary_size=300))
     known = text_model(settings, 300)
     assert known.parameters == built.count_params()
     assert known.shape == dataclasses.replace(describe(built), num_classes=300)

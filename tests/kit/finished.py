@@ -1,6 +1,5 @@
 """Fixtures: quick runs, and one finished run that all tests read."""
 
-import dataclasses
 import os
 import shutil
 import zlib
@@ -35,17 +34,12 @@ def text_files(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="session")
 def smoke_settings():
-    from kdkit.recipes import RECIPES
-    from kdkit.recipes.stages import same_number_of_updates
-    from kdkit.runs import smoke
-    from kdkit.settings import override
+    from kdkit.config.layers import config_of
 
-    settings = smoke.distillation(RECIPES["tinybert"])
-    settings = dataclasses.replace(
-        settings, control=same_number_of_updates(settings.stages)
-    )
     # Batches of different lengths, as runs have them.
-    return override(settings, ["data.max_train_rows=64", "data.num_buckets=2"])
+    data = {"max_train_rows": 64, "num_buckets": 2}
+    given = {"control": True, "data": data}
+    return config_of("tinybert", given, smoke=True)
 
 
 @pytest.fixture(autouse=True)
@@ -97,8 +91,8 @@ def finished_run(smoke_settings, tmp_path_factory):
 
 
 def make_run(settings, path):
-    from kdkit.training import distill
+    from kdkit.runs.run import run
     from kit.helpers import small_dev_set
 
     with small_dev_set():
-        distill(settings, path)
+        run(settings, path)

@@ -1,33 +1,34 @@
 """Chains of runs that are noted instead of run."""
 
 import contextlib
-import json
+import pathlib
 
 import pytest
 
-from kdkit.runs.pipeline import Pipeline
-from kdkit.settings import to_dict
+from kdkit.runs import run as module
+from kdkit.runs.steps import place_of_step, with_places
 
 
 @contextlib.contextmanager
 def noted_steps(finish=None):
-    """Yields a dict that gets the settings of each step by its place.
+    """Yields a dict that gets the config of each run by its place.
 
     Args:
         finish: callable of a place, which writes what a run there leaves.
     """
     found = {}
 
-    def note(pipeline, *_, **__):
-        for step in pipeline.steps:
-            place = step.place.absolute()
-            if place in found:
-                continue
-            found[place] = json.loads(json.dumps(to_dict(step.settings)))
-            if finish is not None:
-                place.mkdir(parents=True, exist_ok=True)
-                finish(place)
+    def note(config, run_dir, *_, **__):
+        folder, places = pathlib.Path(run_dir).absolute(), {}
+        for name, step in config.steps.items():
+            places[name] = place_of_step(config, name, folder)
+            if step.kind != "augmentation":
+                note(with_places(step, places), places[name])
+        found[folder] = config.model_dump(mode="json")
+        if finish is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            finish(folder)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Pipeline, "run", note)
+        patch.setattr(module, "run", note)
         yield found

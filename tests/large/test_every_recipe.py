@@ -24,8 +24,8 @@ from kit.runs import (
 )
 
 from kdkit import data, models, taps
+from kdkit.config.data import Sentences
 from kdkit.tasks import get_task
-from kdkit.training import SentenceSettings
 
 TRAIN_ROWS = 48
 ONE = settings(stages__0__epochs=1, stages__0__batch_size=16)
@@ -384,10 +384,10 @@ def table(tmp_path):
 
 
 def test_spans_are_hidden_in_a_column_of_a_table(table):
-    texts = SentenceSettings((str(table),), column="short").texts
+    texts = Sentences(files=(str(table),), column="short").texts
     assert [*texts(held_out=True), *texts(held_out=False)] == SHORT
     with pytest.raises(ValueError, match="other"):
-        list(SentenceSettings((str(table),), column="other").texts(False))
+        list(Sentences(files=(str(table),), column="other").texts(False))
 
 
 @pytest.mark.large

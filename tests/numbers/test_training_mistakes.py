@@ -7,19 +7,18 @@ import numpy as np
 import pytest
 
 import kdkit
-from kdkit import models, training
-from kdkit.recipes import RECIPES, Stage, TokenVectors
-from kdkit.training import (
-    AugmentSettings,
-    CorpusSettings,
-    DataSettings,
-    ModelSettings,
-    PretrainSettings,
-    TeacherSettings,
-    TextsSettings,
-    TranslationsSettings,
-    run_on_arrays,
+from kdkit import models
+from kdkit.config.data import Augmentation, Corpus, TaskData, Texts
+from kdkit.config.model import Sizes
+from kdkit.config.runs import (
+    EmbedderConfig,
+    TaskConfig,
+    TextConfig,
+    Training,
 )
+from kdkit.recipes import RECIPES, Stage
+from kdkit.runs.run import run
+from kdkit.training import run_on_arrays
 
 STAGE = Stage("any", 1, 1e-3, hard_label_weight=1.0)
 IN_PARTS = dataclasses.replace(STAGE, gradient_accumulation_steps=2)
@@ -33,10 +32,15 @@ SIZES = {
 FLOAT16 = {"dtype_policy": "mixed_float16"}
 
 
-def run(data=None, stage=STAGE, **arguments):
-    """The settings of a run that fine-tunes a model."""
-    data = data or DataSettings("sentiment", None, 32)
-    return TeacherSettings(data, ModelSettings(**SIZES), (stage,), **arguments)
+def fine_tuning(stage=STAGE, task="sentiment", training=None, **data):
+    """The config of a run that fine-tunes a model."""
+    return TaskConfig(
+        recipe="fine_tuning",
+        data=TaskData(task=task, **{"sequence_length": 32, **data}),
+        student=Sizes(**SIZES),
+        stages=(stage,),
+        training=Training(**(training or {})),
+    )
 
 
 def on_arrays(stage, loss=None):
@@ -47,7 +51,7 @@ def on_arrays(stage, loss=None):
 
 
 def long_sequences(path):
-    training.train_teacher(run(DataSettings("sentiment", None, 64)), path)
+    run(fine_tuning(sequence_length=64), path)
 
 
 def generated_words(path):
@@ -55,9 +59,7 @@ def generated_words(path):
     folder.mkdir()
     for split in ("train", "dev"):
         (folder / f"{split}.tsv").write_text("sentence\tlabel\na\t0\n")
-    training.train_teacher(
-        run(DataSettings("sst2", str(path), 32)), path / "run"
-    )
+    run(fine_tuning(task="sst2", data_dir=str(path)), path / "run")
 
 
 def pretrain(path, corpus, stages, use):
@@ -69,13 +71,19 @@ def pretrain(path, corpus, stages, use):
     loaded = models.LoadedModel(models.student(sizes), tokenizer)
     models.save_model(loaded, path / "encoder")
     saved = {use: str(path / "encoder")}
-    settings = PretrainSettings(corpus, ModelSettings(**SIZES), stages, **saved)
-    training.pretrain(settings, path / "run")
+    config = TextConfig(
+        recipe="pretraining",
+        corpus=corpus,
+        student=Sizes(**SIZES),
+        stages=stages,
+        **saved,
+    )
+    run(config, path / "run")
 
 
 def a_document_for_an_encoder(path):
-    corpus = CorpusSettings(
-        ("a",), held_out=("b",), sequence_length=32, one_document=True
+    corpus = Corpus(
+        files=("a",), held_out=("b",), sequence_length=32, one_document=True
     )
     pretrain(path, corpus, (STAGE,), "tokenizer")
 
@@ -83,19 +91,19 @@ def a_document_for_an_encoder(path):
 def an_encoder_without_a_head(path):
     """Which is no teacher on running text."""
     stages = RECIPES["distilbert"].stages_on_text()
-    pretrain(path, CorpusSettings(sequence_length=32), stages, "teacher")
+    pretrain(path, Corpus(sequence_length=32), stages, "teacher")
 
 
 def embedders_on_classes(path):
     recipe = RECIPES["sentence_embedding"]
-    settings = training.EmbedderSettings(
-        recipe.name,
-        TextsSettings(task="sst2"),
-        "teacher",
-        ModelSettings(**SIZES),
-        recipe.stages,
+    config = EmbedderConfig(
+        recipe=recipe.name,
+        data=Texts(scored=TaskData(task="sst2")),
+        teacher="teacher",
+        student=Sizes(**SIZES),
+        stages=recipe.stages,
     )
-    training.distill(settings, path)
+    run(config, path)
 
 
 def choose_by(path, **arguments):
@@ -109,36 +117,16 @@ def choose_by(path, **arguments):
 MISTAKES = {
     # Choices that would be ignored, or taken for others.
     "parity": (
-        lambda _: AugmentSettings("sst2", None, "model", parity="tinybrt"),
+        lambda _: Augmentation(
+            data=TaskData(task="sst2"), model="model", parity="tinybrt"
+        ),
         "parity",
     ),
     "mode": (lambda path: choose_by(path, mode="best"), "mode"),
     "monitor": (lambda path: choose_by(path, monitor="val_f1"), "val_f1"),
-    "two sources": (
-        lambda _: ModelSettings(checkpoint="a", num_layers=2),
-        "checkpoint, sizes",
-    ),
-    "layers of nothing": (
-        lambda _: ModelSettings(checkpoint="a", copy_layers=(1,)),
-        "copy_layers",
-    ),
-    "dropout of a checkpoint": (
-        lambda _: ModelSettings(checkpoint="a", dropout=0.3),
-        "dropout",
-    ),
-    "sizes of token vectors": (
-        lambda _: ModelSettings(static=TokenVectors(), num_layers=2),
-        "one source",
-    ),
-    "two vocabularies": (
-        lambda _: TranslationsSettings(
-            ("a.en", "a.de"), tokenizer="a", vocabulary_size=9
-        ),
-        "both",
-    ),
     # What an evaluation or a loss is not made for.
     "chosen on test": (
-        lambda _: DataSettings("sst2", None, 32, dev_split="test"),
+        lambda _: TaskData(task="sst2", dev_split="test"),
         "dev split",
     ),
     "embedders on classes": (embedders_on_classes, "scores"),
@@ -150,7 +138,7 @@ MISTAKES = {
         "class",
     ),
     "lines of one document": (
-        lambda _: CorpusSettings(("a",), one_document=True),
+        lambda _: Corpus(files=("a",), one_document=True),
         "files",
     ),
     "a document for an encoder": (a_document_for_an_encoder, "one_document"),
@@ -160,15 +148,15 @@ MISTAKES = {
     ),
     "parts on arrays": (lambda _: on_arrays(IN_PARTS), "gradient_accumulation"),
     "float16 on devices": (
-        lambda _: run(strategy="mirrored", **FLOAT16),
+        lambda _: fine_tuning(training={"strategy": "mirrored", **FLOAT16}),
         "float16",
     ),
     "parts on devices": (
-        lambda _: run(stage=IN_PARTS, strategy="mirrored"),
+        lambda _: fine_tuning(IN_PARTS, training={"strategy": "mirrored"}),
         "gradient_accumulation|parts",
     ),
     "parts in float16": (
-        lambda _: run(stage=IN_PARTS, **FLOAT16),
+        lambda _: fine_tuning(IN_PARTS, training=FLOAT16),
         "gradient_accumulation|parts",
     ),
     # Tokens, heads and positions that are not there.
@@ -176,8 +164,8 @@ MISTAKES = {
     "long sequences": (long_sequences, "sequence_length=32"),
     "no head": (an_encoder_without_a_head, "head"),
     # Numbers.
-    "seed": (lambda _: run(seed=-1), "seed"),
-    "held out": (lambda _: CorpusSettings(held_out_every=1), "held_out_every"),
+    "seed": (lambda _: fine_tuning(training={"seed": -1}), "seed"),
+    "held out": (lambda _: Corpus(held_out_every=1), "held_out_every"),
 }
 
 

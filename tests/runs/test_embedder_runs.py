@@ -23,7 +23,8 @@ from kit.embedders import (
 from kit.helpers import divergence, large_except, log_softmax, read_events
 from kit.runs import ENCODED, LENGTH, ON_TEXTS, PAIRS
 
-from kdkit import data, models, recipes, training
+from kdkit import data, models, recipes
+from kdkit.config.data import Cache
 from kdkit.training.caching import TeacherCaches
 
 SCALE, PAIR_LENGTH, TEMPERATURE = 20.0, 32, 0.05
@@ -180,7 +181,7 @@ def test_heads_of_one_encoder_share_a_cache(workspace, tmp_path):
     rows = data.Examples((lines(workspace.path / "corpus.txt")[:9],))
     rows, every = data.encode(rows, mean.tokenizer, LENGTH), np.arange(9)
     stage = recipes.RECIPES["sentence_embedding"].stages[0]
-    cache = training.CacheSettings(str(tmp_path))
+    cache = Cache(directory=str(tmp_path))
     for model in (mean.model, first.model, *narrow):
         caches = TeacherCaches(cache, [model], [place])
         read = caches.features(stage, model)(rows)

@@ -11,19 +11,16 @@ from kit.run_checks import file_of
 from kit.tasks import WORDS, WRITERS, write_encoder
 
 from kdkit import models
+from kdkit.config.data import TaskData
+from kdkit.config.model import Checkpoint, Layers, Sizes
+from kdkit.config.runs import TaskConfig, Training
 from kdkit.recipes import RECIPES, Stage
 from kdkit.reporting import read_run, render_report
+from kdkit.runs.run import run
 from kdkit.tasks import get_task
-from kdkit.training import (
-    DataSettings,
-    DistillSettings,
-    ModelSettings,
-    TeacherSettings,
-    distill,
-    train_teacher,
-)
 
 LENGTH = 16
+PLAIN = Training(jit_compile=False)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -38,14 +35,20 @@ def stage(**fields):
 
 def taught(root, task, model):
     """The data of a teacher's run; its few sentences come again in dev."""
-    own = DataSettings(task.name, str(root), LENGTH, num_buckets=1)
-    fine_tuning = TeacherSettings(
-        data=own,
-        model=model,
-        stages=(stage(hard_label_weight=1.0),),
-        jit_compile=False,
+    own = TaskData(
+        task=task.name,
+        data_dir=str(root),
+        sequence_length=LENGTH,
+        num_buckets=1,
     )
-    train_teacher(fine_tuning, root / "teacher", force=True)
+    fine_tuning = TaskConfig(
+        recipe="fine_tuning",
+        data=own,
+        student=model,
+        stages=(stage(hard_label_weight=1.0),),
+        training=PLAIN,
+    )
+    run(fine_tuning, root / "teacher", force=True)
     return own
 
 
@@ -57,25 +60,25 @@ def runs(request, tmp_path_factory):
     task = get_task(request.param).for_data(root)
     vocabulary = task.kind.vocabulary
     write_encoder(root / "encoder", *([vocabulary] if vocabulary else []))
-    encoder = ModelSettings(checkpoint=str(root / "encoder"))
+    encoder = Checkpoint(checkpoint=str(root / "encoder"))
     own = taught(root, task, encoder)
     intermediate, _ = RECIPES["tinybert"].stages_for(task)
     (pkd,) = RECIPES["pkd"].stages_for(task)
     objectives = (*intermediate.objectives, *pkd.objectives)
-    distillation = DistillSettings(
+    distillation = TaskConfig(
         recipe="pkd",
         data=own,
-        teacher=str(root / "teacher"),
+        teacher=(str(root / "teacher"),),
         # The other way round, so that there is something to learn.
-        student=ModelSettings(copy_from="teacher", copy_layers=(2, 1)),
+        student=Layers(copy_from="teacher", layers=(2, 1)),
         stages=(
             stage(
                 soft_label_weight=pkd.soft_label_weight, objectives=objectives
             ),
         ),
-        jit_compile=False,
+        training=PLAIN,
     )
-    distill(distillation, root / "run", force=True)
+    run(distillation, root / "run", force=True)
     return root, task
 
 
@@ -124,7 +127,7 @@ def test_exported_files_do_what_the_student_does(runs):
 
 def test_a_model_with_random_weights_reads_the_characters_of_its_data(tmp_path):
     WRITERS["polyphone"](tmp_path)
-    sizes = ModelSettings(
+    sizes = Sizes(
         num_layers=1,
         hidden_dim=8,
         num_heads=2,
@@ -157,24 +160,24 @@ def write_mnli(root):
 def test_mnli_is_chosen_on_matched_and_measured_on_mismatched(tmp_path):
     write_mnli(tmp_path)
     write_encoder(tmp_path / "encoder")
-    encoder = ModelSettings(checkpoint=str(tmp_path / "encoder"))
+    encoder = Checkpoint(checkpoint=str(tmp_path / "encoder"))
     task = get_task("mnli")
     taught(tmp_path, task, encoder)
-    run = tmp_path / "run"
+    place = tmp_path / "run"
     words = (
         *("distill", "vanilla_kd", "--task", "mnli", "--data-dir", tmp_path),
         *("--teacher", tmp_path / "teacher", "--num-layers", "1", "--force"),
-        *("--epochs", "1", "--max-length", LENGTH, "--run-dir", run),
+        *("--epochs", "1", "--max-length", LENGTH, "--run-dir", place),
     )
     assert command(words).status == 0
-    measured = read_events(run, "evaluation")
+    measured = read_events(place, "evaluation")
     splits = ("dev", "dev_mismatched")
     assert [(event["arm"], event["split"]) for event in measured] == [
         (arm, split) for arm in ("teacher", "student") for split in splits
     ]
-    (finished,) = read_events(run, "run_finished")
+    (finished,) = read_events(place, "run_finished")
     assert finished["best"]["student"]["metrics"] == measured[2]["metrics"]
-    words = ["evaluate", run, "--split", "dev_mismatched"]
+    words = ["evaluate", place, "--split", "dev_mismatched"]
     answer = json.loads(command(words).out.splitlines()[-1])
     assert answer["metrics"] == pytest.approx(measured[3]["metrics"])
-    assert models.load_classifier(run, task.head)
+    assert models.load_classifier(place, task.head)

@@ -13,6 +13,7 @@ FLOORS = (
     ("__main__",),
     ("cli", "registration"),
     ("doctor", "reporting", "runs", "training"),
+    ("config",),
     ("recipes",),
     (
         "augmentation",

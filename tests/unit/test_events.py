@@ -4,7 +4,7 @@ import json
 import math
 
 from kdkit.runs import events
-from kdkit.runs.directory import RunDirectory
+from kdkit.runs.directory import Run
 
 EPOCH = {
     "event": "epoch", "time": 1.5, "arm": "student", "stage": "a", "epoch": 1,
@@ -13,7 +13,7 @@ EPOCH = {
 
 
 def test_events_are_read_as_they_were_logged(tmp_path):
-    run = RunDirectory(tmp_path)
+    run = Run(tmp_path)
     logged = [
         events.Inputs(digests={"teacher": "ab", "files": {"a": "cd"}}),
         events.Doctor(findings=({"check": "data"},), forced=False),
@@ -49,7 +49,7 @@ def test_events_are_read_as_they_were_logged(tmp_path):
 
 def test_the_last_event_of_a_key_counts_in_the_place_of_the_first(tmp_path):
     """As a run logs it that was killed and repeats an epoch."""
-    run = RunDirectory(tmp_path)
+    run = Run(tmp_path)
     where = {"arm": "student", "stage": "a", "epoch": 1, "split": "dev"}
     first, again, *others = (
         events.Evaluation(**where | change)

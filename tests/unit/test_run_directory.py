@@ -1,28 +1,31 @@
 """Run directories: one process, one configuration, one log."""
 
+import json
 import multiprocessing
 import threading
 
 import pytest
 
+from kdkit.config.layers import config_of
 from kdkit.data import Shares
 from kdkit.io.files import staged
-from kdkit.runs.directory import (
-    RunDirectory,
-    open_run,
-    read_config,
-    read_replicas,
-)
+from kdkit.runs.directory import Run, open_run, read_replicas, with_values
 from kdkit.runs.events import Best, Epoch, Measurement, RunFinished
 from kdkit.training.distribution import Distribution
 
-SETTINGS = {"seed": 0, "stages": [{"name": "fine_tuning", "epochs": 3}]}
+CONFIG = config_of("tinybert", {}, smoke=True)
 
 
-def start(path, settings=SETTINGS):
-    with open_run(path, settings) as run:
-        run.write_config(settings, {"command": "kdkit"})
+def seeded(seed):
+    return CONFIG.replace(training=CONFIG.training.replace(seed=seed))
+
+
+def start(path, config=CONFIG):
+    """Begins a run, or goes on; returns the config that it goes on with."""
+    with open_run(path, config) as (run, found):
+        run.write_config(found, {"command": "kdkit"})
         log_epoch(run, 1)
+    return found
 
 
 def log_epoch(run, epoch):
@@ -30,12 +33,48 @@ def log_epoch(run, epoch):
     run.log(Epoch(**where, seconds=2.0, logs={}))
 
 
-def require_refused(named, path, settings=SETTINGS, **options):
+def require_refused(named, path, config=CONFIG, **options):
     with (
         pytest.raises(ValueError, match=named),
-        open_run(path, settings, **options),
+        open_run(path, config, **options),
     ):
         pass
+
+
+def test_a_run_goes_on_with_what_was_resolved_at_its_start(tmp_path):
+    """From the words of its start, and from its own config.json."""
+    found = {"training.jit_compile": "update", "student.num_layers": 3}
+    asked = {"training.jit_compile": False, "student.num_layers": 2}
+    resolved = with_values(CONFIG, found, asked)
+    start(tmp_path, resolved)
+    assert start(tmp_path, CONFIG) == resolved
+    assert start(tmp_path, Run(tmp_path).config) == resolved
+    often = CONFIG.training.replace(checkpoint_minutes=1.0)
+    often = start(tmp_path, CONFIG.replace(training=often))
+    assert often.training.checkpoint_minutes == 1.0
+    assert often.training.jit_compile == "update"
+    require_refused(
+        "num_layers: 2 -> 4",
+        tmp_path,
+        with_values(CONFIG, {"student.num_layers": 4}, {}),
+    )
+
+
+def test_stages_in_another_order_are_another_run(tmp_path):
+    start(tmp_path)
+    swapped = CONFIG.replace(stages=CONFIG.stages[::-1])
+    require_refused("order of stages", tmp_path, swapped)
+
+
+def test_a_model_may_move_and_a_second_one_may_not_come(tmp_path):
+    """Models are compared by content, their number by the config."""
+    start(tmp_path, CONFIG.replace(teacher=("/a/teacher",)))
+    moved = CONFIG.replace(teacher=("/b/teacher",))
+    assert start(tmp_path, moved) == Run(tmp_path).config == moved
+    saved = json.loads((tmp_path / "config.json").read_text())
+    assert saved["provenance"] == {"command": "kdkit"}
+    two = CONFIG.replace(teacher=("/b/teacher", "/c/teacher"))
+    require_refused("teacher", tmp_path, two)
 
 
 def test_a_run_goes_on_with_as_many_replicas(tmp_path):
@@ -43,11 +82,11 @@ def test_a_run_goes_on_with_as_many_replicas(tmp_path):
         Distribution(shares=Shares(count=number, total=number))
         for number in (4, 2)
     )
-    with open_run(tmp_path / "run", SETTINGS, distribution=four) as run:
-        run.write_config(SETTINGS, {})
-    assert read_config(run.path) == SETTINGS
+    with open_run(tmp_path / "run", CONFIG, distribution=four) as (run, _):
+        run.write_config(CONFIG, {})
+    assert run.config == CONFIG
     assert read_replicas(run.path) == 4
-    with open_run(run.path, SETTINGS, distribution=four):
+    with open_run(run.path, CONFIG, distribution=four):
         pass
     require_refused("4 replicas", run.path, distribution=two)
     start(tmp_path / "one")
@@ -56,16 +95,16 @@ def test_a_run_goes_on_with_as_many_replicas(tmp_path):
 
 def test_a_failed_preparation_leaves_no_config(tmp_path):
     for existed in (False, True):  # one that was there stays
-        with pytest.raises(KeyError), open_run(tmp_path / "run", SETTINGS):
+        with pytest.raises(KeyError), open_run(tmp_path / "run", CONFIG):
             raise KeyError("no such teacher")
         assert (tmp_path / "run").exists() == existed
         (tmp_path / "run").mkdir(exist_ok=True)
-    start(tmp_path / "run", {**SETTINGS, "seed": 5})
+    start(tmp_path / "run", seeded(5))
 
 
 def test_only_an_own_or_an_empty_directory_becomes_a_run(tmp_path):
-    start(tmp_path / "run" / "teacher_run", {"seed": 1})
-    start(tmp_path / "run", {"seed": 2})  # next to what was made for it
+    start(tmp_path / "run" / "teacher_run", seeded(1))
+    start(tmp_path / "run", seeded(2))  # next to what was made for it
     (tmp_path / "other" / "teacher_run").mkdir(parents=True)
     require_refused("teacher_run", tmp_path / "other")
     (tmp_path / "thesis.txt").write_text("do not overwrite")
@@ -74,7 +113,7 @@ def test_only_an_own_or_an_empty_directory_becomes_a_run(tmp_path):
 
 def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
     """Or a report would show it, and a run go on with it."""
-    run = RunDirectory(tmp_path)
+    run = Run(tmp_path)
     best = Best(metrics={3: (0.5, 1e-9)})
     run.log(RunFinished(seconds=1.25, best={"student": best}))
     (event,) = run.events()
@@ -91,7 +130,7 @@ def test_a_digit_that_changed_in_a_line_is_noticed(tmp_path):
 
 def test_what_two_processes_log_at_one_time_is_read(tmp_path):
     """As `kdkit evaluate` does in a run that goes on."""
-    run, numbers = RunDirectory(tmp_path), range(100)
+    run, numbers = Run(tmp_path), range(100)
     notes = [Measurement(examples=number) for number in numbers]
     other = threading.Thread(target=lambda: [*map(run.log, notes)])
     other.start()
@@ -116,7 +155,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
     # That of a run in it is the other one's to remove.
     assert (run / "teacher_run" / left).exists()
     # Nor is what another process writes in a finished run, for minutes.
-    RunDirectory(run).log(RunFinished(seconds=1.0, best={}))
+    Run(run).log(RunFinished(seconds=1.0, best={}))
     with staged(run / "exports" / "student.tflite") as partial:
         partial.write_bytes(b"weights")
         start(run)
@@ -124,7 +163,7 @@ def test_what_a_killed_process_left_is_removed(tmp_path):
 
 
 def hold(path, held, release):
-    with open_run(path, SETTINGS):
+    with open_run(path, CONFIG):
         held.set()
         release.wait(60)
 
@@ -140,5 +179,5 @@ def test_a_second_process_is_refused_and_the_lock_dies_with_the_first(tmp_path):
     finally:
         process.kill()
         process.join()
-    with open_run(tmp_path, SETTINGS):
+    with open_run(tmp_path, CONFIG):
         pass

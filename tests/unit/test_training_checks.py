@@ -6,16 +6,9 @@ import numpy as np
 import pytest
 import tensorflow as tf
 
+from kdkit.config import data as config
 from kdkit.data import Candidates
-from kdkit.training import (
-    CandidatesSettings,
-    PairSettings,
-    TranslationsSettings,
-    candidates,
-    distribution,
-    text,
-    translations,
-)
+from kdkit.training import candidates, distribution, text, translations
 from kdkit.training.callbacks import StopAtNonFinite
 
 
@@ -23,11 +16,12 @@ def queries(train, held_out=None):
     """Loads a run's queries with candidates."""
     parts = {False: train, True: held_out}
 
-    class Settings(CandidatesSettings):
+    class Settings(config.Candidates):
         def read(self, held_out=False):
             return parts[held_out]
 
-    made = Settings(("a",), held_out=("b",) * (held_out is not None))
+    held_out_files = ("b",) * (held_out is not None)
+    made = Settings(files=("a",), held_out=held_out_files)
     candidates.candidates_source(made, None, None, None, None)
 
 
@@ -57,7 +51,7 @@ def nan_on_text():
 
 
 def translations_of_one_language():
-    made = TranslationsSettings(("a.en", "a.de"), vocabulary_size=9)
+    made = config.Translations(files=("a.en", "a.de"), tokenizer=9)
     choice = types.SimpleNamespace(
         is_part=lambda every, held_out: np.array([[True, False]])
     )
@@ -66,7 +60,7 @@ def translations_of_one_language():
 
 def no_languages():
     tokenizer = types.SimpleNamespace(languages=("en", "de"))
-    text.require_vocabulary(PairSettings(languages=()), tokenizer)
+    text.require_vocabulary(config.Pairs(), tokenizer)
 
 
 MISTAKES = {

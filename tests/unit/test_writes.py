@@ -12,17 +12,19 @@ from kit.caches import rows
 from kdkit.augmentation import write_augmented
 from kdkit.cli.main import main
 from kdkit.cli.texts import BegunTexts
+from kdkit.config.layers import config_of
 from kdkit.data import Examples
 from kdkit.errors import UsageError
 from kdkit.io.disk import disk_problem
 from kdkit.io.files import staged, write_text
 from kdkit.models import Head
 from kdkit.models.saving import save_labels
-from kdkit.runs.directory import RunDirectory, open_run
+from kdkit.runs.directory import Run, open_run
 from kdkit.runs.events import Inputs, RunFinished
 from kdkit.taps import Entry
 from kdkit.teacher_cache.files import Plan, StoredTensors
 
+CONFIG = config_of("pretraining", {}, smoke=True)
 OLD, NEW = "old\n" * 100, "new\n" * 200
 
 
@@ -38,8 +40,8 @@ def replace_folder(folder):
 
 
 def log_events(folder):
-    with open_run(folder / "run", {"seed": 0}) as run:
-        run.write_config({"seed": 0}, {"command": "kdkit"})
+    with open_run(folder / "run", CONFIG) as (run, _):
+        run.write_config(CONFIG, {"command": "kdkit"})
         if not run.events(Inputs):
             run.log(Inputs(digests={}))
         if not run.is_finished:
@@ -173,7 +175,7 @@ def test_full_and_failing_disks_are_told_from_other_errors(error, is_disk):
 
 
 def test_an_event_after_one_that_was_cut_off_is_read(tmp_path):
-    run = RunDirectory(tmp_path)
+    run = Run(tmp_path)
     run.log(Inputs(digests={}))
     with (tmp_path / "metrics.jsonl").open("ab") as file:
         file.write(b'{"event": "epoch", "ti\0\0\0\xff')

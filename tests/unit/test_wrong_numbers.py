@@ -12,14 +12,10 @@ from kit.hugging_face import change_config, write_checkpoint
 
 import kdkit
 from kdkit import data, export, models, tasks
+from kdkit.config.data import Corpus, Pairs, TaskData
+from kdkit.config.model import Checkpoint
+from kdkit.config.runs import TaskConfig
 from kdkit.recipes import RECIPES, Stage
-from kdkit.training import (
-    CorpusSettings,
-    DataSettings,
-    DistillSettings,
-    ModelSettings,
-    PairSettings,
-)
 
 SST2 = tasks.get_task("sst2")
 TAGS = tasks.Tagging(("O", "B-PER"))
@@ -71,16 +67,16 @@ def metric_of_scores(folder):
 def shorter_translations(folder):
     long = written(folder / "t.en", "a\nb\nc\n")
     short = written(folder / "t.de", "b\nc\n")
-    return [*PairSettings(files=(long, short), max_texts=2).pairs(False)]
+    return [*Pairs(files=(long, short), max_texts=2).pairs(False)]
 
 
 def stages_on_texts(folder):
     stage = Stage("a", 1, 1e-3, data="texts", hard_label_weight=1.0)
-    return DistillSettings(
+    return TaskConfig(
         recipe="tinybert",
-        data=DataSettings("sst2", "data", 8),
-        teacher="t",
-        student=ModelSettings(checkpoint="s"),
+        data=TaskData(task="sst2", sequence_length=8),
+        teacher=("t",),
+        student=Checkpoint(checkpoint="s"),
         stages=(stage, *RECIPES["tinybert"].stages_for(SST2)),
     )
 
@@ -131,9 +127,9 @@ CASES = {
     "one label": (one_label, "two labels"),
     "shorter translations": (shorter_translations, "numbers of lines"),
     "generated text": (
-        lambda _: CorpusSettings(held_out=("a.txt",)), "held_out needs files"
+        lambda _: Corpus(held_out=("a.txt",)), "held_out needs files"
     ),
-    "stages on texts": (stages_on_texts, "Received: .*texts"),
+    "stages on texts": (stages_on_texts, "on the task or a corpus"),
     "data in two places": (data_in_two_places, "not in both"),
     # Tasks.
     "data of a generated task": (

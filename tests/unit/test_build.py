@@ -1,0 +1,69 @@
+"""kdkit.runs.build: what a config leaves open is resolved once."""
+
+import dataclasses
+
+import pytest
+import tensorflow as tf
+
+from kdkit.config.layers import config_of
+from kdkit.runs.build import compiled, resolved, with_enough_updates
+
+CONFIG = config_of("tinybert", {}, smoke=True)
+
+
+def left_open(**changes):
+    training = CONFIG.training.replace(jit_compile="auto", **changes)
+    return CONFIG.replace(training=training)
+
+
+def with_least(updates, **changes):
+    stages = tuple(
+        dataclasses.replace(stage, least_updates=updates)
+        for stage in CONFIG.stages
+    )
+    return CONFIG.replace(stages=stages, **changes)
+
+
+@pytest.mark.parametrize(
+    ("config", "rows", "expected"),
+    [
+        (left_open(), 64, "update"),
+        (left_open(), 64_000, True),
+        (left_open(strategy="mirrored"), 64_000, False),
+        (left_open().replace(augmented={"file": "copies.tsv"}), 64, True),
+        (CONFIG, 64_000, False),  # as asked
+    ],
+)
+def test_a_short_run_compiles_the_update_alone(config, rows, expected):
+    assert compiled(config, rows) == expected
+
+
+def test_a_short_run_on_a_gpu_compiles_its_steps(monkeypatch):
+    monkeypatch.setattr(tf.config, "list_physical_devices", lambda kind: [kind])
+    assert compiled(left_open(), 64) is True
+
+
+@pytest.mark.parametrize(
+    ("rows", "epochs"), [(64, 5), (3200, 1), (1, 10), (None, 1)]
+)
+def test_a_small_table_has_more_epochs(rows, epochs):
+    stages = with_enough_updates(with_least(10), rows)
+    assert {stage.epochs for stage in stages} == {epochs}
+
+
+def test_a_small_table_has_at_most_fifty_epochs():
+    stages = with_enough_updates(with_least(1000), 32)
+    assert {stage.epochs for stage in stages} == {50}
+    config = with_least(1000, augmented={"file": "copies.tsv"})
+    assert {stage.epochs for stage in with_enough_updates(config, 32)} == {1}
+
+
+def test_what_was_resolved_is_named_by_its_path():
+    student = CONFIG.student.replace(num_layers=5)
+    after = with_least(7).replace(student=student)
+    assert resolved(CONFIG, CONFIG) == {}
+    assert resolved(CONFIG, after) == {
+        "stages.intermediate_layer.least_updates": (0, 7),
+        "stages.prediction_layer.least_updates": (0, 7),
+        "student.num_layers": (2, 5),
+    }
