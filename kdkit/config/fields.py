@@ -5,6 +5,7 @@ import functools
 import itertools
 import pathlib
 import sys
+import typing
 from collections.abc import Iterator
 from typing import Annotated
 
@@ -48,6 +49,41 @@ def _documented(module) -> dict[str, dict[str, str]]:
         for one in ast.parse(source).body
         if isinstance(one, ast.ClassDef)
     }
+
+
+def fields_of(kind: type) -> dict:
+    """Returns the types of the fields of a config or of a dataclass."""
+    fields = getattr(kind, "model_fields", None)
+    fields = fields or getattr(kind, "__dataclass_fields__", {})
+    return {
+        name: getattr(one, "annotation", None) or one.type
+        for name, one in fields.items()
+    }
+
+
+def kinds_in(annotation) -> list[type]:
+    """Returns the classes with fields in a field's type."""
+    if isinstance(annotation, type) and fields_of(annotation):
+        return [annotation]
+    return [
+        kind for one in typing.get_args(annotation) for kind in kinds_in(one)
+    ]
+
+
+def names_at(annotation, place: tuple) -> set[str]:
+    """Returns the fields that there are at a place of a pydantic error."""
+    kinds = kinds_in(annotation)
+    for key in place:
+        tagged = [one for one in kinds if key in (one.__name__, _tag(one))]
+        inner = [
+            kind for one in kinds for kind in kinds_in(fields_of(one).get(key))
+        ]
+        kinds = tagged or inner or kinds
+    return {name for one in kinds for name in fields_of(one)}
+
+
+def _tag(kind):
+    return getattr(getattr(kind, "model_fields", {}).get("kind"), "default", 0)
 
 
 def absolute(place: str) -> str:

@@ -6,6 +6,7 @@ and `learning_rate` of the only stage, `only_stages`, `quantize`, and what a run
 makes before it: `encoder`, `general`, `augment_model`, `decoder`.
 """
 
+import functools
 import json
 import pathlib
 import tomllib
@@ -14,6 +15,7 @@ from pydantic import ValidationError
 
 from kdkit.config.data import Augmentation
 from kdkit.config.embedder_layer import embedder_layer
+from kdkit.config.fields import names_at
 from kdkit.config.parts import TEXT, short_names, task_named
 from kdkit.config.runs import ADAPTER, AnyRun
 from kdkit.config.smoke import smoke_layer
@@ -63,7 +65,7 @@ def config_of(source: str, given: dict, smoke: bool = False) -> AnyRun:
         if step.get("kind") != "augmentation":
             same = {"strategy": strategy}
             step["training"] = same | step.get("training", {})
-    return _validated(ADAPTER.validate_python, tree)
+    return _validated(ADAPTER.validate_python, tree, AnyRun)
 
 
 def augmentation_of(given: dict) -> Augmentation:
@@ -71,14 +73,15 @@ def augmentation_of(given: dict) -> Augmentation:
     data, _ = task_named(given.get("data", {}))
     copies = copies_for(data.get("task"), given.get("parity"))
     tree = {"num_copies": copies, **given, "data": data}
-    return _validated(Augmentation.model_validate, tree)
+    return _validated(Augmentation.model_validate, tree, Augmentation)
 
 
-def _validated(validate, tree):
+def _validated(validate, tree, kind):
     try:
         return validate(tree)
     except ValidationError as error:
-        raise UsageError(in_words(error, tree)) from error
+        names = functools.partial(names_at, kind)
+        raise UsageError(in_words(error, tree, names)) from error
 
 
 def named_by(source: str) -> dict:

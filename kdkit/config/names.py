@@ -162,7 +162,7 @@ NAMES["augment"] = {
 }
 
 
-def fields_of(about: str, named: dict) -> dict:
+def fields_named(about: str, named: dict) -> dict:
     """Returns fields as nested dicts, for values by their short names.
 
     Args:

@@ -62,7 +62,7 @@ class Run(Strict):
     cache: Cache | None = None
     """Where the teachers' outputs are computed once."""
     training: Training = Training()
-    steps: dict[Name, "AnyRun | Augmentation"] = Field(default_factory=dict)
+    steps: dict[Name, "Step"] = Field(default_factory=dict)
     """The runs before this one, in NAME_run/ or run_dir."""
     run_dir: str | None = None
     """Of a step: its directory, in place of NAME_run/."""
@@ -264,6 +264,10 @@ class EmbedderConfig(Run):
 
 AnyRun = Annotated[
     TaskConfig | TextConfig | EmbedderConfig, Field(discriminator="kind")
+]
+Step = Annotated[
+    TaskConfig | TextConfig | EmbedderConfig | Augmentation,
+    Field(discriminator="kind"),
 ]
 ADAPTER = TypeAdapter(AnyRun, config=ConfigDict(defer_build=True))
 

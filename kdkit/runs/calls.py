@@ -12,7 +12,7 @@ import keras_hub
 
 from kdkit import models, reporting
 from kdkit.config.layers import config_of, kind_of, named_by
-from kdkit.config.names import NAMES, fields_of, put
+from kdkit.config.names import NAMES, fields_named, put
 from kdkit.errors import UsageError, unknown
 from kdkit.recipes import Recipe, register_recipe
 from kdkit.runs.directory import Run
@@ -147,7 +147,7 @@ def _config(inputs, teacher, student, data, recipe, fields, settings):
     if student is not None:
         source = named.get("encoder") if teacher is None else teachers[0]
         named["student"] = _place(inputs, "student", student, source)
-    tree = fields_of(about, named)
+    tree = fields_named(about, named)
     for path, value in (settings or {}).items():
         put(tree, path, value)
     return config_of(recipe, merged(tree, family))
