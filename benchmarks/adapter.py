@@ -36,7 +36,7 @@ def recipe_fields(rows, rates, **fields):
     for number, rate in enumerate(rates):
         for name, value in {**fields, "learning_rate": rate}.items():
             words += f" stages.{number}.{name}={value}"
-    return [*words.split(), "data.sequence_length=128", "jit_compile=update"]
+    return [*words.split(), "data.sequence_length=128", "training.jit_compile=update"]
 
 
 def random_rows(lengths, ids, labels):

@@ -146,7 +146,7 @@ report = kdkit.export.to_hugging_face(
 
 Patient KD starts the student from the teacher's layers and head. `--control`
 also trains the same student on the labels alone, for as many updates. With a
-BERT, omit the learning rate and `jit_compile=false`: XLA compiles for longer
+BERT, omit the learning rate and `training.jit_compile=false`: XLA compiles for longer
 than this small model trains.
 """
 
@@ -156,7 +156,7 @@ terminal(
     "--train reviews/train.csv --dev reviews/dev.csv --text-column review "
     "--label-column sentiment --run-dir runs/small "
     f"--max-length {LENGTH} --epochs {EPOCHS} --learning-rate 1e-3 "
-    "jit_compile=false"
+    "training.jit_compile=false"
 )
 
 # %% [markdown]

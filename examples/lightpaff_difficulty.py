@@ -36,14 +36,13 @@ def sizes(family, options):
         "num_heads": options.num_heads,
         "intermediate_dim": 4 * options.hidden_dim,
     }
-    place = "model"
     if family == "mass":
-        half, place = options.num_layers // 2, "model.mass"
+        half = options.num_layers // 2
         values |= {"encoder_num_layers": half, "decoder_num_layers": half}
     else:
         values["num_layers"] = options.num_layers
     for name, value in values.items():
-        yield from ("--set", f"{place}.{name}={value}")
+        yield from ("--set", f"student.{name}={value}")
 
 
 def main():

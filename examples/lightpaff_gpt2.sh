@@ -18,16 +18,18 @@ if [ $# -lt 3 ]; then
         printf 'two dogs run\nthe cat sleeps\n'
     done > "$folder/text"
     set -- "$folder/text" "$folder/text" "$folder/text" \
-        --set pretrained.vocabulary_size=270 --set corpus.sequence_length=16 \
-        --set jit_compile=false
+        --set steps.pretrained.tokenizer=270 --set corpus.sequence_length=16 \
+        --set training.jit_compile=false
     for step in pretrained general; do
         for size in num_layers=1 hidden_dim=32 num_heads=2 \
             intermediate_dim=64; do
-            set -- "$@" --set "$step.model.$size"
+            set -- "$@" --set "steps.$step.student.$size"
         done
     done
-    for stages in pretrained. teacher. general. ""; do
-        set -- "$@" --set "${stages}stages.0.epochs=1"
+    for stage in steps.pretrained.stages.pretraining \
+        steps.teacher.stages.fine_tuning \
+        steps.general.stages.pretraining stages.fine_tuning; do
+        set -- "$@" --set "$stage.epochs=1"
     done
     run=runs/smoke_lightpaff_gpt2
 fi

@@ -23,14 +23,16 @@ if [ $# -lt 6 ]; then
     printf 'two cats sleep\nthe dog runs\n' > "$folder/dev.en"
     printf 'zwei katzen schlafen\nder hund rennt\n' > "$folder/dev.de"
     set -- "$folder/en" "$folder/de" "$folder/dev.en" "$folder/dev.de" en de \
-        --set pretrained.vocabulary_size=300
+        --set steps.pretrained.tokenizer=300
     for step in pretrained general; do
         for size in encoder_num_layers=1 decoder_num_layers=1 hidden_dim=32; do
-            set -- "$@" --set "$step.model.mass.$size"
+            set -- "$@" --set "steps.$step.student.$size"
         done
     done
-    for stages in pretrained. teacher. general. ""; do
-        set -- "$@" --set "${stages}stages.0.epochs=1"
+    for stage in steps.pretrained.stages.pretraining \
+        steps.teacher.stages.fine_tuning \
+        steps.general.stages.pretraining stages.fine_tuning; do
+        set -- "$@" --set "$stage.epochs=1"
     done
 fi
 source=$1 target=$2 dev_source=$3 dev_target=$4 from=$5 to=$6

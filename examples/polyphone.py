@@ -14,7 +14,9 @@ import dataclasses
 import logging
 import pathlib
 
-from kdkit import tasks, training
+import kdkit
+from kdkit import tasks
+from kdkit.config.runs import TaskConfig, TextConfig
 from kdkit.recipes import RECIPES, fine_tuning, pretraining
 
 METHODS = ("fine_tuning", "vanilla_kd", "pkd")
@@ -52,58 +54,66 @@ def main():
         "".join(f"{piece}\n" for piece in task.kind.vocabulary),
         encoding="utf-8",
     )
-    training.pretrain(
-        training.PretrainSettings(
-            corpus=training.CorpusSettings(
-                files=(str(text),),
-                held_out_every=20,
-                sequence_length=LENGTH,
-            ),
-            model=training.ModelSettings(
-                num_layers=options.layers,
-                hidden_dim=options.width,
-                num_heads=4,
-                intermediate_dim=4 * options.width,
-                max_sequence_length=LENGTH,
-            ),
+    same = {"training": {"seed": options.seed}}
+    pretrained, teacher = (
+        output / f"polyphone_{name}" for name in ("pretrained", "teacher")
+    )
+    kdkit.run(
+        TextConfig(
+            recipe="pretraining",
+            corpus={
+                "kind": "corpus",
+                "files": [str(text)],
+                "held_out_every": 20,
+                "sequence_length": LENGTH,
+            },
+            student={
+                "num_layers": options.layers,
+                "hidden_dim": options.width,
+                "num_heads": 4,
+                "intermediate_dim": 4 * options.width,
+                "max_sequence_length": LENGTH,
+            },
             tokenizer=str(vocabulary),
             stages=with_epochs(
                 pretraining.STAGES, options.pretraining_epochs, 5e-4
             ),
-            seed=options.seed,
+            **same,
         ),
-        output / "polyphone_pretrained",
+        pretrained,
     )
-    data = training.DataSettings("polyphone", options.data_dir, LENGTH)
-    training.train_teacher(
-        training.TeacherSettings(
+    data = {
+        "task": "polyphone",
+        "data_dir": options.data_dir,
+        "sequence_length": LENGTH,
+    }
+    kdkit.run(
+        TaskConfig(
+            recipe="fine_tuning",
             data=data,
-            model=training.ModelSettings(
-                checkpoint=str(output / "polyphone_pretrained")
-            ),
+            student={"checkpoint": str(pretrained)},
             stages=with_epochs(fine_tuning.STAGES, options.epochs, 2e-4),
-            seed=options.seed,
+            **same,
         ),
-        output / "polyphone_teacher",
+        teacher,
     )
     for name in METHODS:
-        training.distill(
-            training.DistillSettings(
-                recipe=name,
-                data=data,
-                teacher=str(output / "polyphone_teacher"),
-                pretrained=str(output / "polyphone_pretrained"),
-                student=training.ModelSettings(
-                    copy_from="pretrained",
-                    copy_layers=tuple(range(1, options.layers // 2 + 1)),
-                ),
-                stages=with_epochs(
-                    RECIPES[name].stages_for(task), options.epochs, 2e-4
-                ),
-                seed=options.seed,
+        config = TaskConfig(
+            recipe=name,
+            data=data,
+            teacher=[str(teacher)],
+            pretrained=str(pretrained),
+            student={
+                "copy_from": "pretrained",
+                "rule": "first",
+                "num_layers": options.layers // 2,
+            },
+            stages=with_epochs(
+                RECIPES[name].stages_for(task), options.epochs, 2e-4
             ),
-            output / f"polyphone_{name}_seed{options.seed}",
+            **same,
         )
+        kdkit.run(config, output / f"polyphone_{name}_seed{options.seed}")
 
 
 def with_epochs(stages, epochs, learning_rate):

@@ -17,24 +17,24 @@ arms=(full no_pretraining_no_kd)
     no_kd no_kd_in_{pretraining,fine_tuning} no_pretraining
 )
 
-sets=(--set jit_compile=update)
+sets=(--set training.jit_compile=update)
 sizes() {
     for size in encoder_num_layers="$2" decoder_num_layers="$3" \
         hidden_dim="$4" num_heads=4 intermediate_dim=$((4 * $4)); do
-        sets+=(--set "$1.model.mass.$size")
+        sets+=(--set "steps.$1.student.$size")
     done
 }
 sizes pretrained 3 3 256
 sizes general 3 2 112
-for step in pretrained. general. teacher. ""; do
-    sets+=(--set "${step}stages.0.batch_tokens=1024")
-done
-sets+=(
-    --set pretrained.stages.0.epochs=3 --set pretrained.stages.0.learning_rate=5e-4
-    --set teacher.stages.0.epochs=8 --set teacher.stages.0.learning_rate=5e-4
-    --set general.stages.0.epochs=2 --set general.stages.0.learning_rate=1e-3
-    --set stages.0.epochs=6 --set stages.0.learning_rate=1e-3
-)
+stage() {
+    for field in batch_tokens=1024 epochs="$2" learning_rate="$3"; do
+        sets+=(--set "$1.$field")
+    done
+}
+stage steps.pretrained.stages.pretraining 3 5e-4
+stage steps.teacher.stages.fine_tuning 8 5e-4
+stage steps.general.stages.pretraining 2 1e-3
+stage stages.fine_tuning 6 1e-3
 
 kdkit ablate lightpaff --model mass --over stages \
     --arms "${arms[@]}" --seeds "${seeds[@]}" \

@@ -16,26 +16,25 @@ experiments/texts.sh "$data"
 
 sets=()
 for size in num_layers=4 hidden_dim=256 num_heads=4 intermediate_dim=1024; do
-    sets+=(--set "pretrained.model.$size")
+    sets+=(--set "steps.pretrained.student.$size")
 done
 for size in num_layers=3 hidden_dim=96 num_heads=3 intermediate_dim=384; do
-    sets+=(--set "general.model.$size")
+    sets+=(--set "steps.general.student.$size")
 done
-for step in pretrained. general. teacher. ""; do
-    sets+=(
-        --set "${step}stages.0.batch_size=8"
-        --set "${step}stages.0.learning_rate=1e-3"
-    )
-done
-sets+=(
-    --set pretrained.stages.0.epochs=4 --set general.stages.0.epochs=2
-    --set teacher.stages.0.epochs=4 --set stages.0.epochs=2
-)
+stage() {
+    for field in batch_size=8 learning_rate=1e-3 epochs="$2"; do
+        sets+=(--set "$1.$field")
+    done
+}
+stage steps.pretrained.stages.pretraining 4
+stage steps.teacher.stages.fine_tuning 4
+stage steps.general.stages.pretraining 2
+stage stages.fine_tuning 2
 for step in pretrained teacher; do
-    sets+=(--set $step.jit_compile=update)
+    sets+=(--set steps.$step.training.jit_compile=update)
 done
-for step in general. ""; do
-    sets+=(--set "${step}stages.0.objectives.0.loss.top_k=64")
+for stage in steps.general.stages.pretraining stages.fine_tuning; do
+    sets+=(--set $stage.objectives.logit_kl_divergence.loss.top_k=64)
 done
 
 kdkit ablate lightpaff --model gpt2 --over stages --seeds "${seeds[@]}" \

@@ -25,7 +25,7 @@ captions=$data/multi30k
 for seed in "${seeds[@]}"; do
     taught=(
         --teacher "$model" --pooling mean --seed "$seed" --cache $out/cache
-        --set data.num_buckets=4 --set jit_compile=update
+        --set data.num_buckets=4 --set training.jit_compile=update
     )
     of_texts=(--texts $texts --task stsb --data-dir "$data/glue")
     for layers in "1 3 6" "1 6" "6"; do

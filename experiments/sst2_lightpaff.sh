@@ -11,14 +11,14 @@ set -euo pipefail
 data=$1 encoder=$2 seed=${3:-0}
 teacher=runs/sst2_teacher_1_epoch
 pretraining=(
-    --corpus runs/data/general.txt --set jit_compile=update
-    --set stages.0.epochs=2 --set stages.0.batch_size=16
-    --set stages.0.learning_rate=5e-4 --seed "$seed"
+    --corpus runs/data/general.txt --set training.jit_compile=update
+    --epochs 2 --batch-size 16
+    --learning-rate 5e-4 --seed "$seed"
 )
 task=(
     --task sst2 --data-dir "$data/glue" --teacher $teacher
-    --set jit_compile=update --set stages.0.epochs=2
-    --set stages.0.batch_size=64 --set stages.0.learning_rate=2e-4
+    --set training.jit_compile=update --epochs 2
+    --batch-size 64 --learning-rate 2e-4
 )
 preset=lightpaff_bert_3_layer_en_uncased
 sizes() {
@@ -30,17 +30,17 @@ sizes() {
 experiments/sst2_teachers.sh "$data" "$encoder"
 
 kdkit pretrain --model runs/phrases_mlm --corpus runs/data/general.txt \
-    --set jit_compile=update --set stages.0.epochs=2 \
-    --set stages.0.batch_size=16 --set stages.0.learning_rate=3e-4 \
+    --set training.jit_compile=update --epochs 2 \
+    --batch-size 16 --learning-rate 3e-4 \
     --run-dir runs/general_mlm
 
 # Arms are named pretraining_fine_tuning: kd, labels or none.
 # shellcheck disable=SC2046
 kdkit pretrain --recipe lightpaff --teacher runs/general_mlm \
-    --student $preset $(sizes model) "${pretraining[@]}" \
+    --student $preset $(sizes student) "${pretraining[@]}" \
     --run-dir "runs/sst2_general_kd_seed$seed"
 # shellcheck disable=SC2046
-kdkit pretrain --student $preset --tokenizer "$encoder" $(sizes model) \
+kdkit pretrain --student $preset --tokenizer "$encoder" $(sizes student) \
     "${pretraining[@]}" --run-dir "runs/sst2_general_labels_seed$seed"
 
 for before in kd labels none; do

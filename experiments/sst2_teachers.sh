@@ -11,10 +11,10 @@ data=$1 encoder=$2
 
 experiments/texts.sh "$data"
 kdkit pretrain --corpus runs/data/phrases.txt --model "$encoder" \
-    --set corpus.max_texts=40000 --set stages.0.epochs=1 \
-    --set stages.0.batch_size=16 --set stages.0.learning_rate=3e-4 \
-    --set jit_compile=update --run-dir runs/phrases_mlm
+    --set corpus.max_texts=40000 --epochs 1 \
+    --batch-size 16 --learning-rate 3e-4 \
+    --set training.jit_compile=update --run-dir runs/phrases_mlm
 kdkit train-teacher --task sst2 --data-dir "$data/glue" --model "$encoder" \
-    --set stages.0.epochs=1 --set stages.0.learning_rate=7e-5 \
-    --set stages.0.batch_size=64 --set jit_compile=update \
+    --epochs 1 --learning-rate 7e-5 \
+    --batch-size 64 --set training.jit_compile=update \
     --run-dir runs/sst2_teacher_1_epoch

@@ -12,9 +12,11 @@ glove=$data/glove/glove.6B.100d.top2717.txt
 small=runs/data/glue_1000
 teacher=runs/sst2_teacher_1_epoch
 two_stages=(
-    --set jit_compile=update
-    --set stages.0.epochs=2 --set stages.0.learning_rate=5e-4
-    --set stages.1.epochs=2 --set stages.1.learning_rate=1e-4
+    --set training.jit_compile=update
+    --set stages.intermediate_layer.epochs=2
+    --set stages.intermediate_layer.learning_rate=5e-4
+    --set stages.prediction_layer.epochs=2
+    --set stages.prediction_layer.learning_rate=1e-4
 )
 
 experiments/sst2_teachers.sh "$data" "$encoder"
@@ -24,8 +26,8 @@ general() {
     shift
     kdkit pretrain --recipe tinybert --teacher "$encoder" \
         --student tinybert_4_layer_en_uncased --corpus runs/data/general.txt \
-        --set stages.0.epochs=1 --set stages.0.batch_size=16 \
-        --set stages.0.learning_rate=1e-3 --set jit_compile=update "$@" \
+        --epochs 1 --batch-size 16 \
+        --learning-rate 1e-3 --set training.jit_compile=update "$@" \
         --run-dir "$run"
 }
 
@@ -52,8 +54,10 @@ if [[ $what =~ all|arms ]]; then
     over layer_map --arms top bottom "${seeds[@]}"
     over stages --arms no_general --seeds 1 --run-dir runs/sst2_tinybert
     # Without copies, but with as many updates as with them.
-    over stages --arms no_augment --set stages.0.epochs=31 \
-        --set stages.1.epochs=31 --run-dir runs/sst2_tinybert_as_many_updates
+    over stages --arms no_augment \
+        --set stages.intermediate_layer.epochs=31 \
+        --set stages.prediction_layer.epochs=31 \
+        --run-dir runs/sst2_tinybert_as_many_updates
 fi
 
 if [[ $what =~ all|whole ]]; then
@@ -63,11 +67,13 @@ if [[ $what =~ all|whole ]]; then
     kdkit distill tinybert --task sst2 --data-dir "$data/glue" \
         --teacher $teacher --general runs/tinybert_general_small \
         --augment runs/sst2_augmented.part_1_of_32.tsv \
-        --cache runs/caches/sst2 --set jit_compile=update \
-        --set stages.0.epochs=1 --set stages.0.batch_size=64 \
-        --set stages.0.learning_rate=7e-4 \
-        --set stages.1.epochs=2 --set stages.1.batch_size=64 \
-        --set stages.1.learning_rate=2e-4 --seed 0 \
+        --cache runs/caches/sst2 --set training.jit_compile=update \
+        --set stages.intermediate_layer.epochs=1 \
+        --set stages.intermediate_layer.batch_size=64 \
+        --set stages.intermediate_layer.learning_rate=7e-4 \
+        --set stages.prediction_layer.epochs=2 \
+        --set stages.prediction_layer.batch_size=64 \
+        --set stages.prediction_layer.learning_rate=2e-4 --seed 0 \
         --run-dir runs/sst2_tinybert_whole
     kdkit export $teacher --precision fp32 --sequence-length 64 --overwrite
     kdkit export runs/sst2_tinybert_whole --precision fp32 int8 \
@@ -77,14 +83,14 @@ if [[ $what =~ all|whole ]]; then
     # The same start on the labels of the same rows, without copies.
     kdkit distill fine_tuning --task sst2 --data-dir "$data/glue" \
         --teacher $teacher --student runs/tinybert_general_small \
-        --set jit_compile=update --set stages.0.epochs=3 \
-        --set stages.0.batch_size=64 --set stages.0.learning_rate=2e-4 \
+        --set training.jit_compile=update --epochs 3 \
+        --batch-size 64 --learning-rate 2e-4 \
         --seed 0 --run-dir runs/sst2_task_only
 fi
 
 if [[ $what =~ all|sizes ]]; then
-    deeper=(--set model.num_layers=6)
-    wider=(--set model.hidden_dim=384 --set model.intermediate_dim=1536)
+    deeper=(--set student.num_layers=6)
+    wider=(--set student.hidden_dim=384 --set student.intermediate_dim=1536)
     for size in deeper wider; do
         declare -n sizes=$size
         general runs/tinybert_general_$size "${sizes[@]}"

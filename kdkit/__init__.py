@@ -11,8 +11,12 @@ from kdkit.version import __version__
 __all__ = [
     "Distillation",
     "Distiller",
+    "EmbedderConfig",
     "Objective",
+    "Run",
     "StudentCheckpoint",
+    "TaskConfig",
+    "TextConfig",
     "__version__",
     "data",
     "distill",
@@ -26,19 +30,25 @@ __all__ = [
     "quantization",
     "recipes",
     "reporting",
+    "run",
     "taps",
     "tasks",
     "training",
 ]
 
 _DEFINED_IN = {
-    "Distillation": "kdkit.cli.calls",
+    "Distillation": "kdkit.runs.calls",
     "Distiller": "kdkit.registration",
+    "EmbedderConfig": "kdkit.config.runs",
     "Objective": "kdkit.distillation",
+    "Run": "kdkit.runs.directory",
     "StudentCheckpoint": "kdkit.training",
-    "distill": "kdkit.cli.calls",
+    "TaskConfig": "kdkit.config.runs",
+    "TextConfig": "kdkit.config.runs",
+    "distill": "kdkit.runs.calls",
     "keep_freed_memory": "kdkit.io.machine",
     "layer_map": "kdkit.distillation.layer_maps",
+    "run": "kdkit.runs.run",
 }
 
 

@@ -31,9 +31,13 @@ class LateModule:
         return getattr(module, attribute)
 
 
+filelock = LateModule("filelock", "filelock")
 keras = LateModule("keras", "keras")
 keras_hub = LateModule("keras_hub", "keras-hub")
 ops = LateModule("keras.ops", "keras")
+parquet = LateModule("pyarrow.parquet", "pyarrow")
+pyarrow = LateModule("pyarrow", "pyarrow")
+sacrebleu = LateModule("sacrebleu.metrics", "sacrebleu")
 scipy = LateModule("scipy", "scipy")
 sklearn_metrics = LateModule("sklearn.metrics", "scikit-learn")
 tf = LateModule("tensorflow", "tensorflow tensorflow-text")

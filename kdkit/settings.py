@@ -21,7 +21,7 @@ from kdkit.io.reading import parse_json
 BRIEF = 80  # characters of a value in a list of differences
 
 # How settings are checked: `pydantic.dataclasses.dataclass(config=STRICT)`.
-STRICT = ConfigDict(extra="forbid", allow_inf_nan=False)
+STRICT = ConfigDict(extra="forbid", allow_inf_nan=False, defer_build=True)
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 Count = Annotated[int, Field(ge=1)]
 Every = Annotated[int, Field(ge=2)]  # one in so many
@@ -32,6 +32,14 @@ Share = Annotated[float, Field(ge=0, le=1)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")]
 Policy = Literal["float32", "mixed_bfloat16", "mixed_float16"]
 Strategy = Literal["mirrored", "multi_worker"]
+
+
+class _Keyed:
+    """The JSON schema of named entries: a dict by name."""
+
+    def __get_pydantic_json_schema__(self, core_schema, handler):
+        entries = handler(core_schema)["items"]
+        return {"type": "object", "additionalProperties": entries}
 
 
 def by_name(kind):
@@ -59,6 +67,7 @@ def by_name(kind):
         BeforeValidator(listed),
         AfterValidator(different),
         WrapSerializer(keyed),
+        _Keyed(),
     ]
 
 

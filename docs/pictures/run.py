@@ -15,7 +15,7 @@ import tempfile
 
 from rich.console import Console
 
-from kdkit.cli.messages import TerminalHandler, progress_display
+from kdkit.runs.messages import TerminalHandler, progress_display
 from kdkit.runs import smoke
 from kdkit.runs.pipeline import Pipeline
 

@@ -1,6 +1,6 @@
 """Augmentation: copies of texts with some words replaced."""
 
-from kdkit.augmentation.augmenter import Augmentation, Augmenter, copies_for
+from kdkit.augmentation.augmenter import Augmentation, Augmenter
 from kdkit.augmentation.candidates import (
     MaskedWords,
     PieceNeighbors,
@@ -16,6 +16,5 @@ __all__ = [
     "PieceNeighbors",
     "Query",
     "VectorNeighbors",
-    "copies_for",
     "write_augmented",
 ]

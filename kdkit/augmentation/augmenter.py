@@ -24,35 +24,6 @@ UNKNOWN = "[UNK]"
 # splits texts before it looks for word pieces.
 _WORD = re.compile(r"[^\W_]+|[^\s]")
 
-# N by task in the TinyBERT authors' code; the paper has 20 for all tasks.
-CODE_COPIES = {
-    "cola": 30,
-    "mrpc": 30,
-    "rte": 30,
-    "stsb": 30,
-    "sst2": 20,
-    "qnli": 20,
-    "mnli": 10,
-    "qqp": 10,
-}
-USUAL_COPIES = 20
-
-
-def copies_for(task: str, parity: str | None = None) -> int:
-    """Returns the number of copies per text in TinyBERT.
-
-    Args:
-        task: string. A key of `kdkit.tasks.TASKS`.
-        parity: string or `None`. `"tinybert"` for the numbers of the authors'
-            code, which differ by task; `None` for the paper's.
-
-    >>> copies_for("cola"), copies_for("cola", parity="tinybert")
-    (20, 30)
-    """
-    if parity is None:
-        return USUAL_COPIES
-    return CODE_COPIES.get(task, USUAL_COPIES)
-
 
 @dataclasses.dataclass(frozen=True)
 class Augmentation:

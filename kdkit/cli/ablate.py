@@ -18,6 +18,7 @@ example:
       --one-document --detokenizer ptb --run-dir runs/ptb_arms
 """
 
+import copy
 import dataclasses
 import json
 import pathlib
@@ -25,74 +26,107 @@ import statistics
 
 from rich.console import Console
 
-from kdkit.cli import evaluate
-from kdkit.cli.evaluate import measure_and_note
-from kdkit.cli.groups import (
-    ONE_MACHINE,
-    DecoderOptions,
-    DistillationOptions,
-    ForceOptions,
-    RunOptions,
-    Seed,
-)
-from kdkit.cli.loading import load_tensorflow
-from kdkit.cli.options import for_steps, get_recipe
-from kdkit.cli.parser import option
-from kdkit.cli.resolving import distill_settings
-from kdkit.cli.text_steps import text_pipeline
+from kdkit.cli.flags import asked
+from kdkit.cli.loading import choose_devices, load_tensorflow
+from kdkit.cli.runs import RUN
+from kdkit.cli.verb_flags import flag, many, seed
+from kdkit.config.layers import config_of
+from kdkit.config.model import Checkpoint
+from kdkit.recipes import pretraining
 from kdkit.recipes.ablations import get_ablation
 from kdkit.reporting.comparison import WITHIN_NOISE, is_noise
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.tables import Column, Row, Table
-from kdkit.runs.directory import CONFIG, RunDirectory, read_config
-from kdkit.runs.events import Evaluation, Measurement, RunFinished
-from kdkit.runs.pipeline import Pipeline
-from kdkit.runs.settings import PretrainSettings
-from kdkit.settings import from_dict
+from kdkit.runs.directory import CONFIG, Run
+from kdkit.runs.events import Evaluation, Measurement
+from kdkit.runs.places import teachers_of
+from kdkit.runs.steps import place_of_step, with_places
+from kdkit.runs.sweep import best_metrics
 from kdkit.tasks import generation_signatures
-from kdkit.training.model_settings import ModelSettings
-from kdkit.training.tasks import open_task
 
-
-@dataclasses.dataclass
-class Options(DistillationOptions, DecoderOptions, ForceOptions, RunOptions):
-    """arms"""
-
-    over: str | None = option(
+FLAGS = {
+    **RUN,
+    "over": flag(
         "the part of the recipe that the arms differ in",
-        required=True,
         choices=("layer_map", "objectives", "stages"),
-    )
-    arms: list[str] | None = option(
+    ),
+    "arms": many(
         "only these arms of the table. Defaults to all arms.", metavar="ARM"
-    )
-    seeds: list[Seed] = option(
-        "the seeds that every arm is run with. Defaults to 0.", default=[0]
-    )
-    strategy: str | None = ONE_MACHINE
-    seed: None = None
-    control: bool = False
-    encoder: None = None
+    ),
+    "seeds": many(
+        "the seeds that every arm is run with. Defaults to 0.",
+        type=seed,
+        default=[0],
+        metavar="N",
+    ),
+}
+PRETRAINING, FINE_TUNING = "pretraining", "fine_tuning"
 
 
-def run(options):
-    if options.model != "bert":
-        run_text_ablation(options)
-    else:
-        run_ablation(options)
-
-
-def run_ablation(options) -> None:
+def run(words):
     """Runs every arm with every seed, and prints the table."""
-    ablation = get_ablation(options.recipe, options.over, options.arms)
-    settings = distill_settings(options)
-    load_tensorflow()
-    # All settings first, so that every mistake is reported before the first
-    # run.
-    arms = []
+    needs = ("over", "run_dir")
+    request = asked("ablate", __doc__, words, FLAGS, needs=needs)
+    options, source = request.options, request.source
+    first = request.config(lambda tree: _config(source, tree, options, 0))
+    ablation = get_ablation(source, options.over, options.arms)
+    configs = {
+        seed: _config(source, request.tree, options, seed)
+        for seed in dict.fromkeys(options.seeds)
+    }
+    choose_devices(first.training.strategy, options.devices, source)
+    if first.kind == "text":
+        family = request.tree["model"]
+        arms = [
+            (
+                arm,
+                {seed: chain(arm, configs[seed], options) for seed in configs},
+            )
+            for arm in ablation.arms
+        ]
+        load_tensorflow()
+        about, of_paper = {"model": family}, family
+        found = _run_on_text(first, arms, options, is_written=family == "mass")
+    else:
+        load_tensorflow()
+        # All configs first, so that every mistake is told before the first run.
+        arms = _arms(ablation, configs)
+        about, of_paper = {"task": first.data.task}, first.data.task
+        found = _run_on_task(first, arms, options)
+    metric, metrics, examples, signature = found
+    rows = [
+        arm_row(arm, [one[metric] for one in of_arm], of_paper)
+        for (arm, _), of_arm in zip(arms, metrics, strict=True)
+    ]
+    show_arms(
+        source, options.over, ablation, about, metric, rows, signature, examples
+    )
+
+
+def _config(source, tree, options, seed):
+    """The config of a run with a seed, whose earlier steps have their own."""
+    given = copy.deepcopy(tree)
+    given["training"] = {**given.get("training", {}), "seed": seed}
+    return config_of(source, given, options.smoke)
+
+
+def _arms(ablation, configs):
+    """Arms with their configs by seed, without those that the run lacks."""
+    from kdkit.cli.models import task_of
+    from kdkit.runs.build import with_enough_updates
+
+    first, arms = next(iter(configs.values())).data, []
+    task, folder = task_of(first)
+    num_rows = len(task.load("train", folder))
+    num_rows = min(num_rows, first.max_train_rows or num_rows)
+    # Arms that join stages have the updates of all of them.
+    whole = {
+        seed: one.replace(stages=with_enough_updates(one, num_rows))
+        for seed, one in configs.items()
+    }
     for arm in ablation.arms:
-        changed = _settings_of(arm, settings)
-        if changed is None:
+        changed = {seed: of_arm(arm, whole[seed]) for seed in whole}
+        if None in changed.values():
             print(
                 f"{arm.name}: skipped, because it would be the same as "
                 "another arm without the general run or the augmented "
@@ -100,69 +134,68 @@ def run_ablation(options) -> None:
                 flush=True,
             )
             continue
-        seeds = dict.fromkeys(options.seeds)
-        arms.append(
-            (arm, [dataclasses.replace(changed, seed=seed) for seed in seeds])
-        )
-    task = open_task(settings.data)
-    rows, examples = [], None
-    for arm, seeds in arms:
-        values = []
-        for seeded in seeds:
-            path = arm_place(options, arm.name, seeded.seed)
-            Pipeline(seeded, path).run(options.force, needs_models=False)
-            values.append(best_metrics(path)[task.primary_metric])
-            examples = examples or num_examples(path)
-        rows.append(arm_row(arm, values, task.name))
-    show_arms(
-        options,
-        ablation,
-        {"task": task.name},
-        task.primary_metric,
-        rows,
-        examples=examples,
-    )
+        arms.append((arm, changed))
+    return arms
 
 
-def _settings_of(arm, settings):
-    """An arm's settings; `None` if it removes a part that the run lacks."""
-    changes = {"stages": arm.change(settings.stages)}
+def of_arm(arm, config):
+    """Returns an arm's config; `None` if it removes a part that is not there.
+
+    Args:
+        arm: `kdkit.recipes.ablations.AblationArm`.
+        config: `TaskConfig` of the whole recipe.
+    """
+    steps = dict(config.steps)
+    changes = {"stages": arm.change(config.stages), "steps": steps}
     if "augment" in arm.without:
-        if settings.augmented is None:
+        if config.augmented is None:
             return None
         changes["augmented"] = None
+        steps.pop("augmented", None)
     if "general" in arm.without:
-        model = _general_model(settings)
-        if model is None:
+        changes["student"] = _general_student(config)
+        if changes["student"] is None:
             return None
-        changes |= {"student": model, "general": None}
+        steps.pop("general", None)
+    data = {stage.data for stage in changes["stages"]}
+    if "corpus" not in data:
+        changes["corpus"] = None
     if not any(
         stage.objectives for stage in changes["stages"] if stage.data == "task"
     ):
-        # Settings that only a teacher on the task uses.
-        changes |= {
-            "cache": None,
-            "unlabeled": None,
-            "more_teachers": (),
-            "teacher_weights": (),
-        }
-    return dataclasses.replace(settings, **changes)
+        # Fields that only a teacher on the task uses.
+        changes |= {"cache": None, "unlabeled": None, "teacher_weights": ()}
+        changes["teacher"] = config.teacher[:1]
+    return config.replace(**changes)
 
 
-def _general_model(settings):
-    """The sizes of the student of general distillation, if there is one."""
-    if settings.general is not None:
-        return settings.general.model
-    place = settings.student.checkpoint
-    if place is None or not pathlib.Path(place, CONFIG).is_file():
+def _general_student(config):
+    """The student before general distillation, if there was one."""
+    general = config.steps.get("general")
+    place = getattr(config.student, "checkpoint", None)
+    if general is None and place and pathlib.Path(place, CONFIG).is_file():
+        general = Run(place).config
+    if general is None or general.kind != "text" or not teachers_of(general):
         return None
-    config = read_config(place)
-    if config.get("verb") != "pretrain" or config.get("teacher") is None:
-        return None
-    return from_dict(ModelSettings, config["model"])
+    if getattr(general.student, "copy_from", None) == "teacher":
+        return general.student.replace(copy_from=general.teacher)
+    return general.student
 
 
-PRETRAINING, FINE_TUNING = "pretraining", "fine_tuning"
+def _run_on_task(first, arms, options):
+    """Runs arms; their main metric, metrics by arm, and number of examples."""
+    from kdkit.runs.run import run
+    from kdkit.training.tasks import open_task
+
+    metrics, examples = [], None
+    for arm, configs in arms:
+        metrics.append([])
+        for number, config in configs.items():
+            path = arm_place(options, arm.name, number)
+            done = run(config, path, options.force, needs_models=False)
+            metrics[-1].append(best_metrics(done))
+            examples = examples or num_examples(done)
+    return open_task(first.data).primary_metric, metrics, examples, None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,121 +203,94 @@ class Chain:
     """The student's runs for one arm and seed.
 
     Args:
-        general: `PretrainSettings` or `None`. The run on general text.
+        general: `TextConfig` or `None`. The run on general text.
         kind: string or `None`. `"kd"` or `"labels"`: the source of the
             general run's targets. Arms of the same seed and kind share it.
-        student: `PretrainSettings`. The run on the task's text. Its model is
-            the place of the general run's result.
+        student: `TextConfig`. The run on the task's text. Its model is the
+            place of the general run's result.
     """
 
-    general: PretrainSettings | None
+    general: object
     kind: str | None
-    student: PretrainSettings
+    student: object
 
 
-def run_text_ablation(options) -> None:
-    """Runs every arm with every seed, and prints the table."""
-    ablation = get_ablation(options.recipe, options.over, options.arms)
-    recipe = get_recipe(options.recipe)
-    seeds = dict.fromkeys(options.seeds)
-    pipelines = {
-        seed: text_pipeline(
-            recipe, dataclasses.replace(for_steps(options), seed=seed)
-        )
-        for seed in seeds
+def chain(arm, config, options) -> Chain:
+    """Returns the runs of an arm."""
+    places = _places(config, options)
+    begun = with_places(config.steps["general"], places)
+    last = with_places(config.replace(steps={}), places)
+    stages = {
+        stage.name: stage for stage in arm.change((*begun.stages, *last.stages))
     }
-    first = next(iter(pipelines.values()))
-    arms = [
-        (
-            arm,
-            {
-                seed: chain(arm, pipelines[seed].settings, options)
-                for seed in seeds
-            },
-        )
-        for arm in ablation.arms
-    ]
-    load_tensorflow()
+    general = kind = None
+    student = begun.student
+    if PRETRAINING in stages:
+        stage = stages[PRETRAINING]
+        kind = "kd" if stage.objectives else "labels"
+        general = _learning(begun, stage, student, begun.teacher)
+        place = _general_place(options, kind, begun.training.seed)
+        student = Checkpoint(checkpoint=str(place))
+    student = _learning(last, stages[FINE_TUNING], student, begun.teacher)
+    return Chain(general, kind, student)
 
-    from kdkit.doctor import text_examination
 
-    findings = text_examination.examine_steps_first(first, options.force)
+def _places(config, options):
+    """The places of the steps that all arms and seeds share."""
+    folder = pathlib.Path(options.run_dir).absolute()
+    return {name: place_of_step(config, name, folder) for name in config.steps}
+
+
+def _learning(config, stage, student, pretrained):
+    """The config with a stage, and a teacher only if the stage uses it."""
+    changes = {"stages": (stage,), "student": student}
+    if not stage.objectives:
+        changes |= {"teacher": None, "recipe": pretraining.STAGES[0].name}
+        changes["cache"] = None
+        if not isinstance(student, Checkpoint):
+            changes["tokenizer"] = pretrained
+    return config.replace(**changes)
+
+
+def _general_place(options, kind, seed):
+    place = pathlib.Path(options.run_dir, f"general_{kind}", f"seed_{seed}")
+    return place.absolute()
+
+
+def _run_on_text(first, arms, options, is_written):
+    """Runs what arms share, and arms; as `_run_on_task`, with a signature."""
+    from kdkit.runs.run import run
+
+    places = _places(first, options)
     teaches_task = any(
         of_seed.student.teacher is not None
         for _, chains in arms
         for of_seed in chains.values()
     )
-    for step in first.steps:
-        if step.name == "pretrained" or (
-            step.name == "teacher" and teaches_task
-        ):
-            Pipeline(step.settings, step.place).run(findings=findings)
-    rows, signature = [], None
+    for name in ("pretrained", "teacher")[: 1 + teaches_task]:
+        if name in first.steps:
+            step = with_places(first.steps[name], places)
+            run(step, places[name], options.force)
+    metrics = []
     for arm, chains in arms:
-        paths = [
-            _run(arm, seed, of_seed, options, findings)
-            for seed, of_seed in chains.items()
-        ]
-        if options.model == "mass":
-            measured = [written_metrics(path) for path in paths]
-            metric = "bleu"
-            signature = measured[0]["signatures"][metric]
-            found = [of_seed["metrics"] for of_seed in measured]
-        else:
-            found = [best_metrics(path) for path in paths]
-            # Over words it is comparable across vocabularies.
-            names = ("word_perplexity", "perplexity")
-            metric = next(name for name in names if name in found[0])
-        values = [metrics[metric] for metrics in found]
-        rows.append(arm_row(arm, values, options.model))
-    show_arms(
-        options, ablation, {"model": options.model}, metric, rows, signature
-    )
-
-
-def chain(arm, settings, options) -> Chain:
-    """Returns the runs of an arm."""
-    begun = settings.steps_before["general"]
-    last = dataclasses.replace(settings, steps_before={})
-    stages = {
-        stage.name: stage for stage in arm.change((*begun.stages, *last.stages))
-    }
-    general = kind = None
-    model = begun.model
-    if PRETRAINING in stages:
-        stage = stages[PRETRAINING]
-        kind = "kd" if stage.objectives else "labels"
-        general = _learning(begun, stage, model, begun.teacher)
-        place = _general_place(options, kind, begun.seed)
-        model = ModelSettings(checkpoint=str(place))
-    student = _learning(last, stages[FINE_TUNING], model, begun.teacher)
-    return Chain(general, kind, student)
-
-
-def _learning(settings, stage, model, pretrained):
-    """The settings with a stage, and a teacher only if the stage uses it."""
-    changes = {"stages": (stage,), "model": model}
-    if not stage.objectives:
-        changes |= {"teacher": None, "recipe": None, "cache": None}
-        if model.has_random_weights:
-            changes["tokenizer"] = pretrained
-    return dataclasses.replace(settings, **changes)
-
-
-def _general_place(options, kind, seed):
-    return pathlib.Path(
-        options.run_dir, f"general_{kind}", f"seed_{seed}"
-    ).absolute()
-
-
-def _run(arm, seed, of_seed, options, findings):
-    """Runs the missing steps of an arm and returns its run directory."""
-    if of_seed.general is not None:
-        place = _general_place(options, of_seed.kind, seed)
-        Pipeline(of_seed.general, place).run(findings=findings)
-    path = arm_place(options, arm.name, seed)
-    Pipeline(of_seed.student, path).run(findings=findings)
-    return path
+        metrics.append([])
+        for number, of_seed in chains.items():
+            if of_seed.general is not None:
+                place = _general_place(options, of_seed.kind, number)
+                run(of_seed.general, place, options.force)
+            path = arm_place(options, arm.name, number)
+            done = run(of_seed.student, path, options.force)
+            metrics[-1].append(
+                written_metrics(path) if is_written else best_metrics(done)
+            )
+    if is_written:
+        signature = metrics[0][0]["signatures"]["bleu"]
+        found = [[one["metrics"] for one in of_arm] for of_arm in metrics]
+        return "bleu", found, None, signature
+    # Over words it is comparable across vocabularies.
+    names = ("word_perplexity", "perplexity")
+    metric = next(name for name in names if name in metrics[0][0])
+    return metric, metrics, None, None
 
 
 MARK = "≈"
@@ -297,29 +303,21 @@ def arm_place(options, name: str, seed: int) -> pathlib.Path:
     return path
 
 
-def best_metrics(path: pathlib.Path) -> dict:
-    """Returns a finished run's metrics on dev or on its held-out text."""
-    (finished,) = RunDirectory(path).events(RunFinished)
-    best = finished.best
-    (only,) = [best["student"]] if "student" in best else best.values()
-    return only.metrics
-
-
-def num_examples(path: pathlib.Path) -> int | None:
+def num_examples(done: Run) -> int | None:
     """Returns the number of examples that a finished run was measured on."""
-    run = RunDirectory(path)
-    found = [event.examples for event in run.events(Evaluation)]
+    found = [event.examples for event in done.events(Evaluation)]
     return next((count for count in reversed(found) if count), None)
 
 
 def written_metrics(path: pathlib.Path) -> dict:
     """The metrics of `kdkit evaluate RUN` for an encoder-decoder's run."""
     from kdkit import generation
+    from kdkit.cli.evaluate import parser
+    from kdkit.cli.measuring import measure_and_note
     from kdkit.cli.models import locate
-    from kdkit.cli.texts import text_of_run
 
     place = locate(str(path))
-    text = text_of_run(place)
+    text = place.corpus
     beams = generation.Beams()
     wanted = {
         "pairs": text.held_out or text.files,
@@ -335,7 +333,7 @@ def written_metrics(path: pathlib.Path) -> dict:
     for event in place.run.events(Measurement):
         if all(getattr(event, name) == value for name, value in wanted.items()):
             return event.to_dict()
-    return measure_and_note(evaluate.Options(model=str(path)))
+    return measure_and_note(parser().parse_args([str(path)]))
 
 
 def arm_row(arm, values: list[float], of_paper: str) -> dict:
@@ -352,7 +350,8 @@ def arm_row(arm, values: list[float], of_paper: str) -> dict:
 
 
 def show_arms(
-    options,
+    recipe: str,
+    over: str,
     ablation,
     about: dict,
     metric: str,
@@ -390,7 +389,7 @@ def show_arms(
         "arm",
         (Column(f"{shown.title} on {where}"), Column("seeds"), Column("paper")),
         tuple(map(cells, rows)),
-        title=f"{options.recipe} over {options.over} on {subject}",
+        title=f"{recipe} over {over} on {subject}",
         caption=f"Paper: {ablation.source}."
         + (f"\n{shown.title}: {signature}" if signature else "")
         + (
@@ -403,8 +402,8 @@ def show_arms(
     print(
         json.dumps(
             {
-                "recipe": options.recipe,
-                "over": options.over,
+                "recipe": recipe,
+                "over": over,
                 **about,
                 "metric": metric,
                 **({"signature": signature} if signature else {}),

@@ -29,10 +29,16 @@ import sys
 
 from rich.console import Console
 
-from kdkit.cli.groups import Length
 from kdkit.cli.loading import load_tensorflow
-from kdkit.cli.options import reject_given, require
-from kdkit.cli.parser import File, Model, option
+from kdkit.cli.verb_flags import (
+    VerbParser,
+    flag,
+    length,
+    many,
+    reject_given,
+    require,
+    switch,
+)
 from kdkit.errors import UsageError
 from kdkit.io.adb import find_device
 from kdkit.reporting.records import is_run, read_run
@@ -41,53 +47,60 @@ from kdkit.reporting.tables import Column, Row, Table
 from kdkit.runs.events import Latency
 
 
-@dataclasses.dataclass
-class Options:
-    """measurement"""
+def _number(text, default):
+    """The details of a flag with a number."""
+    return flag(
+        f"{text}. Defaults to {default}.",
+        type=int,
+        default=default,
+        metavar="N",
+    )
 
-    files: list[File] = option(
-        "exported files, or runs",
-        default=[],
-        positional=True,
-        required=True,
-        metavar="FILE|RUN",
-    )
-    sequence_length: Length | None = option(
+
+VALUES = {"files": many("exported files, or runs", metavar="FILE|RUN")}
+FLAGS = {
+    "sequence_length": flag(
         "tokens per sequence, for files that take any length. Defaults to "
-        "128, or 25 for an encoder-decoder."
-    )
-    batch_size: int = option("sequences per call. Defaults to 1.", default=1)
-    threads: int = option("CPU threads. Defaults to 1.", default=1)
-    runs: int = option("timed calls per file. Defaults to 50.", default=50)
-    warmup: int = option(
-        "calls before the timed ones. Defaults to 5.", default=5
-    )
-    delegate: str | None = option(
+        "128, or 25 for an encoder-decoder.",
+        type=length,
+        metavar="N",
+    ),
+    "batch_size": _number("sequences per call", 1),
+    "threads": _number("CPU threads", 1),
+    "runs": _number("timed calls per file", 50),
+    "warmup": _number("calls before the timed ones", 5),
+    "delegate": flag(
         "run LiteRT files with XNNPACK, the default, or with LiteRT's own "
-        "kernels.",
+        "kernels",
         choices=("xnnpack", "none"),
-    )
-    end_to_end: bool = option(
+    ),
+    "end_to_end": switch(
         "also measure from strings to classes. The strings are from the "
-        "run's dev split, or generated if its data is unknown.",
-        default=False,
-    )
-    tokenizer: Model | None = option(
+        "run's dev split, or generated if its data is unknown."
+    ),
+    "tokenizer": flag(
         "a run or preset directory with the tokenizer, for --end-to-end with "
-        "files outside of a run."
-    )
-    adb: str | None = option(
+        "files outside of a run",
+        metavar="MODEL",
+    ),
+    "adb": flag(
         "measure on an Android phone that adb finds. With several phones, pass "
         "the serial number of one.",
+        nargs="?",
+        const="",
         metavar="SERIAL",
-        value_optional=True,
-    )
-    benchmark_model: File | None = option(
-        "TensorFlow's program of this name, built for the phone, for --adb."
-    )
+    ),
+    "benchmark_model": flag(
+        "TensorFlow's program of this name, built for the phone, for --adb",
+        metavar="FILE",
+    ),
+}
 
 
-def run(options):
+def run(words):
+    """Measures files and prints their latencies."""
+    parser = VerbParser("benchmark", __doc__, VALUES, {"measurement": FLAGS})
+    options = parser.parse_args(words)
     load_tensorflow()
     benchmark_files(options)
 

@@ -1,6 +1,6 @@
 """The options --bundle and --strings of `kdkit export`."""
 
-import copy
+import argparse
 import dataclasses
 import pathlib
 from collections.abc import Callable
@@ -32,9 +32,8 @@ def bundle_path(place, options, directory: pathlib.Path) -> pathlib.Path:
 
 def with_precision(options):
     """Returns the options with the precision of a bundle, int8 by default."""
-    options = copy.copy(options)
-    options.precision = options.precision or [PRECISION]
-    return options
+    precision = options.precision or [PRECISION]
+    return argparse.Namespace(**vars(options) | {"precision": precision})
 
 
 def write_bundle(

@@ -4,7 +4,7 @@ An embedder is measured on pairs with scores, on queries with documents and
 judgements, or on translations. The texts are read before the model is loaded.
 """
 
-import copy
+import argparse
 import dataclasses
 import pathlib
 from collections.abc import Callable
@@ -12,77 +12,30 @@ from collections.abc import Callable
 import numpy as np
 
 from kdkit import data, tasks
-from kdkit.cli.groups import (
-    ENCODERS,
-    BeamOptions,
-    BenchmarkTextOptions,
-    SentenceOptions,
-    TableOptions,
-    TextOptions,
+from kdkit.cli.models import (
+    measured_task,
+    names_a_table,
+    require_labels,
+    task_of,
 )
-from kdkit.cli.options import reject_given, require_labels
-from kdkit.cli.parser import File, names_in, option
-from kdkit.cli.task_data import measured_task, names_a_table
-from kdkit.data.own_tables import LabeledTable
+from kdkit.cli.opened_embedders import is_embedder, open_embedder
+from kdkit.cli.text_evaluation import Measurable
+from kdkit.cli.verb_flags import (
+    BEAMS,
+    EMBEDDINGS,
+    PAIRS,
+    TASK,
+    TEXT,
+    reject_given,
+)
 from kdkit.data.stored_texts import read_hashes, text_hash
 from kdkit.errors import UsageError
-from kdkit.models.sizes import POOLINGS
-from kdkit.settings import from_dict
+from kdkit.runs import inputs
 from kdkit.tasks import embedding_metrics
 
-
-@dataclasses.dataclass
-class EmbeddingOptions:
-    """sentence embeddings"""
-
-    PAGES = ENCODERS
-
-    pooling: str | None = option(
-        "the pooling of an embedder whose directory does not describe it",
-        choices=POOLINGS,
-    )
-    queries: File | None = option(
-        "queries, for retrieval. A table with the columns _id and text, JSON "
-        "lines of BEIR, or lines of an id, a tab and a text."
-    )
-    documents: File | None = option(
-        "the documents to find, in the formats of --queries"
-    )
-    judgements: File | None = option(
-        "which documents are relevant for which query. A table with the "
-        "columns query-id, corpus-id and score, or TREC's lines."
-    )
-    ignore_same_id: bool | None = option(
-        "ignore the document with the query's id, as in BEIR's ArguAna and "
-        "Quora, whose queries are also documents.",
-        rare=True,
-    )
-    bitext: list[File] | None = option(
-        "texts and their translations, two files whose lines belong together",
-        count=2,
-        metavar="SOURCE TARGET",
-    )
-    dimensions: list[int] | None = option(
-        "also measure the first N dimensions of the vectors, as a Matryoshka "
-        "embedder is used. Several numbers may follow.",
-        metavar="N",
-        rare=True,
-    )
-    without_texts_of: File | None = option(
-        "leave out the examples with a text that this run was trained on. By "
-        "default, they are counted, if MODEL is a run's student.",
-        metavar="RUN",
-        rare=True,
-    )
-
-
-OWN = names_in(EmbeddingOptions)
 RETRIEVAL = ("queries", "documents", "judgements")
-FOR_TASKS = ("task", "data_dir", "split", *names_in(TableOptions))
-FOREIGN = (
-    *names_in(TextOptions, BenchmarkTextOptions, SentenceOptions, BeamOptions),
-    "stride",
-)
+FOR_TASKS = (*TASK, "split")
+FOREIGN = (*TEXT, *PAIRS, *BEAMS, "stride")
 TRAINED_TEXTS = "texts/train"  # in a run directory
 WAYS = (
     "pairs with scores (--task stsb, or --test FILE with --text-column and "
@@ -122,17 +75,14 @@ class _Texts:
 
 def is_about_embeddings(place, options) -> bool:
     """Returns whether a model is measured as an embedder."""
-    from kdkit.cli.opened_embedders import is_embedder
-
-    return any(getattr(options, name) for name in OWN) or is_embedder(place)
+    is_named = options.pooling or any(
+        getattr(options, name) for name in EMBEDDINGS
+    )
+    return bool(is_named) or is_embedder(place)
 
 
 def open_on_embeddings(place, options):
     """Opens an embedder with the texts that it is measured on."""
-    from kdkit.cli.opened_embedders import open_embedder
-    from kdkit.cli.text_evaluation import Measurable
-    from kdkit.runs import inputs
-
     _validate(options)
     texts = _read(place, options)
     examples = np.arange(len(texts.sides[0]))
@@ -192,7 +142,7 @@ def open_on_embeddings(place, options):
         opened.model,
         place.run,
         place.arm,
-        {"rows": texts.rows_digest},
+        texts.rows_digest,
         details,
     )
 
@@ -292,8 +242,6 @@ def _read(place, options) -> _Texts:
 
 
 def _translations(options):
-    from kdkit.runs import inputs
-
     pairs = list(data.ParallelText(tuple(options.bitext)).pairs())
     sides = tuple(map(list, zip(*pairs, strict=True)))
     return _Texts(
@@ -307,8 +255,6 @@ def _translations(options):
 
 
 def _retrieval(options):
-    from kdkit.runs import inputs
-
     files = {name: getattr(options, name) for name in RETRIEVAL}
     same = {"ignore_same_id": True} if options.ignore_same_id else {}
     found = data.read_retrieval(**files, **same)
@@ -337,8 +283,6 @@ def _retrieval(options):
 
 
 def _pairs(place, options):
-    from kdkit.runs import inputs
-
     task, data_dir = _task(place, options)
     if not task.is_regression or task.num_texts != 2:
         raise UsageError(
@@ -362,16 +306,11 @@ def _pairs(place, options):
 def _task(place, options):
     """The task of pairs that options or the run name, and its data folder."""
     if names_a_table(options):
-        options = copy.copy(options)
-        options.regression = True  # there is no other kind of pairs
+        # There is no other kind of pairs.
+        options = argparse.Namespace(**vars(options) | {"regression": True})
     elif options.task is None:
-        of_run = place.config.get("data") or {}
-        name, table = of_run.get("task"), of_run.get("table")
-        if name is None:
+        of_run = place.task_data or getattr(place.data, "scored", None)
+        if of_run is None:
             raise UsageError(f"Missing: {WAYS}.")
-        if table is not None:
-            table = from_dict(LabeledTable, table)
-            return tasks.task_of_table(table, name), options.data_dir
-        folder = options.data_dir or of_run.get("data_dir")
-        return tasks.get_task(name), folder
-    return measured_task(dataclasses.replace(place, config={}), options)
+        return task_of(of_run, options.data_dir)
+    return measured_task(dataclasses.replace(place, config=None), options)

@@ -7,48 +7,21 @@ import pathlib
 import numpy as np
 
 from kdkit import data, models
-from kdkit.cli.groups import TableOptions
-from kdkit.cli.options import reject_given
-from kdkit.cli.parser import File, names_in, option
+from kdkit.cli.mediapipe import embedder_for_mediapipe
+from kdkit.cli.models import batches_of, calibration_data
+from kdkit.cli.opened_embedders import open_embedder
+from kdkit.cli.verb_flags import TASK, VECTORS, reject_given
 from kdkit.data import Examples
 from kdkit.data.retrieval import POSITIVE
 from kdkit.errors import UsageError
 from kdkit.io.reading import has_text
 from kdkit.models.conventions import PLAIN
-from kdkit.models.sizes import POOLINGS
 
 MAX_TEXTS = 20_000  # read, for the words of MediaPipe's vocabulary
 VERIFICATION_ROWS = 256
 SEED = 0
-
-
-@dataclasses.dataclass
-class EmbedderOptions:
-    """sentence embeddings"""
-
-    dimensions: int | None = option(
-        "the width of an embedder's vectors. Defaults to the model's width; "
-        "otherwise, the first N numbers of each vector are written.",
-        metavar="N",
-    )
-    pooling: str | None = option(
-        "make an embedder from an encoder. Defaults to the pooling that its "
-        "directory describes.",
-        choices=POOLINGS,
-    )
-    texts: list[File] | None = option(
-        "texts, one per line, on which the files of an embedder are compared "
-        "with Keras. Defaults to the run's texts, otherwise to random tokens.",
-        rare=True,
-    )
-
-
-OWN = names_in(EmbedderOptions)
 # Options that an embedder's files have no use for.
-FOREIGN = (
-    *("task", "data_dir", "tokenizer", "bundle", "strings", "logits"),
-    *names_in(TableOptions),
-)
+FOREIGN = (*TASK, "tokenizer", "bundle", "strings", "logits")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,15 +55,12 @@ def is_exported_as_embedder(place, options) -> bool:
     if is_known or options.pooling is not None:
         reject_given(options, FOREIGN, "for an embedder")
         return True
-    reject_given(options, OWN, f"for {place.path}, which is no embedder")
+    reject_given(options, VECTORS, f"for {place.path}, which is no embedder")
     return False
 
 
 def read_embedder(place, exporter, options) -> Embedder:
     """Loads an embedder, with texts of its run."""
-    from kdkit.cli.mediapipe import embedder_for_mediapipe
-    from kdkit.cli.opened_embedders import open_embedder
-
     texts = _texts(place, options)
     opened = open_embedder(place, options)
     model, tokenizer = opened.model, opened.tokenizer
@@ -117,7 +87,7 @@ def read_embedder(place, exporter, options) -> Embedder:
             for part in texts
         ]
         ids = [ids for ids, _ in encoded[0].contents()]
-    batches = [_batches(part) for part in encoded]
+    verification, calibration = map(batches_of, encoded)
     about = opened.conventions
     if about != PLAIN and "conventions" not in exporter.options:
         print(
@@ -132,39 +102,20 @@ def read_embedder(place, exporter, options) -> Embedder:
         tokenizer,
         length,
         text_length,
-        batches[0],
-        _calibration(options.precision or (), batches[1]),
+        verification,
+        calibration_data(options.precision or (), lambda: calibration),
         embedder_for_mediapipe(exporter, model, length, tokenizer, texts, ids),
         opened.conventions,
     )
-
-
-def _batches(encoded):
-    if encoded is None:
-        return None
-    return list(data.BatchStream(encoded, data.Buckets(16)).evaluation())
-
-
-def _calibration(precisions, batches):
-    """The batches for precisions that need them, otherwise `None`."""
-    from kdkit.export import quantization
-
-    for precision in precisions:
-        quantization.require_precision("encoder", precision)
-    needing = quantization.CALIBRATED.keys() & set(precisions)
-    if not needing:
-        return None
-    quantization.require_calibration(min(needing), batches)
-    return batches
 
 
 def _texts(place, options):
     """Texts to compare on, and others; `None` if the files are missing."""
     files, column = options.texts, None
     if files is None:
-        of_run = place.config.get("data") or {}
-        named, column = of_run.get("files") or (), of_run.get("column")
-        if "num_candidates" in of_run:  # queries with candidates
+        named = getattr(place.data, "files", ())
+        column = getattr(place.data, "column", None)
+        if place.has_reranker:
             column = POSITIVE
         files = [file for file in named if pathlib.Path(file).is_file()]
         if not files:

@@ -1,14 +1,13 @@
 """Times exported files from a string to a class, tokenizer included."""
 
+import contextlib
 import itertools
 import logging
 
 import numpy as np
 
 from kdkit import data
-from kdkit.cli.evaluate import Options
-from kdkit.cli.models import file_tokenizer
-from kdkit.cli.task_data import measured_task
+from kdkit.cli.models import file_tokenizer, task_of
 from kdkit.data import Examples
 from kdkit.errors import UsageError
 
@@ -21,9 +20,8 @@ _log = logging.getLogger(__name__)
 
 def pipeline(place, tokenizer: str | None):
     """Returns a pipeline for `kdkit.export.measure_latencies`."""
-    options = Options(model=str(place.path), tokenizer=tokenizer)
-    loaded = file_tokenizer(place, options)
-    texts, encode = _texts(place, options, loaded)
+    loaded = file_tokenizer(place, tokenizer)
+    texts, encode = _texts(place, loaded)
 
     def make(file, batch_size, sequence_length):
         starts = itertools.cycle(range(0, len(texts), batch_size))
@@ -40,18 +38,18 @@ def pipeline(place, tokenizer: str | None):
     return make
 
 
-def _texts(place, options, tokenizer):
+def _texts(place, tokenizer):
     """Returns texts of the run's dev split, or generated ones, and `encode`."""
-    try:
-        task, data_dir = measured_task(place, options)
-        texts = task.load("dev", data_dir)
-        chosen = range(min(NUM_TEXTS, len(texts)))
-        return texts.take(chosen), task.encode
-    except (OSError, UsageError):
-        _log.info(
-            f"Generated texts of {NUM_WORDS} words for {place.path}: its data "
-            "is unknown or missing."
-        )
+    if place.task_data is not None:
+        with contextlib.suppress(OSError, UsageError):  # missing files
+            task, data_dir = task_of(place.task_data)
+            texts = task.load("dev", data_dir)
+            chosen = range(min(NUM_TEXTS, len(texts)))
+            return texts.take(chosen), task.encode
+    _log.info(
+        f"Generated texts of {NUM_WORDS} words for {place.path}: its data is "
+        "unknown or missing."
+    )
     rng = np.random.default_rng(SEED)
     ids = rng.integers(tokenizer.vocabulary_size(), size=NUM_TEXTS * NUM_WORDS)
     words = [str(tokenizer.id_to_token(int(number))) for number in ids]

@@ -38,43 +38,63 @@ example:
   kdkit evaluate runs/en_de --pairs test.en test.de --num-beams 5
 """
 
-import contextlib
-import dataclasses
-import pathlib
+import json
 
-from kdkit.cli.embedder_evaluation import (
-    EmbeddingOptions,
-    is_about_embeddings,
-    open_on_embeddings,
-    overlap_in_words,
-    reading_in_words,
-)
-from kdkit.cli.groups import MeasuredOptions
 from kdkit.cli.loading import load_tensorflow
-from kdkit.cli.options import reject_given, require_labels
-from kdkit.cli.parser import Model, option
-from kdkit.runs.events import Measurement
-from kdkit.training.source import predict_logits
+from kdkit.cli.verb_flags import (
+    BEAMS,
+    EMBEDDINGS,
+    MODEL,
+    PAIRS,
+    TASK,
+    TEXT,
+    VerbParser,
+    flag,
+)
+from kdkit.reporting.notes import what_is_hidden
+from kdkit.reporting.summary import HELP
 
 
-@dataclasses.dataclass
-class Options(MeasuredOptions, EmbeddingOptions):
-    """model"""
-
-    model: Model | None = option(
-        "a run, a directory with a model, a .keras file or an exported file",
-        positional=True,
-        required=True,
+def parser() -> VerbParser:
+    """Returns the parser for the verb's words."""
+    return VerbParser(
+        "evaluate",
+        __doc__,
+        {
+            "model": flag(
+                "a run, a directory with a model, a .keras file or an exported "
+                "file",
+                metavar="MODEL",
+            )
+        },
+        {
+            "model": MODEL,
+            "task": TASK
+            | {"split": flag("the task's split. Defaults to dev.")},
+            "sentence embeddings": EMBEDDINGS,
+            "text": TEXT
+            | {
+                "stride": flag(
+                    "start each sequence so many tokens after the one before. "
+                    "A smaller stride gives more context to each prediction. "
+                    "Defaults to the sequence length.",
+                    type=int,
+                    metavar="N",
+                )
+            },
+            "pairs for encoder-decoders": PAIRS | BEAMS,
+        },
     )
 
 
-def run(options):
-    import json
-
-    from kdkit.reporting.notes import what_is_hidden
-    from kdkit.reporting.summary import HELP
-
+def run(words):
+    """Measures a model and prints its metrics."""
+    options = parser().parse_args(words)
     load_tensorflow()
+
+    from kdkit.cli.embedder_evaluation import overlap_in_words, reading_in_words
+    from kdkit.cli.measuring import measure_and_note
+
     result = measure_and_note(options)
     hidden = what_is_hidden(result.get("masking"), result.get("spans"))
     if hidden:
@@ -88,86 +108,7 @@ def run(options):
         print(f"first {width} dimensions: {', '.join(listed)}")
     if "collapsed" in result:
         print(f"The model has collapsed: it {result['collapsed']}. {HELP}.")
-    for words in (reading_in_words(result), overlap_in_words(result)):
-        if words:
-            print(words)
+    for told in (reading_in_words(result), overlap_in_words(result)):
+        if told:
+            print(told)
     print(json.dumps(result))
-
-
-def measure_and_note(options) -> dict:
-    """Measures a model, and logs the metrics in its run if it has one."""
-    with open_measurable(options) as model:
-        metrics = model.measure()
-        result = {**model.about, "metrics": metrics, **model.details}
-    if model.run is not None:
-        noted = {"arm": model.arm, **model.content, **result}
-        rows = (model.origin or {}).get("rows")
-        if rows is not None:
-            noted["rows_digest"] = rows
-        if model.model is None:
-            noted["file"] = pathlib.Path(options.model).name
-        model.run.note(Measurement(**noted))
-    return result
-
-
-@contextlib.contextmanager
-def open_measurable(options):
-    """Opens a model with a split of its task, or with text."""
-    from kdkit.cli.models import locate
-    from kdkit.cli.text_evaluation import (
-        is_about_sentences,
-        is_about_text,
-        open_on_sentences,
-        open_on_text,
-    )
-
-    place = locate(options.model, options.arm)
-    if isinstance(options, EmbeddingOptions):
-        options.pooling = options.pooling or place.pooling
-        if is_about_embeddings(place, options):
-            yield open_on_embeddings(place, options)
-            return
-    if is_about_sentences(options):
-        yield open_on_sentences(options)
-    elif is_about_text(options):
-        with open_on_text(options) as measurable:
-            yield measurable
-    else:
-        yield _open_on_task(place, options)
-
-
-def _split(options):
-    return options.split or ("test" if options.test else "dev")
-
-
-def _open_on_task(place, options):
-    from kdkit.cli.models import open_model
-    from kdkit.cli.text_evaluation import Measurable
-    from kdkit.runs import inputs
-
-    names = ("column", "one_document", "detokenizer", "stride")
-    reject_given(options, names, "without --corpus")
-    opened = open_model(place, options)
-    split = _split(options)
-    examples = opened.read(split)
-    encoded = opened.encode_rows(examples)
-    require_labels(encoded, split)
-
-    def measure():
-        logits = predict_logits(opened.predict, encoded)
-        return opened.task.compute_metrics(encoded.targets, logits)
-
-    about = {
-        "task": opened.task.name,
-        "split": split,
-        "examples": len(encoded),
-    }
-    content = {
-        "data_digest": inputs.rows_digest(encoded),
-        "sequence_length": opened.sequence_length,
-    }
-    # The checksum of the examples as read, which no tokenizer changes.
-    rows = {"rows": inputs.rows_digest(examples)}
-    return Measurable(
-        about, content, measure, opened.model, place.run, place.arm, rows
-    )

@@ -51,86 +51,91 @@ example:
   kdkit export runs/en_de --precision fp32 int8 --sequence-length 64
 """
 
-import copy
+import argparse
 import dataclasses
 import os
 import pathlib
 
-from kdkit.cli.embedder_exports import EmbedderOptions, is_exported_as_embedder
-from kdkit.cli.groups import License, ModelChoiceOptions, TaskOptions
 from kdkit.cli.loading import load_tensorflow
 from kdkit.cli.next_steps import after_export, log_next
-from kdkit.cli.options import reject_given
-from kdkit.cli.parser import Model, option
+from kdkit.cli.verb_flags import (
+    LICENSED,
+    MODEL,
+    TASK,
+    VECTORS,
+    VerbParser,
+    flag,
+    many,
+    reject_given,
+    switch,
+)
 from kdkit.io.disk import disk_problem
 from kdkit.io.files import digest
 from kdkit.reporting.records import is_run, read_run
 from kdkit.reporting.summary import HELP
 from kdkit.runs.events import Export
-from kdkit.training.source import predict_logits
+from kdkit.runs.places import teachers_of
 
-
-@dataclasses.dataclass
-class Options(ModelChoiceOptions, TaskOptions, EmbedderOptions):
-    """files"""
-
-    model: Model | None = option(
-        "a run, a directory with a model or a .keras file",
-        positional=True,
-        required=True,
+VALUES = {
+    "model": flag(
+        "a run, a directory with a model or a .keras file", metavar="MODEL"
     )
-    format: str = option(
+}
+FLAGS = {
+    "format": flag(
         "litert, onnx, saved_model, hf (for transformers), "
         "sentence_transformers, or a registered exporter. Defaults to litert.",
         default="litert",
-    )
-    precision: list[str] | None = option(
+    ),
+    "precision": many(
         "one or more of fp32, fp16, int8 and, for LiteRT with "
         "pip install '.[quantization]', static_int8, int16x8 and int4. "
         "Defaults to those of fp32, fp16 and int8 that the format has.",
         metavar="P",
-    )
-    dynamic_length: bool = option(
+    ),
+    "dynamic_length": switch(
         "write a LiteRT file that takes any length. By default it takes one "
-        "length: --sequence-length, or the length of the run, preset or task.",
-        default=False,
-    )
-    bundle: bool = option(
+        "length: --sequence-length, or the length of the run, preset or task."
+    ),
+    "bundle": switch(
         "write one folder for an app, RUN/exports/LABEL-bundle or --output: "
         "the LiteRT file (--precision, by default int8), vocabulary, labels, "
-        "tokenizer settings, test vectors and a manifest",
-        default=False,
-    )
-    strings: bool = option(
+        "tokenizer settings, test vectors and a manifest"
+    ),
+    "strings": switch(
         "add the tokenizer to a SavedModel, as a signature from strings to "
-        "scores. The program that loads it needs tensorflow-text.",
-        default=False,
-    )
-    output: str | None = option(
+        "scores. The program that loads it needs tensorflow-text."
+    ),
+    "output": flag(
         "the folder for the files. Defaults to RUN/exports for a run's "
         "models, to RUN/exports/teacher for a teacher outside of it, otherwise "
         "to exports.",
         metavar="DIR",
-    )
-    teacher: bool = option(
-        "do not export the run's teacher in int8",
-        default=True,
-        flag="--no-teacher",
-    )
-    overwrite: bool = option("replace existing files", default=False)
-    logits: bool = option(
+    ),
+    "no_teacher": switch("do not export the run's teacher in int8"),
+    "overwrite": switch("replace existing files"),
+    "logits": switch(
         "write LiteRT files of classifiers that return logits. By default they "
-        "return probabilities: softmax, for several labels sigmoid.",
-        default=False,
-    )
-    license: License | None = option(
-        "the license in the model card, such as apache-2.0. Defaults to that "
-        "of the teacher's checkpoint, if it names one.",
-        metavar="NAME",
-    )
+        "return probabilities: softmax, for several labels sigmoid."
+    ),
+    "license": LICENSED,
+}
 
 
-def run(options):
+def parser() -> VerbParser:
+    """Returns the parser for the verb's words."""
+    groups = {
+        "files": FLAGS,
+        "model": MODEL,
+        "task": TASK,
+        "sentence embeddings": VECTORS,
+    }
+    return VerbParser("export", __doc__, VALUES, groups)
+
+
+def run(words):
+    """Exports a model."""
+    options = parser().parse_args(words)
     load_tensorflow()
     export_model(options)
 
@@ -141,6 +146,7 @@ TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
 def export_model(options) -> None:
     """Exports a MODEL in every requested precision."""
     from kdkit import export
+    from kdkit.cli.embedder_exports import is_exported_as_embedder
     from kdkit.cli.models import locate
 
     place = locate(options.model, options.arm)
@@ -165,12 +171,12 @@ def export_model(options) -> None:
         log_next(after_export(run, paths, options.sequence_length))
 
 
-def export_to(path: pathlib.Path, options) -> None:
-    """Exports a MODEL in one precision to a path."""
+def export_to(path: pathlib.Path, *words: str) -> None:
+    """Exports a MODEL in one precision to a path, by the verb's words."""
     from kdkit.cli.models import locate
 
-    place = locate(options.model, options.arm)
-    _export_place(place, options, path)
+    options = parser().parse_args(words)
+    _export_place(locate(options.model, options.arm), options, path)
 
 
 def _export_place(place, options, path=None, **noted):
@@ -282,11 +288,11 @@ def _export_bundle(place, options):
 def _has_teacher_to_export(place, options):
     """Whether the report can compare the model's files with a teacher's."""
     return (
-        options.teacher
+        not options.no_teacher
         and not options.bundle
         and options.format == "litert"
         and place.run is not None
-        and place.config.get("teacher") is not None
+        and teachers_of(place.config)
         and not place.has_reranker
         and place.arm not in ("teacher", "control")
     )
@@ -297,9 +303,8 @@ def _export_teacher(place, options):
     from kdkit.cli.models import teacher_of
     from kdkit.runs import inputs
 
-    options = copy.copy(options)
-    options.precision, options.overwrite = ["int8"], True
-    options.output = None
+    changed = {"precision": ["int8"], "overwrite": True, "output": None}
+    options = argparse.Namespace(**vars(options) | changed)
     try:
         teacher = teacher_of(place)
         options.pooling = teacher.pooling
@@ -307,7 +312,7 @@ def _export_teacher(place, options):
             "model": inputs.model_digest(str(teacher.path)),
             "sequence_length": options.sequence_length,
             "dynamic_length": options.dynamic_length,
-            "data": place.config.get("data"),
+            "data": place.data and place.data.model_dump(mode="json"),
         }
         if options.dimensions is not None:
             made_from["dimensions"] = options.dimensions
@@ -419,6 +424,7 @@ def _as_written(path):
 def _measured(opened, file, encoded):
     """The metrics of an exported file, and how it collapsed if it did."""
     from kdkit import export
+    from kdkit.training.source import predict_logits
 
     if encoded is None:
         return {"metrics": None, "collapsed": None}

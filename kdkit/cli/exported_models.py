@@ -2,16 +2,22 @@
 
 import dataclasses
 
-from kdkit import data, models
+from kdkit import models
 from kdkit.cli import mediapipe
 from kdkit.cli.embedder_exports import (
     FOREIGN,
     is_exported_as_embedder,
     read_embedder,
 )
-from kdkit.cli.models import Opened, calibration_data, open_model
-from kdkit.cli.options import reject_given
+from kdkit.cli.models import (
+    Opened,
+    batches_of,
+    calibration_data,
+    open_model,
+)
 from kdkit.cli.text_exports import read_decoder, read_encoder_decoder
+from kdkit.cli.verb_flags import reject_given
+from kdkit.export.quantization import CALIBRATION_ROWS
 from kdkit.models.heads import untrained_head
 
 VERIFICATION_ROWS = 256
@@ -87,8 +93,7 @@ def _read_classifier(place, exporter, options):
         split = _split(place, opened)
         noted = {"task": opened.task.name, "split": split}
         encoded = opened.encode(split)
-        some_rows = opened.encode(split, VERIFICATION_ROWS)
-        batches = data.BatchStream(some_rows, data.Buckets(16)).evaluation()
+        batches = batches_of(opened.encode(split, VERIFICATION_ROWS))
     else:
         print(
             "The data directory is unknown, so files are compared on "
@@ -100,7 +105,13 @@ def _read_classifier(place, exporter, options):
         exporter.prefers_fixed_length and not options.dynamic_length
     )
     length = opened.sequence_length if has_fixed_length else None
-    calibration = calibration_data(options.precision or (), opened)
+
+    def some_training_rows():
+        if encoded is None:
+            return None
+        return batches_of(opened.encode("train", CALIBRATION_ROWS))
+
+    calibration = calibration_data(options.precision or (), some_training_rows)
     contents = mediapipe.for_mediapipe(
         exporter, opened.model, length, opened, split, encoded
     )
@@ -131,5 +142,6 @@ def _warn_of_untrained_head(opened):
 
 def _split(place, opened):
     """The split that chose the best epoch in the model's run."""
-    is_of_run = opened.task.name == place.data_setting("task", None)
-    return (is_of_run and place.data_setting("dev_split", None)) or "dev"
+    of_run = place.task_data
+    is_of_run = of_run is not None and of_run.task == opened.task.name
+    return of_run.dev_split if is_of_run else "dev"

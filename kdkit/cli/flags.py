@@ -1,138 +1,125 @@
-"""Flags: a table from flag to field of a config, and words as nested dicts."""
+"""Flags for the fields of a config, and words as nested dicts."""
 
 import argparse
+import dataclasses
+import functools
+import inspect
+import pathlib
 import re
 import typing
 
-from kdkit.config.fields import Strict
+from kdkit.config.data import Augmentation
+from kdkit.config.fields import Strict, descriptions
+from kdkit.config.layers import (
+    augmentation_of,
+    config_of,
+    kind_of,
+    named_by,
+)
+from kdkit.config.names import NAMES, fields_of, put
+from kdkit.config.parts import TEXT
 from kdkit.config.runs import EmbedderConfig, TaskConfig, TextConfig
-from kdkit.settings import parse_value
+from kdkit.errors import UsageError, unknown
+from kdkit.settings import merged, parse_value
 
-KINDS = {"task": TaskConfig, "text": TextConfig, "embedder": EmbedderConfig}
-TRAINING = {
-    "seed": "training.seed",
-    "mixed-precision": "training.dtype_policy",
-    "strategy": "training.strategy",
-    "cache": "cache.directory",
-    "cache-precision": "cache.precision",
-    "epochs": "epochs",
-    "batch-size": "batch_size",
-    "learning-rate": "learning_rate",
+KINDS = {
+    "augment": Augmentation,
+    "teacher": TaskConfig,
+    "task": TaskConfig,
+    "text": TextConfig,
+    "decoder": TextConfig,
+    "mass": TextConfig,
 }
-MODELS = {
-    "teacher": "teacher",
-    "student": "student.checkpoint",
-    "num-layers": "student.num_layers",
-    "layers": "student.layers",
-    "parity": "parity",
-}
-# The flags of a run, by the kind of its config.
-FLAGS = {
-    "task": MODELS
-    | {
-        "task": "data.task",
-        "data-dir": "data.data_dir",
-        "train": "data.table.train",
-        "dev": "data.table.dev",
-        "test": "data.table.test",
-        "text-column": "data.table.text_columns",
-        "label-column": "data.table.label_column",
-        "labels": "data.table.labels",
-        "regression": "data.table.regression",
-        "max-length": "data.sequence_length",
-        "teacher-weights": "teacher_weights",
-        "pretrained": "pretrained",
-        "encoder": "encoder",
-        "general": "general",
-        "corpus": "corpus.files",
-        "column": "corpus.column",
-        "held-out": "corpus.held_out",
-        "word-vectors": "student.word_vectors",
-        "unlabeled": "unlabeled.files",
-        "unlabeled-columns": "unlabeled.columns",
-        "unlabeled-per-labeled": "unlabeled.per_labeled",
-        "augment": "augmented.file",
-        "augment-model": "augment_model",
-        "augment-vectors": "augment_vectors",
-        "stages": "only_stages",
-        "quantize": "quantize",
-        "control": "control",
-    }
-    | TRAINING,
-    "text": MODELS
-    | {
-        "stage": "stage",
-        "corpus": "corpus.files",
-        "column": "corpus.column",
-        "held-out": "corpus.held_out",
-        "languages": "corpus.languages",
-        "one-document": "corpus.one_document",
-        "detokenizer": "corpus.detokenizer",
-        "pairs": "pairs",
-        "pair-columns": "corpus.columns",
-        "task-text": "task_text.files",
-        "task-held-out": "task_text.held_out",
-        "decoder": "decoder",
-        "pretrained": "pretrained",
-        "general": "general",
-        "tokenizer": "tokenizer",
-        "vocabulary-size": "tokenizer",
-        "max-length": "corpus.sequence_length",
-    }
-    | TRAINING,
-    "embedder": MODELS
-    | {
-        "texts": "data.files",
-        "parallel": "data.files",
-        "candidates": "data.files",
-        "dev-parallel": "data.held_out",
-        "dev-candidates": "data.held_out",
-        "column": "data.column",
-        "tokenizer": "data.tokenizer",
-        "vocabulary-size": "data.tokenizer",
-        "task": "data.scored.task",
-        "data-dir": "data.scored.data_dir",
-        "dev": "data.scored.table.dev",
-        "text-column": "data.scored.table.text_columns",
-        "label-column": "data.scored.table.label_column",
-        "max-length": "data.sequence_length",
-        "pooling": "pooling",
-        "control": "control",
-    }
-    | TRAINING,
-}
-# Names that are no fields: what they say about fields and steps.
-SHORT = {
-    "epochs": "Epochs of the only stage; of several: stages.NAME.epochs=N.",
+# Names that are no fields, and fields without a docstring.
+HELP = {
+    "epochs": "Epochs of the only stage. Of several: stages.NAME.epochs=N.",
     "batch_size": "Examples for each update of the only stage.",
     "learning_rate": "The highest learning rate of the only stage.",
     "encoder": "Fine-tune the teacher in this run first, from this encoder.",
-    "general": "Where the student of general distillation is, or is made.",
+    "general": "The run of general distillation. With --corpus it is made.",
     "augment_model": "Make the file of --augment with this language model.",
     "augment_vectors": "And with these word vectors.",
     "only_stages": "Only these stages of the recipe.",
     "quantize": "Then train with the rounding of a file of this precision.",
     "stage": "The stage of the recipe to run.",
-    "pairs": "Files of sources and targets, in place of a corpus.",
-    "task_text.files": "The text of the task, for the last steps.",
-    "task_text.held_out": "Text of the task to measure on.",
+    "general_text.files": "The text of the first steps.",
+    "general_text.column": "The column with that text, for tables.",
+    "general_text.held_out": "General text to measure on.",
+    "general_text.languages": "The languages: one a file, the pairs' first.",
     "decoder": "The first step's model: a preset or a checkpoint.",
+    "pretrained": "A model in place of the first step.",
+    "data.table.train": "Your own table, in place of --task.",
+    "data.table.dev": "The table that chooses the best epoch.",
+    "data.table.test": "The table of kdkit evaluate --split test.",
+    "data.table.text_columns": "The column with the texts, two for pairs.",
+    "data.table.label_column": "The column with the labels or scores.",
+    "data.table.labels": "The labels, in the order of the teacher's classes.",
+    "data.table.regression": "Labels are scores.",
+    "data.scored.table.dev": "Your own table of scored pairs.",
+    "data.scored.table.text_columns": "Its two columns with texts.",
+    "data.scored.table.label_column": "Its column with the scores.",
 }
-MANY = ("only_stages", "pairs", "task_text.files", "task_text.held_out")
+MANY = (
+    "only_stages",
+    "general_text.files",
+    "general_text.held_out",
+    "general_text.languages",
+)
+SWITCHES = (
+    "control",
+    "sequential",
+    "data.table.regression",
+    "corpus.one_document",
+)
+TITLES = {"general_text": "corpus"}
+FIELDS = "[options] [field.path=value ...]  (fields: kdkit init RECIPE)"
 FIELD = re.compile(r"[A-Za-z_]\w*(\.[\w-]+)*=.*", re.DOTALL)
 
 
+class Parser(argparse.ArgumentParser):
+    """A parser of the flags that are no fields, whose errors are kdkit's."""
+
+    def __init__(self, verb, text, options, more=""):
+        about, *example = inspect.cleandoc(text).partition("example:\n")
+        super().__init__(
+            f"kdkit {verb}",
+            usage=" ".join(f"kdkit {verb} {more}".split()),
+            description=about.strip(),
+            epilog="".join(example),
+            formatter_class=functools.partial(
+                argparse.RawDescriptionHelpFormatter,
+                max_help_position=26,
+                width=80,
+            ),
+        )
+        for flag, details in options.items():
+            details = {"metavar": flag.split("_")[-1].upper(), **details}
+            if "action" in details:
+                del details["metavar"]
+            self.add_argument(f"--{flag.replace('_', '-')}", **details)
+
+    def error(self, message):
+        """Raises a mistake, which `main` prints."""
+        raise UsageError(f"{message[:1].upper()}{message[1:]}.")
+
+
 def field_at(kind, path: str):
-    """Returns a config's field at a dotted path, `None` if it has none."""
+    """Returns the type and the docstring of a config's field.
+
+    `None` and an empty string if it has no such field.
+    """
     first, _, rest = path.partition(".")
-    field = getattr(kind, "model_fields", {}).get(first)
-    if field is None:
-        field = getattr(kind, "__dataclass_fields__", {}).get(first)
-    if field is None or not rest:
-        return field
+    fields = getattr(kind, "model_fields", None)
+    fields = fields or getattr(kind, "__dataclass_fields__", {})
+    if first not in fields:
+        return None, ""
+    field = fields[first]
     annotation = getattr(field, "annotation", None) or field.type
+    if not rest:
+        texts = descriptions(kind) if issubclass(kind, Strict) else {}
+        return field, texts.get(first, "")
     found = (field_at(one, rest) for one in _kinds_in(annotation))
-    return next((one for one in found if one is not None), None)
+    return next((one for one in found if one[0] is not None), (None, ""))
 
 
 def _kinds_in(annotation) -> list:
@@ -146,75 +133,170 @@ def _kinds_in(annotation) -> list:
     return [one for some in found for one in some]
 
 
-def add_flags(parser: argparse.ArgumentParser, kind: str, names=None) -> None:
-    """Adds the flags of a kind of run, in groups by the first field.
+def add_flags(parser: Parser, about: str) -> None:
+    """Adds the flags of a run, in groups by the first part of their field.
 
     Args:
-        parser: `argparse.ArgumentParser`.
-        kind: string, a key of `FLAGS`.
-        names: collection of strings. Only these flags. Defaults to all.
+        parser: `Parser`.
+        about: string, a key of `NAMES`.
     """
-    groups = {}
-    for name, path in FLAGS[kind].items():
-        if names is not None and name not in names:
-            continue
+    kind, groups = KINDS.get(about, EmbedderConfig), {}
+    for name, path in NAMES[about].items():
         title = path.partition(".")[0] if "." in path else "run"
+        title = TITLES.get(title, title)
         if title not in groups:
             groups[title] = parser.add_argument_group(title)
-        field = field_at(KINDS[kind], path)
-        text = SHORT.get(path) or getattr(field, "description", None) or ""
-        annotation = getattr(field, "annotation", None)
-        how = {"metavar": name.split("-")[-1].upper()}
-        if annotation is bool or path.endswith(("regression", "one_document")):
+        field, text = field_at(kind, path)
+        how = {"metavar": _metavar(field, name)}
+        if path in SWITCHES:
             how = {"action": "store_const", "const": True}
-        elif _is_many(field) or path in MANY:
+        elif path in MANY or _is_many(field):
             how["nargs"] = "+"
+        text = text or HELP.get(path, "")
         groups[title].add_argument(
-            f"--{name}",
-            dest=path,
+            f"--{name.replace('_', '-')}",
             default=argparse.SUPPRESS,
             help=text.replace("%", "%%"),
             **how,
         )
 
 
+def _metavar(field, name):
+    """A word for a flag's value."""
+    annotation = str(getattr(field, "annotation", None))
+    found = f"{annotation}{getattr(field, 'metadata', '')}"
+    found = "" if "Literal" in annotation else found
+    words = {
+        "is_model=True": "MODEL",
+        "is_model=False": "FILE",
+        "int": "N",
+        "float": "X",
+    }
+    marked = (words[one] for one in words if one in found)
+    return next(marked, name.split("_")[-1].upper())
+
+
 def _is_many(field):
-    annotation = getattr(field, "annotation", None) or getattr(
-        field, "type", None
-    )
-    return any(
-        typing.get_origin(one) is tuple
-        for one in (annotation, *typing.get_args(annotation))
-    )
+    """Whether a field is a tuple, of texts or of numbers."""
+    annotation = getattr(field, "annotation", None)
+    annotation = annotation or getattr(field, "type", None)
+    kinds = (annotation, *typing.get_args(annotation))
+    return any(typing.get_origin(one) is tuple for one in kinds)
 
 
-def parsed(parser: argparse.ArgumentParser, words) -> tuple[dict, dict]:
-    """Returns the fields in words as nested dicts, and other options.
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What words ask for: a run's fields, and how to run it.
+
+    Args:
+        source: string. A recipe's name or a file's place.
+        tree: nested dict of fields and short names.
+        options: `argparse.Namespace` of the other flags.
+        mistakes: list of strings, about words that are no flags or fields.
+    """
+
+    source: str | None
+    tree: dict
+    options: argparse.Namespace
+    mistakes: list[str]
+
+    def config(self):
+        """Returns the config; all mistakes are told together."""
+        mistakes = list(self.mistakes)
+        smoke = getattr(self.options, "smoke", False)
+        try:
+            if self.source == "augment":
+                config = augmentation_of(self.tree)
+            elif self.source is not None:
+                config = config_of(self.source, self.tree, smoke)
+        except UsageError as error:
+            mistakes.append(str(error))
+        if mistakes:
+            raise UsageError("\n".join(mistakes))
+        return config
+
+
+# Fields of the verbs whose words begin with no recipe.
+OF_VERB = {"teacher": {"teacher": []}, "text": {"kind": "text"}}
+SOURCES = {"teacher": "fine_tuning", "text": TEXT, "augment": "augment"}
+
+
+def asked(
+    verb: str, text: str, words, options: dict, about=None, needs=()
+) -> Asked:
+    """Returns what words ask for, or prints the help and exits.
+
+    Args:
+        verb: string.
+        text: string. The verb's help, whose end is `example:`.
+        words: list of strings. The first one is a recipe's name or a file, if
+            `about` is `None`.
+        options: dict from flags that are no fields to details for argparse.
+        about: string or `None`. A key of `NAMES`. Defaults to what the recipe
+            is about.
+        needs: tuple of strings. The options that must be there.
+    """
+    words, source = _taken(list(words), "--config")
+    tree, title = {**OF_VERB.get(about, {})}, ""
+    if about is None:
+        words, family = _taken(words, "--model")
+        tree |= {} if family is None else {"model": family}
+        if source is None and words and not words[0].startswith("-"):
+            source = words.pop(0)
+        title = source or "RECIPE|FILE"
+        if source is not None:
+            about = kind_of(named_by(source) | tree)
+    parser = Parser(verb, text, options, f"{title} {FIELDS}")
+    if about is None:
+        found, _ = parser.parse_known_args(words)
+        given, mistakes = {}, ["Missing: RECIPE or FILE. See kdkit list."]
+    else:
+        add_flags(parser, about)
+        given, found, mistakes = _parsed(parser, words, about)
+    missing = [name for name in needs if getattr(found, name) is None]
+    mistakes += [f"Missing: --{one.replace('_', '-')}." for one in missing]
+    named = given.pop("recipe", SOURCES.get(about))
+    return Asked(source or named, merged(tree, given), found, mistakes)
+
+
+def _taken(words, flag):
+    """The words without a flag and its value, and the value."""
+    for place, word in enumerate(words):
+        if word == flag and place + 1 < len(words):
+            return words[:place] + words[place + 2 :], words[place + 1]
+        if word.startswith(f"{flag}="):
+            return words[:place] + words[place + 1 :], word[len(flag) + 1 :]
+    return words, None
+
+
+def _parsed(parser, words, about):
+    """The fields in words, the other options, and mistakes.
 
     A word `field.path=value` sets any field, also after --set; the value is
     JSON where it parses, else text.
     """
-    fields = [one for one in words if FIELD.fullmatch(one)]
+    fields = [
+        one
+        for one in words
+        if FIELD.fullmatch(one) and not pathlib.Path(one).exists()
+    ]
     words = [one for one in words if one not in (*fields, "--set")]
-    flags, unknown = parser.parse_known_args(words)
-    if unknown:
-        parser.error(f"unknown: {' '.join(unknown)}")
-    tree, others = {}, {}
-    paths = {path for flags in FLAGS.values() for path in flags.values()}
-    for path, value in vars(flags).items():
-        put(tree if path in paths else others, path, value)
+    found, others = parser.parse_known_args(words)
+    named = {
+        name: getattr(found, name) for name in NAMES[about] if name in found
+    }
+    tree = fields_of(about, named)
     for one in fields:
         path, text = one.split("=", 1)
         put(tree, path, parse_value(text))
-    policy = tree.get("training", {}).get("dtype_policy")
-    if policy in ("bfloat16", "float16"):
-        tree["training"]["dtype_policy"] = f"mixed_{policy}"
-    return tree, others
-
-
-def put(tree: dict, path: str, value) -> None:
-    """Sets a value in nested dicts, for a dotted path."""
-    *parents, last = path.split(".")
-    for key in parents:
-        tree = tree.setdefault(key, {})
-    tree[last] = value
+    flags = [one for one in parser._option_string_actions if one[2:]]
+    return (
+        tree,
+        found,
+        [
+            str(unknown("option", one.partition("=")[0], flags))
+            if one.startswith("--")
+            else f"Unexpected: {one}."
+            for one in others
+        ],
+    )

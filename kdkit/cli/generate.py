@@ -25,10 +25,15 @@ import pathlib
 import sys
 
 from kdkit import models
-from kdkit.cli.groups import BeamOptions, Seed
 from kdkit.cli.loading import load_tensorflow
-from kdkit.cli.options import reject_given, require
-from kdkit.cli.parser import PAGES, File, Model, changed, option
+from kdkit.cli.verb_flags import (
+    BEAMS,
+    VerbParser,
+    flag,
+    reject_given,
+    require,
+    seed,
+)
 from kdkit.data.texts import reject_table
 from kdkit.errors import UsageError, printable, unknown
 from kdkit.io.files import write_text
@@ -36,66 +41,70 @@ from kdkit.io.locks import alone_with
 from kdkit.io.reading import has_text, numbered_lines
 
 SAMPLERS = ("greedy", "random", "top_k", "top_p", "beam")
-
-
-@dataclasses.dataclass
-class Options(BeamOptions):
-    """text"""
-
-    model: Model | None = option(
+VALUES = {
+    "model": flag(
         "a run, a preset directory or the .tflite file of a decoder",
-        positional=True,
-        required=True,
+        metavar="MODEL",
     )
-    prompt: str = option(
+}
+FLAGS = {
+    "prompt": flag(
         "the beginning of the text, or an encoder-decoder's source. Defaults "
         "to an empty text.",
         default="",
         metavar="TEXT",
-    )
-    max_tokens: int | None = option(
+    ),
+    "max_tokens": flag(
         "the largest number of new tokens. Defaults to 64. For an "
         "encoder-decoder, the largest number of tokens to read and to write; "
-        "defaults to its run's."
-    )
-    sampler: str = option(
+        "defaults to its run's.",
+        type=int,
+        metavar="N",
+    ),
+    "sampler": flag(
         "keras-hub's sampler, with its default settings. Defaults to greedy. "
         "beam is for Keras models and for encoder-decoders' files.",
         default="greedy",
         choices=SAMPLERS,
-    )
-    num_beams: int | None = changed(BeamOptions, "num_beams", pages=(*PAGES,))
-    temperature: float | None = option(
-        "for random, top_k and top_p: the temperature", metavar="T"
-    )
-    top_k: int | None = option("for top_k: the number of tokens", metavar="K")
-    top_p: float | None = option("for top_p: the probability", metavar="P")
-    seed: Seed | None = option(
-        "for random, top_k and top_p: the random seed. Defaults to 0."
-    )
-    languages: list[str] | None = option(
+    ),
+    "temperature": flag(
+        "for random, top_k and top_p: the temperature", type=float, metavar="T"
+    ),
+    "top_k": flag("for top_k: the number of tokens", type=int, metavar="K"),
+    "top_p": flag("for top_p: the probability", type=float, metavar="P"),
+    "seed": flag(
+        "for random, top_k and top_p: the random seed. Defaults to 0.",
+        type=seed,
+        metavar="N",
+    ),
+    "tokenizer": flag(
+        "where the tokenizer is, for a file outside a run", metavar="MODEL"
+    ),
+}
+WRITTEN = {
+    **BEAMS,
+    "languages": flag(
         "the languages of source and target. Defaults to the run's.",
-        pages=("mass",),
-    )
-    input: File | None = option("texts to read, one per line", pages=("mass",))
-    output: str | None = option(
-        "for --input: the file to write, one text per line",
-        metavar="FILE",
-        pages=("mass",),
-    )
-    kept_input: str | None = option(
+        nargs=2,
+        metavar=("SOURCE", "TARGET"),
+    ),
+    "input": flag("texts to read, one per line", metavar="FILE"),
+    "output": flag(
+        "for --input: the file to write, one text per line", metavar="FILE"
+    ),
+    "kept_input": flag(
         "for --input: also write the lines whose output is not empty. Lines "
         "with an empty output are then in neither file, and the two files "
         "fit kdkit pretrain --pairs.",
         metavar="FILE",
-        pages=("mass",),
-    )
-    tokenizer: Model | None = option(
-        "where the tokenizer is, for a file outside a run"
-    )
+    ),
+}
 
 
-def run(options):
+def run(words):
+    """Prints or writes a model's text."""
+    groups = {"text": FLAGS, "encoder-decoders": WRITTEN}
+    options = VerbParser("generate", __doc__, VALUES, groups).parse_args(words)
     load_tensorflow()
     print_text(options)
 
@@ -176,7 +185,7 @@ def _open(options):
     place = locate(options.model)
     if export.exporter_of(place.path) is not None:
         decoder = export.open_file(place.path)
-        return decoder, file_tokenizer(place, options)
+        return decoder, file_tokenizer(place, options.tokenizer)
     reject_given(options, ("tokenizer",), OWN_TOKENIZER)
     loaded = models.load_language_model(place.path)
     return loaded.model, loaded.tokenizer

@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib
+import json
 import logging
 import os
 import pathlib
@@ -69,33 +70,27 @@ def _stderr_to(file):
         os.close(saved)
 
 
-def choose_devices(options) -> None:
-    """Splits or chooses the devices that a verb's options name."""
-    strategy, config, number = (
-        getattr(options, name, None)
-        for name in ("strategy", "config", "devices")
-    )
-    if strategy is None and config is None and number is None:
+def choose_devices(strategy: str | None, number: int | None, source) -> None:
+    """Splits or chooses the devices of a run.
+
+    Args:
+        strategy: string or `None`. The run's strategy.
+        number: int or `None`. How many devices, as asked for.
+        source: string or `None`. The run's config, if it had been run before.
+    """
+    if strategy is None and number is None:
         return
-
-    from kdkit.runs.directory import read_config, read_replicas
-    from kdkit.training.model_settings import MIRRORED, MULTI_WORKER
-
-    if config is not None:
-        strategy = strategy or read_config(config).get("strategy")
-    if number is not None and strategy is None:
+    if strategy is None:
         raise UsageError("--devices needs --strategy. Received: none.")
-    if strategy is None or getattr(options, "trains_nothing", False):
-        return
-    if config is not None and number is None and strategy == MIRRORED:
-        number = read_replicas(config)
+    file = pathlib.Path(source or "", "config.json")
+    file = file if file.is_file() else pathlib.Path(source or "")
+    if number is None and strategy == "mirrored" and file.suffix == ".json":
+        number = json.loads(file.read_text("utf-8")).get("replicas")
         if number is not None:
-            print(f"{config} is from a run on {number} devices, like this run.")
+            print(f"{source} is from a run on {number} devices, like this run.")
     load_tensorflow()
-
-    from kdkit.training.distribution import open_distribution, use_devices
-
+    distribution = importlib.import_module("kdkit.training.distribution")
     if number is not None:
-        use_devices(number)
-    if strategy == MULTI_WORKER:  # before TensorFlow computes anything
-        open_distribution(strategy)
+        distribution.use_devices(number)
+    if strategy == "multi_worker":  # before TensorFlow computes anything
+        distribution.open_distribution(strategy)

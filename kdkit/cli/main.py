@@ -10,10 +10,7 @@ import sys
 import tomllib
 import warnings
 
-from kdkit.cli.help_pages import wanted_page
-from kdkit.cli.loading import choose_devices, require_backend
-from kdkit.cli.messages import shown_messages
-from kdkit.cli.parser import HELP, Parser
+from kdkit.cli.loading import require_backend
 from kdkit.errors import RunError, UsageError, printable, unknown
 from kdkit.io.disk import disk_problem
 from kdkit.io.machine import keep_freed_memory
@@ -24,34 +21,33 @@ from kdkit.io.signals import (
     Terminated,
     terminable,
 )
+from kdkit.runs.messages import shown_messages
 from kdkit.version import __version__
 
 DONE, FAILED, MISTAKE = 0, 1, 2
 
-# From verb to module and one line of help. A verb's module imports TensorFlow
-# only when it runs, so the help is shown at once.
+HELP = ("-h", "--help")
+# From verb to the function that runs it, and one line of help. Modules are
+# imported when their verb runs.
 VERBS = {
-    "list": ("list_recipes", "list recipes, student presets and tasks"),
-    "show": ("show", "show a recipe's stages and settings"),
-    "init": ("init", "write a recipe as TOML with comments, for distill"),
-    "demo": ("demo", "teacher to report in minutes, without data or network"),
-    "train-teacher": ("train_teacher", "fine-tune a teacher on a task"),
-    "pretrain": ("pretrain", "train a language model on text or pairs"),
-    "augment": ("augment", "write augmented examples, with words replaced"),
-    "cache": ("cache", "cache a teacher's outputs, for many runs"),
-    "distill": ("distill", "train a student from a teacher by a recipe"),
-    "doctor": ("doctor", "check a distillation for mistakes before it runs"),
-    "sweep": ("sweep", "run a recipe for each choice of settings, best on dev"),
-    "ablate": ("ablate", "compare a recipe's arms with the paper's table"),
-    "evaluate": ("evaluate", "measure a model on a task or on text"),
-    "export": (
-        "export",
-        "write verified files: LiteRT, ONNX, SavedModel, Hugging Face",
-    ),
-    "benchmark": ("benchmark", "measure exported files here or on a phone"),
-    "push": ("push", "upload a model to the Hugging Face Hub or to Kaggle"),
-    "generate": ("generate", "write text with a decoder or an encoder-decoder"),
-    "report": ("report", "write a page and a table about runs"),
+    "list": ("info.list_all", "list recipes, student presets and tasks"),
+    "show": ("info.show", "show a recipe's stages and settings"),
+    "init": ("info.init", "write a recipe as TOML with comments, for distill"),
+    "demo": ("info.demo", "teacher to report in minutes, with generated data"),
+    "train-teacher": ("runs.train_teacher", "fine-tune a teacher on a task"),
+    "pretrain": ("runs.pretrain", "train a language model on text or pairs"),
+    "augment": ("runs.augment", "write augmented examples, words replaced"),
+    "cache": ("runs.cache", "cache a teacher's outputs, for many runs"),
+    "distill": ("runs.distill", "train a student from a teacher by a recipe"),
+    "doctor": ("runs.doctor", "check a distillation before it runs"),
+    "sweep": ("sweep.run", "run a recipe for each choice of settings"),
+    "ablate": ("ablate.run", "compare a recipe's arms with the paper's table"),
+    "evaluate": ("evaluate.run", "measure a model on a task or on text"),
+    "export": ("export.run", "write verified files: LiteRT, ONNX, SavedModel"),
+    "benchmark": ("benchmark.run", "measure exported files, or on a phone"),
+    "push": ("push.run", "upload a model to the Hugging Face Hub or Kaggle"),
+    "generate": ("generate.run", "write text with a decoder"),
+    "report": ("report.run", "write a page and a table about runs"),
 }
 
 # Verbs that continue when the same command is given again.
@@ -76,6 +72,7 @@ def main(arguments=None) -> int:
     """Runs the command line; returns its exit status."""
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "true")  # slow to find
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     verb, *words = arguments or [None]
     name = "kdkit"
@@ -125,28 +122,14 @@ def _words(error):
 
 def _run(verb, words):
     """Runs a verb; returns its exit status."""
-    parser = make_verb_parser(verb)
-    if page := wanted_page(parser, words):
-        print(page, end="", flush=True)
-        return DONE
-    options = parser.parse_args(words)
     keep_freed_memory()
-    if verb not in WITHOUT_TENSORFLOW:
+    if verb not in WITHOUT_TENSORFLOW and not {*HELP} & {*words}:
         require_backend()
-        choose_devices(options)
-    status = _module(verb).run(options)
+    module, _, name = VERBS[verb][0].partition(".")
+    found = importlib.import_module(f"kdkit.cli.{module}")
+    status = getattr(found, name)(words)
     print(end="", flush=True)
     return status or DONE
-
-
-def make_verb_parser(verb: str) -> Parser:
-    """Returns the parser for a verb's options."""
-    module = _module(verb)
-    return Parser(f"kdkit {verb}", module.Options, module.__doc__)
-
-
-def _module(verb):
-    return importlib.import_module(f"kdkit.cli.{VERBS[verb][0]}")
 
 
 def _way_on(arguments):
@@ -166,8 +149,8 @@ def _help():
     return (
         "usage: kdkit VERB [options]\n\n"
         f"Make transformers small: distil, measure, ship.\n\nverbs:\n{verbs}"
-        "\n\nkdkit VERB --help shows a verb's options and an example, kdkit "
-        "--version the\nversion."
+        "\n\nkdkit VERB --help shows a verb's options, kdkit distill RECIPE "
+        "--help those of a\nrecipe, kdkit --version the version."
     )
 
 

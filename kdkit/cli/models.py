@@ -2,22 +2,22 @@
 
 import dataclasses
 import functools
+import os
 import pathlib
 from collections.abc import Callable
 
 import numpy as np
 
-from kdkit import data, export, models, quantization
-from kdkit.cli.options import unread
-from kdkit.cli.parser import is_path
-from kdkit.cli.task_data import measured_task, names_a_table, stage_data
+from kdkit import data, export, models, quantization, tasks
+from kdkit.cli.verb_flags import TABLE, reject_given, require, unread
+from kdkit.config.data import TaskData
+from kdkit.config.runs import AnyRun
 from kdkit.errors import UsageError
 from kdkit.export import quantization as file_quantization
 from kdkit.runs import inputs
-from kdkit.runs.directory import CONFIG, EVENTS, RunDirectory, read_config
+from kdkit.runs.directory import CONFIG, EVENTS, Run
+from kdkit.runs.places import model_place, teachers_of
 from kdkit.tasks import Task
-from kdkit.training.candidate_settings import CandidatesSettings
-from kdkit.training.making import require_context_length
 from kdkit.training.source import make_forward
 
 ARMS = (
@@ -34,6 +34,7 @@ PROBLEM_TYPES = {  # by the title of the task's kind, for transformers
     "multi-label": "multi_label_classification",
     "regression": "regression",
 }
+COLUMNS = ("text_column", "label_column")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,32 +44,55 @@ class Place:
     Args:
         path: path of the preset directory or file, or a preset's name as a
             path.
-        run: `RunDirectory` that the model belongs to, or `None`.
+        run: `Run` that the model belongs to, or `None`.
         arm: string or `None`. The model's name in the run.
-        config: dict. The run's settings, for a reranker those of its own run;
-            empty without a run.
+        config: the run's config, for a reranker that of its own run; `None`
+            without a run.
         is_from_elsewhere: bool. Whether the run only reads the model, as its
             teacher. Defaults to `False`.
-        reranker_run: `RunDirectory` of a reranker, if that is the model and it
-            has one. Defaults to `None`.
+        reranker_run: `Run` of a reranker, if that is the model and it has one.
+            Defaults to `None`.
     """
 
     path: pathlib.Path
-    run: RunDirectory | None
-    arm: str | None
-    config: dict
+    run: Run | None = None
+    arm: str | None = None
+    config: AnyRun | None = None
     is_from_elsewhere: bool = False
-    reranker_run: RunDirectory | None = None
+    reranker_run: Run | None = None
 
     @property
     def pooling(self) -> str | None:
         """The pooling that the run's user chose for a teacher, if any."""
-        return self.config.get("pooling") if self.is_from_elsewhere else None
+        if not self.is_from_elsewhere:
+            return None
+        return getattr(self.config, "pooling", None)
+
+    @property
+    def data(self):
+        """The run's data, `None` for running text and without a run."""
+        return getattr(self.config, "data", None)
+
+    @property
+    def task_data(self) -> TaskData | None:
+        """The data of a run on a task."""
+        return self.data if isinstance(self.data, TaskData) else None
+
+    @property
+    def length(self) -> int | None:
+        """The largest length of the run's data, in tokens."""
+        return getattr(self.data, "sequence_length", None)
+
+    @property
+    def corpus(self):
+        """The text of a run on text, `None` for others."""
+        is_on_text = self.config is not None and self.config.kind == "text"
+        return self.config.corpus if is_on_text else None
 
     @property
     def has_reranker(self) -> bool:
         """Whether the run's teacher scores pairs, for a student of vectors."""
-        return CandidatesSettings.stage_data in stage_data(self.config)
+        return getattr(self.data, "kind", None) == "candidates"
 
     def require_same_rows(self, split, rows, options) -> None:
         """Requires that a split is that of the run, if its data is read."""
@@ -77,16 +101,19 @@ class Place:
         if run is not None and not is_named:
             inputs.require_unchanged(run, {split: inputs.rows_digest(rows)})
 
-    def data_setting(self, name, given):
-        """Returns a setting of the data: the user's value, or the run's."""
-        if given is not None:
-            return given
-        return self.config.get("data", {}).get(name)
-
     @property
     def label(self) -> str:
         """The arm, or the name of the file or directory without its suffix."""
         return self.arm or self.path.resolve().stem
+
+
+def is_path(model: str) -> bool:
+    """Returns whether a model's name is a path, and not a preset."""
+    path = pathlib.Path(model)
+    # Names of presets may also have dots, such as qwen2.5_0.5b_en.
+    is_file = path.suffix[1:].isalpha()
+    has_folder = any(mark in str(model) for mark in {"/", os.sep})
+    return is_file or (has_folder and "://" not in str(model))
 
 
 def locate(model: str, arm: str | None = None) -> Place:
@@ -94,36 +121,31 @@ def locate(model: str, arm: str | None = None) -> Place:
     path = pathlib.Path(model)
     if is_path(model) and not path.exists():
         raise UsageError(f"{path} does not exist.")
-    run_path = _find_run(path)
-    if run_path is None:
+    folder = _find_run(path)
+    if folder is None:
         if arm is not None:
             raise unread("--arm", f"for {path}, which is in no run")
-        return Place(path, None, None, {})
-    run, config = RunDirectory(run_path), read_config(run_path)
-    if path.resolve() != run_path:
-        found = arm or _arm_name(path, run_path)
-        return Place(path, run, found, config)
-    available = {
-        name: path / name for name in ARMS if (run_path / name).exists()
-    }
+        return Place(path)
+    run = Run(folder)
+    if path.resolve() != folder:
+        return Place(path, run, arm or _arm_name(path, folder), run.config)
+    available = {name: path / name for name in ARMS if (path / name).exists()}
     lost = run.lost_arms
     arm = arm or next((n for n in ARMS if n in available or n in lost), None)
-    if arm == "teacher" and arm not in available:
-        place = Place(path, run, arm, config)
-        source = config.get("teacher")
-        if isinstance(source, str) or pathlib.Path(_teacher(place)).exists():
-            return teacher_of(place)
-    if arm not in available:
-        raise UsageError(
-            f"The run in {path} has no model {arm or 'yet'}. Available: "
-            f"{', '.join(available) or 'none'}."
-        )
-    return Place(available[arm], run, arm, config)
+    if arm in available:
+        return Place(available[arm], run, arm, run.config)
+    if arm == "teacher" and teachers_of(run.config):
+        return teacher_of(Place(path, run, arm, run.config))
+    raise UsageError(
+        f"The run in {path} has no model {arm or 'yet'}. Available: "
+        f"{', '.join(available) or 'none'}."
+    )
 
 
 def teacher_of(place: Place) -> Place:
     """Returns the place of a run's teacher, as one of the run's models."""
-    source = _teacher(place)
+    config = place.run.config
+    source = model_place(teachers_of(config)[0], config, place.run.path)
     found = locate(source)
     inputs.require_unchanged(
         place.run, {"teacher": inputs.model_digest(source)}
@@ -133,18 +155,10 @@ def teacher_of(place: Place) -> Place:
         run=place.run,
         arm="teacher",
         # A reranker's task and lengths are not those of its student.
-        config=found.config if place.has_reranker else place.config,
+        config=found.config if place.has_reranker else config,
         is_from_elsewhere=True,
         reranker_run=found.run if place.has_reranker else None,
     )
-
-
-def _teacher(place):
-    """The path or the name of a run's teacher."""
-    source = place.config.get("teacher")
-    if isinstance(source, str):
-        return source
-    return str(place.run.path / "teacher_run")
 
 
 def _find_run(path):
@@ -164,6 +178,51 @@ def _arm_name(path, run_path):
     words = {first[0].split(".")[0], path.name.split("-")[0]}
     found = [arm for arm in ARMS if arm in words]
     return found[0] if found else None
+
+
+def names_a_table(options) -> bool:
+    """Returns whether options name tables or their columns."""
+    return any(getattr(options, name) for name in TABLE)
+
+
+def measured_task(place, options) -> tuple[Task, str | None]:
+    """Returns the task to measure a model on, and its data directory."""
+    of_run, folder = place.task_data, options.data_dir
+    if names_a_table(options):
+        return _measured_tables(place, options), None
+    if of_run is None or options.task not in (None, of_run.task):
+        require(options, "task")
+        is_file = options.task.endswith(".toml")
+        make = tasks.from_toml if is_file else tasks.get_task
+        return make(options.task).for_data(folder), folder
+    return task_of(of_run, folder or of_run.data_dir)
+
+
+def task_of(config: TaskData, data_dir=None) -> tuple[Task, str | None]:
+    """Returns the task of a run's data, and the folder with its files."""
+    if config.table is not None:
+        return tasks.task_of_table(config.table, config.task), None
+    folder = data_dir or config.data_dir
+    return tasks.get_task(config.task).for_data(folder), folder
+
+
+def _measured_tables(place, options):
+    """The task of tables that options name, with what the run knows of it."""
+    named, of_run = {name: getattr(options, name) for name in TABLE}, None
+    if place.task_data is not None:
+        of_run = place.task_data.table
+    is_described = any((*map(named.get, COLUMNS), options.task, options.labels))
+    if of_run is not None and not is_described:
+        files = {
+            name: str(pathlib.Path(named[name]).resolve())
+            for name in ("train", "dev", "test")
+            if named[name] is not None
+        }
+        table = dataclasses.replace(of_run, **files)
+        return tasks.task_of_table(table, place.task_data.task)
+    reject_given(options, ("task",), "beside a table of your own")
+    require(options, *COLUMNS)
+    return tasks.from_table(**named, teacher=place.path)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -232,8 +291,10 @@ def open_model(place, options) -> Opened:
     same = functools.partial(place.require_same_rows, options=options)
     if export.exporter_of(place.path) is not None:
         file = export.open_file(place.path)
-        length = _length(place, options, task, most=file.sequence_length)
-        tokenizer = tokenizer_for(place, options)
+        length = used_length(
+            options, file.sequence_length, place.length, task.sequence_length
+        )
+        tokenizer = tokenizer_for(place, options.tokenizer)
         predict = export.file_logits(file)
         return Opened(task, predict, None, tokenizer, data_dir, length, same)
     loaded = models.load_classifier(place.path, task.head)
@@ -242,12 +303,12 @@ def open_model(place, options) -> Opened:
             f"{place.path} is an encoder without a trained head of "
             f"{task.num_classes} classes for task {task.name!r}."
         )
-    length = _length(
-        place,
+    length = used_length(
         options,
-        task,
-        most=models.num_positions(loaded.model),
-        own=loaded.sequence_length,
+        models.num_positions(loaded.model),
+        place.length,
+        loaded.sequence_length,
+        task.sequence_length,
     )
     ranges = place.path / quantization.RANGES_FILE
     if ranges.is_file():
@@ -257,53 +318,80 @@ def open_model(place, options) -> Opened:
         task,
         make_forward(loaded.model),
         loaded.model,
-        loaded.tokenizer or tokenizer_for(place, options),
+        loaded.tokenizer or tokenizer_for(place, options.tokenizer),
         data_dir,
         length,
         same,
     )
 
 
-def _length(place, options, task, most, own=None):
-    """The sequence length: the user's, or that of the model's training."""
+def used_length(options, most: int | None, *lengths) -> int | None:
+    """Returns the user's sequence length, or the first one that is known.
+
+    Args:
+        options: with `sequence_length`.
+        most: int or `None`. The model's number of positions.
+        *lengths: ints or `None`s.
+    """
     if options.sequence_length is not None:
-        require_context_length(
-            options.sequence_length, most, "--sequence-length "
-        )
+        require_positions(options.sequence_length, most)
         return options.sequence_length
-    of_run = place.data_setting("sequence_length", None)
-    length = of_run or own or task.sequence_length
-    return length if most is None else min(length, most)
+    length = next(filter(None, lengths), None)
+    known = [one for one in (length, most) if one is not None]
+    return min(known, default=None)
 
 
-def file_tokenizer(place, options):
+def require_positions(length: int, most: int | None) -> None:
+    """Requires that sequences fit a model's number of positions."""
+    if most is not None and length > most:
+        raise UsageError(
+            f"Sequences of {length} tokens are longer than the model's {most} "
+            f"positions. Use --sequence-length {most}."
+        )
+
+
+def file_tokenizer(place, source: str | None):
     """Returns the tokenizer for a file, as `tokenizer_for`, or raises."""
-    tokenizer = tokenizer_for(place, options)
+    tokenizer = tokenizer_for(place, source)
     if tokenizer is None:
         raise UsageError(NO_TOKENIZER)
     return tokenizer
 
 
-def tokenizer_for(place, options):
-    """Returns the tokenizer of --tokenizer, or of the file's run."""
-    source = options.tokenizer
+def tokenizer_for(place, source: str | None):
+    """Returns the tokenizer at a place, or that of the file's run."""
     if source is None and place.run is not None:
         source = place.run.path
-    if source is None:
-        return None
-    return models.load_tokenizer(source)
+    return None if source is None else models.load_tokenizer(source)
 
 
-def calibration_data(precisions, opened):
-    """Some training examples for an export, `None` if nothing needs them."""
+def require_labels(rows, split):
+    """Requires that a split has labels, unlike GLUE's test sets."""
+    if rows.labels is None:
+        raise UsageError(
+            f"Split {split!r} has no labels, so it has no metrics."
+        )
+
+
+def calibration_data(precisions, batches):
+    """Returns the batches that precisions need for ranges, `None` for none.
+
+    Args:
+        precisions: names of precisions.
+        batches: function without arguments that returns the batches or `None`.
+    """
     for precision in precisions:
         file_quantization.require_precision("encoder", precision)
     needing = file_quantization.CALIBRATED.keys() & set(precisions)
     if not needing:
         return None
-    batches = None
-    if opened.has_data and opened.tokenizer is not None:
-        rows = opened.encode("train", file_quantization.CALIBRATION_ROWS)
-        batches = list(data.BatchStream(rows, data.Buckets(16)).evaluation())
-    file_quantization.require_calibration(min(needing), batches)
-    return batches
+    found = batches()
+    file_quantization.require_calibration(min(needing), found)
+    return found
+
+
+def batches_of(rows):
+    """Returns encoded rows as batches, `None` for none."""
+    if rows is None:
+        return None
+    return list(data.BatchStream(rows, data.Buckets(16)).evaluation())

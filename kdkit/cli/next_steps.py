@@ -8,24 +8,15 @@ import pathlib
 import shlex
 from collections.abc import Iterator, Sequence
 
-from kdkit import models
-from kdkit.cli.choosing import DEPTHS, POSITIONS, saved_size
+from kdkit import models, tasks
 from kdkit.reporting.records import read_run
 from kdkit.reporting.selection import exported_files
-from kdkit.runs.directory import (
-    CONFIG,
-    RunDirectory,
-    is_finished,
-    read_settings,
-)
-from kdkit.runs.events import Epoch
-from kdkit.runs.settings import DistillSettings
-from kdkit.training.tasks import open_task
+from kdkit.runs.directory import CONFIG, Run, is_finished
+from kdkit.runs.events import Epoch, Model
 
 _log = logging.getLogger(__name__)
 
 LEAST_DEPTH = 4  # half as many layers have a "skip" layer map
-
 
 _is_on = contextvars.ContextVar("is_on", default=True)
 
@@ -57,8 +48,9 @@ def after_teacher(run_dir: str) -> list[tuple[list[str], str]]:
     """Returns the steps after `kdkit train-teacher`."""
     if not is_finished(run_dir):
         return []
-    recipe = _fitting_recipe(run_dir)
-    student = _free(f"{run_dir.rstrip(os.sep)}_{recipe}")
+    (model,) = Run(run_dir).events(Model)
+    recipe = "vanilla_kd" if (model.num_layers or 12) < LEAST_DEPTH else "pkd"
+    student = f"{run_dir.rstrip(os.sep)}_{recipe}"
     distill = ["distill", recipe, "--teacher", run_dir, "--control"]
     return [
         (
@@ -69,20 +61,6 @@ def after_teacher(run_dir: str) -> list[tuple[list[str], str]]:
     ]
 
 
-def _fitting_recipe(teacher):
-    """The recipe for copied layers that fits a teacher's depth."""
-    depth = saved_size(teacher, *DEPTHS)
-    return "pkd" if depth is None or depth >= LEAST_DEPTH else "vanilla_kd"
-
-
-def _free(path):
-    """The path, with a number if it exists."""
-    number, free = 2, path
-    while pathlib.Path(free).exists():
-        number, free = number + 1, f"{path}_{number}"
-    return free
-
-
 def after_student(run_dir: str) -> list[tuple[list[str], str]]:
     """Returns the steps after a run that made a student or a language model."""
     if not is_finished(run_dir):
@@ -90,29 +68,25 @@ def after_student(run_dir: str) -> list[tuple[list[str], str]]:
     steps = _after_collapse(run_dir)
     if steps:
         return steps
-    place = models.find(run_dir)
+    place, export = models.find(run_dir), ["export", run_dir]
     if place.kind == "decoder":
         generate = ["generate", run_dir, "--prompt", "The"]
         steps.append((generate, "text from the model"))
+        export += ["--sequence-length", "128"]  # some have no largest length
     if place.folder.name != "encoder" and place.kind != "encoder":
-        export = ["export", run_dir]
-        if place.kind == "decoder" and saved_size(run_dir, POSITIONS) is None:
-            export += ["--sequence-length", "128"]  # it has no largest length
         steps.append((export, "verified files for phones and servers"))
-    report = ["report", run_dir]
-    return [*steps, (report, "one page with tables and curves")]
+    return [*steps, (["report", run_dir], "one page with tables and curves")]
 
 
 def _after_collapse(run_dir):
     """Further runs with more or larger updates, if the student collapsed."""
-    run = RunDirectory(pathlib.Path(run_dir))
-    best = run.made_arms.get("student")
-    if best is None or not best.collapsed:
+    run = Run(run_dir)
+    best, config = run.made_arms.get("student"), run.config
+    if best is None or not best.collapsed or config.kind != "task":
         return []
-    settings = read_settings(run_dir, DistillSettings)
-    if open_task(settings.data).generate is not None:
+    if config.data.table is None and tasks.get_task(config.data.task).generate:
         return []  # a trial run on generated data
-    (stage,) = (one for one in settings.stages if one.name == best.stage)
+    (stage,) = (one for one in config.stages if one.name == best.stage)
     losses = [
         event.logs["val_loss"]
         for event in run.events(Epoch)
@@ -121,8 +95,8 @@ def _after_collapse(run_dir):
     why = "the student has collapsed"
     if losses[-1] == min(losses):
         why = f"dev loss was still falling in epoch {len(losses)}"
-    again = ["distill", settings.recipe, "--config", f"{run_dir}/{CONFIG}"]
-    place = ["--run-dir", _free(f"{run_dir.rstrip(os.sep)}_again")]
+    again = ["distill", f"{run_dir}/{CONFIG}"]
+    place = ["--run-dir", f"{run_dir.rstrip(os.sep)}_again"]
     field = f"stages.{stage.name}"
     more = f"{field}.epochs={3 * stage.epochs}"
     larger = f"{field}.learning_rate={4 * stage.learning_rate:g}"

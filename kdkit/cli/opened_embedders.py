@@ -4,14 +4,13 @@ import dataclasses
 from collections.abc import Callable
 
 from kdkit import export, models
-from kdkit.cli.models import OWN_TOKENIZER, file_tokenizer
-from kdkit.cli.options import reject_given
+from kdkit.cli.models import OWN_TOKENIZER, file_tokenizer, used_length
+from kdkit.cli.verb_flags import reject_given
 from kdkit.errors import UsageError
 from kdkit.export import metadata
 from kdkit.models.conventions import conventions_of
 from kdkit.taps.names import SENTENCE_EMBEDDING
 from kdkit.tasks.embeddings import embed_and_count
-from kdkit.training.making import require_context_length
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,8 +38,7 @@ class OpenedEmbedder:
 
 def is_embedder(place) -> bool:
     """Returns whether a MODEL is an embedder, by its run and its files."""
-    # Only sentence encoders are trained on files of texts without labels.
-    if "files" in (place.config.get("data") or {}):
+    if place.config is not None and place.config.kind == "embedder":
         return True
     if models.find(place.path).kind == "embedder":
         return True
@@ -69,17 +67,17 @@ def open_embedder(place, options) -> OpenedEmbedder:
             )
         return _opened(
             file,
-            file_tokenizer(place, options),
-            _length(place, options, None, file.sequence_length),
+            file_tokenizer(place, options.tokenizer),
+            used_length(options, file.sequence_length, place.length),
             conventions_of(models.find(options.tokenizer or place.run.path)),
         )
     reject_given(options, ("tokenizer",), OWN_TOKENIZER)
     loaded = models.load_embedder(place.path, options.pooling)
-    length = _length(
-        place,
+    length = used_length(
         options,
-        loaded.sequence_length,
         models.num_positions(loaded.model),
+        loaded.sequence_length,
+        place.length,
     )
     model, tokenizer = loaded.model, loaded.tokenizer
     return _opened(model, tokenizer, length, loaded.conventions, model)
@@ -91,14 +89,3 @@ def _opened(predict, tokenizer, length, conventions, model=None):
 
     width = None if model is None else model.output_shape[-1]
     return OpenedEmbedder(embed, model, tokenizer, length, width, conventions)
-
-
-def _length(place, options, own, most):
-    """The sequence length: the user's, the model's, or the run's."""
-    if options.sequence_length is not None:
-        require_context_length(
-            options.sequence_length, most, "--sequence-length "
-        )
-        return options.sequence_length
-    length = own or place.data_setting("sequence_length", None) or most
-    return length if most is None else min(length, most)

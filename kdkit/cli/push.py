@@ -20,15 +20,13 @@ example:
 """
 
 import contextlib
-import dataclasses
 import pathlib
 import re
 import shutil
 import tempfile
 
-from kdkit.cli.groups import License
 from kdkit.cli.loading import load_tensorflow
-from kdkit.cli.parser import Model, option
+from kdkit.cli.verb_flags import LICENSED, VerbParser, flag, switch
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.io.machine import byte_size
@@ -43,36 +41,26 @@ LABELS = "labels.txt"
 FORMS = "hf://USER/MODEL or kaggle://USER/MODEL/keras/VARIATION"
 
 
-@dataclasses.dataclass
-class Options:
-    """upload"""
-
-    model: Model | None = option(
+VALUES = {
+    "model": flag(
         "a run, a preset directory, a Hugging Face directory or an exported "
         "file",
-        positional=True,
-        required=True,
-    )
-    to: str | None = option(
-        "where to upload it: hf://USER/MODEL or "
-        "kaggle://USER/MODEL/keras/VARIATION",
-        positional=True,
-        required=True,
-        metavar="TO",
-    )
-    yes: bool = option("upload the listed files", default=False)
-    dry_run: bool = option("only list the files", default=False)
-    public: bool = option(
-        "make a new model on the Hugging Face Hub public", default=False
-    )
-    license: License | None = option(
-        "the license in the model card, such as apache-2.0. Defaults to that "
-        "of the teacher's checkpoint, if it names one.",
-        metavar="NAME",
-    )
+        metavar="MODEL",
+    ),
+    "to": flag(f"where to upload it: {FORMS}", metavar="TO"),
+}
+FLAGS = {
+    "yes": switch("upload the listed files"),
+    "dry_run": switch("only list the files"),
+    "public": switch("make a new model on the Hugging Face Hub public"),
+    "license": LICENSED,
+}
 
 
-def run(options):
+def run(words):
+    """Lists the files of a model and uploads them with --yes."""
+    parser = VerbParser("push", __doc__, VALUES, {"upload": FLAGS})
+    options = parser.parse_args(words)
     load_tensorflow()
     kind, name = _target(options.to)
     source = source_of_push(options.model)
@@ -93,7 +81,7 @@ def run(options):
 def _target(uri):
     """Returns the kind of a URI and the name in it."""
     for kind, pattern in PLACES.items():
-        found = pattern.fullmatch(uri or "")
+        found = pattern.fullmatch(uri)
         if found:
             return kind, found.group(1)
     raise UsageError(

@@ -14,61 +14,46 @@ example:
   kdkit report runs/small runs/large --trade-off sizes.svg
 """
 
-import dataclasses
+import os
+import pathlib
 
-from kdkit.cli.parser import File, option
+from kdkit import reporting
+from kdkit.cli.verb_flags import VerbParser, flag, many
+from kdkit.io.files import write_text
 
-
-@dataclasses.dataclass
-class Options:
-    """pages and tables"""
-
-    runs: list[File] = option(
-        "run directories",
-        default=[],
-        positional=True,
-        required=True,
-        metavar="RUN",
-    )
-    markdown: str | None = option(
+FLAGS = {
+    "markdown": flag(
         "also write the tables of all runs into this file", metavar="FILE"
-    )
-    curves: str | None = option(
+    ),
+    "curves": flag(
         "also plot the students' metric per epoch, on training data and dev",
         metavar="FILE.svg",
-    )
-    trade_off: str | None = option(
+    ),
+    "trade_off": flag(
         "also plot the models' metric against parameters. If files were "
         "timed, also against latency.",
         metavar="FILE.svg",
+    ),
+}
+
+
+def run(words):
+    """Prints the tables of runs and writes their pages."""
+    runs = {"runs": many("run directories", metavar="RUN")}
+    options = VerbParser("report", __doc__, runs, {"pages": FLAGS}).parse_args(
+        words
     )
-
-
-def run(options):
-    import os
-    import pathlib
-
-    from kdkit.io.files import write_text
-    from kdkit.reporting import (
-        group_by_seed,
-        markdown_tables,
-        plot_learning_curves,
-        plot_trade_off,
-        print_report,
-        read_run,
-        write_comparison,
-        write_report,
-    )
-
-    runs = [read_run(place) for place in options.runs]
+    runs = [reporting.read_run(place) for place in options.runs]
     for records in runs:
-        print_report(records)
+        reporting.print_report(records)
         if os.access(records.run_dir, os.W_OK):
-            print(f"Written: {write_report(records)}")
+            print(f"Written: {reporting.write_report(records)}")
         else:
             print(f"{records.run_dir} is read-only: no page is written.")
     if len(runs) > 1 and os.access(runs[0].run_dir, os.W_OK):
-        page = write_comparison(runs, runs[0].run_dir / "comparison.html")
+        page = reporting.write_comparison(
+            runs, runs[0].run_dir / "comparison.html"
+        )
         print(f"Written: {page}")
 
     def write(file, text):
@@ -76,12 +61,12 @@ def run(options):
         print(f"Written: {file}")
 
     if options.markdown:
-        write(options.markdown, markdown_tables(runs))
+        write(options.markdown, reporting.markdown_tables(runs))
     if options.curves:
-        write(options.curves, _on_white(plot_learning_curves(runs)))
+        write(options.curves, _on_white(reporting.plot_learning_curves(runs)))
     if options.trade_off:
-        svg = plot_trade_off(group_by_seed(runs))
-        write(options.trade_off, _on_white(svg))
+        groups = reporting.group_by_seed(runs)
+        write(options.trade_off, _on_white(reporting.plot_trade_off(groups)))
 
 
 def _on_white(svg):

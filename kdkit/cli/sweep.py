@@ -1,14 +1,13 @@
-"""Runs a recipe for each choice of some settings, and ranks the runs on dev.
+"""Runs a recipe for each choice of some fields, and ranks the runs on dev.
 
 Each choice is a run in DIR/trials/, which kdkit report reads. The same command
-continues a stopped sweep. Name a setting as in --set (stages.0.learning_rate,
-with an index or the stage's name), or by the end of its path. tensorboard
---logdir DIR/trials shows the runs' curves. The last line is a JSON object. A
-sweep never uses a test split.
+continues a stopped sweep. Name a field by its path (stages.NAME.learning_rate)
+or by the end of its path. tensorboard --logdir DIR/trials shows the runs'
+curves. The last line is a JSON object. A sweep never uses a test split.
 
 With --corpus or --pairs, and without --task, the runs are runs of kdkit
 pretrain: a recipe's stages on text, ranked by the perplexity on held-out text.
-Settings that decide which tokens are measured, such as masks, the vocabulary or
+Fields that decide which tokens are measured, such as masks, the vocabulary or
 the sequence length, cannot be varied.
 
 example:
@@ -25,119 +24,100 @@ example:
 """
 
 import copy
-import dataclasses
 import json
 import pathlib
 
 from rich.console import Console
 
-from kdkit.cli.groups import (
-    ONE_MACHINE,
-    TEXT,
-    BenchmarkTextOptions,
-    DistillationOptions,
-    ForceOptions,
-    PretrainedModelOptions,
-    RunOptions,
-    SentenceOptions,
-)
-from kdkit.cli.loading import load_tensorflow
-from kdkit.cli.options import get_recipe, reject_given, require
-from kdkit.cli.parser import names_in, option
-from kdkit.cli.resolving import distill_settings, pretrain_settings
-from kdkit.cli.task_data import names_a_table
-from kdkit.errors import UsageError
+from kdkit.cli.flags import asked
+from kdkit.cli.loading import choose_devices, load_tensorflow
+from kdkit.cli.runs import RUN
+from kdkit.cli.verb_flags import TASK, flag, many, switch
+from kdkit.config.layers import config_of
+from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
-from kdkit.models import PRESETS
+from kdkit.recipes import RECIPES
 from kdkit.recipes.ablations import SearchStep, get_search
 from kdkit.reporting import plot_values
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.tables import Column, Row, Table
-from kdkit.runs.sweep import (
-    Axis,
-    find_field,
-    run_sweep,
-    validate_axes,
-    yardstick,
-)
-from kdkit.settings import override, parse_value
+from kdkit.runs import sweep
+from kdkit.settings import parse_value
 
-
-@dataclasses.dataclass
-class Options(
-    DistillationOptions,
-    BenchmarkTextOptions,
-    SentenceOptions,
-    ForceOptions,
-    RunOptions,
-):
-    """search"""
-
-    over: list[str] | None = option(
-        "a setting and the values to try",
-        metavar="FIELD=V1,V2",
-        assignments=True,
-    )
-    paper: bool = option(
-        "instead of --over: the search that the recipe's paper describes",
-        default=False,
-    )
-    random: int | None = option(
+FLAGS = {
+    **RUN,
+    "over": many("a field and the values to try", metavar="FIELD=V1,V2"),
+    "paper": switch(
+        "instead of --over: the search that the recipe's paper describes"
+    ),
+    "random": flag(
         "try N different choices, drawn at random with --seed. Defaults to "
-        "all combinations."
-    )
-    stage: str | None = option(
-        "for a recipe on text alone: the stage to run. As in kdkit pretrain "
-        "--stage. With --paper, defaults to the last.",
-        pages=TEXT,
-    )
-    curves: str | None = option(
-        "also plot the metric over one setting's values",
-        metavar="FILE.svg",
-    )
-    strategy: str | None = ONE_MACHINE
-    model: str = "bert"
-    control: bool = False
-    encoder: None = None
+        "all combinations.",
+        type=int,
+        metavar="N",
+    ),
+    "curves": flag(
+        "also plot the metric over one field's values", metavar="FILE.svg"
+    ),
+}
 
 
-def run(options):
-    sweep(options)
-
-
-def sweep(options) -> None:
+def run(words):
     """Runs the steps of a search."""
-    steps = _steps(options)
+    over, words = _taken_over(words)
+    recipe, is_on_text = next(iter(words), ""), _is_on_text(words)
+    about = "text" if is_on_text else None
+    words = words[is_on_text:]
+    request = asked("sweep", __doc__, words, FLAGS, about, ("run_dir",))
+    options, tree = request.options, request.tree
+    if is_on_text:
+        tree["kind"] = "text"
+        if options.paper:
+            tree.setdefault("stage", "fine_tuning")
+    steps = _steps(recipe, over, options)
+
+    def resolved(step, fixed):
+        """A step's config and axes, with the values of earlier steps."""
+        given = copy.deepcopy(tree)
+        config = request.config(
+            lambda _: config_of(step.recipe, given, options.smoke)
+        )
+        found = {sweep.find_field(config, name): fixed[name] for name in fixed}
+        axes = tuple(
+            sweep.Axis(sweep.find_field(config, name), values)
+            for name, values in step.over.items()
+        )
+        return sweep.with_values(config, found), axes
+
     for step in steps:
-        settings, axes = _resolved(options, step, {})
-        load_tensorflow()
-        validate_axes(settings, axes)
-        yardstick(settings)
+        config, axes = resolved(step, {})
+        sweep.validate_axes(config, axes)
         if options.curves and len(axes) > 1:
-            raise UsageError("--curves draws one setting.")
-    fixed = {}
-    found = []
+            raise UsageError("--curves draws one field.")
+    choose_devices(config.training.strategy, options.devices, recipe)
+    load_tensorflow()
+    fixed, results = {}, []
     for number, step in enumerate(steps, start=1):
-        settings, axes = _resolved(options, step, fixed)
+        config, axes = resolved(step, fixed)
         directory = pathlib.Path(options.run_dir)
         if len(steps) > 1:
             directory /= f"step_{number}_{step.recipe}"
-        trials = run_sweep(
-            settings,
+        trials = sweep.run_sweep(
+            config,
             axes,
             directory,
             max_trials=options.random,
             force=options.force,
             announce=lambda line: print(f"\n{line}", flush=True),
         )
-        measure = yardstick(settings)
+        measure = sweep.yardstick(config)
         _print_table(step, axes, trials, measure)
         if options.curves:
             _draw(options.curves, step, axes[0], trials, measure)
         best = trials[0]
         for name in step.fixes:
-            fixed[name] = best.values[find_field(settings, name)]
-        found.append(
+            fixed[name] = best.values[sweep.find_field(config, name)]
+        results.append(
             {
                 "recipe": step.recipe,
                 "trials": len(trials),
@@ -146,63 +126,41 @@ def sweep(options) -> None:
                 "run": str(best.path),
             }
         )
-    print(json.dumps({"steps": found}))
+    print(json.dumps({"steps": results}))
 
 
-ON_TEXT = "by runs on running text, without --task"
+def _taken_over(words):
+    """The values of --over, which look like fields, and the other words."""
+    if "--over" not in words:
+        return [], words
+    begin = words.index("--over")
+    end = begin + 1
+    while end < len(words) and not words[end].startswith("--"):
+        end += 1
+    return words[begin + 1 : end], [*words[:begin], *words[end:]]
 
 
-def _resolved(options, step, fixed):
-    """A step's settings and axes, with the values fixed by earlier steps."""
-    options = _changed(options, recipe=step.recipe)
-    settings = (
-        _settings_on_text(options)
-        if options.task is None
-        and not names_a_table(options)
-        and (options.corpus or options.pairs)
-        else distill_settings(options)
-    )
-    settings = override(
-        settings,
-        [
-            f"{find_field(settings, name)}={json.dumps(value)}"
-            for name, value in fixed.items()
-        ],
-    )
-    axes = tuple(
-        Axis(find_field(settings, name), values)
-        for name, values in step.over.items()
-    )
-    return settings, axes
+def _is_on_text(words) -> bool:
+    """Whether a sweep is of runs on running text, without a task."""
+    flags = {word.partition("=")[0] for word in words if word[:2] == "--"}
+    names = {name[2:].replace("-", "_") for name in flags}
+    return bool(names & {"corpus", "pairs"}) and names.isdisjoint(TASK)
 
 
-def _settings_on_text(options):
-    read = {*names_in(PretrainedModelOptions), "corpus", "column", "held_out"}
-    names = {*names_in(*DistillationOptions.__mro__[1:-1])} - read
-    reject_given(options, sorted(names - {"cache", "cache_precision"}), ON_TEXT)
-    require(options, "teacher")
-    (teacher,) = options.teacher
-    # kdkit distill has one option for presets and checkpoints; pretrain has
-    # two.
-    student = options.student
-    is_preset = student is None or student in PRESETS
-    return pretrain_settings(
-        _changed(
-            options,
-            teacher=teacher,
-            student=student if is_preset else None,
-            model=None if is_preset else student,
-            tokenizer=None,
-            vocabulary_size=None,
-        )
-    )
-
-
-def _changed(options, **values):
-    """A copy of options with other values."""
-    options = copy.copy(options)
-    vars(options).update(values)
-    return options
+def _steps(recipe, over, options):
+    if recipe not in RECIPES:
+        raise unknown("recipe", recipe, RECIPES)
+    if options.paper:
+        if over:
+            raise UsageError("--over is not read beside --paper.")
+        return get_search(recipe)
+    if not over:
+        raise UsageError("Missing: --over.")
+    values = {}
+    for text in over:
+        name, _, some = text.partition("=")
+        values[name] = tuple(map(parse_value, split_values(some)))
+    return (SearchStep(recipe, values),)
 
 
 def _draw(file, step, axis, trials, measure):
@@ -218,21 +176,6 @@ def _draw(file, step, axis, trials, measure):
     )
     write_text(pathlib.Path(file), picture)
     print(f"Written: {file}")
-
-
-def _steps(options):
-    get_recipe(options.recipe)
-    if options.paper:
-        reject_given(options, ("over",), "beside --paper")
-        return get_search(options.recipe)
-    require(options, "over")
-    over = {}
-    for text in options.over:
-        name, _, values = text.partition("=")
-        if name in over:
-            raise UsageError(f"--over names {name!r} twice.")
-        over[name] = tuple(map(parse_value, split_values(values)))
-    return (SearchStep(options.recipe, over),)
 
 
 def split_values(text: str) -> list[str]:

@@ -8,22 +8,23 @@ import tempfile
 from collections.abc import Callable
 
 from kdkit import generation, models
-from kdkit.cli.groups import TableOptions
-from kdkit.cli.models import locate
-from kdkit.cli.options import reject_given, require, unread
-from kdkit.cli.parser import names_in
+from kdkit.cli.models import require_positions
 from kdkit.cli.texts import beam_settings, is_writer, languages_of, open_writer
+from kdkit.cli.verb_flags import (
+    BEAMS,
+    PAIRS,
+    TASK,
+    reject_given,
+    require,
+    unread,
+)
+from kdkit.config.data import Corpus, Pairs, Sentences
 from kdkit.data import BatchStream, Masking, open_packed, pack, pack_stream
 from kdkit.errors import UsageError
 from kdkit.io.files import digest
 from kdkit.models.heads import is_causal
 from kdkit.runs import inputs
-from kdkit.runs.directory import CONFIG, RunDirectory, read_config
-from kdkit.settings import from_dict
 from kdkit.tasks import generation_metrics, generation_signatures
-from kdkit.training.data_settings import CorpusSettings
-from kdkit.training.making import require_length
-from kdkit.training.sentence_settings import PairSettings, SentenceSettings
 from kdkit.training.source import make_forward
 from kdkit.training.text import (
     load_sentences,
@@ -34,42 +35,47 @@ from kdkit.training.text import (
     token_metrics,
 )
 
-# Options for reading text, which a run's own text has settings for.
+# Options for reading text, which a run's own text has fields for.
 HOW_READ = ("column", "one_document", "detokenizer")
 READING = (*HOW_READ, "sequence_length", "stride")
-FOR_TASKS = (
-    *("task", "data_dir", "split", "arm"),
-    *names_in(TableOptions),
-)
+FOR_TASKS = (*TASK, "split", "arm")
 
 
-def is_about_text(options) -> bool:
+def run_on_text(place, options):
+    """Returns the text of a run that is MODEL itself, or `None`.
+
+    Models inside a run, such as RUN/encoder, are measured as presets are.
+    """
+    is_run = (
+        place.run and place.run.path == pathlib.Path(options.model).resolve()
+    )
+    return place.corpus if is_run else None
+
+
+def is_about_text(place, options) -> bool:
     """Returns whether the options measure a model on text, not on a task."""
-    return options.corpus is not None or _verb(options.model) == "pretrain"
+    return options.corpus is not None or run_on_text(place, options) is not None
 
 
 @contextlib.contextmanager
-def open_on_text(options):
+def open_on_text(place, options):
     """Opens a language model with the text that it is measured on."""
     reject_given(options, (*FOR_TASKS, "tokenizer"), "for text")
     if options.corpus is None:
         reject_given(options, READING, "for the run's own text")
-    settings = {}
-    if _verb(options.model) == "pretrain":
-        settings = read_config(options.model)["corpus"]
-    masking = from_dict(Masking, settings.get("masking", {}))
+    own = run_on_text(place, options)
+    masking = Masking() if own is None else own.masking
     length = options.sequence_length
     if length is None:
-        length = settings.get("sequence_length", 128)
-    text = None
+        length = 128 if own is None else own.sequence_length
+    text = own
     if options.corpus is not None:
-        # The whole text is measured, so the settings for holding out are
-        # unused.
-        text = CorpusSettings(
+        # The whole text is measured, so the fields for holding out are unused.
+        text = Corpus(
             files=tuple(options.corpus),
             held_out=tuple(options.corpus),
             column=options.column,
-            one_document=bool(options.one_document),
+            one_document=options.one_document,
             detokenizer=options.detokenizer,
         )
     loaded = models.load_language_model(options.model)
@@ -77,20 +83,17 @@ def open_on_text(options):
         raise UsageError(
             f"{options.model} has no trained masked-language-modelling head."
         )
-    require_length(length, loaded.model, "--sequence-length ")
-    of_run = {name: settings.get(name) for name in HOW_READ}
-    how_read = of_run
-    if text is not None:
-        how_read = {name: getattr(text, name) for name in HOW_READ}
-    if settings and how_read != of_run:
+    require_positions(length, models.num_positions(loaded.model))
+    how_read = _how_read(text)
+    if own is not None and how_read != _how_read(own):
         print(
             f"This text is read with {_in_words(how_read)}, but "
-            f"{options.model} was trained with {_in_words(of_run)}.",
+            f"{options.model} was trained with {_in_words(_how_read(own))}.",
             flush=True,
         )
     with tempfile.TemporaryDirectory() as folder:
         directory = pathlib.Path(folder)
-        if text is not None:
+        if options.corpus is not None:
             rows = _pack(text, loaded, length, folder, options.stride)
         else:
             directory = pathlib.Path(options.model, "corpus/held_out")
@@ -110,26 +113,19 @@ def open_on_text(options):
         }
         if not is_causal(loaded.model):
             about["masking"] = dataclasses.asdict(masking)
-        run = RunDirectory(pathlib.Path(options.model)) if settings else None
-        origin = _held_out_text(settings) if text is None else None
+        run = None if own is None else place.run
         content = {"data_digest": digest(directory)}
-        yield Measurable(
-            about, content, measure, loaded.model, run, origin=origin
-        )
+        yield Measurable(about, content, measure, loaded.model, run)
+
+
+def _how_read(text):
+    return {name: getattr(text, name) for name in HOW_READ}
 
 
 def _in_words(how_read):
     return ", ".join(
         f"{name.replace('_', ' ')} {value}" for name, value in how_read.items()
     )
-
-
-def _held_out_text(settings):
-    """The settings that decide which text a run held out."""
-    names = ["held_out", *HOW_READ]
-    if not settings.get("held_out"):
-        names += ["files", "held_out_every", "max_texts"]
-    return {name: settings.get(name) for name in names}
 
 
 def _pack(text, loaded, length, folder, stride):
@@ -149,12 +145,6 @@ def _pack(text, loaded, length, folder, stride):
     return pack(text.texts(held_out=True), loaded.tokenizer, length, folder)
 
 
-def _verb(model):
-    if not pathlib.Path(model, CONFIG).is_file():
-        return None
-    return read_config(model).get("verb")
-
-
 @dataclasses.dataclass(frozen=True)
 class Measurable:
     """A model with data to measure it on, as often as needed.
@@ -166,11 +156,10 @@ class Measurable:
         measure: callable without arguments. Returns the metrics with the
             model's current weights, the main one first.
         model: `keras.Model`, or `None` for an exported file.
-        run: the model's `kdkit.runs.directory.RunDirectory`, or `None`.
+        run: the model's `kdkit.runs.directory.Run`, or `None`.
         arm: string or `None`. The model's name in the run.
-        origin: dict or `None`. Identifies the data before encoding, so for
-            every tokenizer, as JSON data: the checksum of a task's examples, or
-            the text that the model's run held out a part of.
+        rows_digest: string or `None`. The checksum of a task's examples before
+            encoding, which no tokenizer changes.
         details: dict. Further results of the last `measure`, as JSON data.
             Defaults to `{}`.
     """
@@ -181,12 +170,12 @@ class Measurable:
     model: object
     run: object = None
     arm: str | None = None
-    origin: dict | None = None
+    rows_digest: str | None = None
     details: dict = dataclasses.field(default_factory=dict)
 
 
 # Options only for encoder-decoders.
-OWN = ("pairs", "pair_columns", "languages", "num_beams", "length_penalty")
+OWN = (*PAIRS, *BEAMS)
 # The smallest ratio of the perplexity with other sources to that with the own.
 LEAST_EFFECT = 1.05
 # What each text of an encoder-decoder is read and measured with.
@@ -203,7 +192,7 @@ def is_about_sentences(options) -> bool:
     return is_named or is_writer(options.model)
 
 
-def open_on_sentences(options) -> Measurable:
+def open_on_sentences(place, options) -> Measurable:
     """Opens an encoder-decoder with the text that it is measured on."""
     reject_given(options, FOR_TASKS, "for encoder-decoders")
     kind = next(
@@ -213,12 +202,12 @@ def open_on_sentences(options) -> Measurable:
     others = {*READING, *OWN, "corpus"} - {*READ[kind]}
     reject_given(options, sorted(others), f"for {kind}")
     beams = beam_settings(options)
-    place = locate(options.model)
     opened = open_writer(place, options)
     text = _text(options, opened, place.run)
     require_vocabulary(text, opened.tokenizer)
     if not opened.is_file:
-        require_length(text.sequence_length, opened.model, "--sequence-length ")
+        positions = models.num_positions(opened.model)
+        require_positions(text.sequence_length, positions)
     held_out = load_sentences(text, opened.tokenizer, is_held_out=True)
     source = sentence_source(None, held_out)
     if held_out.num_truncated:
@@ -236,9 +225,10 @@ def open_on_sentences(options) -> Measurable:
         "sequence_length": text.sequence_length,
         "examples": len(held_out),
     }
-    files = list(text.held_out or text.files)
+    named = options.pairs or options.corpus
+    files = list(named or text.held_out or text.files)
     writer = None
-    if isinstance(text, PairSettings):
+    if isinstance(text, Pairs):
         about |= {
             "pairs": files,
             "columns": list(text.columns),
@@ -285,9 +275,7 @@ def open_on_sentences(options) -> Measurable:
     content = {
         "data_digest": inputs.rows_digest(list(text.texts(held_out=True)))
     }
-    return Measurable(
-        about, content, measure, model, place.run, place.arm, content
-    )
+    return Measurable(about, content, measure, model, place.run, place.arm)
 
 
 def _reading(forward, source, perplexity):
@@ -317,7 +305,7 @@ def _text(options, opened, run):
     if options.pairs is not None:
         files = tuple(options.pairs)
         sides = languages_of(options, opened)
-        return PairSettings(
+        return Pairs(
             files=files,
             held_out=files,
             columns=tuple(options.pair_columns or ()),
@@ -327,7 +315,7 @@ def _text(options, opened, run):
     if options.corpus is not None:
         files = tuple(options.corpus)
         languages, spans = options.languages, {}
-        if isinstance(own, SentenceSettings):
+        if isinstance(own, Sentences):
             spans = {"spans": own.spans}
             if languages is None and len(own.languages) == len(files):
                 languages = own.languages
@@ -337,7 +325,7 @@ def _text(options, opened, run):
                     f"{options.model} was trained with column {own.column}.",
                     file=sys.stderr,
                 )
-        return SentenceSettings(
+        return Sentences(
             files=files,
             held_out=files,
             languages=tuple(languages or ()),
@@ -347,7 +335,9 @@ def _text(options, opened, run):
         )
     if own is None:
         require(options, "pairs")
+    read = {"corpus.files": own.files, "corpus.held_out": own.held_out}
     inputs.require_unchanged(
-        run, {"corpus": inputs.files_digest(own.all_files)}
+        run,
+        {name: inputs.files_digest(read[name]) for name in read if read[name]},
     )
-    return dataclasses.replace(own, sequence_length=length)
+    return own.replace(sequence_length=length)

@@ -3,10 +3,9 @@
 import dataclasses
 
 from kdkit import data, models
-from kdkit.cli.options import require
-from kdkit.cli.texts import text_of_run
+from kdkit.cli.verb_flags import require
+from kdkit.config.data import Pairs
 from kdkit.errors import UsageError
-from kdkit.training.sentence_settings import PairSettings
 from kdkit.training.text import load_sentences
 
 DECODER_ROWS = 4  # read token by token
@@ -48,24 +47,20 @@ def read_encoder_decoder(place, exporter, options) -> TextModel:
     """Loads an encoder-decoder, with its run's held-out pairs."""
     del exporter
     loaded = models.load_language_model(place.path)
-    text = text_of_run(place)
     length = options.sequence_length
     if length is None:
         length = loaded.sequence_length
     pairs = None
-    if isinstance(text, PairSettings):
-        pairs = _held_out_pairs(text, loaded.tokenizer, length)
+    if isinstance(place.corpus, Pairs):
+        text = place.corpus.replace(sequence_length=length)
+        pairs = _held_out_pairs(text, loaded.tokenizer)
     return TextModel(loaded.model, length, pairs, loaded.tokenizer)
 
 
-def _held_out_pairs(text, tokenizer, length):
+def _held_out_pairs(text, tokenizer):
     """Some of a run's held-out pairs, `None` if their files are missing."""
     try:
-        found = load_sentences(
-            dataclasses.replace(text, sequence_length=length),
-            tokenizer,
-            is_held_out=True,
-        )
+        found = load_sentences(text, tokenizer, is_held_out=True)
     except (OSError, UsageError) as error:
         print(f"Compared on generated pairs: {error}", flush=True)
         return None

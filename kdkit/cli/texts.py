@@ -12,13 +12,11 @@ import keras
 
 from kdkit import export, generation, models
 from kdkit.cli.models import OWN_TOKENIZER, file_tokenizer
-from kdkit.cli.options import reject_given
+from kdkit.cli.verb_flags import reject_given
+from kdkit.config.data import Pairs, Sentences
 from kdkit.errors import UsageError
 from kdkit.io.files import write_text
 from kdkit.io.reading import has_text, read_json
-from kdkit.runs.settings import PretrainSettings
-from kdkit.settings import from_dict
-from kdkit.training.sentence_settings import PairSettings, SentenceSettings
 
 
 def beam_settings(options) -> "generation.Beams":
@@ -40,8 +38,7 @@ class OpenedWriter:
     Args:
         model: `kdkit.models.MassSeq2SeqLM` or `kdkit.export.LiteRTSeq2Seq`.
         tokenizer: `kdkit.models.Tokenizer` with languages.
-        text: `SentenceSettings` or `PairSettings` of the model's run, or
-            `None`.
+        text: `Sentences` or `Pairs` of the model's run, or `None`.
         languages: tuple of two strings or `None`s. The languages of source and
             target.
         trained_length: int or `None`. The largest number of tokens in its
@@ -50,7 +47,7 @@ class OpenedWriter:
 
     model: object
     tokenizer: object
-    text: SentenceSettings | PairSettings | None
+    text: Sentences | Pairs | None
     languages: tuple[str | None, str | None]
     trained_length: int | None
 
@@ -77,13 +74,11 @@ def is_writer(model: str) -> bool:
 
 def open_writer(place, options) -> OpenedWriter:
     """Opens an encoder-decoder or its file."""
-    text = text_of_run(place)
+    text = place.corpus
     if export.exporter_of(place.path) is not None:
         file = export.open_file(place.path)
-        languages = (
-            text.sides if isinstance(text, PairSettings) else (None,) * 2
-        )
-        tokenizer = file_tokenizer(place, options)
+        languages = text.sides if isinstance(text, Pairs) else (None,) * 2
+        tokenizer = file_tokenizer(place, options.tokenizer)
         length = None if text is None else text.sequence_length
         return OpenedWriter(file, tokenizer, text, languages, length)
     reject_given(options, ("tokenizer",), OWN_TOKENIZER)
@@ -95,13 +90,6 @@ def open_writer(place, options) -> OpenedWriter:
         loaded.languages,
         loaded.sequence_length,
     )
-
-
-def text_of_run(place) -> SentenceSettings | PairSettings | None:
-    """Returns the text that an encoder-decoder was trained on, or `None`."""
-    if place.config.get("verb") != "pretrain":
-        return None
-    return from_dict(PretrainSettings, place.config).corpus
 
 
 def languages_of(options, opened) -> tuple[str | None, str | None]:

@@ -11,9 +11,18 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field, model_validator
 
 from kdkit import data
-from kdkit.config.fields import InputFile, InputFiles, ModelPath, Strict
+from kdkit.config.fields import (
+    InputFile,
+    InputFiles,
+    ModelPath,
+    NewFile,
+    Strict,
+    Strings,
+)
+from kdkit.errors import unknown
 from kdkit.io.reading import has_text
 from kdkit.settings import Count, Every, Length, Positive, Seed, Share
+from kdkit.tasks import TASKS
 
 
 def _dev(split):
@@ -48,13 +57,19 @@ class TaskData(Batches):
     max_train_rows: Count | None = None
     """Train on so many examples, drawn with the seed."""
 
+    @model_validator(mode="after")
+    def _known_task(self):
+        if self.table is None and self.task not in TASKS:
+            raise unknown("task", self.task, TASKS)
+        return self
+
 
 class Unlabeled(Strict):
     """Text that the teacher labels."""
 
     files: Annotated[InputFiles, Field(min_length=1)]
     """Files with one text a line, or tables."""
-    columns: tuple[str, ...] = ()
+    columns: Strings = ()
     """The columns with the text, two for pairs."""
     per_labeled: Positive = 1.0
     """Unlabelled examples for each labelled one in an epoch."""
@@ -72,7 +87,7 @@ class Augmentation(Strict):
     stop_words: InputFile | None = None
     """Words that are never replaced, one a line; null for scikit-learn's."""
     num_copies: Count = 20
-    """N: copies of each text."""
+    """N: copies of each text; with parity the authors' number for the task."""
     probability: Share = 0.4
     """p_t: the probability that a word is replaced."""
     num_candidates: Count = 15
@@ -87,8 +102,8 @@ class Augmentation(Strict):
 class Augmented(Strict):
     """Augmented examples, with the labels of their sources."""
 
-    file: InputFile
-    """A file of kdkit augment; a step of that name makes it."""
+    file: NewFile
+    """A file of kdkit augment, or the step augmented makes it."""
     copies_per_epoch: Count | None = None
     """So many copies of each example in an epoch; null for all."""
 
@@ -96,8 +111,8 @@ class Augmented(Strict):
 class Lines(Strict):
     """Files of text, some of it held out to measure on."""
 
-    files: InputFiles = ()
-    """Files with one text a line, or tables; none for generated text."""
+    files: InputFiles
+    """Files with one text a line, or tables; empty for generated text."""
     held_out: InputFiles = ()
     """Files to measure on; none to hold out texts of files."""
     held_out_every: Every = 100
@@ -176,7 +191,7 @@ class Sentences(Lines):
     """Sentences whose spans are hidden, for encoder-decoders."""
 
     kind: Literal["sentences"] = "sentences"
-    languages: tuple[str, ...] = ()
+    languages: Strings = ()
     """The language of each file; none for text without language tokens."""
     column: str | None = None
     """The column with the sentences, for tables."""
@@ -211,9 +226,9 @@ class Pairs(Lines):
     """Sources and targets, such as translations, for encoder-decoders."""
 
     kind: Literal["pairs"] = "pairs"
-    columns: tuple[str, ...] = ()
+    columns: Strings = ()
     """The columns with source and target, for tables."""
-    languages: tuple[str, ...] = ()
+    languages: Strings = ()
     """The languages of source and target."""
 
     @property
@@ -246,12 +261,10 @@ Text = Annotated[Corpus | Sentences | Pairs, Field(discriminator="kind")]
 class EmbedderData(Batches):
     """Data for sentence encoders, and pairs with scores to measure on."""
 
-    files: InputFiles = ()
-    """The files to train on; none for generated data."""
+    files: InputFiles
+    """The files to train on; empty for generated data."""
     held_out_every: Every = 100
     """Without other data to measure on, one in so many texts is held out."""
-    max_texts: Count | None = None
-    """Use only so many first lines."""
     scored: TaskData | None = None
     """Pairs of texts with scores, whose dev split is measured."""
 
@@ -262,6 +275,8 @@ class Texts(EmbedderData):
     kind: Literal["texts"] = "texts"
     column: str | None = None
     """The column with the texts, for tables."""
+    max_texts: Count | None = None
+    """Use only so many first lines."""
 
     @property
     def holds_out(self) -> int:
@@ -286,6 +301,8 @@ class Translations(EmbedderData):
     kind: Literal["translations"] = "translations"
     held_out: InputFiles = ()
     """Files of the same languages to measure on; none to hold out lines."""
+    max_texts: Count | None = None
+    """Use only so many first lines."""
     tokenizer: ModelPath | Count | None = None
     """The student's tokenizer, or the size of one to train on the texts."""
 
@@ -332,7 +349,7 @@ class Candidates(EmbedderData):
     num_candidates: Every | None = None
     """Candidates of each query: the positive, the first negatives."""
     scale: Positive | None = None
-    """The factor of the student's products; null: 20 for vectors of length 1."""
+    """Factor of the student's products; null: 20 for vectors of length 1."""
     pair_length: Annotated[int, Field(ge=4)] = 256
     """The largest length of a query with a candidate, for the teacher."""
 
@@ -356,6 +373,6 @@ class Candidates(EmbedderData):
 class Cache(Strict):
     """The cache of the teachers' outputs."""
 
-    directory: str
+    directory: str = "teacher_cache"
     """The folder, which any runs may share; relative ones are in the run."""
     precision: Literal["fp32", "bf16", "int8"] = "fp32"

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from kdkit.config.fields import InputFile, ModelPath, Strict
 from kdkit.models import PRESETS, BilstmConfig, MassConfig
@@ -31,6 +31,12 @@ class Layers(Strict):
     """How many layers are copied."""
     layers: tuple[Count, ...] = ()
     """The layers by number, from 1, in place of rule and number."""
+
+    @model_validator(mode="after")
+    def _one_choice(self):
+        if self.layers and self.num_layers:
+            raise ValueError("layers and num_layers: one of them decides")
+        return self
 
 
 class Sizes(Strict):
@@ -87,32 +93,36 @@ class Static(Strict):
     """A token of share p has the weight sif / (sif + p); null for 1."""
 
 
-# A field that only this kind of model has.
+# Fields that only one kind of model has; MASS has hidden_dim, too.
 KINDS = {
     "checkpoint": Checkpoint,
     "copy_from": Layers,
+    "encoder_num_layers": Mass,
     "hidden_dim": Sizes,
     "units": Bilstm,
-    "encoder_num_layers": Mass,
     "dimensions": Static,
 }
 
 
 def kind_of_student(value) -> str | None:
-    """Returns the field that only the named kind of model has."""
+    """Returns the name of the class whose field is there, `None` for none."""
     given = value if isinstance(value, dict) else dict(value)
-    order = ("encoder_num_layers", *KINDS)  # Mass has hidden_dim, too
-    return next((name for name in order if name in given), None)
+    kinds = (KINDS[name].__name__ for name in KINDS if name in given)
+    return next(kinds, None)
 
 
 Student = Annotated[
-    Annotated[Checkpoint, Tag("checkpoint")]
-    | Annotated[Layers, Tag("copy_from")]
-    | Annotated[Sizes, Tag("hidden_dim")]
-    | Annotated[Bilstm, Tag("units")]
-    | Annotated[Mass, Tag("encoder_num_layers")]
-    | Annotated[Static, Tag("dimensions")],
-    Discriminator(kind_of_student),
+    Annotated[Checkpoint, Tag("Checkpoint")]
+    | Annotated[Layers, Tag("Layers")]
+    | Annotated[Mass, Tag("Mass")]
+    | Annotated[Sizes, Tag("Sizes")]
+    | Annotated[Bilstm, Tag("Bilstm")]
+    | Annotated[Static, Tag("Static")],
+    Discriminator(
+        kind_of_student,
+        custom_error_type="student",
+        custom_error_message=f"Name one of: {', '.join(KINDS)}",
+    ),
 ]
 
 

@@ -6,7 +6,7 @@ Models and files that a run makes before it are `steps`, which are configs, too;
 
 from typing import Annotated, Literal
 
-from pydantic import Field, TypeAdapter, model_validator
+from pydantic import ConfigDict, Field, TypeAdapter, model_validator
 
 from kdkit.config.data import (
     Augmentation,
@@ -20,9 +20,11 @@ from kdkit.config.data import (
     Translations,
     Unlabeled,
 )
-from kdkit.config.fields import ModelPath, Strict
+from kdkit.config.fields import ModelPath, ModelPaths, Strict
 from kdkit.config.model import Sizes, Student
+from kdkit.errors import unknown
 from kdkit.models.sizes import POOLINGS
+from kdkit.recipes import RECIPES
 from kdkit.recipes.reranker_to_embedder import without_scores
 from kdkit.recipes.sentence_embedding import contrastive
 from kdkit.recipes.stages import Stage, same_number_of_updates
@@ -78,6 +80,15 @@ class Run(Strict):
         return [one for stage in self.stages for one in stage.objectives]
 
     @model_validator(mode="after")
+    def _known_variant(self):
+        recipe = RECIPES.get(self.recipe)
+        if self.parity and self.parity not in recipe.parities:
+            raise unknown(
+                f"parity of {self.recipe}", self.parity, recipe.parities
+            )
+        return self
+
+    @model_validator(mode="after")
     def _computed_alike(self):
         policy, strategy = self.training.dtype_policy, self.training.strategy
         in_parts = [
@@ -121,7 +132,7 @@ class TaskConfig(Run):
 
     kind: Literal["task"] = "task"
     data: TaskData
-    teacher: tuple[ModelPath, ...] = ()
+    teacher: ModelPaths = ()
     """Classifiers to learn from; agreement is measured with the first."""
     teacher_weights: tuple[Weight, ...] = ()
     """A weight for each teacher; only their ratios matter."""
@@ -155,6 +166,11 @@ class TaskConfig(Run):
         for name in ("unlabeled", "cache"):
             if getattr(self, name) and not learns:
                 raise ValueError(f"no stage learns from a teacher: {name}")
+        start = getattr(self.student, "copy_from", None)
+        if start in ("teacher", "pretrained") and not getattr(self, start):
+            raise ValueError(
+                f"the student copies layers of the {start}: name it"
+            )
         if self.teacher_weights and len(self.teacher_weights) != len(
             self.teacher
         ):
@@ -202,7 +218,7 @@ class EmbedderConfig(Run):
     """A sentence encoder; for candidates a cross-encoder."""
     pooling: Literal[POOLINGS] | None = None
     """The pooling of an encoder that does not describe it."""
-    cache: Cache | None = Cache(directory="teacher_cache")
+    cache: Cache | None = Cache()
     control: bool = False
     """Measure the same student without distillation, too."""
 
@@ -244,6 +260,14 @@ class EmbedderConfig(Run):
 AnyRun = Annotated[
     TaskConfig | TextConfig | EmbedderConfig, Field(discriminator="kind")
 ]
-for _kind in (TaskConfig, TextConfig, EmbedderConfig):
-    _kind.model_rebuild()
-ADAPTER = TypeAdapter(AnyRun)
+ADAPTER = TypeAdapter(AnyRun, config=ConfigDict(defer_build=True))
+
+
+def schema() -> dict:
+    """Returns the JSON schema of config.json and of files in TOML."""
+    found = ADAPTER.json_schema()
+    for one in ("Stage", "Objective"):  # by name, in a dict
+        fields = found["$defs"][one]
+        del fields["properties"]["name"]
+        fields["required"] = [n for n in fields["required"] if n != "name"]
+    return found

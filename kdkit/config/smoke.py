@@ -4,6 +4,7 @@ from kdkit.config.model import student_of
 from kdkit.data import GENERATED_LANGUAGES
 from kdkit.models import PRESETS, BilstmConfig
 from kdkit.recipes import RECIPES, TokenVectors, pretraining
+from kdkit.recipes.quantization import NAME as QUANTIZATION
 from kdkit.tasks import get_task
 
 TASK, SIMILARITY = "sentiment", "similarity"
@@ -19,11 +20,13 @@ DATA = {
 }
 CORPUS = {
     "kind": "corpus",
+    "files": [],
     "sequence_length": 32,
     "held_out_every": 20,
     "max_texts": 800,
 }
 TEXTS = {  # with language tokens
+    "files": [],
     "languages": GENERATED_LANGUAGES,
     "held_out_every": 20,
     "max_texts": 240,
@@ -52,6 +55,23 @@ def mass(num_layers: int, hidden_dim: int) -> dict:
     return common | dict.fromkeys(sides, num_layers)
 
 
+def _long(num_layers, hidden_dim, epochs, learning_rate, *stages):
+    """Fields of a run of the demo, which is longer than smoke runs."""
+    short = {"epochs": epochs, "learning_rate": learning_rate}
+    return {
+        "data": {"max_train_rows": None, "num_buckets": 2},
+        "student": sizes(num_layers, hidden_dim),
+        "stages": dict.fromkeys(stages, short),
+    }
+
+
+# The demo, above the smoke run of TinyBERT.
+DEMO = _long(2, 32, 3, 1e-3, "intermediate_layer", "prediction_layer") | {
+    "control": True,
+    "steps": {"teacher": _long(4, 96, 4, 5e-4, "fine_tuning")},
+}
+
+
 def _run(recipe, kind, student, stage, **more):
     return {
         "recipe": recipe,
@@ -76,21 +96,37 @@ def teacher(width: int = 32, task: str = TASK) -> dict:
     return made | {"data": DATA | {"task": task}}
 
 
+def one_length(stages) -> dict:
+    """Returns the field of data for losses that count padding."""
+    counted = [
+        one.loss.counts_padding
+        for stage in stages
+        if stage.data == "task"
+        for one in stage.objectives
+    ]
+    return {"num_buckets": None} if any(counted) else {}
+
+
 def smoke_layer(name: str, given: dict) -> dict:
     """Returns the layer of a recipe, `"pretraining"` or a teacher."""
     if name == pretraining.STAGES[0].name:
         return pretrained()
-    recipe = RECIPES[name]
+    if given.get("teacher") == []:
+        return teacher()
+    recipe, parity = RECIPES[name], given.get("parity")
+    recipe = recipe.variant(parity if parity in recipe.parities else None)
     if recipe.trains_embedder:
-        return _embedder(recipe.variant(given.get("parity")))
+        return _embedder(recipe)
     if given.get("model", "bert") != "bert":
         return _chain(recipe.for_families[given["model"]])
-    stages = recipe.stages_for(get_task(TASK), given.get("parity"))
+    stages = recipe.stages_for(get_task(TASK))
+    names = [stage.name for stage in stages]
+    names += [QUANTIZATION] * ("quantize" in given)
     layer = {
-        "data": DATA,
+        "data": DATA | one_length(stages),
         "teacher": ["run:teacher"],
-        "student": _student(recipe.student),
-        "stages": {stage.name: SHORT for stage in stages},
+        "student": _student(RECIPES[name].student),
+        "stages": dict.fromkeys(names, SHORT),
         "steps": {"teacher": teacher()},
         "training": TRAINING,
     }
@@ -118,7 +154,7 @@ def _student(plan):
 def _embedder(recipe):
     """A tiny sentence encoder from a tiny encoder or cross-encoder."""
     kind = recipe.stages[0].data
-    data = {"sequence_length": 32, "num_buckets": 1}
+    data = {"files": [], "sequence_length": 32, "num_buckets": 1}
     layer = {
         "data": data | {"pair_length": 32},
         "teacher": "run:teacher",
@@ -152,12 +188,12 @@ def _chain(recipe):
     layer = {"training": TRAINING}
     if hasattr(config, "encoder_num_layers"):
         short = {"batch_tokens": 1024}
-        layer |= {"corpus": TEXTS, "task_text": TEXTS, "tokenizer": 400}
+        layer |= {"corpus": TEXTS, "general_text": TEXTS, "tokenizer": 400}
         layer |= {"decoder": mass(2, 32), "student": mass(1, 16)}
     else:
         text, family = CORPUS | {"max_texts": 200}, {"family": config.family}
-        layer |= {"corpus": text, "task_text": text, "tokenizer": 300}
+        layer |= {"corpus": text, "general_text": text, "tokenizer": 300}
         layer |= {"decoder": sizes(2, 32, **family)}
         layer |= {"student": sizes(1, 16, **family)}
-    layer["short"] = SHORT | short
+    layer["every_stage"] = SHORT | short
     return layer

@@ -16,11 +16,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet
 
 from kdkit.errors import UsageError, unknown
 from kdkit.io.reading import numbered_lines
+from kdkit.late import parquet, pyarrow
 
 JSON_LINES = (".json", ".jsonl", ".ndjson")
 PARQUET = (".parquet", ".pq")
@@ -413,11 +412,11 @@ def _parsed(path, lines):
 
 
 def _parquet(path):
-    schema = pyarrow.parquet.read_schema(path)
+    schema = parquet.read_schema(path)
     info = (schema.metadata or {}).get(b"huggingface", b"{}")
 
     def read(names):
-        with pyarrow.parquet.ParquetFile(path) as file:
+        with parquet.ParquetFile(path) as file:
             yield from _arrow_rows(file.iter_batches(columns=[*names]), names)
 
     classes = _classes(json.loads(info).get("info", {}))
@@ -432,8 +431,8 @@ DATASET_SPLITS = "dataset_dict.json"
 def _saved_dataset(path):
     entries = _json(path / DATASET_STATE)["_data_files"]
     files = [str(path / one["filename"]) for one in entries]
-    with pa.OSFile(files[0]) as source:
-        headings = tuple(pa.ipc.open_stream(source).schema.names)
+    with pyarrow.OSFile(files[0]) as source:
+        headings = tuple(pyarrow.ipc.open_stream(source).schema.names)
 
     def read(names):
         return _arrow_rows(
@@ -446,8 +445,8 @@ def _saved_dataset(path):
 
 
 def _batches(file):
-    with pa.OSFile(file) as source:
-        yield from pa.ipc.open_stream(source)
+    with pyarrow.OSFile(file) as source:
+        yield from pyarrow.ipc.open_stream(source)
 
 
 def _arrow_rows(batches, names):

@@ -1,6 +1,7 @@
 """The objective: which tensors a loss compares, and its weight."""
 
 import dataclasses
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -11,7 +12,12 @@ from kdkit import losses
 from kdkit.distillation.weights import weighs_pairs
 from kdkit.errors import UsageError, unknown
 from kdkit.late import keras
-from kdkit.losses.base import STATE_TAPS, DistillationLoss, get_loss
+from kdkit.losses.base import (
+    STATE_TAPS,
+    DistillationLoss,
+    get_loss,
+    registered_losses,
+)
 from kdkit.losses.foreign import KerasLoss, adapted
 from kdkit.taps.names import (
     PER_LAYER_TAPS,
@@ -90,8 +96,28 @@ Projected = Annotated[
         lambda one: Projection(one) if isinstance(one, str) else one
     ),
 ]
+
+
+class _Named:
+    """The JSON schema of losses: their names, and the arguments of each."""
+
+    def __get_pydantic_json_schema__(self, core_schema, handler):
+        del core_schema, handler
+        known, listed = registered_losses(), []
+        for name, kind in known.items():
+            arguments = dict.fromkeys(inspect.signature(kind).parameters, {})
+            fields = arguments | {"name": {"const": name}}
+            same = {"required": ["name"], "additionalProperties": False}
+            listed.append({"type": "object", "properties": fields, **same})
+        foreign = {"type": "object", "required": ["keras_loss"]}
+        return {"anyOf": [{"enum": [*known]}, *listed, foreign]}
+
+
 Loss = Annotated[
-    Any, BeforeValidator(_loss), PlainSerializer(lambda one: one.to_setting())
+    Any,
+    BeforeValidator(_loss),
+    PlainSerializer(lambda one: one.to_setting()),
+    _Named(),
 ]
 
 

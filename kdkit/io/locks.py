@@ -9,9 +9,8 @@ import logging
 import os
 import pathlib
 
-import filelock
-
 from kdkit.errors import UsageError
+from kdkit.late import filelock
 
 _log = logging.getLogger(__name__)
 

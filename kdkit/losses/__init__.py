@@ -43,7 +43,7 @@ __all__ = [
     "get_loss",
     "register_loss",
     "top_classes",
-    *(cls.__name__ for cls in registered_losses()),
+    *(cls.__name__ for cls in registered_losses().values()),
 ]
 
 # A subclass of `keras.losses.Loss`: imported when it is first used.

@@ -58,9 +58,9 @@ def register_loss(name: str):
     return register
 
 
-def registered_losses() -> tuple[type["DistillationLoss"], ...]:
-    """Returns the classes of all registered losses."""
-    return tuple(_LOSSES.values())
+def registered_losses() -> dict[str, type["DistillationLoss"]]:
+    """Returns the classes of all registered losses, by name."""
+    return dict(_LOSSES)
 
 
 def get_loss(identifier) -> "DistillationLoss":

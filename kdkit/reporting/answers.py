@@ -14,7 +14,7 @@ from kdkit.reporting.tables import Column, Row, Table
 from kdkit.runs.predictions import Difference, Predictions
 
 # Settings of the data that describe how it is read, not what it is.
-_NOT_DATA = ("num_buckets", "dev_split", "task", "max_train_rows", "table")
+_NOT_DATA = ("kind", "num_buckets", "dev_split", "task", "max_train_rows")
 _FEW = 6  # classes whose names fit next to each other
 
 
@@ -33,12 +33,14 @@ class Matrix:
 def data_facts(records: RunRecords) -> list[tuple[str, str]]:
     """Returns what a run's data is, as (label, text)."""
     where = "corpus" if records.is_on_text else "data"
-    data = records.config.get(where) or {}
-    table = data.get("table") or {}  # the user's own
+    data = getattr(records.config, where).model_dump(mode="json")
+    scored = data.get("scored") or {}  # what an embedder is measured on
+    table = (scored or data).get("table") or {}  # the user's own
+    values = {**scored, **data, **table}
     found = [("Task", records.task)]
     found += [
         (_label(name), _in_words(value))
-        for name, value in [*data.items(), *table.items()]
+        for name, value in values.items()
         if name not in _NOT_DATA
         and not isinstance(value, dict)
         and value not in (None, "", [], False)

@@ -39,6 +39,8 @@ from kdkit.reporting.selection import (
 )
 from kdkit.reporting.summary import is_smoke, model_title, run_title, verdict
 from kdkit.reporting.tables import code_block, plain
+from kdkit.runs.places import teachers_of
+from kdkit.runs.steps import RESULT
 
 CARD = "README.md"
 MARKER = (
@@ -172,14 +174,12 @@ def _sources(records):
     for run in (records, records.teacher_run):
         if run is None:
             continue
-        model = run.config.get("model")
-        checkpoint = (
-            model.get("checkpoint") if isinstance(model, dict) else None
-        )
-        for source in (
-            run.config.get("teacher"), run.config.get("pretrained"), checkpoint,
-        ):  # fmt: skip
-            if isinstance(source, str) and source:
+        config, sources = run.config, [*teachers_of(run.config)[:1]]
+        sources.append(getattr(config, "pretrained", None))
+        if not run.is_distillation:
+            sources.append(getattr(config.student, "checkpoint", None))
+        for source in filter(None, sources):
+            if not source.startswith(RESULT):
                 yield source
 
 
@@ -321,8 +321,8 @@ def _metadata(folder, records, arm, files, license, metrics):
 def _training(records):
     """Returns how the model was trained, as pairs of label and text."""
     facts = []
-    recipe = RECIPES.get(records.config.get("recipe"))
-    if recipe is not None:
+    recipe = RECIPES.get(records.config.recipe)
+    if recipe is not None and not records.trains_a_teacher:
         facts.append(("Recipe", f"{recipe.name}: {recipe.title}"))
         facts.append(("Paper", recipe.paper))
     if not records.trains_a_teacher:
@@ -334,22 +334,19 @@ def _training(records):
         if sources:
             text.append(f"from {sources[-1]}")
         facts.append(("Teacher", ", ".join(filter(None, text)) or NOT_RUN))
-    settings = records.config.get("data") or {}
+    data = getattr(records.config, "data", None)
     names = ", ".join(
-        pathlib.PurePath(name).name for name in settings.get("files") or ()
+        pathlib.PurePath(name).name for name in getattr(data, "files", ())
     )
     if records.embedding_data is not None:  # a task only measures these
-        data = EMBEDDING_TITLES[records.embedding_data]
-        data = f"{data} {names}" if names else "generated sentences"
-        facts.append(("Training data", data))
+        text = EMBEDDING_TITLES[records.embedding_data]
+        text = f"{text} {names}" if names else "generated sentences"
+        facts.append(("Training data", text))
     elif records.task:
-        data = f"the training rows of {records.task}"
-        rows = settings.get("max_train_rows")
+        rows, text = data.max_train_rows, "the training rows"
         if rows:
-            data = f"the first {rows} training rows of {records.task}"
-        facts.append(("Training data", data))
-    elif names:
-        facts.append(("Training data", f"texts of {names}"))
+            text = f"the first {rows} training rows"
+        facts.append(("Training data", f"{text} of {records.task}"))
     return facts
 
 

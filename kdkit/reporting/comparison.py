@@ -27,6 +27,7 @@ from kdkit.reporting.selection import (
 )
 from kdkit.reporting.tables import Column, Row, Table
 from kdkit.runs.events import ARMS
+from kdkit.runs.places import teachers_of
 
 NOISE = 2.0  # standard errors
 WITHIN_NOISE = "within two standard errors"
@@ -44,12 +45,10 @@ _LARGEST_SHARE = 1.5  # of a teacher's metric; larger ones are not shown
 _LATENCY = ("median_ms", "p95_ms", "speed_up")
 # These do not depend on the seed: only their mean is shown.
 _MEAN_ALONE = ("parameters", "size_bytes", *_LATENCY)
-# Fields about where and when a run took place.
-_NOT_COMPARED = ("seed", "provenance", "teacher")
+# Fields, also of the steps before a run, that do not decide its numbers.
+_NOT_COMPARED = ("checkpoint_minutes", "requested")
 # The seed in the name of a run's directory, within JSON.
 _SEEDED = re.compile(r'([_/-]seed[_-]?)\d+(?=[/"])')
-# How often a run was saved: `kdkit.runs.settings.FREE`.
-SAVING = ("checkpoint_minutes",)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,7 +248,7 @@ def group_by_seed(runs: Sequence[RunRecords]) -> list[list[RunRecords]]:
     for group in groups.values():
         by_seed = {}
         for run in group:
-            other = by_seed.setdefault(run.config.get("seed"), run)
+            other = by_seed.setdefault(run.config.training.seed, run)
             if other is not run:
                 raise UsageError(
                     f"{other.run_dir} and {run.run_dir} have the same settings "
@@ -269,16 +268,27 @@ def run_count(runs: Sequence) -> str:
     return f"{len(runs)} run" + ("" if len(runs) == 1 else "s")
 
 
-def settings_text(config: dict, leave_out: Collection[str]) -> str:
-    """Returns a configuration as text, equal for runs that are comparable."""
-    kept = {
-        key: value
-        for key, value in _set(config).items()
-        if key not in leave_out
-        and not (key == "cache" and value.get("precision") == "fp32")
-        and (key, value) != ("dtype_policy", "float32")
-    }
-    return json.dumps(kept, sort_keys=True)
+def config_text(config, leave_out: Collection[str] = ()) -> str:
+    """Returns a config as text, equal for runs that are comparable.
+
+    Args:
+        config: a run's config.
+        leave_out: names of fields, at any depth. Defaults to none.
+    """
+
+    def kept(value):
+        if not isinstance(value, dict):
+            return value
+        return {
+            key: kept(one)
+            for key, one in value.items()
+            if key not in (*_NOT_COMPARED, *leave_out)
+        }
+
+    is_exact = config.cache is not None and config.cache.precision == "fp32"
+    changes = {"cache": None} if is_exact else {}
+    # Not sorted: the order of stages counts.
+    return json.dumps(kept(config.model_dump(mode="json") | changes))
 
 
 def standard_error(
@@ -507,13 +517,10 @@ def _distinct_runs(lines, arm):
         return lines
     distinct = {}
     for run, of_run in lines:
-        teacher = run.config
-        if run.teacher_run is not None:
-            teacher = run.teacher_run.config
-        elif not run.trains_a_teacher:
-            teacher = {"teacher": run.config.get("teacher")}
-        # The same settings and seed train the same teacher.
-        key = settings_text(teacher, leave_out=("provenance",))
+        # The same config and seed train the same teacher.
+        key = config_text((run.teacher_run or run).config)
+        if run.teacher_run is None and not run.trains_a_teacher:
+            key = json.dumps(run.config.teacher)
         distinct.setdefault(key, (run, of_run))
     return list(distinct.values())
 
@@ -543,25 +550,12 @@ def _cell(measure, values):
     return text
 
 
-def _set(value):
-    """The settings that are set in a value, at any depth."""
-    if isinstance(value, dict):
-        return {
-            key: _set(one)
-            for key, one in value.items()
-            if one is not None and one is not False and key not in SAVING
-        }
-    if isinstance(value, list):
-        return [_set(one) for one in value]
-    return value
-
-
 def _identity(run):
     """A run without its seed, in a form that can be compared."""
-    teacher = json.dumps(run.config.get("teacher"), sort_keys=True)
+    teacher = json.dumps(teachers_of(run.config))
     if run.teacher_run is not None:
         teacher = _identity(run.teacher_run)
-    return teacher, settings_text(run.config, leave_out=_NOT_COMPARED)
+    return teacher, config_text(run.config, ("seed", "teacher"))
 
 
 def _joined(groups):
@@ -572,7 +566,7 @@ def _joined(groups):
         joined.setdefault(same, []).append(group)
     for alike in joined.values():
         runs = [run for group in alike for run in group]
-        seeds = {run.config.get("seed") for run in runs}
+        seeds = {run.config.training.seed for run in runs}
         # With one seed twice, the difference is not the seed.
         yield from [runs] if len(seeds) == len(runs) else alike
 

@@ -61,16 +61,16 @@ def provenance(runs: Sequence[RunRecords]) -> Provenance:
     """Returns how runs, and the runs of their teachers, were made."""
     teachers = _distinct(run.teacher_run for run in runs if run.teacher_run)
     everything = [*teachers, *runs]
-    seeds = [str(run.config["seed"]) for run in runs if "seed" in run.config]
-    count = run_count(runs)
+    seeds = [str(run.config.training.seed) for run in runs]
     facts = [
-        ("Seeds" if len(seeds) > 1 else "Seed", f"{', '.join(seeds)} ({count})")
-        if seeds
-        else ("Runs", count),
+        (
+            "Seeds" if len(seeds) > 1 else "Seed",
+            f"{', '.join(seeds)} ({run_count(runs)})",
+        ),
         ("Training time", _times(runs)),
         ("Teacher's training time", _times(teachers)),
-        ("Commit", _join(run.provenance("commit") for run in everything)),
-        ("Machine", _join(run.provenance("machine") for run in everything)),
+        ("Commit", _join(run.provenance.get("commit") for run in everything)),
+        ("Machine", _join(run.provenance.get("machine") for run in everything)),
         ("Versions", _join(_versions(run) for run in everything)),
     ]
     commands = [portable_command(run.command) for run in everything]
@@ -130,11 +130,12 @@ def _notes_on_the_run(records):
             "Trained and measured on generated sentences: the numbers show how "
             "the method works, but nothing about real text."
         )
-    table = (records.config.get("data") or {}).get("table") or {}
+    table = getattr(getattr(records.config, "data", None), "table", None)
     result = best_evaluation(records, records.trained_arm)
-    if table.get("train") and not table.get("dev") and result is not None:
+    sets_aside = table is not None and table.train and not table.dev
+    if sets_aside and result is not None:
         found.append(
-            f"dev: {_SET_ASIDE} of {pathlib.PurePath(table['train']).name} set "
+            f"dev: {_SET_ASIDE} of {pathlib.PurePath(table.train).name} set "
             f"aside, {result.examples} examples."
         )
     for event in records.events_of(events.Doctor):
@@ -149,9 +150,8 @@ def _notes_on_the_run(records):
                 f"problems that ruin it: {', '.join(ruinous)}."
             )
     config = records.config
-    start = (config.get("student") or {}).get("copy_from")
-    data = {stage.get("data") for stage in config.get("stages", ())}
-    if start == "teacher" and "task" in data:
+    start = getattr(config.student, "copy_from", None)
+    if start == "teacher" and config.kind == "task":
         found.append(
             "The student starts from the layers and the head of the fine-tuned "
             "teacher."
@@ -178,7 +178,7 @@ def _notes_on_teaching(records):
         if event.per_labeled is not None
     ]
     found += [
-        _about_texts(event, records.config)
+        _about_texts(event, records.embedding_data)
         for event in records.events_of(events.Unlabeled)
         if event.per_labeled is None
     ]
@@ -207,7 +207,7 @@ def _notes_on_teaching(records):
         and event.arm.startswith("teacher_")
     }
     if others:
-        weights = records.config.get("teacher_weights") or "equal ones"
+        weights = list(records.config.teacher_weights) or "equal ones"
         values = "; ".join(map(_in_words, others.values()))
         found.append(
             f"The student learned from {1 + len(others)} teachers with "
@@ -228,12 +228,11 @@ def _notes_on_teaching(records):
     return found
 
 
-def _about_texts(event, config):
+def _about_texts(event, kind):
     """Describes the data that a sentence encoder learned from."""
     repeated = event.repeated or 0
     count = f"{event.rows - event.dropped - repeated:,}"
-    stages = config.get("stages") or ({},)
-    if stages[0].get("data") == "candidates":
+    if kind == "candidates":
         known = " or ".join(event.compared_with)
         return (
             "The student learned from the scores of a cross-encoder for "
@@ -445,9 +444,8 @@ def _where(event, records):
 
 def _where_in_a_task(event, records):
     """Describes a split, and how it differs from the run's own split."""
-    data = records.config.get("data") or {}
     text = event.split
-    if event.task not in (None, data.get("task")):
+    if event.task not in (None, records.task):
         text += f" of {event.task}"
     else:
         own = [one.digests for one in records.events_of(events.Inputs)][:1]
@@ -456,7 +454,8 @@ def _where_in_a_task(event, records):
         if own and rows and rows != own:
             text += " of other data"
     length = event.sequence_length
-    if length not in (None, data.get("sequence_length")):
+    data = getattr(records.config, "data", None)
+    if length not in (None, getattr(data, "sequence_length", None)):
         text += f", cut to {length} tokens"
     if event.left_out:
         text += f", without {event.left_out} examples with texts that "
@@ -505,7 +504,7 @@ def _files(files, event):
 
 
 def _versions(run):
-    versions = (run.config.get("provenance") or {}).get("versions") or {}
+    versions = run.provenance.get("versions") or {}
     return ", ".join(f"{name} {versions[name]}" for name in versions)
 
 

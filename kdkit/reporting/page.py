@@ -5,7 +5,6 @@ A page is one file that loads nothing from elsewhere.
 
 import base64
 import datetime
-import json
 import os
 import pathlib
 from collections.abc import Sequence
@@ -127,7 +126,7 @@ def render_report(records: RunRecords) -> str:
         ],
         data=data_facts(records),
         answers=errors(records),
-        teaches=not (records.trains_a_teacher or records.is_on_text),
+        teaches=records.is_distillation,
         differences=differences(records),
         differing=differing_in_words(records),
         metric={
@@ -145,7 +144,7 @@ def render_report(records: RunRecords) -> str:
         files=files_table(files, [f"{one.arm}: {one.file}" for one in files]),
         commands="\n".join(made.commands),
         made=[*made.facts, *_facts(records)],
-        config=json.dumps(records.config, indent=2),
+        config=records.config.model_dump_json(indent=2),
     )
 
 
@@ -183,7 +182,7 @@ def render_comparison(runs: Sequence[RunRecords]) -> str:
     places = [run.run_dir.resolve() for run in runs]
     named = dict(zip(names_apart(labels, places), runs, strict=True))
     models = _models_table(named)
-    distilled = [run for run in runs if run.config.get("verb") == "distill"]
+    distilled = [run for run in runs if run.is_distillation]
     return _render_page(
         "comparison.html.jinja",
         title=" and ".join(named) if len(named) < 4 else f"{len(named)} runs",
@@ -287,9 +286,7 @@ def _chance_notes(records):
 
 
 def _about(records):
-    found = [model_title(records)]
-    if "seed" in records.config:
-        found.append(f"seed {records.config['seed']}")
+    found = [model_title(records), f"seed {records.config.training.seed}"]
     if records.events:
         day = datetime.datetime.fromtimestamp(
             max(event.time for event in records.events), datetime.UTC
@@ -435,10 +432,7 @@ def _errors(named):
 
 def _settings_table(named):
     """The settings in which a run differs from the first."""
-    configs = [
-        {key: run.config[key] for key in run.config if key != "provenance"}
-        for run in named.values()
-    ]
+    configs = [run.config.model_dump(mode="json") for run in named.values()]
     first, *others = configs
     fields = {}
     for number, other in enumerate(others, 1):

@@ -142,7 +142,7 @@ def plot_learning_curves(runs: Sequence[RunRecords]) -> str:
     curves = {}
     for run in runs:
         curve = metric_curve(run, "student", metric)
-        seed = f", seed {run.config.get('seed')}"
+        seed = f", seed {run.config.training.seed}"
         name = run.name + (seed if names.count(run.name) > 1 else "")
         if curve is not None:
             curves[name] = curve

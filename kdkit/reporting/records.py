@@ -6,8 +6,10 @@ import os
 import pathlib
 import re
 
+from kdkit.config.runs import AnyRun
 from kdkit.io.files import digest
 from kdkit.io.reading import read_json
+from kdkit.runs.directory import Run
 from kdkit.runs.events import (
     ARMS,
     LANGUAGE_MODELS,
@@ -16,6 +18,7 @@ from kdkit.runs.events import (
     RunFinished,
     read_log,
 )
+from kdkit.runs.places import model_place, teachers_of
 from kdkit.runs.predictions import Predictions, read_predictions
 
 CONFIG_FILE = "config.json"
@@ -34,11 +37,11 @@ STEP = re.compile("(pretrained|teacher|general)_run")
 
 @dataclasses.dataclass(frozen=True)
 class RunRecords:
-    """The configuration and the events of one run, as plain data.
+    """The config and the events of one run.
 
     Args:
         run_dir: pathlib.Path. The run directory.
-        config: dict. The resolved configuration, from `config.json`.
+        config: a run's config, such as `TaskConfig`.
         events: tuple of `kdkit.runs.events.Event`. Those of
             `metrics.jsonl` in order, the last one of each key. The language
             model of a run on text is its student, or its teacher if the run
@@ -46,37 +49,42 @@ class RunRecords:
         remarks: tuple of strings. Problems found while reading, such as a
             cut-off last line.
         teacher_run: optional `RunRecords`. The run that trained the teacher,
-            when the configuration's `"teacher"` is a run. Defaults to `None`.
+            if the config's first teacher is a run. Defaults to `None`.
         predictions: dict from arm to `kdkit.runs.predictions.Predictions`, the
             lines of `predictions.jsonl`. Defaults to `{}`, not measured.
+        provenance: dict. How the run was made: the command, the commit, the
+            machine and the versions. Defaults to `{}`, not recorded.
     """
 
     run_dir: pathlib.Path
-    config: dict
+    config: AnyRun
     events: tuple[Event, ...]
     remarks: tuple[str, ...] = ()
     teacher_run: "RunRecords | None" = None
     predictions: dict[str, Predictions] = dataclasses.field(
         default_factory=dict
     )
+    provenance: dict = dataclasses.field(default_factory=dict)
 
     @property
     def is_on_text(self) -> bool:
-        """Whether the run is a `kdkit pretrain`, which has no task."""
-        return self.config.get("verb") == "pretrain"
+        """Whether the run trains a language model, which has no task."""
+        return self.config.kind == "text"
 
     @property
     def is_on_pairs(self) -> bool:
         """Whether the run learned from pairs of texts."""
-        corpus = self.config.get("corpus") or {}
-        return self.is_on_text and "columns" in corpus
+        return self.is_on_text and self.config.corpus.kind == "pairs"
 
     @property
     def trains_a_teacher(self) -> bool:
         """Whether the run trained a model without a teacher."""
-        if self.is_on_text:
-            return self.config.get("teacher") is None
-        return self.config.get("verb") == "train-teacher"
+        return not teachers_of(self.config)
+
+    @property
+    def is_distillation(self) -> bool:
+        """Whether the run trained a student on a task or for embeddings."""
+        return not (self.trains_a_teacher or self.is_on_text)
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -93,30 +101,29 @@ class RunRecords:
     @property
     def command(self) -> str:
         """The command that made the run, empty if it is not recorded."""
-        return self.provenance("command")
+        return self.provenance.get("command") or ""
 
     @property
     def teacher_place(self) -> pathlib.PurePath:
         """Where the teacher is, the same for runs that share it."""
-        teacher = self.config.get("teacher")
         if self.teacher_run is not None:
             return self.teacher_run.run_dir.resolve()
-        if isinstance(teacher, str) and teacher:
-            return pathlib.PurePath(teacher)
-        return self.run_dir.resolve() / OWN_TEACHER
+        place = _teacher(self.config, self.run_dir.resolve())
+        return pathlib.PurePath(place or self.run_dir.resolve() / OWN_TEACHER)
 
     @property
     def task(self) -> str:
-        """The name of the task, empty if the configuration has none."""
-        return str((self.config.get("data") or {}).get("task") or "")
+        """The name of the task, empty if the config has none."""
+        data = getattr(self.config, "data", None)
+        if self.embedding_data is not None:
+            data = data.scored
+        return "" if data is None else data.task
 
     @property
     def embedding_data(self) -> str | None:
         """The data that a sentence encoder learned from, `None` for others."""
-        stages = self.config.get("stages")
-        first = stages[0] if isinstance(stages, list) and stages else None
-        data = first.get("data") if isinstance(first, dict) else None
-        return data if data in EMBEDDING_TITLES else None
+        is_embedder = self.config.kind == "embedder"
+        return self.config.data.kind if is_embedder else None
 
     @property
     def name(self) -> str:
@@ -148,10 +155,6 @@ class RunRecords:
     def is_ablation(self) -> bool:
         """Whether `kdkit ablate` made the run."""
         return self.command.startswith("kdkit ablate ")
-
-    def provenance(self, key: str) -> str:
-        """Returns a text from the provenance, empty if there is none."""
-        return str((self.config.get("provenance") or {}).get(key) or "")
 
     def called(self, arm: str) -> str:
         """Returns the name of an arm in tables and sentences.
@@ -196,11 +199,9 @@ def read_run(run_dir: str | os.PathLike) -> RunRecords:
     """
     run_dir = pathlib.Path(run_dir)
     records = _read_directory(run_dir)
-    teacher = records.config.get("teacher")
-    if not teacher:
+    place = _teacher(records.config, run_dir)
+    if place is None:
         return records
-    # Settings in place of a path: a teacher that the run trained itself.
-    place = run_dir / OWN_TEACHER if isinstance(teacher, dict) else teacher
     sibling = _find_run(run_dir.parent / place)
     found = sibling or _find_run(pathlib.Path(place))
     if found is not None and _has_changed(records, found):
@@ -212,6 +213,12 @@ def read_run(run_dir: str | os.PathLike) -> RunRecords:
     return dataclasses.replace(
         records, remarks=(*records.remarks, *remarks), teacher_run=found
     )
+
+
+def _teacher(config, run_dir):
+    """The place of a run's first teacher, `None` without one."""
+    teachers = teachers_of(config)
+    return model_place(teachers[0], config, run_dir) if teachers else None
 
 
 def _has_changed(records, teacher_run):
@@ -245,14 +252,20 @@ def finite_numbers(numbers: dict | None) -> dict:
 
 
 def _read_directory(run_dir):
-    config = read_json(run_dir / CONFIG_FILE, "the settings of a run")
+    config = Run(run_dir).config
+    saved = read_json(run_dir / CONFIG_FILE, "the config of a run")
     path = run_dir / EVENTS_FILE
     events, remarks = (), (f"No {EVENTS_FILE}: nothing was run yet.",)
     if path.is_file():
         events, remarks = _read_events(path, config)
     predictions, damaged = read_predictions(run_dir)
     return RunRecords(
-        run_dir, config, events, remarks + damaged, predictions=predictions
+        run_dir,
+        config,
+        events,
+        remarks + damaged,
+        predictions=predictions,
+        provenance=saved.get("provenance") or {},
     )
 
 

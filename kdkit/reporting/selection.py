@@ -126,15 +126,18 @@ def is_measured_alike(records: RunRecords) -> bool:
     run = records.teacher_run
     if run is None or not records.is_on_text:
         return run is not None
-    corpora = [dict(one.config.get("corpus") or {}) for one in (run, records)]
     is_masked = any(
         "masked_accuracy" in (event.metrics or {})
         for event in run.events_of(events.Evaluation)
     )
-    if not is_masked:
-        for corpus in corpora:  # decoders have the setting but do not use it
-            corpus.pop("masking", None)
-    return corpora[0] == corpora[1]
+    # Decoders have masking but do not use it.
+    unused = set() if is_masked else {"masking"}
+    corpora = [
+        corpus.model_dump(exclude=unused)
+        for one in (run, records)
+        if (corpus := getattr(one.config, "corpus", None)) is not None
+    ]
+    return corpora[:1] == corpora[1:]
 
 
 def evaluations_of(records: RunRecords, arm: str) -> list[events.Evaluation]:

@@ -39,16 +39,14 @@ _DEPTHS = ("num_layers", "encoder_num_layers", "decoder_num_layers")
 def run_title(records: RunRecords) -> str:
     """Returns the title of a run, such as `"tinybert on sst2"`."""
     if records.is_on_pairs:
-        languages = " to ".join(records.config["corpus"]["languages"])
+        languages = " to ".join(records.config.corpus.languages)
         plain, data = "training", f"{languages} pairs".strip()
     elif records.is_on_text:
         plain, data = "pretraining", "text"
     else:
         plain, data = "teacher", records.task
-    what = records.config.get("recipe") or "run"
-    if records.trains_a_teacher:
-        what = plain
-    return f"{what} on {data}" if data else str(what)
+    what = plain if records.trains_a_teacher else records.config.recipe
+    return f"{what} on {data}" if data else what
 
 
 def model_title(records: RunRecords) -> str | None:
@@ -108,8 +106,7 @@ def verdict(records: RunRecords) -> str:
 
 def is_smoke(records: RunRecords) -> bool:
     """Whether the run's command had `--smoke`."""
-    provenance = records.config.get("provenance") or {}
-    return "--smoke" in str(provenance.get("command")).split()
+    return "--smoke" in records.command.split()
 
 
 def untrained_layers(records: RunRecords, arm: str) -> Sequence[str]:

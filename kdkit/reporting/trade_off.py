@@ -249,7 +249,7 @@ def _trade_off(groups):
     groups = [
         group
         for group in groups
-        if group[0].config.get("verb") == "distill"
+        if group[0].is_distillation
         and metric_names(group[0])
         and metric_values(group, "student")
     ]

@@ -1,4 +1,4 @@
-"""Sweeps: one run per choice of some settings, ranked by a metric."""
+"""Sweeps: one run per choice of some fields, ranked by a metric."""
 
 import dataclasses
 import json
@@ -7,14 +7,12 @@ import pathlib
 import random
 from collections.abc import Callable
 
+from kdkit.config.runs import AnyRun
 from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
-from kdkit.runs.directory import RunDirectory
+from kdkit.runs.directory import Run
 from kdkit.runs.events import RunFinished
-from kdkit.runs.pipeline import Pipeline
-from kdkit.runs.settings import DistillSettings, PretrainSettings
-from kdkit.settings import canonical_path, override, to_dict
-from kdkit.training.tasks import open_task
+from kdkit.settings import from_dict
 
 TRIALS = "trials"
 
@@ -47,36 +45,50 @@ class Trial:
     metric: float
 
 
-def yardstick(settings: DistillSettings | PretrainSettings) -> Yardstick:
-    """Returns the metric that runs with these settings are ranked by."""
-    if isinstance(settings, DistillSettings):
-        task = open_task(settings.data)
+def yardstick(config: AnyRun) -> Yardstick:
+    """Returns the metric that runs with this config are ranked by."""
+    from kdkit.training.tasks import open_task
+
+    if config.kind == "task":
+        task = open_task(config.data)
         return Yardstick(task.primary_metric, "max", "dev", task.name)
-    return Yardstick("perplexity", "min", "held_out", "text")
+    if config.kind == "text":
+        return Yardstick("perplexity", "min", "held_out", "text")
+    raise UsageError("A sweep ranks runs on a task or on text.")
 
 
 def run_trial(
-    settings, values: dict, directory, announce, force: bool = False
+    config: AnyRun, values: dict, directory, announce, force: bool = False
 ) -> Trial:
     """Runs one choice of values in `DIR/trials/`."""
-    chosen = with_values(settings, values)
+    from kdkit.runs.run import run
+
     path = pathlib.Path(directory) / TRIALS / trial_name(values)
     announce(f"{path}")
-    on_task = isinstance(settings, DistillSettings)
-    Pipeline(chosen, path).run(force, needs_models=False)
-    (finished,) = RunDirectory(path).events(RunFinished)
+    done = run(with_values(config, values), path, force, needs_models=False)
+    metrics = best_metrics(done)
+    return Trial(values, path, metrics[yardstick(config).metric])
+
+
+def best_metrics(done: Run) -> dict:
+    """Returns a finished run's metrics on dev or on its held-out text."""
+    (finished,) = done.events(RunFinished)
     best = finished.best
-    trained = best["student"] if on_task else next(iter(best.values()))
-    metric = trained.metrics[yardstick(settings).metric]
-    return Trial(values, path, metric)
+    return best.get("student", next(iter(best.values()))).metrics
 
 
-def with_values(settings, values: dict):
-    """Returns settings with some fields changed."""
-    return override(
-        settings,
-        [f"{field}={json.dumps(value)}" for field, value in values.items()],
-    )
+def with_values(config: AnyRun, values: dict) -> AnyRun:
+    """Returns a config with the values of some dotted paths changed."""
+    tree = config.model_dump(mode="json")
+    for path, value in values.items():
+        *parents, last = path.split(".")
+        part = tree
+        for name in parents:
+            part = part[name]
+        part[last] = value
+        if last == "epochs":  # as many as given, also on a small table
+            part["least_updates"] = 0
+    return from_dict(type(config), tree)
 
 
 def trial_name(values: dict) -> str:
@@ -87,18 +99,13 @@ def trial_name(values: dict) -> str:
     )
 
 
-# Settings of earlier steps and of the control.
-OTHER_MODELS = (
-    "teacher.", "pretrained.", "control.", "general.", "augmented.made_by.",
-)  # fmt: skip
-# For runs on a task: the settings that decide which examples are measured.
+# For runs on a task: the fields that decide which examples are measured.
 OF_DEV = ("data.task", "data.data_dir", "data.dev_split", "data.table")
-# For runs on text: the settings that decide which tokens a perplexity counts.
+# For runs on text: the fields that decide which tokens a perplexity counts.
 MEASURED = (
     "corpus.masking", "corpus.spans", "corpus.held_out",
     "corpus.held_out_every", "corpus.sequence_length", "corpus.column",
     "corpus.columns", "corpus.detokenizer", "corpus.one_document", "tokenizer",
-    "vocabulary_size",
 )  # fmt: skip
 # The same, if the held-out text is from the training files.
 MEASURED_OF_FILES = ("corpus.files", "corpus.max_texts")
@@ -106,35 +113,34 @@ MEASURED_OF_FILES = ("corpus.files", "corpus.max_texts")
 
 @dataclasses.dataclass(frozen=True)
 class Axis:
-    """A setting that a sweep varies."""
+    """A field that a sweep varies."""
 
     field: str
     values: tuple
 
 
-def find_field(settings, name: str) -> str:
-    """Returns the dotted path of the setting with a name."""
-    if "." in name and (whole := canonical_path(settings, name)):
-        return whole
-    leaves = [*_leaves(to_dict(settings), "")]
-    paths = [
+def find_field(config: AnyRun, name: str) -> str:
+    """Returns the dotted path of the field with a name, the end of its path."""
+    # Fields of earlier steps have their whole path.
+    paths = [*_leaves(config.model_dump(mode="json"), "")]
+    found = [
         path
-        for path in leaves
-        if path == name
-        or (path.endswith(f".{name}") and not path.startswith(OTHER_MODELS))
+        for path in paths
+        if path.endswith(f".{name}") and not path.startswith("steps.")
     ]
     if name in paths:
         return name
-    if len(paths) == 1:
-        return paths[0]
-    if not paths:
-        ends = {path.rpartition(".")[2] for path in leaves}
-        raise unknown("setting", name, ends)
-    raise UsageError(f"{name!r} matches {' and '.join(paths)}.")
+    if not found:
+        raise unknown(
+            "field", name, {path.rpartition(".")[2] for path in paths}
+        )
+    if len(found) > 1:
+        raise UsageError(f"{name!r} matches {' and '.join(found)}.")
+    return found[0]
 
 
 def run_sweep(
-    settings: DistillSettings | PretrainSettings,
+    config: AnyRun,
     axes: tuple[Axis, ...],
     directory,
     max_trials: int | None = None,
@@ -143,11 +149,11 @@ def run_sweep(
 ) -> list[Trial]:
     """Runs a recipe for each choice of values and ranks the runs."""
     directory = pathlib.Path(directory)
-    validate_axes(settings, axes)
-    measure = yardstick(settings)
+    validate_axes(config, axes)
+    measure = yardstick(config)
     trials = [
-        run_trial(settings, values, directory, announce, force)
-        for values in choices(axes, max_trials, settings.seed)
+        run_trial(config, values, directory, announce, force)
+        for values in choices(axes, max_trials, config.training.seed)
     ]
     trials.sort(key=measure.rank)
     _write_results(directory, trials, measure)
@@ -174,26 +180,24 @@ def _choice(axes, number):
     return {axis.field: chosen[axis.field] for axis in axes}
 
 
-def validate_axes(
-    settings: DistillSettings | PretrainSettings, axes: tuple[Axis, ...]
-) -> None:
+def validate_axes(config: AnyRun, axes: tuple[Axis, ...]) -> None:
     """Validates each value before any run."""
     for axis in axes:
-        if _is_measured(settings, axis.field):
+        if _is_measured(config, axis.field):
             raise UsageError(
                 f"{axis.field} decides what is measured, so the trials could "
                 "not be compared. Make a sweep for each value."
             )
         for value in axis.values:
-            with_values(settings, {axis.field: value})
+            with_values(config, {axis.field: value})
 
 
-def _is_measured(settings, field):
-    """Whether a setting decides which examples or tokens are measured."""
+def _is_measured(config, field):
+    """Whether a field decides which examples or tokens are measured."""
     names = OF_DEV
-    if isinstance(settings, PretrainSettings):
+    if config.kind == "text":
         names = MEASURED
-        if not settings.corpus.held_out:
+        if not config.corpus.held_out:
             names += MEASURED_OF_FILES
     return any(f"{field}.".startswith(f"{name}.") for name in names)
 
@@ -220,19 +224,10 @@ def _write_results(directory, trials: list[Trial], measure: Yardstick):
     )
 
 
-def _leaves(values, path):
-    """Yields the dotted paths of all values except dicts and lists."""
-    if isinstance(values, dict) and values:
-        entries = values.items()
-    elif isinstance(values, list) and values:
-        entries = [
-            (entry.get("name", str(index)), entry)
-            if isinstance(entry, dict)
-            else (str(index), entry)
-            for index, entry in enumerate(values)
-        ]
-    else:
+def _leaves(value, path):
+    """Yields the dotted paths of all values except dicts with entries."""
+    if not (isinstance(value, dict) and value):
         yield path
         return
-    for key, value in entries:
-        yield from _leaves(value, f"{path}.{key}" if path else key)
+    for key, one in value.items():
+        yield from _leaves(one, f"{path}.{key}" if path else key)

@@ -3,10 +3,9 @@
 from collections.abc import Iterable
 
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF
 
 from kdkit.errors import RunError, UsageError, require_extra
-from kdkit.late import LateModule, scipy, sklearn_metrics
+from kdkit.late import LateModule, sacrebleu, scipy, sklearn_metrics
 
 seqeval = LateModule("seqeval.metrics", "seqeval")
 
@@ -243,6 +242,6 @@ def _metrics(references, language):
     # Without script and country, which sacrebleu does not know.
     code = (language or "").lower().replace("_", "-").partition("-")[0]
     return {
-        "bleu": BLEU(references=[references], trg_lang=code),
-        "chrf": CHRF(references=[references]),
+        "bleu": sacrebleu.BLEU(references=[references], trg_lang=code),
+        "chrf": sacrebleu.CHRF(references=[references]),
     }

@@ -14,7 +14,8 @@ def next_steps(told):
 
 @pytest.mark.large
 def test_the_commands_work(tmp_path):
-    quick = ["data.max_train_rows=32", "stages.0.epochs=1", "jit_compile=false"]
+    quick = ["data.max_train_rows=32", "training.jit_compile=false"]
+    quick += ["--epochs", "1"]
     first = ["train-teacher", "--smoke", "--run-dir", str(tmp_path / "teacher")]
     commands, ran = [first], []
     while commands:

@@ -18,21 +18,15 @@ import threading
 
 import keras
 import numpy as np
+import pytest
 import tensorflow as tf
 
 from kdkit import export, models, tasks
-from kdkit.cli import resolving
-from kdkit.cli.distill import distillation_pipeline
-from kdkit.cli.main import main, make_verb_parser
-from kdkit.settings import to_dict
+from kdkit.cli.main import main
+from kdkit.runs import run as running
 
 ROOT = pathlib.Path(__file__).parents[2]
 SECONDS = 600  # until a command in a process of its own counts as hanging
-RESOLVED_BY = {
-    "train-teacher": resolving.teacher_settings,
-    "pretrain": resolving.pretrain_settings,
-    "distill": lambda options: distillation_pipeline(options).settings,
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,10 +64,14 @@ def command_apart(words, folder) -> Answer:
 
 
 def resolved(words) -> dict:
-    """The config.json that a command line would write, without running it."""
-    verb, *rest = map(str, words)
-    options = make_verb_parser(verb).parse_args(rest)
-    return to_dict(RESOLVED_BY[verb](options))
+    """The config that a command line runs, without running it."""
+    configs = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(running, "run", lambda config, *_: configs.append(config))
+        answer = command(words)
+    assert answer.status == 0, answer
+    (config,) = configs
+    return config.model_dump(mode="json")
 
 
 @contextlib.contextmanager

@@ -5,6 +5,8 @@ import json
 import re
 import xml.etree.ElementTree as ElementTree
 
+from kdkit.config.layers import config_of
+from kdkit.config.runs import ADAPTER
 from kdkit.reporting import comparison_table, read_run, render_report
 
 TEACHER = "all_minilm_l6_v2"
@@ -18,14 +20,46 @@ FILES = {
 }
 
 
+SST2 = {"task": "sst2", "data_dir": "glue"}
+CORPUS = {"kind": "corpus", "files": ["text.txt"]}
+# By a run's kind: its recipe, and what is given.
+BASES = {
+    "distill": (
+        "vanilla_kd",
+        {
+            "data": SST2,
+            "teacher": ["bert"],
+            "student": {"checkpoint": STUDENT},
+        },
+    ),
+    "teacher": (
+        "fine_tuning",
+        {"data": SST2, "student": {"checkpoint": TEACHER}},
+    ),
+    "text": (
+        "pretraining",
+        {"corpus": CORPUS, "student": {"checkpoint": TEACHER}},
+    ),
+    "taught": ("lightpaff", {"kind": "text", "corpus": CORPUS, "teacher": "x"}),
+}
+
+
+def config(base="distill", **fields):
+    """The config of a kind of run, with some fields changed."""
+    recipe, given = BASES[base]
+    tree = config_of(recipe, {**given}).model_dump(mode="json")
+    return ADAPTER.validate_python(tree | fields)
+
+
 class RunWriter:
     """Writes one run directory, event by event."""
 
-    def __init__(self, run_dir, config):
+    def __init__(self, run_dir, config, provenance=None):
         self.run_dir = run_dir
         self.clock = 1_790_000_000.0
         run_dir.mkdir(parents=True)
-        (run_dir / "config.json").write_text(json.dumps(config))
+        saved = config.model_dump(mode="json") | {"provenance": provenance}
+        (run_dir / "config.json").write_text(json.dumps(saved))
         (run_dir / "metrics.jsonl").touch()
 
     @property
@@ -144,14 +178,8 @@ def provenance(command):
 def write_teacher_run(run_dir, seed=1):
     """A finished run of `train-teacher` with one timed file."""
     command = f"kdkit train-teacher --task sst2 --seed {seed}"
-    config = {
-        "verb": "train-teacher",
-        "data": {"task": "sst2", "data_dir": "glue"},
-        "model": {"checkpoint": TEACHER},
-        "seed": seed,
-        "provenance": provenance(command),
-    }
-    run = RunWriter(run_dir, config)
+    made = config("teacher", training={"seed": seed})
+    run = RunWriter(run_dir, made, provenance(command))
     run.model("teacher")
     run.epoch("teacher", "fine_tuning", 1, loss=0.29, val_loss=0.31)
     run.evaluation("teacher", "fine_tuning", 1, 0.8876)
@@ -172,16 +200,13 @@ def write_distillation_run(
 ):
     """A finished run of TinyBERT with control and three timed files."""
     command = f"kdkit distill tinybert --task sst2 --seed {seed}"
-    config = {
-        "verb": "distill",
-        "recipe": "tinybert",
-        "data": {"task": task, "data_dir": "glue"},
-        "teacher": str(teacher),
-        "student": {"num_layers": 4, "hidden_dim": 312},
-        "seed": seed,
-        "provenance": provenance(command),
-    }
-    run = RunWriter(run_dir, config)
+    made = config(
+        recipe="tinybert",
+        data={"task": task, "data_dir": "glue"},
+        teacher=[str(teacher)],
+        training={"seed": seed},
+    )
+    run = RunWriter(run_dir, made, provenance(command))
     for arm in ("teacher", "student", "control"):
         run.model(arm)
     run.evaluation("teacher", None, None, 0.8876)

@@ -85,7 +85,7 @@ def sizes(part, num_layers, hidden_dim, dropout):
     )
 
 
-PLAIN = settings(jit_compile="false")
+PLAIN = settings(training__jit_compile="false")
 ON_TASK = ("--task", "sst2", "--data-dir", "@data")
 ROWS = settings(data__sequence_length=LENGTH)
 ON_TEXT = ("--corpus", "@corpus.txt", *settings(corpus__sequence_length=LENGTH))
@@ -113,7 +113,7 @@ RUNS = {
         (
             *("pretrain", *ON_TEXT, "--tokenizer", "@encoder"),
             *("--student", "bert_3_layer_en_uncased", *PLAIN),
-            *sizes("model", 3, 32, 0.1),
+            *sizes("student", 3, 32, 0.1),
             *settings(corpus__held_out_every=10),
             *stage("pretraining"),
         ),
@@ -144,7 +144,7 @@ RUNS = {
     "vanilla_kd": Run(
         (
             *("distill", "vanilla_kd", *TAUGHT, "--num-layers", "2"),
-            *("--control", *stage("fine_tuning"), *settings(seed=3)),
+            *("--control", *stage("fine_tuning"), *settings(training__seed=3)),
             *settings(data__num_buckets=2),
         )
     ),
@@ -157,9 +157,9 @@ RUNS = {
                 *stage("prediction_layer"),
             ),
             *settings(
-                student__bilstm__units=8,
-                student__bilstm__embedding_dim=16,
-                student__bilstm__intermediate_dim=16,
+                student__units=8,
+                student__embedding_dim=16,
+                student__intermediate_dim=16,
             ),
         )
     ),
@@ -205,7 +205,7 @@ RUNS = {
     "static_embedding": Run(
         (
             *("distill", "static_embedding", *ON_TEXTS),
-            *settings(student__static__dimensions=16),
+            *settings(student__dimensions=16),
         ),
         kind="embedder",
         traced=True,
@@ -244,9 +244,9 @@ RUNS = {
         (
             *("distill", "lightpaff", "--model", "mass", "--smoke"),
             *settings(
-                pretrained__corpus__max_texts=TEXTS,
-                teacher__corpus__max_texts=TEXTS,
-                general__corpus__max_texts=TEXTS,
+                steps__pretrained__corpus__max_texts=TEXTS,
+                steps__teacher__corpus__max_texts=TEXTS,
+                steps__general__corpus__max_texts=TEXTS,
                 corpus__max_texts=TEXTS,
                 stages__fine_tuning__epochs=2,
             ),

@@ -1,10 +1,11 @@
 """The runs of ablations and sweeps, noted in place of being run."""
 
 import contextlib
+import pathlib
 
 import pytest
 
-from kdkit.runs import run as module
+from kdkit.runs import run as running
 from kdkit.runs.directory import Run
 from kdkit.runs.events import Best, Evaluation, RunFinished
 
@@ -21,6 +22,7 @@ def noted_runs(accuracy=lambda place: 0.5, examples=None):
 
     def note(config, place, force, needs_models):
         assert not needs_models  # of runs that are finished
+        place = pathlib.Path(place)
         place.mkdir(parents=True)
         metrics = {"accuracy": accuracy(place)}
         run = Run(place)
@@ -31,7 +33,8 @@ def noted_runs(accuracy=lambda place: 0.5, examples=None):
             RunFinished(seconds=1.0, best={"student": Best(metrics=metrics)})
         )
         found[place] = config.model_dump(mode="json")
+        return run
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(module, "run", note)
+        patch.setattr(running, "run", note)
         yield found

@@ -29,9 +29,9 @@ def study(workspace, directory, verb, *words, **noting):
 def losses(settings):
     """The losses of each stage; `labels` where there is no teacher."""
     return ", ".join(
-        " ".join(one["loss"]["name"] for one in stage["objectives"])
+        " ".join(one["loss"]["name"] for one in stage["objectives"].values())
         or "labels" * int(stage["hard_label_weight"])
-        for stage in settings["stages"]
+        for stage in settings["stages"].values()
     )
 
 
@@ -76,12 +76,14 @@ def test_arms_leave_out_what_their_names_say(table, workspace, tmp_path):
         workspace.words(["distill", *words, "--run-dir", tmp_path / "whole"])
     )
     first = next(iter(found.values()))
+    for stage in (*first["stages"].values(), *whole["stages"].values()):
+        del stage["epochs"]  # more on a small table
     assert first["stages"] == whole["stages"]
     for arm, settings in found.items():
         states = [
             objective
-            for stage in settings["stages"]
-            for objective in stage["objectives"]
+            for stage in settings["stages"].values()
+            for objective in stage["objectives"].values()
             if objective["layer_map"] is not None
         ]
         if over == "layer_map":
@@ -105,7 +107,8 @@ def test_every_arm_and_seed_is_a_run_and_a_row(workspace, tmp_path):
         assert row["mean"] == pytest.approx(sum(own) / 2)
         assert row["standard_deviation"] == pytest.approx(0.1 / 2**0.5)
         for seed in (0, 1):
-            assert runs[tmp_path / row["arm"] / f"seed_{seed}"]["seed"] == seed
+            training = runs[tmp_path / row["arm"] / f"seed_{seed}"]["training"]
+            assert training["seed"] == seed
 
 
 @pytest.mark.parametrize("examples", [None, 872])
@@ -142,26 +145,44 @@ def test_arms_do_without_what_comes_before_the_stages(workspace, tmp_path):
         *(*words, "--general", tmp_path / "general", "--corpus", "@corpus.txt"),
         *("--pretrained", "@encoder", "--augment", copies),
         *("--cache", tmp_path / "cache"),
-        *("--set", "general.model.num_layers=3"),
+        *("--set", "steps.general.student.num_layers=3"),
     )
     found = {path.parent.name: settings for path, settings in runs.items()}
     assert set(found) == arms | {"no_general", "no_augment"}
     full, without = found["full"], found["no_general"]
     assert full["student"]["checkpoint"] == str(tmp_path / "general")
     # The student that it would have been, from random weights.
-    assert without["student"] == full["general"]["model"]
+    assert without["student"] == full["steps"]["general"]["student"]
     assert without["student"]["num_layers"] == 3
-    assert without["general"] is None
+    assert without["steps"] == {}
     assert without["augmented"] == full["augmented"]
     assert found["no_augment"]["augmented"] is None
     labels = found["no_task"]
-    assert not any(stage["objectives"] for stage in labels["stages"])
-    assert (labels["cache"], labels["general"]) == (None, full["general"])
+    assert not any(one["objectives"] for one in labels["stages"].values())
+    assert (labels["cache"], labels["steps"]) == (None, full["steps"])
 
 
-def stage_of(settings):
-    (stage,) = settings["stages"]
+def test_arms_without_a_teacher_have_the_updates_of_all_stages(
+    workspace, tmp_path
+):
+    """On a small table, whose stages have more epochs than the paper's."""
+    words = ("ablate", *TINYBERT, "--over", "stages")
+    runs, _, _ = study(workspace, tmp_path, *words)
+    found = {
+        path.parent.name: config["stages"] for path, config in runs.items()
+    }
+    full = sum(stage["epochs"] for stage in found["full"].values())
+    assert found["no_task"]["fine_tuning"]["epochs"] == full > 23
+
+
+def stage_of(config):
+    (stage,) = config["stages"].values()
     return stage
+
+
+def loss_of(stage):
+    """The first objective's loss."""
+    return next(iter(stage["objectives"].values()))["loss"]
 
 
 def test_a_sweep_runs_every_choice_and_ranks_them_on_dev(workspace, tmp_path):
@@ -176,7 +197,7 @@ def test_a_sweep_runs_every_choice_and_ranks_them_on_dev(workspace, tmp_path):
     )
     chosen = [
         (
-            stage_of(settings)["objectives"][0]["loss"]["temperature"],
+            loss_of(stage_of(settings))["temperature"],
             stage_of(settings)["learning_rate"],
         )
         for settings in runs.values()
@@ -218,16 +239,16 @@ def test_the_papers_search_fixes_what_its_first_step_found(workspace, tmp_path):
     for settings in [*runs.values()][27:]:
         stage = stage_of(settings)
         assert stage["soft_label_weight"] == 0.7
-        assert stage["objectives"][0]["loss"]["temperature"] == 20.0
+        assert loss_of(stage)["temperature"] == 20.0
 
 
 def test_a_layer_map_with_commas_is_one_value(workspace, tmp_path):
     pairs = '{"1": 1, "2": 3}'
-    over = ("--over", f"stages.0.objectives.1.layer_map={pairs},skip")
+    over = ("--over", f"patience_mse.layer_map={pairs},skip")
     runs, _, _ = study(workspace, tmp_path, "sweep", *PKD, *over)
     maps = [
-        stage_of(settings)["objectives"][1]["layer_map"]
-        for settings in runs.values()
+        stage_of(config)["objectives"]["patience_mse"]["layer_map"]
+        for config in runs.values()
     ]
     assert maps == [json.loads(pairs), "skip"]
 

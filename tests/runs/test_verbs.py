@@ -17,6 +17,7 @@ from kit.helpers import (
     sentiment_student,
 )
 from kit.references import reference
+from kit.reports import config
 from kit.run_checks import ENCODER_FILES
 from kit.runs import LENGTH, ON_TASK, SMALL, TAUGHT, VOCABULARY, stage
 
@@ -234,8 +235,8 @@ def on_mismatched(tmp_path):
         (folder / f"{stem}.tsv").write_text("\n".join(lines))
     own = {"task": "mnli", "data_dir": str(tmp_path), "sequence_length": LENGTH}
     own |= {"dev_split": "dev_mismatched"}
-    config = {"verb": "distill", "recipe": "pkd", "data": own}
-    (run / "config.json").write_text(json.dumps(config))
+    saved = config(data=own).model_dump(mode="json")
+    (run / "config.json").write_text(json.dumps(saved))
     measured = {"split": "dev_mismatched", "metrics": {"accuracy": 0.5}}
     event = {"time": 1, "event": "evaluation", "arm": "student", **measured}
     (run / "metrics.jsonl").write_text(f"{json.dumps(event)}\n")

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from kdkit.cli.messages import shown_messages
+from kdkit.runs.messages import shown_messages
 
 log = logging.getLogger("kdkit.runs.somewhere")
 

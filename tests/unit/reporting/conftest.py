@@ -2,15 +2,20 @@
 
 import matplotlib.axes
 import pytest
-from kit.reports import RunWriter, write_distillation_run, write_teacher_run
+from kit.reports import (
+    RunWriter,
+    config,
+    write_distillation_run,
+    write_teacher_run,
+)
 
 
 @pytest.fixture
 def make_run(tmp_path):
-    """A function of a name and a configuration that starts a run."""
+    """A function of a name, a kind and fields of a config that starts a run."""
 
-    def start(name, config):
-        return RunWriter(tmp_path / name, {"verb": "distill", **config})
+    def start(name, base="distill", provenance=None, **fields):
+        return RunWriter(tmp_path / name, config(base, **fields), provenance)
 
     return start
 

@@ -79,7 +79,7 @@ def test_code_in_a_card_runs(format, tmp_path, monkeypatch, capsys):
 def test_license_is_the_teachers_or_the_users_and_stays(run, tmp_path):
     checkpoint = tmp_path / "checkpoint"
     checkpoint.mkdir()
-    config = {**run.config, "pretrained": str(checkpoint)}
+    config = run.config.replace(pretrained=str(checkpoint))
     run = dataclasses.replace(run, config=config, teacher_run=None)
     (checkpoint / "LICENSE").write_text("All rights reserved")
     for _ in range(2):  # also in place of an earlier card

@@ -68,12 +68,10 @@ def test_report_escapes_what_it_is_given(make_run):
     attack = "<script>alert('x')</script>"
     run = make_run(
         "run",
-        {
-            "recipe": attack,
-            "data": {"task": attack},
-            "teacher": attack,
-            "provenance": {"command": attack, "commit": attack},
-        },
+        recipe=attack,
+        data={"task": attack},
+        teacher=[attack],
+        provenance={"command": attack, "commit": attack},
     )
     run.log("model", arm="student", name=attack, parameters=1)
     run.epoch("student", attack, 1, **{attack: 1.0, "$\\frac{": 2.0})

@@ -43,7 +43,7 @@ def test_losses_have_a_picture_for_each_objective(distillation_run, drawn):
 
 
 def test_an_epoch_that_was_repeated_counts_once(make_run, drawn):
-    run = make_run("run", {})
+    run = make_run("run")
     for epoch, loss in ((1, 3.0), (2, 9.0), (2, 2.0)):
         run.epoch("student", "prediction_layer", epoch, loss=loss)
     plot_losses(run.records)
@@ -62,7 +62,7 @@ def test_metric_has_a_line_for_each_arm_over_all_stages(
 
 
 def test_epochs_on_text_do_not_move_the_curve_of_the_task(make_run, drawn):
-    run = make_run("small", {"data": {"task": "sst2"}})
+    run = make_run("small")
     for epoch in (1, 2):
         run.epoch("student", "pretraining", epoch, loss=3.0)
         run.evaluation("student", "pretraining", epoch, 0.2, split="held_out")
@@ -88,7 +88,7 @@ def test_latency_names_the_files_timed_in_the_commonest_setting(
 
 
 def test_pictures_of_nothing_are_empty(make_run):
-    run = make_run("run", {"recipe": "tinybert", "teacher": "x"})
+    run = make_run("run")
     run.latency(run.export("student", "int8"), 5.0)  # not evaluated
     assert plot_losses(run.records) == []
     assert plot_metric(run.records) == ""
@@ -128,10 +128,9 @@ def points(drawn):
 def make_student(make_run):
     """A function of a name, its teacher and that one's accuracy."""
 
-    def make(name, teacher, accuracy, seed=0, timed=(), **config):
-        data = {"task": "sst2", "data_dir": "glue"}
-        settings = {"data": data, "teacher": str(teacher), "seed": seed}
-        run = make_run(name, settings | config)
+    def make(name, teacher, accuracy, seed=0, timed=(), **fields):
+        fields |= {"teacher": [str(teacher)], "training": {"seed": seed}}
+        run = make_run(name, **fields)
         run.evaluation("teacher", None, None, accuracy)
         run.evaluation("student", "fine_tuning", 1, accuracy - GAP)
         for arm in ("teacher", "student"):
@@ -148,9 +147,9 @@ def bare_teacher(make_run):
     """A function of the name of a run that trained a teacher."""
 
     def make(name, seed=0, checkpoint="bert"):
-        settings = {"verb": "train-teacher", "data": {"task": "sst2"}}
-        settings |= {"model": {"checkpoint": checkpoint}, "seed": seed}
-        return make_run(name, settings).run_dir
+        fields = {"student": {"checkpoint": checkpoint}}
+        fields["training"] = {"seed": seed}
+        return make_run(name, "teacher", **fields).run_dir
 
     return make
 

@@ -5,28 +5,30 @@ import subprocess
 import sys
 
 import pytest
-from kit.reports import page, table
+from kit.reports import config, page, table
+
+STEP = config("teacher").model_dump(mode="json")
 
 
 @pytest.mark.parametrize("place", ["", "teacher"])
 def test_the_teachers_run_is_that_of_its_model(place, make_run, teacher_run):
     teacher = teacher_run.run_dir / place
     teacher.mkdir(exist_ok=True)
-    records = make_run("run", {"teacher": str(teacher)}).records
+    records = make_run("run", teacher=[str(teacher)]).records
     assert records.teacher_run.run_dir == teacher_run.run_dir
     assert records.remarks == ()
     assert table(records)["teacher"]["accuracy"] == "88.8"
 
 
 def test_a_teacher_that_the_run_trained_is_found(make_run, make_teacher):
-    run = make_run("run", {"teacher": {"verb": "train-teacher"}})
+    run = make_run("run", teacher=["run:teacher"], steps={"teacher": STEP})
     assert run.records.teacher_run is None
     teacher = make_teacher("run/teacher_run")
     assert run.records.teacher_run.run_dir == teacher.run_dir
 
 
 def test_student_of_another_run_may_be_the_teacher(make_run, distillation_run):
-    run = make_run("second", {"teacher": str(distillation_run.run_dir)})
+    run = make_run("second", teacher=[str(distillation_run.run_dir)])
     found = table(run.records)
     assert found["teacher"]["accuracy"] == "83.8"
     assert found["teacher"]["parameters"] == "14.35"
@@ -62,7 +64,7 @@ def measured(make_run):
 
     def find(*measurements):
         data = {"task": "sst2", "data_dir": "glue", "sequence_length": 16}
-        run = make_run("run", {"data": data, "recipe": "pkd"})
+        run = make_run("run", data=data)
         run.log("inputs", digests={"train": THIRD, "dev": OWN})
         run.evaluation("student", "fine_tuning", 1, 0.9)
         for percent, rows, length, more in measurements:
@@ -116,7 +118,7 @@ def test_data_that_the_run_did_not_note_are_told_apart(measured):
 
 
 def test_texts_of_one_name_are_told_apart_where_they_differ(make_run):
-    run = make_run("text", {"verb": "pretrain", "seed": 0, "teacher": None})
+    run = make_run("text", "text")
     run.evaluation("decoder", "s", 1, 0.0, metrics={"perplexity": 2.0})
     text = {"corpus": ["/data/test.txt"], "sequence_length": 8}
     for digest, value in ((OWN, 5.0), (OTHER, 9.0), (OWN, 4.0)):

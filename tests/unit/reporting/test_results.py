@@ -5,7 +5,7 @@ import statistics
 
 import pytest
 from kit.adapter import command
-from kit.reports import page, svg_texts, table
+from kit.reports import config, page, svg_texts, table
 
 from kdkit.reporting import (
     group_by_seed,
@@ -16,6 +16,7 @@ from kdkit.reporting import (
     verdict,
 )
 
+STEP = config("teacher").model_dump(mode="json")
 ACCURACIES = {1: 0.8379, 2: 0.8429, 3: 0.8303}
 
 
@@ -76,7 +77,7 @@ def test_a_page_has_the_runs_provenance(distillation_run):
 
 def test_commands_tell_no_place_outside_of_the_run(make_run):
     made_by = "kdkit distill pkd --data-dir ../shared/glue --model /a/b"
-    run = make_run("run", {"provenance": {"command": made_by}})
+    run = make_run("run", provenance={"command": made_by})
     shown = "kdkit distill pkd --data-dir glue --model b"
     assert shown in page(run.records)
 
@@ -90,13 +91,14 @@ def changed(run, **fields):
 
 @pytest.mark.parametrize(
     ("cache", "is_same"),
-    [({"precision": "fp32"}, True), ({"precision": "int8"}, False)],
+    [("fp32", True), ("int8", False)],
 )
 def test_a_cache_of_exact_outputs_makes_no_difference(
     cache, is_same, make_distillation
 ):
     runs = [make_distillation(f"seed{seed}", seed=seed) for seed in (1, 2)]
-    records = [runs[0].records, changed(runs[1], cache=cache, more=None)]
+    cached = {"directory": "cache", "precision": cache}
+    records = [runs[0].records, changed(runs[1], cache=cached)]
     assert (len(group_by_seed(records)) == 1) == is_same
 
 
@@ -116,11 +118,11 @@ def test_teachers_that_differ_in_seed_make_one_group(
 
 
 def test_the_same_teacher_trained_twice_counts_once(make_run):
-    settings = {"verb": "train-teacher", "seed": 0}
+    taught = {"teacher": ["run:teacher"], "steps": {"teacher": STEP}}
     runs = []
     for seed in (1, 2):
-        run = make_run(f"run{seed}", {"seed": seed, "teacher": settings})
-        teacher = make_run(f"run{seed}/teacher_run", settings)
+        run = make_run(f"run{seed}", training={"seed": seed}, **taught)
+        teacher = make_run(f"run{seed}/teacher_run", "teacher")
         teacher.evaluation("teacher", "fine_tuning", 1, 0.9)
         runs.append(run.records)
     assert table(*runs)["teacher"]["accuracy"] == "90.0"
@@ -138,7 +140,7 @@ def test_runs_that_differ_make_tables_of_their_own(make_distillation):
 
 
 def test_results_hold_no_markup_of_names(make_run):
-    run = make_run("run", {"recipe": "a|b", "data": {"task": "<script>"}})
+    run = make_run("run", recipe="a|b", data={"task": "<script>"})
     assert "### run: a\\|b on &lt;script&gt;" in markdown_tables([run.records])
 
 
@@ -159,7 +161,7 @@ def test_runs_that_cannot_be_compared_are_refused(
 ):
     runs = []
     for number, task in enumerate(tasks):
-        run = make_run(str(number), {"data": {"task": task}, "seed": 0})
+        run = make_run(str(number), data={"task": task})
         run.epoch("student", "fine_tuning", 1, accuracy=0.8)
         run.evaluation("student", "fine_tuning", 1, 0.7)
         runs.append(run.records)
@@ -171,10 +173,10 @@ def test_runs_that_cannot_be_compared_are_refused(
 def make_text_run(make_run):
     """A function of a name, a perplexity and a teacher that makes a run."""
 
-    def make(name, held_out, teacher=None, arm="decoder", more=None, **config):
-        settings = {"verb": "pretrain", "seed": 0, "teacher": teacher}
-        settings["recipe"] = "lightpaff" if teacher else None
-        run = make_run(name, settings | config)
+    def make(name, held_out, teacher=None, arm="decoder", more=None, **fields):
+        if teacher:
+            fields["teacher"] = teacher
+        run = make_run(name, "taught" if teacher else "text", **fields)
         run.log("model", arm=arm, parameters=3_000_000 * (1 if teacher else 5))
         metrics = {"perplexity": held_out / 2, "word_perplexity": held_out}
         metrics |= more or {}
@@ -217,7 +219,10 @@ def test_runs_that_begin_alike_are_of_one_group(
 ):
     runs = [
         make_text_run(
-            f"run{number}", 80.0, seed=seed, model={"checkpoint": begun}
+            f"run{number}",
+            80.0,
+            training={"seed": seed},
+            student={"checkpoint": begun},
         ).records
         for number, (begun, seed) in enumerate(
             zip(beginnings, seeds, strict=True)
@@ -226,22 +231,26 @@ def test_runs_that_begin_alike_are_of_one_group(
     assert [len(group) for group in group_by_seed(runs)] == groups
 
 
+def text(file):
+    return {"kind": "corpus", "files": [file]}
+
+
 def masked(share):
-    return {"masking": {"share": share}}
+    return {**text("a.txt"), "masking": {"share": share}}
+
+
+def hidden(share):
+    return {**text("a.txt"), "kind": "sentences", "spans": {"share": share}}
 
 
 @pytest.mark.parametrize(
     ("corpora", "metric", "compared"),
     [
-        (({"files": ["a.txt"]}, {"files": ["b.txt"]}), "bleu", False),
+        ((text("a.txt"), text("b.txt")), "bleu", False),
         ((masked(0.5), masked(0.15)), "masked_accuracy", False),
         ((masked(0.15), masked(0.15)), "masked_accuracy", True),
         ((masked(0.5), masked(0.15)), "next_token_accuracy", True),
-        (
-            ({"spans": {"share": 0.3}}, {"spans": {"share": 0.5}}),
-            "token_accuracy",
-            False,
-        ),
+        ((hidden(0.3), hidden(0.5)), "token_accuracy", False),
     ],
 )
 def test_perplexities_are_compared_where_the_same_tokens_are_predicted(

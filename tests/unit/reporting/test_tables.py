@@ -66,7 +66,7 @@ def test_verdict_is_made_of_the_numbers(distillation_run):
 
 
 def test_what_was_not_run_is_said(make_run):
-    run = make_run("run", {"recipe": "tinybert", "teacher": "bert_base"})
+    run = make_run("run", teacher=["bert_base"])
     run.model("student")
     run.evaluation("student", "prediction_layer", 1, 0.8)
     run.export("student", "fp16")
@@ -112,7 +112,7 @@ MATTHEWS = "matthews_correlation"
 def test_metrics_and_their_share_of_the_teachers(
     teacher, student, shown, make_run
 ):
-    run = make_run("run", {"recipe": "pkd", "teacher": "x"})
+    run = make_run("run")
     for arm, metrics in (("teacher", teacher), ("student", student)):
         run.evaluation(arm, "fine_tuning", 1, 0.0, metrics=metrics)
     found = table(run.records)["student"]
@@ -126,7 +126,7 @@ def test_metrics_and_their_share_of_the_teachers(
 
 
 def test_the_last_evaluation_of_an_unfinished_run_counts(make_run):
-    run = make_run("run", {})
+    run = make_run("run")
     run.evaluation("student", "intermediate_layer", 1, 0.9)
     run.evaluation("student", "prediction_layer", 1, 0.6)
     run.evaluation("student", "prediction_layer", 2, 0.7)
@@ -149,7 +149,7 @@ def test_other_dev_splits_are_kept_apart(distillation_run):
 
 
 def test_speed_up_needs_the_same_setting(make_run, teacher_run):
-    run = make_run("run", {"teacher": str(teacher_run.run_dir)})
+    run = make_run("run", teacher=[str(teacher_run.run_dir)])
     file = run.export("student", "int8")
     run.latency(file, 6.13)
     run.latency(file, 3.0, threads=2)
@@ -161,7 +161,7 @@ def test_speed_up_needs_the_same_setting(make_run, teacher_run):
 
 
 def test_a_files_latest_latency_of_each_setting_counts(make_run):
-    run = make_run("run", {})
+    run = make_run("run")
     file = run.export("student", "int8")
     run.latency(file, 9.0)
     run.latency(file, 6.0)
@@ -176,7 +176,7 @@ def test_a_files_latest_latency_of_each_setting_counts(make_run):
 
 
 def test_files_with_other_context_lengths_are_not_compared(make_run):
-    run = make_run("run", {})
+    run = make_run("run")
     file = run.export("student", "int8")
     for room, median in (((64, 64), 2.0), ((64, 32), 1.0)):
         run.latency(file, median, sequence_length=25, room=room)
@@ -187,7 +187,7 @@ def test_files_with_other_context_lengths_are_not_compared(make_run):
 
 
 def test_files_of_one_precision_are_told_apart(make_run):
-    run = make_run("run", {"teacher": "x"})
+    run = make_run("run")
     run.export("student", "fp32", file="a.tflite", sequence_length=64)
     run.export("student", "fp32", file="b.tflite", sequence_length=None)
     run.export("student", "fp16", file="c.tflite")
@@ -221,5 +221,5 @@ def test_a_collapsed_student_has_no_gains(make_distillation):
 
 
 def test_terminal_report_takes_no_name_for_markup(make_run):
-    run = make_run("run", {"recipe": "[red]", "data": {"task": "[/red]"}})
+    run = make_run("run", recipe="[red]", data={"task": "[/red]"})
     assert printed(run.records).startswith("[red] on [/red] ")

@@ -1,27 +1,27 @@
-"""`kdkit.distill`: the verb `kdkit distill` as a Python function.
-
-The arguments become the words of the command line, so a call and a command have
-the same settings, checks, stages and files.
-"""
+"""`kdkit.distill`: a recipe in one call, with models and data in memory."""
 
 import functools
+import importlib
+import os
 import pathlib
 import shutil
 import tempfile
 import weakref
-from types import SimpleNamespace
 
 import keras_hub
 
 from kdkit import models, reporting
-from kdkit.cli import distill as verb
-from kdkit.cli import export as exporting
-from kdkit.cli.arguments import Call, verb_parser
-from kdkit.cli.embedders import is_about_embedders
-from kdkit.cli.messages import shown_messages
-from kdkit.runs.directory import RunDirectory, read_settings
+from kdkit.config.layers import config_of, kind_of, named_by
+from kdkit.config.names import NAMES, fields_of, put
+from kdkit.errors import UsageError, unknown
+from kdkit.recipes import Recipe, register_recipe
+from kdkit.runs.directory import Run
 from kdkit.runs.events import Evaluation, RunFinished
-from kdkit.runs.settings import DistillSettings
+from kdkit.runs.given import LABEL, TEXTS, SavedInputs, table_columns
+from kdkit.runs.messages import shown_messages
+from kdkit.runs.run import run
+from kdkit.settings import merged
+from kdkit.tasks import TASKS
 from kdkit.training.tasks import open_task
 
 SUFFIXES = {".tflite": "litert", ".onnx": "onnx"}
@@ -34,19 +34,10 @@ def distill(
     recipe="tinybert",
     run_dir=None,
     *,
-    data_dir=None,
-    text_column=None,
-    label_column=None,
-    labels=None,
-    regression=False,
-    control=False,
-    epochs=None,
-    seed=None,
-    cache=None,
     settings=None,
     force=False,
     verbose="auto",
-    **options,
+    **fields,
 ):
     """Distils a teacher into a student by a recipe, like `kdkit distill`.
 
@@ -78,23 +69,6 @@ def distill(
         run_dir: string or path. The run's directory. Optional. Defaults to a
             temporary directory, which is removed when the result is closed or
             no longer used. Pass a directory to keep or continue the run.
-        data_dir: string or path. The folder with the data of a task. Optional.
-            Defaults to TensorFlow Datasets.
-        text_column: string, or a list of two strings for pairs. The columns of
-            a table or a data frame with the texts. Optional.
-        label_column: string. The column of a table or a data frame with the
-            labels. Optional.
-        labels: list of the labels in a table, in the order of the teacher's
-            classes. For a teacher whose classes are `LABEL_0` and so on, or
-            have other names. Optional.
-        regression: bool. Whether the labels are scores. Defaults to `False`.
-        control: bool. Whether to train the same student without a teacher, too.
-            Defaults to `False`.
-        epochs: int. The epochs of a recipe with one stage. Optional. For
-            several stages, use `settings`.
-        seed: int. The seed for weights, dropout and order. Defaults to `0`.
-        cache: string or path. The folder for the teacher's cached outputs.
-            Optional.
         settings: dict from a dotted path to a value, for any setting, such as
             `{"stages.intermediate_layer.epochs": 3}`. Optional.
         force: bool. Whether to continue if a check reports an error. Defaults
@@ -102,20 +76,22 @@ def distill(
         verbose: `"auto"`, 0, 1 or 2, as in `keras.Model.fit`: 0 shows warnings
             only, 1 a progress display, 2 one line per epoch. `"auto"` is 1 in a
             terminal and 2 elsewhere. Defaults to `"auto"`.
-        **options: further options of `kdkit distill`, with underscores, such as
-            `num_layers=3` or `pretrained="bert_base_en_uncased"`, and for the
+        **fields: The flags of `kdkit distill RECIPE --help`, with underscores:
+            `text_column`, `label_column`, `labels` and `regression` of a table,
+            `data_dir` of a task, `control=True` for the same student without a
+            teacher, `epochs` of a recipe with one stage, `seed`, `cache`,
+            `num_layers=3`, `pretrained="bert_base_en_uncased"`; and for the
             recipe `"sentence_embedding"` `texts=["captions.txt"]`, for
             `"multilingual"` `parallel=["train.en", "train.de"]` and for
-            `"reranker_to_embedder"` `candidates=["train.tsv"]`; their `data`
+            `"reranker_to_embedder"` `candidates=["train.tsv"]`, whose `data`
             is a task with scored pairs, or `None`.
-            `kdkit distill --help-all` lists them.
 
     Returns:
         A `Distillation` with the trained student and its metrics.
 
     Raises:
         UsageError: (a `ValueError`) for a mistake that would change a number,
-            and for an unknown option or field.
+            and for an unknown argument or field.
         RunError: if a check reports an error, or a loss is not finite.
 
     Example:
@@ -135,35 +111,93 @@ def distill(
     result.report("report.html")
     ```
     """
-    options |= {
-        "data_dir": data_dir,
-        "text_column": text_column,
-        "label_column": label_column,
-        "labels": labels,
-        "regression": regression,
-        "control": control,
-        "epochs": epochs,
-        "seed": seed,
-        "cache": cache,
-        "force": force,
-    }
-    options = {
-        name: value
-        for name, value in options.items()
-        if value is not None and value is not False
-    }
-    call = Call(teacher, student, data, recipe, settings or {}, options)
     is_temporary = run_dir is None
     run_dir = tempfile.mkdtemp(prefix="kdkit-") if is_temporary else run_dir
     try:
         with shown_messages(verbose):
-            words = call.words(run_dir)
-            verb.run_pipeline(verb_parser().parse_args(words))
+            inputs = SavedInputs(run_dir)
+            given = (teacher, student, data, recipe, fields, settings)
+            run(_config(inputs, *given), run_dir, force)
     except BaseException:
         if is_temporary:
             shutil.rmtree(run_dir, ignore_errors=True)
         raise
     return Distillation(run_dir, is_temporary)
+
+
+def _config(inputs, teacher, student, data, recipe, fields, settings):
+    """The config of a call, after saving what it has in memory."""
+    if isinstance(recipe, Recipe):
+        recipe = register_recipe(recipe).name
+    named = {name: fields[name] for name in fields if fields[name] is not None}
+    family = {"model": named.pop("model")} if "model" in named else {}
+    about = kind_of(named_by(recipe) | family)
+    known = NAMES[about].keys() - {"task", "train", "dev", "test"}
+    for name in named.keys() - known:
+        raise unknown("argument", name, known)
+    named |= _data(data, named, inputs)
+    teachers = teacher if isinstance(teacher, list | tuple) else [teacher]
+    places = [
+        _place(inputs, "teacher" if number == 1 else f"teacher_{number}", one)
+        for number, one in enumerate(teachers, start=1)
+        if one is not None
+    ]
+    if places:
+        named["teacher"] = places if about == "task" else places[0]
+    if student is not None:
+        source = named.get("encoder") if teacher is None else teachers[0]
+        named["student"] = _place(inputs, "student", student, source)
+    tree = fields_of(about, named)
+    for path, value in (settings or {}).items():
+        put(tree, path, value)
+    return config_of(recipe, merged(tree, family))
+
+
+def _place(inputs, name, model, teacher=None) -> str:
+    """The place of a model. One in memory is saved, with a tokenizer."""
+    if _is_place(model):
+        return os.fspath(model)
+    tokenizer = None if teacher is None else _tokenizer(teacher)
+    return inputs.save_model(name, model, tokenizer)
+
+
+def _data(data, named, inputs) -> dict:
+    """The short names of the data, in files or in memory."""
+    given = data if isinstance(data, dict) else {"train": data}
+    given = {name: one for name, one in given.items() if one is not None}
+    columns = (named.get("text_column"), named.get("label_column"))
+    places = {
+        name: os.fspath(one) for name, one in given.items() if _is_place(one)
+    }
+    tables = {
+        name: table_columns(name, one, *columns)
+        for name, one in given.items()
+        if name not in places
+    }
+    if tables and places:
+        raise UsageError("`data` is in memory or in files, not in both.")
+    first = places.get("train", "")
+    if len(places) == 1 and (first in TASKS or first.endswith(".toml")):
+        return {"task": first}
+    for name, table in tables.items():
+        places[name] = inputs.save_table(name, table)
+    if tables:
+        names = {name for table in tables.values() for name in table}
+        places["text_column"] = [name for name in TEXTS if name in names]
+        places["label_column"] = LABEL
+    return places
+
+
+def _is_place(value):
+    return isinstance(value, str | os.PathLike)
+
+
+def _tokenizer(teacher):
+    if _is_place(teacher):
+        return models.load_tokenizer(teacher)
+    if isinstance(teacher, models.LoadedModel):
+        return teacher.tokenizer
+    return teacher.preprocessor.tokenizer
 
 
 class Distillation:
@@ -179,7 +213,7 @@ class Distillation:
     """
 
     def __init__(self, run_dir, is_temporary: bool = False):
-        self._run = RunDirectory(pathlib.Path(run_dir))
+        self._run = Run(run_dir)
         self._remove = None
         if is_temporary:
             self._remove = weakref.finalize(
@@ -198,12 +232,14 @@ class Distillation:
         A keras-hub `TextClassifier` with its preprocessor, or the `keras.Model`
         of another kind of task, of a BiLSTM or of a sentence encoder.
         """
-        preset = self.run_dir / "student"
-        if self._trains_embedder:
+        preset, config = self.run_dir / "student", self._run.config
+        if config.kind == "embedder":
             return models.load_embedder(preset).model
+        if config.kind == "text":
+            return models.load_language_model(preset).model
         if (preset / "task.json").is_file():
             return keras_hub.models.TextClassifier.from_preset(str(preset))
-        head = open_task(read_settings(self.run_dir, DistillSettings).data).head
+        head = open_task(config.data).head
         return models.load_classifier(self.run_dir, head).model
 
     @functools.cached_property
@@ -223,20 +259,14 @@ class Distillation:
         split = self._best["student"].split
         found = (
             event.metrics
-            for event in RunDirectory(self.run_dir).events(Evaluation)
+            for event in self._run.events(Evaluation)
             if (event.arm, event.split) == ("teacher", split)
         )
         return next(found, {})
 
-    @property
-    def _trains_embedder(self):
-        return is_about_embedders(
-            SimpleNamespace(recipe=None, config=self.run_dir)
-        )
-
     @functools.cached_property
     def _best(self):
-        return RunDirectory(self.run_dir).events(RunFinished)[-1].best
+        return self._run.events(RunFinished)[-1].best
 
     def report(self, path=None) -> pathlib.Path:
         """Writes the run's report, one HTML page, as `kdkit report` does.
@@ -274,14 +304,10 @@ class Distillation:
             RunError: if the file's outputs differ from the student's.
         """
         path = pathlib.Path(path)
-        kind = SUFFIXES.get(path.suffix, "saved_model")
-        options = exporting.Options(
-            model=str(self.run_dir),
-            format=kind,
-            precision=[precision],
-            overwrite=overwrite,
-        )
-        exporting.export_to(path, options)
+        words = ["--format", SUFFIXES.get(path.suffix, "saved_model")]
+        words += ["--precision", precision, *["--overwrite"] * overwrite]
+        verb = importlib.import_module("kdkit.cli.export")
+        verb.export_to(path, str(self.run_dir), *words)
         return path
 
     def close(self) -> None:

@@ -1,0 +1,189 @@
+"""The fields of runs on text, and of the four steps of a recipe on text."""
+
+import logging
+
+from kdkit.config.fields import listed, located
+from kdkit.config.model import student_of
+from kdkit.config.parts import (
+    SHORT,
+    TEXT,
+    recipe_named,
+    saved_size,
+    several,
+    stages_named,
+    student_named,
+)
+from kdkit.errors import UsageError, unknown
+from kdkit.models import PRESETS, find
+from kdkit.models.families import ALL_FAMILIES
+from kdkit.recipes import pretraining
+from kdkit.recipes.stages import without_teacher
+from kdkit.settings import merged
+
+_log = logging.getLogger(__name__)
+
+STEPS = ("pretrained", "teacher", "general")  # before the last run
+# The stages of a run without a recipe, by the kind of text.
+STAGES = {
+    "corpus": pretraining.STAGES,
+    "sentences": pretraining.FROM_SCRATCH,
+    "pairs": pretraining.PAIRS,
+}
+POSITIONS, LENGTH = "max_sequence_length", 128
+
+
+def text_layer(given: dict) -> dict:
+    """Returns the fields of a language model, with a teacher or without."""
+    teacher, text = given.get("teacher"), given.get("corpus", {})
+    start = given.get("student", {}).get("checkpoint") or teacher
+    is_mass = "languages" in text or _family(start) == "mass"
+    kind = text.get("kind", "sentences" if is_mass else "corpus")
+    stages, plan = STAGES.get(kind, pretraining.STAGES), None
+    stage = given.pop("stage", None)
+    if given["recipe"] != TEXT:
+        recipe, family = recipe_named(given), _family(teacher)
+        if family != "bert":  # one of its stages
+            if family not in recipe.for_families:
+                raise unknown("family", family, recipe.for_families)
+            recipe = recipe.for_families[family]
+            usual = recipe.stages[-1 if kind == "pairs" else 0]
+            stage = stage or usual.name
+        stages, plan = recipe.stages_on_text(), recipe.student
+    if stage is not None:
+        given["only_stages"] = [stage]
+    student = given["student"] = student_named(given, plan)
+    if student.get("copy_from") == "pretrained":
+        student["copy_from"] = "teacher"
+    layer = {
+        "kind": "text",
+        "stages": stages_named(stages, given),
+        "corpus": {"kind": kind},
+    }
+    places = filter(None, (student.get("checkpoint"), teacher))
+    positions = [saved_size(one, POSITIONS) for one in places]
+    longest = min(filter(None, [*positions, student.get(POSITIONS), LENGTH]))
+    if longest < LENGTH and "sequence_length" not in text:
+        layer["corpus"]["sequence_length"] = longest
+        _log.info(
+            f"Sequences have at most {longest} tokens, the model's number of "
+            "positions."
+        )
+    return merged(layer, given)
+
+
+def _family(place: str | None) -> str:
+    """The family of a decoder, "mass", or "bert" for any encoder."""
+    preset = getattr(PRESETS.get(place), "config", None)
+    kind = None if place is None else find(place).kind
+    if hasattr(preset, "encoder_num_layers") or kind == "encoder_decoder":
+        return "mass"
+    config = {} if place is None else find(place).config
+    for family in ALL_FAMILIES.values():
+        form = getattr(family.checkpoints, "model_type", "")
+        named = (config.get("class_name"), config.get("model_type"), place)
+        if family.is_decoder and named != (None, None, None):
+            is_one = named[0] == f"{family.class_name}Backbone"
+            is_one |= form is not None and named[1] == form
+            if is_one or place.startswith(f"{family.name}_"):
+                return family.name
+    return "bert"
+
+
+def chain_layer(given: dict) -> dict:
+    """Returns the four runs of a recipe on text alone, such as LightPAFF.
+
+    The teacher on general text, the teacher on the task's text, the student on
+    general text with the first teacher, and the student on the task's text with
+    the second.
+    """
+    for name in SHORT:
+        if name in given:
+            places = [f"steps.{step}.stages.NAME" for step in STEPS]
+            raise several(name, [*places, "stages.fine_tuning"])
+    family = given.pop("model")
+    recipe = recipe_named(given).for_families[family]
+    on_general, on_task = recipe.stages
+    is_mass = family == "mass"
+    kinds = ("sentences", "pairs") if is_mass else ("corpus", "corpus")
+    text = {"kind": kinds[1], **given.pop("corpus", {})}
+    general = {"kind": kinds[0], **given.pop("general_text", {})}
+    if is_mass:
+        _name_languages(text, general)
+    if "sequence_length" in text:
+        general["sequence_length"] = text["sequence_length"]
+    student = student_named(given, recipe.student)
+    cache, training = given.pop("cache", None), given.pop("training", {})
+    every_stage = given.pop("every_stage", {})
+    given = {
+        one: given[one] for one in given if one not in ("student", "recipe")
+    }
+    places = {name: given.pop(name, f"run:{name}") for name in STEPS}
+    decoder = given.pop("decoder", None)
+    if isinstance(decoder, str):
+        decoder = student_of(decoder)
+
+    def step(corpus, stages, start, seed=0, **more):
+        made = stages_named(stages, {})
+        return {
+            "recipe": TEXT,
+            "kind": "text",
+            "corpus": corpus,
+            "student": start,
+            "stages": {name: made[name] | every_stage for name in made},
+            "training": {**training, "seed": seed},
+            **more,
+        }
+
+    taught = {"recipe": recipe.name, "seed": training.get("seed", 0)}
+    steps = {
+        "pretrained": step(
+            general,
+            STAGES[kinds[0]],
+            decoder,
+            tokenizer=given.pop("tokenizer", None),
+        ),
+        "teacher": step(
+            text,
+            STAGES["pairs"] if is_mass else (without_teacher(on_task),),
+            {"checkpoint": places["pretrained"]},
+        ),
+        "general": step(
+            general,
+            (on_general,),
+            student,
+            teacher=places["pretrained"],
+            cache=None if is_mass else cache,  # spans differ in each epoch
+            **taught,
+        ),
+    }
+    # A place replaces its step, and a step that no other reads is left out.
+    needed = [name for name in STEPS if places[name] == f"run:{name}"]
+    if needed == ["pretrained"]:
+        needed = []
+    last = step(
+        text,
+        (on_task,),
+        {"checkpoint": places["general"]},
+        teacher=places["teacher"],
+        cache=cache,
+        steps={name: steps[name] for name in needed},
+        **taught,
+    )
+    return merged(last, given)
+
+
+def _name_languages(pairs, sentences):
+    """Gives pairs their languages, which are the first of the sentences'."""
+    languages = listed(sentences.get("languages", ()))
+    if languages and "languages" not in pairs:
+        pairs["languages"] = [*dict.fromkeys(languages)][:2]
+    files = map(located, listed(sentences.get("files", ())))
+    known = dict(zip(files, languages, strict=False))
+    sides = (pairs.get("files", ()), pairs.get("languages", ()))
+    for file, side in zip(*map(listed, sides), strict=False):
+        language = known.get(located(file), side)
+        if language != side:
+            raise UsageError(
+                f"languages: {file} is {language!r} among the sentences and "
+                f"{side!r} in the pairs, whose languages come first."
+            )
