@@ -101,9 +101,9 @@ def doctor(words):
     found = asked("doctor", doctor.__doc__, words, RUN)
     config = found.config()
     load_tensorflow()
-    package = importlib.import_module("kdkit.doctor")
-    findings = package.diagnose(config, found.options.run_dir)
-    package.print_findings(findings)
+    examined = importlib.import_module("kdkit.runs.untrained").examined
+    findings = examined(config, found.options.run_dir)
+    importlib.import_module("kdkit.doctor").print_findings(findings)
     return FAILED if findings.ruinous else None
 
 
@@ -123,7 +123,8 @@ def cache(words):
         found.mistakes.append("Missing: --cache.")
     config, part = found.config(), _part(found.options.shard)
     load_tensorflow()
-    caches = importlib.import_module("kdkit.runs.run").fill_cache(config, part)
+    untrained = importlib.import_module("kdkit.runs.untrained")
+    caches = untrained.fill_cache(config, part)
     print(json.dumps({"relative_errors": caches.relative_errors()}))
 
 
