@@ -27,7 +27,6 @@ from kdkit.runs.log import (
 from kdkit.runs.provenance import provenance
 from kdkit.runs.steps import place_of_step, with_places
 from kdkit.training.distribution import training_on
-from kdkit.training.tasks import open_task
 
 _log = logging.getLogger(__name__)
 
@@ -123,7 +122,7 @@ def make_steps(config, folder, devices, force, findings) -> dict:
         step = with_places(step, places)
         if step.kind == "augmentation":
             with devices.chief_first():
-                prepare_copies(step, open_task(step.data), place)
+                prepare_copies(step, place)
         else:
             run(step, place, force, findings=findings)
     if config.steps:
