@@ -16,7 +16,6 @@ import pathlib
 
 import kdkit
 from kdkit import tasks
-from kdkit.config.runs import TaskConfig, TextConfig
 from kdkit.recipes import RECIPES, fine_tuning, pretraining
 
 METHODS = ("fine_tuning", "vanilla_kd", "pkd")
@@ -59,7 +58,7 @@ def main():
         output / f"polyphone_{name}" for name in ("pretrained", "teacher")
     )
     kdkit.run(
-        TextConfig(
+        kdkit.TextConfig(
             recipe="pretraining",
             corpus={
                 "kind": "corpus",
@@ -88,7 +87,7 @@ def main():
         "sequence_length": LENGTH,
     }
     kdkit.run(
-        TaskConfig(
+        kdkit.TaskConfig(
             recipe="fine_tuning",
             data=data,
             student={"checkpoint": str(pretrained)},
@@ -98,7 +97,7 @@ def main():
         teacher,
     )
     for name in METHODS:
-        config = TaskConfig(
+        config = kdkit.TaskConfig(
             recipe=name,
             data=data,
             teacher=[str(teacher)],

@@ -29,8 +29,8 @@ from rich.console import Console
 from kdkit.cli.flags import asked
 from kdkit.cli.loading import choose_devices, load_tensorflow
 from kdkit.cli.runs import RUN
+from kdkit.cli.sweep import best_metrics
 from kdkit.cli.verb_flags import flag, many, seed
-from kdkit.config.layers import config_of
 from kdkit.config.model import Checkpoint
 from kdkit.recipes import pretraining
 from kdkit.recipes.ablations import get_ablation
@@ -41,7 +41,6 @@ from kdkit.runs.directory import CONFIG, Run
 from kdkit.runs.events import Evaluation, Measurement
 from kdkit.runs.places import teachers_of
 from kdkit.runs.steps import place_of_step, with_places
-from kdkit.runs.sweep import best_metrics
 from kdkit.tasks import generation_signatures
 
 FLAGS = {
@@ -54,9 +53,8 @@ FLAGS = {
         "only these arms of the table. Defaults to all arms.", metavar="ARM"
     ),
     "seeds": many(
-        "the seeds that every arm is run with. Defaults to 0.",
+        "the seeds that every arm is run with. Defaults to --seed.",
         type=seed,
-        default=[0],
         metavar="N",
     ),
 }
@@ -68,12 +66,11 @@ def run(words):
     needs = ("over", "run_dir")
     request = asked("ablate", __doc__, words, FLAGS, needs=needs)
     options, source = request.options, request.source
-    first = request.config(lambda tree: _config(source, tree, options, 0))
+    of_run = request.tree.get("training", {}).get("seed", 0)
+    seeds = dict.fromkeys(options.seeds or [of_run])
+    configs = {seed: _config(request, seed) for seed in seeds}
+    first = next(iter(configs.values()))
     ablation = get_ablation(source, options.over, options.arms)
-    configs = {
-        seed: _config(source, request.tree, options, seed)
-        for seed in dict.fromkeys(options.seeds)
-    }
     choose_devices(first.training.strategy, options.devices, source)
     if first.kind == "text":
         family = request.tree["model"]
@@ -103,11 +100,11 @@ def run(words):
     )
 
 
-def _config(source, tree, options, seed):
+def _config(request, seed):
     """The config of a run with a seed, whose earlier steps have their own."""
-    given = copy.deepcopy(tree)
-    given["training"] = {**given.get("training", {}), "seed": seed}
-    return config_of(source, given, options.smoke)
+    tree = copy.deepcopy(request.tree)
+    tree["training"] = {**tree.get("training", {}), "seed": seed}
+    return dataclasses.replace(request, tree=tree).config()
 
 
 def _arms(ablation, configs):

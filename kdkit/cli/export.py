@@ -146,7 +146,7 @@ TIMED = ("litert", "onnx")  # formats that kdkit benchmark measures
 def export_model(options) -> None:
     """Exports a MODEL in every requested precision."""
     from kdkit import export
-    from kdkit.cli.embedder_exports import is_exported_as_embedder
+    from kdkit.cli.exported_models import is_exported_as_embedder
     from kdkit.cli.models import locate
 
     place = locate(options.model, options.arm)

@@ -10,12 +10,7 @@ import typing
 
 from kdkit.config.data import Augmentation
 from kdkit.config.fields import Strict, descriptions
-from kdkit.config.layers import (
-    augmentation_of,
-    config_of,
-    kind_of,
-    named_by,
-)
+from kdkit.config.layers import config_of, kind_of, named_by
 from kdkit.config.names import NAMES, fields_of, put
 from kdkit.config.parts import TEXT
 from kdkit.config.runs import EmbedderConfig, TaskConfig, TextConfig
@@ -200,13 +195,18 @@ class Asked:
     options: argparse.Namespace
     mistakes: list[str]
 
-    def config(self):
-        """Returns the config; all mistakes are told together."""
+    def config(self, make=None):
+        """Returns the config; all mistakes are told together.
+
+        Args:
+            make: function from the fields to the config. Optional. Defaults to
+                `config_of` of the source.
+        """
         mistakes = list(self.mistakes)
         smoke = getattr(self.options, "smoke", False)
         try:
-            if self.source == "augment":
-                config = augmentation_of(self.tree)
+            if make is not None:
+                config = make(self.tree)
             elif self.source is not None:
                 config = config_of(self.source, self.tree, smoke)
         except UsageError as error:
@@ -218,7 +218,7 @@ class Asked:
 
 # Fields of the verbs whose words begin with no recipe.
 OF_VERB = {"teacher": {"teacher": []}, "text": {"kind": "text"}}
-SOURCES = {"teacher": "fine_tuning", "text": TEXT, "augment": "augment"}
+SOURCES = {"teacher": "fine_tuning", "text": TEXT}
 
 
 def asked(

@@ -204,7 +204,10 @@ def _lines(options):
         if task.generate is None:
             data["data_dir"] = "glue" if task.tfds is not None else "data"
         needed = needed | {"data": data}
-        if any(stage.data == "corpus" for stage in recipe.stages):
+        on_text = [one for one in recipe.stages if one.data == "corpus"]
+        if any(stage.objectives for stage in on_text):
+            needed |= {"pretrained": "bert_base_en_uncased"}
+        if on_text:
             needed |= {"corpus": {"files": ["wiki.txt"]}}
     config = config_of(recipe.name, {**needed, **named})
     yield f"# {recipe.name}: {recipe.title}."

@@ -111,7 +111,7 @@ def for_mediapipe(
     return dataclasses.replace(found, texts=texts, ids=ids)
 
 
-def embedder_for_mediapipe(exporter, model, length, tokenizer, texts, ids):
+def of_embedder(exporter, model, length, tokenizer, texts, ids):
     """Returns what the files of an embedder contain for MediaPipe."""
     if "mediapipe" not in exporter.options:
         return None

@@ -61,8 +61,8 @@ def run(words):
     """Lists the files of a model and uploads them with --yes."""
     parser = VerbParser("push", __doc__, VALUES, {"upload": FLAGS})
     options = parser.parse_args(words)
-    load_tensorflow()
     kind, name = _target(options.to)
+    load_tensorflow()
     source = source_of_push(options.model)
     is_preset = source.is_dir() and "registered_name" in find(source).config
     with _staged(source, is_preset, options) as folder:

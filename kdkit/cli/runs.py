@@ -6,6 +6,7 @@ import logging
 
 from kdkit.cli.flags import Asked, asked
 from kdkit.cli.loading import choose_devices, load_tensorflow
+from kdkit.config.layers import augmentation_of
 from kdkit.errors import UsageError
 from kdkit.recipes import RECIPES
 
@@ -142,10 +143,14 @@ def augment(words):
     options = {"output": {"help": "The file to write."}, "shard": SHARD}
     about = augment.__doc__
     found = asked("augment", about, words, options, "augment", ("output",))
-    config, part = found.config(), _part(found.options.shard)
+    config = found.config(augmentation_of)
+    part = _part(found.options.shard)
     load_tensorflow()
+    task = importlib.import_module("kdkit.training.tasks").open_task(
+        config.data
+    )
     made = importlib.import_module("kdkit.augmentation.run")
-    made.augment(config, found.options.output, part)
+    made.augment(config, task, found.options.output, part)
 
 
 TRAINING = {

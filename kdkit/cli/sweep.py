@@ -24,25 +24,30 @@ example:
 """
 
 import copy
+import dataclasses
 import json
+import math
 import pathlib
+import random
+from collections.abc import Iterator
 
+import numpy as np
 from rich.console import Console
 
 from kdkit.cli.flags import asked
 from kdkit.cli.loading import choose_devices, load_tensorflow
 from kdkit.cli.runs import RUN
 from kdkit.cli.verb_flags import TASK, flag, many, switch
-from kdkit.config.layers import config_of
+from kdkit.config.runs import AnyRun
 from kdkit.errors import UsageError, unknown
 from kdkit.io.files import write_text
-from kdkit.recipes import RECIPES
 from kdkit.recipes.ablations import SearchStep, get_search
 from kdkit.reporting import plot_values
 from kdkit.reporting.formatting import metric_format
 from kdkit.reporting.tables import Column, Row, Table
-from kdkit.runs import sweep
-from kdkit.settings import parse_value
+from kdkit.runs.directory import Run
+from kdkit.runs.events import RunFinished
+from kdkit.settings import from_dict, parse_value
 
 FLAGS = {
     **RUN,
@@ -60,41 +65,44 @@ FLAGS = {
         "also plot the metric over one field's values", metavar="FILE.svg"
     ),
 }
+# For runs on a task: the fields that decide which examples are measured.
+OF_DEV = ("data.task", "data.data_dir", "data.dev_split", "data.table")
+# For runs on text: the fields that decide which tokens a perplexity counts.
+MEASURED = (
+    "corpus.masking", "corpus.spans", "corpus.held_out",
+    "corpus.held_out_every", "corpus.sequence_length", "corpus.column",
+    "corpus.columns", "corpus.detokenizer", "corpus.one_document", "tokenizer",
+)  # fmt: skip
+# The same, if the held-out text is from the training files.
+MEASURED_OF_FILES = ("corpus.files", "corpus.max_texts")
 
 
 def run(words):
     """Runs the steps of a search."""
     over, words = _taken_over(words)
-    recipe, is_on_text = next(iter(words), ""), _is_on_text(words)
-    about = "text" if is_on_text else None
-    words = words[is_on_text:]
-    request = asked("sweep", __doc__, words, FLAGS, about, ("run_dir",))
-    options, tree = request.options, request.tree
-    if is_on_text:
-        tree["kind"] = "text"
-        if options.paper:
-            tree.setdefault("stage", "fine_tuning")
-    steps = _steps(recipe, over, options)
+    about = "text" if _is_on_text(words) else None
+    source, others = (words[0], words[1:]) if about else (None, words)
+    request = asked("sweep", __doc__, others, FLAGS, about, ("run_dir",))
+    source, options = source or request.source, request.options
+    if about and options.paper:
+        request.tree.setdefault("stage", "fine_tuning")
+    steps = _steps(source, over, options)
 
     def resolved(step, fixed):
-        """A step's config and axes, with the values of earlier steps."""
-        given = copy.deepcopy(tree)
-        config = request.config(
-            lambda _: config_of(step.recipe, given, options.smoke)
-        )
-        found = {sweep.find_field(config, name): fixed[name] for name in fixed}
-        axes = tuple(
-            sweep.Axis(sweep.find_field(config, name), values)
-            for name, values in step.over.items()
-        )
-        return sweep.with_values(config, found), axes
+        """A step's config with the values of earlier ones, and its axes."""
+        given = copy.deepcopy(request.tree)
+        of_step = dataclasses.replace(request, source=step.recipe, tree=given)
+        config = of_step.config()
+        fixed = {find_field(config, name): fixed[name] for name in fixed}
+        over = {find_field(config, name): step.over[name] for name in step.over}
+        require_comparable(config, over)
+        return with_values(config, fixed), over
 
-    for step in steps:
+    for step in steps:  # first, so that every mistake is told before a run
         config, axes = resolved(step, {})
-        sweep.validate_axes(config, axes)
         if options.curves and len(axes) > 1:
             raise UsageError("--curves draws one field.")
-    choose_devices(config.training.strategy, options.devices, recipe)
+    choose_devices(config.training.strategy, options.devices, source)
     load_tensorflow()
     fixed, results = {}, []
     for number, step in enumerate(steps, start=1):
@@ -102,21 +110,19 @@ def run(words):
         directory = pathlib.Path(options.run_dir)
         if len(steps) > 1:
             directory /= f"step_{number}_{step.recipe}"
-        trials = sweep.run_sweep(
-            config,
-            axes,
-            directory,
-            max_trials=options.random,
-            force=options.force,
-            announce=lambda line: print(f"\n{line}", flush=True),
-        )
-        measure = sweep.yardstick(config)
+        measure = measure_of(config)
+        trials = [
+            run_trial(config, values, measure, directory, options.force)
+            for values in choices(axes, options.random, config.training.seed)
+        ]
+        trials.sort(key=lambda trial: measure.sign * trial.metric)
+        _write_results(directory, trials, measure)
         _print_table(step, axes, trials, measure)
         if options.curves:
-            _draw(options.curves, step, axes[0], trials, measure)
+            _draw(options.curves, step, *axes, trials, measure)
         best = trials[0]
         for name in step.fixes:
-            fixed[name] = best.values[sweep.find_field(config, name)]
+            fixed[name] = best.values[find_field(config, name)]
         results.append(
             {
                 "recipe": step.recipe,
@@ -147,35 +153,20 @@ def _is_on_text(words) -> bool:
     return bool(names & {"corpus", "pairs"}) and names.isdisjoint(TASK)
 
 
-def _steps(recipe, over, options):
-    if recipe not in RECIPES:
-        raise unknown("recipe", recipe, RECIPES)
+def _steps(source, over, options):
     if options.paper:
         if over:
             raise UsageError("--over is not read beside --paper.")
-        return get_search(recipe)
+        return get_search(source)
     if not over:
         raise UsageError("Missing: --over.")
     values = {}
     for text in over:
         name, _, some = text.partition("=")
+        if name in values:
+            raise UsageError(f"--over names {name!r} twice.")
         values[name] = tuple(map(parse_value, split_values(some)))
-    return (SearchStep(recipe, values),)
-
-
-def _draw(file, step, axis, trials, measure):
-    curve = sorted(
-        (trial.values[axis.field], [trial.metric]) for trial in trials
-    )
-    task = "" if measure.what == "text" else f", {measure.what}"
-    picture = plot_values(
-        {step.recipe: curve},
-        measure.metric,
-        f" on {measure.where}{task}",
-        axis.field,
-    )
-    write_text(pathlib.Path(file), picture)
-    print(f"Written: {file}")
+    return (SearchStep(source, values),)
 
 
 def split_values(text: str) -> list[str]:
@@ -194,9 +185,156 @@ def split_values(text: str) -> list[str]:
     return text.split(",") if depth or is_quoted else parts
 
 
+def find_field(config: AnyRun, name: str) -> str:
+    """Returns the dotted path of the field with a name, the end of its path."""
+    paths = [*_leaves(config.model_dump(mode="json"), "")]
+    if name in paths:
+        return name
+    # Fields of earlier steps have their whole path.
+    found = [
+        path
+        for path in paths
+        if path.endswith(f".{name}") and not path.startswith("steps.")
+    ]
+    if not found:
+        ends = {path.rpartition(".")[2] for path in paths}
+        raise unknown("field", name, ends)
+    if len(found) > 1:
+        raise UsageError(f"{name!r} matches {' and '.join(found)}.")
+    return found[0]
+
+
+def _leaves(value, path):
+    """Yields the dotted paths of all values except dicts with entries."""
+    if not (isinstance(value, dict) and value):
+        yield path
+        return
+    for key, one in value.items():
+        yield from _leaves(one, f"{path}.{key}" if path else key)
+
+
+def require_comparable(config: AnyRun, axes: dict[str, tuple]) -> None:
+    """Requires that trials are measured on the same, and that values fit."""
+    names = OF_DEV
+    if config.kind == "text":
+        names = MEASURED
+        if not config.corpus.held_out:
+            names += MEASURED_OF_FILES
+    for field, values in axes.items():
+        if any(f"{field}.".startswith(f"{name}.") for name in names):
+            raise UsageError(
+                f"{field} decides what is measured, so the trials could not be "
+                "compared. Make a sweep for each value."
+            )
+        for value in values:
+            with_values(config, {field: value})
+
+
+def with_values(config: AnyRun, values: dict) -> AnyRun:
+    """Returns a config with the values of some dotted paths changed."""
+    tree = config.model_dump(mode="json")
+    for path, value in values.items():
+        *parents, last = path.split(".")
+        part = tree
+        for name in parents:
+            part = part[name]
+        part[last] = value
+        if last == "epochs":  # as many as given, also on a small table
+            part["least_updates"] = 0
+    return from_dict(type(config), tree)
+
+
+def choices(axes: dict[str, tuple], most: int | None, seed: int) -> Iterator:
+    """Yields the choices of values that a sweep tries, in their order."""
+    sizes = [len(values) for values in axes.values()]
+    numbers = range(math.prod(sizes))
+    if most is not None:
+        numbers = random.Random(seed).sample(numbers, min(most, len(numbers)))
+    for number in numbers:
+        places = np.unravel_index(number, sizes)  # the last varies fastest
+        yield {
+            field: values[place]
+            for (field, values), place in zip(axes.items(), places, strict=True)
+        }
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """The metric that ranks the trials; `sign` is -1 if larger is better."""
+
+    metric: str
+    sign: int
+    split: str
+    what: str
+
+    @property
+    def where(self) -> str:
+        """The data that is measured on, in words."""
+        return "text held out" if self.split == "held_out" else self.split
+
+
+def measure_of(config: AnyRun) -> Measure:
+    """Returns the metric that runs with this config are ranked by."""
+    from kdkit.training.tasks import open_task
+
+    if config.kind == "task":
+        task = open_task(config.data)
+        return Measure(task.primary_metric, -1, "dev", task.name)
+    if config.kind == "text":
+        return Measure("perplexity", 1, "held_out", "text")
+    raise UsageError("A sweep ranks runs on a task or on text.")
+
+
+@dataclasses.dataclass(frozen=True)
+class Trial:
+    """A finished run of a sweep."""
+
+    values: dict
+    path: pathlib.Path
+    metric: float
+
+
+def run_trial(config, values, measure, directory, force) -> Trial:
+    """Runs one choice of values in `DIR/trials/`."""
+    from kdkit.runs.run import run
+
+    name = ",".join(
+        f"{field.rpartition('.')[2]}={json.dumps(value)}".replace("/", "_")
+        for field, value in values.items()
+    )
+    path = directory / "trials" / name
+    print(f"\n{path}", flush=True)
+    done = run(with_values(config, values), path, force, needs_models=False)
+    return Trial(values, path, best_metrics(done)[measure.metric])
+
+
+def best_metrics(done: Run) -> dict:
+    """Returns a finished run's metrics on dev or on its held-out text."""
+    (finished,) = done.events(RunFinished)
+    best = finished.best
+    return best.get("student", next(iter(best.values()))).metrics
+
+
+def _write_results(directory, trials, measure):
+    found = {
+        "metric": measure.metric,
+        "split": measure.split,
+        "trials": [
+            {
+                "values": trial.values,
+                "run": trial.path.relative_to(directory).as_posix(),
+                measure.metric: trial.metric,
+            }
+            for trial in trials
+        ],
+    }
+    text = json.dumps(found, indent=2)
+    write_text(directory / "sweep.json", f"{text}\n")
+
+
 def _print_table(step, axes, trials, measure):
     shown = metric_format(measure.metric)
-    first, *fields = [axis.field for axis in axes]
+    first, *fields = axes
     rows = [
         Row(
             json.dumps(trial.values[first]),
@@ -215,3 +353,16 @@ def _print_table(step, axes, trials, measure):
     )
     title = f"{step.recipe} on {measure.what}, best first"
     Console().print(Table(first, columns, tuple(rows), title).terminal())
+
+
+def _draw(file, step, field, trials, measure):
+    curve = sorted((trial.values[field], [trial.metric]) for trial in trials)
+    task = "" if measure.what == "text" else f", {measure.what}"
+    picture = plot_values(
+        {step.recipe: curve},
+        measure.metric,
+        f" on {measure.where}{task}",
+        field,
+    )
+    write_text(pathlib.Path(file), picture)
+    print(f"Written: {file}")

@@ -33,21 +33,25 @@ class VerbParser(argparse.ArgumentParser):
         )
         for name, details in values.items():
             self.add_argument(name, **details)
+        self.flags = []
         for title, flags in groups.items():
             group = self.add_argument_group(title)
             for name, details in flags.items():
-                group.add_argument(f"--{name.replace('_', '-')}", **details)
+                self.flags.append(_flag(name))
+                group.add_argument(_flag(name), **details)
 
     def error(self, message):
         """Raises a mistake, which `main` prints."""
-        raise UsageError(f"{message[:1].upper()}{message[1:]}.")
+        text = message.replace(
+            "the following arguments are required", "missing"
+        )
+        raise UsageError(f"{text[:1].upper()}{text[1:]}.")
 
     def parse_args(self, words=None, namespace=None):
         """Returns the options in words."""
         options, others = self.parse_known_args(words, namespace)
         if others:
-            flags = [one for one in self._option_string_actions if one[2:]]
-            raise unknown("option", others[0], flags)
+            raise unknown("option", others[0], self.flags)
         return options
 
 

@@ -160,6 +160,11 @@ class TaskConfig(Run):
             raise ValueError("stages are on the task or a corpus, one on it")
         if bool(on_text) != bool(self.corpus):
             raise ValueError("a corpus and stages on it go together")
+        if any(one.objectives for one in on_text) and not self.pretrained:
+            raise ValueError(
+                "stages on a corpus learn from the encoder that the teacher "
+                "was fine-tuned from: name it as pretrained"
+            )
         learns = any(stage.objectives for stage in on_task)
         if learns and not self.teacher:
             raise ValueError("a stage has objectives, and there is no teacher")

@@ -137,7 +137,7 @@ def _with_encoder(tree, learns):
     made = {"teacher": ["run:teacher"], "steps": steps}
     if "copy_from" in student:
         tree["student"] = student | {"copy_from": "pretrained"}
-    if learns or "copy_from" in student:
+    if learns or "copy_from" in student or "general" in tree:
         made["pretrained"] = start
     return merged(made, tree)
 

@@ -30,7 +30,7 @@ from kdkit.reporting.formatting import (
     portable_path,
 )
 from kdkit.reporting.notes import provenance, run_notes
-from kdkit.reporting.records import EMBEDDING_TITLES, RunRecords
+from kdkit.reporting.records import RunRecords
 from kdkit.reporting.selection import (
     ExportedFile,
     best_evaluation,
@@ -67,6 +67,13 @@ PIPELINES = {  # of the Hub, by the end of the class in `config.json`
 CHECKPOINTS = ("hf", "sentence_transformers")  # directories with one card each
 MODULES = "modules.json"  # of sentence-transformers
 DOWNLOAD = "from huggingface_hub import hf_hub_download\n"
+
+# The data of sentence encoders, in words.
+EMBEDDING_TITLES = {
+    "texts": "texts of",
+    "translations": "translations of",
+    "candidates": "queries with candidates of",
+}
 
 
 def write_card(

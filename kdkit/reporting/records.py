@@ -9,7 +9,7 @@ import re
 from kdkit.config.runs import AnyRun
 from kdkit.io.files import digest
 from kdkit.io.reading import read_json
-from kdkit.runs.directory import Run
+from kdkit.runs.directory import CONFIG, EVENTS, Run
 from kdkit.runs.events import (
     ARMS,
     LANGUAGE_MODELS,
@@ -21,15 +21,6 @@ from kdkit.runs.events import (
 from kdkit.runs.places import model_place, teachers_of
 from kdkit.runs.predictions import Predictions, read_predictions
 
-CONFIG_FILE = "config.json"
-EVENTS_FILE = "metrics.jsonl"
-OWN_TEACHER = "teacher_run"
-# The data of sentence encoders' stages, in words.
-EMBEDDING_TITLES = {
-    "texts": "texts of",
-    "translations": "translations of",
-    "candidates": "queries with candidates of",
-}
 # Names of directories of one seed, and of steps before a command's own run.
 SEED = re.compile(r"(?:^|[_-])seed[_-]?(\d+)$")
 STEP = re.compile("(pretrained|teacher|general)_run")
@@ -109,7 +100,7 @@ class RunRecords:
         if self.teacher_run is not None:
             return self.teacher_run.run_dir.resolve()
         place = _teacher(self.config, self.run_dir.resolve())
-        return pathlib.PurePath(place or self.run_dir.resolve() / OWN_TEACHER)
+        return pathlib.PurePath(place or self.run_dir.resolve())
 
     @property
     def task(self) -> str:
@@ -237,9 +228,7 @@ def _has_changed(records, teacher_run):
 def is_run(directory: pathlib.Path) -> bool:
     """Whether a directory has the records of a run."""
     # Not `is_file`, which fails where names are too long.
-    return all(
-        os.path.isfile(directory / name) for name in (CONFIG_FILE, EVENTS_FILE)
-    )
+    return all(os.path.isfile(directory / name) for name in (CONFIG, EVENTS))
 
 
 def finite_numbers(numbers: dict | None) -> dict:
@@ -253,9 +242,9 @@ def finite_numbers(numbers: dict | None) -> dict:
 
 def _read_directory(run_dir):
     config = Run(run_dir).config
-    saved = read_json(run_dir / CONFIG_FILE, "the config of a run")
-    path = run_dir / EVENTS_FILE
-    events, remarks = (), (f"No {EVENTS_FILE}: nothing was run yet.",)
+    saved = read_json(run_dir / CONFIG, "the config of a run")
+    path = run_dir / EVENTS
+    events, remarks = (), (f"No {EVENTS}: nothing was run yet.",)
     if path.is_file():
         events, remarks = _read_events(path, config)
     predictions, damaged = read_predictions(run_dir)
@@ -287,7 +276,7 @@ def _read_events(path, config):
     remarks = ()
     if damaged:
         lines = ", ".join(map(str, damaged))
-        remarks = (f"Ignored in {EVENTS_FILE}, no events: line {lines}.",)
+        remarks = (f"Ignored in {EVENTS}, no events: line {lines}.",)
     return tuple(_renamed(event, names) for event in found), remarks
 
 

@@ -17,7 +17,7 @@ from kdkit.reporting.plots import (
     require_one_task,
     value_axis,
 )
-from kdkit.reporting.records import OWN_TEACHER, SEED, RunRecords
+from kdkit.reporting.records import SEED, RunRecords
 from kdkit.reporting.selection import (
     Setting,
     exported_files,
@@ -355,7 +355,7 @@ def _models(groups):
     models, places = [], []
     for runs in _by_teacher(groups):
         place = runs[0].teacher_place
-        name = "teacher" if place.name == OWN_TEACHER else place.name
+        name = "teacher" if place.name == "teacher_run" else place.name
         if runs[0].teacher_run is not None:
             name = runs[0].teacher_run.name
         places.append(place)

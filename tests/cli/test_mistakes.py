@@ -64,7 +64,7 @@ distill --config nothing.json --run-dir run | nothing.json
 doctor pkd | Missing: --teacher
 doctor nonsense --smoke | 'nonsense'
 sweep pkd --run-dir run | Missing: --over
-ablate nonsense --run-dir run | Missing: --over
+ablate pkd --run-dir run | Missing: --over
 ablate nonsense --over layer_map --run-dir run | 'nonsense'
 evaluate | Missing: MODEL
 evaluate nothing | Missing: --task
@@ -158,9 +158,9 @@ sweep tinybert SMOKE --over learning_rate=1,2 | matches
 sweep pkd SMOKE --over temprature=1,2 | 'temprature'
 sweep pkd SMOKE --paper --over seed=1,2 | beside --paper
 sweep lightpaff --corpus a.txt --teacher a --num-layers 2 --over seed=1,2 \
---run-dir run | --num-layers is not read by runs on running text
+--run-dir run | '--num-layers'
 SWEEP temperature=1,2 temperature=3 | twice
-SWEEP temperature=1,2 seed=1,2 --curves a.svg | one setting
+SWEEP temperature=1,2 seed=1,2 --curves a.svg | one field
 # Settings that would make other numbers than expected.
 distill tinybert SMOKE --parity tinybert --cache c | stores no padding
 distill tinybert SMOKE checkpoint_minutes=-1 | greater than or equal to 0

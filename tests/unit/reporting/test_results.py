@@ -139,6 +139,21 @@ def test_runs_that_differ_make_tables_of_their_own(make_distillation):
         assert f"{title}\n\n| model |" in text
 
 
+@pytest.mark.parametrize(("order", "groups"), [("ab", 1), ("ba", 2)])
+def test_another_order_of_stages_is_another_run(order, groups, make_run):
+    ((_, stage),) = config().model_dump(mode="json")["stages"].items()
+    stages = {"a": stage, "b": {**stage, "learning_rate": 1.0}}
+    runs = [
+        make_run(
+            name,
+            stages={one: stages[one] for one in names},
+            training={"seed": seed},
+        ).records
+        for seed, (name, names) in enumerate({"x": "ab", "y": order}.items())
+    ]
+    assert len(group_by_seed(runs)) == groups
+
+
 def test_results_hold_no_markup_of_names(make_run):
     run = make_run("run", recipe="a|b", data={"task": "<script>"})
     assert "### run: a\\|b on &lt;script&gt;" in markdown_tables([run.records])
