@@ -25,6 +25,7 @@ from kdkit.models.tokenizer_files import load_saved_tokenizer
 from kdkit.quantization import RANGES_FILE, active_quantization
 from kdkit.runs.answers import answers
 from kdkit.runs.log import log_other, log_teachers
+from kdkit.runs.places import teachers_of
 from kdkit.runs.predictions import write_predictions
 from kdkit.taps import own_names
 from kdkit.training import tasks, text
@@ -70,8 +71,7 @@ class Kind:
     @property
     def places(self) -> tuple[str, ...]:
         """The places of the teachers."""
-        teacher = self.config.teacher
-        return (teacher,) if isinstance(teacher, str) else teacher or ()
+        return teachers_of(self.config)
 
     @property
     def arms(self) -> dict:
