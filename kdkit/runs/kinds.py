@@ -127,7 +127,8 @@ class Kind:
         """Returns the layers to copy by number, from 1."""
         if not student.layers:
             depth = models.backbone_of(encoder).num_layers
-            student = student.replace(layers=self.choose(student, depth))
+            chosen = self.choose(student, depth)
+            student = student.replace(layers=chosen, num_layers=None)
             self.config = self.config.replace(student=student)
         return student.layers
 
